@@ -1,0 +1,257 @@
+import { isJsonObject, type JsonObject, type JsonValue } from './json.js';
+import { findPolicyTypeDefect, isCount, type Policy } from './policy.js';
+
+/** The version that `drs_v` and `bundle_version` carry. */
+export const DRS_VERSION = '4.0';
+
+/** `drs_type` of a delegation receipt. */
+export const RECEIPT_TYPE = 'delegation-receipt';
+
+/** `drs_type` of an invocation receipt. */
+export const INVOCATION_TYPE = 'invocation-receipt';
+
+/** What the person saw and agreed to: five strings, all required. Service document 2.2. */
+export interface Consent {
+  readonly locale: string;
+  readonly method: string;
+  readonly policy_hash: string;
+  readonly session_id: string;
+  readonly timestamp: string;
+}
+
+/** The payload of a delegation receipt. Service document 2.2; times in Unix seconds. */
+export interface ReceiptClaims {
+  readonly drs_type: typeof RECEIPT_TYPE;
+  readonly drs_v: typeof DRS_VERSION;
+  readonly iss: string;
+  readonly aud: string;
+  readonly sub: string;
+  readonly cmd: string;
+  readonly policy: Policy;
+  readonly iat: number;
+  readonly nbf: number;
+  /** `null` or absent: a standing delegation, which never expires by itself. */
+  readonly exp?: number | null;
+  readonly jti: string;
+  readonly prev_dr_hash?: string | null;
+  /** Root only. */
+  readonly drs_root_type?: string;
+  /** Root only. */
+  readonly drs_consent?: Consent;
+  readonly drs_status_list_index?: number;
+}
+
+/** The payload of an invocation receipt. Service document 2.3; times in Unix seconds. */
+export interface InvocationClaims {
+  readonly drs_type: typeof INVOCATION_TYPE;
+  readonly drs_v: typeof DRS_VERSION;
+  readonly iss: string;
+  readonly sub: string;
+  readonly cmd: string;
+  readonly args: JsonObject;
+  readonly dr_chain: readonly string[];
+  readonly iat: number;
+  readonly jti: string;
+  readonly tool_server: string;
+}
+
+/** Where a receipt stands in its chain, as far as its claims depend on it. */
+export interface ReceiptPlace {
+  readonly isRoot: boolean;
+  /** Whether the chain's root is `human`; says nothing yet where `isRoot`. */
+  readonly underHumanRoot: boolean;
+}
+
+/** The first thing wrong with a set of claims. `found` is the claimed value, `undefined` where it is missing. */
+export interface ClaimDefect {
+  readonly kind: 'type' | 'version' | 'claim' | 'jti' | 'consent';
+  readonly claim: string;
+  readonly found: JsonValue | undefined;
+  readonly expected: string;
+}
+
+interface Rule {
+  readonly expected: string;
+  readonly test: (value: JsonValue | undefined) => boolean;
+}
+
+const text: Rule = { expected: 'a string', test: (value) => typeof value === 'string' };
+const time: Rule = { expected: 'an integer from 0 to 2^53-1 (Unix seconds)', test: isCount };
+const command: Rule = { expected: 'a path such as "/mcp/tools/call"', test: (value) => isCommandPath(value) };
+
+const RECEIPT_RULES: readonly (readonly [string, Rule])[] = [
+  ['iss', text],
+  ['aud', text],
+  ['sub', text],
+  ['cmd', command],
+  ['iat', time],
+  ['nbf', time],
+  ['jti', text],
+  [
+    'prev_dr_hash',
+    {
+      expected: 'a string, or null in the root',
+      test: (value) => value === undefined || value === null || typeof value === 'string',
+    },
+  ],
+  [
+    'drs_status_list_index',
+    { expected: 'an integer from 0 to 2^53-1', test: (value) => value === undefined || isCount(value) },
+  ],
+];
+
+const INVOCATION_RULES: readonly (readonly [string, Rule])[] = [
+  ['iss', text],
+  ['sub', text],
+  ['cmd', command],
+  ['args', { expected: 'an object', test: isJsonObject }],
+  [
+    'dr_chain',
+    {
+      expected: 'an array of strings',
+      test: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string'),
+    },
+  ],
+  ['iat', time],
+  ['jti', text],
+  [
+    'tool_server',
+    { expected: 'a non-empty string', test: (value) => typeof value === 'string' && value !== '' },
+  ],
+];
+
+const CONSENT_MEMBERS = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'] as const;
+
+/**
+ * Reads the claims of a delegation receipt. Unknown members are ignored.
+ *
+ * @returns the claims, or the first defect in the order of decisions section 2, block A
+ */
+export function readReceiptClaims(
+  payload: JsonObject,
+  place: ReceiptPlace,
+): { claims: ReceiptClaims; defect?: never } | { defect: ClaimDefect } {
+  const defect =
+    findTypeDefect(payload, RECEIPT_TYPE) ??
+    findRuleDefect(payload, RECEIPT_RULES) ??
+    findPolicyDefect(payload) ??
+    (place.isRoot ? findRootDefect(payload) : null) ??
+    findExpiryDefect(payload, place.isRoot ? payload['drs_root_type'] === 'human' : place.underHumanRoot) ??
+    findJtiDefect(payload, 'dr:') ??
+    (place.isRoot ? findMissingConsent(payload) : null);
+  // The checks above are what makes the payload of this type.
+  return defect ? { defect } : { claims: payload as unknown as ReceiptClaims };
+}
+
+/**
+ * Reads the claims of an invocation receipt. Unknown members are ignored.
+ *
+ * @returns the claims, or the first defect in the order of decisions section 2, block A
+ */
+export function readInvocationClaims(
+  payload: JsonObject,
+): { claims: InvocationClaims; defect?: never } | { defect: ClaimDefect } {
+  const defect =
+    findTypeDefect(payload, INVOCATION_TYPE) ??
+    findRuleDefect(payload, INVOCATION_RULES) ??
+    findJtiDefect(payload, 'inv:');
+  // The checks above are what makes the payload of this type.
+  return defect ? { defect } : { claims: payload as unknown as InvocationClaims };
+}
+
+/**
+ * Whether a value is a command path: a leading `/`, and no segment that is empty, `.` or `..`.
+ *
+ * @example isCommandPath('/mcp/tools/call'); // true
+ * @example isCommandPath('/mcp/'); // false
+ */
+export function isCommandPath(value: unknown): value is string {
+  if (typeof value !== 'string' || !value.startsWith('/')) return false;
+  return value
+    .slice(1)
+    .split('/')
+    .every((segment) => segment !== '' && segment !== '.' && segment !== '..');
+}
+
+/** An own member: `Object.prototype` has members too, and a claim may not come from there. */
+function member(payload: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(payload, name) ? payload[name] : undefined;
+}
+
+function findTypeDefect(payload: JsonObject, type: string): ClaimDefect | null {
+  const found = member(payload, 'drs_type');
+  if (found !== type) return { kind: 'type', claim: 'drs_type', found, expected: JSON.stringify(type) };
+  const version = member(payload, 'drs_v');
+  if (version === DRS_VERSION) return null;
+  return { kind: 'version', claim: 'drs_v', found: version, expected: JSON.stringify(DRS_VERSION) };
+}
+
+function findRuleDefect(
+  payload: JsonObject,
+  rules: readonly (readonly [string, Rule])[],
+): ClaimDefect | null {
+  for (const [claim, { expected, test }] of rules) {
+    const found = member(payload, claim);
+    if (!test(found)) return { kind: 'claim', claim, found, expected };
+  }
+  return null;
+}
+
+function findPolicyDefect(payload: JsonObject): ClaimDefect | null {
+  const found = member(payload, 'policy');
+  if (!isJsonObject(found)) return { kind: 'claim', claim: 'policy', found, expected: 'an object' };
+  const defect = findPolicyTypeDefect(found);
+  if (defect === null) return null;
+  return { kind: 'claim', claim: `policy.${defect.name}`, found: defect.found, expected: defect.expected };
+}
+
+function findRootDefect(payload: JsonObject): ClaimDefect | null {
+  const type = member(payload, 'drs_root_type');
+  if (typeof type !== 'string') {
+    return {
+      kind: 'claim',
+      claim: 'drs_root_type',
+      found: type,
+      expected: 'a string such as "human" in the root',
+    };
+  }
+  const consent = member(payload, 'drs_consent');
+  if (consent === undefined) return null;
+  if (!isJsonObject(consent))
+    return { kind: 'claim', claim: 'drs_consent', found: consent, expected: 'an object' };
+  for (const name of CONSENT_MEMBERS) {
+    const found = member(consent, name);
+    if (typeof found !== 'string') {
+      return { kind: 'claim', claim: `drs_consent.${name}`, found, expected: 'a string' };
+    }
+  }
+  return null;
+}
+
+function findExpiryDefect(payload: JsonObject, humanRoot: boolean): ClaimDefect | null {
+  const found = member(payload, 'exp');
+  const standing = found === undefined || found === null;
+  if (standing ? !humanRoot : isCount(found)) return null;
+  return {
+    kind: 'claim',
+    claim: 'exp',
+    found,
+    expected: humanRoot ? `${time.expected}, under a human root` : time.expected,
+  };
+}
+
+function findJtiDefect(payload: JsonObject, prefix: string): ClaimDefect | null {
+  const found = payload['jti'] as string;
+  if (found.startsWith(prefix) && found.length > prefix.length) return null;
+  return { kind: 'jti', claim: 'jti', found, expected: `"${prefix}" followed by at least one character` };
+}
+
+function findMissingConsent(payload: JsonObject): ClaimDefect | null {
+  if (payload['drs_root_type'] !== 'human' || member(payload, 'drs_consent') !== undefined) return null;
+  return {
+    kind: 'consent',
+    claim: 'drs_consent',
+    found: undefined,
+    expected: 'the consent record of a human root',
+  };
+}

@@ -1,0 +1,95 @@
+import { findJsonDefect, MAX_JSON_DEPTH, type JsonDefect } from './json-defects.js';
+
+/** Any value that JSON can denote. */
+export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
+
+/** A JSON object. `__proto__` is an ordinary member name in it. */
+export interface JsonObject {
+  [member: string]: JsonValue;
+}
+
+/** The outcome of {@link parseStrictJson}. */
+export type StrictJson =
+  | { readonly value: JsonValue; readonly defect?: never }
+  | { readonly defect: JsonDefect; readonly value?: never };
+
+/**
+ * Parses JSON and refuses what `JSON.parse` hides: a member name that occurs twice in an object (also when written
+ * with escapes), nesting deeper than {@link MAX_JSON_DEPTH}, a lone surrogate, a number that overflows a double, and
+ * an integer that a double does not hold.
+ *
+ * @param text JSON text
+ * @returns the value, or the first defect
+ * @see RFC 8259, RFC 7493 (I-JSON), RFC 8785 §3.1
+ * @example parseStrictJson('{"a":1,"\\u0061":2}').defect?.kind; // 'duplicate'
+ */
+export function parseStrictJson(text: string): StrictJson {
+  let value: JsonValue;
+  try {
+    value = JSON.parse(text) as JsonValue;
+  } catch (error) {
+    return { defect: { kind: 'syntax', message: (error as SyntaxError).message } };
+  }
+  if (isPlainlyFaithful(text, value)) return { value };
+  const defect = findJsonDefect(text);
+  return defect === null ? { value } : { defect };
+}
+
+/** Whether the value is a JSON object: neither null nor an array. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Whether `value`, which `JSON.parse` made of `text`, plainly holds all that the text says. `false` means only that a
+ * closer look is needed.
+ *
+ * `JSON.parse` drops the earlier of two members of one name, and at least that name with it. So a text has no
+ * duplicate anywhere exactly when it has as many strings (names and values) as the parsed value, and the strings of
+ * a text are counted by its unescaped quotes, without any tokenising.
+ */
+export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
+  const strings = countStrings(value, 0);
+  return strings >= 0 && 2 * strings === countUnescapedQuotes(text) && text.isWellFormed();
+}
+
+const BACKSLASH = 0x5c;
+const QUOTE = 0x22;
+
+function countUnescapedQuotes(text: string): number {
+  let quotes = 0;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) quotes++;
+    // Valid JSON has a backslash only inside a string, and there it takes the next character with it.
+    else if (unit === BACKSLASH) at++;
+  }
+  return quotes;
+}
+
+/** The number of strings in a value, names included; less than 0 where something in it needs a closer look. */
+function countStrings(value: JsonValue, depth: number): number {
+  switch (typeof value) {
+    case 'string':
+      return value.isWellFormed() ? 1 : -Infinity;
+    case 'number':
+      // Below 2^53 every integer is a double; at and above it, and at Infinity, the digits must be looked at.
+      return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? 0 : -Infinity;
+    case 'boolean':
+      return 0;
+    default:
+  }
+  if (value === null) return 0;
+  if (depth >= MAX_JSON_DEPTH) return -Infinity;
+  let strings = 0;
+  if (Array.isArray(value)) {
+    for (const item of value) strings += countStrings(item, depth + 1);
+    return strings;
+  }
+  const names = Object.keys(value);
+  for (const name of names) {
+    if (!name.isWellFormed()) return -Infinity;
+    strings += 1 + countStrings(value[name] as JsonValue, depth + 1);
+  }
+  return strings;
+}

@@ -1,0 +1,69 @@
+import { decodeBase64url } from './base64url.js';
+import { isJsonObject, parseStrictJson, type JsonObject } from './json.js';
+import { decodeUtf8 } from './utf8.js';
+
+/** The header of everything issued here, encoded: `{"alg":"EdDSA","typ":"JWT"}`. */
+export const ISSUED_HEADER = Buffer.from('{"alg":"EdDSA","typ":"JWT"}').toString('base64url');
+
+/** A compact JWT taken apart. Nothing about its signature is decided. */
+export interface CompactJwt {
+  /** `alg` of the header, whatever it is; `undefined` where there is none. */
+  readonly algorithm: unknown;
+  readonly payload: JsonObject;
+  /** The decoded third segment, of any length. */
+  readonly signature: Buffer;
+  /** The signing input is this many leading characters of the JWT. RFC 7515 §5.2 */
+  readonly signingInputLength: number;
+  readonly defect?: never;
+}
+
+/** Why a text is not a compact JWT, for a person. */
+export interface JwtDefect {
+  readonly defect: string;
+}
+
+/**
+ * Takes a compact JWT apart, strictly: three non-empty segments of strict base64url, header and payload JSON objects
+ * as {@link parseStrictJson} accepts them, no `crit` and no `b64` in the header.
+ *
+ * @see RFC 7515 §3.1, §5.2; RFC 7519 §7.2
+ * @example parseCompactJwt('a.b').defect; // 'it has 2 segments, expected 3 separated by dots'
+ */
+export function parseCompactJwt(jwt: string): CompactJwt | JwtDefect {
+  const headerEnd = jwt.indexOf('.');
+  const payloadEnd = jwt.indexOf('.', headerEnd + 1);
+  if (headerEnd < 0 || payloadEnd < 0 || jwt.includes('.', payloadEnd + 1)) {
+    return { defect: `it has ${jwt.split('.', 9).length} segments, expected 3 separated by dots` };
+  }
+  const algorithm = readAlgorithm(jwt.slice(0, headerEnd));
+  if (algorithm.defect !== undefined) return algorithm;
+  const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd));
+  if (typeof payload === 'string') return { defect: payload };
+  const signature = decodeBase64url(jwt.slice(payloadEnd + 1));
+  if (signature === null || signature.length === 0)
+    return { defect: 'its signature is empty or not strict base64url' };
+  return { algorithm: algorithm.alg, payload, signature, signingInputLength: payloadEnd };
+}
+
+function readAlgorithm(segment: string): { alg: unknown; defect?: never } | JwtDefect {
+  if (segment === ISSUED_HEADER) return { alg: 'EdDSA' };
+  const header = decodeJsonSegment('header', segment);
+  if (typeof header === 'string') return { defect: header };
+  for (const name of ['crit', 'b64']) {
+    if (Object.hasOwn(header, name))
+      return { defect: `its header has a "${name}" member, which is not accepted` };
+  }
+  return { alg: Object.hasOwn(header, 'alg') ? header['alg'] : undefined };
+}
+
+/** The JSON object that a segment encodes, or what is wrong with it. */
+function decodeJsonSegment(segment: 'header' | 'payload', encoded: string): JsonObject | string {
+  if (encoded === '') return `its ${segment} is empty`;
+  const bytes = decodeBase64url(encoded);
+  if (bytes === null) return `its ${segment} is not strict base64url (RFC 4648 §5, no padding)`;
+  const text = decodeUtf8(bytes);
+  if (text === null) return `its ${segment} is not UTF-8`;
+  const { value, defect } = parseStrictJson(text);
+  if (defect) return `its ${segment} is not strict JSON: ${defect.message}`;
+  return isJsonObject(value) ? value : `its ${segment} is not a JSON object`;
+}

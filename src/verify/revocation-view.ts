@@ -1,0 +1,18 @@
+/** What the remote status list says of an index. */
+export type RemoteStatus =
+  /** No remote list is configured. */
+  | 'not_configured'
+  | 'not_revoked'
+  | 'revoked'
+  /** The index lies beyond the end of the list: a range error, never "not revoked". */
+  | 'out_of_range'
+  /** A list is configured and no usable copy is at hand. */
+  | 'unavailable';
+
+/** The revocation state as block F reads it: in memory, at once, never waiting. */
+export interface RevocationView {
+  /** What the remote list says. Asked before {@link isRevokedLocally}. */
+  remoteStatusOf(index: number): RemoteStatus;
+  /** Whether the index is in the local store. */
+  isRevokedLocally(index: number): boolean;
+}
