@@ -1,0 +1,180 @@
+import { randomUUID } from 'node:crypto';
+import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
+import type { Policy } from '../protocol/policy.js';
+import {
+  DEFAULT_MAX_CHAIN_DEPTH,
+  isHuman,
+  readChain,
+  readLink,
+  requireDepth,
+  requireLinkage,
+  requireNarrowing,
+  requireResolvable,
+  requireUnexpired,
+  requireValidChain,
+} from './chain.js';
+import { refusal } from './issue-error.js';
+import { signClaims } from './sign-claims.js';
+import type { SigningKey } from './signing-key.js';
+
+/** How long a receipt lasts when nothing is said: an hour. */
+export const DEFAULT_LIFETIME_SECS = 3600;
+
+/** What root and sub-delegations have in common. All times in Unix seconds. */
+export interface DelegationOptions {
+  /** The issuer's key. */
+  readonly key: SigningKey;
+  /** The delegate, a `did:key` of an Ed25519 key. */
+  readonly audience: string;
+  /** What the delegate may do; an absent limit is no limit at this level. Decisions section 3 */
+  readonly policy: Policy;
+  /** The time of issuing; default: the clock. */
+  readonly now?: number;
+  /** Start of the window; default: `now`, or the parent's start where that is later. */
+  readonly notBefore?: number;
+  /**
+   * End of the window; default: an hour after its start, or the parent's end where that is earlier. `null` is a
+   * standing delegation, which only a chain with a root that is not `human` can hold.
+   */
+  readonly expiresAt?: number | null;
+  /** The receipt's entry in the status list, by which it can be revoked. Without one it cannot. */
+  readonly statusListIndex?: number;
+  /** Default: `dr:` and a random UUID. */
+  readonly jti?: string;
+}
+
+/** Options of {@link issueRootDelegation}. */
+export interface RootDelegationOptions extends DelegationOptions {
+  /** The command path that is delegated, for example `/mcp/tools/call`. */
+  readonly command: string;
+  /** Who stands at the root; default `human`, which requires `consent`. */
+  readonly rootType?: string;
+  /** What the person agreed to; see {@link createConsent}. */
+  readonly consent?: Consent;
+}
+
+/** Options of {@link issueSubDelegation}. */
+export interface SubDelegationOptions extends DelegationOptions {
+  /** The receipts so far, root first; `key` must be that of the last one's audience. */
+  readonly chain: readonly string[];
+  /** Default: the parent's command. */
+  readonly command?: string;
+  /** The most receipts that the verifiers accept; default 16, as theirs. */
+  readonly maxChainDepth?: number;
+  /**
+   * Sign also what a verifier must refuse (blocks B to E); the shape of the receipt is still checked. For trying out
+   * a verifier; default false.
+   */
+  readonly unchecked?: boolean;
+}
+
+/**
+ * Issues the receipt at the root of a chain: the principal, who is issuer and subject at once, gives authority to a
+ * first delegate. Service document 2.2.
+ *
+ * @returns the receipt as a compact JWT, its payload in RFC 8785 form
+ * @throws IssueError where no verifier would accept the receipt: `MISSING_CONSENT`, `MALFORMED_RECEIPT`,
+ *   `UNRESOLVABLE_DID`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`, `INVALID_JTI`
+ * @example
+ * const root = issueRootDelegation({
+ *   key: alice,
+ *   audience: bot.did,
+ *   command: '/mcp/tools/call',
+ *   policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 },
+ *   consent: createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' }),
+ * });
+ */
+export function issueRootDelegation(options: RootDelegationOptions): string {
+  const { key, command, rootType = 'human', consent } = options;
+  const now = options.now ?? clock();
+  const notBefore = options.notBefore ?? now;
+  const jwt = signReceipt(key, 0, {
+    ...commonClaims(options, now),
+    cmd: command,
+    sub: key.did,
+    nbf: notBefore,
+    exp: options.expiresAt === undefined ? notBefore + DEFAULT_LIFETIME_SECS : options.expiresAt,
+    prev_dr_hash: null,
+    drs_root_type: rootType,
+    ...(consent === undefined ? {} : { drs_consent: consent }),
+  });
+  const { claims } = readLink(jwt, 0, { isRoot: true, underHumanRoot: false });
+  requireResolvable(claims.aud, 0);
+  requireUnexpired(claims, 0, now);
+  return jwt;
+}
+
+/**
+ * Issues the next receipt of a chain: the last delegate passes on all or part of its authority. Refuses what would
+ * not verify, be it the new receipt or the chain above it.
+ *
+ * @returns the new receipt alone, as a compact JWT; the longer chain is `[...chain, receipt]`
+ * @throws IssueError with the code of the verdict that the chain would get: `ISSUER_MISMATCH` (the key is not that of
+ *   the last audience), `POLICY_ESCALATION`, `COMMAND_MISMATCH`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`,
+ *   `UNRESOLVABLE_DID`, `CHAIN_TOO_DEEP`, `MALFORMED_RECEIPT`, and any code of blocks A to E for the chain above
+ * @example
+ * const sub = issueSubDelegation({
+ *   key: bot,
+ *   chain: [root],
+ *   audience: helper.did,
+ *   policy: { allowed_tools: ['search'], max_cost_usd: 1 },
+ * });
+ */
+export function issueSubDelegation(options: SubDelegationOptions): string {
+  const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked = false } = options;
+  const now = options.now ?? clock();
+  const chain = readChain(options.chain, maxChainDepth);
+  const [root] = chain;
+  const parent = chain.at(-1) ?? root;
+  const at = chain.length;
+  const notBefore = options.notBefore ?? Math.max(now, parent.claims.nbf);
+  const jwt = signReceipt(key, at, {
+    ...commonClaims(options, now),
+    cmd: options.command ?? parent.claims.cmd,
+    sub: root.claims.sub,
+    nbf: notBefore,
+    exp: options.expiresAt === undefined ? defaultEnd(notBefore, parent.claims) : options.expiresAt,
+    prev_dr_hash: parent.digest,
+  });
+  const link = readLink(jwt, at, { isRoot: false, underHumanRoot: isHuman(root.claims) });
+  if (unchecked) return jwt;
+  requireDepth(at + 1, maxChainDepth);
+  requireValidChain(chain, now);
+  requireLinkage(parent, link, at);
+  requireResolvable(link.claims.aud, at);
+  requireNarrowing(parent.claims, link.claims, at);
+  requireUnexpired(link.claims, at, now);
+  return jwt;
+}
+
+/** The current time in Unix seconds. */
+export function clock(): number {
+  return Math.floor(Date.now() / 1000);
+}
+
+function commonClaims(options: DelegationOptions, now: number) {
+  return {
+    drs_type: RECEIPT_TYPE,
+    drs_v: DRS_VERSION,
+    iss: options.key.did,
+    aud: options.audience,
+    policy: options.policy,
+    iat: now,
+    jti: options.jti ?? `dr:${randomUUID()}`,
+    ...(options.statusListIndex === undefined ? {} : { drs_status_list_index: options.statusListIndex }),
+  } as const;
+}
+
+function defaultEnd(notBefore: number, { exp }: ReceiptClaims): number {
+  const end = notBefore + DEFAULT_LIFETIME_SECS;
+  return typeof exp === 'number' ? Math.min(end, exp) : end;
+}
+
+function signReceipt(key: SigningKey, at: number, claims: ReceiptClaims): string {
+  try {
+    return signClaims(claims, key);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw refusal('MALFORMED_RECEIPT', { subject: at, reason: error.message });
+  }
+}

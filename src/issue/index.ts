@@ -1,0 +1,31 @@
+/**
+ * The signing side of DRS 4.0: keys, delegation receipts, invocation receipts and bundles.
+ *
+ * @example
+ * import { createBundle, encodeBundle, generateKey, issueInvocation, issueSubDelegation } from 'drs-verify/issue';
+ *
+ * @packageDocumentation
+ */
+export { createBundle, decodeBundle, decodeBundleText, encodeBundle, type Bundle } from './bundle.js';
+export { createConsent, type ConsentOptions } from './consent.js';
+export {
+  issueRootDelegation,
+  issueSubDelegation,
+  type DelegationOptions,
+  type RootDelegationOptions,
+  type SubDelegationOptions,
+} from './delegation.js';
+export { issueInvocation, type InvocationOptions } from './invocation.js';
+export { IssueError, type IssueErrorCode } from './issue-error.js';
+export { signClaims } from './sign-claims.js';
+export {
+  didOfJwk,
+  generateKey,
+  importKey,
+  type PrivateJwk,
+  type PublicJwk,
+  type SigningKey,
+} from './signing-key.js';
+export type { Consent, InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+export type { JsonObject, JsonValue } from '../protocol/json.js';
+export type { Policy } from '../protocol/policy.js';

@@ -1,0 +1,36 @@
+import { Failure, type Code, type Details } from '../verify/codes.js';
+
+/**
+ * Why something was not issued or not decoded: the code that a verdict on the result would have carried, or one of
+ * three that exist only on the signing side.
+ */
+export type IssueErrorCode = Code | 'INVALID_KEY' | 'INVALID_BASE64URL' | 'INVALID_JSON';
+
+/**
+ * What every function of `drs-verify/issue` throws when it refuses. The message says what was found and what was
+ * expected, the suggestion what to do next. Neither ever holds secret key material.
+ *
+ * @example
+ * try {
+ *   issueSubDelegation(options);
+ * } catch (error) {
+ *   if (error instanceof IssueError && error.code === 'POLICY_ESCALATION') askForMoreAuthority(error.message);
+ * }
+ */
+export class IssueError extends Error {
+  override readonly name = 'IssueError';
+  readonly code: IssueErrorCode;
+  readonly suggestion: string;
+
+  constructor(code: IssueErrorCode, message: string, suggestion: string) {
+    super(message);
+    this.code = code;
+    this.suggestion = suggestion;
+  }
+}
+
+/** The error for what a verifier would refuse, in the verdict's own words. */
+export function refusal(code: Code, details: Details): IssueError {
+  const { message, suggestion } = new Failure(code, details);
+  return new IssueError(code, message, suggestion);
+}

@@ -1,0 +1,130 @@
+import sodium from 'sodium-native';
+import { decodeBase64url, encodeBase64url } from '../protocol/base64url.js';
+import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
+import { isJsonObject } from '../protocol/json.js';
+import { IssueError } from './issue-error.js';
+
+/** An Ed25519 public key as a JWK; `kid` is its `did:key`. RFC 8037 §2 */
+export interface PublicJwk {
+  readonly kty: 'OKP';
+  readonly crv: 'Ed25519';
+  readonly kid: string;
+  /** The 32 bytes of the public key, base64url. */
+  readonly x: string;
+}
+
+/** An Ed25519 private key as a JWK. Whoever reads it can sign as its `kid`. RFC 8037 §2 */
+export interface PrivateJwk extends PublicJwk {
+  /** The 32 bytes of the seed, base64url. */
+  readonly d: string;
+}
+
+/**
+ * An Ed25519 key that signs. The secret stays inside: neither `console.log` nor `JSON.stringify` shows it, only
+ * {@link SigningKey.toJwk} hands it out.
+ */
+export class SigningKey {
+  /** `did:key:z6Mk…`, by which receipts name this key. */
+  readonly did: string;
+  /** 32 bytes. */
+  readonly publicKey: Buffer;
+  readonly #seed: Buffer;
+  readonly #secretKey: Buffer;
+
+  /** @internal Use {@link generateKey} or {@link importKey}. */
+  constructor(seed: Uint8Array) {
+    this.#seed = Buffer.from(seed);
+    this.publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
+    this.#secretKey = Buffer.alloc(sodium.crypto_sign_SECRETKEYBYTES);
+    sodium.crypto_sign_seed_keypair(this.publicKey, this.#secretKey, this.#seed);
+    this.did = didKeyOf(this.publicKey);
+  }
+
+  /**
+   * Signs bytes as they are.
+   *
+   * @returns the 64 bytes of the signature
+   * @see RFC 8032 §5.1.6
+   */
+  sign(message: Uint8Array): Buffer {
+    const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
+    sodium.crypto_sign_detached(signature, Buffer.from(message), this.#secretKey);
+    return signature;
+  }
+
+  /** The private key as a JWK, to be stored where only its owner can read it. */
+  toJwk(): PrivateJwk {
+    return { ...this.toPublicJwk(), d: encodeBase64url(this.#seed) };
+  }
+
+  /** The public key as a JWK. */
+  toPublicJwk(): PublicJwk {
+    return { kty: 'OKP', crv: 'Ed25519', kid: this.did, x: encodeBase64url(this.publicKey) };
+  }
+}
+
+/**
+ * Makes a new Ed25519 key from the system's randomness.
+ *
+ * @example
+ * const alice = generateKey();
+ * await writeFile('alice.key', JSON.stringify(alice.toJwk()), { mode: 0o600, flag: 'wx' });
+ */
+export function generateKey(): SigningKey {
+  const seed = Buffer.alloc(sodium.crypto_sign_SEEDBYTES);
+  sodium.randombytes_buf(seed);
+  return new SigningKey(seed);
+}
+
+/**
+ * Reads a private key back from its JWK.
+ *
+ * @param jwk the parsed JSON; `kid` and other members are not looked at, `x` must belong to `d`
+ * @throws IssueError `INVALID_KEY`
+ * @see RFC 8037 §2
+ * @example const alice = importKey(JSON.parse(await readFile('alice.key', 'utf8')));
+ */
+export function importKey(jwk: unknown): SigningKey {
+  const publicKey = readMember(jwk, 'x');
+  const key = new SigningKey(readMember(jwk, 'd'));
+  if (!key.publicKey.equals(publicKey)) {
+    throw new IssueError(
+      'INVALID_KEY',
+      'the public key "x" of the JWK does not belong to its private key "d"',
+      'use the key file as it was written, or generate a new key',
+    );
+  }
+  return key;
+}
+
+/**
+ * The `did:key` of a JWK, public or private.
+ *
+ * @param jwk the parsed JSON
+ * @throws IssueError `INVALID_KEY`
+ * @example didOfJwk({ kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo' });
+ */
+export function didOfJwk(jwk: unknown): string {
+  return didKeyOf(readMember(jwk, 'x'));
+}
+
+function readMember(jwk: unknown, name: 'x' | 'd'): Buffer {
+  if (!isJsonObject(jwk) || jwk['kty'] !== 'OKP' || jwk['crv'] !== 'Ed25519') {
+    throw new IssueError(
+      'INVALID_KEY',
+      'this is not an Ed25519 key as a JWK: expected an object with "kty": "OKP" and "crv": "Ed25519"',
+      'generate a key with generateKey() or `drs keygen`',
+    );
+  }
+  const encoded = jwk[name];
+  const bytes = typeof encoded === 'string' ? decodeBase64url(encoded) : null;
+  if (bytes?.length === PUBLIC_KEY_BYTES) return bytes;
+  const lacksPrivateKey = name === 'd' && encoded === undefined;
+  throw new IssueError(
+    'INVALID_KEY',
+    lacksPrivateKey
+      ? 'the JWK holds only a public key: it has no member "d"'
+      : `the member "${name}" of the JWK is not ${PUBLIC_KEY_BYTES} bytes in strict base64url`,
+    lacksPrivateKey ? 'sign with the private key file' : 'use the key file as it was written',
+  );
+}

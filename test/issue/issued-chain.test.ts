@@ -1,0 +1,81 @@
+import { createHash } from 'node:crypto';
+import canonicalize from 'canonicalize';
+import fc from 'fast-check';
+import { compactVerify, importJWK } from 'jose';
+import { expect, it } from 'vitest';
+import { createBundle, decodeBundle, encodeBundle, issueInvocation } from '../../src/issue/index.js';
+import { at, issuedChain, NOW, payloadOf, payloadTextOf, randomArgs } from './random-chain.js';
+
+const sha256 = (jwt: string) => `sha256:${createHash('sha256').update(jwt, 'ascii').digest('hex')}`;
+
+it('every receipt of a random chain verifies by jose, links to its parent and is in JCS form', async () => {
+  await fc.assert(
+    fc.asyncProperty(issuedChain, async ({ receipts, keys, policies, commands }) => {
+      for (const [index, jwt] of receipts.entries()) {
+        const issuer = at(keys, index);
+        const { payload, protectedHeader } = await compactVerify(
+          jwt,
+          await importJWK(issuer.toPublicJwk(), 'EdDSA'),
+        );
+        expect(protectedHeader).toEqual({ alg: 'EdDSA', typ: 'JWT' });
+        const claims = JSON.parse(new TextDecoder().decode(payload)) as Record<string, unknown>;
+        expect(new TextDecoder().decode(payload)).toBe(canonicalize(claims));
+        expect(claims).toMatchObject({
+          drs_type: 'delegation-receipt',
+          drs_v: '4.0',
+          iss: issuer.did,
+          aud: at(keys, index + 1).did,
+          sub: at(keys, 0).did,
+          cmd: at(commands, index),
+          iat: NOW,
+          prev_dr_hash: index === 0 ? null : sha256(at(receipts, index - 1)),
+        });
+        // What JSON cannot tell apart (-0) is compared as JSON.
+        expect(canonicalize(claims['policy'])).toBe(canonicalize(at(policies, index)));
+        expect(claims['jti']).toMatch(
+          /^dr:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+        );
+        expect('drs_consent' in claims).toBe(index === 0);
+        expect('drs_root_type' in claims).toBe(index === 0);
+      }
+    }),
+    { numRuns: 50 },
+  );
+});
+
+it('an invocation under a random chain verifies by jose and names every receipt', async () => {
+  await fc.assert(
+    fc.asyncProperty(issuedChain, randomArgs, async ({ receipts, keys, policies, commands }, extra) => {
+      const tools = at(policies, -1).allowed_tools;
+      fc.pre(tools === undefined || tools.length > 0);
+      const args = { ...extra, ...(tools ? { tool: at(tools, 0) } : {}), estimated_cost_usd: 0 };
+      const key = at(keys, -1);
+      const jwt = issueInvocation({
+        key,
+        chain: receipts,
+        args,
+        toolServer: 'https://tools.example',
+        now: NOW,
+      });
+      await compactVerify(jwt, await importJWK(key.toPublicJwk(), 'EdDSA'));
+      const claims = payloadOf(jwt);
+      expect(payloadTextOf(jwt)).toBe(canonicalize(claims));
+      expect(canonicalize(claims['args'])).toBe(canonicalize(args));
+      expect(claims).toMatchObject({
+        drs_type: 'invocation-receipt',
+        drs_v: '4.0',
+        iss: key.did,
+        sub: at(keys, 0).did,
+        cmd: at(commands, -1),
+        dr_chain: receipts.map(sha256),
+        iat: NOW,
+        tool_server: 'https://tools.example',
+      });
+      expect(claims['jti']).toMatch(/^inv:[0-9a-f-]{36}$/);
+
+      const bundle = createBundle({ receipts, invocation: jwt });
+      expect(decodeBundle(encodeBundle(bundle))).toEqual(bundle);
+    }),
+    { numRuns: 50 },
+  );
+});

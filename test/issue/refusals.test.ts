@@ -1,0 +1,277 @@
+import { describe, expect, it } from 'vitest';
+import {
+  generateKey,
+  issueInvocation,
+  issueRootDelegation,
+  issueSubDelegation,
+  signClaims,
+  type InvocationOptions,
+  type IssueErrorCode,
+  type JsonObject,
+  type RootDelegationOptions,
+  type SubDelegationOptions,
+} from '../../src/issue/index.js';
+import { aConsent, at, NOW, payloadOf, refusalOf, without } from './random-chain.js';
+
+const alice = generateKey();
+const bot = generateKey();
+const helper = generateKey();
+const mallory = generateKey();
+
+const rootOptions: RootDelegationOptions = {
+  key: alice,
+  audience: bot.did,
+  command: '/mcp/tools/call',
+  policy: {
+    allowed_tools: ['search', 'fetch'],
+    max_cost_usd: 5,
+    max_calls: 9,
+    pii_access: false,
+    write_access: false,
+    allowed_resources: ['file:///data/*'],
+    allowed_data_classes: ['public'],
+    'x-terms': { v: 1 },
+  },
+  consent: aConsent,
+  now: NOW,
+  notBefore: NOW - 100,
+  expiresAt: NOW + 100,
+};
+const root = issueRootDelegation(rootOptions);
+const subOptions: SubDelegationOptions = {
+  key: bot,
+  chain: [root],
+  audience: helper.did,
+  policy: { ...rootOptions.policy, allowed_tools: ['search'] },
+  now: NOW,
+};
+const sub = issueSubDelegation(subOptions);
+const callOptions: InvocationOptions = {
+  key: helper,
+  chain: [root, sub],
+  args: { tool: 'search' },
+  toolServer: 'https://tools.example',
+  now: NOW,
+};
+
+/** The root receipt with other claims, signed by its issuer. */
+const rootWith = (claims: JsonObject) => signClaims({ ...payloadOf(root), ...claims }, alice);
+
+/** The root receipt without a claim, signed by its issuer. */
+function rootWithout(name: string): string {
+  return signClaims(without(payloadOf(root), name), alice);
+}
+
+/** The chain with its second receipt changed and signed again. */
+const subWith = (claims: JsonObject, key = bot) => [root, signClaims({ ...payloadOf(sub), ...claims }, key)];
+
+function flipSignature(jwt: string): string {
+  const end = jwt.lastIndexOf('.') + 1;
+  return jwt.slice(0, end) + (jwt[end] === 'A' ? 'B' : 'A') + jwt.slice(end + 1);
+}
+
+describe('issueRootDelegation refuses', () => {
+  const cases: [string, Partial<RootDelegationOptions>, IssueErrorCode][] = [
+    ['a human root without an end', { expiresAt: null }, 'MALFORMED_RECEIPT'],
+    ['an audience that is no did:key', { audience: 'did:web:example.com' }, 'UNRESOLVABLE_DID'],
+    ['a window that ends before it begins', { expiresAt: NOW - 101 }, 'TEMPORAL_BOUNDS_VIOLATION'],
+    ['a window that has ended', { expiresAt: NOW - 1 }, 'EXPIRED'],
+    ['a time with a fraction', { notBefore: NOW - 0.5 }, 'MALFORMED_RECEIPT'],
+    ['a command that is no path', { command: 'mcp/tools' }, 'MALFORMED_RECEIPT'],
+    ['a command with a dot segment', { command: '/mcp/../admin' }, 'MALFORMED_RECEIPT'],
+    ['a negative cost', { policy: { max_cost_usd: -1 } }, 'MALFORMED_RECEIPT'],
+    ['a cost that is not finite', { policy: { max_cost_usd: Infinity } }, 'MALFORMED_RECEIPT'],
+    ['a lone surrogate', { policy: { note: '\ud800' } }, 'MALFORMED_RECEIPT'],
+    ['a negative index', { statusListIndex: -1 }, 'MALFORMED_RECEIPT'],
+    ['a jti of another form', { jti: 'inv:1' }, 'INVALID_JTI'],
+  ];
+  it.each(cases)('%s', (_, options, code) => {
+    expect(refusalOf(() => issueRootDelegation({ ...rootOptions, ...options }))).toMatchObject({ code });
+  });
+
+  it('a human root without consent', () => {
+    const options = without(rootOptions, 'consent');
+    expect(refusalOf(() => issueRootDelegation(options)).code).toBe('MISSING_CONSENT');
+  });
+});
+
+describe('issueSubDelegation refuses', () => {
+  const wider = (policy: JsonObject) => ({ policy: { ...subOptions.policy, ...policy } });
+  const cases: [string, Partial<SubDelegationOptions>, IssueErrorCode][] = [
+    ['an empty chain', { chain: [] }, 'EMPTY_CHAIN'],
+    ['a key that is not the audience of the parent', { key: mallory }, 'ISSUER_MISMATCH'],
+    ['an audience that is no did:key', { audience: 'bot' }, 'UNRESOLVABLE_DID'],
+    ['another tool', wider({ allowed_tools: ['search', 'delete'] }), 'POLICY_ESCALATION'],
+    ['any tool', wider({ allowed_tools: ['*'] }), 'POLICY_ESCALATION'],
+    ['a higher cost', wider({ max_cost_usd: 5.01 }), 'POLICY_ESCALATION'],
+    ['more calls', wider({ max_calls: 10 }), 'POLICY_ESCALATION'],
+    ['access to personal data', wider({ pii_access: true }), 'POLICY_ESCALATION'],
+    ['write access', wider({ write_access: true }), 'POLICY_ESCALATION'],
+    ['another resource', wider({ allowed_resources: ['file:///etc/*'] }), 'POLICY_ESCALATION'],
+    ['another data class', wider({ allowed_data_classes: ['secret'] }), 'POLICY_ESCALATION'],
+    ['a changed member of the tool server', wider({ 'x-terms': { v: 2 } }), 'POLICY_ESCALATION'],
+    ['a dropped limit', { policy: {} }, 'POLICY_ESCALATION'],
+    ["a command beside the parent's", { command: '/mcp/tools/callback' }, 'COMMAND_MISMATCH'],
+    ["a command above the parent's", { command: '/mcp/tools' }, 'COMMAND_MISMATCH'],
+    ['an earlier start', { notBefore: NOW - 101 }, 'TEMPORAL_BOUNDS_VIOLATION'],
+    ['a later end', { expiresAt: NOW + 101 }, 'TEMPORAL_BOUNDS_VIOLATION'],
+    ['no end under a human root', { expiresAt: null }, 'MALFORMED_RECEIPT'],
+    ['an end before its start', { notBefore: NOW + 20, expiresAt: NOW + 10 }, 'TEMPORAL_BOUNDS_VIOLATION'],
+    ['an end in the past', { notBefore: NOW - 20, expiresAt: NOW - 10 }, 'EXPIRED'],
+    ['a parent that has expired', { now: NOW + 101, notBefore: NOW, expiresAt: NOW + 50 }, 'EXPIRED'],
+    ['one receipt too many', { maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
+    ['a chain that is too long already', { chain: [root, sub], maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
+    ['a parent that is no JWT', { chain: ['x.y'] }, 'MALFORMED_RECEIPT'],
+    ['a parent of another type', { chain: [rootWith({ drs_type: 'invocation-receipt' })] }, 'WRONG_TYPE'],
+    ['a parent of another version', { chain: [rootWith({ drs_v: '3.0' })] }, 'VERSION_MISMATCH'],
+    ['a parent without a claim', { chain: [rootWithout('cmd')] }, 'MALFORMED_RECEIPT'],
+    ['a parent without consent', { chain: [rootWithout('drs_consent')] }, 'MISSING_CONSENT'],
+    ['a parent with a bad signature', { chain: [flipSignature(root)] }, 'INVALID_SIGNATURE'],
+    [
+      'a parent signed by another key',
+      { chain: [signClaims(payloadOf(root), mallory)] },
+      'INVALID_SIGNATURE',
+    ],
+    ['a root that refers to another', { chain: [rootWith({ prev_dr_hash: 'sha256:00' })] }, 'CHAIN_BREAK'],
+    ['a root for someone else', { chain: [rootWith({ sub: mallory.did })] }, 'SUBJECT_MISMATCH'],
+    ['receipts in the wrong order', { chain: [sub, root] }, 'MALFORMED_RECEIPT'],
+    ['a broken chain', { chain: subWith({ prev_dr_hash: 'sha256:00' }), key: helper }, 'CHAIN_BREAK'],
+    [
+      'a chain with a stranger',
+      { chain: subWith({ iss: mallory.did }, mallory), key: helper },
+      'ISSUER_MISMATCH',
+    ],
+    ['a chain with two subjects', { chain: subWith({ sub: mallory.did }), key: helper }, 'SUBJECT_MISMATCH'],
+    ['a chain that escalates', { chain: subWith({ policy: {} }), key: helper }, 'POLICY_ESCALATION'],
+  ];
+  it.each(cases)('%s', (_, options, code) => {
+    const { message, suggestion, ...error } = refusalOf(() =>
+      issueSubDelegation({ ...subOptions, ...options }),
+    );
+    expect({ ...error, message }).toMatchObject({ code });
+    expect(message).not.toContain('{member}');
+    expect(message).not.toContain('?');
+    expect(suggestion).not.toBe('');
+  });
+
+  it('a parent with another algorithm', () => {
+    const [, payload, signature] = root.split('.');
+    const header = Buffer.from('{"alg":"HS256"}').toString('base64url');
+    const chain = [`${header}.${payload ?? ''}.${signature ?? ''}`];
+    expect(refusalOf(() => issueSubDelegation({ ...subOptions, chain })).code).toBe('UNSUPPORTED_ALGORITHM');
+  });
+
+  it('a parent of an issuer that is no did:key', () => {
+    const chain = [rootWith({ iss: 'did:web:example.com', sub: 'did:web:example.com' })];
+    expect(refusalOf(() => issueSubDelegation({ ...subOptions, chain })).code).toBe('UNRESOLVABLE_DID');
+  });
+
+  it('the 17th receipt, and issues the 16th', () => {
+    const chain = [root];
+    const again = { ...subOptions, key: bot, audience: bot.did, chain };
+    while (chain.length < 16) chain.push(issueSubDelegation(again));
+    expect(refusalOf(() => issueSubDelegation(again)).code).toBe('CHAIN_TOO_DEEP');
+  });
+});
+
+describe('issueInvocation refuses', () => {
+  const deep = (depth: number): JsonObject => (depth === 0 ? {} : { deeper: deep(depth - 1) });
+  const cases: [string, Partial<InvocationOptions>, IssueErrorCode][] = [
+    ['an empty chain', { chain: [] }, 'EMPTY_CHAIN'],
+    ["a key that is not the last delegate's", { key: mallory }, 'INVOKER_MISMATCH'],
+    ['a tool that the leaf forbids', { args: { tool: 'fetch' } }, 'POLICY_VIOLATION'],
+    ['no tool at all', { args: {} }, 'POLICY_VIOLATION'],
+    ['a cost above the limit', { args: { tool: 'search', estimated_cost_usd: 5.5 } }, 'POLICY_VIOLATION'],
+    ['a cost that is no number', { args: { tool: 'search', estimated_cost_usd: '1' } }, 'POLICY_VIOLATION'],
+    ['write access', { args: { tool: 'search', write_access: true } }, 'POLICY_VIOLATION'],
+    ["a command beside the leaf's", { command: '/mcp/other' }, 'COMMAND_MISMATCH'],
+    ['a chain that has expired', { now: NOW + 101 }, 'EXPIRED'],
+    ['a chain that has not begun', { now: NOW - 1 }, 'NOT_YET_VALID'],
+    ['a broken chain', { chain: [root, flipSignature(sub)] }, 'INVALID_SIGNATURE'],
+    ['too long a chain', { maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
+    ['no tool server', { toolServer: '' }, 'MALFORMED_INVOCATION'],
+    ['arguments nested too deep', { args: { tool: 'search', ...deep(63) } }, 'MALFORMED_INVOCATION'],
+    ['a number that is none', { args: { tool: 'search', n: NaN } }, 'MALFORMED_INVOCATION'],
+    ['a jti of another form', { jti: 'inv:' }, 'INVALID_JTI'],
+  ];
+  it.each(cases)('%s', (_, options, code) => {
+    expect(refusalOf(() => issueInvocation({ ...callOptions, ...options }))).toMatchObject({ code });
+  });
+
+  it('a call that only a level above the leaf forbids', () => {
+    const policy = without(subOptions.policy, 'write_access');
+    const quiet = issueSubDelegation({ ...subOptions, policy });
+    const args = { tool: 'search', write_access: true };
+    const error = refusalOf(() => issueInvocation({ ...callOptions, chain: [root, quiet], args }));
+    expect(error.code).toBe('POLICY_VIOLATION');
+    expect(error.message).toContain('Receipt 0');
+  });
+});
+
+describe('unchecked', () => {
+  it('signs a receipt that escalates', () => {
+    const receipt = issueSubDelegation({ ...subOptions, key: mallory, policy: {}, unchecked: true });
+    expect(payloadOf(receipt)).toMatchObject({ iss: mallory.did, policy: {} });
+  });
+
+  it('signs a call that no policy allows', () => {
+    const jwt = issueInvocation({ ...callOptions, args: { tool: 'delete' }, unchecked: true });
+    expect(payloadOf(jwt)).toMatchObject({ args: { tool: 'delete' } });
+  });
+
+  it('still refuses what is not well-formed', () => {
+    const receipt = () => issueSubDelegation({ ...subOptions, expiresAt: 0.5, unchecked: true });
+    expect(refusalOf(receipt).code).toBe('MALFORMED_RECEIPT');
+    const invocation = () => issueInvocation({ ...callOptions, toolServer: '', unchecked: true });
+    expect(refusalOf(invocation).code).toBe('MALFORMED_INVOCATION');
+  });
+});
+
+describe('defaults', () => {
+  const windowOf = (jwt: string) => {
+    const { iat, nbf, exp } = payloadOf(jwt);
+    return { iat, nbf, exp };
+  };
+  const open = without(without(rootOptions, 'notBefore'), 'expiresAt');
+
+  it('a root lasts an hour from now', () => {
+    expect(windowOf(issueRootDelegation(open))).toEqual({ iat: NOW, nbf: NOW, exp: NOW + 3600 });
+  });
+
+  it('a root that starts later lasts an hour from then', () => {
+    const later = issueRootDelegation({ ...open, notBefore: NOW + 50 });
+    expect(windowOf(later)).toEqual({ iat: NOW, nbf: NOW + 50, exp: NOW + 3650 });
+  });
+
+  it('a sub-delegation ends with its parent where that is earlier, and has its command', () => {
+    expect(windowOf(sub)).toEqual({ iat: NOW, nbf: NOW, exp: NOW + 100 });
+    expect(payloadOf(sub)['cmd']).toBe('/mcp/tools/call');
+  });
+
+  it('a sub-delegation does not start before its parent', () => {
+    const later = issueRootDelegation({ ...open, notBefore: NOW + 50 });
+    const receipt = issueSubDelegation({ ...subOptions, chain: [later] });
+    expect(windowOf(receipt)).toEqual({ iat: NOW, nbf: NOW + 50, exp: NOW + 3650 });
+  });
+
+  it('a standing delegation stands under a root that is not human', () => {
+    const organisation = { ...without(open, 'consent'), rootType: 'organisation', expiresAt: null };
+    const standing = issueRootDelegation(organisation);
+    expect(windowOf(standing)).toEqual({ iat: NOW, nbf: NOW, exp: null });
+    const below = issueSubDelegation({ ...subOptions, chain: [standing], expiresAt: null });
+    expect(windowOf(below)).toEqual({ iat: NOW, nbf: NOW, exp: null });
+    expect(windowOf(issueSubDelegation({ ...subOptions, chain: [standing] }))['exp']).toBe(NOW + 3600);
+  });
+
+  it('the clock gives the time', () => {
+    const before = Math.floor(Date.now() / 1000);
+    const { iat } = payloadOf(issueRootDelegation(without(open, 'now')));
+    expect(iat).toBeGreaterThanOrEqual(before);
+    expect(iat).toBeLessThanOrEqual(Math.floor(Date.now() / 1000));
+  });
+
+  it('two receipts differ in their jti', () => {
+    const jtis = [root, issueRootDelegation(rootOptions)].map((jwt) => payloadOf(jwt)['jti']);
+    expect(at(jtis, 0)).not.toBe(at(jtis, 1));
+  });
+});
