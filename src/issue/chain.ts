@@ -1,6 +1,5 @@
 import sodium from 'sodium-native';
 import {
-  readInvocationClaims,
   readReceiptClaims,
   type ClaimDefect,
   type ReceiptClaims,
@@ -10,7 +9,8 @@ import { publicKeyOf } from '../protocol/did-key.js';
 import { digestOf } from '../protocol/digest.js';
 import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import { findEscalation } from '../verify/attenuation.js';
-import { show, type Code, type Subject } from '../verify/codes.js';
+import { coversCommand } from '../verify/blocks/d-policy.js';
+import { show, type Code } from '../verify/codes.js';
 import { refusal, type IssueError } from './issue-error.js';
 
 /** As many receipts as a verifier accepts by default (`MAX_CHAIN_DEPTH`). */
@@ -67,18 +67,8 @@ export function readLink(jwt: string, at: number, place: ReceiptPlace): Link {
     throw refusal('MALFORMED_RECEIPT', { subject: at, reason: parts.defect });
   }
   const { claims, defect } = readReceiptClaims(parts.payload, place);
-  if (defect) throw claimRefusal('MALFORMED_RECEIPT', at, defect);
+  if (defect) throw claimRefusal(at, defect);
   return { jwt, digest: digestOf(jwt), claims, parts };
-}
-
-/** Checks the shape of an invocation that was just signed. */
-export function requireInvocation(jwt: string): void {
-  const parts = parseCompactJwt(jwt);
-  if (parts.defect !== undefined) {
-    throw refusal('MALFORMED_INVOCATION', { subject: 'invocation', reason: parts.defect });
-  }
-  const { defect } = readInvocationClaims(parts.payload);
-  if (defect) throw claimRefusal('MALFORMED_INVOCATION', 'invocation', defect);
 }
 
 /** Checks all that a verifier would check of a chain before a call: blocks B to E at `now` (Unix seconds). */
@@ -125,7 +115,9 @@ export function requireLinkage(parent: Link, child: Link, at: number): void {
 
 /** Blocks D and E between two neighbours: command, policy and window of the child stay within the parent's. */
 export function requireNarrowing(parent: ReceiptClaims, child: ReceiptClaims, at: number): void {
-  requireCommand(parent.cmd, child.cmd, at);
+  if (!coversCommand(parent.cmd, child.cmd)) {
+    throw refusal('COMMAND_MISMATCH', { subject: at, claimed: child.cmd, expected: show(parent.cmd) });
+  }
   const escalation = findEscalation(parent.policy, child.policy);
   if (escalation) {
     const { member, claimed, allowed } = escalation;
@@ -139,12 +131,6 @@ export function requireNarrowing(parent: ReceiptClaims, child: ReceiptClaims, at
   }
 }
 
-/** The command is the one above it or lies below that, by whole segments. */
-export function requireCommand(above: string, cmd: string, subject: Subject): void {
-  if (cmd === above || cmd.startsWith(`${above}/`)) return;
-  throw refusal('COMMAND_MISMATCH', { subject, claimed: cmd, expected: show(above) });
-}
-
 /** The window is not empty, and has not ended. It may begin later. */
 export function requireUnexpired({ nbf, exp }: ReceiptClaims, at: number, now: number): void {
   if (typeof exp !== 'number') return;
@@ -154,10 +140,21 @@ export function requireUnexpired({ nbf, exp }: ReceiptClaims, at: number, now: n
 }
 
 /** A delegate that no signature can ever be checked against could neither delegate nor invoke. */
-export function requireResolvable(did: string, subject: Subject): Uint8Array {
+export function requireResolvable(did: string, subject: number): Uint8Array {
   const key = publicKeyOf(did);
   if (key !== null) return key;
   throw refusal('UNRESOLVABLE_DID', { subject, claimed: did, expected: 'the did:key of an Ed25519 key' });
+}
+
+/** Whether a JWT's signature verifies under a key, as a verifier checks it. RFC 8032 §5.1.7 */
+export function isSignedBy(
+  publicKey: Uint8Array,
+  signed: { readonly jwt: string; readonly signingInputLength: number; readonly signature: Buffer },
+): boolean {
+  // sodium-native itself accepts a signature with bytes appended.
+  if (signed.signature.length !== sodium.crypto_sign_BYTES) return false;
+  const message = Buffer.from(signed.jwt.slice(0, signed.signingInputLength), 'latin1');
+  return sodium.crypto_sign_verify_detached(signed.signature, message, Buffer.from(publicKey));
 }
 
 function requireSignature({ jwt, claims, parts }: Link, at: number): void {
@@ -168,14 +165,7 @@ function requireSignature({ jwt, claims, parts }: Link, at: number): void {
       expected: '"EdDSA" or "Ed25519"',
     });
   }
-  const publicKey = Buffer.from(requireResolvable(claims.iss, at));
-  const message = Buffer.from(jwt.slice(0, parts.signingInputLength), 'latin1');
-  if (
-    parts.signature.length === sodium.crypto_sign_BYTES &&
-    sodium.crypto_sign_verify_detached(parts.signature, message, publicKey)
-  ) {
-    return;
-  }
+  if (isSignedBy(requireResolvable(claims.iss, at), { jwt, ...parts })) return;
   throw refusal('INVALID_SIGNATURE', {
     subject: at,
     claimed: parts.signature.toString('base64url'),
@@ -198,13 +188,12 @@ const CODE_OF_DEFECT = {
   consent: 'MISSING_CONSENT',
 } as const satisfies Record<Exclude<ClaimDefect['kind'], 'claim'>, Code>;
 
-function claimRefusal(
-  malformed: 'MALFORMED_RECEIPT' | 'MALFORMED_INVOCATION',
-  subject: Subject,
-  { kind, claim, found, expected }: ClaimDefect,
-): IssueError {
+function claimRefusal(subject: number, { kind, claim, found, expected }: ClaimDefect): IssueError {
   if (kind !== 'claim') {
     return refusal(CODE_OF_DEFECT[kind], { subject, member: claim, claimed: found, expected });
   }
-  return refusal(malformed, { subject, reason: `${claim} is ${show(found)}, expected ${expected}` });
+  return refusal('MALFORMED_RECEIPT', {
+    subject,
+    reason: `${claim} is ${show(found)}, expected ${expected}`,
+  });
 }

@@ -1,18 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
-import { findViolation } from '../verify/call-policy.js';
-import { show } from '../verify/codes.js';
-import {
-  DEFAULT_MAX_CHAIN_DEPTH,
-  readChain,
-  requireCommand,
-  requireInvocation,
-  requireValidChain,
-  type Link,
-} from './chain.js';
+import { checkStructure } from '../verify/blocks/a-structure.js';
+import { Failure } from '../verify/codes.js';
+import { openVerification, proveVerification } from '../verify/pipeline.js';
+import { ReceiptCache } from '../verify/receipt-cache.js';
+import type { Rules } from '../verify/rules.js';
+import { createBundle, type Bundle } from './bundle.js';
+import { DEFAULT_MAX_CHAIN_DEPTH, isSignedBy, readChain } from './chain.js';
 import { clock } from './delegation.js';
-import { refusal } from './issue-error.js';
+import { IssueError, refusal } from './issue-error.js';
 import { signClaims } from './sign-claims.js';
 import type { SigningKey } from './signing-key.js';
 
@@ -58,7 +55,7 @@ export interface InvocationOptions {
  * });
  */
 export function issueInvocation(options: InvocationOptions): string {
-  const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked = false } = options;
+  const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH } = options;
   const now = options.now ?? clock();
   const chain = readChain(options.chain, maxChainDepth);
   const [root] = chain;
@@ -76,42 +73,32 @@ export function issueInvocation(options: InvocationOptions): string {
     tool_server: options.toolServer,
   };
   const jwt = signInvocation(key, claims);
-  requireInvocation(jwt);
-  if (unchecked) return jwt;
-  requireValidChain(chain, now);
-  if (key.did !== leaf.claims.aud) {
-    throw refusal('INVOKER_MISMATCH', {
-      subject: 'invocation',
-      claimed: key.did,
-      expected: show(leaf.claims.aud),
-    });
-  }
-  requireCommand(leaf.claims.cmd, claims.cmd, 'invocation');
-  chain.forEach((link, at) => {
-    requireAllowed(link, at, options.args);
-    requireStarted(link, at, now);
-  });
+  const failure = findFailure(createBundle({ receipts: options.chain, invocation: jwt }), options, now);
+  if (failure !== null) throw new IssueError(failure.code, failure.message, failure.suggestion);
   return jwt;
 }
 
-function requireAllowed({ claims }: Link, at: number, args: JsonObject): void {
-  const violation = findViolation(claims.policy, args);
-  if (violation === null) return;
-  throw refusal('POLICY_VIOLATION', {
-    subject: at,
-    member: violation.argument,
-    claimed: violation.claimed,
-    expected: `what policy.${violation.member} ${show(violation.allowed)} allows`,
-  });
-}
-
-function requireStarted({ claims }: Link, at: number, now: number): void {
-  if (claims.nbf <= now) return;
-  throw refusal('NOT_YET_VALID', {
-    subject: at,
-    claimed: claims.nbf,
-    expected: `at most ${now}, the time of issuing`,
-  });
+/** The verdict of a verifier without trust settings of its own, but for revocation. */
+function findFailure(bundle: Bundle, options: InvocationOptions, now: number): Failure | null {
+  const rules: Rules = {
+    maxChainDepth: options.maxChainDepth ?? DEFAULT_MAX_CHAIN_DEPTH,
+    clockSkewSecs: 0,
+    serverIdentity: null,
+    trustedRoots: null,
+  };
+  const cache = new ReceiptCache(0);
+  if (options.unchecked === true) {
+    const structure = checkStructure(bundle, rules, cache);
+    return structure instanceof Failure ? structure : null;
+  }
+  const opened = openVerification(bundle, rules, cache);
+  if (opened instanceof Failure) return opened;
+  const isVerified = (at: number) => {
+    const check = opened.plan.checks[at];
+    return check !== undefined && isSignedBy(check.publicKey, check);
+  };
+  const proved = proveVerification(opened, isVerified, now, rules, cache);
+  return proved instanceof Failure ? proved : null;
 }
 
 function signInvocation(key: SigningKey, claims: InvocationClaims): string {
