@@ -130,7 +130,7 @@ const CONSENT_MEMBERS = ['locale', 'method', 'policy_hash', 'session_id', 'times
 export function readReceiptClaims(
   payload: JsonObject,
   place: ReceiptPlace,
-): { claims: ReceiptClaims; defect?: never } | { defect: ClaimDefect } {
+): { claims: ReceiptClaims; defect?: never } | { defect: ClaimDefect; claims?: never } {
   const defect =
     findTypeDefect(payload, RECEIPT_TYPE) ??
     findRuleDefect(payload, RECEIPT_RULES) ??
@@ -150,7 +150,7 @@ export function readReceiptClaims(
  */
 export function readInvocationClaims(
   payload: JsonObject,
-): { claims: InvocationClaims; defect?: never } | { defect: ClaimDefect } {
+): { claims: InvocationClaims; defect?: never } | { defect: ClaimDefect; claims?: never } {
   const defect =
     findTypeDefect(payload, INVOCATION_TYPE) ??
     findRuleDefect(payload, INVOCATION_RULES) ??

@@ -16,11 +16,15 @@ const NUMBER = /[-+.\deE]*/y;
  * check: the fast path only asks for it when counting strings did not settle the matter.
  *
  * @param text JSON that `JSON.parse` has accepted
- * @param within when given, only defects of this member of the outermost object count: in its value, or that it
+ * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it
  *   occurs twice
+ * @param scope.depth the deepest nesting that is no defect
  * @returns the defect, or `null` where there is none
  */
-export function findJsonDefect(text: string, within?: string): JsonDefect | null {
+export function findJsonDefect(
+  text: string,
+  { within, depth = MAX_JSON_DEPTH }: { within?: string; depth?: number } = {},
+): JsonDefect | null {
   // One entry for each open object or array, outermost first: the names seen so far, or null for an array.
   const open: (Set<string> | null)[] = [];
   let outermostMember: string | undefined;
@@ -60,8 +64,8 @@ export function findJsonDefect(text: string, within?: string): JsonDefect | null
       at++;
       if (character === '{' || character === '[') {
         open.push(character === '{' ? new Set() : null);
-        if (open.length > MAX_JSON_DEPTH) {
-          defect = { kind: 'depth', message: `arrays and objects nest deeper than ${MAX_JSON_DEPTH}` };
+        if (open.length > depth) {
+          defect = { kind: 'depth', message: `arrays and objects nest deeper than ${depth}` };
         }
       } else if (character === '}' || character === ']') open.pop();
     }

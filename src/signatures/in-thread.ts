@@ -1,0 +1,33 @@
+import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
+import type { SignatureFigures, SignatureJob, SignatureVerifier } from './signature-verifier.js';
+import { verifyEd25519 } from './verify-ed25519.js';
+
+// One message at a time is copied here; only this thread ever touches it.
+let scratch = Buffer.alloc(16 * 1024);
+
+/** Verifies one signature at once, on this thread. */
+export function verifyCheck({ jwt, signingInputLength, signature, publicKey }: SignatureCheck): boolean {
+  if (scratch.length < signingInputLength) scratch = Buffer.alloc(2 * signingInputLength);
+  scratch.write(jwt, 0, signingInputLength, 'latin1');
+  const key = Buffer.from(publicKey.buffer, publicKey.byteOffset, publicKey.byteLength);
+  return verifyEd25519(signature, scratch.subarray(0, signingInputLength), key);
+}
+
+/** Verifies signatures on the calling thread, at once: for embedding and tests, and `WORKER_THREADS=0`. */
+export class InThreadVerifier implements SignatureVerifier {
+  #verified = 0;
+
+  get figures(): SignatureFigures {
+    return { pending: 0, inThread: this.#verified, pooled: 0, batches: 0, repeated: 0 };
+  }
+
+  submit(job: SignatureJob): void {
+    this.#verified += job.checks.length;
+    const verified = job.checks.map(verifyCheck);
+    job.settle((check) => verified[check] === true);
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}

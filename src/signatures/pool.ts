@@ -1,0 +1,176 @@
+import { createRequire } from 'node:module';
+import { Piscina } from 'piscina';
+import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
+import { verifyCheck } from './in-thread.js';
+import type { SignatureFigures, SignatureJob, SignatureVerifier } from './signature-verifier.js';
+import { BATCH_CHECKS, sizeOfCheck, SLOT_BYTES, writeChecks, type Batch } from './slot.js';
+
+// While a worker verifies one batch the next already lies in its queue, so that it never waits for this thread.
+const BATCHES_PER_WORKER = 2;
+
+/** The part of a job that has a place in a batch. */
+interface Entry {
+  readonly job: PooledJob;
+  readonly check: number;
+}
+
+class PooledJob {
+  readonly job: SignatureJob;
+  readonly results: Uint8Array;
+  left: number;
+
+  constructor(job: SignatureJob) {
+    this.job = job;
+    this.left = job.checks.length;
+    this.results = new Uint8Array(this.left);
+  }
+
+  record(check: number, isVerified: boolean): void {
+    this.results[check] = isVerified ? 1 : 0;
+    if (--this.left === 0) this.job.settle((at) => this.results[at] === 1);
+  }
+}
+
+/**
+ * Verifies signatures on a Piscina pool of libsodium workers.
+ *
+ * One task for each signature would cost as much as the signature, so what is submitted during a turn of the event
+ * loop is handed over together at its end, and while all workers are busy it gathers for the next batch. A lone
+ * signature is verified here at once: waking a worker for it would take longer.
+ */
+export class PoolVerifier implements SignatureVerifier {
+  readonly #pool: Piscina;
+  readonly #slots: readonly Buffer[];
+  readonly #freeSlots: number[];
+  readonly #workers: number;
+  readonly #onWorkerDeath: (error: Error) => void;
+  #queue: Entry[] = [];
+  #running = 0;
+  #isFlushDue = false;
+  #pending = 0;
+  #figures = { inThread: 0, pooled: 0, batches: 0, repeated: 0 };
+
+  /**
+   * @param workers threads, at least 1
+   * @param onWorkerDeath told when a worker ended on its own; its batches are verified again on this thread
+   */
+  constructor(workers: number, onWorkerDeath: (error: Error) => void = () => undefined) {
+    this.#workers = workers;
+    this.#onWorkerDeath = onWorkerDeath;
+    const memory = Array.from(
+      { length: workers * BATCHES_PER_WORKER },
+      () => new SharedArrayBuffer(SLOT_BYTES),
+    );
+    this.#slots = memory.map((slot) => Buffer.from(slot));
+    this.#freeSlots = memory.map((_, index) => index);
+    this.#pool = new Piscina({
+      filename: createRequire(import.meta.url).resolve('#signature-worker'),
+      minThreads: workers,
+      maxThreads: workers,
+      concurrentTasksPerWorker: BATCHES_PER_WORKER,
+      idleTimeout: Infinity,
+      recordTiming: false,
+      workerData: memory,
+    });
+    // A worker that dies with no task reports it here; without a listener that would end the process.
+    this.#pool.on('error', onWorkerDeath);
+  }
+
+  get figures(): SignatureFigures {
+    return { pending: this.#pending, ...this.#figures };
+  }
+
+  submit(job: SignatureJob): void {
+    const pooled = new PooledJob(job);
+    this.#pending += job.checks.length;
+    for (let check = 0; check < job.checks.length; check++) this.#queue.push({ job: pooled, check });
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    setImmediate(() => {
+      this.#isFlushDue = false;
+      this.#flush();
+    });
+  }
+
+  async close(): Promise<void> {
+    while (this.#pending > 0) await new Promise((resolve) => setImmediate(resolve));
+    await this.#pool.destroy();
+  }
+
+  #flush(): void {
+    const waiting = this.#queue.length;
+    if (waiting === 0) return;
+    // A pool whose workers cannot start keeps no threads; then this thread does all the work.
+    if ((waiting === 1 && this.#running === 0) || this.#pool.threads.length === 0) {
+      this.#verifyHere(this.#take(waiting));
+      return;
+    }
+    const free = Math.max(1, this.#workers - this.#running);
+    const share = Math.min(BATCH_CHECKS, Math.ceil(waiting / free));
+    while (this.#queue.length > 0 && this.#freeSlots.length > 0) this.#dispatch(share);
+  }
+
+  #dispatch(most: number): void {
+    let bytes = 0;
+    let count = 0;
+    for (const { job, check } of this.#queue) {
+      const size = sizeOfCheck(checkOf(job, check));
+      if (count === most || (count > 0 && bytes + size > SLOT_BYTES)) break;
+      bytes += size;
+      count++;
+    }
+    const entries = this.#take(count);
+    const checks = entries.map(({ job, check }) => checkOf(job, check));
+    const slot = this.#freeSlots.pop() as number;
+    const memory = bytes > SLOT_BYTES ? new SharedArrayBuffer(bytes) : null;
+    const buffer = memory === null ? (this.#slots[slot] as Buffer) : Buffer.from(memory);
+    const batch: Batch = { memory: memory ?? slot, checks: count, bytes: writeChecks(buffer, checks) };
+    this.#running++;
+    this.#figures.batches++;
+    this.#figures.pooled += count;
+    this.#pool.run(batch).then(
+      () => this.#finish(entries, slot, buffer),
+      (error: unknown) => this.#repeat(entries, slot, error as Error),
+    );
+  }
+
+  #finish(entries: readonly Entry[], slot: number, results: Uint8Array): void {
+    const verified = results.slice(0, entries.length);
+    this.#release(slot);
+    this.#pending -= entries.length;
+    for (const [at, { job, check }] of entries.entries()) job.record(check, verified[at] === 1);
+    this.#flush();
+  }
+
+  #repeat(entries: readonly Entry[], slot: number, error: Error): void {
+    this.#release(slot);
+    this.#figures.repeated++;
+    this.#onWorkerDeath(error);
+    this.#verifyHere(entries);
+    this.#flush();
+  }
+
+  #release(slot: number): void {
+    this.#running--;
+    this.#freeSlots.push(slot);
+  }
+
+  #verifyHere(entries: readonly Entry[]): void {
+    this.#pending -= entries.length;
+    this.#figures.inThread += entries.length;
+    for (const { job, check } of entries) job.record(check, verifyCheck(checkOf(job, check)));
+  }
+
+  #take(count: number): Entry[] {
+    if (count === this.#queue.length) {
+      const all = this.#queue;
+      this.#queue = [];
+      return all;
+    }
+    return this.#queue.splice(0, count);
+  }
+}
+
+function checkOf({ job }: PooledJob, check: number): SignatureCheck {
+  return job.checks[check] as SignatureCheck;
+}

@@ -1,0 +1,104 @@
+import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
+import { Engine, type Body, type Outcome } from './engine.js';
+import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
+import { toVerdict, type Verdict } from './verdict.js';
+
+/** What a single call of {@link Verifier.verify} can be told. */
+export interface VerifyOptions {
+  /** The body of the call, as a JSON value: triggers the binding check. Overrides a `body` member of the bundle. */
+  readonly body?: unknown;
+  /** The body of the call as JSON text, which also shows what parsing hides. Takes the place of `body`. */
+  readonly bodyText?: string;
+  /** The verification time in Unix seconds; by default the current time. */
+  readonly now?: number;
+}
+
+/** Verifies bundles in this process. */
+export interface Verifier {
+  /**
+   * Judges a bundle in blocks A to F.
+   *
+   * @param bundle a bundle as `JSON.parse` gives it; anything at all may be passed
+   * @returns the verdict; service document 2.4
+   * @throws whatever kept the revocation store from opening. Bad input never throws: it is a verdict.
+   */
+  verify(bundle: unknown, options?: VerifyOptions): Promise<Verdict>;
+  /** Revokes a status list index locally, from the next verification on. Resolves once it is recorded. */
+  revoke(statusListIndex: number): Promise<void>;
+  /** Resolves when the revocation store is open; rejects where it cannot be opened. */
+  opened(): Promise<void>;
+  /** Lets running verifications finish, then ends the threads. */
+  close(): Promise<void>;
+}
+
+/**
+ * A verifier in this process, with the options of the service's environment.
+ *
+ * @throws OptionsError naming every problem with the options
+ * @example
+ * const verifier = createVerifier({ workerThreads: 0 });
+ * const verdict = await verifier.verify(bundle, { body: { tool: 'search', query: 'tea' } });
+ * if (!verdict.valid) console.error(verdict.error.code, verdict.error.message);
+ * await verifier.close();
+ */
+export function createVerifier(options: VerifierOptions = {}): Verifier {
+  const engine = openEngine(readVerifierOptions(options));
+  // Each use rethrows it; this only keeps an unused failure from ending the process.
+  engine.catch(() => undefined);
+  return {
+    verify: async (bundle, call = {}) => toVerdict(await judge(await engine, bundle, call)),
+    revoke: async (index) => (await engine).revocation.revoke(index),
+    opened: async () => {
+      await engine;
+    },
+    close: async () => {
+      const opened = await engine.catch(() => null);
+      await opened?.close();
+    },
+  };
+}
+
+const nothing = () => undefined;
+const silent: RevocationLog = { info: nothing, warn: nothing, error: nothing };
+
+/** Opens the parts of a verifier. */
+export async function openEngine(
+  settings: VerifierSettings,
+  { log = silent, observer = {} }: { log?: RevocationLog; observer?: RevocationObserver } = {},
+): Promise<Engine> {
+  const { statusListBaseUrl: url, revocationStorePath: storePath, statusListIssuer: issuer } = settings;
+  const revocation = await openRevocation({
+    ...(storePath === undefined ? {} : { storePath }),
+    ...(url === undefined
+      ? {}
+      : {
+          statusList: {
+            url,
+            ttlSecs: settings.statusCacheTtlSecs,
+            maxStaleSecs: settings.statusMaxStaleSecs,
+            ...(issuer === undefined ? {} : { issuer }),
+          },
+        }),
+    log,
+    observer,
+  });
+  return new Engine(settings, revocation, (error) =>
+    log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread'),
+  );
+}
+
+function judge(engine: Engine, bundle: unknown, { body, bodyText, now }: VerifyOptions): Promise<Outcome> {
+  return new Promise((resolve, reject) => {
+    engine.judge(
+      { bundle, body: bodyOf(bundle, body, bodyText), now },
+      { deliver: resolve, abandon: reject },
+    );
+  });
+}
+
+function bodyOf(bundle: unknown, body: unknown, bodyText: string | undefined): Body | null {
+  if (bodyText !== undefined) return { kind: 'text', text: bodyText };
+  if (body !== undefined) return { kind: 'value', value: body };
+  if (typeof bundle !== 'object' || bundle === null || !Object.hasOwn(bundle, 'body')) return null;
+  return { kind: 'value', value: (bundle as { body: unknown }).body };
+}

@@ -1,0 +1,67 @@
+import { availableParallelism } from 'node:os';
+import { z } from 'zod';
+import { publicKeyOf } from '../protocol/did-key.js';
+
+const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
+const did = z.string().refine((text) => publicKeyOf(text) !== null, {
+  error: ({ input }) => `${JSON.stringify(input)} is not a did:key of an Ed25519 key`,
+});
+
+/**
+ * What a verifier can be told. The service reads each option from the environment variable of the same name in
+ * capitals: `maxChainDepth` is `MAX_CHAIN_DEPTH`.
+ */
+export const verifierOptions = z.strictObject({
+  /** The most delegation receipts in a bundle. A higher value lets one request ask for more signatures. */
+  maxChainDepth: count(1, 1024).default(16),
+  /** Seconds by which `nbf` and `exp` are relaxed. A higher value keeps expired receipts alive for as long. */
+  clockSkewSecs: count(0, 86_400).default(0),
+  /** Accept only invocations whose `tool_server` is this. Unset, a call for another server passes here too. */
+  serverIdentity: z.string().min(1).optional(),
+  /** Accept only these root principals. Unset, anyone can be a root: the caller must judge `root_principal`. */
+  trustedRoots: z.array(did).min(1).optional(),
+  /** Threads that verify signatures; 0 verifies on the calling thread. */
+  workerThreads: count(0, 256).default(() => Math.max(1, availableParallelism() - 1)),
+  /** Bytes for receipts known to verify; 0 turns the cache off. It never changes a verdict. */
+  receiptCacheBytes: count(0).default(64 * 1024 * 1024),
+  /** A file of locally revoked indices, appended to; unset, they are lost on restart. */
+  revocationStorePath: z.string().min(1).optional(),
+  /** Where the W3C Bitstring Status List is fetched. Unset, only the local store revokes. */
+  statusListBaseUrl: z.url({ protocol: /^https?$/ }).optional(),
+  /** Seconds for which a fetched list is used: how long a remote revocation may go unnoticed. */
+  statusCacheTtlSecs: count(1, 31_536_000).default(300),
+  /** Seconds for which an expired list still serves while it cannot be fetched; 0 fails closed at once. */
+  statusMaxStaleSecs: count(0, 31_536_000).default(0),
+  /** Accept only lists signed by this did:key. Unset, whoever answers at the URL can revoke and un-revoke. */
+  statusListIssuer: did.optional(),
+});
+
+/** Options of a verifier, all optional; see {@link verifierOptions}. */
+export type VerifierOptions = z.input<typeof verifierOptions>;
+
+/** Options of a verifier with defaults filled in. */
+export type VerifierSettings = z.output<typeof verifierOptions>;
+
+/** Options that a verifier or the service cannot work with. Every problem is in the message, a line each. */
+export class OptionsError extends Error {
+  override readonly name = 'OptionsError';
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.problems = problems;
+  }
+}
+
+/**
+ * Fills in defaults.
+ *
+ * @throws OptionsError naming every problem
+ */
+export function readVerifierOptions(options: VerifierOptions): VerifierSettings {
+  const { success, data, error } = verifierOptions.safeParse(options);
+  if (success) return data;
+  throw new OptionsError(
+    error.issues.map((issue) => `${issue.path.join('.') || 'options'}: ${issue.message}`),
+  );
+}

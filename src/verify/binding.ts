@@ -1,0 +1,88 @@
+import { equalsByJcs } from '../protocol/jcs.js';
+import { isPlainlyFaithful, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { findJsonDefect, MAX_JSON_DEPTH } from '../protocol/json-defects.js';
+
+/** How the body of a call compares with the signed arguments. Service document 2.5. */
+export type Binding = 'match' | 'mismatch' | 'invalid_body';
+
+/**
+ * Binds a body that is given as JSON text.
+ *
+ * @returns `invalid_body` where the text is not JSON or has no faithful RFC 8785 form. Decisions section 4
+ * @example bindText({ tool: 'a' }, '{ "tool": "a" }'); // 'match'
+ */
+export function bindText(args: JsonObject, text: string): Binding {
+  let body: JsonValue;
+  try {
+    body = JSON.parse(text) as JsonValue;
+  } catch {
+    return 'invalid_body';
+  }
+  if (!isPlainlyFaithful(text, body) && findJsonDefect(text, { depth: Infinity }) !== null)
+    return 'invalid_body';
+  return compare(args, body);
+}
+
+/**
+ * Binds the `body` member of a bundle.
+ *
+ * @param bundleText the JSON text of the whole bundle
+ * @param bundle what `JSON.parse` made of it
+ */
+export function bindMember(args: JsonObject, bundleText: string, bundle: JsonObject): Binding {
+  if (!isPlainlyFaithful(bundleText, bundle)) {
+    if (findJsonDefect(bundleText, { depth: Infinity, within: 'body' }) !== null) return 'invalid_body';
+  }
+  return compare(args, bundle['body'] as JsonValue);
+}
+
+/**
+ * Binds a body that is a value in this process. What its text said beyond that (a duplicate member, digits that
+ * rounding lost) is gone by now: where the text is at hand, {@link bindText} sees more.
+ *
+ * @returns `invalid_body` where the value is nothing that JSON denotes
+ */
+export function bindValue(args: JsonObject, body: unknown): Binding {
+  const verdict = denotesJson(body, 0);
+  if (verdict === 'too deep') return 'mismatch';
+  return verdict ? compare(args, body as JsonValue) : 'invalid_body';
+}
+
+function compare(args: JsonObject, body: JsonValue): Binding {
+  return equalsByJcs(args, body) ? 'match' : 'mismatch';
+}
+
+/** Arguments nest no deeper than a payload may, so a deeper body (or one that holds itself) cannot equal them. */
+function denotesJson(value: unknown, depth: number): boolean | 'too deep' {
+  switch (typeof value) {
+    case 'string':
+      return value.isWellFormed();
+    case 'number':
+      return Number.isFinite(value);
+    case 'boolean':
+      return true;
+    case 'object':
+      break;
+    default:
+      return false;
+  }
+  if (value === null) return true;
+  if (depth >= MAX_JSON_DEPTH) return 'too deep';
+  let items: unknown[];
+  if (Array.isArray(value)) {
+    items = value;
+  } else {
+    const prototype: unknown = Object.getPrototypeOf(value);
+    if (prototype !== Object.prototype && prototype !== null) return false;
+    const names = Object.keys(value);
+    if (!names.every((name) => name.isWellFormed())) return false;
+    items = names.map((name) => (value as Record<string, unknown>)[name]);
+  }
+  let verdict: boolean | 'too deep' = true;
+  for (const item of items) {
+    const inside = denotesJson(item, depth + 1);
+    if (inside === false) return false;
+    if (inside === 'too deep') verdict = inside;
+  }
+  return verdict;
+}

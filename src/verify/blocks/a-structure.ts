@@ -1,0 +1,137 @@
+import {
+  DRS_VERSION,
+  readInvocationClaims,
+  readReceiptClaims,
+  type ClaimDefect,
+  type ReceiptPlace,
+} from '../../protocol/claims.js';
+import { parseCompactJwt } from '../../protocol/jwt.js';
+import { isJsonObject } from '../../protocol/json.js';
+import { Failure, show, type Code, type Subject } from '../codes.js';
+import type { ReceiptCache } from '../receipt-cache.js';
+import { Receipt, type Chain, type Invocation } from '../receipt.js';
+import type { Rules } from '../rules.js';
+
+/** A bundle of the right structure. `receipts` is not empty. */
+export interface Structure {
+  readonly receipts: readonly Receipt[];
+  /** The same receipts where everything that concerns them alone is already proved. */
+  readonly chain: Chain | null;
+  readonly invocation: Invocation;
+}
+
+/** Block A: the bundle holds receipts and an invocation, each a JWT with the claims of its place. */
+export function checkStructure(bundle: unknown, rules: Rules, cache: ReceiptCache): Structure | Failure {
+  const parts = readBundle(bundle, rules);
+  if (parts instanceof Failure) return parts;
+  const chain = cache.get(parts.receipts.at(-1) as string)?.chain ?? null;
+  const isKnown = chain?.consistsOf(parts.receipts) === true;
+  const receipts = isKnown ? chain.receipts : readReceipts(parts.receipts, cache);
+  if (receipts instanceof Failure) return receipts;
+  const invocation = readInvocation(parts.invocation);
+  if (invocation instanceof Failure) return invocation;
+  return { receipts, chain: isKnown ? chain : null, invocation };
+}
+
+/** The strings of a bundle: at least one receipt, and a non-empty invocation. */
+interface BundleParts {
+  readonly receipts: readonly string[];
+  readonly invocation: string;
+}
+
+function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
+  if (!isJsonObject(bundle)) return malformed('the document', bundle, 'a JSON object');
+  const version = own(bundle, 'bundle_version');
+  const receipts = own(bundle, 'receipts');
+  const invocation = own(bundle, 'invocation');
+  if (typeof version !== 'string') return malformed('bundle_version', version, `the string "${DRS_VERSION}"`);
+  if (receipts !== undefined && !isArrayOfStrings(receipts)) {
+    return malformed('receipts', receipts, 'an array of JWT strings');
+  }
+  if (invocation !== undefined && typeof invocation !== 'string') {
+    return malformed('invocation', invocation, 'a JWT string');
+  }
+  const fail = (code: Code, member: string, claimed: unknown, expected: string) =>
+    new Failure(code, { subject: 'bundle', member, claimed, expected });
+  if (version !== DRS_VERSION) {
+    return fail('VERSION_MISMATCH', 'bundle_version', version, JSON.stringify(DRS_VERSION));
+  }
+  if (receipts === undefined || receipts.length === 0) {
+    return fail('EMPTY_CHAIN', 'receipts', receipts, 'at least one delegation receipt');
+  }
+  if (receipts.length > rules.maxChainDepth) {
+    return fail('CHAIN_TOO_DEEP', 'receipts', receipts.length, `at most ${rules.maxChainDepth}`);
+  }
+  if (invocation === undefined || invocation === '') {
+    return fail('MISSING_INVOCATION', 'invocation', invocation, 'an invocation receipt (a JWT)');
+  }
+  return { receipts, invocation };
+}
+
+function readReceipts(jwts: readonly string[], cache: ReceiptCache): Receipt[] | Failure {
+  const receipts: Receipt[] = [];
+  for (const jwt of jwts) {
+    const root = receipts[0];
+    const place = { isRoot: root === undefined, underHumanRoot: root?.claims.drs_root_type === 'human' };
+    const receipt = readReceipt(jwt, receipts.length, place, cache);
+    if (receipt instanceof Failure) return receipt;
+    receipts.push(receipt);
+  }
+  return receipts;
+}
+
+function readReceipt(
+  jwt: string,
+  index: number,
+  place: ReceiptPlace,
+  cache: ReceiptCache,
+): Receipt | Failure {
+  const known = cache.get(jwt);
+  // What was read at another place was judged by other rules: such a receipt is read again.
+  if (known?.isRoot === place.isRoot && !(place.underHumanRoot && (known.claims.exp ?? null) === null))
+    return known;
+  const parts = parseCompactJwt(jwt);
+  if (parts.defect !== undefined) {
+    return new Failure('MALFORMED_RECEIPT', { subject: index, reason: parts.defect });
+  }
+  const { claims, defect } = readReceiptClaims(parts.payload, place);
+  return defect ? claimFailure(index, defect) : new Receipt(jwt, parts, claims, place.isRoot);
+}
+
+function readInvocation(jwt: string): Invocation | Failure {
+  const parts = parseCompactJwt(jwt);
+  if (parts.defect !== undefined) {
+    return new Failure('MALFORMED_INVOCATION', { subject: 'invocation', reason: parts.defect });
+  }
+  const { claims, defect } = readInvocationClaims(parts.payload);
+  if (defect) return claimFailure('invocation', defect);
+  const { algorithm, signature, signingInputLength } = parts;
+  return { jwt, claims, algorithm, signature, signingInputLength };
+}
+
+const CODE_OF_DEFECT = {
+  type: 'WRONG_TYPE',
+  version: 'VERSION_MISMATCH',
+  jti: 'INVALID_JTI',
+  consent: 'MISSING_CONSENT',
+} as const satisfies Record<Exclude<ClaimDefect['kind'], 'claim'>, Code>;
+
+function claimFailure(subject: Subject, { kind, claim, found, expected }: ClaimDefect): Failure {
+  if (kind !== 'claim') {
+    return new Failure(CODE_OF_DEFECT[kind], { subject, member: claim, claimed: found, expected });
+  }
+  const code = subject === 'invocation' ? 'MALFORMED_INVOCATION' : 'MALFORMED_RECEIPT';
+  return new Failure(code, { subject, reason: `${claim} is ${show(found)}, expected ${expected}` });
+}
+
+function malformed(member: string, claimed: unknown, expected: string): Failure {
+  return new Failure('MALFORMED_BUNDLE', { subject: 'bundle', member, claimed, expected });
+}
+
+function own(bundle: object, member: 'bundle_version' | 'receipts' | 'invocation'): unknown {
+  return Object.hasOwn(bundle, member) ? (bundle as Record<string, unknown>)[member] : undefined;
+}
+
+function isArrayOfStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string');
+}

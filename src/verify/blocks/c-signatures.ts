@@ -1,0 +1,85 @@
+import { publicKeyOf } from '../../protocol/did-key.js';
+import { Failure, type Subject } from '../codes.js';
+import type { ReceiptCache } from '../receipt-cache.js';
+import type { Invocation, Receipt } from '../receipt.js';
+import type { Structure } from './a-structure.js';
+
+/** One signature to verify: RFC 7515 §5.2 over the leading characters of a JWT, which are ASCII. */
+export interface SignatureCheck {
+  readonly jwt: string;
+  readonly signingInputLength: number;
+  readonly signature: Buffer;
+  readonly publicKey: Uint8Array;
+}
+
+/** What block C has to find out. */
+export interface SignaturePlan {
+  /** Signatures not yet known to verify, in the order in which they are judged. */
+  readonly checks: readonly SignatureCheck[];
+  /** What each check is about. */
+  readonly subjects: readonly Subject[];
+  /** What is wrong behind the last check, and can be told without verifying anything. */
+  readonly failure: Failure | null;
+}
+
+/** Block C, first half: which signatures there are to verify, up to the first that could not be. */
+export function planSignatures({ receipts, chain, invocation }: Structure): SignaturePlan {
+  const checks: SignatureCheck[] = [];
+  const subjects: Subject[] = [];
+  const add = (subject: Subject, signed: Receipt | Invocation, key: Uint8Array | null): Failure | null => {
+    if (signed.algorithm !== 'EdDSA' && signed.algorithm !== 'Ed25519') {
+      const expected = '"EdDSA" or "Ed25519"';
+      return new Failure('UNSUPPORTED_ALGORITHM', { subject, claimed: signed.algorithm, expected });
+    }
+    if (key === null) {
+      const expected = 'a did:key of an Ed25519 key';
+      return new Failure('UNRESOLVABLE_DID', { subject, claimed: signed.claims.iss, expected });
+    }
+    checks.push({
+      jwt: signed.jwt,
+      signingInputLength: signed.signingInputLength,
+      signature: signed.signature as Buffer,
+      publicKey: key,
+    });
+    subjects.push(subject);
+    return null;
+  };
+  if (chain === null) {
+    for (const [index, receipt] of receipts.entries()) {
+      if (receipt.signature === null) continue;
+      const failure = add(index, receipt, publicKeyOf(receipt.claims.iss));
+      if (failure !== null) return { checks, subjects, failure };
+    }
+  }
+  const key = chain === null ? publicKeyOf(invocation.claims.iss) : chain.invokerKey;
+  const failure = add('invocation', invocation, key);
+  return { checks, subjects, failure };
+}
+
+/**
+ * Block C, second half.
+ *
+ * @param isVerified for each check of the plan, whether its signature verified
+ */
+export function judgeSignatures(
+  { receipts }: Structure,
+  plan: SignaturePlan,
+  isVerified: (check: number) => boolean,
+  cache: ReceiptCache,
+): Failure | null {
+  for (const [at, subject] of plan.subjects.entries()) {
+    if (!isVerified(at)) {
+      const code = subject === 'invocation' ? 'INVALID_INVOCATION_SIGNATURE' : 'INVALID_SIGNATURE';
+      const iss = (subject === 'invocation' ? null : receipts[subject as number])?.claims.iss;
+      const signature = plan.checks[at]?.signature.toString('base64url');
+      const expected = `an Ed25519 signature of 64 bytes by ${iss ?? 'the last delegate'}`;
+      return new Failure(code, { subject, claimed: signature, expected });
+    }
+    if (typeof subject === 'number') {
+      const receipt = receipts[subject] as Receipt;
+      receipt.signature = null;
+      cache.add(receipt);
+    }
+  }
+  return plan.failure;
+}

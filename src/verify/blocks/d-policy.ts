@@ -1,0 +1,99 @@
+import { findEscalation } from '../attenuation.js';
+import { findViolation } from '../call-policy.js';
+import { Failure, show } from '../codes.js';
+import type { Invocation, Receipt } from '../receipt.js';
+import type { Rules } from '../rules.js';
+import type { Structure } from './a-structure.js';
+
+/** Block D: who may ask for what. Each receipt stays within its parent, and the call within every level. */
+export function checkPolicy({ receipts, chain, invocation }: Structure, rules: Rules): Failure | null {
+  const root = receipts[0] as Receipt;
+  if (chain === null) {
+    for (const [index, receipt] of receipts.entries()) {
+      const failure =
+        index === 0
+          ? checkRoot(receipt, rules)
+          : checkDelegation(root, receipts[index - 1] as Receipt, receipt, index);
+      if (failure !== null) return failure;
+    }
+  }
+  const failure = checkInvocation(invocation, root, receipts.at(-1) as Receipt, rules);
+  if (failure !== null) return failure;
+  if (chain !== null && findViolation(chain.policy, invocation.claims.args) === null) return null;
+  return checkLevels(invocation, receipts);
+}
+
+function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null {
+  if (claims.sub !== claims.iss) {
+    const expected = `${JSON.stringify(claims.iss)}, its iss: the root principal speaks for itself`;
+    return new Failure('SUBJECT_MISMATCH', { subject: 0, claimed: claims.sub, expected });
+  }
+  if (trustedRoots !== null && !trustedRoots.has(claims.iss)) {
+    const expected = 'one of TRUSTED_ROOTS';
+    return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: claims.iss, expected });
+  }
+  return null;
+}
+
+function checkDelegation(root: Receipt, parent: Receipt, child: Receipt, subject: number): Failure | null {
+  if (child.parent === parent) return null;
+  const { sub, cmd, policy } = child.claims;
+  if (sub !== root.claims.sub) {
+    const expected = `${JSON.stringify(root.claims.sub)}, the sub of the root`;
+    return new Failure('SUBJECT_MISMATCH', { subject, claimed: sub, expected });
+  }
+  if (!coversCommand(parent.claims.cmd, cmd)) {
+    const expected = JSON.stringify(parent.claims.cmd);
+    return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
+  }
+  const escalation = findEscalation(parent.claims.policy, policy);
+  if (escalation === null) return null;
+  return new Failure('POLICY_ESCALATION', {
+    subject,
+    member: escalation.member,
+    claimed: escalation.claimed,
+    expected: show(escalation.allowed),
+  });
+}
+
+function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt, rules: Rules): Failure | null {
+  const subject = 'invocation';
+  const { sub, cmd, tool_server } = invocation.claims;
+  if (sub !== root.claims.sub) {
+    const expected = JSON.stringify(root.claims.sub);
+    return new Failure('INVOCATION_SUBJECT_MISMATCH', { subject, claimed: sub, expected });
+  }
+  if (!coversCommand(leaf.claims.cmd, cmd)) {
+    const expected = JSON.stringify(leaf.claims.cmd);
+    return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
+  }
+  if (rules.serverIdentity !== null && tool_server !== rules.serverIdentity) {
+    const expected = JSON.stringify(rules.serverIdentity);
+    return new Failure('TOOL_SERVER_MISMATCH', { subject, claimed: tool_server, expected });
+  }
+  return null;
+}
+
+function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Failure | null {
+  for (const [subject, receipt] of receipts.entries()) {
+    const violation = findViolation(receipt.claims.policy, claims.args);
+    if (violation === null) continue;
+    return new Failure('POLICY_VIOLATION', {
+      subject,
+      member: violation.argument,
+      claimed: violation.claimed,
+      expected: `what ${violation.member} ${show(violation.allowed)} allows`,
+    });
+  }
+  return null;
+}
+
+/**
+ * Whether a command is another one or a sub-path of it, by whole segments.
+ *
+ * @example coversCommand('/a/b', '/a/b/c'); // true
+ * @example coversCommand('/a/b', '/a/bc'); // false
+ */
+export function coversCommand(parent: string, child: string): boolean {
+  return child === parent || (child.startsWith(parent) && child[parent.length] === '/');
+}

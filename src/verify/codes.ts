@@ -1,0 +1,287 @@
+/** The six blocks of the service document, and replay protection, which runs after them. */
+export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'replay';
+
+interface Row {
+  readonly block: Block;
+  readonly code: string;
+  /** `{subject}`, `{member}`, `{claimed}`, `{expected}` and `{reason}` stand for the details of a failure. */
+  readonly message: string;
+  /** What the caller can do. */
+  readonly suggestion: string;
+}
+
+/**
+ * Every code that a verdict can carry, in the order of decisions section 2. A code belongs to one block;
+ * `docs/codes.md` explains each under an anchor of the same name.
+ */
+export const CATALOGUE = [
+  {
+    block: 'A',
+    code: 'MALFORMED_BUNDLE',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion:
+      'Send a JSON object with bundle_version "4.0", receipts (an array of JWT strings, root first) and invocation (a JWT string).',
+  },
+  {
+    block: 'A',
+    code: 'VERSION_MISMATCH',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion: 'Issue the chain and build the bundle for DRS 4.0.',
+  },
+  {
+    block: 'A',
+    code: 'EMPTY_CHAIN',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion: 'Put every delegation receipt, from the root to the leaf, into receipts.',
+  },
+  {
+    block: 'A',
+    code: 'CHAIN_TOO_DEEP',
+    message: '{subject}: {member} holds {claimed} receipts, expected {expected}',
+    suggestion: 'Delegate over fewer levels, or have the operator raise MAX_CHAIN_DEPTH.',
+  },
+  {
+    block: 'A',
+    code: 'MISSING_INVOCATION',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion:
+      'Sign an invocation receipt for this call with the key of the last delegate and put it into invocation.',
+  },
+  {
+    block: 'A',
+    code: 'MALFORMED_RECEIPT',
+    message: '{subject} is malformed: {reason}',
+    suggestion: 'Have the issuer issue this receipt again, and pass it on byte for byte.',
+  },
+  {
+    block: 'A',
+    code: 'MALFORMED_INVOCATION',
+    message: '{subject} is malformed: {reason}',
+    suggestion: 'Have the last delegate sign the invocation again, and pass it on byte for byte.',
+  },
+  {
+    block: 'A',
+    code: 'WRONG_TYPE',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion: 'Put delegation receipts into receipts and the invocation receipt into invocation.',
+  },
+  {
+    block: 'A',
+    code: 'INVALID_JTI',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion:
+      'Issue it again with an identifier of the form dr:<uuid> (receipts) or inv:<id> (invocations).',
+  },
+  {
+    block: 'A',
+    code: 'MISSING_CONSENT',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion: 'Record the consent of the person in drs_consent when the root receipt is issued.',
+  },
+  {
+    block: 'B',
+    code: 'CHAIN_BREAK',
+    message: '{subject}: prev_dr_hash is {claimed}, expected {expected}',
+    suggestion:
+      'Send the receipts unaltered and ordered from root to leaf, each issued under the one before it.',
+  },
+  {
+    block: 'B',
+    code: 'ISSUER_MISMATCH',
+    message: '{subject}: iss is {claimed}, expected {expected}, the aud of the receipt before it',
+    suggestion: 'Only the audience of a receipt can delegate further: have that key issue this receipt.',
+  },
+  {
+    block: 'B',
+    code: 'INVOKER_MISMATCH',
+    message: '{subject}: iss is {claimed}, expected {expected}, the aud of the last receipt',
+    suggestion:
+      'Sign the invocation with the key of the last delegate, or delegate to the key that signs it.',
+  },
+  {
+    block: 'B',
+    code: 'CHAIN_REFERENCE_MISMATCH',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion:
+      'Sign an invocation whose dr_chain lists the hash of every receipt of this bundle, root first.',
+  },
+  {
+    block: 'C',
+    code: 'UNSUPPORTED_ALGORITHM',
+    message: "{subject}: the header's alg is {claimed}, expected {expected}",
+    suggestion: 'Sign with Ed25519 and name it EdDSA (RFC 8037) or Ed25519 (RFC 9864) in the header.',
+  },
+  {
+    block: 'C',
+    code: 'UNRESOLVABLE_DID',
+    message: '{subject}: iss is {claimed}, expected {expected}',
+    suggestion: 'Issue with a did:key of an Ed25519 key, without a fragment.',
+  },
+  {
+    block: 'C',
+    code: 'INVALID_SIGNATURE',
+    message: '{subject}: the signature is {claimed}, expected {expected}',
+    suggestion: 'The receipt was altered or signed by another key: get it again from its issuer.',
+  },
+  {
+    block: 'C',
+    code: 'INVALID_INVOCATION_SIGNATURE',
+    message: '{subject}: the signature is {claimed}, expected {expected}',
+    suggestion: 'The invocation was altered or signed by another key: have the last delegate sign it again.',
+  },
+  {
+    block: 'D',
+    code: 'SUBJECT_MISMATCH',
+    message: '{subject}: sub is {claimed}, expected {expected}',
+    suggestion: 'Issue every receipt with the root principal, who issues the root receipt, as sub.',
+  },
+  {
+    block: 'D',
+    code: 'INVOCATION_SUBJECT_MISMATCH',
+    message: '{subject}: sub is {claimed}, expected {expected}, the sub of the root',
+    suggestion: 'Sign the invocation with the root principal as sub.',
+  },
+  {
+    block: 'D',
+    code: 'COMMAND_MISMATCH',
+    message: '{subject}: cmd is {claimed}, expected {expected} or a path below it',
+    suggestion: 'Stay at or below the command that was delegated, or have it delegated.',
+  },
+  {
+    block: 'D',
+    code: 'TOOL_SERVER_MISMATCH',
+    message: '{subject}: tool_server is {claimed}, expected {expected}',
+    suggestion: 'Sign the invocation for the tool server that receives the call.',
+  },
+  {
+    block: 'D',
+    code: 'UNTRUSTED_ROOT',
+    message: '{subject}: the root principal is {claimed}, expected {expected}',
+    suggestion:
+      'Use a delegation of a principal that this verifier trusts, or have the operator add it to TRUSTED_ROOTS.',
+  },
+  {
+    block: 'D',
+    code: 'POLICY_ESCALATION',
+    message: '{subject}: policy.{member} is {claimed}, expected at most {expected}, which its parent allows',
+    suggestion: "Issue this receipt with a policy that stays within its parent's.",
+  },
+  {
+    block: 'D',
+    code: 'POLICY_VIOLATION',
+    message: 'Invocation: args.{member} is {claimed}, expected {expected}, the policy of {subject}',
+    suggestion: 'Call within the delegated policy, or ask the principal for a wider delegation.',
+  },
+  {
+    block: 'E',
+    code: 'NOT_YET_VALID',
+    message: '{subject}: it is valid from {claimed}, expected {expected}',
+    suggestion: 'Wait until the receipt is valid, and check the clocks of issuer and verifier.',
+  },
+  {
+    block: 'E',
+    code: 'EXPIRED',
+    message: '{subject}: it expired at {claimed}, expected {expected}',
+    suggestion: 'Ask for a new delegation.',
+  },
+  {
+    block: 'E',
+    code: 'TEMPORAL_BOUNDS_VIOLATION',
+    message: '{subject}: {member} is {claimed}, expected {expected}, the window of its parent',
+    suggestion: "Issue this receipt with a window inside its parent's.",
+  },
+  {
+    block: 'F',
+    code: 'RECEIPT_REVOKED',
+    message: '{subject}: status list index {claimed} is revoked in {reason}, expected {expected}',
+    suggestion: 'The delegation was withdrawn: ask for a new one.',
+  },
+  {
+    block: 'F',
+    code: 'STATUS_INDEX_OUT_OF_RANGE',
+    message: '{subject}: drs_status_list_index is {claimed}, expected {expected}',
+    suggestion: 'Issue the receipt with an index of the status list that this verifier reads.',
+  },
+  {
+    block: 'F',
+    code: 'REVOCATION_CHECK_FAILED',
+    message: '{subject}: the state of status list index {claimed} is unknown, expected {expected}',
+    suggestion:
+      'Try again; the operator can see at /readyz and in the metrics why the status list cannot be had.',
+  },
+  {
+    block: 'replay',
+    code: 'INVOCATION_STALE',
+    message: '{subject}: iat is {claimed}, expected {expected}',
+    suggestion: 'Sign a new invocation for each call, and check the clocks of agent and verifier.',
+  },
+  {
+    block: 'replay',
+    code: 'REPLAY_DETECTED',
+    message: '{subject}: jti {claimed} was used before, expected {expected}',
+    suggestion: 'Sign a new invocation, with a new jti, for each call.',
+  },
+  {
+    block: 'replay',
+    code: 'REPLAY_STORE_UNAVAILABLE',
+    message: '{subject}: jti {claimed} cannot be checked for replay ({reason}), expected {expected}',
+    suggestion: 'Try again; the operator should look at the replay store.',
+  },
+] as const satisfies readonly Row[];
+
+/** A code of {@link CATALOGUE}. */
+export type Code = (typeof CATALOGUE)[number]['code'];
+
+/** What a failure is about: the bundle, the receipt at an index (0 is the root), or the invocation. */
+export type Subject = 'bundle' | 'invocation' | number;
+
+/** What fills the message of a code. */
+export interface Details {
+  readonly subject: Subject;
+  readonly member?: string;
+  /** The value that was found; leave it out where there is none. */
+  readonly claimed?: unknown;
+  /** The value that would have passed, in words. */
+  readonly expected?: string;
+  readonly reason?: string;
+}
+
+/** Why a bundle is not valid. */
+export class Failure {
+  readonly block: Block;
+  readonly code: Code;
+  readonly message: string;
+  readonly suggestion: string;
+
+  constructor(code: Code, details: Details) {
+    const row = rows.get(code);
+    if (row === undefined) throw new RangeError(`no such code: ${code}`);
+    this.block = row.block;
+    this.code = code;
+    this.message = row.message.replace(/\{(\w+)\}/g, (_, name: keyof Details) => describe(name, details));
+    this.suggestion = row.suggestion;
+  }
+}
+
+const rows: ReadonlyMap<string, Row> = new Map(CATALOGUE.map((row) => [row.code, row]));
+
+function describe(name: keyof Details, details: Details): string {
+  if (name === 'claimed') return show(details.claimed);
+  if (name !== 'subject') return details[name] ?? '?';
+  if (typeof details.subject === 'number') return `Receipt ${details.subject}`;
+  return details.subject === 'bundle' ? 'Bundle' : 'Invocation';
+}
+
+const LONGEST_SHOWN = 160;
+
+/** A claimed value, short enough for a message. It comes from the caller and is never trusted to be small or flat. */
+export function show(value: unknown): string {
+  if (value === undefined) return 'missing';
+  let text: string;
+  try {
+    text = JSON.stringify(value);
+  } catch {
+    text = Array.isArray(value) ? 'a deeply nested array' : 'a deeply nested object';
+  }
+  return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
+}

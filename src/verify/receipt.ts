@@ -1,0 +1,100 @@
+import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+import { publicKeyOf } from '../protocol/did-key.js';
+import { digestOf } from '../protocol/digest.js';
+import type { CompactJwt } from '../protocol/jwt.js';
+import type { Policy } from '../protocol/policy.js';
+import { effectivePolicy } from './call-policy.js';
+
+/** A delegation receipt that passed block A, with what has been proved about it since. */
+export class Receipt {
+  readonly jwt: string;
+  readonly claims: ReceiptClaims;
+  /** Whether the claims were read as those of a root. */
+  readonly isRoot: boolean;
+  readonly algorithm: unknown;
+  readonly signingInputLength: number;
+  /** The signature until it has verified, `null` from then on. Owner: block C. */
+  signature: Buffer | null;
+  /** The receipt under which linkage, attenuation and window nesting hold. Owner: {@link ReceiptCache}. */
+  parent: Receipt | null = null;
+  /** The chain that ends here, once all that concerns its receipts alone is proved. Owner: the pipeline. */
+  chain: Chain | null = null;
+  /** Owner of the next three: {@link ReceiptCache}. */
+  generation: 'none' | 'probation' | 'main' = 'none';
+  uses = 0;
+  dependants = 0;
+  #digest: string | undefined;
+
+  constructor(jwt: string, parts: CompactJwt, claims: ReceiptClaims, isRoot: boolean) {
+    this.jwt = jwt;
+    this.claims = claims;
+    this.isRoot = isRoot;
+    this.algorithm = parts.algorithm;
+    this.signingInputLength = parts.signingInputLength;
+    this.signature = parts.signature;
+  }
+
+  /** See {@link digestOf}. */
+  get digest(): string {
+    return (this.#digest ??= digestOf(this.jwt));
+  }
+}
+
+/** An invocation receipt that passed block A. */
+export interface Invocation {
+  readonly jwt: string;
+  readonly claims: InvocationClaims;
+  readonly algorithm: unknown;
+  readonly signature: Buffer;
+  readonly signingInputLength: number;
+}
+
+/** Receipts, root first, about which everything is proved that does not depend on a call, the time or revocation. */
+export class Chain {
+  readonly receipts: readonly Receipt[];
+  readonly root: Receipt;
+  readonly leaf: Receipt;
+  /** Allows a call exactly where every level does. */
+  readonly policy: Policy;
+  /** Whether any receipt can be revoked by a status list index. */
+  readonly isRevocable: boolean;
+  /** The verdict's `context` member as JSON. */
+  readonly contextJson: string;
+  /** The last delegate's key, or `null` where its DID names none. */
+  readonly invokerKey: Uint8Array | null;
+
+  constructor(receipts: readonly Receipt[], root: Receipt, leaf: Receipt) {
+    this.receipts = receipts;
+    this.root = root;
+    this.leaf = leaf;
+    this.policy = effectivePolicy(receipts.map(({ claims }) => claims.policy));
+    this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== undefined);
+    this.contextJson = JSON.stringify(contextOf(receipts, root, leaf));
+    this.invokerKey = publicKeyOf(leaf.claims.aud);
+  }
+
+  /** Whether these are, character for character, the receipts of this chain. */
+  consistsOf(jwts: readonly string[]): boolean {
+    if (jwts.length !== this.receipts.length) return false;
+    for (let at = 0; at < jwts.length; at++) if (jwts[at] !== this.receipts[at]?.jwt) return false;
+    return true;
+  }
+}
+
+/** What a valid verdict tells. Service document 2.4. */
+export interface VerdictContext {
+  /** The DID of the root principal. */
+  readonly root_principal: string;
+  /** The number of delegation receipts. */
+  readonly chain_depth: number;
+  readonly leaf_policy: Policy;
+}
+
+/** The context of a chain of receipts. */
+export function contextOf(receipts: readonly Receipt[], root: Receipt, leaf: Receipt): VerdictContext {
+  return {
+    root_principal: root.claims.iss,
+    chain_depth: receipts.length,
+    leaf_policy: leaf.claims.policy,
+  };
+}

@@ -1,0 +1,11 @@
+/** What an operator decides about verification; constant for the life of a verifier. */
+export interface Rules {
+  /** The most delegation receipts that a bundle may hold. */
+  readonly maxChainDepth: number;
+  /** Seconds by which `nbf` and `exp` are relaxed. */
+  readonly clockSkewSecs: number;
+  /** The `tool_server` that invocations must be for; `null` for any. */
+  readonly serverIdentity: string | null;
+  /** The principals that may be roots; `null` for any. */
+  readonly trustedRoots: ReadonlySet<string> | null;
+}
