@@ -8,7 +8,7 @@ const mayImport = {
   protocol: [],
   verify: ['protocol'],
   signatures: ['protocol', 'verify'],
-  revocation: ['protocol', 'verify'],
+  revocation: ['protocol', 'verify', 'signatures'],
   replay: ['protocol', 'verify'],
   issue: ['protocol', 'verify'],
   client: ['protocol', 'verify'],

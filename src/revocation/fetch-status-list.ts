@@ -1,0 +1,136 @@
+import { request, type Dispatcher } from 'undici';
+import { StatusListError } from './status-list-error.js';
+
+/** The most bytes that a list may have on the wire. */
+export const MAX_WIRE_BYTES = 16 * 1024 * 1024;
+
+const MAX_REDIRECTS = 3;
+const REDIRECTS = [301, 302, 303, 307, 308];
+
+/** What the list's server answered. */
+export type FetchedList =
+  | { readonly notModified: true }
+  | {
+      readonly notModified: false;
+      readonly body: Buffer;
+      readonly contentType: string;
+      readonly etag: string | undefined;
+    };
+
+/**
+ * Fetches the bytes of a status list. Redirects are followed inside the origin only.
+ *
+ * @param options.etag of the copy at hand: the server may then answer that it has not changed
+ * @param options.signal ends the fetch at any point, a slow body included; its reason is thrown. The caller aborts it
+ *   in any case when this settles, so that no connection stays open behind an answer that was not read to its end.
+ * @throws {@link StatusListError} `http_status`, `redirect`, `too_large`, `malformed` (a content coding that was not
+ *   asked for), `unreachable`
+ * @see RFC 9110 §13.1.2 (If-None-Match), §15.4 (redirects)
+ */
+export async function fetchStatusList(
+  url: URL,
+  options: { dispatcher: Dispatcher; signal: AbortSignal; etag?: string | undefined },
+): Promise<FetchedList> {
+  try {
+    return await followRedirects(url, options);
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    if (error instanceof StatusListError) throw error;
+    throw new StatusListError('unreachable', `${withoutSecrets(url)} cannot be fetched: ${causeOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/**
+ * A URL as it may be logged: without user, password and query, which may hold secrets.
+ *
+ * @example withoutSecrets(new URL('https://u:p@lists.example/1?key=s')); // 'https://lists.example/1'
+ */
+export function withoutSecrets(url: URL): string {
+  return url.origin + url.pathname;
+}
+
+async function followRedirects(
+  start: URL,
+  options: { dispatcher: Dispatcher; signal: AbortSignal; etag?: string | undefined },
+): Promise<FetchedList> {
+  let url = start;
+  for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+    const { statusCode, headers, body } = await request(url, {
+      dispatcher: options.dispatcher,
+      signal: options.signal,
+      // One fetch in minutes gains nothing from a kept connection, and loses where the server has just closed it.
+      reset: true,
+      headers: {
+        accept: 'application/vc+jwt, application/vc, application/json;q=0.9, application/octet-stream;q=0.8',
+        'accept-encoding': 'identity',
+        ...(options.etag === undefined ? {} : { 'if-none-match': options.etag }),
+      },
+    });
+    if (statusCode === 200) {
+      return {
+        notModified: false,
+        body: await readBody(body, headers),
+        contentType: one(headers['content-type']) ?? '',
+        etag: one(headers['etag']),
+      };
+    }
+    if (statusCode === 304 && options.etag !== undefined) return { notModified: true };
+    if (!REDIRECTS.includes(statusCode)) {
+      throw new StatusListError(
+        'http_status',
+        `${withoutSecrets(url)} answers ${statusCode}, expected 200 and a list`,
+      );
+    }
+    await body.dump();
+    url = redirectTarget(url, one(headers['location']));
+  }
+  throw new StatusListError(
+    'redirect',
+    `${withoutSecrets(start)} redirects more than ${MAX_REDIRECTS} times`,
+  );
+}
+
+function redirectTarget(from: URL, location: string | undefined): URL {
+  if (location === undefined || !URL.canParse(location, from.href)) {
+    throw new StatusListError('redirect', `${withoutSecrets(from)} redirects without a usable Location`);
+  }
+  const target = new URL(location, from);
+  if (target.origin !== from.origin) {
+    throw new StatusListError(
+      'redirect',
+      `${withoutSecrets(from)} redirects to ${target.origin}, another origin, which is not followed; ` +
+        'if the list has moved, set STATUS_LIST_BASE_URL to its new place',
+    );
+  }
+  return target;
+}
+
+async function readBody(
+  body: Dispatcher.ResponseData['body'],
+  headers: Dispatcher.ResponseData['headers'],
+): Promise<Buffer> {
+  const coding = one(headers['content-encoding']) ?? 'identity';
+  if (coding !== 'identity') {
+    throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
+  }
+  const tooLarge = new StatusListError('too_large', `it has more than ${MAX_WIRE_BYTES} bytes on the wire`);
+  if (Number(one(headers['content-length']) ?? 0) > MAX_WIRE_BYTES) throw tooLarge;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_WIRE_BYTES) throw tooLarge;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size);
+}
+
+const one = (header: string | string[] | undefined) => (Array.isArray(header) ? header[0] : header);
+
+function causeOf(error: unknown): string {
+  // A connection that fails on every address of a name throws an AggregateError with an empty message.
+  const { message, code } = error as NodeJS.ErrnoException;
+  return message || code || 'unknown error';
+}

@@ -1,0 +1,176 @@
+import { link, open, readFile, readlink, rename, stat, unlink, utimes } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { isJsonObject } from '../protocol/json.js';
+import { RevocationStoreError } from './store-error.js';
+
+const HEARTBEAT_MS = 5_000;
+// An owner that cannot be looked at from here (another host or container) counts as gone after this silence.
+const SILENCE_MS = 30_000;
+
+/** A process, named so that one with its PID after a restart is not taken for it. */
+interface Owner {
+  readonly pid: number;
+  readonly host: string;
+  /** The kernel's run and the PID namespace in which `pid` means something. */
+  readonly realm: string;
+  /** When the process started, in the kernel's ticks; empty where that is not known. */
+  readonly startTime: string;
+}
+
+/** The right to be the only process that uses a file. */
+export interface FileLock {
+  release(): Promise<void>;
+}
+
+/**
+ * Takes the lock of a file: `<path>.lock`, which names its owner. Node has no lock of the kernel to offer, so the owner
+ * is looked up: its PID and start time where both run under one kernel and PID namespace, otherwise its heartbeat (the
+ * time stamp of the lock file). What a killed process leaves behind is taken over.
+ *
+ * @throws {@link RevocationStoreError} `locked` naming the file and its owner; and any error of the file system
+ */
+export async function lockFile(path: string): Promise<FileLock> {
+  const lockPath = `${path}.lock`;
+  const me = JSON.stringify(await describeThisProcess());
+  while (!(await create(lockPath, me))) {
+    const found = await readLock(lockPath);
+    if (found === null) continue;
+    if (await isAlive(found.owner, found.touchedMs)) {
+      const { owner } = found;
+      const who =
+        owner === null ? 'a process that is just starting' : `process ${owner.pid} on ${owner.host}`;
+      throw new RevocationStoreError(
+        'locked',
+        `${path} is in use by ${who} (lock file ${lockPath}). ` +
+          'Stop that process first, or set REVOCATION_STORE_PATH to a file of its own for each process.',
+      );
+    }
+    await removeStale(lockPath, found.text);
+  }
+  const heartbeat = setInterval(() => {
+    const now = new Date();
+    // A heartbeat that is missed matters only to a process elsewhere, and the next one may get through.
+    utimes(lockPath, now, now).catch(() => undefined);
+  }, HEARTBEAT_MS).unref();
+  return {
+    async release() {
+      clearInterval(heartbeat);
+      if ((await readLock(lockPath))?.text === me) await unlink(lockPath);
+    },
+  };
+}
+
+/** @returns false where the lock exists */
+async function create(lockPath: string, owner: string): Promise<boolean> {
+  let handle;
+  try {
+    handle = await open(lockPath, 'wx', 0o640);
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) return false;
+    throw error;
+  }
+  try {
+    await handle.writeFile(owner);
+  } catch (error) {
+    await unlink(lockPath);
+    throw error;
+  } finally {
+    await handle.close();
+  }
+  return true;
+}
+
+/** @returns `null` where there is no lock any more; `owner` is `null` where the file does not name one (yet) */
+async function readLock(
+  lockPath: string,
+): Promise<{ text: string; owner: Owner | null; touchedMs: number } | null> {
+  try {
+    const text = await readFile(lockPath, 'utf8');
+    return { text, owner: parseOwner(text), touchedMs: (await stat(lockPath)).mtimeMs };
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return null;
+    throw error;
+  }
+}
+
+function parseOwner(text: string): Owner | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (!isJsonObject(value)) return null;
+  const { pid, host, realm, startTime } = value;
+  return typeof pid === 'number' &&
+    typeof host === 'string' &&
+    typeof realm === 'string' &&
+    typeof startTime === 'string'
+    ? { pid, host, realm, startTime }
+    : null;
+}
+
+async function isAlive(owner: Owner | null, touchedMs: number): Promise<boolean> {
+  if (owner?.realm !== (await realmOfThisProcess())) return Date.now() - touchedMs < SILENCE_MS;
+  if (owner.startTime !== '') return (await startTimeOf(owner.pid)) === owner.startTime;
+  try {
+    process.kill(owner.pid, 0);
+    return true;
+  } catch (error) {
+    return !hasCode(error, 'ESRCH');
+  }
+}
+
+/**
+ * Moves a stale lock away and makes sure that it was this one: another process may have replaced it in between, and
+ * then gets its lock back.
+ */
+async function removeStale(lockPath: string, text: string): Promise<void> {
+  const aside = `${lockPath}.${process.pid}`;
+  try {
+    await rename(lockPath, aside);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return;
+    throw error;
+  }
+  try {
+    if ((await readFile(aside, 'utf8')) !== text) await link(aside, lockPath);
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+  } finally {
+    await unlink(aside);
+  }
+}
+
+async function describeThisProcess(): Promise<Owner> {
+  return {
+    pid: process.pid,
+    host: hostname(),
+    realm: await realmOfThisProcess(),
+    startTime: await startTimeOf(process.pid),
+  };
+}
+
+async function realmOfThisProcess(): Promise<string> {
+  try {
+    const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8');
+    return `${boot.trim()} ${await readlink('/proc/self/ns/pid')}`;
+  } catch {
+    // Not Linux: the host is the realm, and PIDs are all there is.
+    return hostname();
+  }
+}
+
+/** The start time of a process that runs, in ticks since boot; empty for one that does not. proc(5), field 22 of stat */
+async function startTimeOf(pid: number): Promise<string> {
+  try {
+    const stat = await readFile(`/proc/${pid}/stat`, 'latin1');
+    const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    // A killed process that its parent has not collected yet holds nothing any more.
+    return state === 'Z' || state === 'X' ? '' : (fields[18] ?? '');
+  } catch {
+    return '';
+  }
+}
+
+const hasCode = (error: unknown, code: string) => (error as NodeJS.ErrnoException).code === code;

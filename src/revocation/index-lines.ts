@@ -1,0 +1,73 @@
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const SPACE = 0x20;
+const TAB = 0x09;
+const HASH = 0x23;
+const ZERO = 0x30;
+
+// Where in a line the reader is. Numbers, because this loop sees every byte of a file that may have 170 million.
+const AT_START = 0;
+const IN_DIGITS = 1;
+const AFTER_DIGITS = 2;
+const IN_COMMENT = 3;
+const IN_DAMAGE = 4;
+
+// No index in this line so far.
+const NONE = -1;
+
+/**
+ * Reads lines of one decimal index each, chunk by chunk. Blank lines, `#` comments (also behind an index), white
+ * space around an index and CRLF are understood; any other line is damaged, and passed over as a whole.
+ *
+ * A line counts only once its line feed has been seen: what follows the last one is {@link tailLength} bytes of no
+ * meaning, however much it looks like an index.
+ */
+export class IndexLines {
+  readonly #onIndex: (index: number) => void;
+  readonly #onDamagedLine: (line: number) => void;
+  #place = AT_START;
+  #index = NONE;
+  #line = 1;
+  #tailLength = 0;
+
+  /** @param onDamagedLine is given the number of the line, from 1 */
+  constructor(onIndex: (index: number) => void, onDamagedLine: (line: number) => void) {
+    this.#onIndex = onIndex;
+    this.#onDamagedLine = onDamagedLine;
+  }
+
+  /** Bytes seen since the last line feed. */
+  get tailLength(): number {
+    return this.#tailLength;
+  }
+
+  /** Reads the next bytes of the file, cut anywhere. */
+  read(chunk: Uint8Array): void {
+    let place = this.#place;
+    let index = this.#index;
+    let lineStart = -this.#tailLength;
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at] as number;
+      if (byte === LINE_FEED) {
+        if (place === IN_DAMAGE) this.#onDamagedLine(this.#line);
+        else if (index !== NONE) this.#onIndex(index);
+        this.#line++;
+        place = AT_START;
+        index = NONE;
+        lineStart = at + 1;
+      } else if (place === IN_DAMAGE || place === IN_COMMENT) {
+        continue;
+      } else if (byte >= ZERO && byte <= ZERO + 9 && place !== AFTER_DIGITS) {
+        index = (index === NONE ? 0 : index * 10) + byte - ZERO;
+        place = index <= Number.MAX_SAFE_INTEGER ? IN_DIGITS : IN_DAMAGE;
+      } else if (byte === SPACE || byte === TAB || byte === CARRIAGE_RETURN) {
+        if (place === IN_DIGITS) place = AFTER_DIGITS;
+      } else {
+        place = byte === HASH ? IN_COMMENT : IN_DAMAGE;
+      }
+    }
+    this.#place = place;
+    this.#index = index;
+    this.#tailLength = chunk.length - lineStart;
+  }
+}

@@ -1,0 +1,158 @@
+import { publicKeyOf } from '../protocol/did-key.js';
+import type { RevocationView } from '../verify/revocation-view.js';
+import { LocalStore } from './local-store.js';
+import type { RevocationLog, RevocationObserver } from './observer.js';
+import { StatusListCache, type StatusListOptions } from './status-list-cache.js';
+
+export type { RevocationLog, RevocationObserver } from './observer.js';
+export type { StatusListOptions } from './status-list-cache.js';
+export type { FetchOutcome, StatusListFault } from './status-list-error.js';
+export { RevocationStoreError, type RevocationStoreFault } from './store-error.js';
+
+/** What {@link openRevocation} opens. */
+export interface RevocationOptions {
+  /** The file of the local store. Without it, local revocations are lost with the process. */
+  readonly storePath?: string | undefined;
+  /** The remote list. Without it, only the local store counts, and the service is ready at once. */
+  readonly statusList?: StatusListOptions | undefined;
+  readonly log: RevocationLog;
+  readonly observer?: RevocationObserver | undefined;
+  /** Unix milliseconds; the clock of the host by default. */
+  readonly now?: (() => number) | undefined;
+}
+
+/** Both sources of revocation. */
+export interface Revocation {
+  /** For block F: the copy of the remote list at this moment, and the local store. */
+  readonly view: RevocationView;
+  /** Entries of the local store. */
+  readonly entries: number;
+  /** Damaged lines of the local store's file that were skipped at start. */
+  readonly damagedLines: number;
+  /** Entries of the copy of the remote list; 0 without one. */
+  readonly listEntries: number;
+  /** Seconds since that copy was fetched or confirmed; `NaN` without one. */
+  readonly listAgeSecs: number;
+  /**
+   * Call this before reading {@link view} for a verification whose chain has an index.
+   *
+   * @returns `null` where no wait is needed; otherwise the one fetch that all share. It never rejects: the view then
+   *   says whether there is a usable copy.
+   */
+  freshen(): Promise<void> | null;
+  /**
+   * Revokes an index in the local store.
+   *
+   * @param index 0 … 2^53−1
+   * @returns when it is on the disk; it counts from the next verification on
+   * @throws {@link RevocationStoreError} where it could not be recorded; then it does not count
+   * @throws RangeError for anything but such an index
+   */
+  revoke(index: number): Promise<void>;
+  /** Whether the remote list has been fetched once; true where none is configured. */
+  isReady(): boolean;
+  /** Ends fetches and timers, finishes what is being recorded, lets another process have the file. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the revocation state: reads the local store and starts fetching the remote list, without waiting for it.
+ *
+ * @throws {@link RevocationStoreError} where the local store is in use by another process or cannot be read
+ * @throws TypeError where the list's URL is no `http:` or `https:` URL, or the pinned issuer no Ed25519 `did:key`
+ * @see spec/service.md §3, spec/decisions.md §8
+ * @example
+ * const revocation = await openRevocation({
+ *   storePath: '/var/lib/drs/revoked.txt',
+ *   statusList: { url: 'https://lists.example/1', ttlSecs: 300, maxStaleSecs: 0 },
+ *   log: pino(),
+ * });
+ * await revocation.freshen();
+ * revocation.view.remoteStatusOf(94567); // 'not_revoked'
+ */
+export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
+  const { log, observer = {}, now = Date.now } = options;
+  // Before the file is opened, so that nothing has to be closed again.
+  const list = options.statusList ? openStatusList(options.statusList, { log, observer, now }) : null;
+  const store = await LocalStore.open(options.storePath, { log, observer });
+  list?.start();
+  return new OpenRevocation(list, store, observer);
+}
+
+function openStatusList(
+  options: StatusListOptions,
+  surroundings: { log: RevocationLog; observer: RevocationObserver; now: () => number },
+): StatusListCache {
+  const { protocol } = new URL(options.url);
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    throw new TypeError(`the status list's URL begins with ${protocol}, expected http: or https:`);
+  }
+  if (options.issuer !== undefined && publicKeyOf(options.issuer) === null) {
+    throw new TypeError(
+      `the status list's issuer is ${options.issuer}, expected the did:key of an Ed25519 key`,
+    );
+  }
+  return new StatusListCache(options, surroundings);
+}
+
+class OpenRevocation implements Revocation {
+  readonly view: RevocationView;
+  readonly #list: StatusListCache | null;
+  readonly #store: LocalStore;
+
+  constructor(list: StatusListCache | null, store: LocalStore, observer: RevocationObserver) {
+    this.#list = list;
+    this.#store = store;
+    this.view = {
+      remoteStatusOf(index) {
+        if (list === null) return 'not_configured';
+        const status = list.statusOf(index);
+        if (status === 'revoked' || status === 'not_revoked') {
+          observer.lookedUp?.('remote', status === 'revoked');
+        }
+        return status;
+      },
+      isRevokedLocally(index) {
+        const revoked = store.has(index);
+        observer.lookedUp?.('local', revoked);
+        return revoked;
+      },
+    };
+  }
+
+  get entries(): number {
+    return this.#store.size;
+  }
+
+  get damagedLines(): number {
+    return this.#store.damagedLines;
+  }
+
+  get listEntries(): number {
+    return this.#list?.entries ?? 0;
+  }
+
+  get listAgeSecs(): number {
+    return this.#list?.ageSecs ?? Number.NaN;
+  }
+
+  freshen(): Promise<void> | null {
+    return this.#list?.freshen() ?? null;
+  }
+
+  async revoke(index: number): Promise<void> {
+    if (!Number.isSafeInteger(index) || index < 0) {
+      throw new RangeError(`the index to revoke is ${index}, expected an integer 0 … 2^53−1`);
+    }
+    await this.#store.record(index);
+  }
+
+  isReady(): boolean {
+    return this.#list?.isReady ?? true;
+  }
+
+  async close(): Promise<void> {
+    await this.#list?.close();
+    await this.#store.close();
+  }
+}

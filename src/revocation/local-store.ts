@@ -1,0 +1,117 @@
+import { IndexFile } from './index-file.js';
+import { IndexSet } from './index-set.js';
+import type { RevocationLog, RevocationObserver } from './observer.js';
+import { RevocationStoreError } from './store-error.js';
+
+interface Waiting {
+  readonly index: number;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * The indices that were revoked here: in memory, and where a path is given in a file.
+ *
+ * Whatever arrives while one write is under way is written and flushed together in the next (group commit).
+ */
+export class LocalStore {
+  readonly #indices: IndexSet;
+  readonly #file: IndexFile | null;
+  readonly #path: string | undefined;
+  readonly #log: RevocationLog;
+  /** Not yet on the disk, and so not in force. */
+  #waiting: Waiting[] = [];
+  #committing: Promise<void> | null = null;
+  #isFailing = false;
+  #closed = false;
+
+  private constructor(
+    indices: IndexSet,
+    file: IndexFile | null,
+    path: string | undefined,
+    log: RevocationLog,
+  ) {
+    this.#indices = indices;
+    this.#file = file;
+    this.#path = path;
+    this.#log = log;
+  }
+
+  /**
+   * @param path of the file; without one, the indices are lost with the process
+   * @throws {@link RevocationStoreError} `locked` or `unreadable`
+   */
+  static async open(
+    path: string | undefined,
+    surroundings: { log: RevocationLog; observer: RevocationObserver },
+  ): Promise<LocalStore> {
+    const indices = new IndexSet();
+    const file = path === undefined ? null : await IndexFile.open(path, indices, surroundings);
+    return new LocalStore(indices, file, path, surroundings.log);
+  }
+
+  get size(): number {
+    return this.#indices.size;
+  }
+
+  /** Lines of the file that were skipped at start. */
+  get damagedLines(): number {
+    return this.#file?.damagedLines ?? 0;
+  }
+
+  has(index: number): boolean {
+    return this.#indices.has(index);
+  }
+
+  /**
+   * Revokes an index for good.
+   *
+   * @returns when it is on the disk and in force
+   * @throws {@link RevocationStoreError} `not_recorded` or `closed`; then it is not in force
+   */
+  async record(index: number): Promise<void> {
+    if (this.#closed) throw new RevocationStoreError('closed', 'the revocation store is closed');
+    if (this.#indices.has(index)) return;
+    await new Promise<void>((resolve, reject) => {
+      this.#waiting.push({ index, resolve, reject });
+      this.#committing ??= this.#commitAll().finally(() => {
+        this.#committing = null;
+      });
+    });
+  }
+
+  /** Finishes what is under way, then closes the file. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#committing;
+    await this.#file?.close();
+  }
+
+  async #commitAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting;
+      this.#waiting = [];
+      await this.#commit(group);
+    }
+  }
+
+  async #commit(group: readonly Waiting[]): Promise<void> {
+    const indices = new Set(group.map(({ index }) => index));
+    try {
+      await this.#file?.append(indices);
+    } catch (error) {
+      this.#isFailing = true;
+      const message = `the revocation store ${this.#path ?? ''} could not record: ${(error as Error).message}`;
+      this.#log.error({ err: error, file: this.#path, count: indices.size }, message);
+      for (const { reject } of group) {
+        reject(new RevocationStoreError('not_recorded', message, { cause: error }));
+      }
+      return;
+    }
+    if (this.#isFailing) this.#log.info({ file: this.#path }, 'the revocation store records again');
+    this.#isFailing = false;
+    this.#indices.addSorted(Float64Array.from(indices).sort());
+    for (const { resolve } of group) resolve();
+  }
+}

@@ -1,0 +1,37 @@
+/** Why a status list was not taken over. */
+export type StatusListFault =
+  /** The list was not there within the time limit, connection and body included. */
+  | 'timeout'
+  /** No connection, or it broke. */
+  | 'unreachable'
+  /** The server answered with another status than 200 or 304. */
+  | 'http_status'
+  /** The server redirects to another origin, or in circles. */
+  | 'redirect'
+  | 'content_type'
+  /** Over the limit on the wire or unpacked. */
+  | 'too_large'
+  /** Not a status list: JSON, base64url, GZIP or a member of the credential is wrong. */
+  | 'malformed'
+  /** Not a revocation list of one bit an entry. */
+  | 'wrong_purpose'
+  /** Not from the pinned issuer, or its signature does not verify. */
+  | 'untrusted'
+  /** Not valid yet, or no longer. */
+  | 'out_of_validity'
+  /** A fault in this program. */
+  | 'internal';
+
+/** How a fetch of the status list ended. */
+export type FetchOutcome = 'updated' | 'not_modified' | StatusListFault;
+
+/** Why a status list was not taken over. The message says what was found and what was expected. */
+export class StatusListError extends Error {
+  override readonly name = 'StatusListError';
+  readonly fault: StatusListFault;
+
+  constructor(fault: StatusListFault, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.fault = fault;
+  }
+}
