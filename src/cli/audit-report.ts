@@ -1,0 +1,148 @@
+import { readInvocationClaims, readReceiptClaims, type ClaimDefect } from '../protocol/claims.js';
+import { digestOf } from '../protocol/digest.js';
+import { equalsByJcs } from '../protocol/jcs.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { parseCompactJwt } from '../protocol/jwt.js';
+import { findPolicyTypeDefect, type Policy } from '../protocol/policy.js';
+import { findEscalation } from '../verify/attenuation.js';
+import { show } from '../verify/codes.js';
+
+/** What a bundle says, decoded and compared, but not verified. */
+export interface AuditReport {
+  /** Always false: an audit is offline and checks no signature, no time and no revocation. */
+  readonly signatures_verified: false;
+  readonly bundle_version?: JsonValue;
+  readonly receipts: readonly ReceiptReport[];
+  /** Absent where only a chain was given. */
+  readonly invocation?: InvocationReport;
+}
+
+/** One receipt. Where it is malformed, `claims` is what could be read. */
+export interface ReceiptReport {
+  /** Of the JWT as it stands; `null` where the entry is no string. */
+  readonly digest: string | null;
+  readonly malformed?: string;
+  readonly claims?: JsonObject;
+  /** Whether `prev_dr_hash` is the digest of the receipt above (in the root: whether it is null). */
+  readonly linked?: boolean;
+  /** Against the receipt above; absent in the root and where one of the two policies cannot be read. */
+  readonly policy_changes?: readonly PolicyChange[];
+}
+
+/** What became of a policy member from one level to the next. `wider` is what a verifier refuses. */
+export interface PolicyChange {
+  readonly member: string;
+  readonly change: 'unchanged' | 'narrowed' | 'added' | 'left out' | 'wider';
+  readonly from?: JsonValue;
+  readonly to?: JsonValue;
+}
+
+/** The invocation. Where it is malformed, `claims` is what could be read. */
+export interface InvocationReport {
+  readonly malformed?: string;
+  readonly claims?: JsonObject;
+  /** Whether `dr_chain` lists the digests of the receipts, root first. */
+  readonly chain_matches?: boolean;
+}
+
+/**
+ * Reports what a bundle says. Never throws: what cannot be read is reported as malformed.
+ *
+ * @param bundle whatever a bundle file holds, or `{ receipts }` alone
+ */
+export function auditBundle(bundle: unknown): AuditReport {
+  const { bundle_version, receipts, invocation } = isJsonObject(bundle) ? bundle : {};
+  const reports: ReceiptReport[] = [];
+  const entries = Array.isArray(receipts) ? receipts : receipts === undefined ? [] : [receipts];
+  for (const entry of entries) reports.push(auditReceipt(entry, reports));
+  return {
+    signatures_verified: false,
+    ...(bundle_version !== undefined && { bundle_version }),
+    receipts: reports,
+    ...(invocation !== undefined && { invocation: auditInvocation(invocation, reports) }),
+  };
+}
+
+function auditReceipt(entry: JsonValue, above: readonly ReceiptReport[]): ReceiptReport {
+  const { claims, malformed } = readClaims(entry);
+  const digest = typeof entry === 'string' ? digestOf(entry) : null;
+  if (claims === undefined) return { digest, ...(malformed !== undefined && { malformed }) };
+  const [root] = above;
+  const parent = above.at(-1);
+  const { defect } = readReceiptClaims(claims, {
+    isRoot: parent === undefined,
+    underHumanRoot: root?.claims?.['drs_root_type'] === 'human',
+  });
+  const previous = claims['prev_dr_hash'] ?? null;
+  const changes = parent === undefined ? null : comparePolicies(parent.claims?.['policy'], claims['policy']);
+  return {
+    digest,
+    ...(defect && { malformed: describeDefect(defect) }),
+    claims,
+    linked: previous === (parent?.digest ?? null),
+    ...(changes && { policy_changes: changes }),
+  };
+}
+
+function auditInvocation(entry: JsonValue, receipts: readonly ReceiptReport[]): InvocationReport {
+  const { claims, malformed } = readClaims(entry);
+  if (claims === undefined) return { ...(malformed !== undefined && { malformed }) };
+  const { defect } = readInvocationClaims(claims);
+  return {
+    ...(defect && { malformed: describeDefect(defect) }),
+    claims,
+    chain_matches: equalsByJcs(
+      claims['dr_chain'] ?? null,
+      receipts.map(({ digest }) => digest),
+    ),
+  };
+}
+
+function readClaims(entry: JsonValue): { claims?: JsonObject; malformed?: string } {
+  if (typeof entry !== 'string') return { malformed: `it is ${show(entry)}, expected a compact JWT` };
+  const parts = parseCompactJwt(entry);
+  return parts.defect === undefined ? { claims: parts.payload } : { malformed: parts.defect };
+}
+
+function describeDefect({ claim, found, expected }: ClaimDefect): string {
+  return `${claim} is ${show(found)}, expected ${expected}`;
+}
+
+function comparePolicies(parent: JsonValue | undefined, child: JsonValue | undefined): PolicyChange[] | null {
+  if (!isReadablePolicy(parent) || !isReadablePolicy(child)) return null;
+  const members = new Set([...Object.keys(parent), ...Object.keys(child)]);
+  return [...members].map((member) => {
+    const from = ownMember(parent, member);
+    const to = ownMember(child, member);
+    return {
+      member,
+      change: changeOf(member, from, to),
+      ...(from !== undefined && { from }),
+      ...(to !== undefined && { to }),
+    };
+  });
+}
+
+function changeOf(
+  member: string,
+  from: JsonValue | undefined,
+  to: JsonValue | undefined,
+): PolicyChange['change'] {
+  if (findEscalation(policyOf(member, from), policyOf(member, to)) !== null) return 'wider';
+  if (from === undefined) return 'added';
+  if (to === undefined) return 'left out';
+  return equalsByJcs(from, to) ? 'unchanged' : 'narrowed';
+}
+
+// Object.fromEntries makes `__proto__` an ordinary member, as it is in a policy.
+function policyOf(member: string, value: JsonValue | undefined): Policy {
+  return value === undefined ? {} : Object.fromEntries([[member, value]]);
+}
+
+function ownMember(policy: JsonObject, member: string): JsonValue | undefined {
+  return Object.hasOwn(policy, member) ? policy[member] : undefined;
+}
+
+function isReadablePolicy(policy: JsonValue | undefined): policy is JsonObject {
+  return isJsonObject(policy) && findPolicyTypeDefect(policy) === null;
+}

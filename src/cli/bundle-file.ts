@@ -1,0 +1,77 @@
+import { decodeBundleText, IssueError } from '../issue/index.js';
+import { isJsonObject } from '../protocol/json.js';
+import { isChainText } from './chain-file.js';
+import { CommandError } from './command-error.js';
+
+/**
+ * The JSON text of a bundle that is given as JSON or in the form of the `X-DRS-Bundle` header. The text stays as it
+ * was written: what a parser would hide, the service must see.
+ *
+ * @param file the name it was read from, for errors
+ */
+export function bundleTextOf(content: string, file: string): string {
+  const text = content.trim();
+  if (isJson(text)) return text;
+  if (isChainText(text)) {
+    throw new CommandError(
+      `${file} holds receipts but no invocation, expected a bundle`,
+      'make a bundle with `drs invoke`; `drs audit` shows a chain too',
+    );
+  }
+  const decoded = decodeHeaderForm(text);
+  if (decoded !== null && isJson(decoded)) return decoded;
+  throw new CommandError(
+    `${file} is not a bundle: ${/^[[{]/.test(text) ? syntaxErrorOf(text) : 'neither JSON nor base64url of JSON'}`,
+    'give a JSON bundle, or the value of an X-DRS-Bundle header, as `drs invoke` writes them',
+  );
+}
+
+/**
+ * Puts a request body into a bundle as its member `body`, character for character: parsing it would round a big
+ * integer and drop a repeated name, and then the service would judge another body.
+ *
+ * @throws CommandError where the body is not JSON (it would run on into the bundle) or the bundle has a body already
+ * @example spliceBody('{"invocation":"…"}', '9007199254740993'); // '{"invocation":"…","body":9007199254740993}'
+ */
+export function spliceBody(bundle: string, body: string): string {
+  if (!isJson(body)) {
+    throw new CommandError(
+      `the body is not JSON: ${syntaxErrorOf(body)}`,
+      'give the request body exactly as the tool server received it; one that is not JSON never matches',
+    );
+  }
+  const value: unknown = JSON.parse(bundle);
+  if (!isJsonObject(value)) {
+    throw new CommandError('the bundle is not a JSON object, so it cannot carry a body', 'leave out --body');
+  }
+  if (Object.hasOwn(value, 'body')) {
+    throw new CommandError(
+      'the bundle has a body already',
+      'leave out --body, or remove the body from the bundle',
+    );
+  }
+  const separator = Object.keys(value).length === 0 ? '' : ',';
+  return `${bundle.slice(0, bundle.lastIndexOf('}'))}${separator}"body":${body}}`;
+}
+
+function decodeHeaderForm(text: string): string | null {
+  try {
+    return decodeBundleText(text);
+  } catch (error) {
+    if (error instanceof IssueError) return null;
+    throw error;
+  }
+}
+
+function isJson(text: string): boolean {
+  return syntaxErrorOf(text) === '';
+}
+
+function syntaxErrorOf(text: string): string {
+  try {
+    JSON.parse(text);
+    return '';
+  } catch (error) {
+    return (error as SyntaxError).message;
+  }
+}

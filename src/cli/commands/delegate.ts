@@ -1,0 +1,90 @@
+import type { Command } from 'commander';
+import { issueSubDelegation, type Policy } from '../../issue/index.js';
+import { parseCompactJwt } from '../../protocol/jwt.js';
+import { isJsonObject } from '../../protocol/json.js';
+import { chainText, readChainFile } from '../chain-file.js';
+import { writeResult } from '../files.js';
+import { readDid, readKeyFile } from '../key-file.js';
+import { addPolicyOptions, parseIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
+import { parseTime, TIME_FORMS } from '../times.js';
+
+interface DelegateOptions extends PolicyOptions {
+  readonly key: string;
+  readonly chain: string;
+  readonly to: string;
+  readonly cmd?: string;
+  readonly expires?: number | null;
+  readonly notBefore?: number;
+  readonly statusIndex?: number;
+  readonly unchecked?: true;
+  readonly out?: string;
+  readonly force?: true;
+}
+
+/** `drs delegate` */
+export function addDelegate(program: Command): void {
+  const now = Math.floor(Date.now() / 1000);
+  const command = program
+    .command('delegate')
+    .summary('pass authority on to the next delegate')
+    .description(
+      'Adds a receipt to a chain: you, its last delegate, let another act within what you were given. What you do\nnot mention stays as it is; what you mention can only get narrower. What would not verify is refused.',
+    )
+    .requiredOption('--key <file>', 'your private key')
+    .requiredOption(
+      '--chain <file>',
+      'the chain so far, as `drs issue` or `drs delegate` wrote it; - for standard input',
+    )
+    .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
+    .option('--cmd <path>', "a command path at or below the parent's (default: the parent's)");
+  addPolicyOptions(command)
+    .option(
+      '--expires <time>',
+      `when it ends (default: in an hour, or with the parent): ${TIME_FORMS}; or never`,
+      (text) => (text === 'never' ? null : parseTime(text, now)),
+    )
+    .option('--not-before <time>', 'when it starts (default: now, or with the parent)', (text) =>
+      parseTime(text, now),
+    )
+    .option(
+      '--status-index <n>',
+      'its index in the status list, by which `drs revoke` can end it',
+      parseIndex,
+    )
+    .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
+    .option('-o, --out <file>', 'where to write the longer chain (default: standard output)')
+    .option('--force', 'replace the file where it exists')
+    .addHelpText(
+      'after',
+      `
+Exits with 1 where the receipt is refused.
+
+Examples:
+  drs delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
+  drs delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`,
+    )
+    .action(async (options: DelegateOptions) => {
+      const key = await readKeyFile(options.key);
+      const chain = await readChainFile(options.chain);
+      const receipt = issueSubDelegation({
+        key,
+        chain,
+        audience: await readDid(options.to),
+        policy: { ...policyOf(chain.at(-1)), ...(await readPolicy(options)) },
+        now,
+        ...(options.cmd !== undefined && { command: options.cmd }),
+        ...(options.notBefore !== undefined && { notBefore: options.notBefore }),
+        ...(options.expires !== undefined && { expiresAt: options.expires }),
+        ...(options.statusIndex !== undefined && { statusListIndex: options.statusIndex }),
+        ...(options.unchecked && { unchecked: true }),
+      });
+      await writeResult(options.out, chainText([...chain, receipt]), options);
+    });
+}
+
+/** The policy of a receipt; empty where there is none, which issuing refuses with a better message. */
+function policyOf(jwt = ''): Policy {
+  const parts = parseCompactJwt(jwt);
+  const policy = parts.defect === undefined ? parts.payload['policy'] : undefined;
+  return isJsonObject(policy) ? policy : {};
+}

@@ -1,0 +1,68 @@
+import type { Command } from 'commander';
+import { createBundle, encodeBundle, issueInvocation } from '../../issue/index.js';
+import { readChainFile } from '../chain-file.js';
+import { writeResult } from '../files.js';
+import { readKeyFile } from '../key-file.js';
+import { readJsonObject } from '../policy-options.js';
+
+interface InvokeOptions {
+  readonly key: string;
+  readonly chain: string;
+  readonly toolServer: string;
+  readonly args: string;
+  readonly cmd?: string;
+  readonly header?: true;
+  readonly unchecked?: true;
+  readonly out?: string;
+  readonly force?: true;
+}
+
+/** `drs invoke` */
+export function addInvoke(program: Command): void {
+  program
+    .command('invoke')
+    .summary('sign one call under a chain and make the bundle')
+    .description(
+      'Signs one call: you, the last delegate of a chain, call a tool with these arguments. Writes the bundle that\nthe tool server verifies. A call that would not verify is refused.',
+    )
+    .requiredOption('--key <file>', 'your private key')
+    .requiredOption(
+      '--chain <file>',
+      'the chain, as `drs issue` or `drs delegate` wrote it; - for standard input',
+    )
+    .requiredOption(
+      '--tool-server <id>',
+      'the tool server that the call is for: its DID, or the name it goes by',
+    )
+    .requiredOption('--args <json>', 'the arguments of the call as a JSON object, or @file')
+    .option('--cmd <path>', "a command path at or below the chain's (default: the chain's)")
+    .option('--header', 'write the value of an X-DRS-Bundle header instead of JSON')
+    .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
+    .option('-o, --out <file>', 'where to write the bundle (default: standard output)')
+    .option('--force', 'replace the file where it exists')
+    .addHelpText(
+      'after',
+      `
+Exits with 1 where the call is refused.
+
+Examples:
+  drs invoke --key helper.key --chain helper.jwt --tool-server https://tools.example \\
+    --args '{"tool":"search","query":"tea","estimated_cost_usd":0.02}' -o bundle.json
+  drs invoke … --args @call.json --header > header.txt`,
+    )
+    .action(async (options: InvokeOptions) => {
+      const key = await readKeyFile(options.key);
+      const receipts = await readChainFile(options.chain);
+      const invocation = issueInvocation({
+        key,
+        chain: receipts,
+        args: await readJsonObject(options.args, '--args'),
+        toolServer: options.toolServer,
+        ...(options.cmd !== undefined && { command: options.cmd }),
+        ...(options.unchecked && { unchecked: true }),
+      });
+      const bundle = createBundle({ receipts, invocation });
+      const text = options.header ? encodeBundle(bundle) : JSON.stringify(bundle, null, 2);
+      await writeResult(options.out, `${text}\n`, options);
+    });
+}

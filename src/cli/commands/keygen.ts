@@ -1,0 +1,51 @@
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+import { generateKey } from '../../issue/index.js';
+import { CommandError } from '../command-error.js';
+import { writeResult } from '../files.js';
+
+interface KeygenOptions {
+  readonly out: string;
+  readonly force?: true;
+}
+
+/** `drs keygen` */
+export function addKeygen(program: Command): void {
+  program
+    .command('keygen')
+    .summary('make a key')
+    .description(
+      'Makes an Ed25519 key: the private key in the file you name (a JWK, readable by you alone), the public key\nbeside it with the ending .pub. Prints the DID.',
+    )
+    .requiredOption('-o, --out <file>', 'where to write the private key')
+    .option('--force', 'replace files that exist')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  drs keygen -o alice.key            writes alice.key and alice.pub
+  did=$(drs keygen -o bot.key)`,
+    )
+    .action(async ({ out, force }: KeygenOptions) => {
+      const publicFile = `${out.replace(/\.key$/, '')}.pub`;
+      const taken = [out, publicFile].find((file) => existsSync(file));
+      if (taken !== undefined && !force) {
+        throw new CommandError(
+          `${taken} exists already`,
+          'choose another name, or add --force to replace it',
+        );
+      }
+      if (out === '-') throw new CommandError('a private key is never printed', 'name a file with -o');
+      const key = generateKey();
+      await writeResult(out, `${JSON.stringify(key.toJwk(), null, 2)}\n`, {
+        force,
+        mode: 0o600,
+        note: ' (private: keep it to yourself)',
+      });
+      await writeResult(publicFile, `${JSON.stringify(key.toPublicJwk(), null, 2)}\n`, {
+        force,
+        note: ' (public: give it to whoever delegates to you)',
+      });
+      process.stdout.write(`${key.did}\n`);
+    });
+}

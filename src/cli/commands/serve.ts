@@ -1,0 +1,23 @@
+import type { Command } from 'commander';
+
+/** `drs serve` */
+export function addServe(program: Command): void {
+  program
+    .command('serve')
+    .summary('run the verification service')
+    .description(
+      'Runs the verification service until SIGTERM or SIGINT. It is configured by environment variables only;\nwith a problem in the configuration it says so and exits with 2.',
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  drs serve
+  PORT=9000 DRS_ADMIN_TOKEN=… drs serve`,
+    )
+    .action(async () => {
+      // Only this command needs the native server; loading it would slow down every other.
+      const { serve } = await import('../../server/main.js');
+      await serve(process.env);
+    });
+}

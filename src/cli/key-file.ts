@@ -1,0 +1,34 @@
+import { didOfJwk, importKey, type SigningKey } from '../issue/index.js';
+import { publicKeyOf } from '../protocol/did-key.js';
+import { CommandError } from './command-error.js';
+import { readText } from './files.js';
+
+/** Reads a private key file as `drs keygen` writes it. */
+export async function readKeyFile(file: string): Promise<SigningKey> {
+  return importKey(await readJwk(file, 'a private key (JWK)'));
+}
+
+/**
+ * The DID of a party, given as a DID or as the name of a key file, public or private.
+ *
+ * @example await readDid('did:key:z6Mk…');
+ * @example await readDid('bot.pub');
+ */
+export async function readDid(didOrFile: string): Promise<string> {
+  if (!didOrFile.startsWith('did:')) return didOfJwk(await readJwk(didOrFile, 'a key (JWK)'));
+  if (publicKeyOf(didOrFile) !== null) return didOrFile;
+  throw new CommandError(
+    `${didOrFile} is not the did:key of an Ed25519 key`,
+    'give the DID that `drs keygen` printed, or the name of a .pub file',
+  );
+}
+
+async function readJwk(file: string, what: string): Promise<unknown> {
+  const text = await readText(file, what);
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The parser's message quotes what it read, which may be secret.
+    throw new CommandError(`${file} is not JSON, expected ${what}`, 'make a key with `drs keygen -o <file>`');
+  }
+}

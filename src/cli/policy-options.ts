@@ -1,0 +1,74 @@
+import { InvalidArgumentError, type Command } from 'commander';
+import type { JsonObject, Policy } from '../issue/index.js';
+import { isJsonObject, parseStrictJson } from '../protocol/json.js';
+import { CommandError } from './command-error.js';
+import { readText } from './files.js';
+
+/** The values of the options that {@link addPolicyOptions} adds. */
+export interface PolicyOptions {
+  readonly tool?: string[];
+  readonly maxCost?: number;
+  readonly maxCalls?: number;
+  readonly resource?: string[];
+  readonly dataClass?: string[];
+  readonly denyPii?: true;
+  readonly denyWrite?: true;
+  readonly policy?: string;
+}
+
+/** Adds the options that make a policy. */
+export function addPolicyOptions(command: Command): Command {
+  return command
+    .option('--tool <name>', 'allow this tool; repeat for more, "*" for any', collect)
+    .option('--max-cost <usd>', 'the most a call may cost, in US dollars', parseNumber)
+    .option('--max-calls <count>', 'the most calls (for the tool server to enforce)', parseNumber)
+    .option('--resource <uri>', 'allow this resource, or prefix/*; repeat for more', collect)
+    .option('--data-class <name>', 'allow this class of data; repeat for more', collect)
+    .option('--deny-pii', 'no access to personal data')
+    .option('--deny-write', 'no write access')
+    .option('--policy <json>', 'a policy as JSON, or @file; the options above are put on top');
+}
+
+/** The policy members that the options name; none where no option was given. */
+export async function readPolicy(options: PolicyOptions): Promise<Policy> {
+  const { tool, maxCost, maxCalls, resource, dataClass, denyPii, denyWrite, policy } = options;
+  return {
+    ...(policy === undefined ? {} : await readJsonObject(policy, '--policy')),
+    ...(tool && { allowed_tools: tool }),
+    ...(maxCost !== undefined && { max_cost_usd: maxCost }),
+    ...(maxCalls !== undefined && { max_calls: maxCalls }),
+    ...(resource && { allowed_resources: resource }),
+    ...(dataClass && { allowed_data_classes: dataClass }),
+    ...(denyPii && { pii_access: false }),
+    ...(denyWrite && { write_access: false }),
+  };
+}
+
+/** Reads a JSON object that is given on the command line, or as `@file`. */
+export async function readJsonObject(text: string, option: string): Promise<JsonObject> {
+  const json = text.startsWith('@') ? await readText(text.slice(1), `a JSON object for ${option}`) : text;
+  const { value, defect } = parseStrictJson(json);
+  if (isJsonObject(value)) return value;
+  throw new CommandError(
+    `${option} is not a JSON object: ${defect?.message ?? 'it is another JSON value'}`,
+    `quote it for the shell, as in ${option} '{"name":"value"}', or put it into a file and write ${option} @file`,
+  );
+}
+
+/** Reads a number of an option. */
+export function parseNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('Expected a number.');
+  return value;
+}
+
+/** Reads a status list index. */
+export function parseIndex(text: string): number {
+  const index = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(index)) return index;
+  throw new InvalidArgumentError('Expected an integer from 0 to 2^53-1.');
+}
+
+function collect(value: string, previous: string[] | undefined): string[] {
+  return [...(previous ?? []), value];
+}

@@ -1,0 +1,96 @@
+import { CommandError } from './command-error.js';
+import { printable } from './terminal.js';
+
+const DEFAULT_URL = 'http://127.0.0.1:8080';
+const TIMEOUT_SECS = 30;
+
+/** What the service answered. */
+export interface ServiceAnswer {
+  readonly status: number;
+  /** The parsed body; `undefined` where it is not JSON. */
+  readonly body: unknown;
+}
+
+/**
+ * Posts JSON to the service at `DRS_VERIFY_URL`.
+ *
+ * @throws CommandError where the service gives no answer
+ */
+export async function postToService(
+  path: '/verify' | '/admin/revoke',
+  json: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<ServiceAnswer> {
+  const url = serviceUrl(path);
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', ...headers },
+      body: json,
+      redirect: 'manual',
+      signal: AbortSignal.timeout(TIMEOUT_SECS * 1000),
+    });
+    return { status: response.status, body: parseJson(await response.text()) };
+  } catch (error) {
+    throw new CommandError(
+      `no answer from the service at ${url.origin}: ${reasonOf(error)}`,
+      'start it with `drs serve` (or `npm start` in a clone), or set DRS_VERIFY_URL to where it runs',
+    );
+  }
+}
+
+/** The error for an answer that the command cannot work with. */
+export function unexpectedAnswer({ status, body }: ServiceAnswer): CommandError {
+  const said = errorOf(body);
+  if (status === 503 || status === 429) {
+    return new CommandError(`the service refused for now: ${status} ${said}`, 'try again in a moment');
+  }
+  if (status === 413) {
+    return new CommandError(`the service refused: 413 ${said}`, 'send less, or have MAX_BODY_BYTES raised');
+  }
+  return new CommandError(
+    `unexpected answer from the service: ${status} ${said}`,
+    'check that DRS_VERIFY_URL is the address of a drs-verify service',
+  );
+}
+
+/** The `error` text of an answer, or a note that there is none. */
+export function errorOf(body: unknown): string {
+  if (typeof body === 'object' && body !== null && 'error' in body && typeof body.error === 'string') {
+    return printable(body.error.slice(0, 500));
+  }
+  return body === undefined ? '(its body is not JSON)' : '(its body is not what this command expects)';
+}
+
+function serviceUrl(path: string): URL {
+  const base = process.env['DRS_VERIFY_URL'] || DEFAULT_URL;
+  const url = URL.canParse(base) ? new URL(base) : null;
+  // The value itself is not shown: it may hold a password.
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
+    throw new CommandError(
+      'DRS_VERIFY_URL is not an http or https URL without credentials',
+      `set it to an address such as ${DEFAULT_URL}, or unset it for that one`,
+    );
+  }
+  url.pathname = url.pathname.replace(/\/+$/, '') + path;
+  url.search = '';
+  url.hash = '';
+  return url;
+}
+
+function reasonOf(error: unknown): string {
+  const { name, message, cause } = error as Error;
+  if (name === 'TimeoutError') return `nothing within ${TIMEOUT_SECS} s`;
+  if (!(cause instanceof Error)) return message;
+  const { code } = cause as NodeJS.ErrnoException;
+  if (code === 'ECONNREFUSED') return 'connection refused';
+  return code === 'ENOTFOUND' ? 'no such host' : cause.message;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
