@@ -1,4 +1,4 @@
-import { link, open, readFile, readlink, rename, stat, unlink, utimes } from 'node:fs/promises';
+import { open, readFile, readlink, stat, unlink, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { isJsonObject } from '../protocol/json.js';
 import { RevocationStoreError } from './store-error.js';
@@ -39,13 +39,9 @@ export async function lockFile(path: string): Promise<FileLock> {
       const { owner } = found;
       const who =
         owner === null ? 'a process that is just starting' : `process ${owner.pid} on ${owner.host}`;
-      throw new RevocationStoreError(
-        'locked',
-        `${path} is in use by ${who} (lock file ${lockPath}). ` +
-          'Stop that process first, or set REVOCATION_STORE_PATH to a file of its own for each process.',
-      );
+      throw locked(path, lockPath, who);
     }
-    await removeStale(lockPath, found.text);
+    await removeStale(path, lockPath, found.text);
   }
   const heartbeat = setInterval(() => {
     const now = new Date();
@@ -122,24 +118,37 @@ async function isAlive(owner: Owner | null, touchedMs: number): Promise<boolean>
 }
 
 /**
- * Moves a stale lock away and makes sure that it was this one: another process may have replaced it in between, and
- * then gets its lock back.
+ * Removes a lock that was found stale. One process at a time may do so, and looks again first: another may have removed
+ * it in between, and a third have taken the lock.
  */
-async function removeStale(lockPath: string, text: string): Promise<void> {
-  const aside = `${lockPath}.${process.pid}`;
-  try {
-    await rename(lockPath, aside);
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return;
-    throw error;
+async function removeStale(path: string, lockPath: string, text: string): Promise<void> {
+  const guardPath = `${lockPath}.takeover`;
+  if (!(await create(guardPath, ''))) {
+    const guard = await readLock(guardPath);
+    if (guard === null) return;
+    if (Date.now() - guard.touchedMs < SILENCE_MS) {
+      throw locked(
+        path,
+        lockPath,
+        'another process, which is just taking over the lock of one that was killed',
+      );
+    }
+    await unlink(guardPath);
+    return;
   }
   try {
-    if ((await readFile(aside, 'utf8')) !== text) await link(aside, lockPath);
-  } catch (error) {
-    if (!hasCode(error, 'EEXIST')) throw error;
+    if ((await readLock(lockPath))?.text === text) await unlink(lockPath);
   } finally {
-    await unlink(aside);
+    await unlink(guardPath);
   }
+}
+
+function locked(path: string, lockPath: string, who: string): RevocationStoreError {
+  return new RevocationStoreError(
+    'locked',
+    `${path} is in use by ${who} (lock file ${lockPath}). ` +
+      'Stop that process first, or set REVOCATION_STORE_PATH to a file of its own for each process.',
+  );
 }
 
 async function describeThisProcess(): Promise<Owner> {

@@ -165,7 +165,7 @@ async function load(
     },
   );
   const flush = () => {
-    into.addSorted(batch.subarray(0, inBatch).sort());
+    into.load(batch.subarray(0, inBatch));
     inBatch = 0;
   };
 

@@ -58,7 +58,8 @@ export class IndexLines {
       } else if (place === IN_DAMAGE || place === IN_COMMENT) {
         continue;
       } else if (byte >= ZERO && byte <= ZERO + 9 && place !== AFTER_DIGITS) {
-        index = (index === NONE ? 0 : index * 10) + byte - ZERO;
+        // The digit first: the sum with its code could pass 2^53 and be rounded.
+        index = (index === NONE ? 0 : index * 10) + (byte - ZERO);
         place = index <= Number.MAX_SAFE_INTEGER ? IN_DIGITS : IN_DAMAGE;
       } else if (byte === SPACE || byte === TAB || byte === CARRIAGE_RETURN) {
         if (place === IN_DIGITS) place = AFTER_DIGITS;

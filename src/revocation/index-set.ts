@@ -1,89 +1,104 @@
-// Large enough that what an array costs besides its numbers is little, small enough that adding to one is cheap.
-const MAX_RUN_LENGTH = 2048;
+const SLAB_BITS = 16;
+const SLAB_LENGTH = 1 << SLAB_BITS;
+const NOTHING = new Float64Array(0);
+// With 10 million indices a merge takes some 0.1 s. It comes once for each 1/64 that is added, so adding stays cheap,
+// and the recent ones, which take several times the memory of a slab each, stay few.
+const MIN_RECENT = 1024;
+const RECENT_SHARE = 64;
 
 /**
- * A set of indices 0 … 2^53−1 in about 8.3 bytes each, however they are scattered: sorted runs, each an array of
- * exactly its size, under a sorted list of their first elements. (A JavaScript `Set` takes some 50 bytes each and ends
- * at 16.7 million; a paged bitset takes a page for each index where they are far apart.)
+ * A set of indices 0 … 2^53−1 in some 9 bytes each, however they are scattered: one ascending sequence, cut into slabs
+ * of one size, and beside it the few that came last. (A JavaScript `Set` takes some 50 bytes each and ends at 16.7
+ * million; a paged bitset takes a page for each index where they lie far apart.)
  */
 export class IndexSet {
-  readonly #runs: Float64Array[] = [];
-  /** The first element of each run. */
-  readonly #firsts: number[] = [];
-  #size = 0;
+  /** Ascending over all slabs; all but the last are full. */
+  #slabs: Float64Array[] = [];
+  #sortedLength = 0;
+  /** Those that are in no slab yet. */
+  readonly #recent = new Set<number>();
 
   get size(): number {
-    return this.#size;
+    return this.#sortedLength + this.#recent.size;
   }
 
   has(index: number): boolean {
-    const run = this.#runs[lastAtMost(this.#firsts, index)];
-    return run !== undefined && run[lastAtMost(run, index)] === index;
+    return this.#recent.has(index) || this.#isSorted(index);
+  }
+
+  add(index: number): void {
+    if (this.has(index)) return;
+    this.#recent.add(index);
+    if (this.#recent.size < MIN_RECENT + this.#sortedLength / RECENT_SHARE) return;
+    const recent = Float64Array.from(this.#recent);
+    this.#recent.clear();
+    this.#merge(recent.sort());
   }
 
   /**
-   * Adds indices. Many at once cost much less than one after the other.
+   * Adds many indices to a set that was not added to one by one so far.
    *
-   * @param indices ascending; what is in the set already, or occurs twice, is passed over
+   * @param indices in any order, repeated or not; the array is sorted in place
    */
-  addSorted(indices: Float64Array): void {
-    let from = 0;
-    while (from < indices.length) {
-      const at = Math.max(0, lastAtMost(this.#firsts, indices[from] as number));
-      const end = this.#firsts[at + 1] ?? Infinity;
-      let to = from + 1;
-      while (to < indices.length && (indices[to] as number) < end) to++;
-      this.#addToRun(at, indices.subarray(from, to));
-      from = to;
+  load(indices: Float64Array): void {
+    this.#merge(indices.sort());
+  }
+
+  #isSorted(index: number): boolean {
+    let low = 0;
+    let high = this.#sortedLength;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const slab = this.#slabs[middle >>> SLAB_BITS] as Float64Array;
+      const value = slab[middle % SLAB_LENGTH] as number;
+      if (value === index) return true;
+      if (value < index) low = middle + 1;
+      else high = middle;
     }
+    return false;
   }
 
-  #addToRun(at: number, indices: Float64Array): void {
-    const run = this.#runs[at] ?? new Float64Array(0);
-    const merged = merge(run, indices);
-    this.#size += merged.length - run.length;
-    const pieces = split(merged);
-    this.#runs.splice(at, 1, ...pieces);
-    this.#firsts.splice(at, 1, ...pieces.map((piece) => piece[0] as number));
+  /**
+   * Merges ascending indices into the slabs. A slab that has been read is written to again, so that the two sequences
+   * are never both in memory, and the allocator sees one size only.
+   */
+  #merge(indices: Float64Array): void {
+    const unread = this.#slabs.reverse();
+    let left = this.#sortedLength;
+    const spare: Float64Array[] = [];
+    const written: Float64Array[] = [];
+    let length = 0;
+    let from: Float64Array = unread.pop() ?? NOTHING;
+    let into: Float64Array = NOTHING;
+    let fromAt = 0;
+    let at = 0;
+    let last = -1;
+    while (left > 0 || at < indices.length) {
+      const loaded = at < indices.length ? (indices[at] as number) : Infinity;
+      let value = left > 0 ? (from[fromAt] as number) : Infinity;
+      if (value <= loaded) {
+        left--;
+        fromAt++;
+      } else {
+        value = loaded;
+        at++;
+      }
+      if (value !== last) {
+        const intoAt = length % SLAB_LENGTH;
+        if (intoAt === 0) {
+          into = spare.pop() ?? new Float64Array(SLAB_LENGTH);
+          written.push(into);
+        }
+        into[intoAt] = last = value;
+        length++;
+      }
+      if (fromAt === SLAB_LENGTH) {
+        spare.push(from);
+        from = unread.pop() ?? NOTHING;
+        fromAt = 0;
+      }
+    }
+    this.#slabs = written;
+    this.#sortedLength = length;
   }
-}
-
-/** The position of the last element that is at most `value`, in ascending numbers; −1 where there is none. */
-function lastAtMost(ascending: ArrayLike<number>, value: number): number {
-  let low = 0;
-  let high = ascending.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((ascending[middle] as number) <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
-}
-
-/** The union of two ascending arrays, without repetition. */
-function merge(left: Float64Array, right: Float64Array): Float64Array {
-  const union = new Float64Array(left.length + right.length);
-  let length = 0;
-  let i = 0;
-  let j = 0;
-  while (i < left.length || j < right.length) {
-    const a = i < left.length ? (left[i] as number) : Infinity;
-    const b = j < right.length ? (right[j] as number) : Infinity;
-    const next = a <= b ? a : b;
-    if (a <= b) i++;
-    else j++;
-    if (length === 0 || union[length - 1] !== next) union[length++] = next;
-  }
-  return union.subarray(0, length);
-}
-
-/** Copies of exactly their size, all about equally long. */
-function split(numbers: Float64Array): Float64Array[] {
-  const count = Math.ceil(numbers.length / MAX_RUN_LENGTH);
-  return Array.from({ length: count }, (_, piece) =>
-    numbers.slice(
-      Math.floor((piece * numbers.length) / count),
-      Math.floor(((piece + 1) * numbers.length) / count),
-    ),
-  );
 }

@@ -74,9 +74,7 @@ export class LocalStore {
     if (this.#indices.has(index)) return;
     await new Promise<void>((resolve, reject) => {
       this.#waiting.push({ index, resolve, reject });
-      this.#committing ??= this.#commitAll().finally(() => {
-        this.#committing = null;
-      });
+      this.#committing ??= this.#commitAll();
     });
   }
 
@@ -94,12 +92,14 @@ export class LocalStore {
       this.#waiting = [];
       await this.#commit(group);
     }
+    // Here, and not in a callback: what arrives after the last look at the queue must start the next round itself.
+    this.#committing = null;
   }
 
   async #commit(group: readonly Waiting[]): Promise<void> {
-    const indices = new Set(group.map(({ index }) => index));
+    const indices = new Set(group.map(({ index }) => index).filter((index) => !this.#indices.has(index)));
     try {
-      await this.#file?.append(indices);
+      if (indices.size > 0) await this.#file?.append(indices);
     } catch (error) {
       this.#isFailing = true;
       const message = `the revocation store ${this.#path ?? ''} could not record: ${(error as Error).message}`;
@@ -111,7 +111,7 @@ export class LocalStore {
     }
     if (this.#isFailing) this.#log.info({ file: this.#path }, 'the revocation store records again');
     this.#isFailing = false;
-    this.#indices.addSorted(Float64Array.from(indices).sort());
+    for (const index of indices) this.#indices.add(index);
     for (const { resolve } of group) resolve();
   }
 }
