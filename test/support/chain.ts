@@ -14,8 +14,8 @@ export interface Party {
   readonly key: KeyObject;
 }
 
-/** A Unix time at which the chains made here are valid. */
-export const NOW = 1_800_000_000;
+/** A Unix time at which the chains made here are valid: now, for the service reads its own clock. */
+export const NOW = Math.floor(Date.now() / 1000);
 
 export function party(): Party {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
@@ -62,15 +62,30 @@ export function rootClaims(issuer: Party, audience: Party, overrides: Overrides 
   };
 }
 
-export function childClaims(parent: string, root: Party, issuer: Party, audience: Party, overrides: Overrides = {}): Overrides {
-  const { drs_consent: _, drs_root_type: __, ...claims } = rootClaims(issuer, audience, {
+export function childClaims(
+  parent: string,
+  root: Party,
+  issuer: Party,
+  audience: Party,
+  overrides: Overrides = {},
+): Overrides {
+  const {
+    drs_consent: _,
+    drs_root_type: __,
+    ...claims
+  } = rootClaims(issuer, audience, {
     prev_dr_hash: sha256(parent),
     sub: root.did,
   });
   return { ...claims, ...overrides };
 }
 
-export function invocationClaims(receipts: readonly string[], root: Party, invoker: Party, overrides: Overrides = {}): Overrides {
+export function invocationClaims(
+  receipts: readonly string[],
+  root: Party,
+  invoker: Party,
+  overrides: Overrides = {},
+): Overrides {
   return {
     args: { estimated_cost_usd: 0.05, query: 'tea', tool: 'search' },
     cmd: '/mcp/tools/call',

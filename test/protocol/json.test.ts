@@ -1,0 +1,204 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { parseTree, type Node } from 'jsonc-parser';
+import { describe, expect, it } from 'vitest';
+import { parseStrictJson } from '../../src/protocol/json.js';
+import { isFaithfulNumber, MAX_JSON_DEPTH } from '../../src/protocol/json-defects.js';
+import { decodeUtf8 } from '../../src/protocol/utf8.js';
+import { hasVectors, vectorPath } from '../support/vectors.js';
+
+const kindOf = (text: string) => parseStrictJson(text).defect?.kind ?? 'none';
+
+/**
+ * The slow oracle: jsonc-parser keeps every member and every number as it was written. It judges each defect by
+ * itself, with exact integers in place of any cleverness.
+ */
+function oracle(text: string): ReadonlySet<string> {
+  try {
+    JSON.parse(text);
+  } catch {
+    return new Set(['syntax']);
+  }
+  const defects = new Set<string>();
+  const visit = (node: Node, depth: number): void => {
+    if ((node.type === 'object' || node.type === 'array') && depth > MAX_JSON_DEPTH) defects.add('depth');
+    if (node.type === 'string' && !(node.value as string).isWellFormed()) defects.add('surrogate');
+    if (node.type === 'number' && !holds(text.slice(node.offset, node.offset + node.length)))
+      defects.add('number');
+    if (node.type === 'object') {
+      const names = (node.children ?? []).map(({ children }) => children?.[0]?.value as string);
+      if (new Set(names).size !== names.length) defects.add('duplicate');
+    }
+    for (const child of node.children ?? []) visit(child, node.type === 'property' ? depth : depth + 1);
+  };
+  const root = parseTree(text);
+  if (root === undefined) throw new Error(`the oracle cannot read ${text}`);
+  visit(root, 1);
+  return defects;
+}
+
+/** Whether a double's RFC 8785 form denotes an integer literal, by BigInt. */
+function holds(literal: string): boolean {
+  const value = Number(literal);
+  if (!Number.isFinite(value)) return false;
+  const written = integerOf(literal);
+  return written === null || written === integerOf(JSON.stringify(value));
+}
+
+function integerOf(literal: string): bigint | null {
+  const [, sign, whole, fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? [];
+  const shift = Number(exponent) - fraction.length;
+  const digits = BigInt(`${whole}${fraction}`);
+  if (digits === 0n) return 0n;
+  if (Math.abs(shift) > 5000) return null;
+  if (shift >= 0) return (sign === '-' ? -1n : 1n) * digits * 10n ** BigInt(shift);
+  const divisor = 10n ** BigInt(-shift);
+  return digits % divisor === 0n ? (sign === '-' ? -1n : 1n) * (digits / divisor) : null;
+}
+
+function expectAgreement(text: string): void {
+  const expected = oracle(text);
+  const found = kindOf(text);
+  if (expected.size === 0) expect({ text, found }).toEqual({ text, found: 'none' });
+  else expect({ text, found: expected.has(found) ? 'expected' : found }).toEqual({ text, found: 'expected' });
+}
+
+describe('strict JSON', () => {
+  it.each([
+    ['{"a":1,"a":2}', 'duplicate'],
+    ['{"a":1,"\\u0061":2}', 'duplicate'],
+    ['[{"x":{"b":[1],"c":2,"b":[2]}}]', 'duplicate'],
+    ['{"__proto__":1,"__proto__":2}', 'duplicate'],
+    ['{"a":"\\"a\\":","a\\"":1}', 'none'],
+    ['{"__proto__":{"x":1},"constructor":2}', 'none'],
+    ['{"a":{"b":1},"c":{"b":1}}', 'none'],
+    ['"\\ud800"', 'surrogate'],
+    ['{"\\udc00":1}', 'surrogate'],
+    ['"\\ud83d\\ude00"', 'none'],
+    ['"\\\\ud800"', 'none'],
+    ['"\ud800"', 'surrogate'],
+    ['1e400', 'number'],
+    ['-1e400', 'number'],
+    ['[9007199254740993]', 'number'],
+    ['9007199254740993.0', 'number'],
+    ['0.9007199254740993e16', 'number'],
+    ['9007199254740992', 'none'],
+    ['9007199254740991', 'none'],
+    ['1E30', 'none'],
+    ['1.10', 'none'],
+    ['333333333.33333329', 'none'],
+    ['1e-400', 'none'],
+    ['-0', 'none'],
+    ['100000000000000000000000', 'none'],
+    ['123456789012345678901234567890', 'number'],
+    ['', 'syntax'],
+    ['{"a":1,}', 'syntax'],
+    ['\ufeff{}', 'syntax'],
+    [`${'['.repeat(64)}${']'.repeat(64)}`, 'none'],
+    [`${'['.repeat(65)}${']'.repeat(65)}`, 'depth'],
+    [`${'{"a":'.repeat(64)}1${'}'.repeat(64)}`, 'none'],
+    [`${'{"a":'.repeat(65)}1${'}'.repeat(65)}`, 'depth'],
+    [`${'['.repeat(100_000)}${']'.repeat(100_000)}`, 'depth'],
+  ])('judges %s as %s', (text, kind) => {
+    expect(kindOf(text)).toBe(kind);
+  });
+
+  it('keeps __proto__ as an ordinary member', () => {
+    const { value } = parseStrictJson('{"__proto__":{"polluted":true}}');
+    expect(Object.keys(value as object)).toEqual(['__proto__']);
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+
+  it('agrees with a parser that keeps every member on generated documents', () => {
+    const document = fc.letrec<{ text: string }>((tie) => ({
+      text: fc.oneof(
+        { maxDepth: 5, depthSize: 'small' },
+        fc.constantFrom(
+          'null',
+          'true',
+          '"a"',
+          '"b"',
+          '"\\u0061"',
+          '"\\"a"',
+          '"\\ud800"',
+          '"\\ud83d\\ude00"',
+          '"é"',
+        ),
+        fc.constantFrom(
+          '0',
+          '-1',
+          '1.5',
+          '9007199254740991',
+          '9007199254740993',
+          '1e400',
+          '1e21',
+          '12e22',
+          '-0.0',
+        ),
+        fc.array(tie('text'), { maxLength: 4 }).map((items) => `[${items.join(', ')}]`),
+        fc
+          .array(
+            fc.tuple(fc.constantFrom('"a"', '"b"', '"c"', '"\\u0061"', '"a\\""', '"__proto__"'), tie('text')),
+            {
+              maxLength: 4,
+            },
+          )
+          .map((members) => `{${members.map(([name, value]) => `${name} :${value}`).join(',')}}`),
+      ),
+    })).text;
+    fc.assert(fc.property(document, expectAgreement), { numRuns: 3000 });
+  });
+
+  it('agrees with it on mutated documents', () => {
+    const mutated = fc
+      .tuple(
+        fc.json({ maxDepth: 4 }),
+        fc.nat(),
+        fc.constantFrom('', '"', '\\', '{', '}', ',', ':', '1', 'e', 'a', '[', ']', '.'),
+      )
+      .map(([text, at, insert]) => {
+        const position = at % (text.length + 1);
+        return text.slice(0, position) + insert + text.slice(insert === '' ? position + 1 : position);
+      });
+    fc.assert(fc.property(mutated, expectAgreement), { numRuns: 3000 });
+  });
+
+  it('judges every number as exact integers do', () => {
+    const digits = fc.stringMatching(/^[1-9][0-9]{0,24}$/);
+    const literal = fc
+      .tuple(
+        fc.constantFrom('', '-'),
+        digits,
+        fc.option(fc.stringMatching(/^[0-9]{1,8}$/)),
+        fc.option(fc.integer({ min: -30, max: 330 })),
+      )
+      .map(
+        ([sign, whole, fraction, exponent]) =>
+          `${sign}${whole}${fraction === null ? '' : `.${fraction}`}${exponent === null ? '' : `e${exponent}`}`,
+      );
+    fc.assert(
+      fc.property(literal, (text) => {
+        expect([text, isFaithfulNumber(text)]).toEqual([text, holds(text)]);
+      }),
+      { numRuns: 5000 },
+    );
+  });
+});
+
+describe.skipIf(!hasVectors)('JSONTestSuite (shared/vectors/05-jsontestsuite)', () => {
+  const files = hasVectors ? readdirSync(vectorPath('05-jsontestsuite', 'test_parsing')) : [];
+  it.each(files)('%s', (file) => {
+    const text = decodeUtf8(readFileSync(vectorPath('05-jsontestsuite', 'test_parsing', file)));
+    const kind = text === null ? 'utf-8' : kindOf(text);
+    if (file.startsWith('n_')) expect(['syntax', 'utf-8', 'depth']).toContain(kind);
+    if (text === null || kind === 'syntax') {
+      expect(file.startsWith('y_')).toBe(false);
+      return;
+    }
+    expectAgreement(text);
+    // What a strict reader refuses of what a parser must accept: names that occur twice, and nothing else.
+    if (file.startsWith('y_'))
+      expect([file, kind]).toEqual([file, /duplicated_key/.test(file) ? 'duplicate' : 'none']);
+  });
+});

@@ -1,0 +1,725 @@
+import type { VerifierOptions } from '../../src/index.js';
+import {
+  childClaims,
+  HEADER,
+  invocationClaims,
+  invoke,
+  makeBundle,
+  makeChain,
+  NOW,
+  party,
+  rootClaims,
+  sha256,
+  signJwt,
+  type Overrides,
+  type Party,
+  type TestBundle,
+} from './chain.js';
+
+/** A bundle that is refused, and why. */
+export interface RefusedCase {
+  readonly name: string;
+  readonly code: string;
+  readonly block: string;
+  /** What the message must name: the place, what was found or what was expected. */
+  readonly says: RegExp;
+  readonly bundle: unknown;
+  readonly options?: VerifierOptions;
+  /** Indices that are revoked beforehand. */
+  readonly revoked?: readonly number[];
+}
+
+const OTHER = party();
+
+/** A receipt chain of three whose receipt `at` has other claims. */
+const withClaims = (at: number, overrides: Overrides): TestBundle =>
+  invoke(makeChain(3, { [at]: overrides }));
+const withInvocation = (overrides: Overrides): TestBundle => invoke(makeChain(3), overrides);
+
+/** A chain of three where receipt `at` is whatever `make` returns, and everything after it refers to that. */
+function withReceipt(at: number, make: (claims: Overrides, issuer: Party) => string): TestBundle {
+  const parties = Array.from({ length: 4 }, party) as [Party, Party, Party, Party];
+  const receipts: string[] = [];
+  for (let index = 0; index < 3; index++) {
+    const [issuer, audience] = [parties[index], parties[index + 1]] as [Party, Party];
+    const claims =
+      index === 0
+        ? rootClaims(issuer, audience)
+        : childClaims(receipts[index - 1] as string, parties[0], issuer, audience);
+    receipts.push(index === at ? make(claims, issuer) : signJwt(claims, issuer));
+  }
+  return {
+    bundle_version: '4.0',
+    invocation: signJwt(invocationClaims(receipts, parties[0], parties[3]), parties[3]),
+    receipts,
+  };
+}
+
+/** An ordinary bundle whose invocation is whatever `make` returns. */
+function withInvocationJwt(make: (claims: Overrides, invoker: Party) => string): TestBundle {
+  const chain = makeChain(3);
+  const invoker = chain.parties[3] as Party;
+  return {
+    ...invoke(chain),
+    invocation: make(invocationClaims(chain.receipts, chain.parties[0] as Party, invoker), invoker),
+  };
+}
+
+function flipLast(jwt: string): string {
+  const dot = jwt.lastIndexOf('.') + 1;
+  const signature = Buffer.from(jwt.slice(dot), 'base64url');
+  signature[10] = (signature[10] as number) ^ 1;
+  return jwt.slice(0, dot) + signature.toString('base64url');
+}
+
+function cutSignature(jwt: string, bytes: number): string {
+  const dot = jwt.lastIndexOf('.') + 1;
+  return (
+    jwt.slice(0, dot) + Buffer.from(jwt.slice(dot), 'base64url').subarray(0, bytes).toString('base64url')
+  );
+}
+
+function longSignature(jwt: string): string {
+  const dot = jwt.lastIndexOf('.') + 1;
+  return (
+    jwt.slice(0, dot) +
+    Buffer.concat([Buffer.from(jwt.slice(dot), 'base64url'), Buffer.alloc(1)]).toString('base64url')
+  );
+}
+
+const A = (name: string, code: string, bundle: unknown, says: RegExp): RefusedCase => ({
+  name,
+  code,
+  block: 'A',
+  bundle,
+  says,
+});
+const B = (name: string, code: string, bundle: unknown, says: RegExp): RefusedCase => ({
+  name,
+  code,
+  block: 'B',
+  bundle,
+  says,
+});
+const C = (name: string, code: string, bundle: unknown, says: RegExp): RefusedCase => ({
+  name,
+  code,
+  block: 'C',
+  bundle,
+  says,
+});
+const D = (
+  name: string,
+  code: string,
+  bundle: unknown,
+  says: RegExp,
+  options?: VerifierOptions,
+): RefusedCase => ({
+  name,
+  code,
+  block: 'D',
+  bundle,
+  says,
+  ...(options ? { options } : {}),
+});
+const E = (name: string, code: string, bundle: unknown, says: RegExp): RefusedCase => ({
+  name,
+  code,
+  block: 'E',
+  bundle,
+  says,
+});
+
+const valid = makeBundle(3);
+const [r0, r1, r2] = valid.receipts as [string, string, string];
+const foreign = makeBundle(3).receipts as [string, string, string];
+const machine = { drs_root_type: 'service', drs_consent: undefined };
+const policy = (value: Overrides) => ({ policy: value });
+
+const malformedClaims: readonly (readonly [string, Overrides, RegExp])[] = [
+  ['iss missing', { iss: undefined }, /iss is missing/],
+  ['aud a number', { aud: 7 }, /aud is 7/],
+  ['sub null', { sub: null }, /sub is null/],
+  ['cmd without a slash', { cmd: 'mcp/tools' }, /cmd is "mcp\/tools"/],
+  ['cmd with an empty segment', { cmd: '/mcp//call' }, /cmd is/],
+  ['cmd with a trailing slash', { cmd: '/mcp/tools/' }, /cmd is/],
+  ['cmd with a dot segment', { cmd: '/mcp/../admin' }, /cmd is/],
+  ['policy missing', { policy: undefined }, /policy is missing/],
+  ['policy an array', { policy: [] }, /policy is \[\]/],
+  ['allowed_tools a string', policy({ allowed_tools: '*' }), /policy.allowed_tools is "\*"/],
+  ['allowed_tools with a number', policy({ allowed_tools: [1] }), /policy.allowed_tools/],
+  ['max_cost_usd a string', policy({ max_cost_usd: '5' }), /policy.max_cost_usd is "5"/],
+  ['max_cost_usd negative', policy({ max_cost_usd: -1 }), /policy.max_cost_usd is -1/],
+  ['max_cost_usd null', policy({ max_cost_usd: null }), /policy.max_cost_usd is null/],
+  ['max_calls a fraction', policy({ max_calls: 1.5 }), /policy.max_calls is 1.5/],
+  ['pii_access a string', policy({ pii_access: 'no' }), /policy.pii_access/],
+  ['write_access a number', policy({ write_access: 0 }), /policy.write_access/],
+  ['allowed_resources an object', policy({ allowed_resources: {} }), /policy.allowed_resources/],
+  [
+    'allowed_data_classes a string',
+    policy({ allowed_data_classes: 'public' }),
+    /policy.allowed_data_classes/,
+  ],
+  ['iat a string', { iat: '1' }, /iat is "1"/],
+  ['nbf negative', { nbf: -1 }, /nbf is -1/],
+  ['nbf missing', { nbf: undefined }, /nbf is missing/],
+  ['exp a fraction', { exp: NOW + 0.5 }, /exp is/],
+  ['exp missing under a human root', { exp: undefined }, /exp is missing.*human root/],
+  ['exp null under a human root', { exp: null }, /exp is null/],
+  ['jti a number', { jti: 1 }, /jti is 1/],
+  ['prev_dr_hash a number', { prev_dr_hash: 1 }, /prev_dr_hash is 1/],
+  ['drs_status_list_index negative', { drs_status_list_index: -1 }, /drs_status_list_index is -1/],
+  ['drs_status_list_index null', { drs_status_list_index: null }, /drs_status_list_index is null/],
+  ['drs_status_list_index 2^53', { drs_status_list_index: 2 ** 53 }, /drs_status_list_index/],
+];
+
+const malformedInvocations: readonly (readonly [string, Overrides, RegExp])[] = [
+  ['args an array', { args: [] }, /args is \[\]/],
+  ['args missing', { args: undefined }, /args is missing/],
+  ['dr_chain a string', { dr_chain: 'x' }, /dr_chain is "x"/],
+  ['dr_chain with a number', { dr_chain: [1, 2, 3] }, /dr_chain is/],
+  ['tool_server empty', { tool_server: '' }, /tool_server is ""/],
+  ['tool_server missing', { tool_server: undefined }, /tool_server is missing/],
+  ['iat missing', { iat: undefined }, /iat is missing/],
+  ['cmd missing', { cmd: undefined }, /cmd is missing/],
+  ['sub missing', { sub: undefined }, /sub is missing/],
+  ['iss missing', { iss: undefined }, /iss is missing/],
+  ['jti missing', { jti: undefined }, /jti is missing/],
+];
+
+const escalations: readonly (readonly [string, Overrides, Overrides, RegExp])[] = [
+  ['a tool more', { allowed_tools: ['a'] }, { allowed_tools: ['a', 'b'] }, /allowed_tools/],
+  ['any tool', { allowed_tools: ['a'] }, { allowed_tools: ['*'] }, /allowed_tools/],
+  ['no list of tools', { allowed_tools: ['a'] }, {}, /allowed_tools is missing/],
+  ['a higher cost', { max_cost_usd: 5 }, { max_cost_usd: 5.01 }, /max_cost_usd is 5.01, expected at most 5/],
+  ['no cost limit', { max_cost_usd: 5 }, {}, /max_cost_usd is missing/],
+  ['more calls', { max_calls: 1 }, { max_calls: 2 }, /max_calls/],
+  ['no limit of calls', { max_calls: 1 }, {}, /max_calls/],
+  ['personal data', { pii_access: false }, { pii_access: true }, /pii_access/],
+  ['writing', { write_access: false }, { write_access: true }, /write_access/],
+  [
+    'another resource',
+    { allowed_resources: ['file:///a/*'] },
+    { allowed_resources: ['file:///b'] },
+    /allowed_resources/,
+  ],
+  ['any resource', { allowed_resources: ['file:///a/*'] }, { allowed_resources: ['*'] }, /allowed_resources/],
+  [
+    'a resource by dots',
+    { allowed_resources: ['file:///a/*'] },
+    { allowed_resources: ['file:///a/../b/*'] },
+    /allowed_resources/,
+  ],
+  ['no list of resources', { allowed_resources: ['file:///a/*'] }, {}, /allowed_resources/],
+  [
+    'a data class more',
+    { allowed_data_classes: ['public'] },
+    { allowed_data_classes: ['secret'] },
+    /allowed_data_classes/,
+  ],
+  ['a changed other member', { region: { eu: true } }, { region: { eu: false } }, /policy.region/],
+  ['a dropped other member', { region: 'eu' }, {}, /policy.region is missing/],
+];
+
+const violations: readonly (readonly [string, Overrides, Overrides, RegExp])[] = [
+  ['another tool', { allowed_tools: ['a'] }, { tool: 'b' }, /args.tool is "b".*allowed_tools/],
+  ['no tool allowed', { allowed_tools: [] }, { tool: 'b' }, /args.tool/],
+  ['tool missing', { allowed_tools: ['a'] }, {}, /args.tool is missing/],
+  ['tool of the wrong type', { allowed_tools: ['a'] }, { tool: ['a'] }, /args.tool/],
+  ['too costly', { max_cost_usd: 5 }, { estimated_cost_usd: 5.5 }, /args.estimated_cost_usd is 5.5/],
+  ['a negative cost', { max_cost_usd: 5 }, { estimated_cost_usd: -1 }, /args.estimated_cost_usd is -1/],
+  ['a cost in words', { max_cost_usd: 5 }, { estimated_cost_usd: '1' }, /args.estimated_cost_usd/],
+  ['a cost of null', { max_cost_usd: 5 }, { estimated_cost_usd: null }, /args.estimated_cost_usd is null/],
+  ['personal data', { pii_access: false }, { pii_access: true }, /args.pii_access is true/],
+  ['personal data of the wrong type', { pii_access: false }, { pii_access: 'yes' }, /args.pii_access/],
+  ['writing', { write_access: false }, { write_access: true }, /args.write_access/],
+  [
+    'another resource',
+    { allowed_resources: ['file:///a/*'] },
+    { resource_uri: 'file:///b' },
+    /args.resource_uri/,
+  ],
+  [
+    'a resource by dots',
+    { allowed_resources: ['file:///a/*'] },
+    { resource_uri: 'file:///a/../b' },
+    /args.resource_uri/,
+  ],
+  [
+    'a resource by encoded dots',
+    { allowed_resources: ['file:///a/*'] },
+    { resource_uri: 'file:///a/%2E%2e/b' },
+    /args.resource_uri/,
+  ],
+  [
+    'a resource by an encoded slash',
+    { allowed_resources: ['file:///a/*'] },
+    { resource_uri: 'file:///a/..%2fb' },
+    /args.resource_uri/,
+  ],
+  ['a resource of the wrong type', { allowed_resources: ['*'] }, { resource_uri: 1 }, /args.resource_uri/],
+  ['another data class', { allowed_data_classes: ['public'] }, { data_class: 'secret' }, /args.data_class/],
+];
+
+/** Bundles that every verifier must refuse, at {@link NOW}, with the code and block given. */
+export const REFUSED: readonly RefusedCase[] = [
+  A('null', 'MALFORMED_BUNDLE', null, /Bundle.*null/),
+  A('an array', 'MALFORMED_BUNDLE', [], /JSON object/),
+  A('a string', 'MALFORMED_BUNDLE', 'bundle', /JSON object/),
+  A(
+    'no bundle_version',
+    'MALFORMED_BUNDLE',
+    { ...valid, bundle_version: undefined },
+    /bundle_version is missing/,
+  ),
+  A('bundle_version a number', 'MALFORMED_BUNDLE', { ...valid, bundle_version: 4 }, /bundle_version is 4/),
+  A('receipts a string', 'MALFORMED_BUNDLE', { ...valid, receipts: r0 }, /receipts/),
+  A('receipts null', 'MALFORMED_BUNDLE', { ...valid, receipts: null }, /receipts is null/),
+  A('receipts with a number', 'MALFORMED_BUNDLE', { ...valid, receipts: [r0, 1] }, /receipts/),
+  A('invocation an object', 'MALFORMED_BUNDLE', { ...valid, invocation: {} }, /invocation/),
+  A(
+    'another bundle_version',
+    'VERSION_MISMATCH',
+    { ...valid, bundle_version: '3.0' },
+    /bundle_version is "3.0", expected "4.0"/,
+  ),
+  A('no receipts', 'EMPTY_CHAIN', { ...valid, receipts: [] }, /receipts is \[\]/),
+  A('receipts missing', 'EMPTY_CHAIN', { ...valid, receipts: undefined }, /receipts is missing/),
+  A(
+    '17 receipts',
+    'CHAIN_TOO_DEEP',
+    { ...valid, receipts: Array.from({ length: 17 }, () => r0) },
+    /17 receipts.*16/,
+  ),
+  A('invocation missing', 'MISSING_INVOCATION', { ...valid, invocation: undefined }, /invocation is missing/),
+  A('invocation empty', 'MISSING_INVOCATION', { ...valid, invocation: '' }, /invocation is ""/),
+  A('an empty receipt', 'MALFORMED_RECEIPT', { ...valid, receipts: [r0, '', r2] }, /Receipt 1 is malformed/),
+  A(
+    'a receipt of two segments',
+    'MALFORMED_RECEIPT',
+    { ...valid, receipts: [r0, 'a.b', r2] },
+    /Receipt 1.*2 segments/,
+  ),
+  A(
+    'an invocation of two segments',
+    'MALFORMED_INVOCATION',
+    { ...valid, invocation: 'a.b' },
+    /Invocation.*2 segments/,
+  ),
+  A(
+    'a receipt with crit',
+    'MALFORMED_RECEIPT',
+    withReceipt(1, (c, k) => signJwt(c, k, { ...HEADER, crit: [] })),
+    /Receipt 1.*crit/,
+  ),
+  A(
+    'a receipt with a duplicate',
+    'MALFORMED_RECEIPT',
+    withReceipt(0, (c, k) => signJwt(`{"x":1,"x":2,${JSON.stringify(c).slice(1)}`, k)),
+    /"x" occurs twice/,
+  ),
+  A(
+    'arguments that a double rounds',
+    'MALFORMED_INVOCATION',
+    withInvocationJwt((c, k) =>
+      signJwt(JSON.stringify(c).replace('"query":"tea"', '"query":9007199254740993'), k),
+    ),
+    /9007199254740993/,
+  ),
+  A(
+    'arguments with a duplicate',
+    'MALFORMED_INVOCATION',
+    withInvocationJwt((c, k) =>
+      signJwt(JSON.stringify(c).replace('"query":"tea"', '"query":"tea","\\u0071uery":"x"'), k),
+    ),
+    /"query" occurs twice/,
+  ),
+  A(
+    'an invocation among the receipts',
+    'WRONG_TYPE',
+    { ...valid, receipts: [r0, valid.invocation] },
+    /Receipt 1: drs_type is "invocation-receipt"/,
+  ),
+  A('a receipt as the invocation', 'WRONG_TYPE', { ...valid, invocation: r2 }, /Invocation: drs_type/),
+  A(
+    'drs_type missing',
+    'WRONG_TYPE',
+    withClaims(1, { drs_type: undefined }),
+    /Receipt 1: drs_type is missing/,
+  ),
+  A('another drs_v', 'VERSION_MISMATCH', withClaims(2, { drs_v: '3.0' }), /Receipt 2: drs_v is "3.0"/),
+  A(
+    'drs_v missing',
+    'VERSION_MISMATCH',
+    withInvocation({ drs_v: undefined }),
+    /Invocation: drs_v is missing/,
+  ),
+  ...malformedClaims.map(([name, overrides, says]) =>
+    A(name, 'MALFORMED_RECEIPT', withClaims(1, overrides), says),
+  ),
+  ...malformedInvocations.map(([name, overrides, says]) =>
+    A(`invocation: ${name}`, 'MALFORMED_INVOCATION', withInvocation(overrides), says),
+  ),
+  A(
+    'drs_root_type a number',
+    'MALFORMED_RECEIPT',
+    withClaims(0, { drs_root_type: 1 }),
+    /Receipt 0.*drs_root_type/,
+  ),
+  A('consent a string', 'MALFORMED_RECEIPT', withClaims(0, { drs_consent: 'yes' }), /drs_consent is "yes"/),
+  A(
+    'consent without a method',
+    'MALFORMED_RECEIPT',
+    withClaims(0, { drs_consent: { locale: 'en', policy_hash: 'x', session_id: 's', timestamp: 't' } }),
+    /drs_consent.method is missing/,
+  ),
+  A('jti of another form', 'INVALID_JTI', withClaims(0, { jti: 'inv:1' }), /Receipt 0: jti is "inv:1"/),
+  A('jti of the prefix alone', 'INVALID_JTI', withClaims(1, { jti: 'dr:' }), /Receipt 1: jti is "dr:"/),
+  A(
+    'invocation jti of another form',
+    'INVALID_JTI',
+    withInvocation({ jti: 'dr:1' }),
+    /Invocation: jti is "dr:1"/,
+  ),
+  A(
+    'a human root without consent',
+    'MISSING_CONSENT',
+    withClaims(0, { drs_consent: undefined }),
+    /Receipt 0: drs_consent is missing/,
+  ),
+
+  B(
+    'a root with a parent',
+    'CHAIN_BREAK',
+    withClaims(0, { prev_dr_hash: `sha256:${'1'.repeat(64)}` }),
+    /Receipt 0: prev_dr_hash is "sha256:1/,
+  ),
+  B(
+    'a child without a parent',
+    'CHAIN_BREAK',
+    withClaims(1, { prev_dr_hash: null }),
+    /Receipt 1: prev_dr_hash is null, expected "sha256:/,
+  ),
+  B(
+    'receipts in the wrong order',
+    'CHAIN_BREAK',
+    { ...valid, receipts: [r0, r2, r1] },
+    /Receipt 1: prev_dr_hash/,
+  ),
+  B('receipts reversed', 'CHAIN_BREAK', { ...valid, receipts: [r2, r1, r0] }, /Receipt 0: prev_dr_hash/),
+  B('no root', 'CHAIN_BREAK', { ...valid, receipts: [r1, r2] }, /Receipt 0: prev_dr_hash/),
+  B('a receipt twice', 'CHAIN_BREAK', { ...valid, receipts: [r0, r1, r1, r2] }, /Receipt 2: prev_dr_hash/),
+  B(
+    'a foreign receipt',
+    'CHAIN_BREAK',
+    { ...valid, receipts: [r0, foreign[1], r2] },
+    /Receipt 1: prev_dr_hash/,
+  ),
+  B(
+    'a hash in capitals',
+    'CHAIN_BREAK',
+    withClaims(1, { prev_dr_hash: 'SHA256:00' }),
+    /Receipt 1: prev_dr_hash is "SHA256:00"/,
+  ),
+  B('another issuer', 'ISSUER_MISMATCH', withClaims(1, { iss: OTHER.did }), /Receipt 1: iss is/),
+  B('another audience', 'ISSUER_MISMATCH', withClaims(0, { aud: OTHER.did }), /Receipt 1: iss is/),
+  B('another invoker', 'INVOKER_MISMATCH', withInvocation({ iss: OTHER.did }), /Invocation: iss is/),
+  B(
+    'a shorter dr_chain',
+    'CHAIN_REFERENCE_MISMATCH',
+    withInvocation({ dr_chain: [] }),
+    /length of dr_chain is 0, expected 3/,
+  ),
+  B(
+    'another hash in dr_chain',
+    'CHAIN_REFERENCE_MISMATCH',
+    withSecondHash('x'),
+    /Invocation: dr_chain\[1\] is "x", expected "sha256:/,
+  ),
+  B('the leaf missing', 'INVOKER_MISMATCH', { ...valid, receipts: [r0, r1] }, /Invocation: iss is/),
+
+  C(
+    'algorithm none',
+    'UNSUPPORTED_ALGORITHM',
+    withReceipt(0, (c, k) => signJwt(c, k, { alg: 'none' })),
+    /Receipt 0: the header's alg is "none"/,
+  ),
+  C(
+    'algorithm ES256',
+    'UNSUPPORTED_ALGORITHM',
+    withInvocationJwt((c, k) => signJwt(c, k, { alg: 'ES256' })),
+    /Invocation: the header's alg is "ES256"/,
+  ),
+  C(
+    'no algorithm',
+    'UNSUPPORTED_ALGORITHM',
+    withReceipt(2, (c, k) => signJwt(c, k, {})),
+    /Receipt 2: the header's alg is missing/,
+  ),
+  C(
+    'an issuer of another method',
+    'UNRESOLVABLE_DID',
+    withClaims(0, { iss: 'did:web:example.org' }),
+    /Receipt 0: iss is "did:web:example.org"/,
+  ),
+  C(
+    'an issuer with a fragment',
+    'UNRESOLVABLE_DID',
+    withReceipt(0, (c, k) => signJwt({ ...c, iss: `${k.did}#${k.did.slice(8)}` }, k)),
+    /Receipt 0: iss/,
+  ),
+  C(
+    'an invoker of another method',
+    'UNRESOLVABLE_DID',
+    withInvoker('did:web:example.org'),
+    /Invocation: iss/,
+  ),
+  C(
+    'a changed signature',
+    'INVALID_SIGNATURE',
+    withReceipt(1, (c, k) => flipLast(signJwt(c, k))),
+    /Receipt 1: the signature is/,
+  ),
+  C(
+    'a short signature',
+    'INVALID_SIGNATURE',
+    withReceipt(1, (c, k) => cutSignature(signJwt(c, k), 63)),
+    /Receipt 1: the signature/,
+  ),
+  C(
+    'a long signature',
+    'INVALID_SIGNATURE',
+    withReceipt(1, (c, k) => longSignature(signJwt(c, k))),
+    /Receipt 1: the signature/,
+  ),
+  C(
+    'another key',
+    'INVALID_SIGNATURE',
+    withReceipt(2, (c) => signJwt(c, OTHER)),
+    /Receipt 2: the signature/,
+  ),
+  C(
+    'a changed invocation signature',
+    'INVALID_INVOCATION_SIGNATURE',
+    withInvocationJwt((c, k) => flipLast(signJwt(c, k))),
+    /Invocation: the signature/,
+  ),
+  C(
+    'an invocation by another key',
+    'INVALID_INVOCATION_SIGNATURE',
+    withInvocationJwt((c) => signJwt(c, OTHER)),
+    /Invocation: the signature/,
+  ),
+
+  D(
+    'a root that speaks for another',
+    'SUBJECT_MISMATCH',
+    withClaims(0, { sub: OTHER.did }),
+    /Receipt 0: sub is/,
+  ),
+  D(
+    'a child with another subject',
+    'SUBJECT_MISMATCH',
+    withClaims(2, { sub: OTHER.did }),
+    /Receipt 2: sub is/,
+  ),
+  D(
+    'an invocation with another subject',
+    'INVOCATION_SUBJECT_MISMATCH',
+    withInvocation({ sub: OTHER.did }),
+    /Invocation: sub is/,
+  ),
+  D(
+    'a child with another command',
+    'COMMAND_MISMATCH',
+    withClaims(1, { cmd: '/mcp/tools/callback' }),
+    /Receipt 1: cmd is "\/mcp\/tools\/callback"/,
+  ),
+  D('a child with a shorter command', 'COMMAND_MISMATCH', withClaims(2, { cmd: '/mcp' }), /Receipt 2: cmd/),
+  D(
+    'an invocation with another command',
+    'COMMAND_MISMATCH',
+    withInvocation({ cmd: '/mcp/tools/callback' }),
+    /Invocation: cmd/,
+  ),
+  D(
+    'an invocation for another server',
+    'TOOL_SERVER_MISMATCH',
+    valid,
+    /Invocation: tool_server is .* expected "https:\/\/tools\.example"/,
+    { serverIdentity: 'https://tools.example' },
+  ),
+  D('a root that nobody trusts', 'UNTRUSTED_ROOT', valid, /Receipt 0: the root principal/, {
+    trustedRoots: [OTHER.did],
+  }),
+  ...escalations.map(([name, parent, child, says]) =>
+    D(
+      `escalation: ${name}`,
+      'POLICY_ESCALATION',
+      invoke(makeChain(3, { 0: policy({}), 1: policy(parent), 2: policy(child) })),
+      new RegExp(`Receipt 2: .*${says.source}`),
+    ),
+  ),
+  ...violations.map(([name, limits, args, says]) =>
+    D(
+      `violation: ${name}`,
+      'POLICY_VIOLATION',
+      invoke(makeChain(1, { 0: policy(limits) }), { args }),
+      new RegExp(`${says.source}.*Receipt 0`),
+    ),
+  ),
+  D(
+    'a permission denied above the leaf',
+    'POLICY_VIOLATION',
+    invoke(makeChain(3, { 0: policy({}), 1: policy({ pii_access: false }), 2: policy({}) }), {
+      args: { pii_access: true },
+    }),
+    /args.pii_access.*Receipt 1/,
+  ),
+
+  E('not yet valid', 'NOT_YET_VALID', withClaims(1, { nbf: NOW + 600 }), /Receipt 1: it is valid from/),
+  E('expired', 'EXPIRED', withClaims(0, { nbf: NOW - 900, exp: NOW - 600 }), /Receipt 0: it expired at/),
+  E(
+    'a child that begins earlier',
+    'TEMPORAL_BOUNDS_VIOLATION',
+    withClaims(1, { nbf: NOW - 61 }),
+    /Receipt 1: nbf is/,
+  ),
+  E(
+    'a child that lasts longer',
+    'TEMPORAL_BOUNDS_VIOLATION',
+    withClaims(2, { exp: NOW + 3601 }),
+    /Receipt 2: exp is/,
+  ),
+  E(
+    'a standing child of one that expires',
+    'TEMPORAL_BOUNDS_VIOLATION',
+    invoke(makeChain(2, { 0: machine, 1: { exp: null } })),
+    /Receipt 1: exp is null/,
+  ),
+
+  {
+    name: 'a revoked root',
+    code: 'RECEIPT_REVOKED',
+    block: 'F',
+    bundle: withClaims(0, { drs_status_list_index: 7 }),
+    revoked: [7],
+    says: /Receipt 0: status list index 7 .*local/,
+  },
+  {
+    name: 'a revoked leaf',
+    code: 'RECEIPT_REVOKED',
+    block: 'F',
+    bundle: withClaims(2, { drs_status_list_index: 2 ** 53 - 1 }),
+    revoked: [2 ** 53 - 1],
+    says: /Receipt 2/,
+  },
+];
+
+/** Bundles that are valid at {@link NOW}, at the edges of the rules. */
+export const ACCEPTED: readonly {
+  readonly name: string;
+  readonly bundle: unknown;
+  readonly options?: VerifierOptions;
+}[] = [
+  { name: 'one receipt', bundle: makeBundle(1) },
+  { name: 'sixteen receipts', bundle: makeBundle(16) },
+  { name: 'unknown members', bundle: { ...withClaims(1, { extra: { a: 1 } }), other: [1] } },
+  {
+    name: 'algorithm Ed25519',
+    bundle: withInvocationJwt((c, k) => signJwt(c, k, { alg: 'Ed25519', kid: 'x' })),
+  },
+  {
+    name: 'keys in another order',
+    bundle: withReceipt(1, (c, k) => signJwt(Object.fromEntries(Object.entries(c).reverse()), k)),
+  },
+  {
+    name: 'a standing delegation of a service',
+    bundle: invoke(makeChain(2, { 0: { ...machine, exp: null }, 1: { exp: undefined } })),
+  },
+  { name: 'a root without prev_dr_hash', bundle: withClaims(0, { prev_dr_hash: undefined }) },
+  { name: 'a window that begins now', bundle: withClaims(2, { nbf: NOW }) },
+  { name: 'a window that ends now', bundle: withClaims(2, { exp: NOW }) },
+  {
+    name: 'expired within the skew',
+    bundle: withClaims(0, { exp: NOW + 3600, nbf: NOW - 60 }),
+    options: { clockSkewSecs: 60 },
+  },
+  {
+    name: 'a narrower command',
+    bundle: invoke(makeChain(2, { 0: { cmd: '/mcp' }, 1: { cmd: '/mcp/tools' } }), {
+      cmd: '/mcp/tools/call',
+    }),
+  },
+  {
+    name: 'any tool',
+    bundle: invoke(makeChain(1, { 0: policy({ allowed_tools: ['*'] }) }), { args: { tool: 'x' } }),
+  },
+  {
+    name: 'any tool, and none named',
+    bundle: invoke(makeChain(1, { 0: policy({ allowed_tools: ['*'] }) }), { args: {} }),
+  },
+  {
+    name: 'no limits',
+    bundle: invoke(makeChain(1, { 0: policy({}) }), { args: { tool: 1, estimated_cost_usd: 'free' } }),
+  },
+  {
+    name: 'a cost at the limit',
+    bundle: invoke(makeChain(1), { args: { tool: 'search', estimated_cost_usd: 5 } }),
+  },
+  { name: 'no cost claimed', bundle: invoke(makeChain(1), { args: { tool: 'search' } }) },
+  {
+    name: 'a resource under a prefix',
+    bundle: invoke(
+      makeChain(2, {
+        0: policy({ allowed_resources: ['file:///a/*'] }),
+        1: policy({ allowed_resources: ['file:///a/b/*', 'file:///a/c'] }),
+      }),
+      { args: { resource_uri: 'file:///a/b/c.txt' } },
+    ),
+  },
+  {
+    name: 'an equal resource with dots',
+    bundle: invoke(makeChain(1, { 0: policy({ allowed_resources: ['file:///a/../b'] }) }), {
+      args: { resource_uri: 'file:///a/../b' },
+    }),
+  },
+  {
+    name: 'a child that adds members',
+    bundle: withClaims(2, policy({ allowed_tools: ['search'], max_cost_usd: 1, max_calls: 3, region: 'eu' })),
+  },
+  {
+    name: 'an equal other member',
+    bundle: invoke(
+      makeChain(2, { 0: policy({ region: { a: 1, b: [1.0] } }), 1: policy({ region: { b: [1], a: 1 } }) }),
+    ),
+  },
+  { name: 'an index that is not revoked', bundle: withClaims(1, { drs_status_list_index: 0 }) },
+  { name: 'a trusted root', ...trusted() },
+  {
+    name: 'the right server',
+    bundle: withInvocation({ tool_server: 'https://tools.example' }),
+    options: { serverIdentity: 'https://tools.example' },
+  },
+  {
+    name: 'a receipt longer than a slot',
+    bundle: invoke(makeChain(1, { 0: policy({ note: 'x'.repeat(100_000) }) })),
+  },
+];
+
+function trusted(): { bundle: TestBundle; options: VerifierOptions } {
+  const chain = makeChain(2);
+  return { bundle: invoke(chain), options: { trustedRoots: [OTHER.did, (chain.parties[0] as Party).did] } };
+}
+
+function withSecondHash(hash: string): TestBundle {
+  const chain = makeChain(3);
+  const [first, , third] = chain.receipts.map(sha256);
+  return invoke(chain, { dr_chain: [first, hash, third] });
+}
+
+/** The last receipt delegates to, and the invocation comes from, a DID that no key belongs to. */
+function withInvoker(did: string): TestBundle {
+  const chain = makeChain(1, { 0: { aud: did } });
+  return invoke(chain, { iss: did });
+}

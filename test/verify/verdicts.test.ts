@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import { CATALOGUE, createVerifier, type VerifierOptions } from '../../src/index.js';
+import { NOW } from '../support/chain.js';
+import { ACCEPTED, REFUSED } from '../support/cases.js';
+
+/** The cache never changes a verdict: every table runs under each of these. */
+const CACHES: readonly (readonly [string, VerifierOptions])[] = [
+  ['with the cache', {}],
+  ['without the cache', { receiptCacheBytes: 0 }],
+  ['with a tiny cache', { receiptCacheBytes: 12_000 }],
+  ['on a pool', { workerThreads: 1 }],
+];
+const blockOf = new Map<string, string>(CATALOGUE.map(({ block, code }) => [code, block]));
+
+describe.each(CACHES)('verdicts %s', (_, cacheOptions) => {
+  it.each(REFUSED)('refuses $name: $code', async ({ bundle, code, block, says, options, revoked = [] }) => {
+    const verifier = createVerifier({ workerThreads: 0, ...cacheOptions, ...options });
+    try {
+      for (const index of revoked) await verifier.revoke(index);
+      // The second time, what is valid in it comes from the cache.
+      for (let round = 0; round < 2; round++) {
+        const verdict = await verifier.verify(bundle, { now: NOW });
+        expect(verdict.error?.code, verdict.error?.message).toBe(code);
+        expect(blockOf.get(code)).toBe(block);
+        expect(verdict.error?.message).toMatch(says);
+        expect(verdict.error?.message).not.toMatch(/\{\w+\}|\?/);
+        expect(verdict.error?.suggestion).toMatch(/\w+/);
+      }
+    } finally {
+      await verifier.close();
+    }
+  });
+
+  it.each(ACCEPTED)('accepts $name', async ({ bundle, options }) => {
+    const verifier = createVerifier({ workerThreads: 0, ...cacheOptions, ...options });
+    try {
+      for (let round = 0; round < 3; round++) {
+        const verdict = await verifier.verify(bundle, { now: NOW });
+        expect(verdict).toMatchObject({ valid: true });
+        expect(Object.keys(verdict.context ?? {})).toEqual(['root_principal', 'chain_depth', 'leaf_policy']);
+      }
+    } finally {
+      await verifier.close();
+    }
+  });
+});
