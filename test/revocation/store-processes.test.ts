@@ -1,0 +1,138 @@
+import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { LocalStore } from '../../src/revocation/local-store.js';
+import { Recorder } from './recorder.js';
+
+const CHILD = fileURLToPath(new URL('store-child.mjs', import.meta.url));
+
+let folder: string;
+let path: string;
+let recorder: Recorder;
+const children: ChildProcess[] = [];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'drs-store-'));
+  path = join(folder, 'revoked.txt');
+  recorder = new Recorder();
+});
+
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+  await rm(folder, { recursive: true });
+});
+
+const openStore = () => LocalStore.open(path, { log: recorder.log, observer: recorder });
+
+function startChild(first = 0, step = 1, count = 0) {
+  const child = spawn(process.execPath, [CHILD, path, String(first), String(step), String(count)]);
+  children.push(child);
+  return child;
+}
+
+test('kill -9 in a stream of revocations, four times: every acknowledged one is there, and none that was not asked for', async () => {
+  const acknowledged: number[] = [];
+  const asked: { first: number; step: number }[] = [];
+  for (let round = 0; round < 4; round++) {
+    // Long indices, whose prefixes are other indices.
+    const first = 10 ** (12 + round);
+    const step = 7919 + round;
+    asked.push({ first, step });
+    const child = startChild(first, step, 1e6);
+    const exited = once(child, 'exit');
+    let seen = 0;
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (line !== 'open') acknowledged.push(Number(line));
+      // Lines that were written before the end are still read: each of them was acknowledged.
+      if (++seen === 150 + 100 * round) child.kill('SIGKILL');
+    }
+    expect(await exited).toEqual([null, 'SIGKILL']);
+  }
+  expect(acknowledged.length).toBeGreaterThan(1000);
+
+  const store = await openStore();
+  expect(acknowledged.filter((index) => !store.has(index))).toEqual([]);
+  expect(store.damagedLines).toBe(0);
+  await store.close();
+  const lines = (await readFile(path, 'utf8')).split('\n');
+  expect(lines.pop()).toBe('');
+  const wasAsked = (index: number) =>
+    asked.some(
+      ({ first, step }) => index >= first && index < first + 1e6 * step && (index - first) % step === 0,
+    );
+  expect(lines.filter((line) => !wasAsked(Number(line)))).toEqual([]);
+});
+
+describe('two processes', () => {
+  test('the second is refused with the name of the file and its owner, until the first ends', async () => {
+    const owner = startChild();
+    await once(owner.stdout, 'data');
+    const mentionsOwner = expect.stringMatching(
+      new RegExp(`revoked\\.txt is in use by process ${owner.pid} on .*\\.lock`),
+    ) as string;
+    await expect(openStore()).rejects.toMatchObject({ fault: 'locked', message: mentionsOwner });
+
+    const exited = once(owner, 'exit');
+    owner.kill('SIGKILL');
+    await exited;
+    const store = await openStore();
+
+    const second = startChild();
+    const [said, exit] = await Promise.all([once(second.stderr, 'data'), once(second, 'exit')]);
+    expect(String(said[0])).toContain(`is in use by process ${process.pid}`);
+    expect(exit).toEqual([1, null]);
+    await store.close();
+  });
+});
+
+/** Whether this process may mount file systems: as root, outside most containers. */
+const canMount = (() => {
+  try {
+    execFileSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+})();
+
+describe('a full disk', () => {
+  test.skipIf(!canMount)('refuses, pretends nothing, and records again when there is room', async () => {
+    const PAGE = 4096;
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder]);
+    try {
+      // The store ends 6 bytes before a page does, so of the next line only a part finds room.
+      const header = `# ${'-'.repeat(PAGE - 6 - 3)}\n`;
+      await writeFile(path, header);
+      const store = await openStore();
+      const filler = join(folder, 'filler');
+      await expect(writeFile(filler, Buffer.alloc(64 * 1024))).rejects.toThrow('ENOSPC');
+
+      const outcomes = await Promise.allSettled(
+        [1234567890, 1234567891, 1234567892].map((i) => store.record(i)),
+      );
+      for (const outcome of outcomes) {
+        expect(outcome).toMatchObject({ status: 'rejected', reason: { fault: 'not_recorded' } });
+      }
+      expect(outcomes[0]).toMatchObject({ reason: { message: expect.stringContaining('ENOSPC') as string } });
+      expect(store.size).toBe(0);
+      expect(await readFile(path, 'utf8')).toBe(header);
+      // A short line still fits.
+      await store.record(42);
+
+      await rm(filler);
+      await store.record(1234567891);
+      await store.close();
+      expect(await readFile(path, 'utf8')).toBe(`${header}42\n1234567891\n`);
+      const again = await openStore();
+      expect([again.size, again.has(42), again.has(1234567891)]).toEqual([2, true, true]);
+      await again.close();
+    } finally {
+      execFileSync('umount', [folder]);
+    }
+  });
+});
