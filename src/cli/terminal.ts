@@ -1,9 +1,10 @@
 import picocolors from 'picocolors';
 
 /** Colours for a stream: only on a terminal, and not where `NO_COLOR` is set. https://no-color.org */
-export function coloursFor(stream: NodeJS.WriteStream) {
+export function coloursFor(stream: { readonly isTTY?: boolean }) {
   const { NO_COLOR, TERM } = process.env;
-  return picocolors.createColors(stream.isTTY && (NO_COLOR ?? '') === '' && TERM !== 'dumb');
+  // Not undefined: picocolors would then decide by itself, and colour a pipe where CI or FORCE_COLOR is set.
+  return picocolors.createColors(stream.isTTY === true && (NO_COLOR ?? '') === '' && TERM !== 'dumb');
 }
 
 // Controls, format characters (which can reverse or hide text), lone surrogates, line and paragraph separators.

@@ -26,6 +26,16 @@ export function parseTime(text: string, now: number): number {
   throw new InvalidArgumentError(`Expected ${TIME_FORMS}.`);
 }
 
+/** Reads the end of a window. Commander takes a parsed `null` for "nothing given", so that `never` stays a word. */
+export function parseEnd(text: string, now: number): number | 'never' {
+  return text === 'never' ? text : parseTime(text, now);
+}
+
+/** The end of a window as an issuing option. */
+export function toExpiresAt(end: number | 'never'): number | null {
+  return end === 'never' ? null : end;
+}
+
 /**
  * A time for people, in UTC.
  *

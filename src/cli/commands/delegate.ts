@@ -6,14 +6,14 @@ import { chainText, readChainFile } from '../chain-file.js';
 import { writeResult } from '../files.js';
 import { readDid, readKeyFile } from '../key-file.js';
 import { addPolicyOptions, parseIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
-import { parseTime, TIME_FORMS } from '../times.js';
+import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
 interface DelegateOptions extends PolicyOptions {
   readonly key: string;
   readonly chain: string;
   readonly to: string;
   readonly cmd?: string;
-  readonly expires?: number | null;
+  readonly expires?: number | 'never';
   readonly notBefore?: number;
   readonly statusIndex?: number;
   readonly unchecked?: true;
@@ -41,7 +41,7 @@ export function addDelegate(program: Command): void {
     .option(
       '--expires <time>',
       `when it ends (default: in an hour, or with the parent): ${TIME_FORMS}; or never`,
-      (text) => (text === 'never' ? null : parseTime(text, now)),
+      (text) => parseEnd(text, now),
     )
     .option('--not-before <time>', 'when it starts (default: now, or with the parent)', (text) =>
       parseTime(text, now),
@@ -74,7 +74,7 @@ Examples:
         now,
         ...(options.cmd !== undefined && { command: options.cmd }),
         ...(options.notBefore !== undefined && { notBefore: options.notBefore }),
-        ...(options.expires !== undefined && { expiresAt: options.expires }),
+        ...(options.expires !== undefined && { expiresAt: toExpiresAt(options.expires) }),
         ...(options.statusIndex !== undefined && { statusListIndex: options.statusIndex }),
         ...(options.unchecked && { unchecked: true }),
       });

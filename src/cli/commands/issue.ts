@@ -8,13 +8,13 @@ import { readText, writeResult } from '../files.js';
 import { readDid, readKeyFile } from '../key-file.js';
 import { addPolicyOptions, parseIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
 import { printable } from '../terminal.js';
-import { parseTime, showTime, TIME_FORMS } from '../times.js';
+import { parseEnd, parseTime, showTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
 interface IssueOptions extends PolicyOptions {
   readonly key: string;
   readonly to: string;
   readonly cmd: string;
-  readonly expires?: number | null;
+  readonly expires?: number | 'never';
   readonly notBefore?: number;
   readonly statusIndex?: number;
   readonly rootType: string;
@@ -42,7 +42,7 @@ export function addIssue(program: Command): void {
     .option(
       '--expires <time>',
       `when it ends (default: an hour after its start): ${TIME_FORMS}; or never`,
-      (text) => (text === 'never' ? null : parseTime(text, now)),
+      (text) => parseEnd(text, now),
     )
     .option('--not-before <time>', 'when it starts (default: now)', (text) => parseTime(text, now))
     .option(
@@ -73,7 +73,7 @@ Examples:
       const policy = await readPolicy(options);
       requireLimits(policy, options);
       const notBefore = options.notBefore ?? now;
-      const expiresAt = options.expires === undefined ? notBefore + 3600 : options.expires;
+      const expiresAt = options.expires === undefined ? notBefore + 3600 : toExpiresAt(options.expires);
       const consent =
         options.rootType === 'human'
           ? await readConsent(options, { audience, policy, expiresAt, now })

@@ -1,0 +1,140 @@
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { afterAll } from 'vitest';
+
+export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+
+/** What a command left behind. */
+export interface Outcome {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Environment variables on top of a bare environment, and what standard input holds. */
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string | Buffer;
+}
+
+/** A directory of its own, in which the compiled `drs` runs as a child process. */
+export class Workplace {
+  readonly directory: string;
+
+  constructor(directory: string) {
+    this.directory = directory;
+  }
+
+  async drs(args: readonly string[], { env = {}, stdin = '' }: RunOptions = {}): Promise<Outcome> {
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      cwd: this.directory,
+      env: bareEnvironment(env),
+    });
+    // A command that does not read its input may end before it is written.
+    child.stdin.on('error', () => undefined).end(stdin);
+    const [stdout, stderr] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'close'),
+    ]);
+    return { code: child.exitCode, stdout, stderr };
+  }
+
+  /** Runs a command that must succeed. */
+  async done(...args: string[]): Promise<Outcome> {
+    const outcome = await this.drs(args);
+    if (outcome.code !== 0) throw new Error(`drs ${args.join(' ')}: ${outcome.code ?? ''} ${outcome.stderr}`);
+    return outcome;
+  }
+
+  path(name: string): string {
+    return path.join(this.directory, name);
+  }
+
+  read(name: string): Promise<string> {
+    return readFile(this.path(name), 'utf8');
+  }
+
+  write(name: string, content: string | Buffer): Promise<void> {
+    return writeFile(this.path(name), content);
+  }
+}
+
+/** A new directory, removed after the tests of the file. */
+export async function createWorkplace(): Promise<Workplace> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'drs-cli-'));
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+  return new Workplace(directory);
+}
+
+/** Alice, bot and helper have keys; `helper.jwt` is a chain of two; `bundle.json` and `args.json` are a call. */
+export async function createChain(): Promise<Workplace> {
+  const work = await createWorkplace();
+  for (const name of ['alice', 'bot', 'helper']) await work.done('keygen', '-o', `${name}.key`);
+  const root = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--tool', 'search', '--tool', 'fetch'];
+  await work.done(...root, '--max-cost', '5', '--status-index', '7', '-o', 'root.jwt');
+  const sub = [
+    'delegate',
+    '--key',
+    'bot.key',
+    '--chain',
+    'root.jwt',
+    '--to',
+    'helper.pub',
+    '--tool',
+    'search',
+  ];
+  await work.done(...sub, '--max-cost', '1', '-o', 'helper.jwt');
+  await work.write('args.json', '{"tool":"search","query":"tea","estimated_cost_usd":0.5}');
+  await work.done(...INVOKE, '--args', '@args.json', '-o', 'bundle.json');
+  return work;
+}
+
+export const INVOKE = [
+  'invoke',
+  '--key',
+  'helper.key',
+  '--chain',
+  'helper.jwt',
+  '--tool-server',
+  'https://tools.example',
+] as const;
+
+/** A running `drs serve`. */
+export interface RunningService {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** Starts the compiled service on a free port. */
+export async function startService(env: Readonly<Record<string, string>> = {}): Promise<RunningService> {
+  const child = spawn(process.execPath, [MAIN, 'serve'], { env: bareEnvironment({ PORT: '0', ...env }) });
+  const url = await listeningUrl(child);
+  const stop = async () => {
+    child.kill('SIGTERM');
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  };
+  return { url, stop };
+}
+
+async function listeningUrl(child: ChildProcessWithoutNullStreams): Promise<string> {
+  const errors = text(child.stderr);
+  for await (const line of createInterface({ input: child.stdout })) {
+    const { msg, url } = JSON.parse(line) as { msg: string; url: string };
+    if (msg !== 'listening') continue;
+    child.stdout.resume();
+    return url;
+  }
+  throw new Error(`the service did not start: ${await errors}`);
+}
+
+/** No configuration of the machine that runs the tests may reach the command. */
+function bareEnvironment(env: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
+  return { PATH: process.env['PATH'], ...env };
+}

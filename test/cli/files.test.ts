@@ -1,0 +1,289 @@
+import { stat } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createChain, createWorkplace, INVOKE, MAIN, type Workplace } from './drs.js';
+
+let work: Workplace;
+beforeAll(async () => {
+  work = await createChain();
+});
+
+const ISSUE = ['issue', '--key', 'alice.key', '--to', 'bot.pub'] as const;
+const modeOf = async (name: string) => (await stat(work.path(name))).mode & 0o777;
+
+describe('keygen', () => {
+  it('writes a private key for its owner alone, and a public one', async () => {
+    expect(await modeOf('alice.key')).toBe(0o600);
+    const secret = JSON.parse(await work.read('alice.key')) as Record<string, string>;
+    const open = JSON.parse(await work.read('alice.pub')) as Record<string, string>;
+    expect(Object.keys(secret).sort()).toEqual(['crv', 'd', 'kid', 'kty', 'x']);
+    expect(open).toEqual({ kty: 'OKP', crv: 'Ed25519', kid: secret['kid'], x: secret['x'] });
+  });
+
+  it('prints the DID and never the secret', async () => {
+    const { stdout, stderr } = await work.done('keygen', '-o', 'new.key');
+    const { kid = '', d = '' } = JSON.parse(await work.read('new.key')) as Record<string, string>;
+    expect(stdout).toBe(`${kid}\n`);
+    expect(stdout + stderr).not.toContain(d);
+  });
+
+  it('keeps files that exist', async () => {
+    const before = [await work.read('alice.key'), await work.read('alice.pub')];
+    const { code, stderr } = await work.drs(['keygen', '-o', 'alice.key']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('alice.key exists already');
+    await work.write('only.pub', 'mine');
+    expect((await work.drs(['keygen', '-o', 'only.key'])).code).toBe(2);
+    expect(existsSync(work.path('only.key'))).toBe(false);
+    expect([await work.read('alice.key'), await work.read('alice.pub')]).toEqual(before);
+  });
+
+  it('replaces them with --force, and then for its owner alone as well', async () => {
+    await work.write('open.key', 'an old file that everyone can read');
+    await work.done('keygen', '-o', 'open.key', '--force');
+    expect(await modeOf('open.key')).toBe(0o600);
+    expect(await work.read('open.key')).toContain('"kty"');
+  });
+
+  it('does not print a private key', async () => {
+    const { code, stdout } = await work.drs(['keygen', '-o', '-']);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  });
+});
+
+describe('issue', () => {
+  it('says what is agreed to, and signs its hash', async () => {
+    await work.write('consent.txt', 'You let Bot search.\u001b[2J');
+    const { stdout, stderr } = await work.done(...ISSUE, '--tool', 'search', '--consent-text', 'consent.txt');
+    expect(stderr).toBe('consent: You let Bot search.\\u{1b}[2J\n');
+    const claims = JSON.parse(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString()) as object;
+    const hash = spawnSync('sha256sum', [work.path('consent.txt')])
+      .stdout.toString()
+      .slice(0, 64);
+    expect(claims).toMatchObject({ drs_consent: { policy_hash: `sha256:${hash}`, locale: 'en' } });
+  });
+
+  it('puts every option into the policy', async () => {
+    const { stdout: jwt } = await work.done(
+      ...[
+        ...ISSUE,
+        '--policy',
+        '{"region":"eu","max_calls":9}',
+        '--tool',
+        'a',
+        '--tool',
+        'b',
+        '--max-cost',
+        '0.5',
+      ],
+      ...[
+        '--max-calls',
+        '3',
+        '--resource',
+        'file:///x/*',
+        '--data-class',
+        'public',
+        '--deny-pii',
+        '--deny-write',
+      ],
+      ...['--cmd', '/a2a/send', '--not-before', '4070908800', '--expires', '2099-01-01T02:00+01:00'],
+    );
+    expect(JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString())).toMatchObject({
+      cmd: '/a2a/send',
+      nbf: 4_070_908_800,
+      exp: 4_070_908_800 + 3600,
+      policy: {
+        region: 'eu',
+        allowed_tools: ['a', 'b'],
+        max_cost_usd: 0.5,
+        max_calls: 3,
+        allowed_resources: ['file:///x/*'],
+        allowed_data_classes: ['public'],
+        pii_access: false,
+        write_access: false,
+      },
+    });
+  });
+
+  it('wants a limit, or to be told that there is none', async () => {
+    const { code, stderr } = await work.drs(ISSUE);
+    expect(code).toBe(2);
+    expect(stderr).toContain('no limit was given');
+    expect((await work.drs([...ISSUE, '--policy', '{}'])).code).toBe(0);
+  });
+});
+
+describe('delegate', () => {
+  it('keeps what is not mentioned, and reads a chain from standard input', async () => {
+    const stdin = await work.read('root.jwt');
+    const args = ['delegate', '--key', 'bot.key', '--chain', '-', '--to', 'helper.pub', '--deny-write'];
+    const { code, stdout } = await work.drs(args, { stdin });
+    expect(code).toBe(0);
+    const [first, second] = stdout.split('\n');
+    expect(first).toBe(stdin.trim());
+    expect(JSON.parse(Buffer.from(second?.split('.')[1] ?? '', 'base64url').toString())).toMatchObject({
+      policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5, write_access: false },
+    });
+  });
+});
+
+describe('exit code 2, and a hint, for', () => {
+  const cases: [string, readonly string[], string][] = [
+    ['no command', [], 'Usage: drs'],
+    ['an unknown command', ['verfy'], 'Did you mean verify?'],
+    ['an unknown option', ['verify', 'x', '--jsn'], 'Did you mean --json?'],
+    ['no file', ['verify'], "missing required argument 'bundle_file'"],
+    ['a missing option', ['keygen'], "required option '-o, --out <file>' not specified"],
+    ['an index that is none', ['revoke', '1.5'], 'Expected an integer'],
+    ['an index beyond 2^53-1', ['revoke', '9007199254740992'], 'Expected an integer'],
+    ['a negative index', ['revoke', '-1'], 'Expected an integer'],
+    ['a cost that is no number', [...ISSUE, '--max-cost', 'five'], 'Expected a number'],
+    ['a time that is none', [...ISSUE, '--tool', 'a', '--expires', 'tomorrow'], 'Expected 90s, 30m'],
+    [
+      'a time without a zone',
+      [...ISSUE, '--tool', 'a', '--expires', '2030-01-01T00:00'],
+      'Expected 90s, 30m',
+    ],
+    ['a policy that is not JSON', [...ISSUE, '--policy', '{tools}'], '--policy is not a JSON object'],
+    ['a policy that names a member twice', [...ISSUE, '--policy', '{"a":1,"a":2}'], 'occurs twice'],
+    ['arguments that would be rounded', [...INVOKE, '--args', '{"n":9007199254740993}'], '9007199254740993'],
+    [
+      'a key that is not there',
+      ['issue', '--key', 'x.key', '--to', 'bot.pub', '--tool', 'a'],
+      'no such file',
+    ],
+    [
+      'a public key to sign with',
+      ['issue', '--key', 'bot.pub', '--to', 'bot.pub', '--tool', 'a'],
+      'only a public key',
+    ],
+    [
+      'a key file that is no key',
+      ['issue', '--key', 'args.json', '--to', 'bot.pub', '--tool', 'a'],
+      'not an Ed25519 key',
+    ],
+    [
+      'a key file that is not JSON',
+      ['issue', '--key', 'root.jwt', '--to', 'bot.pub', '--tool', 'a'],
+      'is not JSON',
+    ],
+    [
+      'a DID of another method',
+      ['issue', '--key', 'bot.key', '--to', 'did:web:x', '--tool', 'a'],
+      'did:web:x',
+    ],
+    [
+      'a chain that is none',
+      ['delegate', '--key', 'bot.key', '--chain', 'args.json', '--to', 'bot.pub'],
+      'not a chain',
+    ],
+    ['an output that exists', [...ISSUE, '--tool', 'a', '-o', 'root.jwt'], 'root.jwt exists already'],
+    [
+      'an output that cannot be',
+      [...ISSUE, '--tool', 'a', '-o', 'no/such/place'],
+      'cannot write no/such/place',
+    ],
+    ['an input that is a directory', ['verify', '.'], 'it is a directory'],
+  ];
+  it.each(cases)('%s', async (_, args, message) => {
+    const { code, stdout, stderr } = await work.drs(args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(message);
+    if (args.length > 0) expect(stderr).toMatch(/hint: \S/);
+  });
+});
+
+it('exit code 1 for a refusal, which overwrites nothing', async () => {
+  const args = [
+    'delegate',
+    '--key',
+    'alice.key',
+    '--chain',
+    'root.jwt',
+    '--to',
+    'bot.pub',
+    '-o',
+    'refused.jwt',
+  ];
+  const { code, stdout, stderr } = await work.drs(args);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr).toContain('ISSUER_MISMATCH');
+  expect(existsSync(work.path('refused.jwt'))).toBe(false);
+});
+
+it('a key file with a secret in the wrong place is not quoted', async () => {
+  const secret = (JSON.parse(await work.read('alice.key')) as { d: string }).d;
+  await work.write('torn.key', `{"kty":"OKP","d":"${secret}`);
+  await work.write('short.key', JSON.stringify({ kty: 'OKP', crv: 'Ed25519', x: 'AA', d: secret }));
+  for (const file of ['torn.key', 'short.key']) {
+    const { code, stdout, stderr } = await work.drs([
+      'issue',
+      '--key',
+      file,
+      '--to',
+      'bot.pub',
+      '--tool',
+      'a',
+    ]);
+    expect(code).toBe(2);
+    expect(stdout + stderr).not.toContain(secret.slice(0, 8));
+  }
+});
+
+describe('help', () => {
+  it('--help and --version end well', async () => {
+    const help = await work.done('--help');
+    for (const name of ['serve', 'verify', 'audit', 'keygen', 'issue', 'delegate', 'invoke', 'revoke']) {
+      expect(help.stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
+      const { stdout } = await work.done(name, '--help');
+      expect(stdout).toContain('Examples:\n');
+    }
+    expect((await work.done('--version')).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  it('holds a first session that works', async () => {
+    const { stdout } = await work.done('--help');
+    const session = stdout.slice(stdout.indexOf('  drs keygen'), stdout.indexOf('  drs verify'));
+    const place = await createWorkplace();
+    const script = `drs() { "${process.execPath}" "${MAIN}" "$@"; }\nset -e\n${session}\ndrs audit bundle.json`;
+    const { status, stdout: shown } = spawnSync('sh', ['-c', script], {
+      cwd: place.directory,
+      encoding: 'utf8',
+    });
+    expect(status).toBe(0);
+    expect(shown).toContain('args.query   "tea"');
+  });
+});
+
+// util-linux's script gives a command a terminal; there is no other way to have one in a test.
+const hasScript = spawnSync('script', ['--version']).status === 0;
+describe.runIf(hasScript)('colours', () => {
+  const onTerminal = (env: Record<string, string>) =>
+    spawnSync('script', ['-qec', `"${process.execPath}" "${MAIN}" audit bundle.json`, '/dev/null'], {
+      cwd: work.directory,
+      env: { PATH: process.env['PATH'], TERM: 'xterm', ...env },
+      encoding: 'utf8',
+    }).stdout;
+
+  it('are for a terminal', async () => {
+    expect(onTerminal({})).toContain('\u001b[');
+    const { stdout } = await work.drs(['audit', 'bundle.json'], {
+      env: { FORCE_COLOR: '1', CI: '1', TERM: 'xterm' },
+    });
+    expect(stdout).not.toContain('\u001b[');
+  });
+
+  it('are not where NO_COLOR is set, nor on a dumb terminal', () => {
+    expect(onTerminal({ NO_COLOR: '1' })).not.toContain('\u001b[');
+    expect(onTerminal({ TERM: 'dumb' })).not.toContain('\u001b[');
+    expect(onTerminal({ NO_COLOR: '' })).toContain('\u001b[');
+  });
+});
+
+it('a reader that stops early is no error', () => {
+  const script = `"${process.execPath}" "${MAIN}" audit bundle.json | head -n 1`;
+  const { stdout, stderr } = spawnSync('sh', ['-c', script], { cwd: work.directory, encoding: 'utf8' });
+  expect(stdout).toMatch(/^bundle 4\.0/);
+  expect(stderr).toBe('');
+});

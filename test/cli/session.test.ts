@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createChain, INVOKE, startService, type RunningService, type Workplace } from './drs.js';
+
+const ADMIN_TOKEN = 'a-token-for-tests';
+let work: Workplace;
+let service: RunningService;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  service = await startService({ DRS_ADMIN_TOKEN: ADMIN_TOKEN });
+  env = { DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN: ADMIN_TOKEN };
+  work = await createChain();
+});
+afterAll(() => service.stop());
+
+describe('a session against the service', () => {
+  it('a chain made by hand is valid', async () => {
+    const { code, stdout, stderr } = await work.drs(['verify', 'bundle.json'], { env });
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^valid\n {2}root principal {2}did:key:z6Mk\w+\n {2}chain depth {5}2\n/);
+    expect(stdout).toContain('leaf policy     {"allowed_tools":["search"],"max_cost_usd":1}\n');
+    expect(stdout).not.toContain('binding');
+  });
+
+  it('from standard input, in the form of a header, as JSON', async () => {
+    const { stdout: header } = await work.done(...INVOKE, '--args', '@args.json', '--header');
+    expect(header).toMatch(/^[\w-]+\n$/);
+    const { code, stdout } = await work.drs(['verify', '--json', '-'], { env, stdin: header });
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ valid: true, context: { chain_depth: 2 } });
+  });
+
+  it('with the body that was signed', async () => {
+    await work.write('body.json', ' {"estimated_cost_usd": 5e-1, "query": "tea", "tool": "search"}\n');
+    const { code, stdout } = await work.drs(['verify', 'bundle.json', '--body', 'body.json'], { env });
+    expect(stdout).toContain('binding         match\n');
+    expect(code).toBe(0);
+  });
+
+  it('with another body it is valid, and the exit code is 1', async () => {
+    const stdin = '{"tool":"search","query":"gold"}';
+    const { code, stdout } = await work.drs(['verify', 'bundle.json', '--body', '-'], { env, stdin });
+    expect(stdout).toMatch(/^valid, but the body is not what was signed\n/);
+    expect(stdout).toContain('binding         mismatch\n');
+    expect(code).toBe(1);
+  });
+
+  it('an integer that a double cannot hold reaches the service as it is', async () => {
+    await work.done(...INVOKE, '--args', '{"tool":"search","n":9007199254740992}', '-o', 'big.json');
+    const verify = ['verify', 'big.json', '--json', '--body', '-'];
+    const near = await work.drs(verify, { env, stdin: '{"tool":"search","n":9007199254740993}' });
+    expect(JSON.parse(near.stdout)).toMatchObject({ valid: true, binding: 'invalid_body' });
+    expect(near.code).toBe(1);
+    const same = await work.drs(verify, { env, stdin: '{"tool":"search","n":9007199254740992}' });
+    expect(JSON.parse(same.stdout)).toMatchObject({ valid: true, binding: 'match' });
+    expect(same.code).toBe(0);
+  });
+
+  it('an escalation is refused when it is issued, and by the service when it is signed all the same', async () => {
+    const greedy = [
+      'delegate',
+      '--key',
+      'bot.key',
+      '--chain',
+      'root.jwt',
+      '--to',
+      'helper.pub',
+      '--max-cost',
+      '6',
+    ];
+    const refused = await work.drs([...greedy, '-o', 'greedy.jwt']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(
+      /^drs: refused, POLICY_ESCALATION: Receipt 1: policy\.max_cost_usd is 6,.*\n {2}hint: .+\n$/,
+    );
+
+    await work.done(...greedy, '--unchecked', '-o', 'greedy.jwt');
+    const invoke = INVOKE.map((word) => (word === 'helper.jwt' ? 'greedy.jwt' : word));
+    expect((await work.drs([...invoke, '--args', '@args.json'])).code).toBe(1);
+    await work.done(...invoke, '--args', '@args.json', '--unchecked', '-o', 'greedy.json');
+    const verdict = await work.drs(['verify', 'greedy.json'], { env });
+    expect(verdict).toMatchObject({ code: 1, stderr: '' });
+    expect(verdict.stdout).toMatch(/^invalid {2}POLICY_ESCALATION\n {2}Receipt 1: .+\n {2}hint: .+\n$/);
+  });
+
+  it('a call against the policy is refused when it is signed', async () => {
+    const { code, stderr } = await work.drs([...INVOKE, '--args', '{"tool":"fetch"}']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('refused, POLICY_VIOLATION: ');
+  });
+
+  it('a tampered bundle is invalid', async () => {
+    const bundle = JSON.parse(await work.read('bundle.json')) as { receipts: string[] };
+    await work.write('tampered.json', JSON.stringify({ ...bundle, receipts: bundle.receipts.slice(1) }));
+    const { code, stdout } = await work.drs(['verify', 'tampered.json', '--json'], { env });
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({ valid: false, error: { code: expect.any(String) as string } });
+  });
+
+  it('an organisation can delegate without end, to a DID', async () => {
+    const did = (await work.done('keygen', '-o', 'agent.key')).stdout.trim();
+    const root = [
+      'issue',
+      '--key',
+      'alice.key',
+      '--to',
+      did,
+      '--root-type',
+      'organisation',
+      '--expires',
+      'never',
+    ];
+    await work.done(...root, '--policy', '{"region":"eu"}', '--deny-write', '-o', 'standing.jwt');
+    const call = ['invoke', '--key', 'agent.key', '--chain', 'standing.jwt', '--tool-server', 'x'];
+    await work.done(...call, '--args', '{}', '-o', 'standing.json');
+    const { code, stdout } = await work.drs(['verify', 'standing.json'], { env });
+    expect(stdout).toContain('{"region":"eu","write_access":false}');
+    expect(code).toBe(0);
+  });
+
+  it('a revocation holds from the next verdict on', async () => {
+    const wrong = await work.drs(['revoke', '7'], { env: { ...env, DRS_ADMIN_TOKEN: 'wrong-token' } });
+    expect(wrong).toMatchObject({ code: 1, stdout: '' });
+    expect(wrong.stderr).toContain('401');
+    expect(wrong.stderr).not.toContain('wrong-token');
+    expect((await work.drs(['verify', 'bundle.json'], { env })).code).toBe(0);
+
+    const revoked = await work.drs(['revoke', '7'], { env });
+    expect(revoked).toEqual({ code: 0, stdout: 'revoked: status list index 7\n', stderr: '' });
+    const { code, stdout } = await work.drs(['verify', 'bundle.json'], { env });
+    expect(stdout).toMatch(/^invalid {2}RECEIPT_REVOKED\n/);
+    expect(code).toBe(1);
+  });
+});
+
+it('revoke says that the service has no admin token', async () => {
+  const closed = await startService();
+  try {
+    const { code, stderr } = await work.drs(['revoke', '7'], { env: { ...env, DRS_VERIFY_URL: closed.url } });
+    expect(code).toBe(1);
+    expect(stderr).toContain('503');
+    expect(stderr).toContain('DRS_ADMIN_TOKEN');
+  } finally {
+    await closed.stop();
+  }
+});
