@@ -1,0 +1,155 @@
+import fc from 'fast-check';
+import { afterAll, expect, it } from 'vitest';
+import { createVerifier } from '../../src/index.js';
+import {
+  createBundle,
+  generateKey,
+  issueInvocation,
+  IssueError,
+  issueSubDelegation,
+  type JsonObject,
+  type Policy,
+  type SubDelegationOptions,
+} from '../../src/issue/index.js';
+import { at, issuedChain, NOW, type IssuedChain } from './random-chain.js';
+
+const verifier = createVerifier({ workerThreads: 0 });
+afterAll(() => verifier.close());
+
+const SERVER = 'https://tools.example';
+const mallory = generateKey();
+
+const deviations = {
+  policy: fc.record(
+    {
+      allowed_tools: fc.constantFrom(['*'], [], ['a']),
+      max_cost_usd: fc.constantFrom(0, 1, 1e9),
+      write_access: fc.boolean(),
+      pii_access: fc.boolean(),
+      allowed_resources: fc.constantFrom(['*'], ['file:///data/reports/a'], ['file:///data/../etc']),
+    },
+    { requiredKeys: [] },
+  ),
+  command: fc.constantFrom('/mcp', '/mcp/tools/call', '/mcp/tools/caller', '/mcp/tools/call/x'),
+  notBefore: fc.constantFrom(NOW - 2000, NOW - 500, NOW),
+  expiresAt: fc.constantFrom(NOW, NOW + 500, NOW + 2000),
+  foreign: fc.constant(true),
+};
+
+/** Ways to ask for a receipt that may or may not be allowed under some random chain; mostly one at a time. */
+const request = fc.oneof(
+  fc.record({ policy: deviations.policy }),
+  fc.record({ command: deviations.command }),
+  fc.record({ notBefore: deviations.notBefore }),
+  fc.record({ expiresAt: deviations.expiresAt }),
+  fc.record(deviations, { requiredKeys: [] }),
+);
+
+it('a receipt is issued exactly where the verdict on it would be valid, and refused with its code', async () => {
+  const outcomes = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(issuedChain, request, async (chain, asked) => {
+      const { foreign, policy, ...rest }: Partial<Asked> = asked;
+      fc.pre(chain.receipts.length < 16);
+      const delegate = generateKey();
+      const options: SubDelegationOptions = {
+        key: foreign ? mallory : at(chain.keys, -1),
+        chain: chain.receipts,
+        audience: delegate.did,
+        policy: { ...at(chain.policies, -1), ...policy },
+        now: NOW,
+        ...rest,
+      };
+      const receipts = [...chain.receipts, issueSubDelegation({ ...options, unchecked: true })];
+      const { args, forbidden } = callUnder(chain, options.policy);
+      const invocation = issueInvocation({
+        key: delegate,
+        chain: receipts,
+        args,
+        toolServer: SERVER,
+        now: NOW,
+        unchecked: true,
+      });
+      const verdict = await verifier.verify(createBundle({ receipts, invocation }), { now: NOW });
+      const code = verdict.valid ? 'issued' : verdict.error.code;
+      outcomes.add(code);
+      // A call that no policy allows says nothing of the receipt.
+      if (forbidden && code === 'POLICY_VIOLATION') return;
+      expect(codeOf(() => issueSubDelegation(options))).toBe(code);
+    }),
+    { numRuns: 300 },
+  );
+  expect([...outcomes].sort()).toEqual(
+    expect.arrayContaining([
+      'COMMAND_MISMATCH',
+      'ISSUER_MISMATCH',
+      'POLICY_ESCALATION',
+      'TEMPORAL_BOUNDS_VIOLATION',
+      'issued',
+    ]),
+  );
+});
+
+it('a call is signed exactly where its verdict would be valid, and refused with its code', async () => {
+  const call = fc.record(
+    {
+      tool: fc.constantFrom('a', 'b', 7),
+      estimated_cost_usd: fc.constantFrom(0, 1e7, '0'),
+      write_access: fc.boolean(),
+      resource_uri: fc.constantFrom('file:///data/x', 'file:///data/reports/x', 'file:///etc'),
+    },
+    { requiredKeys: [] },
+  );
+  const command = fc.constantFrom(undefined, '/mcp', '/mcp/tools/call/a/b');
+  const time = fc.constantFrom(NOW, NOW - 995, NOW + 995, NOW + 5000);
+  await fc.assert(
+    fc.asyncProperty(
+      issuedChain,
+      call,
+      command,
+      time,
+      fc.boolean(),
+      async (chain, args, cmd, now, foreign) => {
+        const options = {
+          key: foreign ? mallory : at(chain.keys, -1),
+          chain: chain.receipts,
+          args: { tool: at(chain.policies, -1).allowed_tools?.[0] ?? 'a', ...args } as JsonObject,
+          toolServer: SERVER,
+          now,
+          ...(cmd !== undefined && { command: cmd }),
+        };
+        const invocation = issueInvocation({ ...options, unchecked: true });
+        const verdict = await verifier.verify(createBundle({ receipts: chain.receipts, invocation }), {
+          now,
+        });
+        expect(codeOf(() => issueInvocation(options))).toBe(verdict.valid ? 'issued' : verdict.error.code);
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+interface Asked {
+  readonly foreign: boolean;
+  readonly policy: Policy;
+  readonly command: string;
+  readonly notBefore: number;
+  readonly expiresAt: number;
+}
+
+/** A call that the policies allow, if any call is. */
+function callUnder({ policies }: IssuedChain, policy: Policy): { args: JsonObject; forbidden: boolean } {
+  const tools = [...policies, policy].map(({ allowed_tools }) => allowed_tools);
+  const tool = tools.findLast((names) => names !== undefined)?.[0];
+  return { args: tool === undefined ? {} : { tool }, forbidden: tools.some((names) => names?.length === 0) };
+}
+
+function codeOf(issue: () => unknown): string {
+  try {
+    issue();
+    return 'issued';
+  } catch (error) {
+    if (error instanceof IssueError) return error.code;
+    throw error;
+  }
+}
