@@ -1,0 +1,89 @@
+import { gunzipSync } from 'node:zlib';
+import { compactVerify, importJWK } from 'jose';
+import { describe, expect, test } from 'vitest';
+import { generateKey } from '../../src/issue/signing-key.js';
+import { isBitSet } from '../../src/revocation/bitstring.js';
+import {
+  createStatusList,
+  openStatusList,
+  setRevoked,
+  signStatusList,
+  toCredential,
+} from '../../src/revocation/make-status-list.js';
+import { readStatusList } from '../../src/revocation/read-status-list.js';
+
+const key = generateKey();
+const id = 'https://lists.example/1';
+
+describe('a list made here', () => {
+  test('verifies with jose, and says what W3C wants it to say', async () => {
+    const list = createStatusList({ id });
+    for (const index of [0, 9, 94_567, 131_071]) setRevoked(list, index);
+    setRevoked(list, 9, false);
+    const validFrom = new Date('2026-01-01T00:00:00.500Z');
+    const jwt = await signStatusList(list, {
+      signer: key,
+      validFrom,
+      validUntil: new Date('2027-01-01T00:00:00Z'),
+    });
+
+    const { payload, protectedHeader } = await compactVerify(
+      jwt,
+      await importJWK({ ...key.toPublicJwk() }, 'EdDSA'),
+    );
+    expect(protectedHeader).toMatchObject({
+      alg: 'EdDSA',
+      typ: 'vc+jwt',
+      kid: `${key.did}#${key.did.slice(8)}`,
+    });
+    const credential = JSON.parse(Buffer.from(payload).toString()) as {
+      credentialSubject: { encodedList: string };
+    };
+    expect(credential).toMatchObject({
+      '@context': ['https://www.w3.org/ns/credentials/v2'],
+      id,
+      type: ['VerifiableCredential', 'BitstringStatusListCredential'],
+      issuer: key.did,
+      validFrom: '2026-01-01T00:00:00Z',
+      validUntil: '2027-01-01T00:00:00Z',
+      credentialSubject: { id: `${id}#list`, type: 'BitstringStatusList', statusPurpose: 'revocation' },
+    });
+    const { encodedList } = credential.credentialSubject;
+    expect(encodedList.startsWith('uH4sI')).toBe(true);
+    const bits = gunzipSync(Buffer.from(encodedList.slice(1), 'base64url'));
+    expect([bits.length, bits[0], bits[1], bits[16_383]]).toEqual([16_384, 0x80, 0, 1]);
+  });
+
+  test('is read by the verifier that pins its issuer, and can be taken up again', async () => {
+    const list = createStatusList({ id, entries: 1024 });
+    setRevoked(list, 7);
+    const again = await openStatusList(`${await signStatusList(list, { signer: key })}\n`);
+    expect(again.id).toBe(id);
+    setRevoked(again, 8);
+    const body = Buffer.from(await signStatusList(again, { signer: key }));
+    const { bits, entries } = await readStatusList(body, 'application/vc+jwt', {
+      issuer: key.did,
+      nowMs: Date.now(),
+    });
+    expect(entries).toBe(1024);
+    expect([6, 7, 8, 9].map((index) => isBitSet(bits, index))).toEqual([false, true, true, false]);
+  });
+
+  test('can be served unsigned', async () => {
+    const list = createStatusList({ id });
+    setRevoked(list, 5);
+    const body = Buffer.from(JSON.stringify(await toCredential(list, { issuer: 'https://issuer.example' })));
+    const { bits } = await readStatusList(body, 'application/vc', { nowMs: Date.now() });
+    expect([isBitSet(bits, 5), isBitSet(bits, 6)]).toEqual([true, false]);
+  });
+});
+
+test('what cannot be made is refused', async () => {
+  for (const entries of [0, -8, 7, 1.5, Number.NaN, 2 ** 29 + 8]) {
+    expect(() => createStatusList({ id, entries })).toThrow(RangeError);
+  }
+  const list = createStatusList({ id, entries: 16 });
+  for (const index of [-1, 16, 0.5, 2 ** 32])
+    expect(() => setRevoked(list, index)).toThrow(/expected 0 … 15/);
+  await expect(openStatusList('{}')).rejects.toThrow(/not a JWT/);
+});

@@ -1,0 +1,213 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { openRevocation, type Revocation } from '../../src/revocation/index.js';
+import { ListServer } from './list-server.js';
+import { bitsWith, credentialWith, encode } from './lists.js';
+import { Recorder } from './recorder.js';
+
+const START = Date.parse('2026-06-01T12:00:00Z');
+const TTL = 100;
+const MAX_STALE = 50;
+const ENTRIES = 64;
+
+/** A list, and the second at which its validity ends. */
+interface List {
+  readonly revoked: readonly number[];
+  readonly validUntil: number;
+}
+
+/** What must be true, in the plainest terms. Times are seconds since the start. */
+interface Model {
+  now: number;
+  readonly local: Set<number>;
+  served: List;
+  isServerUp: boolean;
+  copy: List & { readonly fetchedAt: number };
+  lastFailure: number;
+}
+
+/** The code under test, and its surroundings. */
+interface Real {
+  revocation: Revocation;
+  readonly recorder: Recorder;
+  readonly server: ListServer;
+  readonly storePath: string;
+  readonly clock: { now: number };
+}
+
+type Command = fc.AsyncCommand<Model, Real>;
+
+function open({ recorder, server, storePath, clock }: Omit<Real, 'revocation'>): Promise<Revocation> {
+  return openRevocation({
+    storePath,
+    statusList: { url: server.url, ttlSecs: TTL, maxStaleSecs: MAX_STALE },
+    log: recorder.log,
+    observer: recorder,
+    now: () => START + clock.now * 1000,
+  });
+}
+
+function serve(server: ListServer, { isServerUp, served: { revoked, validUntil } }: Model): void {
+  if (!isServerUp) {
+    server.reset();
+    return;
+  }
+  const list = credentialWith([], {
+    validUntil: new Date(START + validUntil * 1000).toISOString(),
+    credentialSubject: { encodedList: encode(bitsWith(revoked, ENTRIES)) },
+  });
+  server.serve('application/vc', JSON.stringify(list), `"${[...revoked, 'until', validUntil].join(' ')}"`);
+}
+
+function fetchInModel(model: Model): boolean {
+  const succeeds = model.isServerUp && model.now < model.served.validUntil;
+  if (succeeds) model.copy = { ...model.served, fetchedAt: model.now };
+  else model.lastFailure = model.now;
+  return succeeds;
+}
+
+function expectAnswers({ copy, local }: Model, { view }: Revocation, index: number, isUsable = true): void {
+  const inList = copy.revoked.includes(index) ? 'revoked' : 'not_revoked';
+  expect(view.remoteStatusOf(index)).toBe(
+    isUsable ? (index < ENTRIES ? inList : 'out_of_range') : 'unavailable',
+  );
+  expect(view.isRevokedLocally(index)).toBe(local.has(index));
+}
+
+const verify = (index: number): Command => ({
+  check: () => true,
+  toString: () => `verify(${index})`,
+  async run(model, { revocation, recorder }) {
+    const ended = recorder.outcomes.length;
+    const waiting = revocation.freshen();
+    const { fetchedAt, validUntil } = model.copy;
+    const isFresh = model.now < Math.min(fetchedAt + TTL, validUntil);
+    expect(waiting === null).toBe(isFresh);
+    if (!isFresh) {
+      await waiting;
+      const isStaleUsable = model.now < Math.min(fetchedAt + TTL + MAX_STALE, validUntil);
+      expectAnswers(model, revocation, index, fetchInModel(model) || isStaleUsable);
+      expect(recorder.outcomes).toHaveLength(ended + 1);
+      return;
+    }
+    expectAnswers(model, revocation, index);
+    if (model.now < fetchedAt + TTL * 0.8 || model.now < model.lastFailure + 1) {
+      expect(recorder.outcomes).toHaveLength(ended);
+      return;
+    }
+    await recorder.fetched(ended + 1);
+    fetchInModel(model);
+    expectAnswers(model, revocation, index);
+  },
+});
+
+const revoke = (indices: readonly number[]): Command => ({
+  check: () => true,
+  toString: () => `revoke(${indices.join(', ')})`,
+  async run(model, { revocation }) {
+    await Promise.all(indices.map((index) => revocation.revoke(index)));
+    for (const index of indices) model.local.add(index);
+    expect(revocation.entries).toBe(model.local.size);
+  },
+});
+
+const publish = (revoked: readonly number[], validFor: number): Command => ({
+  check: () => true,
+  toString: () => `publish([${revoked.join(', ')}], ${validFor})`,
+  run(model, { server }) {
+    model.served = { revoked, validUntil: model.now + validFor };
+    serve(server, model);
+    return Promise.resolve();
+  },
+});
+
+const turnServer = (isServerUp: boolean): Command => ({
+  check: (model) => model.isServerUp !== isServerUp,
+  toString: () => `turnServer(${isServerUp})`,
+  run(model, { server }) {
+    model.isServerUp = isServerUp;
+    serve(server, model);
+    return Promise.resolve();
+  },
+});
+
+const pass = (secs: number): Command => ({
+  check: () => true,
+  toString: () => `pass(${secs})`,
+  run(model, { clock }) {
+    model.now += secs;
+    clock.now += secs;
+    return Promise.resolve();
+  },
+});
+
+const restart: Command = {
+  check: () => true,
+  toString: () => 'restart()',
+  async run(model, real) {
+    await real.revocation.close();
+    const ended = real.recorder.outcomes.length;
+    real.revocation = await open(real);
+    await real.recorder.fetched(ended + 1);
+    model.lastFailure = -Infinity;
+    const isReady = fetchInModel(model);
+    expect([real.revocation.isReady(), real.revocation.entries]).toEqual([isReady, model.local.size]);
+    if (isReady) return;
+    expectAnswers(model, real.revocation, 1, false);
+    // Its own retries run on real time, beyond the reach of a model: so it recovers before the next command.
+    model.isServerUp = true;
+    model.served = { ...model.served, validUntil: model.now + 1000 };
+    serve(real.server, model);
+    while (!real.revocation.isReady()) await real.revocation.freshen();
+    fetchInModel(model);
+  },
+};
+
+test('any interleaving of revoke, verify, list update, fetch failure, time passing and restart agrees with the model', async () => {
+  const index = fc.oneof(
+    { weight: 5, arbitrary: fc.nat(11) },
+    fc.constantFrom(63, 64, 2 ** 32, Number.MAX_SAFE_INTEGER),
+  );
+  const commands = [
+    index.map(verify),
+    index.map(verify),
+    fc.array(index, { minLength: 1, maxLength: 4 }).map(revoke),
+    fc
+      .tuple(fc.uniqueArray(fc.nat(11)), fc.constantFrom(30, 120, 100_000))
+      .map(([revoked, secs]) => publish(revoked, secs)),
+    fc.boolean().map(turnServer),
+    fc.constantFrom(1, 20, 49, 50, 80, 100, 150).map(pass),
+    fc.constant(restart),
+  ];
+  const folder = await mkdtemp(join(tmpdir(), 'drs-model-'));
+  const server = await ListServer.start();
+  let run = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.commands(commands, { size: '+1' }), async (program) => {
+      const model: Model = {
+        now: 0,
+        local: new Set(),
+        served: { revoked: [1], validUntil: 100_000 },
+        isServerUp: true,
+        copy: { revoked: [1], validUntil: 100_000, fetchedAt: 0 },
+        lastFailure: -Infinity,
+      };
+      serve(server, model);
+      const recorder = new Recorder();
+      const surroundings = { recorder, server, storePath: join(folder, `${run++}.txt`), clock: { now: 0 } };
+      const real: Real = { ...surroundings, revocation: await open(surroundings) };
+      await recorder.fetched(1);
+      try {
+        await fc.asyncModelRun(() => ({ model, real }), program);
+      } finally {
+        await real.revocation.close();
+      }
+    }),
+    { numRuns: 150 },
+  );
+  await server.close();
+  await rm(folder, { recursive: true });
+});

@@ -1,0 +1,329 @@
+import { once } from 'node:events';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openRevocation, type Revocation, type StatusListOptions } from '../../src/revocation/index.js';
+import { ListServer } from './list-server.js';
+import { bitsWith, credentialWith, newIssuer, toJwt } from './lists.js';
+import { Recorder } from './recorder.js';
+
+const RAW = 'application/octet-stream';
+
+let server: ListServer;
+let recorder: Recorder;
+let now: number;
+const opened: Revocation[] = [];
+
+beforeEach(async () => {
+  server = await ListServer.start();
+  recorder = new Recorder();
+  now = Date.parse('2026-06-01T12:00:00Z');
+});
+
+afterEach(async () => {
+  for (const revocation of opened.splice(0)) await revocation.close();
+  await server.close();
+});
+
+async function open(list: Partial<StatusListOptions> = {}): Promise<Revocation> {
+  const revocation = await openRevocation({
+    statusList: { url: server.url, ttlSecs: 300, maxStaleSecs: 0, ...list },
+    log: recorder.log,
+    observer: recorder,
+    now: () => now,
+  });
+  opened.push(revocation);
+  return revocation;
+}
+
+/** With the first fetch done. */
+async function openWith(revoked: number[], list: Partial<StatusListOptions> = {}): Promise<Revocation> {
+  server.serve(RAW, bitsWith(revoked));
+  const revocation = await open(list);
+  await recorder.fetched(1);
+  return revocation;
+}
+
+const ask = async (revocation: Revocation, index: number) => {
+  await revocation.freshen();
+  return revocation.view.remoteStatusOf(index);
+};
+
+describe('without a list', () => {
+  test('nothing is fetched, the service is ready, and only the local store counts', async () => {
+    const revocation = await openRevocation({ log: recorder.log });
+    opened.push(revocation);
+    expect([revocation.isReady(), revocation.freshen()]).toEqual([true, null]);
+    expect(revocation.view.remoteStatusOf(0)).toBe('not_configured');
+    await revocation.revoke(5);
+    expect([revocation.view.isRevokedLocally(5), revocation.view.isRevokedLocally(6)]).toEqual([true, false]);
+    expect([revocation.entries, revocation.listEntries, revocation.listAgeSecs]).toEqual([1, 0, Number.NaN]);
+    for (const index of [-1, 1.5, 2 ** 53, Number.NaN]) {
+      await expect(revocation.revoke(index)).rejects.toThrow(RangeError);
+    }
+  });
+});
+
+describe('readiness', () => {
+  test('comes without traffic, as soon as the list has been fetched, and stays', async () => {
+    const revocation = await open();
+    await recorder.fetched(1);
+    expect([revocation.isReady(), revocation.view.remoteStatusOf(0)]).toEqual([false, 'unavailable']);
+    server.reset();
+    await recorder.fetched(2);
+    expect(revocation.isReady()).toBe(false);
+    server.serve(RAW, bitsWith([7]));
+    await recorder.fetched(3);
+    expect(revocation.isReady()).toBe(true);
+    expect(recorder.outcomes).toEqual(['http_status', 'unreachable', 'updated']);
+    expect(revocation.freshen()).toBe(null);
+    expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+
+    server.reset();
+    now += 400_000;
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    expect(revocation.isReady()).toBe(true);
+  });
+
+  test('a verification that comes before it waits for the fetch under way', async () => {
+    server.respond = () => undefined;
+    const asked = server.asked();
+    const revocation = await open();
+    const waiting = revocation.freshen();
+    expect(waiting).toBeInstanceOf(Promise);
+    expect(revocation.freshen()).toBe(waiting);
+    await asked;
+    server.serve(RAW, bitsWith([7]));
+    server.requests[0]?.socket.resetAndDestroy();
+    await waiting;
+    expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
+    expect(await ask(revocation, 7)).toBe('revoked');
+  });
+});
+
+describe('the copy', () => {
+  test('answers for every index, the last and those beyond', async () => {
+    const revocation = await openWith([0, 131_071]);
+    const status = (index: number) => revocation.view.remoteStatusOf(index);
+    expect([0, 1, 131_070, 131_071].map(status)).toEqual([
+      'revoked',
+      'not_revoked',
+      'not_revoked',
+      'revoked',
+    ]);
+    // 2^32 and 2^32 + 131,071 would wrap round to entries that are set.
+    const beyond = [131_072, 2 ** 32, 2 ** 32 + 131_071, Number.MAX_SAFE_INTEGER];
+    expect(beyond.map(status)).toEqual(beyond.map(() => 'out_of_range'));
+    expect(recorder.lookups).toEqual(['remote true', 'remote false', 'remote false', 'remote true']);
+    now += 5000;
+    expect([revocation.listEntries, revocation.listAgeSecs]).toEqual([131_072, 5]);
+  });
+
+  test('serves for its TTL; then one fetch serves 500 verifications at once', async () => {
+    const revocation = await openWith([]);
+    now += 239_999;
+    expect(revocation.freshen()).toBe(null);
+    expect(server.requests).toHaveLength(1);
+
+    server.serve(RAW, bitsWith([7]));
+    now += 60_001;
+    const answers = await Promise.all(Array.from({ length: 500 }, () => ask(revocation, 7)));
+    expect(new Set(answers)).toEqual(new Set(['revoked']));
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test('all who waited for a fetch that fails are refused, and the next one tries again', async () => {
+    const revocation = await openWith([]);
+    now += 300_000;
+    server.reset();
+    const answers = await Promise.all(Array.from({ length: 500 }, () => ask(revocation, 7)));
+    expect(new Set(answers)).toEqual(new Set(['unavailable']));
+    expect(server.requests).toHaveLength(2);
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    expect(server.requests).toHaveLength(3);
+    server.serve(RAW, bitsWith([7]));
+    expect(await ask(revocation, 7)).toBe('revoked');
+    expect(server.requests).toHaveLength(4);
+  });
+
+  test('is refreshed ahead in the last fifth of its TTL, and nobody waits', async () => {
+    const revocation = await openWith([]);
+    server.serve(RAW, bitsWith([7]));
+    now += 240_000;
+    for (let verification = 0; verification < 500; verification++) expect(revocation.freshen()).toBe(null);
+    expect(revocation.view.remoteStatusOf(7)).toBe('not_revoked');
+    await recorder.fetched(2);
+    expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+    expect(server.requests).toHaveLength(2);
+    now += 239_999;
+    expect(revocation.freshen()).toBe(null);
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test('a refresh ahead that fails takes nothing away, and does not press the server', async () => {
+    const revocation = await openWith([7]);
+    server.reset();
+    now += 240_000;
+    expect(revocation.freshen()).toBe(null);
+    await recorder.fetched(2);
+    expect(revocation.freshen()).toBe(null);
+    expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+    now += 1000;
+    expect(revocation.freshen()).toBe(null);
+    await recorder.fetched(3);
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test('serves for STATUS_MAX_STALE_SECS more where the fetch fails, and no longer', async () => {
+    const revocation = await openWith([7], { maxStaleSecs: 60 });
+    server.reset();
+    now += 300_000;
+    expect(await ask(revocation, 7)).toBe('revoked');
+    expect(server.requests).toHaveLength(2);
+    now += 59_999;
+    expect(await ask(revocation, 7)).toBe('revoked');
+    now += 1;
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    server.serve(RAW, bitsWith([]));
+    expect(await ask(revocation, 7)).toBe('not_revoked');
+  });
+
+  test('a verification that found it fresh finishes with it, unless a fetch has failed since', async () => {
+    const revocation = await openWith([7]);
+    now += 299_999;
+    expect(revocation.freshen()).toBe(null);
+    await recorder.fetched(2);
+    now += 299_999;
+    server.reset();
+    expect(revocation.freshen()).toBe(null);
+    now += 1;
+    expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+    await recorder.fetched(3);
+    expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
+  });
+
+  test('a TTL of nothing fetches for each verification, which can use what it fetched', async () => {
+    const revocation = await openWith([7], { ttlSecs: 0 });
+    expect(await ask(revocation, 7)).toBe('revoked');
+    expect(await ask(revocation, 7)).toBe('revoked');
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test('ends with the validity of the list, stale or not', async () => {
+    const list = credentialWith([7], { validUntil: '2026-06-01T12:01:00Z' });
+    server.serve('application/vc', JSON.stringify(list));
+    const revocation = await open({ maxStaleSecs: 3600 });
+    await recorder.fetched(1);
+    now += 59_999;
+    expect(revocation.freshen()).toBe(null);
+    expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+    now += 1;
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    expect(recorder.outcomes.at(-1)).toBe('out_of_validity');
+  });
+
+  test('is fetched anew when the clock was set back behind the fetch', async () => {
+    const revocation = await openWith([7]);
+    now -= 3_600_000;
+    server.serve(RAW, bitsWith([]));
+    expect(await ask(revocation, 7)).toBe('not_revoked');
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test('is taken over only from the pinned issuer', async () => {
+    const issuer = newIssuer();
+    server.serve('application/vc+jwt', await toJwt(credentialWith([7], { issuer: issuer.did }), issuer));
+    const revocation = await open({ issuer: issuer.did });
+    await recorder.fetched(1);
+    expect(await ask(revocation, 7)).toBe('revoked');
+    server.serve(RAW, bitsWith([]));
+    now += 300_000;
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    expect(recorder.outcomes.at(-1)).toBe('untrusted');
+  });
+});
+
+describe('conditional requests', () => {
+  test('an unchanged list is confirmed for another TTL, without its bytes', async () => {
+    server.serve(RAW, bitsWith([7]), '"one"');
+    const revocation = await open();
+    await recorder.fetched(1);
+    now += 300_000;
+    expect(await ask(revocation, 7)).toBe('revoked');
+    expect(recorder.outcomes).toEqual(['updated', 'not_modified']);
+    now += 239_999;
+    expect([revocation.freshen(), revocation.listAgeSecs]).toEqual([null, 239.999]);
+    server.serve(RAW, bitsWith([]), '"two"');
+    now += 60_001;
+    expect(await ask(revocation, 7)).toBe('not_revoked');
+    expect(server.requests.map((request) => request.headers['if-none-match'])).toEqual([
+      undefined,
+      '"one"',
+      '"one"',
+    ]);
+  });
+
+  test('an unchanged list whose validity has ended is not confirmed', async () => {
+    const list = credentialWith([7], { validUntil: '2026-06-01T12:02:00Z' });
+    server.serve('application/vc', JSON.stringify(list), '"one"');
+    const revocation = await open({ ttlSecs: 60 });
+    await recorder.fetched(1);
+    now += 60_000;
+    expect(await ask(revocation, 7)).toBe('revoked');
+    now += 60_000;
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    expect(recorder.outcomes).toEqual(['updated', 'not_modified', 'out_of_validity']);
+  });
+
+  test('a 304 that nobody asked for is no list', async () => {
+    server.respond = (_, response) => response.writeHead(304).end();
+    const revocation = await open();
+    await recorder.fetched(1);
+    expect([recorder.outcomes[0], revocation.isReady()]).toEqual(['http_status', false]);
+  });
+});
+
+describe('what an operator sees', () => {
+  test('a short list is accepted with a warning', async () => {
+    server.serve(RAW, bitsWith([7], 1024));
+    const revocation = await open();
+    await recorder.fetched(1);
+    expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+    expect(revocation.view.remoteStatusOf(1024)).toBe('out_of_range');
+    expect(recorder.messages).toEqual([expect.stringContaining('fewer than 131072 entries')]);
+  });
+
+  test('one message for a row of equal failures, and none with the secrets of the URL', async () => {
+    const revocation = await openWith([], { url: server.url.replace('//', '//user:word@') + '?key=secret' });
+    server.reset();
+    now += 300_000;
+    for (let verification = 0; verification < 5; verification++) await ask(revocation, 1);
+    expect(recorder.messages).toHaveLength(1);
+    server.respond = (_, response) => response.writeHead(503).end();
+    await ask(revocation, 1);
+    expect(recorder.messages[1]).toMatch(/list answers 503, expected 200/);
+    expect(recorder.messages.join()).not.toMatch(/secret|word/);
+  });
+
+  test.each([
+    ['ftp://lists.example/', undefined, /expected http/],
+    ['lists.example', undefined, /Invalid URL/],
+    ['https://lists.example/', 'did:web:lists.example', /did:key of an Ed25519 key/],
+  ])('%s with issuer %s does not open', async (url, issuer, message) => {
+    const list = { url, ttlSecs: 300, maxStaleSecs: 0, issuer };
+    await expect(openRevocation({ statusList: list, log: recorder.log })).rejects.toThrow(message);
+  });
+});
+
+describe('closing', () => {
+  test('ends a fetch under way and lets no other begin', async () => {
+    server.respond = () => undefined;
+    const asked = server.asked();
+    const revocation = await open();
+    await asked;
+    const closed = once(server.requests[0]?.socket ?? process, 'close');
+    const waiting = revocation.freshen();
+    await revocation.close();
+    await Promise.all([waiting, closed]);
+    expect([revocation.freshen(), revocation.view.remoteStatusOf(1)]).toEqual([null, 'unavailable']);
+    expect([server.requests.length, recorder.outcomes, recorder.messages]).toEqual([1, [], []]);
+  });
+});

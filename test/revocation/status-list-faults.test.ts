@@ -1,0 +1,215 @@
+import { gzipSync } from 'node:zlib';
+import type { ServerResponse } from 'node:http';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { StatusListCache } from '../../src/revocation/status-list-cache.js';
+import { ListServer } from './list-server.js';
+import { bitsWith, credentialWith } from './lists.js';
+import { Recorder } from './recorder.js';
+
+const MIB = 1024 * 1024;
+const RAW = { 'content-type': 'application/octet-stream' };
+const VC = { 'content-type': 'application/vc' };
+
+let server: ListServer;
+let other: ListServer;
+let recorder: Recorder;
+let cache: StatusListCache;
+
+beforeEach(async () => {
+  server = await ListServer.start();
+  other = await ListServer.start();
+  recorder = new Recorder();
+  cache = new StatusListCache(
+    { url: server.url, ttlSecs: 0, maxStaleSecs: 300 },
+    // Only the tests of slowness wait so long; on a busy machine, no other test must run into it.
+    { log: recorder.log, observer: recorder, now: Date.now, timeoutMs: 20_000 },
+  );
+  server.serve('application/octet-stream', bitsWith([7]));
+  await cache.freshen();
+});
+
+afterEach(async () => {
+  await cache.close();
+  await server.close();
+  await other.close();
+});
+
+/** The outcome of a fetch that this answers. */
+async function outcomeOf(
+  respond: (response: ServerResponse, path: string) => void,
+): Promise<string | undefined> {
+  server.respond = (request, response) => respond(response, request.url ?? '');
+  await cache.freshen();
+  return recorder.outcomes.at(-1);
+}
+
+describe('every fault of the server', () => {
+  const gzip = gzipSync(bitsWith([1]));
+  const listOf = (packed: Buffer) =>
+    JSON.stringify(
+      credentialWith([], { credentialSubject: { encodedList: `u${packed.toString('base64url')}` } }),
+    );
+
+  test.each<[string, string, (response: ServerResponse, path: string) => void]>([
+    ['500', 'http_status', (response) => response.writeHead(500, RAW).end(bitsWith([]))],
+    ['404', 'http_status', (response) => response.writeHead(404).end()],
+    ['204', 'http_status', (response) => response.writeHead(204).end()],
+    ['206', 'http_status', (response) => response.writeHead(206, RAW).end(bitsWith([]))],
+    ['a reset before the answer', 'unreachable', (response) => response.socket?.resetAndDestroy()],
+    [
+      'a reset in the body',
+      'unreachable',
+      (response) => {
+        response.writeHead(200, { ...RAW, 'content-length': 16_384 });
+        response.write(Buffer.alloc(1000), () => response.socket?.resetAndDestroy());
+      },
+    ],
+    [
+      'a body that ends too early',
+      'unreachable',
+      (response) => {
+        response.writeHead(200, { ...RAW, 'content-length': 16_384 });
+        response.write(Buffer.alloc(1000), () => response.socket?.end());
+      },
+    ],
+    [
+      'truncated GZIP',
+      'malformed',
+      (response) => response.writeHead(200, VC).end(listOf(gzip.subarray(0, -4))),
+    ],
+    [
+      'a wrong content type',
+      'content_type',
+      (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
+    ],
+    ['no content type', 'content_type', (response) => response.writeHead(200).end(bitsWith([]))],
+    [
+      'a content coding',
+      'malformed',
+      (response) => response.writeHead(200, { ...RAW, 'content-encoding': 'gzip' }).end(gzip),
+    ],
+    [
+      'a body declared too large',
+      'too_large',
+      (response) => {
+        response.writeHead(200, { ...RAW, 'content-length': 16 * MIB + 1 });
+        response.write(Buffer.alloc(10));
+      },
+    ],
+    [
+      'a body that goes on and on',
+      'too_large',
+      (response) => {
+        response.writeHead(200, RAW);
+        const more = () => {
+          while (!response.destroyed && response.write(Buffer.alloc(MIB)));
+        };
+        response.on('drain', more);
+        more();
+      },
+    ],
+    [
+      'a bomb',
+      'too_large',
+      (response) =>
+        response
+          .writeHead(200, VC)
+          .end(listOf(Buffer.concat(Array(4).fill(gzipSync(Buffer.alloc(17 * MIB)))))),
+    ],
+    [
+      'a list that is not valid yet',
+      'out_of_validity',
+      (response) => {
+        const validFrom = new Date(Date.now() + 60_000).toISOString();
+        response.writeHead(200, VC).end(JSON.stringify(credentialWith([], { validFrom })));
+      },
+    ],
+    ['a redirect without a target', 'redirect', (response) => response.writeHead(302).end()],
+    [
+      'a redirect in circles',
+      'redirect',
+      (response, path) => response.writeHead(302, { location: path }).end(),
+    ],
+    [
+      'a redirect to another scheme',
+      'redirect',
+      (response) => response.writeHead(301, { location: 'file:///etc' }).end(),
+    ],
+  ])('%s', async (_, outcome, respond) => {
+    expect(await outcomeOf(respond)).toBe(outcome);
+    // Nothing of it was taken over, and the next fetch is none the worse.
+    expect([cache.statusOf(7), cache.statusOf(1)]).toEqual(['revoked', 'not_revoked']);
+    server.serve('application/octet-stream', bitsWith([1]));
+    await cache.freshen();
+    expect([recorder.outcomes.at(-1), cache.statusOf(7), cache.statusOf(1)]).toEqual([
+      'updated',
+      'not_revoked',
+      'revoked',
+    ]);
+  });
+
+  test('a redirect to another origin is not followed: host, port or scheme', async () => {
+    other.serve('application/octet-stream', bitsWith([1]));
+    for (const location of [
+      other.url,
+      server.url.replace('127.0.0.1', 'localhost'),
+      server.url.replace('http:', 'https:'),
+    ]) {
+      expect(await outcomeOf((response) => response.writeHead(307, { location }).end())).toBe('redirect');
+    }
+    expect(other.requests).toEqual([]);
+  });
+
+  test('redirects inside the origin are followed, three at most', async () => {
+    const hops = (count: number) => (response: ServerResponse, path: string) => {
+      const hop = Number(/\d+$/.exec(path)?.[0] ?? 0);
+      if (hop === count) response.writeHead(200, RAW).end(bitsWith([hop]));
+      else response.writeHead(302, { location: `./hop-${hop + 1}` }).end('moved');
+    };
+    expect(await outcomeOf(hops(3))).toBe('updated');
+    expect(cache.statusOf(3)).toBe('revoked');
+    expect(await outcomeOf(hops(4))).toBe('redirect');
+  });
+
+  test('nobody listens', async () => {
+    const gone = await ListServer.start();
+    const lonely = new StatusListCache(
+      { url: gone.url, ttlSecs: 300, maxStaleSecs: 0 },
+      { log: recorder.log, observer: recorder, now: Date.now },
+    );
+    await gone.close();
+    await lonely.freshen();
+    expect([recorder.outcomes.at(-1), lonely.isReady]).toEqual(['unreachable', false]);
+    expect(recorder.messages.at(-1)).toContain('ECONNREFUSED');
+    await lonely.close();
+  });
+});
+
+describe('a server that is slow', () => {
+  test.each<[string, (response: ServerResponse) => void]>([
+    ['with the answer', () => undefined],
+    [
+      'with the body, of which a byte comes now and then',
+      (response) => {
+        response.writeHead(200, { ...RAW, 'content-length': 16_384 });
+        const drip = setInterval(() => response.write(Buffer.alloc(1)), 10);
+        response.on('close', () => clearInterval(drip));
+      },
+    ],
+    [
+      'with one redirect after the other',
+      (response) => {
+        setTimeout(() => response.writeHead(302, { location: '/again' }).end(), 100);
+      },
+    ],
+  ])('%s', async (_, respond) => {
+    server.respond = (_, response) => respond(response);
+    const hasty = new StatusListCache(
+      { url: server.url, ttlSecs: 300, maxStaleSecs: 0 },
+      { log: recorder.log, observer: recorder, now: Date.now, timeoutMs: 250 },
+    );
+    await hasty.freshen();
+    expect([recorder.outcomes.at(-1), hasty.statusOf(7)]).toEqual(['timeout', 'unavailable']);
+    await hasty.close();
+  });
+});
