@@ -4,6 +4,7 @@ import tseslint from 'typescript-eslint';
 
 // Imports point one way: protocol ← verify ← (signatures, revocation, replay) ← verifier ← (server, middleware, cli).
 // For each room of src/: the rooms it may import from, besides itself.
+/** @type {Record<string, string[]>} */
 const mayImport = {
   protocol: [],
   verify: ['protocol'],
@@ -27,6 +28,7 @@ if (unknown.length > 0)
 // Pure rooms: no I/O, no clock, no thread. Time, revocation and signature results are handed in.
 const pure = ['protocol', 'verify'];
 
+/** @type {import('eslint').Linter.Config[]} */
 const roomRules = Object.entries(mayImport).map(([room, others]) => {
   const foreign = rooms.filter((name) => name !== room && !others.includes(name));
   const patterns = [

@@ -32,13 +32,14 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
     console.error(`drs-verify cannot start: ${(error as Error).message}`);
     process.exit(1);
   }
-  announce(configuration, service, log);
   closeWithGrace({ delay: SHUTDOWN_MS, logger: false }, async ({ signal, err }) => {
     if (err) log.fatal({ err }, 'an error that nothing caught');
     log.info({ signal }, 'shutting down: what is in flight is answered first');
     await service.close();
     log.info('stopped');
   });
+  // Last, since whoever reads this line may send a signal at once.
+  announce(configuration, service, log);
 }
 
 function announce(

@@ -104,7 +104,7 @@ export class Metrics {
   }
 
   /** Adds the figures that the parts of a verifier keep themselves. */
-  watch(engine: Engine, pendingRequests: () => number): void {
+  watch(engine: Engine, routes: { readonly open: number; readonly pending: number }): void {
     const { cache, signatures, revocation } = engine;
     this.#count('drs_receipt_cache_lookups_total', 'Receipts looked up in the cache', ['result'], (set) => {
       set(cache.figures.hits, 'hit');
@@ -130,7 +130,8 @@ export class Metrics {
       'Signatures waiting for a thread',
       () => signatures.figures.pending,
     );
-    this.#gauge('drs_verify_pending', 'Requests waiting for a verdict', pendingRequests);
+    this.#gauge('drs_http_open_requests', 'Requests without an answer yet', () => routes.open);
+    this.#gauge('drs_verify_pending', 'Requests waiting for a verdict', () => routes.pending);
     this.#gauge('drs_revocation_entries', 'Indices in the local store', () => revocation.entries);
   }
 

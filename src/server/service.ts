@@ -25,7 +25,7 @@ export async function startService(configuration: Configuration, log: Logger): P
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
   const routes = new Routes({ engine, configuration, metrics, log });
-  metrics.watch(engine, () => routes.pending);
+  metrics.watch(engine, routes);
   const app = uWS.App().any('/*', routes.handle);
   let socket: uWS.us_listen_socket;
   try {

@@ -8,6 +8,9 @@ import { BATCH_CHECKS, sizeOfCheck, SLOT_BYTES, writeChecks, type Batch } from '
 // While a worker verifies one batch the next already lies in its queue, so that it never waits for this thread.
 const BATCHES_PER_WORKER = 2;
 
+// Lone signatures that this thread verifies at once in a turn of the event loop while every worker is idle.
+const AT_ONCE = 4;
+
 /** The part of a job that has a place in a batch. */
 interface Entry {
   readonly job: PooledJob;
@@ -35,8 +38,8 @@ class PooledJob {
  * Verifies signatures on a Piscina pool of libsodium workers.
  *
  * One task for each signature would cost as much as the signature, so what is submitted during a turn of the event
- * loop is handed over together at its end, and while all workers are busy it gathers for the next batch. A lone
- * signature is verified here at once: waking a worker for it would take longer.
+ * loop is handed over together at its end, and while all workers are busy it gathers for the next batch. While they
+ * are idle, the first lone signatures of a turn are verified here at once: waking a worker for them would take longer.
  */
 export class PoolVerifier implements SignatureVerifier {
   readonly #pool: Piscina;
@@ -48,6 +51,7 @@ export class PoolVerifier implements SignatureVerifier {
   #running = 0;
   #isFlushDue = false;
   #pending = 0;
+  #atOnce = 0;
   #figures = { inThread: 0, pooled: 0, batches: 0, repeated: 0 };
 
   /**
@@ -81,13 +85,31 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   submit(job: SignatureJob): void {
+    if (
+      job.checks.length === 1 &&
+      this.#running === 0 &&
+      this.#queue.length === 0 &&
+      this.#atOnce < AT_ONCE
+    ) {
+      this.#atOnce++;
+      this.#figures.inThread++;
+      const isVerified = verifyCheck(job.checks[0] as SignatureCheck);
+      this.#flushLater();
+      job.settle(() => isVerified);
+      return;
+    }
     const pooled = new PooledJob(job);
     this.#pending += job.checks.length;
     for (let check = 0; check < job.checks.length; check++) this.#queue.push({ job: pooled, check });
+    this.#flushLater();
+  }
+
+  #flushLater(): void {
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
     setImmediate(() => {
       this.#isFlushDue = false;
+      this.#atOnce = 0;
       this.#flush();
     });
   }

@@ -69,14 +69,9 @@ export function childClaims(
   audience: Party,
   overrides: Overrides = {},
 ): Overrides {
-  const {
-    drs_consent: _,
-    drs_root_type: __,
-    ...claims
-  } = rootClaims(issuer, audience, {
-    prev_dr_hash: sha256(parent),
-    sub: root.did,
-  });
+  // JSON leaves out what is undefined.
+  const rootOnly = { drs_consent: undefined, drs_root_type: undefined };
+  const claims = rootClaims(issuer, audience, { prev_dr_hash: sha256(parent), sub: root.did, ...rootOnly });
   return { ...claims, ...overrides };
 }
 

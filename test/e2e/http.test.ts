@@ -1,0 +1,326 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { invoke, makeBundle, makeChain } from '../support/chain.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
+
+const json = (response: Response) => response.json() as Promise<Record<string, unknown>>;
+
+/** A raw connection, for what no HTTP client sends. */
+async function connect(
+  port: number,
+): Promise<{ socket: net.Socket; received: () => string; until: (text: string) => Promise<string> }> {
+  const socket = net.connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  let text = '';
+  socket.on('data', (chunk) => (text += chunk.toString('latin1')));
+  socket.on('error', () => undefined);
+  return {
+    socket,
+    received: () => text,
+    until: async (end) => {
+      await expect.poll(() => text, { timeout: 20_000, interval: 5 }).toContain(end);
+      return text;
+    },
+  };
+}
+
+const kindsOf = (answers: string) =>
+  [...answers.matchAll(/"chain_depth":(\d+)|"code":"(\w+)"/g)].map(([, depth, code]) => depth ?? code);
+
+const request = (body: string, extra = '') =>
+  `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${extra}\r\n${body}`;
+
+describe('the HTTP interface', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService({ DRS_ADMIN_TOKEN: 's3cret-token', MAX_BODY_BYTES: '65536' });
+  });
+  afterAll(() => service.stop());
+
+  it('answers health and readiness, also to HEAD', async () => {
+    const health = await fetch(`${service.url}/healthz`);
+    expect([health.status, await json(health)]).toEqual([200, { status: 'ok' }]);
+    const ready = await fetch(`${service.url}/readyz`);
+    expect([ready.status, await json(ready)]).toEqual([200, { status: 'ready' }]);
+    const head = await fetch(`${service.url}/healthz`, { method: 'HEAD' });
+    expect([head.status, await head.text()]).toEqual([200, '']);
+  });
+
+  it.each(['/', '//verify', '/verify/', '/VERIFY', '/verify/x', '/admin', '/%76erify'])(
+    'does not know %s',
+    async (path) => {
+      const { socket, until } = await connect(service.port);
+      socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`);
+      const answer = await until('}');
+      expect(answer).toMatch(/^HTTP\/1\.1 404 Not Found\r\n/);
+      expect(answer).toMatch(/content-type: application\/json/i);
+      expect(answer).toContain('{"error":"unknown path');
+      socket.destroy();
+    },
+  );
+
+  it('ignores a query', async () => {
+    expect((await service.post('/verify?x=1', makeBundle(1))).status).toBe(200);
+  });
+
+  it.each([
+    ['GET', '/verify', 'POST'],
+    ['PUT', '/admin/revoke', 'POST'],
+    ['POST', '/healthz', 'GET, HEAD'],
+    ['DELETE', '/metrics', 'GET, HEAD'],
+  ])('refuses %s %s', async (method, path, allow) => {
+    const response = await fetch(service.url + path, { method });
+    expect([response.status, response.headers.get('allow')]).toEqual([405, allow]);
+    expect((await json(response))['error']).toContain(allow);
+  });
+
+  it.each([
+    ['no JSON', 'hello', /Unexpected token/],
+    ['nothing', '', /Unexpected end/],
+    ['half a document', '{"bundle_version":', /JSON/],
+    ['a byte order mark', '\ufeff{}', /Unexpected token/],
+    ['bytes that are no UTF-8', Buffer.from([0x22, 0xff, 0x22]), /UTF-8/],
+  ])('answers 400 to %s', async (_, body, says) => {
+    const response = await service.post('/verify', body);
+    expect(response.status).toBe(400);
+    expect((await json(response))['error']).toMatch(says);
+  });
+
+  it('survives nesting that no stack holds', async () => {
+    for (const text of [
+      '['.repeat(30_000) + ']'.repeat(30_000),
+      `{"a":`.repeat(9000) + '1' + '}'.repeat(9000),
+    ]) {
+      expect((await service.post('/verify', text)).status).toBe(200);
+      const body = JSON.stringify({ ...makeBundle(1), body: 0 }).replace('"body":0', `"body":${text}`);
+      expect(await json(await service.post('/verify', body))).toMatchObject({
+        valid: true,
+        binding: 'mismatch',
+      });
+      const version = JSON.stringify({ ...makeBundle(1), bundle_version: 0 }).replace(':0', `:${text}`);
+      expect(await json(await service.post('/verify', version))).toMatchObject({
+        valid: false,
+        error: { code: 'MALFORMED_BUNDLE' },
+      });
+    }
+  });
+
+  it('refuses a body that is too large by its announced length, and closes', async () => {
+    const { socket, until } = await connect(service.port);
+    const closed = once(socket, 'close');
+    socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n');
+    expect(await until('}')).toMatch(/^HTTP\/1\.1 413 .*MAX_BODY_BYTES \(65536\)/s);
+    await closed;
+  });
+
+  it('refuses a chunked body as soon as it is too large, and closes', async () => {
+    const { socket, until } = await connect(service.port);
+    const closed = once(socket, 'close');
+    socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
+    const chunk = `4000\r\n${'x'.repeat(0x4000)}\r\n`;
+    for (let sent = 0; sent < 5; sent++) socket.write(chunk);
+    expect(await until('}')).toMatch(/^HTTP\/1\.1 413 /);
+    await closed;
+  });
+
+  it('takes a body of exactly the limit', async () => {
+    const bundle = { ...makeBundle(1), pad: '' };
+    const pad = 'x'.repeat(65_536 - Buffer.byteLength(JSON.stringify(bundle)));
+    expect(await json(await service.post('/verify', { ...bundle, pad }))).toMatchObject({ valid: true });
+    expect((await service.post('/verify', { ...bundle, pad: `${pad}x` })).status).toBe(413);
+  });
+
+  it('reads a body in pieces of any size', async () => {
+    const text = request(
+      JSON.stringify({
+        ...makeBundle(3),
+        body: { tool: 'search', query: 'tea', estimated_cost_usd: 0.05 },
+        note: 'é',
+      }),
+    );
+    const bytes = Buffer.from(text);
+    const { socket, until } = await connect(service.port);
+    socket.setNoDelay(true);
+    for (let at = 0; at < bytes.length; at += 97) {
+      socket.write(bytes.subarray(at, at + 97));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await until('"binding":"match"}')).toMatch(/^HTTP\/1\.1 200 OK/);
+    socket.destroy();
+  });
+
+  it('answers pipelined requests in order, and never mixes them up', async () => {
+    const { socket, until } = await connect(service.port);
+    const bodies = [makeBundle(1), {}, makeBundle(2), []].map((bundle) => JSON.stringify(bundle));
+    // The receipts are known by then, so that each request takes one signature.
+    for (const body of bodies) await (await service.post('/verify', body)).text();
+    socket.write(bodies.map((body) => request(body)).join(''));
+    const answers = await until('JSON object\",\"suggestion');
+    expect(kindsOf(answers)).toEqual(['1', 'MALFORMED_BUNDLE', '2', 'MALFORMED_BUNDLE']);
+    socket.destroy();
+  });
+
+  it('ends a connection rather than answering pipelined requests out of order', async () => {
+    // uWebSockets.js closes a connection whose next request comes while an answer is pending (docs/operations.md).
+    const { socket, received } = await connect(service.port);
+    const closed = once(socket, 'close');
+    const bundles = Array.from({ length: 12 }, (_, index) => makeBundle(1 + (index % 8)));
+    socket.write(bundles.map((bundle) => request(JSON.stringify(bundle))).join(''));
+    await closed;
+    const depths = bundles.map(({ receipts }) => String(receipts.length));
+    const answered = kindsOf(received());
+    expect(answered).toEqual(depths.slice(0, answered.length));
+  });
+
+  it('survives clients that go away at any moment', async () => {
+    const text = request(JSON.stringify(makeBundle(8)));
+    for (let round = 0; round < 60; round++) {
+      const { socket } = await connect(service.port);
+      socket.write(text.slice(0, round % 3 === 0 ? text.length : Math.floor((text.length * round) / 60)));
+      if (round % 2 === 0) socket.resetAndDestroy();
+      else socket.destroy();
+    }
+    expect(await json(await service.post('/verify', makeBundle(1)))).toMatchObject({ valid: true });
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(metrics, 'drs_verify_pending')).toBe(0);
+  });
+
+  it('tells Prometheus what happened, from 100 µs up', async () => {
+    const series = [
+      'drs_verify_verifications_total{result="valid"}',
+      'drs_binding_checks_total{result="match"}',
+      'drs_http_request_duration_seconds_count{endpoint="verify"}',
+    ];
+    const read = async () => {
+      const text = await (await fetch(`${service.url}/metrics`)).text();
+      return series.map((name) => metricOf(text, name));
+    };
+    const before = await read();
+    const chain = makeChain(2);
+    await (
+      await service.post('/verify', {
+        ...invoke(chain),
+        body: { tool: 'search', query: 'tea', estimated_cost_usd: 0.05 },
+      })
+    ).text();
+    expect(await read()).toEqual(before.map((value) => value + 1));
+    const response = await fetch(`${service.url}/metrics`);
+    expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
+    expect(await response.text()).toContain(
+      'drs_http_request_duration_seconds_bucket{le="0.0001",endpoint="verify"}',
+    );
+  });
+
+  describe('POST /admin/revoke', () => {
+    const revoke = (body: string | object, token: string | null = 'Bearer s3cret-token') =>
+      service.post('/admin/revoke', body, token === null ? {} : { Authorization: token });
+
+    it.each([
+      null,
+      'Bearer wrong',
+      'Bearer s3cret-toke',
+      'Bearer s3cret-token2',
+      's3cret-token',
+      'Basic s3cret-token',
+      'Bearer',
+    ])('refuses the authorization %j', async (token) => {
+      const response = await revoke({ status_list_index: 1 }, token);
+      expect([response.status, await json(response)]).toEqual([401, { error: 'unauthorized' }]);
+    });
+
+    it('judges the token before the body', async () => {
+      expect((await revoke('x'.repeat(2000), null)).status).toBe(401);
+      expect((await revoke('x'.repeat(2000))).status).toBe(413);
+    });
+
+    it.each([
+      '',
+      'x',
+      '[]',
+      '1',
+      '{}',
+      '{"status_list_index":"1"}',
+      '{"status_list_index":-1}',
+      '{"status_list_index":1.5}',
+      '{"status_list_index":9007199254740992}',
+      '{"status_list_index":1,"status_list_index":2}',
+      '{"status_list_index":null}',
+    ])('refuses the body %j', async (body) => {
+      const response = await revoke(body);
+      expect(response.status).toBe(400);
+      expect((await json(response))['error']).toMatch(/body|status_list_index/);
+    });
+
+    it('revokes for the next verification', async () => {
+      const bundle = invoke(makeChain(2, { 0: { drs_status_list_index: 4242 } }));
+      expect(await json(await service.post('/verify', bundle))).toMatchObject({ valid: true });
+      expect(await json(await revoke({ status_list_index: 4242 }, 'bearer s3cret-token'))).toEqual({
+        revoked: true,
+        status_list_index: 4242,
+      });
+      expect(await json(await service.post('/verify', bundle))).toMatchObject({
+        valid: false,
+        error: { code: 'RECEIPT_REVOKED' },
+      });
+    });
+  });
+
+  it('says that the admin endpoint is not configured', async () => {
+    const other = await startService();
+    try {
+      const response = await other.post('/admin/revoke', 'x'.repeat(2000), { Authorization: 'Bearer x' });
+      expect(response.status).toBe(503);
+      expect((await json(response))['error']).toMatch(/not configured.*DRS_ADMIN_TOKEN must be set/);
+    } finally {
+      await other.stop();
+    }
+  });
+});
+
+describe('limits', () => {
+  it('limits each client, and tells when to come again', async () => {
+    const service = await startService({ RATE_LIMIT_PER_IP: '5' });
+    try {
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, () => service.post('/verify', makeBundle(1))),
+      );
+      const refused = answers.filter(({ status }) => status === 429);
+      expect(refused.length).toBeGreaterThan(10);
+      expect(await json(refused[0] as Response)).toEqual({ error: 'rate_limited' });
+      expect(Number(refused[0]?.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+      for (const path of ['/healthz', '/readyz', '/metrics'])
+        expect((await fetch(service.url + path)).status).toBe(200);
+      await expect
+        .poll(async () => (await service.post('/verify', makeBundle(1))).status, { timeout: 10_000 })
+        .toBe(200);
+    } finally {
+      await service.stop();
+    }
+  });
+
+  it('turns away what is more than MAX_PENDING, and stays healthy', async () => {
+    const service = await startService({ MAX_PENDING: '2', RECEIPT_CACHE_BYTES: '0' });
+    try {
+      const bundle = makeBundle(16);
+      const answers = await Promise.all(Array.from({ length: 100 }, () => service.post('/verify', bundle)));
+      const refused = answers.filter(({ status }) => status === 503);
+      expect(refused.length).toBeGreaterThan(0);
+      for (const response of refused) {
+        expect([response.headers.get('retry-after'), await json(response)]).toEqual([
+          '1',
+          { error: 'overloaded' },
+        ]);
+      }
+      const judged = answers.filter(({ status }) => status === 200);
+      expect(judged.length).toBe(100 - refused.length);
+      expect(judged.length).toBeGreaterThan(0);
+      for (const response of judged) expect(await json(response)).toMatchObject({ valid: true });
+      for (const path of ['/healthz', '/readyz']) expect((await fetch(service.url + path)).status).toBe(200);
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      expect(metricOf(metrics, 'drs_verify_rejections_total{reason="overloaded"}')).toBe(refused.length);
+    } finally {
+      await service.stop();
+    }
+  });
+});

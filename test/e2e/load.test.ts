@@ -1,0 +1,152 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { Verdict } from '../../src/index.js';
+import { invoke, makeBundle, makeChain, type TestBundle } from '../support/chain.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
+
+interface Expected {
+  readonly bundle: unknown;
+  readonly says: string;
+}
+
+const summary = ({ valid, context, error, binding }: Verdict) =>
+  valid ? `${context.chain_depth} ${context.root_principal} ${binding ?? ''}` : error.code;
+
+/** Bundles of many kinds, each with a verdict that no other has by chance. */
+function mixedBundles(count: number): Expected[] {
+  const broken = (bundle: TestBundle) => {
+    const signature = bundle.invocation.lastIndexOf('.') + 1;
+    const first = bundle.invocation[signature] === 'A' ? 'B' : 'A';
+    return {
+      ...bundle,
+      invocation: bundle.invocation.slice(0, signature) + first + bundle.invocation.slice(signature + 1),
+    };
+  };
+  return Array.from({ length: count }, (_, index): Expected => {
+    const chain = makeChain(1 + (index % 6));
+    const root = chain.parties[0]?.did ?? '';
+    const bundle = invoke(chain);
+    switch (index % 5) {
+      case 0:
+        return { bundle: broken(bundle), says: 'INVALID_INVOCATION_SIGNATURE' };
+      case 1:
+        return {
+          bundle: { ...bundle, body: { tool: 'x' } },
+          says: `${chain.receipts.length} ${root} mismatch`,
+        };
+      case 2:
+        return { bundle: invoke(chain, { args: { tool: 'x' } }), says: 'POLICY_VIOLATION' };
+      default:
+        return { bundle, says: `${chain.receipts.length} ${root} ` };
+    }
+  });
+}
+
+async function expectAll(service: RunningService, expected: readonly Expected[]): Promise<void> {
+  const answers = await Promise.all(
+    expected.map(async ({ bundle }) =>
+      summary((await (await service.post('/verify', JSON.stringify(bundle))).json()) as Verdict),
+    ),
+  );
+  expect(answers).toEqual(expected.map(({ says }) => says));
+}
+
+/** Thread ids of a process, main thread excluded. */
+const threadsOf = (pid: number) =>
+  readdirSync(`/proc/${pid}/task`)
+    .map(Number)
+    .filter((id) => id !== pid);
+
+describe('correctness under load', () => {
+  it.each(['0', '1', '2'])('keeps 600 concurrent requests apart with WORKER_THREADS=%s', async (workers) => {
+    const service = await startService({ WORKER_THREADS: workers });
+    try {
+      const expected = mixedBundles(600);
+      await expectAll(service, expected);
+      await expectAll(service, expected);
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      expect(metricOf(metrics, 'drs_verify_pending')).toBe(0);
+      expect(metricOf(metrics, 'drs_signatures_pending')).toBe(0);
+    } finally {
+      expect(await service.stop()).toBe(0);
+    }
+  });
+
+  it('answers what is in flight when it is asked to stop', async () => {
+    const service = await startService({ RECEIPT_CACHE_BYTES: '0' });
+    const bundle = JSON.stringify(makeBundle(16));
+    const answers = Array.from({ length: 60 }, async () => {
+      const response = await service.post('/verify', bundle);
+      return [response.status, (await response.json()) as Verdict | { error: string }] as const;
+    });
+    const outcomes = Promise.allSettled(answers);
+    await answers[0];
+    expect(await service.stop()).toBe(0);
+    const settled = await outcomes;
+    let judged = 0;
+    for (const outcome of settled) {
+      // A request that had not arrived yet may be refused or find the port closed; none may be answered wrongly.
+      if (outcome.status === 'rejected') continue;
+      const [status, answer] = outcome.value;
+      if (status === 200) {
+        judged++;
+        expect(answer).toMatchObject({ valid: true });
+      } else expect([status, answer]).toEqual([503, { error: 'shutting down' }]);
+    }
+    expect(judged).toBeGreaterThan(0);
+    expect(service.log.map(({ msg }) => msg)).toEqual(expect.arrayContaining(['listening', 'stopped']));
+  });
+
+  it('is unhealthy while it drains', async () => {
+    const service = await startService();
+    const upload = new TransformStream<Uint8Array, Uint8Array>();
+    const writer = upload.writable.getWriter();
+    // A request whose body is on its way keeps the service draining.
+    const slow = fetch(`${service.url}/verify`, {
+      method: 'POST',
+      body: upload.readable,
+      duplex: 'half',
+    });
+    const body = Buffer.from(JSON.stringify(makeBundle(2)));
+    void writer.write(body.subarray(0, 100));
+    await expect
+      .poll(async () =>
+        metricOf(await (await fetch(`${service.url}/metrics`)).text(), 'drs_http_open_requests'),
+      )
+      .toBeGreaterThan(1);
+    const stopped = service.stop();
+    await expect.poll(async () => (await fetch(`${service.url}/healthz`)).status).toBe(503);
+    const ready = await fetch(`${service.url}/readyz`);
+    expect([ready.status, await ready.json()]).toEqual([
+      503,
+      { status: 'not_ready', reason: 'shutting_down' },
+    ]);
+    expect((await service.post('/verify', makeBundle(1))).status).toBe(503);
+    void writer.write(body.subarray(100));
+    void writer.close();
+    expect(await (await slow).json()).toMatchObject({ valid: true });
+    expect(await stopped).toBe(0);
+  });
+});
+
+describe('a worker that dies', () => {
+  it('loses and passes no request', async () => {
+    // The worker is ended from inside by a signal only it gets: the module that crashes it is preloaded here.
+    const service = await startService({
+      WORKER_THREADS: '2',
+      RECEIPT_CACHE_BYTES: '0',
+      NODE_OPTIONS: `--import ${new URL('../support/crash-workers.mjs', import.meta.url).href}`,
+    });
+    try {
+      const expected = mixedBundles(300);
+      for (let round = 0; round < 4; round++) await expectAll(service, expected);
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      expect(metricOf(metrics, 'drs_signature_batches_repeated_total')).toBeGreaterThan(2);
+      expect(service.log.some(({ msg }) => String(msg).includes('worker ended on its own'))).toBe(true);
+      expect(threadsOf(service.child.pid as number).length).toBeGreaterThan(0);
+      expect(readFileSync(`/proc/${service.child.pid as number}/status`, 'utf8')).toContain('State:');
+    } finally {
+      expect(await service.stop()).toBe(0);
+    }
+  });
+});

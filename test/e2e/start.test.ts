@@ -1,0 +1,63 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { runToExit, startService } from '../support/service.js';
+
+describe('starting', () => {
+  it('names every problem of the configuration in one message and exits with 2', async () => {
+    const { code, stderr, stdout } = await runToExit({
+      PORT: '70000',
+      MAX_BODY_BYTES: '1MB',
+      WORKER_THREADS: '-1',
+      TRUSTED_ROOTS: 'did:web:example.org,did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw',
+      STATUS_LIST_BASE_URL: 'ftp://example.org',
+      LOG_LEVEL: 'loud',
+      CLOCK_SKEW_SECS: '1.5',
+    });
+    expect(code).toBe(2);
+    for (const says of [
+      /PORT is "70000": .*65535/,
+      /MAX_BODY_BYTES is "1MB": .*number/,
+      /WORKER_THREADS is "-1": .*>=0/,
+      /TRUSTED_ROOTS is .*did:web:example\.org/,
+      /STATUS_LIST_BASE_URL is "ftp:/,
+      /LOG_LEVEL is "loud": .*"info"/,
+      /CLOCK_SKEW_SECS is "1.5": .*int/,
+    ]) {
+      expect(stderr).toMatch(says);
+    }
+    expect(stdout).toBe('');
+  });
+
+  it('never prints a secret', async () => {
+    const { code, stderr, stdout } = await runToExit({ DRS_ADMIN_TOKEN: 'hush-hush', PORT: 'x' });
+    expect(code).toBe(2);
+    expect(stderr + stdout).not.toContain('hush-hush');
+    const service = await startService({ DRS_ADMIN_TOKEN: 'hush-hush' });
+    await service.stop();
+    expect(JSON.stringify(service.log)).not.toContain('hush-hush');
+  });
+
+  it('counts an empty variable as unset', async () => {
+    const service = await startService({ MAX_BODY_BYTES: '', TRUSTED_ROOTS: ' ' });
+    expect(await service.stop()).toBe(0);
+  });
+
+  it('refuses a port that another program has', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const { code, stderr } = await runToExit({ PORT: String(port) });
+    expect(code).toBe(1);
+    expect(stderr).toContain(`cannot listen on 127.0.0.1:${port}`);
+    other.close();
+  });
+
+  it('refuses a port that another drs-verify has', async () => {
+    const first = await startService();
+    const { code, stderr } = await runToExit({ PORT: String(first.port) });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('another process has the port')]);
+    expect((await fetch(`${first.url}/healthz`)).status).toBe(200);
+    expect(await first.stop('SIGINT')).toBe(0);
+  });
+});

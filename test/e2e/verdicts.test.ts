@@ -1,0 +1,140 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CATALOGUE, type Verdict } from '../../src/index.js';
+import { ACCEPTED, REFUSED } from '../support/cases.js';
+import { invoke, makeBundle, makeChain } from '../support/chain.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
+
+const ADMIN = { Authorization: 'Bearer token-1' };
+const seen = new Set<string>();
+
+async function verdictOf(service: RunningService, bundle: unknown): Promise<Verdict> {
+  const response = await service.post('/verify', JSON.stringify(bundle));
+  expect(response.status).toBe(200);
+  expect(response.headers.get('content-type')).toBe('application/json');
+  const verdict = (await response.json()) as Verdict;
+  if (verdict.error) seen.add(verdict.error.code);
+  return verdict;
+}
+
+describe('every verdict over HTTP', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService({ DRS_ADMIN_TOKEN: 'token-1' });
+  });
+  afterAll(() => service.stop());
+
+  it.each(REFUSED.filter(({ options }) => options === undefined))(
+    'refuses $name: $code',
+    async ({ bundle, code, block, says, revoked = [] }) => {
+      for (const index of revoked) {
+        const response = await service.post('/admin/revoke', { status_list_index: index }, ADMIN);
+        expect(await response.json()).toEqual({ revoked: true, status_list_index: index });
+      }
+      const series = `drs_verify_errors_total{block="${block}",code="${code}"}`;
+      const before = metricOf(await (await fetch(`${service.url}/metrics`)).text(), series);
+      const verdict = await verdictOf(service, bundle);
+      expect(verdict).toEqual({
+        valid: false,
+        error: { code, message: verdict.error?.message, suggestion: verdict.error?.suggestion },
+      });
+      expect(verdict.error?.message).toMatch(says);
+      expect(metricOf(await (await fetch(`${service.url}/metrics`)).text(), series)).toBe(before + 1);
+    },
+  );
+
+  it.each(ACCEPTED.filter(({ options, isMomentary }) => options === undefined && !isMomentary))(
+    'accepts $name',
+    async ({ bundle }) => {
+      const verdict = await verdictOf(service, bundle);
+      expect(verdict).toMatchObject({ valid: true });
+      expect(Object.keys(verdict)).toEqual(['valid', 'context']);
+    },
+  );
+});
+
+describe('verdicts that an operator chooses', () => {
+  it('reads SERVER_IDENTITY, TRUSTED_ROOTS, MAX_CHAIN_DEPTH and CLOCK_SKEW_SECS', async () => {
+    const chain = makeChain(2);
+    const stranger = makeChain(1).parties[0];
+    const service = await startService({
+      SERVER_IDENTITY: 'https://tools.example',
+      TRUSTED_ROOTS: `${stranger?.did ?? ''}, ${chain.parties[0]?.did ?? ''}`,
+      MAX_CHAIN_DEPTH: '2',
+      CLOCK_SKEW_SECS: '30',
+      WORKER_THREADS: '0',
+    });
+    try {
+      const valid = invoke(chain, { tool_server: 'https://tools.example' });
+      expect(await verdictOf(service, valid)).toMatchObject({ valid: true });
+      expect((await verdictOf(service, invoke(chain))).error?.code).toBe('TOOL_SERVER_MISMATCH');
+      expect((await verdictOf(service, makeBundle(2))).error?.code).toBe('UNTRUSTED_ROOT');
+      expect((await verdictOf(service, makeBundle(3))).error?.code).toBe('CHAIN_TOO_DEEP');
+    } finally {
+      await service.stop();
+    }
+  });
+
+  it('asks the status list, and fails closed without one', async () => {
+    const bits = Buffer.alloc(16);
+    bits[0] = 0x40; // index 1
+    let isUp = true;
+    const list: Server = createServer((_, res) => {
+      if (!isUp) res.writeHead(500).end();
+      else {
+        res.writeHead(200, { 'Content-Type': 'application/json' }).end(
+          JSON.stringify({
+            '@context': ['https://www.w3.org/ns/credentials/v2'],
+            type: ['VerifiableCredential', 'BitstringStatusListCredential'],
+            issuer: 'did:example:issuer',
+            credentialSubject: {
+              type: 'BitstringStatusList',
+              statusPurpose: 'revocation',
+              encodedList: `u${gzipSync(bits).toString('base64url')}`,
+            },
+          }),
+        );
+      }
+    });
+    await new Promise<void>((resolve) => list.listen(0, '127.0.0.1', resolve));
+    const service = await startService({
+      STATUS_LIST_BASE_URL: `http://127.0.0.1:${(list.address() as AddressInfo).port}/list`,
+      STATUS_CACHE_TTL_SECS: '1',
+      DRS_ADMIN_TOKEN: 'token-1',
+    });
+    const withIndex = (index: number) => invoke(makeChain(2, { 1: { drs_status_list_index: index } }));
+    try {
+      expect(await verdictOf(service, withIndex(0))).toMatchObject({ valid: true });
+      expect((await verdictOf(service, withIndex(1))).error).toMatchObject({
+        code: 'RECEIPT_REVOKED',
+        message: expect.stringContaining('remote') as string,
+      });
+      expect((await verdictOf(service, withIndex(128))).error?.code).toBe('STATUS_INDEX_OUT_OF_RANGE');
+      await service.post('/admin/revoke', { status_list_index: 2 }, ADMIN);
+      expect((await verdictOf(service, withIndex(2))).error).toMatchObject({
+        code: 'RECEIPT_REVOKED',
+        message: expect.stringContaining('local') as string,
+      });
+      isUp = false;
+      await expect
+        .poll(async () => (await verdictOf(service, withIndex(0))).error?.code, { timeout: 20_000 })
+        .toBe('REVOCATION_CHECK_FAILED');
+      expect(await verdictOf(service, makeBundle(2))).toMatchObject({ valid: true });
+      isUp = true;
+      expect(await verdictOf(service, withIndex(0))).toMatchObject({ valid: true });
+    } finally {
+      await service.stop();
+      list.close();
+      list.closeAllConnections();
+    }
+  });
+});
+
+describe('the catalogue', () => {
+  it('has every code of blocks A to F seen over HTTP by these tests', () => {
+    const expected = CATALOGUE.filter(({ block }) => block !== 'replay').map(({ code }) => code);
+    expect([...seen].sort()).toEqual([...expected].sort());
+  });
+});

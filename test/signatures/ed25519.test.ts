@@ -1,0 +1,198 @@
+import { createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { compactVerify, importJWK } from 'jose';
+import { describe, expect, it } from 'vitest';
+import { parseCompactJwt } from '../../src/protocol/jwt.js';
+import { InThreadVerifier } from '../../src/signatures/in-thread.js';
+import { PoolVerifier } from '../../src/signatures/pool.js';
+import type { SignatureVerifier } from '../../src/signatures/signature-verifier.js';
+import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
+import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import { party, signJwt } from '../support/chain.js';
+import { hasVectors, vectorPath } from '../support/vectors.js';
+
+const spkiOf = (key: Buffer) =>
+  createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: key.toString('base64url') }, format: 'jwk' });
+
+function settle(verifier: SignatureVerifier, checks: readonly SignatureCheck[]): Promise<boolean[]> {
+  return new Promise((resolve, reject) => {
+    verifier.submit({
+      checks,
+      settle: (isVerified) => resolve(checks.map((_, at) => isVerified(at))),
+      abandon: reject,
+    });
+  });
+}
+
+function checkOf(jwt: string, publicKey: Uint8Array): SignatureCheck {
+  const parts = parseCompactJwt(jwt);
+  if (parts.defect !== undefined) throw new Error(parts.defect);
+  return { jwt, publicKey, signature: parts.signature, signingInputLength: parts.signingInputLength };
+}
+
+/** A key pair, and JWTs that it did and did not sign. */
+function signedJwts(count: number, isGood: (at: number) => boolean, payloadBytes = 200): SignatureCheck[] {
+  const signer = party();
+  const x = createPublicKey(signer.key).export({ format: 'jwk' }).x as string;
+  const publicKey = Buffer.from(x, 'base64url');
+  const other = party();
+  return Array.from({ length: count }, (_, at) =>
+    checkOf(signJwt({ at, pad: 'x'.repeat(payloadBytes) }, isGood(at) ? signer : other), publicKey),
+  );
+}
+
+describe('Ed25519', () => {
+  it('agrees with node:crypto and jose on signed and changed messages', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.json(),
+        fc.option(fc.tuple(fc.constantFrom(0, 1, 2), fc.nat())),
+        async (payload, change) => {
+          const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+          const jwk = publicKey.export({ format: 'jwk' });
+          const segments = signJwt(`{"payload":${payload}}`, { did: '', key: privateKey }).split('.');
+          if (change !== null) {
+            const [at, bit] = change;
+            const bytes = Buffer.from(segments[at] as string, 'base64url');
+            const index = bit % (bytes.length * 8);
+            bytes[index >> 3] = (bytes[index >> 3] as number) ^ (1 << (index & 7));
+            segments[at] = bytes.toString('base64url');
+          }
+          const message = Buffer.from(`${segments[0]}.${segments[1]}`);
+          const signature = Buffer.from(segments[2] as string, 'base64url');
+          const verdict = verifyEd25519(signature, message, Buffer.from(jwk.x as string, 'base64url'));
+          expect(verdict).toBe(verify(null, message, publicKey, signature));
+          expect(verdict).toBe(change === null);
+          const byJose = await compactVerify(segments.join('.'), await importJWK(jwk, 'EdDSA')).then(
+            () => true,
+            () => false,
+          );
+          expect(verdict).toBe(byJose);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+
+  it.each([0, 1, 63, 65, 128])('refuses a signature of %i bytes', (length) => {
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
+    const signature = Buffer.concat([sign(null, Buffer.from('m'), privateKey), Buffer.alloc(64)]).subarray(
+      0,
+      length,
+    );
+    expect(verifyEd25519(signature, Buffer.from('m'), key)).toBe(false);
+  });
+
+  it('never verifies in shared memory, where libsodium looks at nothing', () => {
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
+    const shared = Buffer.from(new SharedArrayBuffer(64));
+    shared.set(sign(null, Buffer.from('m'), privateKey));
+    expect(verifyEd25519(shared, Buffer.from('m'), key)).toBe(false);
+    expect(verifyEd25519(Buffer.from(shared), Buffer.from('m'), key)).toBe(true);
+  });
+
+  it('refuses the small-order key under which OpenSSL accepts a forgery', () => {
+    // The neutral element as key and as R, and S = 0: "valid" for every message unless small order is refused.
+    const key = Buffer.from(`01${'00'.repeat(31)}`, 'hex');
+    const signature = Buffer.concat([key, Buffer.alloc(32)]);
+    expect(verify(null, Buffer.from('anything'), spkiOf(key), signature)).toBe(true);
+    expect(verifyEd25519(signature, Buffer.from('anything'), key)).toBe(false);
+  });
+});
+
+describe.skipIf(!hasVectors)('Wycheproof (shared/vectors/01-wycheproof-ed25519)', () => {
+  interface Group {
+    readonly publicKey: { readonly pk: string };
+    readonly tests: readonly {
+      readonly tcId: number;
+      readonly msg: string;
+      readonly sig: string;
+      readonly result: string;
+    }[];
+  }
+  const groups = hasVectors
+    ? (
+        JSON.parse(readFileSync(vectorPath('01-wycheproof-ed25519', 'ed25519_test.json'), 'utf8')) as {
+          testGroups: Group[];
+        }
+      ).testGroups
+    : [];
+  const cases = groups.flatMap(({ publicKey, tests }) =>
+    tests.map((test) => ({ ...test, pk: publicKey.pk })),
+  );
+
+  it('has 88 valid and 63 invalid cases, and each is judged so', () => {
+    const counts = { valid: 0, invalid: 0 };
+    for (const { tcId, pk, msg, sig, result } of cases) {
+      const verdict = verifyEd25519(Buffer.from(sig, 'hex'), Buffer.from(msg, 'hex'), Buffer.from(pk, 'hex'));
+      expect([tcId, verdict ? 'valid' : 'invalid']).toEqual([tcId, result]);
+      counts[result as 'valid' | 'invalid']++;
+    }
+    expect(counts).toEqual({ valid: 88, invalid: 63 });
+  });
+});
+
+describe.each([
+  ['in-thread', () => new InThreadVerifier()],
+  ['a pool of one', () => new PoolVerifier(1)],
+  ['a pool of three', () => new PoolVerifier(3)],
+])('%s', (_, open) => {
+  it('tells each signature of many jobs apart, whatever their size and order', async () => {
+    const verifier = open();
+    try {
+      const jobs = Array.from({ length: 150 }, (_, job) => {
+        const isGood = (at: number) => (job + at) % 3 !== 0;
+        const count = 1 + (job % 19);
+        const checks = signedJwts(count, isGood, job % 40 === 0 ? 50_000 : (job * 37) % 900);
+        return settle(verifier, checks).then((verdicts) =>
+          expect(verdicts).toEqual(checks.map((__, at) => isGood(at))),
+        );
+      });
+      await Promise.all(jobs);
+      const { pending, inThread, pooled } = verifier.figures;
+      expect(pending).toBe(0);
+      expect(inThread + pooled).toBe(
+        Array.from({ length: 150 }, (__, job) => 1 + (job % 19)).reduce((sum, n) => sum + n),
+      );
+    } finally {
+      await verifier.close();
+    }
+  });
+
+  it('verifies what is larger than a slot', async () => {
+    const verifier = open();
+    try {
+      const checks = [...signedJwts(3, (at) => at !== 1, 300_000), ...signedJwts(2, () => true)];
+      expect(await settle(verifier, checks)).toEqual([true, false, true, true, true]);
+    } finally {
+      await verifier.close();
+    }
+  });
+
+  it('settles what was submitted before it closes', async () => {
+    const verifier = open();
+    const settled = settle(
+      verifier,
+      signedJwts(40, () => true),
+    );
+    await verifier.close();
+    expect(await settled).toEqual(Array(40).fill(true));
+  });
+
+  it('refuses signatures of any length but 64', async () => {
+    const verifier = open();
+    try {
+      const [good] = signedJwts(1, () => true) as [SignatureCheck];
+      const lengths = [0, 63, 65, 128].map((length) => ({
+        ...good,
+        signature: Buffer.concat([good.signature, Buffer.alloc(64)]).subarray(0, length),
+      }));
+      expect(await settle(verifier, [good, ...lengths])).toEqual([true, false, false, false, false]);
+    } finally {
+      await verifier.close();
+    }
+  });
+});

@@ -1,0 +1,85 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+
+/** What the service can be told in tests, as its environment. */
+export type Environment = Readonly<Record<string, string>>;
+
+/** The real service in a process of its own. */
+export interface RunningService {
+  readonly url: string;
+  readonly port: number;
+  readonly child: ChildProcess;
+  /** The lines it has logged so far. */
+  readonly log: readonly Record<string, unknown>[];
+  post(path: string, body: string | Buffer | object, headers?: Record<string, string>): Promise<Response>;
+  /** Asks it to stop; resolves with its exit code. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+}
+
+/** Starts the service on a free port; the caller's environment does not reach it. */
+export async function startService(env: Environment = {}): Promise<RunningService> {
+  const { PATH = '' } = process.env;
+  const child = spawn(process.execPath, [MAIN, 'serve'], {
+    env: { PATH, PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const exited = once(child, 'exit') as Promise<[number | null]>;
+  const log: Record<string, unknown>[] = [];
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  const url = await new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const entry = JSON.parse(line) as Record<string, unknown>;
+      log.push(entry);
+      if (entry['msg'] === 'listening') resolve(entry['url'] as string);
+    });
+    void exited.then(([code]) => reject(new Error(`the service ended with ${code}: ${errors}`)));
+  });
+  return {
+    url,
+    port: Number(new URL(url).port),
+    child,
+    log,
+    post: (path, body, headers = {}) =>
+      fetch(url + path, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', ...headers },
+        body:
+          typeof body === 'string' || Buffer.isBuffer(body)
+            ? new Uint8Array(Buffer.from(body))
+            : JSON.stringify(body),
+      }),
+    stop: async (signal = 'SIGTERM') => {
+      child.kill(signal);
+      const [code] = await exited;
+      return code;
+    },
+  };
+}
+
+/** Runs the service with an environment that should keep it from starting. */
+export async function runToExit(
+  env: Environment,
+): Promise<{ code: number | null; stderr: string; stdout: string }> {
+  const { PATH = '' } = process.env;
+  const child = spawn(process.execPath, [MAIN, 'serve'], {
+    env: { PATH, PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stderr = '';
+  let stdout = '';
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stderr, stdout };
+}
+
+/** The value of a metric with exactly these labels, as written: `metricOf(text, 'x{a="1"}')`; 0 where there is none. */
+export function metricOf(text: string, series: string): number {
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${series} `));
+  return line === undefined ? 0 : Number(line.slice(series.length + 1));
+}
