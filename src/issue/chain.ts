@@ -28,7 +28,7 @@ export interface Link {
  * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
  * checked, and no signature.
  */
-export function readChain(receipts: readonly string[], maxDepth: number): [Link, ...Link[]] {
+export function readChain(receipts: readonly string[]): [Link, ...Link[]] {
   const [root, ...rest] = receipts;
   if (root === undefined) {
     throw refusal('EMPTY_CHAIN', {
@@ -38,7 +38,6 @@ export function readChain(receipts: readonly string[], maxDepth: number): [Link,
       expected: 'at least a root receipt',
     });
   }
-  requireDepth(receipts.length, maxDepth);
   const first = readLink(root, 0, { isRoot: true, underHumanRoot: false });
   const place = { isRoot: false, underHumanRoot: isHuman(first.claims) };
   return [first, ...rest.map((jwt, at) => readLink(jwt, at + 1, place))];

@@ -123,7 +123,7 @@ export function issueRootDelegation(options: RootDelegationOptions): string {
 export function issueSubDelegation(options: SubDelegationOptions): string {
   const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked = false } = options;
   const now = options.now ?? clock();
-  const chain = readChain(options.chain, maxChainDepth);
+  const chain = readChain(options.chain);
   const [root] = chain;
   const parent = chain.at(-1) ?? root;
   const at = chain.length;

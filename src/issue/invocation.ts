@@ -55,9 +55,9 @@ export interface InvocationOptions {
  * });
  */
 export function issueInvocation(options: InvocationOptions): string {
-  const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH } = options;
+  const { key } = options;
   const now = options.now ?? clock();
-  const chain = readChain(options.chain, maxChainDepth);
+  const chain = readChain(options.chain);
   const [root] = chain;
   const leaf = chain.at(-1) ?? root;
   const claims: InvocationClaims = {

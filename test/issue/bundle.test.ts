@@ -47,6 +47,9 @@ describe('a bundle in a header', () => {
   const cases: [string, string, string][] = [
     ['nothing', '', 'INVALID_BASE64URL'],
     ['padding alone', '====', 'INVALID_BASE64URL'],
+    ['too much padding', 'e30==', 'INVALID_BASE64URL'],
+    ['a group of padding', 'e30=====', 'INVALID_BASE64URL'],
+    ['too little padding', 'e3t9fQ=', 'INVALID_BASE64URL'],
     ['a length of 4n + 1', 'aaaaa', 'INVALID_BASE64URL'],
     ['a trailing bit', 'e31', 'INVALID_BASE64URL'],
     ['two headers joined', `${encode('{}')}, ${encode('{}')}`, 'INVALID_BASE64URL'],

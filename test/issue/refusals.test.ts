@@ -119,6 +119,7 @@ describe('issueSubDelegation refuses', () => {
     ['an end before its start', { notBefore: NOW + 20, expiresAt: NOW + 10 }, 'TEMPORAL_BOUNDS_VIOLATION'],
     ['an end in the past', { notBefore: NOW - 20, expiresAt: NOW - 10 }, 'EXPIRED'],
     ['a parent that has expired', { now: NOW + 101, notBefore: NOW, expiresAt: NOW + 50 }, 'EXPIRED'],
+    ['a parent that has expired, by default', { now: NOW + 101 }, 'EXPIRED'],
     ['one receipt too many', { maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
     ['a chain that is too long already', { chain: [root, sub], maxChainDepth: 1 }, 'CHAIN_TOO_DEEP'],
     ['a parent that is no JWT', { chain: ['x.y'] }, 'MALFORMED_RECEIPT'],
@@ -152,6 +153,22 @@ describe('issueSubDelegation refuses', () => {
     expect(message).not.toContain('{member}');
     expect(message).not.toContain('?');
     expect(suggestion).not.toBe('');
+  });
+
+  it('no end under a parent that has one, where the root is not human', () => {
+    const options = { ...without(rootOptions, 'consent'), rootType: 'organisation' };
+    const chain = [issueRootDelegation(options)];
+    const error = refusalOf(() => issueSubDelegation({ ...subOptions, chain, expiresAt: null }));
+    expect(error.code).toBe('TEMPORAL_BOUNDS_VIOLATION');
+  });
+
+  it('a parent whose signature has bytes appended', () => {
+    const end = root.lastIndexOf('.') + 1;
+    const longer = Buffer.concat([Buffer.from(root.slice(end), 'base64url'), Buffer.alloc(1)]);
+    const appended = [root.slice(0, end) + longer.toString('base64url')];
+    expect(refusalOf(() => issueSubDelegation({ ...subOptions, chain: appended })).code).toBe(
+      'INVALID_SIGNATURE',
+    );
   });
 
   it('a parent with another algorithm', () => {
