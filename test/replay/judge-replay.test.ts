@@ -1,0 +1,142 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  createMemoryReplayStore,
+  judgeReplay,
+  replayKey,
+  ReplayStoreError,
+  type ReplayStore,
+} from '../../src/replay/index.js';
+import { Failure } from '../../src/verify/codes.js';
+
+const NOW = 1_800_000_000;
+const rules = { windowSecs: 900, clockSkewSecs: 0 };
+const invocation = { iss: 'did:key:z6Mk', jti: 'inv:1', iat: NOW };
+
+const codeOf = (judged: Failure | null | Promise<Failure | null>) => {
+  if (judged instanceof Promise) throw new Error('expected an answer at once');
+  return judged?.code ?? null;
+};
+
+describe('an invocation', () => {
+  it('passes once', () => {
+    const store = createMemoryReplayStore();
+    expect(codeOf(judgeReplay(invocation, store, NOW, rules))).toBeNull();
+    const failure = judgeReplay(invocation, store, NOW + 1, rules) as Failure;
+    expect(failure.code).toBe('REPLAY_DETECTED');
+    expect(failure.message).toBe('Invocation: jti "inv:1" was used before, expected one that was not used');
+  });
+
+  it('of another issuer with the same jti is another one', () => {
+    const store = createMemoryReplayStore();
+    expect(codeOf(judgeReplay(invocation, store, NOW, rules))).toBeNull();
+    expect(codeOf(judgeReplay({ ...invocation, iss: 'did:key:z6Mm' }, store, NOW, rules))).toBeNull();
+  });
+
+  it.each([
+    [900, 0, null],
+    [901, 0, 'INVOCATION_STALE'],
+    [-60, 0, null],
+    [-61, 0, 'INVOCATION_STALE'],
+    [-120, 120, null],
+    [-121, 120, 'INVOCATION_STALE'],
+    [901, 120, 'INVOCATION_STALE'],
+  ])('that is %i s old, with a tolerance of %i s: %s', (age, clockSkewSecs, code) => {
+    const store = createMemoryReplayStore();
+    const judged = judgeReplay({ ...invocation, iat: NOW - age }, store, NOW, {
+      windowSecs: 900,
+      clockSkewSecs,
+    });
+    expect(codeOf(judged)).toBe(code);
+    expect(store.size).toBe(code === null ? 1 : 0);
+  });
+
+  it('says what would have been fresh', () => {
+    const failure = judgeReplay({ ...invocation, iat: 5 }, createMemoryReplayStore(), NOW, rules) as Failure;
+    expect(failure.message).toBe(
+      'Invocation: iat is 5, expected from 1799999100 to 1800000060, 900 s before now to 60 s after',
+    );
+  });
+
+  it.each([
+    [0, 0],
+    [1, 0],
+    [60, 0],
+    [0, 120],
+    [120, 120],
+  ])(
+    'issued %i s ahead, with a tolerance of %i s, is on record until it is stale',
+    (ahead, clockSkewSecs) => {
+      const store = createMemoryReplayStore();
+      const its = { windowSecs: 900, clockSkewSecs };
+      const subject = { ...invocation, iat: NOW + ahead };
+      expect(codeOf(judgeReplay(subject, store, NOW, its))).toBeNull();
+      expect(codeOf(judgeReplay(subject, store, NOW + ahead + 900, its))).toBe('REPLAY_DETECTED');
+      expect(codeOf(judgeReplay(subject, store, NOW + ahead + 901, its))).toBe('INVOCATION_STALE');
+    },
+  );
+});
+
+describe('a store that cannot tell', () => {
+  const failing = (error: Error): ReplayStore => ({
+    record: () => {
+      throw error;
+    },
+    close: () => Promise.resolve(),
+  });
+
+  it('has the call refused, with its reason', () => {
+    const full = createMemoryReplayStore({ maxEntries: 1 });
+    expect(codeOf(judgeReplay(invocation, full, NOW, rules))).toBeNull();
+    const failure = judgeReplay({ ...invocation, jti: 'inv:2' }, full, NOW, rules) as Failure;
+    expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
+    expect(failure.message).toContain('(it is full: 1 invocations are on record)');
+  });
+
+  it('has the call refused whatever it threw, and whatever that said', () => {
+    const failure = judgeReplay(invocation, failing(new Error('secret')), NOW, rules) as Failure;
+    expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
+    expect(failure.message).not.toContain('secret');
+  });
+
+  it('has the call refused when its promise is rejected', async () => {
+    const store: ReplayStore = {
+      record: () => Promise.reject(new ReplayStoreError('Redis does not answer')),
+      close: () => Promise.resolve(),
+    };
+    await expect(judgeReplay(invocation, store, NOW, rules)).resolves.toMatchObject({
+      code: 'REPLAY_STORE_UNAVAILABLE',
+    });
+  });
+});
+
+describe('the key of an invocation', () => {
+  const part = fc.oneof(
+    fc.string(),
+    fc.constantFrom('', '1', ':', '1:', 'sha256:', '12:did', 'inv:1'),
+    fc.string({ minLength: 150, maxLength: 300 }),
+  );
+
+  it('differs for any two pairs', () => {
+    fc.assert(
+      fc.property(part, part, part, part, (iss, jti, otherIss, otherJti) => {
+        const same = iss === otherIss && jti === otherJti;
+        expect(replayKey(iss, jti) === replayKey(otherIss, otherJti)).toBe(same);
+      }),
+    );
+  });
+
+  it('differs where two pairs are the same text', () => {
+    fc.assert(
+      fc.property(part, fc.nat(), fc.nat(), (text, a, b) => {
+        const [at, other] = [a % (text.length + 1), b % (text.length + 1)];
+        const keys = [at, other].map((split) => replayKey(text.slice(0, split), text.slice(split)));
+        expect(keys[0] === keys[1]).toBe(at === other);
+      }),
+    );
+  });
+
+  it('stays short', () => {
+    expect(replayKey('did:key:z6Mk', 'x'.repeat(1_000_000)).length).toBeLessThan(100);
+  });
+});

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { createMemoryReplayStore, ReplayStoreError } from '../../src/replay/index.js';
+
+describe('the memory replay store', () => {
+  it('answers at once, and knows a key until its time is over', () => {
+    const store = createMemoryReplayStore();
+    expect(store.record('a', 1000, 60)).toBe(true);
+    expect(store.record('a', 1000, 60)).toBe(false);
+    expect(store.record('a', 1059, 60)).toBe(false);
+    expect(store.record('a', 1060, 60)).toBe(true);
+  });
+
+  it('refuses when it is full of live entries, and forgets none of them', () => {
+    const store = createMemoryReplayStore({ maxEntries: 2 });
+    store.record('a', 1000, 60);
+    store.record('b', 1000, 60);
+    expect(() => store.record('c', 1030, 60)).toThrow(ReplayStoreError);
+    expect(() => store.record('c', 1030, 60)).toThrow('it is full: 2 invocations are on record');
+    expect(store.record('a', 1030, 60)).toBe(false);
+    expect(store.record('b', 1030, 60)).toBe(false);
+    expect(store.record('c', 1060, 60)).toBe(true);
+    expect(store.size).toBe(1);
+  });
+
+  it('forgets a bounded number at a time, and faster than keys come in', () => {
+    const store = createMemoryReplayStore({ maxEntries: 100 });
+    for (let at = 0; at < 100; at++) store.record(`old ${at}`, 1000, 60);
+    store.record('new', 2000, 60);
+    expect(store.size).toBe(97);
+    for (let at = 0; at < 40; at++) store.record(`new ${at}`, 2000, 60);
+    expect(store.size).toBe(41);
+  });
+
+  it('works on after it was emptied by time', () => {
+    const store = createMemoryReplayStore({ maxEntries: 1 });
+    expect(store.record('a', 1000, 1)).toBe(true);
+    expect(store.record('b', 2000, 1)).toBe(true);
+    expect(store.record('c', 3000, 1)).toBe(true);
+    expect(store.record('c', 3000, 1)).toBe(false);
+  });
+
+  it.each([0, -1, 1.5, Number.NaN])('is not made for %s entries', (maxEntries) => {
+    expect(() => createMemoryReplayStore({ maxEntries })).toThrow(RangeError);
+  });
+});

@@ -1,0 +1,72 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+
+/** Whether `redis-server` is installed; tests that need it are skipped where it is not. */
+export const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
+
+/** A real Redis on a port of its own. */
+export class RedisServer {
+  readonly url: string;
+  readonly #port: number;
+  readonly #directory = mkdtempSync(path.join(tmpdir(), 'drs-redis-'));
+  #process: ChildProcess | null = null;
+
+  private constructor(port: number) {
+    this.#port = port;
+    this.url = `redis://127.0.0.1:${port}`;
+  }
+
+  static async start(): Promise<RedisServer> {
+    const server = new RedisServer(await freePort());
+    await server.restart();
+    return server;
+  }
+
+  async restart(): Promise<void> {
+    const child = spawn(
+      'redis-server',
+      ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', '', '--dir', this.#directory],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    this.#process = child;
+    const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+    for await (const line of lines) if (line.includes('Ready to accept connections')) return;
+    throw new Error('redis-server ended before it was ready');
+  }
+
+  /** Freezes the server: connections stay open and nothing is answered. */
+  freeze(): void {
+    this.#process?.kill('SIGSTOP');
+  }
+
+  thaw(): void {
+    this.#process?.kill('SIGCONT');
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#process;
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    const exit = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exit;
+  }
+
+  async stop(): Promise<void> {
+    await this.kill();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
