@@ -34,7 +34,7 @@ export async function fetchStatusList(
   try {
     return await followRedirects(url, options);
   } catch (error) {
-    if (options.signal.aborted) throw options.signal.reason;
+    // The reason of the signal is one of these too.
     if (error instanceof StatusListError) throw error;
     throw new StatusListError('unreachable', `${withoutSecrets(url)} cannot be fetched: ${causeOf(error)}`, {
       cause: error,

@@ -36,9 +36,7 @@ export async function lockFile(path: string): Promise<FileLock> {
     const found = await readLock(lockPath);
     if (found === null) continue;
     if (await isAlive(found.owner, found.touchedMs)) {
-      const { owner } = found;
-      const who =
-        owner === null ? 'a process that is just starting' : `process ${owner.pid} on ${owner.host}`;
+      const who = await introduce(found.owner);
       throw locked(path, lockPath, who);
     }
     await removeStale(path, lockPath, found.text);
@@ -141,6 +139,15 @@ async function removeStale(path: string, lockPath: string, text: string): Promis
   } finally {
     await unlink(guardPath);
   }
+}
+
+/** An owner as a person looks for it. */
+async function introduce(owner: Owner | null): Promise<string> {
+  if (owner === null) return 'a process that is just starting';
+  const who = `process ${owner.pid} on ${owner.host}`;
+  return owner.realm === (await realmOfThisProcess())
+    ? who
+    : `${who}, which cannot be seen from here (if it was killed, its lock lapses ${SILENCE_MS / 1000} s later)`;
 }
 
 function locked(path: string, lockPath: string, who: string): RevocationStoreError {

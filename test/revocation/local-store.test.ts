@@ -240,9 +240,19 @@ describe('the lock', () => {
 
   test('of a process on another host counts for as long as it is touched', async () => {
     await lockOf({ realm: 'elsewhere', host: 'pod-7', pid: 12 });
-    await expect(openStore()).rejects.toThrow('process 12 on pod-7');
+    await expect(openStore()).rejects.toThrow(/process 12 on pod-7.*lapses 30 s later/);
     await silence(60);
     await openStore();
+  });
+
+  test('is touched for as long as it is held', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    await openStore();
+    await silence(60);
+    vi.advanceTimersByTime(5000);
+    vi.useRealTimers();
+    const isSilent = async () => Date.now() - (await stat(`${path}.lock`)).mtimeMs > 30_000;
+    while (await isSilent());
   });
 
   test('that names nobody counts for a moment only', async () => {

@@ -71,6 +71,25 @@ describe('every form of a status list', () => {
     expect(await revokedIn('application/vc', { ...bare, proof }, issuer.did)).toEqual([3, 999]);
   });
 
+  test('a proof covers the first contexts of a document, and a document without them is not its own', async () => {
+    const document = withProof(signed([3]), issuer);
+    const context = document['@context'] as string[];
+    const later = { ...document, '@context': [...context, 'https://lists.example/later'] };
+    expect(await revokedIn('application/vc', later, issuer.did)).toEqual([3]);
+    for (const other of [
+      ['https://lists.example/later', ...context],
+      [],
+      'https://lists.example/later',
+      undefined,
+    ]) {
+      await expect(
+        read('application/vc', { ...document, '@context': other }, issuer.did),
+      ).rejects.toMatchObject({
+        fault: 'untrusted',
+      });
+    }
+  });
+
   test('a raw bitstring', async () => {
     expect(await revokedIn('application/octet-stream', bitsWith([1, 6, 64]))).toEqual([1, 6, 64]);
   });
