@@ -62,7 +62,10 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
 /** The first reading of a text that the option accepts: as it is, as a number, as a list. */
 function read(text: string, schema: z.ZodType): unknown {
   const number = /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
-  const list = text.split(',').map((item) => item.trim());
+  const list = text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
   for (const reading of [text, number, list]) if (schema.safeParse(reading).success) return reading;
   // No reading fits; the one of the right type gives the most telling message.
   const wantsList = schema.safeParse([]).error?.issues.some(({ code }) => code !== 'invalid_type') === true;

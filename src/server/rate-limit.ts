@@ -27,13 +27,12 @@ export class RateLimit {
   readonly #perClient: number;
   readonly #overall: number;
   readonly #clients = new LRUCache<string, Bucket>({ max: MOST_CLIENTS });
-  readonly #all: Bucket;
+  #all: Bucket | null = null;
 
   /** Requests a second; 0 is no limit. */
   constructor(perClient: number, overall: number) {
     this.#perClient = perClient;
     this.#overall = overall;
-    this.#all = new Bucket(overall, performance.now());
   }
 
   get isOn(): boolean {
@@ -54,6 +53,8 @@ export class RateLimit {
       const wait = bucket.take(this.#perClient, now);
       if (wait > 0) return wait;
     }
-    return this.#overall > 0 ? this.#all.take(this.#overall, now) : 0;
+    if (this.#overall === 0) return 0;
+    this.#all ??= new Bucket(this.#overall, now);
+    return this.#all.take(this.#overall, now);
   }
 }

@@ -4,7 +4,9 @@ import { isMainThread } from 'node:worker_threads';
 
 if (!isMainThread) {
   let batches = 0;
-  const set = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), 'set')?.value;
+  const { value: set } = /** @type {{ value: (source: ArrayLike<number>, offset: number) => void }} */ (
+    Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), 'set')
+  );
   // The worker copies each batch with `set`, once; nothing else in it does.
   /** @this {Uint8Array} @param {ArrayLike<number>} source @param {number} [offset] */
   Uint8Array.prototype.set = function (source, offset) {
