@@ -26,7 +26,7 @@ const serviceOptions = verifierOptions.extend({
 /** The configuration of the service. */
 export type Configuration = z.output<typeof serviceOptions>;
 
-const SECRETS: ReadonlySet<string> = new Set(['drsAdminToken']);
+const SECRETS: ReadonlySet<string> = new Set(['drsAdminToken', 'redisUrl']);
 
 /** The environment variable of an option: `maxBodyBytes` is `MAX_BODY_BYTES`. */
 export function variableOf(option: string): string {

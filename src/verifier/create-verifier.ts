@@ -1,3 +1,4 @@
+import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../replay/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
 import { Engine, type Body, type Outcome } from './engine.js';
 import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
@@ -82,9 +83,34 @@ export async function openEngine(
     log,
     observer,
   });
-  return new Engine(settings, revocation, (error) =>
+  let replays: ReplayStore | null;
+  try {
+    replays = await openReplays(settings, log);
+  } catch (error) {
+    await revocation.close();
+    throw error;
+  }
+  return new Engine(settings, revocation, replays, (error) =>
     log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread'),
   );
+}
+
+async function openReplays(
+  { replayProtection, redisUrl }: VerifierSettings,
+  log: RevocationLog,
+): Promise<ReplayStore | null> {
+  switch (replayProtection) {
+    case undefined:
+      return null;
+    case 'memory':
+      return createMemoryReplayStore();
+    case 'redis':
+      return openRedisReplayStore({
+        url: redisUrl,
+        onError: (error) =>
+          log.error({ err: error }, 'the connection to Redis failed; replays cannot be told apart'),
+      });
+  }
 }
 
 function judge(engine: Engine, bundle: unknown, { body, bodyText, now }: VerifyOptions): Promise<Outcome> {

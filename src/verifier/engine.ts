@@ -1,3 +1,4 @@
+import { judgeReplay, type ReplayRules, type ReplayStore } from '../replay/index.js';
 import type { Revocation } from '../revocation/index.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import { PoolVerifier } from '../signatures/pool.js';
@@ -57,9 +58,17 @@ export class Engine {
   readonly cache: ReceiptCache;
   readonly signatures: SignatureVerifier;
   readonly revocation: Revocation;
+  /** `null` where an invocation may be used again. */
+  readonly replays: ReplayStore | null;
   readonly rules: Rules;
+  readonly replayRules: ReplayRules;
 
-  constructor(settings: VerifierSettings, revocation: Revocation, onWorkerDeath: (error: Error) => void) {
+  constructor(
+    settings: VerifierSettings,
+    revocation: Revocation,
+    replays: ReplayStore | null,
+    onWorkerDeath: (error: Error) => void,
+  ) {
     this.rules = {
       maxChainDepth: settings.maxChainDepth,
       clockSkewSecs: settings.clockSkewSecs,
@@ -68,6 +77,8 @@ export class Engine {
     };
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
+    this.replays = replays;
+    this.replayRules = { windowSecs: settings.replayWindowSecs, clockSkewSecs: settings.clockSkewSecs };
     this.signatures =
       settings.workerThreads === 0
         ? new InThreadVerifier()
@@ -89,6 +100,7 @@ export class Engine {
   async close(): Promise<void> {
     await this.signatures.close();
     await this.revocation.close();
+    await this.replays?.close();
   }
 }
 
@@ -120,8 +132,11 @@ class Run implements SignatureJob {
         return;
       }
       const fetching = chain.isRevocable ? revocation.freshen() : null;
-      if (fetching === null) this.#conclude(chain);
-      else fetching.then(() => this.#conclude(chain)).catch((error: unknown) => this.abandon(error as Error));
+      if (fetching === null) this.#conclude(chain, now);
+      else
+        fetching
+          .then(() => this.#conclude(chain, now))
+          .catch((error: unknown) => this.abandon(error as Error));
     } catch (error) {
       this.abandon(error as Error);
     }
@@ -131,8 +146,23 @@ class Run implements SignatureJob {
     this.#sink.abandon(error);
   }
 
-  #conclude(chain: Chain): void {
-    const failure = concludeVerification(chain, this.#engine.revocation.view);
+  #conclude(chain: Chain, now: number): void {
+    const { revocation, replays, replayRules } = this.#engine;
+    const failure = concludeVerification(chain, revocation.view);
+    if (failure !== null || replays === null) {
+      this.#deliver(chain, failure);
+      return;
+    }
+    // Last, since a call that is refused must not use up its invocation.
+    const judged = judgeReplay(this.#opened.structure.invocation.claims, replays, now, replayRules);
+    if (judged instanceof Promise)
+      judged
+        .then((replay) => this.#deliver(chain, replay))
+        .catch((error: unknown) => this.abandon(error as Error));
+    else this.#deliver(chain, judged);
+  }
+
+  #deliver(chain: Chain, failure: Failure | null): void {
     if (failure !== null) {
       this.#sink.deliver({ chain: null, failure });
       return;

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_REPLAY_WINDOW_SECS } from '../replay/index.js';
 
 const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
 const did = z.string().refine((text) => publicKeyOf(text) !== null, {
@@ -34,6 +35,15 @@ export const verifierOptions = z.strictObject({
   statusMaxStaleSecs: count(0, 31_536_000).default(0),
   /** Accept only lists signed by this did:key. Unset, whoever answers at the URL can revoke and un-revoke. */
   statusListIssuer: did.optional(),
+  /** Refuse an invocation that was used before: on record in this process, or in Redis for all instances. */
+  replayProtection: z.enum(['memory', 'redis']).optional(),
+  /** Seconds for which an invocation is fresh, and then on record. A higher value takes more memory. */
+  replayWindowSecs: count(1, 31_536_000).default(DEFAULT_REPLAY_WINDOW_SECS),
+  /** Where Redis is, for `replayProtection: 'redis'`. Whoever controls it can let replays pass. */
+  redisUrl: z
+    .string()
+    .regex(/^rediss?:\/\/\S+$/, 'expected redis:// or rediss://')
+    .default('redis://127.0.0.1:6379'),
 });
 
 /** Options of a verifier, all optional; see {@link verifierOptions}. */

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createVerifier, type Verdict } from '../../src/index.js';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { invoke, makeChain, NOW } from '../support/chain.js';
+import { runToExit, startService, type RunningService } from '../support/service.js';
+
+const chain = makeChain(2);
+const codeOf = async (service: RunningService, bundle: object) => {
+  const response = await service.post('/verify', bundle);
+  expect(response.status).toBe(200);
+  return ((await response.json()) as Verdict).error?.code ?? 'valid';
+};
+
+describe('replay protection of /verify', () => {
+  it('is off unless it is asked for', async () => {
+    const service = await startService();
+    const bundle = invoke(chain, { iat: 1 });
+    expect([await codeOf(service, bundle), await codeOf(service, bundle)]).toEqual(['valid', 'valid']);
+    await service.stop();
+  });
+
+  it('lets an invocation pass once, also among concurrent ones', async () => {
+    const service = await startService({ REPLAY_PROTECTION: 'memory' });
+    const bundle = invoke(chain, { jti: 'inv:once' });
+    const codes = await Promise.all(Array.from({ length: 40 }, () => codeOf(service, bundle)));
+    expect(codes.filter((code) => code === 'valid')).toHaveLength(1);
+    expect(codes.filter((code) => code === 'REPLAY_DETECTED')).toHaveLength(39);
+    await service.stop();
+  });
+
+  it('does not use up an invocation that is refused', async () => {
+    const service = await startService({ REPLAY_PROTECTION: 'memory', DRS_ADMIN_TOKEN: 't' });
+    const good = invoke(chain, { jti: 'inv:refused' });
+    const bad = { ...good, receipts: [...good.receipts].reverse() };
+    expect([await codeOf(service, bad), await codeOf(service, good)]).toEqual(['CHAIN_BREAK', 'valid']);
+    await service.stop();
+  });
+
+  it('refuses what is older than the window or from the future', async () => {
+    const verifier = createVerifier({ replayProtection: 'memory', replayWindowSecs: 100, workerThreads: 0 });
+    const at = async (iat: number) => {
+      const verdict = await verifier.verify(invoke(chain, { iat, jti: `inv:${iat}` }), { now: NOW });
+      return verdict.error?.code ?? 'valid';
+    };
+    expect(await Promise.all([-101, -100, 0, 60, 61].map((offset) => at(NOW + offset)))).toEqual([
+      'INVOCATION_STALE',
+      'valid',
+      'valid',
+      'valid',
+      'INVOCATION_STALE',
+    ]);
+    await verifier.close();
+  });
+});
+
+describe.skipIf(!hasRedis)('replay protection over Redis', () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await RedisServer.start();
+  });
+  afterAll(() => redis.stop());
+
+  it('holds across instances, fails closed without Redis, and recovers', async () => {
+    const env = { REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url };
+    const [one, two] = await Promise.all([startService(env), startService(env)]);
+    try {
+      const bundle = invoke(chain, { jti: 'inv:shared' });
+      expect([await codeOf(one, bundle), await codeOf(two, bundle)]).toEqual(['valid', 'REPLAY_DETECTED']);
+      await redis.kill();
+      expect(await codeOf(one, invoke(chain, { jti: 'inv:later' }))).toBe('REPLAY_STORE_UNAVAILABLE');
+      await redis.restart();
+      await expect
+        .poll(() => codeOf(two, invoke(chain, { jti: `inv:${Math.random()}` })), { timeout: 20_000 })
+        .toBe('valid');
+    } finally {
+      await Promise.all([one.stop(), two.stop()]);
+    }
+  });
+
+  it('refuses to start where Redis is not', async () => {
+    const { code, stderr } = await runToExit({
+      REPLAY_PROTECTION: 'redis',
+      REDIS_URL: 'redis://127.0.0.1:1',
+    });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('cannot connect to Redis')]);
+  });
+});
