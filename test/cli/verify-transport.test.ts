@@ -153,7 +153,9 @@ describe('exit code 2, and a hint, for', () => {
   });
 
   it('a bundle and a body from standard input', async () => {
-    expect((await work.drs(['verify', '-', '--body', '-'])).code).toBe(2);
+    const { code, stderr } = await work.drs(['verify', '-', '--body', '-'], { stdin: '{}' });
+    expect(code).toBe(2);
+    expect(stderr).toContain('cannot both be standard input');
   });
 });
 
