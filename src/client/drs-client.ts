@@ -1,0 +1,203 @@
+import { isJsonObject } from '../protocol/json.js';
+import type { Verdict } from '../verifier/verdict.js';
+import { DrsClientError } from './client-error.js';
+import { neverConnected, openPool, postByFetch, type Answer, type Poster } from './post.js';
+import { readVerdict } from './read-verdict.js';
+
+/** Options of {@link DrsClient}. */
+export interface DrsClientOptions {
+  /** Milliseconds for one verification, with its retries; default 5000. */
+  readonly timeoutMs?: number;
+  /** How often to try again where nothing was judged; default 2. */
+  readonly retries?: number;
+  /** The most connections; default 16. Each is kept alive and carries one request at a time. */
+  readonly connections?: number;
+  /** Send with this in place of Node's sockets, as other runtimes need. */
+  readonly fetch?: typeof globalThis.fetch;
+}
+
+const FIRST_DELAY_MS = 50;
+
+/**
+ * A client of a verification service, to be made once and shared.
+ *
+ * @example
+ * const client = new DrsClient('http://127.0.0.1:8080');
+ * const verdict = await client.verify(bundle, { body: { tool: 'search', query: 'tea' } });
+ * if (!verdict.valid) console.error(verdict.error.code);
+ * await client.close();
+ */
+export class DrsClient {
+  readonly #url: URL;
+  readonly #timeoutMs: number;
+  readonly #retries: number;
+  readonly #openPoster: () => Promise<Poster>;
+  #poster: Promise<Poster> | null = null;
+  #isClosed = false;
+
+  /**
+   * @param url the address of the service (`DRS_VERIFY_URL`), to which `/verify` is added
+   * @throws TypeError where it is not an http or https URL without credentials
+   */
+  constructor(url: string | URL, options: DrsClientOptions = {}) {
+    const { timeoutMs = 5000, retries = 2, connections = 16, fetch } = options;
+    this.#url = verifyUrl(url);
+    this.#timeoutMs = timeoutMs;
+    this.#retries = retries;
+    this.#openPoster = () =>
+      fetch === undefined ? openPool(this.#url, connections) : Promise.resolve(postByFetch(this.#url, fetch));
+  }
+
+  /**
+   * Has a bundle judged.
+   *
+   * @param bundle a bundle as `JSON.parse` gives it
+   * @param call.body the body of the call as a JSON value: triggers the binding check
+   * @param call.bodyText the body of the call as JSON text, sent as it is; takes the place of `body`
+   * @returns the verdict; service document 2.4
+   * @throws DrsClientError where none was had
+   */
+  async verify(
+    bundle: unknown,
+    call: { readonly body?: unknown; readonly bodyText?: string } = {},
+  ): Promise<Verdict> {
+    const { json, hadBody, isBodyUnusable } = writeRequest(bundle, call);
+    const answer = await this.#postWithRetries(json);
+    const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
+    if (verdict === null) throw unexpected(answer);
+    return isBodyUnusable && verdict.valid ? { ...verdict, binding: 'invalid_body' } : verdict;
+  }
+
+  /** Lets running verifications finish, then closes the connections. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await (await this.#poster)?.close();
+  }
+
+  async #postWithRetries(json: string): Promise<Answer> {
+    if (this.#isClosed) throw new DrsClientError('unreachable', 'the client is closed');
+    this.#poster ??= this.#openPoster();
+    const poster = await this.#poster;
+    const signal = AbortSignal.timeout(this.#timeoutMs);
+    for (let attempt = 0; ; attempt++) {
+      let delayMs = FIRST_DELAY_MS * 2 ** attempt;
+      try {
+        const answer = await poster.post(json, signal);
+        if (answer.status !== 503 || attempt >= this.#retries) return answer;
+        // The service asks for a whole second; never less than our own delay, in case it asks for none.
+        delayMs = Math.max(delayMs, Number(answer.retryAfter ?? 0) * 1000 || 0);
+      } catch (error) {
+        if (signal.aborted) throw this.#timedOut(error);
+        const isSafe = neverConnected(error);
+        if (!isSafe || attempt >= this.#retries) throw failed(error, isSafe, this.#url);
+      }
+      await sleep(delayMs, signal).catch((error: unknown) => {
+        throw this.#timedOut(error);
+      });
+    }
+  }
+
+  #timedOut(cause: unknown): DrsClientError {
+    return new DrsClientError(
+      'timeout',
+      `no verdict from ${this.#url.origin} within ${this.#timeoutMs} ms; look at its /readyz and load, or raise timeoutMs`,
+      { cause },
+    );
+  }
+}
+
+function verifyUrl(address: string | URL): URL {
+  const url = URL.canParse(String(address)) ? new URL(address) : null;
+  // The address itself is not shown: it may hold a password.
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
+    throw new TypeError(
+      'the address of the verification service is not an http or https URL without credentials; ' +
+        'give one such as http://127.0.0.1:8080',
+    );
+  }
+  return new URL(url.pathname.replace(/\/+$/, '') + '/verify', url.origin);
+}
+
+/** The request body. A body text goes in as it is, so that the service sees what parsing would hide. */
+function writeRequest(
+  bundle: unknown,
+  { body, bodyText }: { readonly body?: unknown; readonly bodyText?: string },
+): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
+  const own = Object.hasOwn(bundle ?? {}, 'body');
+  if (!isJsonObject(bundle) || (bodyText === undefined && body === undefined)) {
+    return { json: JSON.stringify(bundle ?? null), hadBody: own, isBodyUnusable: false };
+  }
+  const rest = Object.entries(bundle).filter(([name]) => name !== 'body');
+  const start = JSON.stringify(Object.fromEntries(rest)).slice(0, -1);
+  const written = bodyText ?? toJson(body);
+  // Whatever is not exactly one JSON value could end the member and begin another.
+  const text = written !== undefined && isJson(written) ? written : undefined;
+  if (text === undefined) return { json: `${start}}`, hadBody: false, isBodyUnusable: true };
+  return { json: `${start}${start === '{' ? '' : ','}"body":${text}}`, hadBody: true, isBodyUnusable: false };
+}
+
+/** `undefined` for what JSON has no word for, such as a function. */
+function toJson(value: unknown): string | undefined {
+  return JSON.stringify(value);
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function unexpected({ status, text }: Answer): DrsClientError {
+  if (status === 200 || (status >= 300 && status < 400)) {
+    return new DrsClientError(
+      'not_a_verdict',
+      `the answer (status ${status}) is not a verdict; check that the address is that of a drs-verify service`,
+      { status },
+    );
+  }
+  const isBusy = status === 503 || status === 429;
+  return new DrsClientError(
+    isBusy ? 'overloaded' : 'rejected',
+    `the service answered ${status} ${text.slice(0, 200)}; ` +
+      (isBusy ? 'try again in a moment' : 'see its log, and its limit MAX_BODY_BYTES for a 413'),
+    { status },
+  );
+}
+
+function failed(error: unknown, wasNeverConnected: boolean, { origin }: URL): DrsClientError {
+  const { message, code } = error as NodeJS.ErrnoException;
+  const reason = message || code || 'no reason given';
+  return wasNeverConnected
+    ? new DrsClientError(
+        'unreachable',
+        `cannot connect to ${origin}: ${reason}; start it, or correct the address`,
+        {
+          cause: error,
+        },
+      )
+    : new DrsClientError(
+        'interrupted',
+        `lost the connection to ${origin} before a verdict: ${reason}; try again`,
+        {
+          cause: error,
+        },
+      );
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    if (signal.aborted) stop();
+    else signal.addEventListener('abort', stop, { once: true });
+  });
+}

@@ -1,0 +1,41 @@
+import { isJsonObject, type JsonValue } from '../protocol/json.js';
+import type { Verdict } from '../verifier/verdict.js';
+
+const BINDINGS: ReadonlySet<unknown> = new Set(['match', 'mismatch', 'invalid_body']);
+
+/**
+ * Reads the answer of `/verify`. Service document 2.4
+ *
+ * @param hadBody whether a body was sent, so that a valid verdict must say how it binds
+ * @returns `null` where it is not a verdict
+ */
+export function readVerdict(json: string, hadBody: boolean): Verdict | null {
+  let value: JsonValue;
+  try {
+    value = JSON.parse(json) as JsonValue;
+  } catch {
+    return null;
+  }
+  if (!isJsonObject(value)) return null;
+  const { valid, context, error, binding } = value;
+  if (valid === true && isContext(context) && (hadBody ? BINDINGS.has(binding) : binding === undefined)) {
+    // The checks above are what makes it one.
+    return value as unknown as Verdict;
+  }
+  if (valid === false && isJsonObject(error)) {
+    const { code, message, suggestion } = error;
+    const isError = [code, message, suggestion].every((text) => typeof text === 'string');
+    // As above. A newer service may have codes that this catalogue lacks; they are refusals all the same.
+    return isError ? (value as unknown as Verdict) : null;
+  }
+  return null;
+}
+
+function isContext(value: JsonValue | undefined): boolean {
+  return (
+    isJsonObject(value) &&
+    typeof value['root_principal'] === 'string' &&
+    Number.isSafeInteger(value['chain_depth']) &&
+    isJsonObject(value['leaf_policy'])
+  );
+}

@@ -1,0 +1,23 @@
+/**
+ * Verification of requests between agents (A2A), for the agents that serve and for those that call.
+ *
+ * @example
+ * import { drsA2a, drsContext, signA2aRequests } from 'drs-verify/a2a';
+ *
+ * @packageDocumentation
+ */
+export { drsA2a, type A2aOptions } from './protect-agent.js';
+export { signA2aRequests } from './sign-requests.js';
+export { drsContext, findDrsContext, type DrsContext } from '../context.js';
+export type { Delegation } from '../delegation.js';
+export { TOOL_CALL, type EventOptions, type ToolCallEvent } from '../events.js';
+export { BUNDLE_HEADER_ROOM, explainHeaderLimit } from '../header-limit.js';
+export type { NodeMiddleware } from '../node.js';
+export type { CallVerifier, ProtectionOptions } from '../options.js';
+export {
+  createMemoryReplayStore,
+  openRedisReplayStore,
+  ReplayStoreError,
+  type RedisReplayStoreOptions,
+  type ReplayStore,
+} from '../../replay/index.js';

@@ -1,0 +1,44 @@
+import { isJsonObject } from '../../protocol/json.js';
+import { bodyOfCall } from '../call-body.js';
+import { signCall, type Delegation } from '../delegation.js';
+import { BUNDLE_HEADER } from '../refusal.js';
+import { A2A_COMMAND } from './protect-agent.js';
+
+/**
+ * A `fetch` that signs each JSON-RPC request of an A2A client, as it is sent. What is no JSON-RPC request, such as the
+ * one for the agent card, goes out as it is.
+ *
+ * @param fetch sends; default: the global one
+ * @returns for the `fetchImpl` of the SDK's transports; a request that the delegation does not allow rejects with an
+ *   `IssueError` and is not sent
+ * @example
+ * const fetchImpl = signA2aRequests({ key, chain, toolServer });
+ * const factory = new ClientFactory({ transports: [new JsonRpcTransportFactory({ fetchImpl })] });
+ */
+export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch): typeof globalThis.fetch {
+  return async (input, init) => {
+    const call = callIn(init?.body);
+    if (call === null) return fetch(input, init);
+    const body = bodyOfCall(call.method, call.params, 'params');
+    if (body.kind !== 'value') {
+      throw new TypeError(
+        `cannot sign this A2A request: ${body.kind === 'unusable' ? body.reason : body.kind}`,
+      );
+    }
+    const headers = new Headers(init?.headers);
+    headers.set(BUNDLE_HEADER, signCall(delegation, `${A2A_COMMAND}/${call.method}`, body.value));
+    return fetch(input, { ...init, headers });
+  };
+}
+
+function callIn(body: unknown): { method: string; params: unknown } | null {
+  if (typeof body !== 'string') return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return null;
+  }
+  if (!isJsonObject(value) || typeof value['method'] !== 'string') return null;
+  return { method: value['method'], params: value['params'] };
+}

@@ -1,0 +1,45 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Binding } from '../verify/binding.js';
+import type { VerdictContext } from '../verify/receipt.js';
+
+/** What a handler is told about the verified call that it serves. Service document 4.6 */
+export interface DrsContext extends VerdictContext {
+  /** How the body compares with the signed arguments; absent where the binding mode is `off`. */
+  readonly binding?: Binding;
+}
+
+const ofRequest = new WeakMap<object, DrsContext>();
+const ofCall = new AsyncLocalStorage<DrsContext>();
+
+/**
+ * The verified call that a handler serves. A handler that must not run without one calls this first.
+ *
+ * @param request the request that the middleware let pass; left out, the call whose handler is running
+ * @throws Error where no call was verified: the middleware did not run, or let a request without a bundle pass
+ * @example
+ * app.post('/tools', drsMiddleware({ verifier }), (req, res) => {
+ *   const { root_principal } = drsContext(req);
+ * });
+ */
+export function drsContext(request?: object): DrsContext {
+  const context = findDrsContext(request);
+  if (context !== null) return context;
+  throw new Error(
+    'no verified call here: put the DRS middleware in front of this handler; where it is `optional`, use findDrsContext()',
+  );
+}
+
+/**
+ * The verified call that a handler serves, or `null` where a request without a bundle was let pass.
+ *
+ * @param request as for {@link drsContext}
+ */
+export function findDrsContext(request?: object): DrsContext | null {
+  return (request === undefined ? ofCall.getStore() : ofRequest.get(request)) ?? null;
+}
+
+/** Runs a handler, which then finds the context. */
+export function runWithContext<T>(context: DrsContext, request: object | null, handler: () => T): T {
+  if (request !== null) ofRequest.set(request, context);
+  return ofCall.run(context, handler);
+}

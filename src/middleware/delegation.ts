@@ -1,0 +1,26 @@
+import { createBundle, encodeBundle } from '../issue/bundle.js';
+import { issueInvocation } from '../issue/invocation.js';
+import type { SigningKey } from '../issue/signing-key.js';
+import type { JsonObject } from '../protocol/json.js';
+
+/** What an agent needs to sign its calls. */
+export interface Delegation {
+  /** The key of the last delegate. */
+  readonly key: SigningKey;
+  /** All receipts, root first. */
+  readonly chain: readonly string[];
+  /** The tool server that the calls are for: its `did:key`, or the URL by which it knows itself. */
+  readonly toolServer: string;
+}
+
+/**
+ * Signs one call under a delegation.
+ *
+ * @returns the bundle, encoded as for the header
+ * @throws IssueError where the delegation does not allow the call
+ */
+export function signCall(delegation: Delegation, command: string, args: JsonObject): string {
+  const { key, chain, toolServer } = delegation;
+  const invocation = issueInvocation({ key, chain, toolServer, command, args });
+  return encodeBundle(createBundle({ receipts: chain, invocation }));
+}

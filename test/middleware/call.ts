@@ -1,0 +1,25 @@
+import { randomUUID } from 'node:crypto';
+import { invoke, makeChain, type Chain, type Overrides, type TestBundle } from '../support/chain.js';
+
+/** Calls that are valid now: what the middleware judges, it judges by the clock. */
+
+const now = () => Math.floor(Date.now() / 1000);
+const window = () => ({ iat: now() - 60, nbf: now() - 60, exp: now() + 3600 });
+
+/** A chain that is valid now. */
+export function liveChain(depth = 3, overrides: Overrides = {}): Chain {
+  return makeChain(
+    depth,
+    Object.fromEntries(Array.from({ length: depth }, (_, at) => [at, { ...window(), ...overrides }])),
+  );
+}
+
+/** A bundle for a call now. */
+export function liveCall(chain: Chain, args: unknown, overrides: Overrides = {}): TestBundle {
+  return invoke(chain, { args, iat: now(), jti: `inv:${randomUUID()}`, ...overrides });
+}
+
+export const encode = (text: string | object) =>
+  Buffer.from(typeof text === 'string' ? text : JSON.stringify(text)).toString('base64url');
+
+export { now };
