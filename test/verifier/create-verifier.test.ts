@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createVerifier, OptionsError } from '../../src/index.js';
+import { invoke, makeBundle, makeChain, NOW } from '../support/chain.js';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'drs-verifier-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('createVerifier', () => {
+  it('names every wrong option at once', () => {
+    const options = { maxChainDepth: 0, trustedRoots: ['x'], statusListBaseUrl: 'nowhere', workerTreads: 1 };
+    try {
+      createVerifier(options);
+      expect.unreachable();
+    } catch (error) {
+      expect(error).toBeInstanceOf(OptionsError);
+      expect((error as OptionsError).problems).toHaveLength(4);
+      expect((error as OptionsError).message).toMatch(
+        /maxChainDepth.*trustedRoots.*statusListBaseUrl.*workerTreads/s,
+      );
+    }
+  });
+
+  it('uses the current time unless it is told another', async () => {
+    const verifier = createVerifier({ workerThreads: 0 });
+    const bundle = makeBundle(2);
+    expect(await verifier.verify(bundle)).toMatchObject({ valid: true });
+    expect((await verifier.verify(bundle, { now: NOW + 999_999 })).error?.code).toBe('EXPIRED');
+    await verifier.close();
+  });
+
+  it('keeps concurrent verdicts apart on a pool', async () => {
+    const verifier = createVerifier({ workerThreads: 2 });
+    const bundles = Array.from({ length: 120 }, (_, at) => makeBundle(1 + (at % 16)));
+    const verdicts = await Promise.all(bundles.map((bundle) => verifier.verify(bundle, { now: NOW })));
+    expect(verdicts.map(({ context }) => context?.chain_depth)).toEqual(
+      bundles.map(({ receipts }) => receipts.length),
+    );
+    await verifier.close();
+  });
+
+  it('remembers local revocations in a file', async () => {
+    const revocationStorePath = path.join(folder, 'revoked.txt');
+    const bundle = invoke(makeChain(1, { 0: { drs_status_list_index: 77 } }));
+    const first = createVerifier({ revocationStorePath, workerThreads: 0 });
+    expect(await first.verify(bundle, { now: NOW })).toMatchObject({ valid: true });
+    await first.revoke(77);
+    expect((await first.verify(bundle, { now: NOW })).error?.code).toBe('RECEIPT_REVOKED');
+    await first.close();
+    const second = createVerifier({ revocationStorePath, workerThreads: 0 });
+    expect((await second.verify(bundle, { now: NOW })).error?.code).toBe('RECEIPT_REVOKED');
+    await second.close();
+  });
+
+  it('tells that the store cannot be opened, and judges nothing without it', async () => {
+    const verifier = createVerifier({
+      revocationStorePath: path.join(folder, 'missing', 'revoked.txt'),
+      workerThreads: 0,
+    });
+    await expect(verifier.opened()).rejects.toThrow(/revoked\.txt/);
+    await expect(verifier.verify(makeBundle(1))).rejects.toThrow(/revoked\.txt/);
+    await verifier.close();
+  });
+
+  it('lets the process end once it is closed, and settles what runs', async () => {
+    const verifier = createVerifier({ workerThreads: 1 });
+    const running = Array.from({ length: 30 }, () => verifier.verify(makeBundle(4), { now: NOW }));
+    await verifier.opened();
+    await Promise.resolve();
+    await verifier.close();
+    for (const verdict of await Promise.all(running)) expect(verdict).toMatchObject({ valid: true });
+  });
+});
