@@ -1,0 +1,61 @@
+import { InThreadVerifier } from '../../src/signatures/in-thread.js';
+import { PoolVerifier } from '../../src/signatures/pool.js';
+import type {
+  SignatureFigures,
+  SignatureJob,
+  SignatureVerifier,
+} from '../../src/signatures/signature-verifier.js';
+import type { Design } from './job.js';
+import { transferred } from './transferred.js';
+
+/** Verifies here while little waits, and hands over what comes on top of that. */
+class ThresholdVerifier implements SignatureVerifier {
+  readonly #here = new InThreadVerifier();
+  readonly #pool: PoolVerifier;
+  readonly #threshold: number;
+  #queue: SignatureJob[] = [];
+
+  constructor(workers: number, threshold: number) {
+    this.#pool = new PoolVerifier(workers);
+    this.#threshold = threshold;
+  }
+
+  get figures(): SignatureFigures {
+    return this.#pool.figures;
+  }
+
+  submit(job: SignatureJob): void {
+    this.#queue.push(job);
+    if (this.#queue.length > 1) return;
+    setImmediate(() => {
+      const jobs = this.#queue;
+      this.#queue = [];
+      // The workers begin with theirs before this thread turns to its own.
+      for (const handedOver of jobs.slice(this.#threshold)) this.#pool.submit(handedOver);
+      for (const own of jobs.slice(0, this.#threshold)) this.#here.submit(own);
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#pool.close();
+  }
+}
+
+const inThreadBelow = (threshold: number): Design => ({
+  name: `in-thread-below-${threshold}`,
+  about: `up to ${threshold} signatures of a turn on the main thread, the others in shared slots`,
+  open: (workers) => new ThresholdVerifier(workers, threshold),
+});
+
+/** The designs that are compared; docs/performance.md says which was chosen, and why. */
+export const DESIGNS: readonly Design[] = [
+  transferred,
+  {
+    name: 'shared-slots',
+    about: 'batches in preallocated shared memory, copied out by the worker (the product)',
+    open: (workers) => new PoolVerifier(workers),
+  },
+  inThreadBelow(2),
+  inThreadBelow(8),
+  { name: 'in-thread', about: 'no threads at all', open: () => new InThreadVerifier() },
+];

@@ -1,0 +1,41 @@
+import { createRequire } from 'node:module';
+import { decodeBase64url } from '../../src/protocol/base64url.js';
+import { publicKeyOf } from '../../src/protocol/did-key.js';
+import type { SignatureJob, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
+import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import type { Exchange } from '../workload/chains.js';
+
+/** A way to bring signatures to libsodium. */
+export interface Design {
+  readonly name: string;
+  readonly about: string;
+  readonly open: (workers: number) => SignatureVerifier;
+}
+
+/** Where a module of node_modules lies, for Piscina. */
+export const { resolve: resolveModule } = createRequire(import.meta.url);
+
+/** The signature of an invocation, as block C would plan it. */
+export function checkOf({ body }: Exchange): SignatureCheck {
+  const { invocation: jwt } = JSON.parse(body) as { invocation: string };
+  const signingInputLength = jwt.lastIndexOf('.');
+  const payload = Buffer.from(jwt.slice(jwt.indexOf('.') + 1, signingInputLength), 'base64url').toString();
+  const { iss } = JSON.parse(payload) as { iss: string };
+  const signature = decodeBase64url(jwt.slice(signingInputLength + 1));
+  const publicKey = publicKeyOf(iss);
+  if (signature === null || publicKey === null)
+    throw new Error('the suite made an invocation that does not decode');
+  return { jwt, signingInputLength, signature, publicKey };
+}
+
+/** Submits one check at a time and resolves to whether it verified. */
+export function verifyOne(verifier: SignatureVerifier, check: SignatureCheck): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const job: SignatureJob = {
+      checks: [check],
+      settle: (isVerified) => resolve(isVerified(0)),
+      abandon: reject,
+    };
+    verifier.submit(job);
+  });
+}

@@ -1,0 +1,84 @@
+import { Piscina } from 'piscina';
+import { sizeOfCheck, writeChecks } from '../../src/signatures/slot.js';
+import type {
+  SignatureFigures,
+  SignatureJob,
+  SignatureVerifier,
+} from '../../src/signatures/signature-verifier.js';
+import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import { program } from '../paths.js';
+import type { Design } from './job.js';
+
+/** A batch as it travels: its memory moves to the worker, and the answer moves back. */
+export interface TransferredBatch {
+  readonly memory: ArrayBuffer;
+  readonly checks: number;
+}
+
+const MOST_CHECKS = 32;
+
+/** Batches in memory of their own, which is transferred: no slot to wait for, an allocation for each batch. */
+class TransferringVerifier implements SignatureVerifier {
+  readonly #pool: Piscina<TransferredBatch, Uint8Array>;
+  readonly #workers: number;
+  #queue: { job: SignatureJob; check: SignatureCheck }[] = [];
+  #running = 0;
+  #isFlushDue = false;
+
+  constructor(workers: number) {
+    this.#workers = workers;
+    this.#pool = new Piscina({
+      filename: program('handover/transferred-worker.js'),
+      minThreads: workers,
+      maxThreads: workers,
+      concurrentTasksPerWorker: 2,
+      idleTimeout: Infinity,
+      recordTiming: false,
+    });
+  }
+
+  get figures(): SignatureFigures {
+    return { pending: this.#queue.length, inThread: 0, pooled: 0, batches: 0, repeated: 0 };
+  }
+
+  submit(job: SignatureJob): void {
+    for (const check of job.checks) this.#queue.push({ job, check });
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    setImmediate(() => {
+      this.#isFlushDue = false;
+      this.#flush();
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#pool.destroy();
+  }
+
+  #flush(): void {
+    while (this.#queue.length > 0 && this.#running < 2 * this.#workers) {
+      const entries = this.#queue.splice(0, MOST_CHECKS);
+      const checks = entries.map(({ check }) => check);
+      const memory = new ArrayBuffer(checks.reduce((sum, check) => sum + sizeOfCheck(check), 0));
+      writeChecks(Buffer.from(memory), checks);
+      this.#running++;
+      this.#pool.run({ memory, checks: checks.length }, { transferList: [memory] }).then(
+        (results) => {
+          this.#running--;
+          for (const [at, { job }] of entries.entries()) job.settle(() => results[at] === 1);
+          this.#flush();
+        },
+        (error: unknown) => {
+          for (const { job } of entries) job.abandon(error as Error);
+        },
+      );
+    }
+  }
+}
+
+/** First design. */
+export const transferred: Design = {
+  name: 'transferred',
+  about: 'each batch in an ArrayBuffer of its own that is transferred to a worker',
+  open: (workers) => new TransferringVerifier(workers),
+};

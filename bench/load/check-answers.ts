@@ -1,0 +1,51 @@
+import type { Exchange } from '../workload/chains.js';
+import { Connection, toRequest } from './connection.js';
+
+const CONNECTIONS = 8;
+
+/** Answers that were not the right ones. */
+export interface Check {
+  readonly wrong: number;
+  readonly firstWrong: string;
+}
+
+/**
+ * Sends each request once, on a few connections, and compares the answers to the letter. This also brings the
+ * receipts into the cache and the code to speed.
+ */
+export async function checkAnswers(port: number, exchanges: readonly Exchange[]): Promise<Check> {
+  let next = 0;
+  let wrong = 0;
+  let firstWrong = '';
+  const blame = (reason: string) => {
+    wrong++;
+    firstWrong ||= reason;
+  };
+  const share = async () => {
+    let end: () => void = () => undefined;
+    const ended = new Promise<void>((resolve) => (end = resolve));
+    const sendNext = (connection: Connection<Exchange>) => {
+      const exchange = exchanges[next++];
+      if (exchange !== undefined) connection.send(toRequest(exchange.body), exchange);
+      else {
+        connection.close();
+        end();
+      }
+    };
+    const connection = await Connection.open<Exchange>(port, {
+      answered: ({ answer }, status, body, connection) => {
+        if (status !== 200 || body !== answer)
+          blame(`${status} ${body.slice(0, 300)}, expected 200 ${answer.slice(0, 300)}`);
+        sendNext(connection);
+      },
+      broken: (_, reason) => {
+        blame(reason);
+        end();
+      },
+    });
+    sendNext(connection);
+    await ended;
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, share));
+  return { wrong, firstWrong };
+}

@@ -1,0 +1,74 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+
+const HEADER_END = Buffer.from('\r\n\r\n');
+const NOTHING = Buffer.alloc(0);
+
+/** The bytes of a `POST /verify`. */
+export function toRequest(body: string): Buffer {
+  const bytes = Buffer.from(body);
+  const head =
+    'POST /verify HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n' +
+    `Content-Length: ${bytes.length}\r\n\r\n`;
+  return Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
+}
+
+/** What becomes of the requests of a connection. `about` is what {@link Connection.send} was given with the request. */
+export interface Answers<About> {
+  answered(about: About, status: number, body: string, connection: Connection<About>): void;
+  /** The connection is of no more use. */
+  broken(about: About | null, reason: string): void;
+}
+
+/** An HTTP/1.1 connection with at most one request under way: as little work as can be between bytes and clock. */
+export class Connection<About> {
+  readonly #socket: Socket;
+  readonly #answers: Answers<About>;
+  #about: About | null = null;
+  #gathered: Buffer = NOTHING;
+
+  private constructor(socket: Socket, answers: Answers<About>) {
+    this.#socket = socket;
+    this.#answers = answers;
+    const onBroken = (reason: string) => {
+      this.close();
+      answers.broken(this.#about, reason);
+    };
+    socket.setNoDelay(true);
+    socket.on('data', (chunk) => this.#read(chunk));
+    socket.on('error', (error) => onBroken(error.message));
+    socket.on('end', () => onBroken('the service closed the connection'));
+  }
+
+  /** @throws Error where the port does not answer */
+  static async open<About>(port: number, answers: Answers<About>): Promise<Connection<About>> {
+    const socket = connect({ port, host: '127.0.0.1' });
+    await once(socket, 'connect');
+    return new Connection(socket, answers);
+  }
+
+  send(request: Buffer, about: About): void {
+    this.#about = about;
+    this.#socket.write(request);
+  }
+
+  close(): void {
+    this.#socket.removeAllListeners('end');
+    this.#socket.destroy();
+  }
+
+  #read(chunk: Buffer): void {
+    this.#gathered = this.#gathered.length === 0 ? chunk : Buffer.concat([this.#gathered, chunk]);
+    const headerEnd = this.#gathered.indexOf(HEADER_END);
+    if (headerEnd < 0) return;
+    const head = this.#gathered.toString('latin1', 0, headerEnd);
+    const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? Number.NaN);
+    const bodyAt = headerEnd + HEADER_END.length;
+    if (this.#gathered.length < bodyAt + length) return;
+    const body = this.#gathered.toString('utf8', bodyAt, bodyAt + length);
+    const about = this.#about;
+    this.#gathered = NOTHING;
+    this.#about = null;
+    if (about !== null) this.#answers.answered(about, Number(head.slice(9, 12)), body, this);
+  }
+}

@@ -1,0 +1,96 @@
+import type { Tool } from '../plan.js';
+import type { Parameters } from '../results.js';
+import type { ServerProcess } from '../service/start.js';
+import type { Bench } from '../suite.js';
+import type { Workload } from '../workload/workload.js';
+import { runAutocannon } from './autocannon.js';
+import { checkAnswers } from './check-answers.js';
+import type { LoadResult } from './load-result.js';
+import { runWrk, wrkVersion } from './wrk.js';
+
+/** One closed-loop measurement. */
+export interface ClosedLoop {
+  readonly id: string;
+  readonly parameters: Parameters;
+  readonly server: ServerProcess;
+  /** Whether the server has the metrics of the service, which count requests better than a generator can. */
+  readonly hasMetrics: boolean;
+  readonly tool: Tool;
+  readonly workload: Workload;
+  readonly connections: number;
+  readonly seconds: number;
+}
+
+/** wrk where it is installed: it takes the least from the service. */
+export const bestTool = (): Tool => (wrkVersion() === null ? 'autocannon' : 'wrk');
+
+/**
+ * Runs a load against a server and records throughput, latencies and processor time per request. A run with a wrong
+ * answer is recorded as such, which makes everything void.
+ */
+export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise<LoadResult> {
+  const { id, parameters, server, tool, workload, connections, seconds } = loop;
+  const { recorder } = bench;
+  const before = await countersOf(loop);
+  const timeBefore = server.processorTime();
+  const run = tool === 'wrk' ? runWrk : runAutocannon;
+  const result = await run(workload, { port: server.port, connections, seconds });
+  const timeAfter = server.processorTime();
+  const after = await countersOf(loop);
+  bench.workloads.advance(workload, result.requests + connections);
+  recorder.blame(id, result.wrong, result.firstWrong);
+  const hits = after.hits - before.hits;
+  if (workload.traffic === 'cold' && hits > 0) {
+    recorder.skip(
+      id,
+      `not cold: ${hits} receipts were found in the cache, which is to be smaller than what is sent`,
+    );
+    return result;
+  }
+  const requests = after.verdicts - before.verdicts || result.requests;
+  recorder.record({
+    ...{ id: `${id}/throughput`, unit: '1/s', better: 'higher', parameters },
+    value: result.requests / result.seconds,
+  });
+  recorder.recordLatencies(id, result.latencies, parameters);
+  const time = (name: string, microseconds: number) =>
+    recorder.record({
+      ...{ id: `${id}/${name}`, unit: 'µs', better: 'lower', parameters },
+      value: microseconds / requests,
+    });
+  if (timeBefore !== null && timeAfter !== null) {
+    time('cpu', timeAfter.total - timeBefore.total);
+    time('main-thread-cpu', timeAfter.mainThread - timeBefore.mainThread);
+  }
+  if (result.generatorTime !== null) {
+    const value = result.generatorTime / requests;
+    recorder.record({ id: `${id}/generator-cpu`, unit: 'µs', better: 'neither', value, parameters });
+  }
+  if (workload.traffic === 'malformed' && after.signatures > before.signatures) {
+    recorder.skip(id, `${after.signatures - before.signatures} malformed requests had a signature verified`);
+  }
+  return result;
+}
+
+async function countersOf({ server, hasMetrics }: ClosedLoop) {
+  if (!hasMetrics) return { verdicts: 0, hits: 0, signatures: 0 };
+  const [verdicts, hits, signatures] = await Promise.all([
+    server.metric('drs_verify_verifications_total{'),
+    server.metric('drs_receipt_cache_lookups_total{result="hit"}'),
+    server.metric('drs_signatures_total{'),
+  ]);
+  return { verdicts, hits, signatures };
+}
+
+/** Checks the answers of a server to the letter, and brings it to speed. */
+export async function prime(
+  bench: Bench,
+  server: ServerProcess,
+  depth: number,
+  isCold = false,
+): Promise<void> {
+  // The last of the cold bundles, because a run begins with the first.
+  const exchanges = isCold ? bench.workloads.cold(depth).slice(-64) : bench.workloads.warm(depth);
+  const { wrong, firstWrong } = await checkAnswers(server.port, exchanges);
+  bench.recorder.blame(`the first requests at depth ${depth}`, wrong, firstWrong);
+}

@@ -1,0 +1,141 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describeCommit, describeMachine, describeVersions } from './environment.js';
+import { median } from './measure/statistics.js';
+import { readOptions, USAGE, type Options } from './options.js';
+import { ROOT } from './paths.js';
+import { Recorder } from './recorder.js';
+import { limitsExceeded } from './report/limits.js';
+import { renderReport } from './report/render.js';
+import { renderTable } from './report/table.js';
+import { figureOf, RESULTS_SCHEMA, type Results } from './results.js';
+import type { Bench, Suite } from './suite.js';
+import { cache } from './suites/cache.js';
+import { closedLoop } from './suites/closed-loop.js';
+import { floor } from './suites/floor.js';
+import { handover } from './suites/handover.js';
+import { inProcess } from './suites/in-process.js';
+import { memory } from './suites/memory.js';
+import { openLoop } from './suites/open-loop.js';
+import { overhead } from './suites/overhead.js';
+import { peers } from './suites/peers.js';
+import { revocation } from './suites/revocation.js';
+import { scaling } from './suites/scaling.js';
+import { scrape } from './suites/scrape.js';
+import { stages } from './suites/stages.js';
+import { Workloads } from './workload/workload.js';
+
+// The overhead of the suite itself comes before what it is part of.
+const SUITES: readonly Suite[] = [
+  floor,
+  overhead,
+  stages,
+  inProcess,
+  closedLoop,
+  openLoop,
+  scaling,
+  memory,
+  cache,
+  revocation,
+  scrape,
+  handover,
+];
+const SMOKE: readonly Suite[] = [floor, inProcess, closedLoop];
+
+async function main(): Promise<number> {
+  const options = readOptions(process.argv.slice(2));
+  if (options.show !== null) {
+    const list = [...SUITES, peers].map(({ name, about }) => `${name.padEnd(12)} ${about}\n`).join('');
+    process.stdout.write(options.show === 'help' ? `${USAGE}\nSuites:\n${list}` : list);
+    return 0;
+  }
+  const suites = choose(options);
+  const startedAt = new Date();
+  const recorder = new Recorder(options.plan.floorSeconds);
+  const scratch = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
+  const start = performance.now();
+  const machine = describeMachine();
+  const bench: Bench = {
+    ...{ plan: options.plan, recorder, workloads: new Workloads(scratch) },
+    say: (what) => {
+      const seconds = ((performance.now() - start) / 1000).toFixed(0).padStart(4);
+      process.stderr.write(`${seconds} s  ${what}\n`);
+    },
+  };
+  try {
+    recorder.measureFloor();
+    for (const suite of suites) await runSuite(suite, bench);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  const { commit, isDirty } = describeCommit();
+  const name = `${startedAt.toISOString().slice(0, 19).replaceAll(':', '')}-${commit.slice(0, 9)}`;
+  const directory = path.resolve(options.out ?? path.join(ROOT, 'bench', 'results', name));
+  mkdirSync(directory, { recursive: true });
+  const figures = recorder.figures();
+  const results: Results = {
+    schema: RESULTS_SCHEMA,
+    startedAt: startedAt.toISOString(),
+    seconds: Math.round((performance.now() - start) / 1000),
+    command: `npm run bench -- ${process.argv.slice(2).join(' ')}`.replace(/ -- $/, ''),
+    mode: options.plan.mode,
+    ...{ commit, isDirty, machine, versions: describeVersions() },
+    isVoid: recorder.wrongVerdicts.length > 0,
+    wrongVerdicts: recorder.wrongVerdicts,
+    floorMicroseconds: median(figures.find(({ id }) => id === 'floor/verify')?.samples ?? []),
+    figures,
+    distributions: recorder.writeDistributions(directory),
+    skipped: recorder.skipped,
+    notes: recorder.notes,
+  };
+  writeFileSync(path.join(directory, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
+  writeFileSync(path.join(directory, 'report.html'), renderReport(results));
+  process.stdout.write(renderTable(results));
+  process.stdout.write(
+    `\n${path.relative(process.cwd(), directory) || '.'}/ has results.json, report.html, histograms/\n`,
+  );
+  return conclude(results);
+}
+
+function choose({ only, peers: withPeers, plan }: Options): readonly Suite[] {
+  const all = [...SUITES, peers];
+  if (only === null) {
+    const chosen = plan.mode === 'smoke' ? SMOKE : SUITES;
+    return withPeers ? [...chosen, peers] : chosen;
+  }
+  const unknown = only.filter((name) => !all.some((suite) => suite.name === name));
+  if (unknown.length > 0) {
+    throw new Error(`--only names ${unknown.join(', ')}, expected ${all.map(({ name }) => name).join(', ')}`);
+  }
+  return all.filter(({ name }) => only.includes(name) || (withPeers && name === 'peers'));
+}
+
+/** A suite that cannot run is reported; the others still do. */
+async function runSuite(suite: Suite, bench: Bench): Promise<void> {
+  try {
+    await suite.run(bench);
+  } catch (error) {
+    process.stderr.write(`${suite.name} stopped: ${(error as Error).stack ?? String(error)}\n`);
+    bench.recorder.skip(suite.name, `it stopped: ${(error as Error).message}`);
+    process.exitCode = 1;
+  }
+}
+
+function conclude(results: Results): number {
+  for (const { where, count, first } of results.wrongVerdicts) {
+    process.stderr.write(`VOID: ${count} wrong answers in ${where}; the first: ${first}\n`);
+  }
+  if (results.isVoid) return 1;
+  if (results.mode !== 'smoke') return 0;
+  const exceeded = limitsExceeded((id) => figureOf(results, id));
+  for (const line of exceeded) process.stderr.write(`LIMIT: ${line}\n`);
+  return exceeded.length > 0 ? 1 : 0;
+}
+
+try {
+  process.exitCode = (await main()) || process.exitCode || 0;
+} catch (error) {
+  process.stderr.write(`bench: ${(error as Error).message}\n`);
+  process.exitCode = 2;
+}

@@ -1,0 +1,32 @@
+import { GCProfiler, setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** After a full collection, so that what is counted is what the operations allocate. */
+const used = () => {
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+};
+
+/**
+ * Bytes that an operation allocates, on the JavaScript heap and in buffers.
+ *
+ * @param operate is called some hundred times; it may be asynchronous
+ * @returns the mean, or `null` where a collection came between each time
+ */
+export async function measureAllocations(operate: () => unknown): Promise<number | null> {
+  for (let count = 1000; count >= 10; count = Math.floor(count / 4)) {
+    collectGarbage();
+    const profiler = new GCProfiler();
+    profiler.start();
+    const before = used();
+    for (let at = 0; at < count; at++) await operate();
+    const after = used();
+    if (profiler.stop().statistics.length === 0) return Math.max(0, (after - before) / count);
+  }
+  return null;
+}
+
+export { collectGarbage };

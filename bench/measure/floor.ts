@@ -1,0 +1,36 @@
+import sodium from 'sodium-native';
+import { median } from './statistics.js';
+
+/** As long as the signing input of an ordinary invocation. Fixed, so that floors compare between versions. */
+export const FLOOR_MESSAGE_BYTES = 900;
+
+const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
+const secretKey = Buffer.alloc(sodium.crypto_sign_SECRETKEYBYTES);
+const message = Buffer.alloc(FLOOR_MESSAGE_BYTES, 'drs ');
+const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
+sodium.crypto_sign_keypair(publicKey, secretKey);
+sodium.crypto_sign_detached(signature, message, secretKey);
+
+const BATCH = 50;
+
+/**
+ * The floor: one libsodium Ed25519 verification of an invocation-sized message on this thread, in µs of processor time
+ * (so that waiting for a core does not count); the median of batches of 50.
+ *
+ * @param seconds for how long to measure
+ */
+export function measureFloor(seconds: number): number {
+  const batches: number[] = [];
+  const end = performance.now() + seconds * 1000;
+  do {
+    const start = process.cpuUsage();
+    for (let at = 0; at < BATCH; at++) {
+      if (!sodium.crypto_sign_verify_detached(signature, message, publicKey)) {
+        throw new Error('libsodium did not verify what it signed itself; the installation is broken');
+      }
+    }
+    const { user, system } = process.cpuUsage(start);
+    batches.push((user + system) / BATCH);
+  } while (performance.now() < end);
+  return median(batches);
+}

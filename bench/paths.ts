@@ -1,0 +1,22 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+
+function findRoot(): string {
+  let directory = import.meta.dirname;
+  while (!existsSync(path.join(directory, 'package-lock.json'))) {
+    const parent = path.dirname(directory);
+    if (parent === directory)
+      throw new Error(`no package-lock.json above ${import.meta.dirname}; run from a clone`);
+    directory = parent;
+  }
+  return directory;
+}
+
+/** The root of the clone. */
+export const ROOT = findRoot();
+
+/** A file of the suite's sources, for what the compiler does not copy. */
+export const source = (file: string): string => path.join(ROOT, 'bench', file);
+
+/** A compiled program of the suite, for child processes and threads. */
+export const program = (file: string): string => path.join(ROOT, 'bench', '.build', 'bench', file);

@@ -1,0 +1,78 @@
+import type { Traffic } from './workload/workload.js';
+
+/** How much is measured. */
+export type Mode = 'full' | 'quick' | 'smoke';
+
+/** A load generator for closed loops. */
+export type Tool = 'wrk' | 'autocannon';
+
+/** The sizes of a run. Whatever can be asked for on the command line is here. */
+export interface Plan {
+  readonly mode: Mode;
+  /** Independent runs of each figure; a comparison needs four or more for a verdict. */
+  readonly runs: number;
+  /** Seconds of each closed-loop run. */
+  readonly seconds: number;
+  readonly floorSeconds: number;
+  readonly depths: readonly number[];
+  readonly traffics: readonly Traffic[];
+  readonly connections: readonly number[];
+  /** Measure every combination of depth, traffic and connections, instead of a cross through the usual one. */
+  readonly isGrid: boolean;
+  /** Milliseconds for each in-process figure and run. */
+  readonly inProcessMs: number;
+  readonly openLoopSeconds: number;
+  readonly openLoopDepths: readonly number[];
+  /** Percent of the closed-loop maximum. */
+  readonly openLoopLoads: readonly number[];
+  readonly memoryVerdicts: number;
+  readonly localEntries: number;
+  readonly scrapeSeconds: number;
+}
+
+const DEPTHS = [1, 2, 3, 4, 8, 16];
+
+const FULL: Plan = {
+  mode: 'full',
+  runs: 4,
+  seconds: 1,
+  floorSeconds: 0.1,
+  depths: DEPTHS,
+  traffics: ['warm', 'cold', 'mixed'],
+  connections: [1, 8, 32, 128, 512],
+  isGrid: false,
+  inProcessMs: 100,
+  openLoopSeconds: 3,
+  openLoopDepths: [4],
+  openLoopLoads: [25, 50, 75, 90, 100],
+  memoryVerdicts: 150_000,
+  localEntries: 10_000_000,
+  scrapeSeconds: 5,
+};
+
+/** The plan of each mode. */
+export const PLANS: Readonly<Record<Mode, Plan>> = {
+  full: FULL,
+  quick: {
+    ...FULL,
+    mode: 'quick',
+    runs: 1,
+    depths: [1, 4, 16],
+    connections: [1, 32, 128],
+    inProcessMs: 60,
+    openLoopSeconds: 1,
+    openLoopLoads: [25, 50, 90],
+    memoryVerdicts: 20_000,
+    localEntries: 1_000_000,
+    scrapeSeconds: 2,
+  },
+  smoke: {
+    ...FULL,
+    mode: 'smoke',
+    runs: 1,
+    depths: [1, 4],
+    traffics: ['warm', 'cold'],
+    connections: [32],
+    inProcessMs: 60,
+  },
+};

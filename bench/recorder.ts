@@ -1,0 +1,115 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Histogram } from 'hdr-histogram-js';
+import { measureFloor } from './measure/floor.js';
+import { curveOf, newLatencies, PERCENTILES } from './measure/latencies.js';
+import { median, spread } from './measure/statistics.js';
+import type { Better, Distribution, Figure, Parameters, Skipped } from './results.js';
+
+interface Recording {
+  readonly suite: string;
+  readonly unit: string;
+  readonly better: Better;
+  readonly parameters: Parameters;
+  readonly samples: number[];
+  readonly samplesInFloors: number[];
+}
+
+/** One sample of a figure. */
+export interface Sample {
+  readonly id: string;
+  readonly unit: string;
+  readonly better: Better;
+  readonly value: number;
+  readonly parameters?: Parameters;
+}
+
+/** Gathers what the suites measure. */
+export class Recorder {
+  readonly skipped: Skipped[] = [];
+  readonly notes: string[] = [];
+  readonly wrongVerdicts: { where: string; count: number; first: string }[] = [];
+  readonly #recordings = new Map<string, Recording>();
+  readonly #latencies = new Map<string, { all: Histogram; parameters: Parameters }>();
+  readonly #floorSeconds: number;
+  #floor = Number.NaN;
+
+  /** @param floorSeconds for how long each measurement of the floor takes */
+  constructor(floorSeconds: number) {
+    this.#floorSeconds = floorSeconds;
+  }
+
+  /** Measures the floor again; what is recorded from now on is compared with it. Nothing else may be running. */
+  measureFloor(): number {
+    this.#floor = measureFloor(this.#floorSeconds);
+    this.record({ id: 'floor/verify', unit: 'µs', better: 'lower', value: this.#floor });
+    return this.#floor;
+  }
+
+  /** The floor as last measured, in µs. */
+  get floor(): number {
+    return this.#floor;
+  }
+
+  /** Adds a sample to a figure. Times are also kept in floors, and rates as verdicts in the time of one floor. */
+  record({ id, unit, better, value, parameters = {} }: Sample): void {
+    if (!Number.isFinite(value)) throw new RangeError(`${id} measured ${value}, expected a number`);
+    let recording = this.#recordings.get(id);
+    if (recording === undefined) {
+      const suite = id.split('/', 1)[0] ?? id;
+      recording = { suite, unit, better, parameters, samples: [], samplesInFloors: [] };
+      this.#recordings.set(id, recording);
+    }
+    recording.samples.push(value);
+    if (id.startsWith('floor/')) return;
+    if (unit === 'µs') recording.samplesInFloors.push(value / this.#floor);
+    if (unit === '1/s') recording.samplesInFloors.push((value * this.#floor) / 1e6);
+  }
+
+  /** Adds the percentiles of one run as samples, and its values to the distribution of all runs. */
+  recordLatencies(id: string, latencies: Histogram, parameters: Parameters): void {
+    for (const at of PERCENTILES) {
+      // A percentile that fewer than five values lie above is chance.
+      if ((1 - at / 100) * latencies.totalCount < 5) continue;
+      this.record({
+        ...{ id: `${id}/p${at}`, unit: 'µs', better: 'lower', parameters },
+        value: latencies.getValueAtPercentile(at),
+      });
+    }
+    this.record({ id: `${id}/max`, unit: 'µs', better: 'neither', value: latencies.maxValue, parameters });
+    let kept = this.#latencies.get(id);
+    if (kept === undefined) this.#latencies.set(id, (kept = { all: newLatencies(), parameters }));
+    kept.all.add(latencies);
+  }
+
+  /** Notes wrong verdicts, which make the whole run void. */
+  blame(where: string, count: number, first: string): void {
+    if (count > 0) this.wrongVerdicts.push({ where, count, first });
+  }
+
+  skip(what: string, reason: string): void {
+    this.skipped.push({ what, reason });
+  }
+
+  /** The figures so far. */
+  figures(): Figure[] {
+    return [...this.#recordings].map(([id, recording]) => ({
+      ...recording,
+      id,
+      median: median(recording.samples),
+      spread: spread(recording.samples),
+      samplesInFloors: recording.samplesInFloors.length > 0 ? recording.samplesInFloors : null,
+      floors: recording.samplesInFloors.length > 0 ? median(recording.samplesInFloors) : null,
+    }));
+  }
+
+  /** Writes the distributions as HdrHistogram's percentile logs, in ms as its plotter expects. */
+  writeDistributions(directory: string): Distribution[] {
+    return [...this.#latencies].map(([id, { all, parameters }]) => {
+      const file = path.join('histograms', `${id.replaceAll('/', '_')}.hgrm`);
+      mkdirSync(path.join(directory, 'histograms'), { recursive: true });
+      writeFileSync(path.join(directory, file), all.outputPercentileDistribution(5, 1000));
+      return { id, parameters, file, count: all.totalCount, curve: curveOf(all) };
+    });
+  }
+}

@@ -1,0 +1,101 @@
+import { figureOf, type Figure, type Results } from '../results.js';
+
+/** A promise about speed, as a ratio to the floor of the same run. */
+export interface Bar {
+  readonly what: string;
+  /** Of the figure that is judged. */
+  readonly id: string;
+  readonly better: 'lower' | 'higher';
+  /** In the unit of `measure`. */
+  readonly bar: number;
+  readonly aim: number;
+  readonly measure: (median: number, floorMicroseconds: number) => number;
+  readonly show: (value: number) => string;
+  /** What the figure's parameters must be at least for the bar to apply. */
+  readonly atLeast?: Readonly<Record<string, number>>;
+}
+
+// The floor that the throughput bars were set at: they scale with the machine.
+const REFERENCE_FLOOR = 52;
+
+const inFloors = (microseconds: number, floor: number) => microseconds / floor;
+const floors = (value: number) => `${value.toFixed(2)} floors`;
+const scaledToReference = (rate: number, floor: number) => (rate * floor) / REFERENCE_FLOOR;
+const perSecond = (value: number) => `${Math.round(value)} /s`;
+const megabytes = (value: number) => `${Math.round(value / 1e6)} MB`;
+
+const lower = (what: string, id: string, bar: number, aim: number): Bar => ({
+  ...{ what, id, better: 'lower', bar, aim, measure: inFloors, show: floors },
+});
+
+const WARM_CPU = [
+  [1, 1.6, 1.45],
+  [2, 1.6, 1.45],
+  [4, 1.6, 1.45],
+  [16, 2, 1.75],
+] as const;
+const THROUGHPUT = [
+  [1, 14_000, 17_000],
+  [4, 13_000, 16_000],
+  [16, 10_500, 13_000],
+] as const;
+const DEPTHS = [1, 2, 3, 4, 8, 16];
+
+/** The bars that the suite measures; each id is also the name of what to look for in results.json. */
+export const BARS: readonly Bar[] = [
+  ...WARM_CPU.map(([depth, bar, aim]) =>
+    lower(`warm CPU, depth ${depth}, 128 connections`, `closed-loop/wrk/warm/d${depth}/c128/cpu`, bar, aim),
+  ),
+  ...THROUGHPUT.map(([depth, bar, aim]): Bar => ({
+    what: `warm throughput, depth ${depth}, 32 connections (at a floor of ${REFERENCE_FLOOR} µs)`,
+    id: `closed-loop/wrk/warm/d${depth}/c32/throughput`,
+    ...{ better: 'higher', bar, aim, measure: scaledToReference, show: perSecond },
+  })),
+  ...DEPTHS.map((depth) =>
+    lower(
+      `cold CPU, depth ${depth}`,
+      `closed-loop/wrk/cold/d${depth}/c32/cpu`,
+      1.12 * (depth + 1) + 0.9,
+      1.05 * (depth + 1) + 0.9,
+    ),
+  ),
+  ...DEPTHS.flatMap((depth) => [
+    lower(`p50 at 1 connection, warm, depth ${depth}`, `closed-loop/wrk/warm/d${depth}/c1/p50`, 2.2, 1.8),
+    lower(`p99 at 1 connection, warm, depth ${depth}`, `closed-loop/wrk/warm/d${depth}/c1/p99`, 4, 3),
+  ]),
+  ...DEPTHS.map((depth) =>
+    lower(`p99 at half load, open loop, depth ${depth}`, `open-loop/warm/d${depth}/at50/p99`, 20, 10),
+  ),
+  lower('in process, in-thread, warm, depth 4', 'in-process/in-thread/warm/d4/time', 1.25, 1.15),
+  {
+    what: 'RSS after a million verdicts',
+    id: 'memory/resident',
+    ...{ better: 'lower', bar: 220e6, aim: 220e6, measure: (bytes) => bytes, show: megabytes },
+    atLeast: { verdicts: 1_000_000 },
+  },
+];
+
+/** How a bar came out. */
+export interface JudgedBar {
+  readonly bar: Bar;
+  readonly measured: number;
+  readonly verdict: 'aim met' | 'met' | 'NOT MET';
+}
+
+/** The bars whose figures were measured, with how they came out. */
+export function judgeBars(results: Results): JudgedBar[] {
+  return BARS.flatMap((bar) => {
+    const figure = figureOf(results, bar.id);
+    if (figure === undefined || !applies(bar, figure)) return [];
+    const measured =
+      bar.measure === inFloors && figure.floors !== null
+        ? figure.floors
+        : bar.measure(figure.median, results.floorMicroseconds);
+    const reaches = (limit: number) => (bar.better === 'lower' ? measured <= limit : measured >= limit);
+    return [{ bar, measured, verdict: reaches(bar.aim) ? 'aim met' : reaches(bar.bar) ? 'met' : 'NOT MET' }];
+  });
+}
+
+function applies({ atLeast = {} }: Bar, { parameters }: Figure): boolean {
+  return Object.entries(atLeast).every(([name, least]) => Number(parameters[name]) >= least);
+}

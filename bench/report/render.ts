@@ -1,0 +1,20 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { ROOT, source } from '../paths.js';
+import type { Results } from '../results.js';
+
+/** The report as one self-contained page: it needs no network. */
+export function renderReport(results: Results): string {
+  const parts: Readonly<Record<string, string>> = {
+    'uplot.css': readFileSync(path.join(ROOT, 'node_modules/uplot/dist/uPlot.min.css'), 'utf8'),
+    'uplot.js': readFileSync(path.join(ROOT, 'node_modules/uplot/dist/uPlot.iife.min.js'), 'utf8'),
+    // "<" would end the script element where a string in the results holds "</script>".
+    'results.json': JSON.stringify(results).replaceAll('<', '\\u003c'),
+  };
+  const page = readFileSync(source('report/page.html'), 'utf8');
+  return page.replace(/\/\*\{\{([a-z.]+)\}\}\*\//g, (_, name: string) => {
+    const part = parts[name];
+    if (part === undefined) throw new Error(`report/page.html asks for ${name}, which there is not`);
+    return part;
+  });
+}

@@ -1,0 +1,50 @@
+import type { Figure, Results } from '../results.js';
+import { judgeBars } from './bars.js';
+import { formatValue } from './format.js';
+
+/** Percentiles below a latency figure's p50 and p99 fill the report, not the terminal. */
+const LEFT_TO_REPORT = /\/(p90|p99\.9|max|generator-cpu|send-delay-p50|bytes)$/;
+
+/** What a run prints at its end: every main figure, the bars, what was skipped. */
+export function renderTable(results: Results): string {
+  const { figures, skipped, notes, floorMicroseconds } = results;
+  const rows = figures.filter(({ id }) => !LEFT_TO_REPORT.test(id)).map(rowOf);
+  const lines = [
+    `\n1 floor = ${floorMicroseconds.toFixed(1)} µs: one libsodium verification on one core of this machine, now\n`,
+    ...align([['figure', 'median', 'floors', 'spread', 'runs'], ...rows]),
+  ];
+  const bars = judgeBars(results);
+  if (bars.length > 0) {
+    lines.push('\nBars (ratio to the floor of this run)\n');
+    const rowsOfBars = bars.map(({ bar, measured, verdict }) => [
+      ...[bar.what, bar.show(measured), bar.show(bar.bar), bar.show(bar.aim), verdict],
+    ]);
+    lines.push(...align([['bar', 'measured', 'bar', 'aim', ''], ...rowsOfBars]));
+  }
+  for (const { what, reason } of skipped) lines.push(`skipped: ${what}: ${reason}`);
+  for (const note of notes) lines.push(`note: ${note}`);
+  return `${lines.join('\n')}\n`;
+}
+
+function rowOf({ id, median, unit, floors, spread, samples }: Figure): string[] {
+  return [
+    id,
+    formatValue(median, unit),
+    // A rate in floors is verdicts in the time of one floor; that is for comparisons, not for reading.
+    floors === null || unit === '1/s' ? '' : floors.toFixed(2),
+    samples.length > 1 ? `${(100 * spread).toFixed(0)} %` : '',
+    String(samples.length),
+  ];
+}
+
+function align(rows: readonly (readonly string[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return rows.map((row) =>
+    row
+      .map((cell, column) =>
+        column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      .join('  ')
+      .trimEnd(),
+  );
+}

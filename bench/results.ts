@@ -1,0 +1,68 @@
+import type { CurvePoint } from './measure/latencies.js';
+
+/** The version of the file format; raised when a reader of the old one would go wrong. */
+export const RESULTS_SCHEMA = 1;
+
+/** Which way is an improvement. */
+export type Better = 'lower' | 'higher' | 'neither';
+
+/** What a figure is of; the keys are those that apply. */
+export type Parameters = Readonly<Record<string, string | number>>;
+
+/** One measured quantity. bench/schema/results.schema.json describes each member. */
+export interface Figure {
+  readonly id: string;
+  readonly suite: string;
+  readonly unit: string;
+  readonly better: Better;
+  readonly parameters: Parameters;
+  readonly samples: readonly number[];
+  readonly median: number;
+  readonly spread: number;
+  readonly samplesInFloors: readonly number[] | null;
+  readonly floors: number | null;
+}
+
+/** A latency distribution, of all runs together. */
+export interface Distribution {
+  readonly id: string;
+  readonly parameters: Parameters;
+  readonly file: string;
+  readonly count: number;
+  readonly curve: readonly CurvePoint[];
+}
+
+/** What was not measured, and why. */
+export interface Skipped {
+  readonly what: string;
+  readonly reason: string;
+}
+
+/** results.json */
+export interface Results {
+  readonly schema: typeof RESULTS_SCHEMA;
+  readonly startedAt: string;
+  readonly seconds: number;
+  readonly command: string;
+  readonly mode: string;
+  readonly commit: string;
+  readonly isDirty: boolean;
+  readonly machine: Readonly<Record<string, string | number>>;
+  readonly versions: Readonly<Record<string, string>>;
+  readonly isVoid: boolean;
+  readonly wrongVerdicts: readonly {
+    readonly where: string;
+    readonly count: number;
+    readonly first: string;
+  }[];
+  readonly floorMicroseconds: number;
+  readonly figures: readonly Figure[];
+  readonly distributions: readonly Distribution[];
+  readonly skipped: readonly Skipped[];
+  readonly notes: readonly string[];
+}
+
+/** The figure with this id. */
+export function figureOf(results: Results, id: string): Figure | undefined {
+  return results.figures.find((figure) => figure.id === id);
+}

@@ -1,0 +1,94 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { processorTimeOf, type ProcessorTime } from '../measure/processor-time.js';
+import { program, ROOT } from '../paths.js';
+
+/** A server under test, in a process of its own. */
+export class ServerProcess {
+  readonly port: number;
+  readonly pid: number;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, port: number) {
+    this.#child = child;
+    this.port = port;
+    this.pid = child.pid ?? 0;
+  }
+
+  /**
+   * Starts a program that prints a line of JSON with its `port` once it listens.
+   *
+   * @param file below bench/, as compiled
+   * @throws Error where it ends instead
+   */
+  static async start(
+    file: string,
+    {
+      env = {},
+      nodeArgs = [],
+    }: { env?: Readonly<Record<string, string>>; nodeArgs?: readonly string[] } = {},
+  ): Promise<ServerProcess> {
+    const child = spawn(process.execPath, ['--enable-source-maps', ...nodeArgs, program(file)], {
+      cwd: ROOT,
+      env: { PATH: process.env['PATH'], NODE_ENV: 'production', PORT: '0', ...env },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const lines = createInterface({ input: child.stdout });
+    const port = await new Promise<number>((resolve, reject) => {
+      lines.on('line', (line) => {
+        const port = portIn(line);
+        if (port !== null) resolve(port);
+        else if (/"level":(50|60)/.test(line)) process.stderr.write(`${file}: ${line}\n`);
+      });
+      child.once('error', reject);
+      child.once('exit', (code) =>
+        reject(new Error(`${file} ended with ${String(code)} before it listened`)),
+      );
+    });
+    return new ServerProcess(child, port);
+  }
+
+  /** Processor time so far; `null` where the operating system does not tell. */
+  processorTime(): ProcessorTime | null {
+    return processorTimeOf(this.pid);
+  }
+
+  /** The sum of all series of a counter or gauge of `/metrics`, by `name` or `name{label="value"}`. */
+  async metric(name: string): Promise<number> {
+    const response = await fetch(`http://127.0.0.1:${this.port}/metrics`);
+    const lines = (await response.text()).split('\n');
+    const values = lines
+      .filter((line) => line.startsWith(name))
+      .map((line) => Number(line.split(' ').at(-1)));
+    if (values.length === 0)
+      throw new Error(`/metrics has no ${name}; the suite reads it to check what it measures`);
+    return values.reduce((sum, value) => sum + value, 0);
+  }
+
+  async stop(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = once(this.#child, 'exit');
+    this.#child.kill('SIGTERM');
+    const kill = setTimeout(() => this.#child.kill('SIGKILL'), 20_000);
+    await exited;
+    clearTimeout(kill);
+  }
+}
+
+function portIn(line: string): number | null {
+  try {
+    const { port } = JSON.parse(line) as { port?: unknown };
+    return typeof port === 'number' ? port : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The service as it is shipped. @param env its environment, on top of the defaults */
+export function startService(
+  env: Readonly<Record<string, string>> = {},
+  nodeArgs: readonly string[] = [],
+): Promise<ServerProcess> {
+  return ServerProcess.start('service/service-process.js', { env, nodeArgs });
+}

@@ -1,0 +1,20 @@
+import type { Plan } from './plan.js';
+import type { Recorder } from './recorder.js';
+import type { Workloads } from './workload/workload.js';
+
+/** What a suite works with. */
+export interface Bench {
+  readonly plan: Plan;
+  readonly recorder: Recorder;
+  readonly workloads: Workloads;
+  /** Tells on the terminal what is being measured. */
+  readonly say: (what: string) => void;
+}
+
+/** A group of figures. Its name is the first part of their ids. */
+export interface Suite {
+  readonly name: string;
+  /** One line for `--list`. */
+  readonly about: string;
+  readonly run: (bench: Bench) => Promise<void>;
+}

@@ -1,0 +1,77 @@
+import { openVerification, proveVerification } from '../../src/verify/pipeline.js';
+import { Failure } from '../../src/verify/codes.js';
+import { ReceiptCache } from '../../src/verify/receipt-cache.js';
+import type { Suite } from '../suite.js';
+import { makeCall, makeChain } from '../workload/chains.js';
+import { RULES } from './rules.js';
+
+const DEPTH = 4;
+const WARM_UP_SHARE = 1 / 3;
+const MEBIBYTE = 1024 * 1024;
+
+/** How large a receipt cache must be. */
+export const cache: Suite = {
+  name: 'cache',
+  about: 'the size of the receipt cache against its hit ratio, under calls that follow a Zipf distribution',
+  run: ({ plan, recorder, say }) => {
+    const chains = plan.mode === 'quick' ? 400 : 2_000;
+    const calls = 10 * chains;
+    const bundles = Array.from(
+      { length: chains },
+      () => JSON.parse(makeCall(makeChain(DEPTH)).body) as unknown,
+    );
+    const order = zipf(chains, calls);
+    // Signatures are taken as verified here: they are what a hit saves, and decide nothing about the ratio.
+    for (const mebibytes of [0, 1, 2, 4, 8, 16, 32, 64]) {
+      const receipts = new ReceiptCache(mebibytes * MEBIBYTE);
+      let { hits, misses, bytes } = receipts.figures;
+      for (const [at, index] of order.entries()) {
+        if (at === Math.floor(calls * WARM_UP_SHARE)) ({ hits, misses } = receipts.figures);
+        const opened = openVerification(bundles[index], RULES, receipts);
+        if (opened instanceof Failure)
+          throw new Error(`a bundle of the suite was refused: ${opened.message}`);
+        proveVerification(opened, () => true, Date.now() / 1000, RULES, receipts);
+      }
+      hits = receipts.figures.hits - hits;
+      misses = receipts.figures.misses - misses;
+      ({ bytes } = receipts.figures);
+      const parameters = { mebibytes, depth: DEPTH, chains };
+      const ratio = hits / (hits + misses);
+      recorder.record({
+        ...{
+          id: `cache/${mebibytes}MiB/hit-ratio`,
+          unit: 'ratio',
+          better: 'higher',
+          value: ratio,
+          parameters,
+        },
+      });
+      recorder.record({
+        ...{ id: `cache/${mebibytes}MiB/bytes`, unit: 'bytes', better: 'neither', value: bytes, parameters },
+      });
+      say(`cache · ${mebibytes} MiB: ${(100 * ratio).toFixed(1)} % hits`);
+    }
+    return Promise.resolve();
+  },
+};
+
+/** Indices 0 … count−1; index k comes in proportion to 1 / (k + 1). The same every time. */
+function zipf(count: number, length: number): number[] {
+  const cumulative: number[] = [];
+  let sum = 0;
+  for (let at = 1; at <= count; at++) cumulative.push((sum += 1 / at));
+  let state = 42;
+  return Array.from({ length }, () => {
+    // A linear congruential generator: reproducible, and good enough to shuffle requests.
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    const target = (state / 2 ** 31) * sum;
+    let low = 0;
+    let high = count - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((cumulative[middle] ?? 0) < target) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  });
+}

@@ -1,0 +1,113 @@
+import { createVerifier, type Verifier } from '../../src/verifier/create-verifier.js';
+import { measureAllocations } from '../measure/allocations.js';
+import type { Bench, Suite } from '../suite.js';
+
+const PLACES = { 'in-thread': 0, pool: 1 } as const;
+const IN_FLIGHT = { 'in-thread': 1, pool: 32 } as const;
+
+/** `createVerifier` without a network. */
+export const inProcess: Suite = {
+  name: 'in-process',
+  about: 'createVerifier: time and bytes allocated per verdict, in-thread and with the pool',
+  run: async (bench) => {
+    const { plan, recorder, say } = bench;
+    const traffics = plan.traffics.filter(
+      (traffic) => traffic === 'warm' || traffic === 'cold' || traffic === 'mixed',
+    );
+    for (const depth of plan.depths) {
+      for (const traffic of traffics) {
+        for (const place of ['in-thread', 'pool'] as const) {
+          // The first run only warms up the compiler.
+          for (let run = 0; run <= plan.runs; run++) {
+            if (run > 0) recorder.measureFloor();
+            const { microseconds, cpu, bytes } = await measure(bench, { depth, traffic, place });
+            if (run === 0) continue;
+            const parameters = { depth, traffic, place, inFlight: IN_FLIGHT[place] };
+            const id = `in-process/${place}/${traffic}/d${depth}`;
+            recorder.record({
+              id: `${id}/time`,
+              unit: 'µs',
+              better: 'lower',
+              value: microseconds,
+              parameters,
+            });
+            recorder.record({ id: `${id}/cpu`, unit: 'µs', better: 'lower', value: cpu, parameters });
+            if (bytes === null) continue;
+            recorder.record({ id: `${id}/bytes`, unit: 'bytes', better: 'lower', value: bytes, parameters });
+          }
+          say(`in-process · ${place}, ${traffic}, depth ${depth}`);
+        }
+      }
+    }
+  },
+};
+
+interface Case {
+  readonly depth: number;
+  readonly traffic: 'warm' | 'cold' | 'mixed';
+  readonly place: keyof typeof PLACES;
+}
+
+/** A verifier of its own each time, so that what is cold is so again. */
+async function measure({ plan, workloads, recorder }: Bench, { depth, traffic, place }: Case) {
+  const verifier = createVerifier({ workerThreads: PLACES[place] });
+  try {
+    const warm = parsed(workloads.warm(depth));
+    const cold = traffic === 'warm' ? [] : parsed(workloads.cold(depth));
+    const bundles =
+      traffic === 'warm'
+        ? warm
+        : traffic === 'cold'
+          ? cold
+          : cold.flatMap((bundle, at) => [
+              ...Array.from({ length: 9 }, (_, nth) => warm[(9 * at + nth) % warm.length]),
+              bundle,
+            ]);
+    if (traffic !== 'cold') for (const bundle of warm) await verifyOne(verifier, bundle);
+    else await verifyOne(verifier, cold.pop());
+    const { microseconds, cpu, wrong } = await run(
+      verifier,
+      bundles,
+      IN_FLIGHT[place],
+      plan.inProcessMs,
+      traffic !== 'warm',
+    );
+    recorder.blame(`in-process/${place}/${traffic}/d${depth}`, wrong, 'a valid bundle was refused');
+    // Counted where nothing else allocates meanwhile: one after the other, and only what can be repeated.
+    const bytes =
+      place === 'in-thread' && traffic === 'warm'
+        ? await measureAllocations(() => verifyOne(verifier, warm[0]))
+        : null;
+    return { microseconds, cpu, bytes };
+  } finally {
+    await verifier.close();
+  }
+}
+
+const parsed = (exchanges: readonly { body: string }[]) =>
+  exchanges.map(({ body }) => JSON.parse(body) as unknown);
+
+const verifyOne = async (verifier: Verifier, bundle: unknown) => (await verifier.verify(bundle)).valid;
+
+/** Verifies bundles for a time, so many at once. @param once whether no bundle may come twice */
+async function run(
+  verifier: Verifier,
+  bundles: readonly unknown[],
+  inFlight: number,
+  milliseconds: number,
+  once: boolean,
+): Promise<{ microseconds: number; cpu: number; wrong: number }> {
+  let next = 0;
+  let wrong = 0;
+  const cpuBefore = process.cpuUsage();
+  const start = performance.now();
+  const share = async () => {
+    while (performance.now() - start < milliseconds) {
+      if (once && next >= bundles.length) return;
+      if (!(await verifyOne(verifier, bundles[next++ % bundles.length]))) wrong++;
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, share));
+  const { user, system } = process.cpuUsage(cpuBefore);
+  return { microseconds: ((performance.now() - start) * 1000) / next, cpu: (user + system) / next, wrong };
+}

@@ -1,0 +1,134 @@
+import { digestOf } from '../../src/protocol/digest.js';
+import { decodeUtf8 } from '../../src/protocol/utf8.js';
+import { SLOT_BYTES, verifyChecks, writeChecks } from '../../src/signatures/slot.js';
+import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
+import { toVerdictJson } from '../../src/verifier/verdict.js';
+import { bindMember } from '../../src/verify/binding.js';
+import { checkStructure, type Structure } from '../../src/verify/blocks/a-structure.js';
+import { checkLinkage } from '../../src/verify/blocks/b-linkage.js';
+import { planSignatures } from '../../src/verify/blocks/c-signatures.js';
+import { checkPolicy } from '../../src/verify/blocks/d-policy.js';
+import { checkTime } from '../../src/verify/blocks/e-time.js';
+import { checkRevocation } from '../../src/verify/blocks/f-revocation.js';
+import { Failure } from '../../src/verify/codes.js';
+import { openVerification, proveVerification } from '../../src/verify/pipeline.js';
+import { ReceiptCache } from '../../src/verify/receipt-cache.js';
+import { Chain } from '../../src/verify/receipt.js';
+import { costOf } from '../measure/time-operation.js';
+import type { Suite } from '../suite.js';
+import { CALL_ARGS, makeCall, makeChain } from '../workload/chains.js';
+import { RULES } from './rules.js';
+
+/** The stages of a verification in the order in which they run. Owner of the names: the report stacks them so. */
+export const STAGES = [
+  'parse',
+  'decode',
+  'digest',
+  'linkage',
+  'keys',
+  'hand-over',
+  'signatures',
+  'policy',
+  'time',
+  'remember',
+  'revocation',
+  'binding',
+  'serialise',
+] as const;
+
+type Stage = (typeof STAGES)[number];
+type Temperature = 'warm' | 'cold';
+
+/** Where the time of a verification goes. */
+export const stages: Suite = {
+  name: 'stages',
+  about: 'parse, decode, digest, linkage, … serialise: time and bytes allocated, one thread, in process',
+  run: async ({ plan, recorder, say }) => {
+    for (let run = 1; run <= plan.runs; run++) {
+      for (const depth of plan.mode === 'quick' ? plan.depths.slice(1, 2) : plan.depths) {
+        for (const temperature of ['warm', 'cold'] as const) {
+          recorder.measureFloor();
+          const operations = operationsOf(depth, temperature);
+          for (const stage of STAGES) {
+            const parameters = { stage, depth, traffic: temperature };
+            const id = `stages/${temperature}/d${depth}/${stage}`;
+            const { microseconds, bytes } = await costOf(operations[stage], plan.inProcessMs / 4);
+            recorder.record({
+              id: `${id}/time`,
+              unit: 'µs',
+              better: 'lower',
+              value: microseconds,
+              parameters,
+            });
+            if (bytes === null) continue;
+            recorder.record({ id: `${id}/bytes`, unit: 'bytes', better: 'lower', value: bytes, parameters });
+          }
+          say(`stages · ${temperature}, depth ${depth}, run ${run} of ${plan.runs}`);
+        }
+      }
+    }
+  },
+};
+
+/** Each stage as an operation on the results of those before it, prepared here. */
+function operationsOf(depth: number, temperature: Temperature): Readonly<Record<Stage, () => unknown>> {
+  const cache = new ReceiptCache(temperature === 'warm' ? 64 * 1024 * 1024 : 0);
+  const chain = makeChain(depth);
+  const body = Buffer.from(withBody(makeCall(chain).body));
+  const text = body.toString();
+  const bundle = JSON.parse(text) as Record<string, never>;
+  const proved = prove(JSON.parse(makeCall(chain).body), cache);
+  const structure = structureOf(bundle, cache);
+  const plan = planSignatures(structure);
+  const now = Math.floor(Date.now() / 1000);
+  const slot = Buffer.from(new SharedArrayBuffer(SLOT_BYTES));
+  const copy = Buffer.alloc(SLOT_BYTES);
+  const results = new Uint8Array(plan.checks.length);
+  const handOver = () => copy.set(slot.subarray(0, writeChecks(slot, plan.checks)));
+  handOver();
+  const view = { remoteStatusOf: () => 'not_configured' as const, isRevokedLocally: () => false };
+  const { invocation } = structure;
+  const unread = structure.chain === null ? structure.receipts : [];
+  return {
+    parse: () => JSON.parse(decodeUtf8(body) ?? '') as unknown,
+    decode: () => structureOf(bundle, cache),
+    digest: () => unread.map(({ jwt }) => digestOf(jwt)),
+    linkage: () => mustPass(checkLinkage(structure)),
+    keys: () => planSignatures(structure),
+    'hand-over': handOver,
+    signatures: () => {
+      verifyChecks(copy, plan.checks.length, results, verifyEd25519);
+      if (results.includes(0)) throw new Error('a signature of the suite did not verify');
+    },
+    policy: () => mustPass(checkPolicy(structure, RULES)),
+    time: () => mustPass(checkTime(structure, now, 0)),
+    remember: () => structure.chain ?? new Chain(structure.receipts, proved.root, proved.leaf),
+    revocation: () => mustPass(checkRevocation(proved, view)),
+    binding: () => {
+      if (bindMember(invocation.claims.args, text, bundle) !== 'match')
+        throw new Error('the body did not match');
+    },
+    serialise: () => toVerdictJson({ chain: proved, invocation, binding: 'match', failure: null }),
+  };
+}
+
+const withBody = (body: string) => JSON.stringify({ ...(JSON.parse(body) as object), body: CALL_ARGS });
+
+function prove(bundle: unknown, cache: ReceiptCache): Chain {
+  const opened = openVerification(bundle, RULES, cache);
+  if (opened instanceof Failure) throw new Error(`a bundle of the suite was refused: ${opened.message}`);
+  const chain = proveVerification(opened, () => true, Math.floor(Date.now() / 1000), RULES, cache);
+  if (chain instanceof Failure) throw new Error(`a bundle of the suite was refused: ${chain.message}`);
+  return chain;
+}
+
+function structureOf(bundle: unknown, cache: ReceiptCache): Structure {
+  const structure = checkStructure(bundle, RULES, cache);
+  if (structure instanceof Failure)
+    throw new Error(`a bundle of the suite was refused: ${structure.message}`);
+  return structure;
+}
+
+function mustPass(failure: Failure | null): void {
+  if (failure !== null) throw new Error(`a bundle of the suite was refused: ${failure.message}`);
+}

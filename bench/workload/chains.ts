@@ -1,0 +1,131 @@
+import { digestOf } from '../../src/protocol/digest.js';
+import { generateKey, signClaims, type SigningKey } from '../../src/issue/index.js';
+
+/** A chain of receipts, and who may call under it. */
+export interface Chain {
+  readonly receipts: readonly string[];
+  readonly digests: readonly string[];
+  readonly root: SigningKey;
+  readonly invoker: SigningKey;
+  /** The answer to a valid call under this chain, to the letter. */
+  readonly answer: string;
+}
+
+/** A bundle as it is sent, and the answer that is right. */
+export interface Exchange {
+  readonly body: string;
+  readonly answer: string;
+}
+
+const TOOLS = ['search', 'fetch', 'summarise', 'translate', 'calendar.read'];
+const TOOL_SERVER = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
+const COMMAND = '/mcp/tools/call';
+
+// Keys repeat from chain to chain; receipts differ by their jti, which makes every signature and digest another one.
+const parties = Array.from({ length: 24 }, generateKey);
+const party = (at: number): SigningKey => parties[at % parties.length] as SigningKey;
+
+let serial = 0;
+const unique = () => `${(++serial).toString(36).padStart(8, '0')}-bench-4a2c-9f00-${process.pid}`;
+
+/**
+ * A chain that is valid from a minute ago until tomorrow, of receipts that no chain had before.
+ *
+ * @param statusListIndex of the root receipt; without it nothing in the chain can be revoked
+ */
+export function makeChain(depth: number, statusListIndex?: number): Chain {
+  const first = serial;
+  const now = Math.floor(Date.now() / 1000);
+  const root = party(first);
+  const receipts: string[] = [];
+  const digests: string[] = [];
+  let policy = {};
+  for (let at = 0; at < depth; at++) {
+    const key = party(first + at);
+    policy = { allowed_tools: TOOLS.slice(0, at === 0 ? 5 : 3), max_cost_usd: 10 - at / 4 };
+    const receipt = signClaims(
+      {
+        drs_type: 'delegation-receipt',
+        drs_v: '4.0',
+        iss: key.did,
+        aud: party(first + at + 1).did,
+        sub: root.did,
+        cmd: COMMAND,
+        policy,
+        iat: now - 60,
+        nbf: now - 60,
+        exp: now + 86_400,
+        jti: `dr:${unique()}`,
+        prev_dr_hash: digests[at - 1] ?? null,
+        ...(at > 0 ? {} : ROOT_CLAIMS),
+        ...(at > 0 || statusListIndex === undefined ? {} : { drs_status_list_index: statusListIndex }),
+      },
+      key,
+    );
+    receipts.push(receipt);
+    digests.push(digestOf(receipt));
+  }
+  const context = { root_principal: root.did, chain_depth: depth, leaf_policy: policy };
+  const answer = JSON.stringify({ valid: true, context });
+  return { receipts, digests, root, invoker: party(first + depth), answer };
+}
+
+const ROOT_CLAIMS = {
+  drs_root_type: 'human',
+  drs_consent: {
+    locale: 'en-GB',
+    method: 'explicit-ui-click',
+    policy_hash: `sha256:${'5f'.repeat(32)}`,
+    session_id: 'session-7c1d2e3f',
+    timestamp: '2026-01-15T08:00:00Z',
+  },
+};
+
+/** The arguments of every call made here. */
+export const CALL_ARGS = {
+  estimated_cost_usd: 0.05,
+  query: 'opening hours of the city library',
+  tool: 'search',
+};
+
+/**
+ * Calls under a chain: each a new invocation.
+ *
+ * @param args takes the place of {@link CALL_ARGS}
+ */
+export function makeCall(
+  { receipts, digests, root, invoker, answer }: Chain,
+  args: object = CALL_ARGS,
+): Exchange {
+  const invocation = signClaims(
+    {
+      drs_type: 'invocation-receipt',
+      drs_v: '4.0',
+      iss: invoker.did,
+      sub: root.did,
+      cmd: COMMAND,
+      args,
+      dr_chain: digests,
+      iat: Math.floor(Date.now() / 1000),
+      jti: `inv:${unique()}`,
+      tool_server: TOOL_SERVER,
+    },
+    invoker,
+  );
+  return { body: JSON.stringify({ bundle_version: '4.0', invocation, receipts }), answer };
+}
+
+/** The same bundle with one bit of the invocation's signature changed. */
+export function forge({ body }: Exchange): string {
+  const bundle = JSON.parse(body) as { invocation: string };
+  const at = bundle.invocation.length - 40;
+  const other = bundle.invocation[at] === 'A' ? 'B' : 'A';
+  const invocation = bundle.invocation.slice(0, at) + other + bundle.invocation.slice(at + 1);
+  return JSON.stringify({ ...bundle, invocation });
+}
+
+/** The same bundle with an invocation that is no JWT. */
+export function garble({ body }: Exchange): string {
+  const bundle = JSON.parse(body) as { invocation: string };
+  return JSON.stringify({ ...bundle, invocation: bundle.invocation.replaceAll('.', '-') });
+}

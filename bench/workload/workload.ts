@@ -1,0 +1,126 @@
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { forge, garble, makeCall, makeChain, type Exchange } from './chains.js';
+
+/** What is sent. The glossary of the report explains the first three; the others are what an attacker sends. */
+export type Traffic = 'warm' | 'cold' | 'mixed' | 'forged' | 'malformed';
+
+/**
+ * Requests for a load generator, as files of one body a line: a generator takes them in turn, and starts again at the
+ * end.
+ */
+export interface Workload {
+  readonly traffic: Traffic;
+  readonly depth: number;
+  /** Bodies, and the answer to each on the same line of `answersFile`, or an empty line where only `marker` is known. */
+  readonly bodiesFile: string;
+  readonly answersFile: string;
+  /** Bodies of which every n-th request takes one, and n; 0 for never. */
+  readonly coldBodiesFile: string;
+  readonly coldAnswersFile: string;
+  readonly coldEvery: number;
+  /** Where in the cold bodies the next run goes on, so that what the last one sent does not come again. */
+  readonly coldStart: number;
+  /** Must stand in every answer. */
+  readonly marker: string;
+}
+
+/** The cache of the services that get cold traffic: small, so that few chains are enough to never find one in it. */
+export const COLD_CACHE_BYTES = 16 * 1024 * 1024;
+
+const WARM_CHAINS = 8;
+const WARM_CALLS_PER_CHAIN = 32;
+// A cached receipt takes some 5 KB by the cache's own account. Three times what fits, in turn: what comes again was
+// evicted long ago. That nothing was found is checked against the service's metrics after each run.
+const COLD_RECEIPTS = Math.ceil((3 * COLD_CACHE_BYTES) / 5_000);
+
+/** Makes workloads and keeps them for the length of a run. */
+export class Workloads {
+  readonly #directory: string;
+  readonly #warm = new Map<number, readonly Exchange[]>();
+  readonly #cold = new Map<number, readonly Exchange[]>();
+  readonly #written = new Map<string, Omit<Workload, 'coldStart'>>();
+  readonly #coldStarts = new Map<string, number>();
+
+  /** @param directory takes the files; the caller removes it */
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Calls under a few chains. */
+  warm(depth: number): readonly Exchange[] {
+    return this.#memo(this.#warm, depth, () =>
+      Array.from({ length: WARM_CHAINS }, () => makeChain(depth)).flatMap((chain) =>
+        Array.from({ length: WARM_CALLS_PER_CHAIN }, () => makeCall(chain)),
+      ),
+    );
+  }
+
+  /** One call under each of many chains. */
+  cold(depth: number): readonly Exchange[] {
+    return this.#memo(this.#cold, depth, () =>
+      Array.from({ length: Math.ceil(COLD_RECEIPTS / depth) }, () => makeCall(makeChain(depth))),
+    );
+  }
+
+  /** The files of a workload. */
+  files(traffic: Traffic, depth: number): Workload {
+    const workload = this.#memo(this.#written, `${traffic}-${depth}`, () => this.#write(traffic, depth));
+    return { ...workload, coldStart: this.#coldStarts.get(workload.coldBodiesFile) ?? 0 };
+  }
+
+  /** Notes that requests of a workload were sent. */
+  advance({ coldBodiesFile, coldStart, coldEvery }: Workload, requests: number): void {
+    if (coldEvery === 0) return;
+    this.#coldStarts.set(coldBodiesFile, coldStart + Math.ceil(requests / coldEvery));
+  }
+
+  #write(traffic: Traffic, depth: number): Omit<Workload, 'coldStart'> {
+    const [bodiesFile, answersFile] = this.#exchanges(`warm-${depth}`, this.warm(depth));
+    const plain = {
+      traffic,
+      depth,
+      bodiesFile,
+      answersFile,
+      coldBodiesFile: '',
+      coldAnswersFile: '',
+      coldEvery: 0,
+    };
+    const marker = `"chain_depth":${depth},`;
+    switch (traffic) {
+      case 'warm':
+        return { ...plain, marker };
+      case 'cold':
+      case 'mixed': {
+        const [coldBodiesFile, coldAnswersFile] = this.#exchanges(`cold-${depth}`, this.cold(depth));
+        return { ...plain, coldBodiesFile, coldAnswersFile, coldEvery: traffic === 'cold' ? 1 : 10, marker };
+      }
+      case 'forged':
+      case 'malformed': {
+        const [spoil, code] =
+          traffic === 'forged' ? [forge, 'INVALID_INVOCATION_SIGNATURE'] : [garble, 'MALFORMED_INVOCATION'];
+        const spoilt = this.warm(depth).map((exchange) => ({ body: spoil(exchange), answer: '' }));
+        const [bodies, answers] = this.#exchanges(`${traffic}-${depth}`, spoilt);
+        return { ...plain, bodiesFile: bodies, answersFile: answers, marker: `"code":"${code}"` };
+      }
+    }
+  }
+
+  #exchanges(name: string, exchanges: readonly Exchange[]): [bodies: string, answers: string] {
+    const files: [string, string] = [
+      path.join(this.#directory, `${name}.bodies`),
+      path.join(this.#directory, `${name}.answers`),
+    ];
+    writeFileSync(files[0], exchanges.map(({ body }) => `${body}\n`).join(''));
+    writeFileSync(files[1], exchanges.map(({ answer }) => `${answer}\n`).join(''));
+    return files;
+  }
+
+  #memo<Key, Value>(kept: Map<Key, Value>, key: Key, make: () => Value): Value {
+    const found = kept.get(key);
+    if (found !== undefined) return found;
+    const made = make();
+    kept.set(key, made);
+    return made;
+  }
+}
