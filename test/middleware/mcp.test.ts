@@ -1,0 +1,280 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { generateKey, issueRootDelegation, createConsent, IssueError } from '../../src/issue/index.js';
+import {
+  createMemoryReplayStore,
+  drsContext,
+  drsMcp,
+  type Delegation,
+  type ToolCallEvent,
+} from '../../src/middleware/mcp/index.js';
+import { encode, liveCall, liveChain, now } from './call.js';
+import type { TestServer } from './http.js';
+import { GENERATIONS, type Connection, type ToolCaller } from './mcp-generations.js';
+import { SOURCES } from './sources.js';
+
+const chain = liveChain();
+const principal = chain.parties[0]?.did;
+const search = { tool: 'search', query: 'tea' };
+const KEY = 'X-DRS-Bundle';
+const call = (args: object, bundle: object | string | undefined, key = KEY) => {
+  const { tool, ...rest } = args as { tool: string };
+  const meta = bundle === undefined ? {} : { [key]: typeof bundle === 'string' ? bundle : encode(bundle) };
+  return { name: tool, arguments: rest, _meta: meta };
+};
+const invalid = (code: string) => ({ valid: false, error: { code } });
+const mismatch = (binding: string) => ({ valid: true, binding, error: { code: 'BINDING_MISMATCH' } });
+
+/** What must never reach a tool: name, parameters of the call, code and data of the error. */
+const ATTACKS: readonly (readonly [string, () => object, number, object])[] = [
+  ['no bundle', () => call(search, undefined), 401, { code: 'MISSING_BUNDLE' }],
+  ['bad base64url', () => call(search, '{}'), 400, { code: 'MALFORMED_BUNDLE' }],
+  [
+    'two values joined by a comma',
+    () => call(search, [1, 2].map(() => encode(liveCall(chain, search))).join(',')),
+    400,
+    { code: 'MALFORMED_BUNDLE' },
+  ],
+  ['bad JSON', () => call(search, encode('{')), 400, { code: 'MALFORMED_BUNDLE' }],
+  [
+    'a bundle that is no string',
+    () => ({ ...call(search, undefined), _meta: { [KEY]: liveCall(chain, search) } }),
+    400,
+    { code: 'MALFORMED_BUNDLE' },
+  ],
+  [
+    'two different bundles',
+    () => ({
+      ...call(search, undefined),
+      _meta: {
+        [KEY]: encode(liveCall(chain, search)),
+        'xyz.okeyamy.drs/bundle': encode(liveCall(chain, search)),
+      },
+    }),
+    400,
+    { code: 'MALFORMED_BUNDLE' },
+  ],
+  [
+    'an invalid chain',
+    () => call(search, liveCall({ ...chain, receipts: chain.receipts.toReversed() }, search)),
+    403,
+    invalid('CHAIN_BREAK'),
+  ],
+  [
+    'a tool that is not allowed',
+    () => call({ tool: 'delete' }, liveCall(chain, { tool: 'delete' })),
+    403,
+    invalid('POLICY_VIOLATION'),
+  ],
+  [
+    'an invocation for another command',
+    () => call(search, liveCall(liveChain(2, { cmd: '/a2a' }), search, { cmd: '/a2a/search' })),
+    403,
+    invalid('COMMAND_MISMATCH'),
+  ],
+  [
+    'the arguments changed after signing',
+    () => call({ ...search, query: 'coffee' }, liveCall(chain, search)),
+    403,
+    mismatch('mismatch'),
+  ],
+  [
+    'the tool swapped',
+    () => call({ ...search, tool: 'fetch' }, liveCall(chain, search)),
+    403,
+    mismatch('mismatch'),
+  ],
+  [
+    'an extra argument',
+    () => call({ ...search, limit: 1 }, liveCall(chain, search)),
+    403,
+    mismatch('mismatch'),
+  ],
+  [
+    'an argument left out',
+    () => call({ tool: 'search' }, liveCall(chain, search)),
+    403,
+    mismatch('mismatch'),
+  ],
+  [
+    'an argument named tool',
+    () => ({ ...call({ ...search, tool: 'fetch' }, liveCall(chain, search)), arguments: search }),
+    403,
+    mismatch('invalid_body'),
+  ],
+  [
+    'a number beyond 2^53',
+    () => call({ tool: 'search', n: 2 ** 53 }, liveCall(chain, { tool: 'search', n: 2 ** 53 })),
+    403,
+    mismatch('invalid_body'),
+  ],
+  [
+    'a stale invocation',
+    () => call(search, liveCall(chain, search, { iat: now() - 901 })),
+    409,
+    invalid('INVOCATION_STALE'),
+  ],
+];
+
+const delegation = (): Delegation => {
+  const [person, agent] = [generateKey(), generateKey()];
+  const consent = createConsent({ text: 'Search for me.', locale: 'en', method: 'explicit-ui-click' });
+  const root = issueRootDelegation({
+    key: person,
+    audience: agent.did,
+    command: '/mcp/tools/call',
+    policy: { allowed_tools: ['search'] },
+    consent,
+  });
+  return { key: agent, chain: [root], toolServer: 'https://tools.example' };
+};
+
+// A pool of its own makes no difference to a transport; test/middleware/attacks.test.ts has it.
+describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdicts %s', (_, open) => {
+  let opened: Awaited<ReturnType<typeof open>>;
+  const events: ToolCallEvent[] = [];
+  beforeAll(async () => {
+    opened = await open();
+  });
+  afterAll(() => opened.close());
+
+  describe.each(GENERATIONS)('MCP $name over streamable HTTP', ({ serve, connect }) => {
+    let server: TestServer;
+    let runs = 0;
+    const clients: ToolCaller[] = [];
+    const connected = async (connection?: Connection) => {
+      const client = await connect(server.url, connection);
+      clients.push(client);
+      return client;
+    };
+    beforeAll(async () => {
+      const drs = drsMcp({
+        ...opened.source,
+        replayStore: createMemoryReplayStore(),
+        onToolCall: (event) => events.push(event),
+      });
+      server = await serve(drs, ({ query }) => {
+        runs++;
+        return `${query} for ${drsContext().root_principal}`;
+      });
+    });
+    beforeEach(() => {
+      runs = 0;
+      events.length = 0;
+    });
+    afterAll(async () => {
+      for (const client of clients) await client.close();
+      await server.close();
+    });
+
+    it('executes a call that the agent signed, with its context, and says so once', async () => {
+      const signer = delegation();
+      const client = await connected({ delegation: signer });
+      const result = await client.callTool({ name: 'search', arguments: { query: 'tea', n: undefined } });
+      expect(result.content[0]?.text).toMatch(/^tea for did:key:z6Mk/);
+      expect(events).toEqual([
+        {
+          event: 'drs:tool-call',
+          root_principal: expect.stringContaining('did:key:z') as string,
+          chain_depth: 1,
+          command: '/mcp/tools/call',
+          tool: 'search',
+          policy_result: 'pass',
+          cost_usd: 0,
+          inv_jti: expect.stringMatching(/^inv:/) as string,
+        },
+      ]);
+    });
+
+    it('signs each call anew', async () => {
+      const client = await connected({ delegation: delegation() });
+      await client.callTool({ name: 'search', arguments: { query: 'tea' } });
+      await client.callTool({ name: 'search', arguments: { query: 'tea' } });
+      expect(new Set(events.map(({ inv_jti }) => inv_jti)).size).toBe(2);
+    });
+
+    it('does not even send a call that the delegation does not allow', async () => {
+      const client = await connected({ delegation: delegation() });
+      await expect(client.callTool({ name: 'fetch', arguments: {} })).rejects.toThrow(IssueError);
+      await expect(client.callTool({ name: 'search', arguments: { tool: 'fetch' } })).rejects.toThrow(
+        'named "tool"',
+      );
+    });
+
+    it.each([KEY, 'xyz.okeyamy.drs/bundle'])('finds the bundle in _meta under %s', async (key) => {
+      const client = await connected();
+      const result = await client.callTool(call(search, liveCall(chain, search), key));
+      expect(result.content[0]?.text).toBe(`tea for ${principal}`);
+    });
+
+    it('finds the bundle in the header', async () => {
+      const client = await connected({ headers: { [KEY]: encode(liveCall(chain, search)) } });
+      const result = await client.callTool(call(search, undefined));
+      expect(result.content[0]?.text).toBe(`tea for ${principal}`);
+    });
+
+    it.each(ATTACKS)('refuses %s', async (_name, params, code, data) => {
+      const client = await connected();
+      await expect(client.callTool({ ...params() })).rejects.toMatchObject({ code, data });
+      expect(runs).toBe(0);
+      expect(events).toEqual([]);
+    });
+
+    it('refuses a replay', async () => {
+      const params = call(search, liveCall(chain, search));
+      await (await connected()).callTool(params);
+      await expect((await connected()).callTool(params)).rejects.toMatchObject({
+        code: 409,
+        data: invalid('REPLAY_DETECTED'),
+      });
+      expect(runs).toBe(1);
+    });
+
+    it('refuses a bundle in the header beside another one in _meta', async () => {
+      const client = await connected({ headers: { [KEY]: encode(liveCall(chain, search)) } });
+      const params = call(search, liveCall(chain, search));
+      await expect(client.callTool(params)).rejects.toMatchObject({
+        code: 400,
+        data: { code: 'MALFORMED_BUNDLE' },
+      });
+      expect(runs).toBe(0);
+    });
+
+    it('executes no call of a batch', async () => {
+      const one = (id: number) => ({
+        jsonrpc: '2.0',
+        id,
+        method: 'tools/call',
+        params: call(search, liveCall(chain, search)),
+      });
+      const response = await fetch(server.url, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
+        body: JSON.stringify([one(1), one(2), { jsonrpc: '2.0', id: 3, method: 'ping' }]),
+      });
+      const answers = (await response.text())
+        .split('\n')
+        .filter((line) => line.startsWith('data: {'))
+        .map((line) => JSON.parse(line.slice(6)) as { id: number });
+      const refused = { error: { code: 403, data: mismatch('invalid_body') } };
+      expect(answers.toSorted((a, b) => a.id - b.id)).toMatchObject([
+        { id: 1, ...refused },
+        { id: 2, ...refused },
+        { id: 3, result: {} },
+      ]);
+      expect(runs).toBe(0);
+    });
+
+    it('answers each of many clients with its own result', async () => {
+      const callers = await Promise.all(
+        Array.from({ length: 6 }, () => connected({ delegation: delegation() })),
+      );
+      const texts = await Promise.all(
+        callers.map(async (client, at) => {
+          const { content } = await client.callTool({ name: 'search', arguments: { query: `q${at}` } });
+          return content[0]?.text.split(' ')[0];
+        }),
+      );
+      expect(texts).toEqual(['q0', 'q1', 'q2', 'q3', 'q4', 'q5']);
+    });
+  });
+});
