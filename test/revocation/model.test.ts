@@ -206,7 +206,7 @@ test('any interleaving of revoke, verify, list update, fetch failure, time passi
         await real.revocation.close();
       }
     }),
-    { numRuns: 150 },
+    { numRuns: 50 },
   );
   await server.close();
   await rm(folder, { recursive: true });

@@ -29,10 +29,14 @@ afterEach(async () => {
 
 const openStore = () => LocalStore.open(path, { log: recorder.log, observer: recorder });
 
+/** A process that holds the store, and revokes `count` indices if it is given any. */
 function startChild(first = 0, step = 1, count = 0) {
   const child = spawn(process.execPath, [CHILD, path, String(first), String(step), String(count)]);
   children.push(child);
-  return child;
+  let said = '';
+  child.stderr.on('data', (chunk) => (said += String(chunk)));
+  const exited = once(child, 'exit').then(([code, signal]: unknown[]) => ({ code, signal, said }));
+  return { child, exited };
 }
 
 test('kill -9 in a stream of revocations, four times: every acknowledged one is there, and none that was not asked for', async () => {
@@ -43,15 +47,14 @@ test('kill -9 in a stream of revocations, four times: every acknowledged one is 
     const first = 10 ** (12 + round);
     const step = 7919 + round;
     asked.push({ first, step });
-    const child = startChild(first, step, 1e6);
-    const exited = once(child, 'exit');
+    const { child, exited } = startChild(first, step, 1e6);
     let seen = 0;
     for await (const line of createInterface({ input: child.stdout })) {
       if (line !== 'open') acknowledged.push(Number(line));
       // Lines that were written before the end are still read: each of them was acknowledged.
       if (++seen === 150 + 100 * round) child.kill('SIGKILL');
     }
-    expect(await exited).toEqual([null, 'SIGKILL']);
+    expect(await exited).toEqual({ code: null, signal: 'SIGKILL', said: '' });
   }
   expect(acknowledged.length).toBeGreaterThan(1000);
 
@@ -71,21 +74,23 @@ test('kill -9 in a stream of revocations, four times: every acknowledged one is 
 describe('two processes', () => {
   test('the second is refused with the name of the file and its owner, until the first ends', async () => {
     const owner = startChild();
-    await once(owner.stdout, 'data');
-    const mentionsOwner = expect.stringMatching(
-      new RegExp(`revoked\\.txt is in use by process ${owner.pid} on .*\\.lock`),
-    ) as string;
-    await expect(openStore()).rejects.toMatchObject({ fault: 'locked', message: mentionsOwner });
+    const opened = once(owner.child.stdout, 'data').then(([chunk]: unknown[]) => String(chunk));
+    expect(await Promise.race([opened, owner.exited])).toBe('open\n');
+    const { pid } = owner.child;
+    await expect(openStore()).rejects.toMatchObject({
+      fault: 'locked',
+      message: expect.stringMatching(
+        new RegExp(`revoked\\.txt is in use by process ${pid} on .*\\.lock`),
+      ) as string,
+    });
 
-    const exited = once(owner, 'exit');
-    owner.kill('SIGKILL');
-    await exited;
+    owner.child.kill('SIGKILL');
+    await owner.exited;
     const store = await openStore();
 
-    const second = startChild();
-    const [said, exit] = await Promise.all([once(second.stderr, 'data'), once(second, 'exit')]);
-    expect(String(said[0])).toContain(`is in use by process ${process.pid}`);
-    expect(exit).toEqual([1, null]);
+    const { code, said } = await startChild().exited;
+    expect(said).toContain(`is in use by process ${process.pid}`);
+    expect(code).toBe(1);
     await store.close();
   });
 });
