@@ -1,5 +1,4 @@
 import { CommandError } from './command-error.js';
-import { printable } from './terminal.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 const TIMEOUT_SECS = 30;
@@ -57,7 +56,7 @@ export function unexpectedAnswer({ status, body }: ServiceAnswer): CommandError 
 /** The `error` text of an answer, or a note that there is none. */
 export function errorOf(body: unknown): string {
   if (typeof body === 'object' && body !== null && 'error' in body && typeof body.error === 'string') {
-    return printable(body.error.slice(0, 500));
+    return body.error.slice(0, 500);
   }
   return body === undefined ? '(its body is not JSON)' : '(its body is not what this command expects)';
 }

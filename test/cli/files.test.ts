@@ -281,9 +281,11 @@ describe.runIf(hasScript)('colours', () => {
   });
 });
 
-it('a reader that stops early is no error', () => {
-  const script = `"${process.execPath}" "${MAIN}" audit bundle.json | head -n 1`;
+it('a reader that stops early is no error', async () => {
+  // More than a pipe holds, so that the command is still writing when its reader leaves.
+  await work.write('long.jwt', 'a.b.c\n'.repeat(5000));
+  const script = `"${process.execPath}" "${MAIN}" audit long.jwt | head -n 1`;
   const { stdout, stderr } = spawnSync('sh', ['-c', script], { cwd: work.directory, encoding: 'utf8' });
-  expect(stdout).toMatch(/^bundle 4\.0/);
+  expect(stdout).toBe('5000 receipts, no invocation\n');
   expect(stderr).toBe('');
 });
