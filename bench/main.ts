@@ -11,42 +11,14 @@ import { renderReport } from './report/render.js';
 import { renderTable } from './report/table.js';
 import { figureOf, RESULTS_SCHEMA, type Results } from './results.js';
 import type { Bench, Suite } from './suite.js';
-import { cache } from './suites/cache.js';
-import { closedLoop } from './suites/closed-loop.js';
-import { floor } from './suites/floor.js';
-import { handover } from './suites/handover.js';
-import { inProcess } from './suites/in-process.js';
-import { memory } from './suites/memory.js';
-import { openLoop } from './suites/open-loop.js';
-import { overhead } from './suites/overhead.js';
-import { peers } from './suites/peers.js';
-import { revocation } from './suites/revocation.js';
-import { scaling } from './suites/scaling.js';
-import { scrape } from './suites/scrape.js';
-import { stages } from './suites/stages.js';
+import { ALL_SUITES, DEFAULT_SUITES, SMOKE_SUITES } from './suites/all.js';
+import { runIsolated } from './suites/isolated.js';
 import { Workloads } from './workload/workload.js';
-
-// The overhead of the suite itself comes before what it is part of.
-const SUITES: readonly Suite[] = [
-  floor,
-  overhead,
-  stages,
-  inProcess,
-  closedLoop,
-  openLoop,
-  scaling,
-  memory,
-  cache,
-  revocation,
-  scrape,
-  handover,
-];
-const SMOKE: readonly Suite[] = [floor, inProcess, closedLoop];
 
 async function main(): Promise<number> {
   const options = readOptions(process.argv.slice(2));
   if (options.show !== null) {
-    const list = [...SUITES, peers].map(({ name, about }) => `${name.padEnd(12)} ${about}\n`).join('');
+    const list = ALL_SUITES.map(({ name, about }) => `${name.padEnd(12)} ${about}\n`).join('');
     process.stdout.write(options.show === 'help' ? `${USAGE}\nSuites:\n${list}` : list);
     return 0;
   }
@@ -99,10 +71,10 @@ async function main(): Promise<number> {
 }
 
 function choose({ only, peers: withPeers, plan }: Options): readonly Suite[] {
-  const all = [...SUITES, peers];
+  const all = ALL_SUITES;
   if (only === null) {
-    const chosen = plan.mode === 'smoke' ? SMOKE : SUITES;
-    return withPeers ? [...chosen, peers] : chosen;
+    const chosen = plan.mode === 'smoke' ? SMOKE_SUITES : DEFAULT_SUITES;
+    return withPeers ? all.filter((suite) => suite.name === 'peers' || chosen.includes(suite)) : chosen;
   }
   const unknown = only.filter((name) => !all.some((suite) => suite.name === name));
   if (unknown.length > 0) {
@@ -114,7 +86,7 @@ function choose({ only, peers: withPeers, plan }: Options): readonly Suite[] {
 /** A suite that cannot run is reported; the others still do. */
 async function runSuite(suite: Suite, bench: Bench): Promise<void> {
   try {
-    await suite.run(bench);
+    await (suite.isIsolated === true ? runIsolated(suite, bench) : suite.run(bench));
   } catch (error) {
     process.stderr.write(`${suite.name} stopped: ${(error as Error).stack ?? String(error)}\n`);
     bench.recorder.skip(suite.name, `it stopped: ${(error as Error).message}`);

@@ -6,13 +6,21 @@ import { curveOf, newLatencies, PERCENTILES } from './measure/latencies.js';
 import { median, spread } from './measure/statistics.js';
 import type { Better, Distribution, Figure, Parameters, Skipped } from './results.js';
 
-interface Recording {
+/** The samples of one figure so far. */
+export interface Recording {
   readonly suite: string;
   readonly unit: string;
   readonly better: Better;
   readonly parameters: Parameters;
   readonly samples: number[];
   readonly samplesInFloors: number[];
+}
+
+/** What one recorder hands to another, of another process. */
+export interface Recorded {
+  readonly recordings: readonly (readonly [id: string, recording: Recording])[];
+  readonly wrongVerdicts: readonly { where: string; count: number; first: string }[];
+  readonly skipped: readonly Skipped[];
 }
 
 /** One sample of a figure. */
@@ -89,6 +97,25 @@ export class Recorder {
 
   skip(what: string, reason: string): void {
     this.skipped.push({ what, reason });
+  }
+
+  /** What was recorded, but for distributions. */
+  recorded(): Recorded {
+    return { recordings: [...this.#recordings], wrongVerdicts: this.wrongVerdicts, skipped: this.skipped };
+  }
+
+  /** Takes in what was recorded in another process. */
+  absorb({ recordings, wrongVerdicts, skipped }: Recorded): void {
+    this.wrongVerdicts.push(...wrongVerdicts);
+    this.skipped.push(...skipped);
+    for (const [id, recording] of recordings) {
+      const known = this.#recordings.get(id);
+      if (known === undefined) this.#recordings.set(id, recording);
+      else {
+        known.samples.push(...recording.samples);
+        known.samplesInFloors.push(...recording.samplesInFloors);
+      }
+    }
   }
 
   /** The figures so far. */

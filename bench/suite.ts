@@ -16,5 +16,7 @@ export interface Suite {
   readonly name: string;
   /** One line for `--list`. */
   readonly about: string;
+  /** Whether each run is to have a process of its own; then `run` sees a plan of one run. */
+  readonly isIsolated?: boolean;
   readonly run: (bench: Bench) => Promise<void>;
 }

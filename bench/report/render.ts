@@ -2,14 +2,26 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { ROOT, source } from '../paths.js';
 import type { Results } from '../results.js';
+import { judgeBars } from './bars.js';
+
+/** The bars in words, since the page does not know them. */
+function barsOf(results: Results) {
+  return judgeBars(results).map(({ bar, measured, verdict }) => ({
+    ...{ what: bar.what, id: bar.id, verdict },
+    ...{ measured: bar.show(measured), bar: bar.show(bar.bar), aim: bar.show(bar.aim) },
+  }));
+}
 
 /** The report as one self-contained page: it needs no network. */
 export function renderReport(results: Results): string {
   const parts: Readonly<Record<string, string>> = {
     'uplot.css': readFileSync(path.join(ROOT, 'node_modules/uplot/dist/uPlot.min.css'), 'utf8'),
     'uplot.js': readFileSync(path.join(ROOT, 'node_modules/uplot/dist/uPlot.iife.min.js'), 'utf8'),
+    'style.css': readFileSync(source('report/browser/style.css'), 'utf8'),
+    'drawing.js': readFileSync(source('report/browser/drawing.js'), 'utf8'),
+    'sections.js': readFileSync(source('report/browser/sections.js'), 'utf8'),
     // "<" would end the script element where a string in the results holds "</script>".
-    'results.json': JSON.stringify(results).replaceAll('<', '\\u003c'),
+    'results.json': JSON.stringify({ ...results, bars: barsOf(results) }).replaceAll('<', '\\u003c'),
   };
   const page = readFileSync(source('report/page.html'), 'utf8');
   return page.replace(/\/\*\{\{([a-z.]+)\}\}\*\//g, (_, name: string) => {

@@ -1,3 +1,4 @@
+import type { LoadResult } from '../load/load-result.js';
 import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
 import { wrkVersion } from '../load/wrk.js';
 import type { Plan, Tool } from '../plan.js';
@@ -21,58 +22,57 @@ export const closedLoop: Suite = {
   name: 'closed-loop',
   about: 'throughput, latency and processor time of the service at 1 to 512 connections',
   run: async (bench) => {
-    const { plan, recorder, workloads } = bench;
+    const { plan, recorder } = bench;
     if (wrkVersion() === null)
       recorder.skip('closed-loop/wrk', 'wrk is not installed; autocannon takes its place');
     const cases = casesOf(plan);
-    const services = await startServices(cases);
-    try {
-      for (const depth of new Set(cases.map((one) => one.depth))) {
-        for (const [temperature, server] of services) {
-          await prime(bench, server, depth, temperature === 'cold');
-        }
-      }
-      // Rounds over all cases, not all runs of one case: so the runs of a figure span the whole time, and what the
-      // machine does meanwhile shows in their spread.
-      for (let round = 0; round <= plan.runs; round++) {
+    // Rounds over all cases, each with new processes, not all runs of one case: so the runs of a figure span the whole
+    // time and several compilations of the code, and what those change shows in their spread.
+    for (let round = 1; round <= plan.runs; round++) {
+      const services = await startServices(bench, cases);
+      try {
         for (const one of cases) {
-          const isWarmUp = round === 0;
-          if (isWarmUp && !needsWarmUp(one, cases)) continue;
           const server = services.get(temperatureOf(one)) as ServerProcess;
-          if (!isWarmUp) recorder.measureFloor();
-          const { tool, traffic, depth, connections } = one;
-          const name = `${tool}/${traffic}/d${depth}/c${connections}`;
-          const { requests, seconds } = await measureClosedLoop(isWarmUp ? discarding(bench) : bench, {
-            id: `closed-loop/${name}`,
-            parameters: { tool, traffic, depth, connections },
-            ...{ server, hasMetrics: true, tool, connections },
-            seconds: isWarmUp ? 1 : plan.seconds,
-            workload: workloads.files(traffic, depth),
-          });
-          const which = isWarmUp ? 'warm-up' : `run ${round} of ${plan.runs}`;
-          bench.say(`closed-loop · ${name}, ${which}: ${Math.round(requests / seconds)} /s`);
+          recorder.measureFloor();
+          const { requests, seconds } = await measureCase(bench, one, server, plan.seconds);
+          bench.say(
+            `closed-loop · ${nameOf(one)}, run ${round} of ${plan.runs}: ${Math.round(requests / seconds)} /s`,
+          );
         }
+      } finally {
+        for (const server of services.values()) await server.stop();
       }
-    } finally {
-      for (const server of services.values()) await server.stop();
     }
   },
 };
 
-const temperatureOf = ({ traffic }: Case) => (traffic === 'cold' || traffic === 'mixed' ? 'cold' : 'warm');
+const nameOf = ({ tool, traffic, depth, connections }: Case) =>
+  `${tool}/${traffic}/d${depth}/c${connections}`;
 
-async function startServices(cases: readonly Case[]): Promise<Map<'warm' | 'cold', ServerProcess>> {
-  const services = new Map<'warm' | 'cold', ServerProcess>();
-  for (const temperature of new Set(cases.map(temperatureOf))) {
-    const env = temperature === 'cold' ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
-    services.set(temperature, await startService(env));
-  }
-  return services;
+function measureCase(bench: Bench, one: Case, server: ServerProcess, seconds: number): Promise<LoadResult> {
+  const { tool, traffic, depth, connections } = one;
+  return measureClosedLoop(bench, {
+    id: `closed-loop/${nameOf(one)}`,
+    parameters: { tool, traffic, depth, connections },
+    ...{ server, hasMetrics: true, tool, connections, seconds },
+    workload: bench.workloads.files(traffic, depth),
+  });
 }
 
-/** One case for each service: the first. */
-function needsWarmUp(one: Case, cases: readonly Case[]): boolean {
-  return cases.find((other) => temperatureOf(other) === temperatureOf(one)) === one;
+const temperatureOf = ({ traffic }: Case) => (traffic === 'cold' || traffic === 'mixed' ? 'cold' : 'warm');
+
+/** One service for what is warm and one for what is cold, both checked and brought to speed. */
+async function startServices(bench: Bench, cases: readonly Case[]): Promise<Map<string, ServerProcess>> {
+  const services = new Map<string, ServerProcess>();
+  for (const temperature of new Set(cases.map(temperatureOf))) {
+    const isCold = temperature === 'cold';
+    const server = await startService(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {});
+    services.set(temperature, server);
+    const own = cases.filter((one) => temperatureOf(one) === temperature);
+    for (const depth of new Set(own.map((one) => one.depth))) await prime(bench, server, depth, isCold);
+    await measureCase(discarding(bench), own[0] as Case, server, 1);
+  }
+  return services;
 }
 
 function casesOf({ isGrid, mode, depths, connections, traffics }: Plan): Case[] {

@@ -9,6 +9,7 @@ const IN_FLIGHT = { 'in-thread': 1, pool: 32 } as const;
 export const inProcess: Suite = {
   name: 'in-process',
   about: 'createVerifier: time and bytes allocated per verdict, in-thread and with the pool',
+  isIsolated: true,
   run: async (bench) => {
     const { plan, recorder, say } = bench;
     const traffics = plan.traffics.filter(

@@ -10,6 +10,7 @@ const LOOKUPS = 4096;
 export const revocation: Suite = {
   name: 'revocation',
   about: 'look-ups with 10 million local entries and a status list of 64 Mi entries',
+  isIsolated: true,
   run: ({ plan, recorder, say }) => {
     const entries = plan.localEntries;
     // Scattered over all of 2^53, as a worst case for locality.

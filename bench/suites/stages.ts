@@ -43,6 +43,7 @@ type Temperature = 'warm' | 'cold';
 export const stages: Suite = {
   name: 'stages',
   about: 'parse, decode, digest, linkage, … serialise: time and bytes allocated, one thread, in process',
+  isIsolated: true,
   run: async ({ plan, recorder, say }) => {
     for (let run = 1; run <= plan.runs; run++) {
       for (const depth of plan.mode === 'quick' ? plan.depths.slice(1, 2) : plan.depths) {

@@ -42,9 +42,15 @@ export class Workloads {
   readonly #written = new Map<string, Omit<Workload, 'coldStart'>>();
   readonly #coldStarts = new Map<string, number>();
 
-  /** @param directory takes the files; the caller removes it */
-  constructor(directory: string) {
+  readonly #coldReceipts: number;
+
+  /**
+   * @param directory takes the files; the caller removes it
+   * @param coldReceipts in the bundles of cold traffic, for each depth
+   */
+  constructor(directory: string, coldReceipts = COLD_RECEIPTS) {
     this.#directory = directory;
+    this.#coldReceipts = coldReceipts;
   }
 
   /** Calls under a few chains. */
@@ -59,7 +65,7 @@ export class Workloads {
   /** One call under each of many chains. */
   cold(depth: number): readonly Exchange[] {
     return this.#memo(this.#cold, depth, () =>
-      Array.from({ length: Math.ceil(COLD_RECEIPTS / depth) }, () => makeCall(makeChain(depth))),
+      Array.from({ length: Math.ceil(this.#coldReceipts / depth) }, () => makeCall(makeChain(depth))),
     );
   }
 

@@ -1,0 +1,36 @@
+import type { Suite } from '../suite.js';
+import { cache } from './cache.js';
+import { closedLoop } from './closed-loop.js';
+import { floor } from './floor.js';
+import { handover } from './handover.js';
+import { inProcess } from './in-process.js';
+import { memory } from './memory.js';
+import { openLoop } from './open-loop.js';
+import { overhead } from './overhead.js';
+import { peers } from './peers.js';
+import { revocation } from './revocation.js';
+import { scaling } from './scaling.js';
+import { scrape } from './scrape.js';
+import { stages } from './stages.js';
+
+/** What a run without options measures. The overhead of the suite itself comes before what it is part of. */
+export const DEFAULT_SUITES: readonly Suite[] = [
+  floor,
+  overhead,
+  stages,
+  inProcess,
+  closedLoop,
+  openLoop,
+  scaling,
+  memory,
+  cache,
+  revocation,
+  scrape,
+  handover,
+];
+
+/** What `--only` can name. */
+export const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, peers];
+
+/** What CI measures. */
+export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop];

@@ -1,0 +1,15 @@
+import { Recorder } from '../recorder.js';
+import { Workloads } from '../workload/workload.js';
+import { ALL_SUITES } from './all.js';
+import type { SuiteJob } from './isolated.js';
+
+// Enough for one run in process, which takes no bundle twice; the service's cache is not what they must exceed here.
+const COLD_RECEIPTS = 3_000;
+
+const { suite: name, plan } = JSON.parse(process.argv[2] ?? '') as SuiteJob;
+const suite = ALL_SUITES.find((one) => one.name === name);
+if (suite === undefined) throw new Error(`there is no suite ${name}`);
+const recorder = new Recorder(plan.floorSeconds);
+recorder.measureFloor();
+await suite.run({ plan, recorder, workloads: new Workloads('', COLD_RECEIPTS), say: () => undefined });
+process.stdout.write(JSON.stringify(recorder.recorded()), () => process.exit(0));

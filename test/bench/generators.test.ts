@@ -1,0 +1,183 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Histogram } from 'hdr-histogram-js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runAutocannon } from '../../bench/load/autocannon.js';
+import { checkAnswers } from '../../bench/load/check-answers.js';
+import type { LoadResult, Target } from '../../bench/load/load-result.js';
+import { runOpenLoop } from '../../bench/load/open-loop.js';
+import { runWrk, wrkVersion } from '../../bench/load/wrk.js';
+import { ROOT } from '../../bench/paths.js';
+import type { Workload } from '../../bench/workload/workload.js';
+
+const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-test-'));
+const servers: Server[] = [];
+
+beforeAll(() => {
+  // The generators are programs of their own, which run from their build.
+  execFileSync(process.execPath, [path.join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', 'bench'], {
+    cwd: ROOT,
+  });
+});
+
+afterAll(() => {
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+  rmSync(directory, { recursive: true });
+});
+
+async function listen(handler: RequestListener): Promise<number> {
+  const server = createServer({ keepAliveTimeout: 60_000 }, handler).listen(0, '127.0.0.1');
+  servers.push(server);
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+/** Requests whose bodies are their own numbers. */
+function numbered(count: number, answer: string): Workload {
+  const bodiesFile = path.join(directory, `bodies-${count}`);
+  const answersFile = path.join(directory, `answers-${count}`);
+  writeFileSync(bodiesFile, Array.from({ length: count }, (_, number) => `${number}\n`).join(''));
+  writeFileSync(answersFile, `${answer}\n`.repeat(count));
+  const cold = { coldBodiesFile: '', coldAnswersFile: '', coldEvery: 0, coldStart: 0 };
+  return { traffic: 'warm', depth: 1, bodiesFile, answersFile, ...cold, marker: answer };
+}
+
+async function numberIn(request: AsyncIterable<Buffer>): Promise<number> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk);
+  return Number(Buffer.concat(chunks).toString());
+}
+
+describe('the open-loop generator', () => {
+  const RATE = 400;
+  const SECONDS = 4;
+  const COUNT = RATE * SECONDS;
+  const STALLED = 600;
+  const STALL_MS = 1000;
+  const now = () => Number(process.hrtime.bigint()) / 1e6;
+  /** 50 ms for most, 100 for one of ten, 200 for one of a hundred. */
+  const delayOf = (number: number) => (number % 100 === 50 ? 200 : number % 10 === 0 ? 100 : 50);
+
+  const arrivedAt = new Map<number, number>();
+  const answeredAt = new Map<number, number>();
+  let latencies: Histogram;
+  let wrong: number;
+  let startedAt: number;
+
+  beforeAll(async () => {
+    let stalledUntil = 0;
+    const port = await listen((request, response) => {
+      void (async () => {
+        const number = await numberIn(request);
+        arrivedAt.set(number, now());
+        if (number === STALLED) stalledUntil = now() + STALL_MS;
+        // Nothing leaves while the server stalls, whenever it arrived.
+        for (let wait = delayOf(number); wait > 0; wait = stalledUntil - now()) {
+          await new Promise((resolve) => setTimeout(resolve, wait));
+        }
+        answeredAt.set(number, now());
+        response.end('right');
+      })();
+    });
+    const result = await runOpenLoop(numbered(COUNT, 'right'), {
+      port,
+      connections: 64,
+      seconds: SECONDS,
+      rate: RATE,
+    });
+    ({ latencies, wrong } = result);
+    startedAt = Number(result.startedAt) / 1e6;
+  });
+
+  /** What the server knows: when each request was to leave, and when its answer did, in ms. */
+  const trueLatencies = () =>
+    Array.from(
+      { length: COUNT },
+      (_, n) => (answeredAt.get(n) ?? Number.NaN) - (startedAt + (n / RATE) * 1000),
+    ).sort((a, b) => a - b);
+  const truth = (percentile: number) =>
+    trueLatencies()[Math.ceil((percentile / 100) * COUNT) - 1] ?? Number.NaN;
+
+  it('sends every request once and takes every answer', () => {
+    expect(latencies.totalCount).toBe(COUNT);
+    expect(answeredAt.size).toBe(COUNT);
+    expect(wrong).toBe(0);
+  });
+
+  it.each([50, 99, 99.9, 100])(
+    'reports the percentile %d as the server saw it, counted from the intended time',
+    (at) => {
+      const reported = (at === 100 ? latencies.maxValue : latencies.getValueAtPercentile(at)) / 1000;
+      // The histogram keeps three digits; an answer takes a moment to arrive, more where the machine is busy.
+      expect(reported).toBeGreaterThan(truth(at) * 0.998 - 0.1);
+      expect(reported).toBeLessThan(truth(at) * 1.01 + 25);
+    },
+  );
+
+  it('counts the stall for all that should have been sent meanwhile', () => {
+    // 400 requests were due in that second; each waited for the rest of it.
+    expect(latencies.maxValue / 1000).toBeGreaterThan(STALL_MS);
+    expect(latencies.getValueAtPercentile(99) / 1000).toBeGreaterThan(0.9 * STALL_MS);
+    expect(latencies.getValueAtPercentile(90) / 1000).toBeGreaterThan(0.5 * STALL_MS);
+    // A generator that waits for answers sees only those that were under way, one for each connection.
+    const seenLong = [...arrivedAt].filter(([n, at]) => (answeredAt.get(n) ?? 0) - at > 0.5 * STALL_MS);
+    expect(seenLong.length).toBeLessThanOrEqual(64);
+    expect(trueLatencies().filter((latency) => latency > 0.5 * STALL_MS).length).toBeGreaterThan(180);
+  });
+});
+
+describe('a wrong answer', () => {
+  /** Right but for every hundredth time. */
+  async function liar(): Promise<number> {
+    let count = 0;
+    return listen((request, response) => {
+      request.resume();
+      request.on('end', () => response.end(++count % 100 === 0 ? 'wrong' : 'right'));
+    });
+  }
+
+  const openLoop = (workload: Workload, target: Target) => runOpenLoop(workload, { ...target, rate: 500 });
+
+  it.each([
+    ['wrk', runWrk],
+    ['autocannon', runAutocannon],
+    ['the open-loop generator', openLoop],
+  ] as const)(
+    'is noticed by %s',
+    async (name, run: (workload: Workload, target: Target) => Promise<LoadResult>) => {
+      if (name === 'wrk' && wrkVersion() === null) return;
+      const workload = numbered(300, 'right');
+      const result = await run(workload, { port: await liar(), connections: 4, seconds: 1 });
+      expect(result.requests).toBeGreaterThan(100);
+      expect(result.wrong).toBeGreaterThanOrEqual(1);
+      expect(result.firstWrong).toContain('wrong');
+    },
+  );
+
+  it('is noticed when answers are compared to the letter', async () => {
+    const exchanges = Array.from({ length: 250 }, (_, number) => ({ body: String(number), answer: 'right' }));
+    const { wrong, firstWrong } = await checkAnswers(await liar(), exchanges);
+    expect(wrong).toBe(2);
+    expect(firstWrong).toContain('wrong');
+  });
+
+  it('is not seen where there is none', async () => {
+    const port = await listen((request, response) => {
+      request.resume();
+      request.on('end', () => response.end('right'));
+    });
+    for (const run of wrkVersion() === null ? [runAutocannon] : [runWrk, runAutocannon]) {
+      const result = await run(numbered(300, 'right'), { port, connections: 4, seconds: 1 });
+      expect([result.wrong, result.firstWrong]).toEqual([0, '']);
+      expect(result.latencies.totalCount).toBeGreaterThan(100);
+    }
+  });
+});
