@@ -3,12 +3,7 @@ import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../
 import type { Policy } from '../protocol/policy.js';
 import {
   DEFAULT_MAX_CHAIN_DEPTH,
-  isHuman,
   readChain,
-  readLink,
-  requireDepth,
-  requireLinkage,
-  requireNarrowing,
   requireResolvable,
   requireUnexpired,
   requireValidChain,
@@ -98,9 +93,9 @@ export function issueRootDelegation(options: RootDelegationOptions): string {
     drs_root_type: rootType,
     ...(consent === undefined ? {} : { drs_consent: consent }),
   });
-  const { claims } = readLink(jwt, 0, { isRoot: true, underHumanRoot: false });
-  requireResolvable(claims.aud, 0);
-  requireUnexpired(claims, 0, now);
+  const [root] = readChain([jwt]);
+  requireResolvable(root.claims.aud, 0);
+  requireUnexpired(root, 0, now);
   return jwt;
 }
 
@@ -136,14 +131,13 @@ export function issueSubDelegation(options: SubDelegationOptions): string {
     exp: options.expiresAt === undefined ? defaultEnd(notBefore, parent.claims) : options.expiresAt,
     prev_dr_hash: parent.digest,
   });
-  const link = readLink(jwt, at, { isRoot: false, underHumanRoot: isHuman(root.claims) });
+  const receipts = [...options.chain, jwt];
+  const issued = readChain(receipts).at(-1) ?? root;
   if (unchecked) return jwt;
-  requireDepth(at + 1, maxChainDepth);
-  requireValidChain(chain, now);
-  requireLinkage(parent, link, at);
-  requireResolvable(link.claims.aud, at);
-  requireNarrowing(parent.claims, link.claims, at);
-  requireUnexpired(link.claims, at, now);
+  requireValidChain(options.chain, now, maxChainDepth);
+  requireUnexpired(issued, at, now);
+  requireValidChain(receipts, now, maxChainDepth);
+  requireResolvable(issued.claims.aud, at);
   return jwt;
 }
 

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
+import { verifyCheck } from '../signatures/in-thread.js';
 import { checkStructure } from '../verify/blocks/a-structure.js';
 import { Failure } from '../verify/codes.js';
 import { openVerification, proveVerification } from '../verify/pipeline.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
-import type { Rules } from '../verify/rules.js';
 import { createBundle, type Bundle } from './bundle.js';
-import { DEFAULT_MAX_CHAIN_DEPTH, isSignedBy, readChain } from './chain.js';
+import { DEFAULT_MAX_CHAIN_DEPTH, readChain, rulesFor } from './chain.js';
 import { clock } from './delegation.js';
-import { IssueError, refusal } from './issue-error.js';
+import { asIssueError, refusal } from './issue-error.js';
 import { signClaims } from './sign-claims.js';
 import type { SigningKey } from './signing-key.js';
 
@@ -74,18 +74,13 @@ export function issueInvocation(options: InvocationOptions): string {
   };
   const jwt = signInvocation(key, claims);
   const failure = findFailure(createBundle({ receipts: options.chain, invocation: jwt }), options, now);
-  if (failure !== null) throw new IssueError(failure.code, failure.message, failure.suggestion);
+  if (failure !== null) throw asIssueError(failure);
   return jwt;
 }
 
 /** The verdict of a verifier without trust settings of its own, but for revocation. */
 function findFailure(bundle: Bundle, options: InvocationOptions, now: number): Failure | null {
-  const rules: Rules = {
-    maxChainDepth: options.maxChainDepth ?? DEFAULT_MAX_CHAIN_DEPTH,
-    clockSkewSecs: 0,
-    serverIdentity: null,
-    trustedRoots: null,
-  };
+  const rules = rulesFor(options.maxChainDepth ?? DEFAULT_MAX_CHAIN_DEPTH);
   const cache = new ReceiptCache(0);
   if (options.unchecked === true) {
     const structure = checkStructure(bundle, rules, cache);
@@ -95,7 +90,7 @@ function findFailure(bundle: Bundle, options: InvocationOptions, now: number): F
   if (opened instanceof Failure) return opened;
   const isVerified = (at: number) => {
     const check = opened.plan.checks[at];
-    return check !== undefined && isSignedBy(check.publicKey, check);
+    return check !== undefined && verifyCheck(check);
   };
   const proved = proveVerification(opened, isVerified, now, rules, cache);
   return proved instanceof Failure ? proved : null;

@@ -31,6 +31,10 @@ export class IssueError extends Error {
 
 /** The error for what a verifier would refuse, in the verdict's own words. */
 export function refusal(code: Code, details: Details): IssueError {
-  const { message, suggestion } = new Failure(code, details);
+  return asIssueError(new Failure(code, details));
+}
+
+/** The error for a verdict's failure. */
+export function asIssueError({ code, message, suggestion }: Failure): IssueError {
   return new IssueError(code, message, suggestion);
 }

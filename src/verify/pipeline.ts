@@ -1,11 +1,16 @@
-import { checkStructure, type Structure } from './blocks/a-structure.js';
-import { checkLinkage } from './blocks/b-linkage.js';
-import { judgeSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
-import { checkPolicy } from './blocks/d-policy.js';
+import { checkStructure, readReceipts, type Structure } from './blocks/a-structure.js';
+import { checkLinkage, checkReceiptLinkage } from './blocks/b-linkage.js';
+import {
+  judgeSignatures,
+  planSignatures,
+  type SignatureCheck,
+  type SignaturePlan,
+} from './blocks/c-signatures.js';
+import { checkPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
 import { checkTime } from './blocks/e-time.js';
 import { checkRevocation } from './blocks/f-revocation.js';
 import { Failure } from './codes.js';
-import type { ReceiptCache } from './receipt-cache.js';
+import { ReceiptCache } from './receipt-cache.js';
 import { Chain, type Receipt } from './receipt.js';
 import type { RevocationView } from './revocation-view.js';
 import type { Rules } from './rules.js';
@@ -55,6 +60,31 @@ export function proveVerification(
 /** The last word: `null` where nothing of a proved chain is revoked, which makes its bundle valid. */
 export function concludeVerification(chain: Chain, revocation: RevocationView): Failure | null {
   return checkRevocation(chain, revocation); // F
+}
+
+/**
+ * What blocks A to E say of receipts under which nothing is invoked yet.
+ *
+ * @param verify verifies one signature at once
+ * @param now Unix seconds
+ */
+export function judgeReceipts(
+  jwts: readonly string[],
+  verify: (check: SignatureCheck) => boolean,
+  now: number,
+  rules: Rules,
+): Failure | null {
+  const cache = new ReceiptCache(0);
+  const receipts = readReceipts(jwts, cache); // A
+  if (receipts instanceof Failure) return receipts;
+  const failure = checkReceiptLinkage(receipts); // B
+  if (failure !== null) return failure;
+  const plan = planSignatures({ receipts, chain: null, invocation: null });
+  return (
+    judgeSignatures({ receipts }, plan, (at) => verify(plan.checks[at] as SignatureCheck), cache) ?? // C
+    checkReceiptPolicies(receipts, rules) ?? // D
+    checkTime({ receipts, chain: null }, now, rules.clockSkewSecs) // E
+  );
 }
 
 /** Keeps what blocks A to E proved of the receipts alone, for the next call under this chain. */

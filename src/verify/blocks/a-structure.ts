@@ -68,7 +68,8 @@ function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
   return { receipts, invocation };
 }
 
-function readReceipts(jwts: readonly string[], cache: ReceiptCache): Receipt[] | Failure {
+/** The receipts of a chain, root first, each with the claims of its place. */
+export function readReceipts(jwts: readonly string[], cache: ReceiptCache): Receipt[] | Failure {
   const receipts: Receipt[] = [];
   for (const jwt of jwts) {
     const root = receipts[0];

@@ -5,7 +5,7 @@ import type { Structure } from './a-structure.js';
 /** Block B: each receipt names the one before it, by key and by hash, and the invocation names them all. */
 export function checkLinkage({ receipts, chain, invocation }: Structure): Failure | null {
   if (chain === null) {
-    const failure = checkReceipts(receipts);
+    const failure = checkReceiptLinkage(receipts);
     if (failure !== null) return failure;
   }
   const leaf = receipts.at(-1) as Receipt;
@@ -38,7 +38,8 @@ export function checkLinkage({ receipts, chain, invocation }: Structure): Failur
   return null;
 }
 
-function checkReceipts(receipts: readonly Receipt[]): Failure | null {
+/** Block B for receipts alone. */
+export function checkReceiptLinkage(receipts: readonly Receipt[]): Failure | null {
   let parent: Receipt | null = null;
   for (const [subject, receipt] of receipts.entries()) {
     const { iss, prev_dr_hash: claimed } = receipt.claims;

@@ -22,8 +22,11 @@ export interface SignaturePlan {
   readonly failure: Failure | null;
 }
 
+/** What block C judges: a structure, or the receipts of a chain under which nothing is invoked yet. */
+export type Signed = Pick<Structure, 'receipts' | 'chain'> & { readonly invocation: Invocation | null };
+
 /** Block C, first half: which signatures there are to verify, up to the first that could not be. */
-export function planSignatures({ receipts, chain, invocation }: Structure): SignaturePlan {
+export function planSignatures({ receipts, chain, invocation }: Signed): SignaturePlan {
   const checks: SignatureCheck[] = [];
   const subjects: Subject[] = [];
   const add = (subject: Subject, signed: Receipt | Invocation, key: Uint8Array | null): Failure | null => {
@@ -51,6 +54,7 @@ export function planSignatures({ receipts, chain, invocation }: Structure): Sign
       if (failure !== null) return { checks, subjects, failure };
     }
   }
+  if (invocation === null) return { checks, subjects, failure: null };
   const key = chain === null ? publicKeyOf(invocation.claims.iss) : chain.invokerKey;
   const failure = add('invocation', invocation, key);
   return { checks, subjects, failure };
@@ -62,7 +66,7 @@ export function planSignatures({ receipts, chain, invocation }: Structure): Sign
  * @param isVerified for each check of the plan, whether its signature verified
  */
 export function judgeSignatures(
-  { receipts }: Structure,
+  { receipts }: Pick<Structure, 'receipts'>,
   plan: SignaturePlan,
   isVerified: (check: number) => boolean,
   cache: ReceiptCache,

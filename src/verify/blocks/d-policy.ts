@@ -7,20 +7,28 @@ import type { Structure } from './a-structure.js';
 
 /** Block D: who may ask for what. Each receipt stays within its parent, and the call within every level. */
 export function checkPolicy({ receipts, chain, invocation }: Structure, rules: Rules): Failure | null {
-  const root = receipts[0] as Receipt;
   if (chain === null) {
-    for (const [index, receipt] of receipts.entries()) {
-      const failure =
-        index === 0
-          ? checkRoot(receipt, rules)
-          : checkDelegation(root, receipts[index - 1] as Receipt, receipt, index);
-      if (failure !== null) return failure;
-    }
+    const failure = checkReceiptPolicies(receipts, rules);
+    if (failure !== null) return failure;
   }
+  const root = receipts[0] as Receipt;
   const failure = checkInvocation(invocation, root, receipts.at(-1) as Receipt, rules);
   if (failure !== null) return failure;
   if (chain !== null && findViolation(chain.policy, invocation.claims.args) === null) return null;
   return checkLevels(invocation, receipts);
+}
+
+/** Block D for receipts alone: each stays within the one before it. */
+export function checkReceiptPolicies(receipts: readonly Receipt[], rules: Rules): Failure | null {
+  const root = receipts[0] as Receipt;
+  for (const [index, receipt] of receipts.entries()) {
+    const failure =
+      index === 0
+        ? checkRoot(root, rules)
+        : checkDelegation(root, receipts[index - 1] as Receipt, receipt, index);
+    if (failure !== null) return failure;
+  }
+  return null;
 }
 
 function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null {

@@ -8,7 +8,11 @@ import type { Structure } from './a-structure.js';
  * @param now Unix seconds
  * @param skew seconds by which both bounds are relaxed
  */
-export function checkTime({ receipts, chain }: Structure, now: number, skew: number): Failure | null {
+export function checkTime(
+  { receipts, chain }: Pick<Structure, 'receipts' | 'chain'>,
+  now: number,
+  skew: number,
+): Failure | null {
   // Windows of a proven chain nest, so the leaf's is the narrowest.
   if (chain !== null && isWithin(chain.leaf, now, skew)) return null;
   for (const [index, receipt] of receipts.entries()) {
