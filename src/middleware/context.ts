@@ -14,7 +14,8 @@ const ofCall = new AsyncLocalStorage<DrsContext>();
 /**
  * The verified call that a handler serves. A handler that must not run without one calls this first.
  *
- * @param request the request that the middleware let pass; left out, the call whose handler is running
+ * @param request the request that the middleware let pass; left out, the call whose handler is running. Callbacks of
+ *   the request's own events do not run in its handler's context: give the request there.
  * @throws Error where no call was verified: the middleware did not run, or let a request without a bundle pass
  * @example
  * app.post('/tools', drsMiddleware({ verifier }), (req, res) => {

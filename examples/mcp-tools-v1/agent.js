@@ -1,0 +1,29 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { signToolCalls } from 'drs-verify/mcp';
+import { fileURLToPath } from 'node:url';
+import { demoDelegation } from './delegation.js';
+
+// With an address it calls that server, otherwise one that it starts itself.
+const url = process.argv[2];
+const stdioServer = fileURLToPath(new URL('stdio.js', import.meta.url));
+const transport = () =>
+  /** @type {import('@modelcontextprotocol/sdk/shared/transport.js').Transport} */ (
+    url
+      ? new StreamableHTTPClientTransport(new URL(url))
+      : new StdioClientTransport({ command: process.execPath, args: [stdioServer] })
+  );
+const newClient = () => new Client({ name: 'agent', version: '1.0.0' });
+
+const call = { name: 'weather', arguments: { city: 'Zürich' } };
+
+const client = signToolCalls(newClient(), demoDelegation());
+await client.connect(transport());
+console.log('signed:', JSON.stringify((await client.callTool(call)).content));
+await client.close();
+
+const other = newClient();
+await other.connect(transport());
+await other.callTool(call).catch((error) => console.log('not signed:', error.code, error.message));
+await other.close();

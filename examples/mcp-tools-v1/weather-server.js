@@ -1,0 +1,26 @@
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { createVerifier } from 'drs-verify';
+import { createMemoryReplayStore, drsContext, drsMcp } from 'drs-verify/mcp';
+import { z } from 'zod';
+
+const trustedRoots = process.env['TRUSTED_ROOTS']?.split(',');
+// One for the whole process: what was used on one connection is used on all.
+const drs = drsMcp({
+  // Without trustedRoots, anyone can be a principal: then judge root_principal in the tool.
+  verifier: createVerifier({
+    serverIdentity: 'https://weather.example',
+    ...(trustedRoots && { trustedRoots }),
+  }),
+  replayStore: createMemoryReplayStore(),
+  // Over stdio, standard output belongs to the protocol.
+  eventSink: process.stderr,
+});
+
+/** A server of its own for each client. */
+export function weatherServer() {
+  const server = new McpServer({ name: 'weather', version: '1.0.0' });
+  server.registerTool('weather', { inputSchema: { city: z.string() } }, ({ city }) => ({
+    content: [{ type: 'text', text: `sunny in ${city}, for ${drsContext().root_principal}` }],
+  }));
+  return drs.protectServer(server);
+}

@@ -1,0 +1,4 @@
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { weatherServer } from './weather-server.js';
+
+serveStdio(weatherServer);

@@ -1,0 +1,195 @@
+import type { RequestListener, ServerResponse } from 'node:http';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { DrsClient, DrsClientError, type DrsClientOptions } from '../../src/client/index.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { liveCall, liveChain } from '../middleware/call.js';
+import { listen, type TestServer } from '../middleware/http.js';
+import { startTestService } from '../middleware/sources.js';
+
+const chain = liveChain();
+const args = { tool: 'search', query: 'tea' };
+const bundle = liveCall(chain, args);
+
+const closing: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const each of closing.splice(0).reverse()) await each.close();
+});
+const clientOf = (url: string, options: DrsClientOptions = {}) => {
+  const client = new DrsClient(url, options);
+  closing.push(client);
+  return client;
+};
+const fake = async (listener: RequestListener): Promise<TestServer> => {
+  const server = await listen(listener);
+  closing.push(server);
+  return server;
+};
+const valid = JSON.stringify({
+  valid: true,
+  context: { root_principal: 'did:key:z', chain_depth: 1, leaf_policy: {} },
+});
+const answer = (res: ServerResponse, status: number, body: string, headers = {}) =>
+  res.writeHead(status, headers).end(body);
+
+/** Over undici and over fetch, everything is the same. */
+describe.each([
+  ['a pool', {}],
+  ['fetch', { fetch: globalThis.fetch }],
+])('the client over %s', (_, transport: DrsClientOptions) => {
+  describe('with a service', () => {
+    let service: Awaited<ReturnType<typeof startTestService>>;
+    const verifier = createVerifier({ workerThreads: 0 });
+    beforeAll(async () => {
+      service = await startTestService();
+    });
+    afterAll(async () => {
+      await service.close();
+      await verifier.close();
+    });
+
+    it.each([
+      ['no body', bundle, {}],
+      ['a body that matches', bundle, { body: args }],
+      ['a body that does not', bundle, { body: { tool: 'fetch' } }],
+      ['a body of null', bundle, { body: null }],
+      ['a body text', bundle, { bodyText: JSON.stringify(args) }],
+      ['a body text that is no JSON', bundle, { bodyText: '{' }],
+      ['a body text that is empty', bundle, { bodyText: '' }],
+      ['a body text that ends its member', bundle, { bodyText: `1,"receipts":[]` }],
+      [
+        'a body text with a duplicate',
+        bundle,
+        { bodyText: '{"tool":"fetch","tool":"search","query":"tea"}' },
+      ],
+      ['a body text in place of a body', bundle, { body: args, bodyText: '{}' }],
+      ['a body text and no bundle', {}, { bodyText: '{}' }],
+      ['a bundle with a body of its own', { ...bundle, body: args }, {}],
+      ['a body in place of the own one', { ...bundle, body: {} }, { body: args }],
+      ['an invalid chain', { ...bundle, receipts: [] }, { body: args }],
+      ['no bundle', null, { body: args }],
+      ['an array', [], {}],
+    ])('judges %s as a verifier of this process does', async (_name, presented, call) => {
+      const client = clientOf(service.url, transport);
+      expect(await client.verify(presented, call)).toEqual(await verifier.verify(presented, call));
+    });
+
+    it('takes an address with a path and a slash', async () => {
+      const client = clientOf(`${service.url}/`, transport);
+      expect(await client.verify(bundle)).toMatchObject({ valid: true });
+    });
+  });
+
+  it('keeps its connections for one call after another', async () => {
+    const server = await fake((_req, res) => answer(res, 200, valid));
+    let connections = 0;
+    server.server.on('connection', () => connections++);
+    const client = clientOf(server.url, transport);
+    for (let call = 0; call < 20; call++) await client.verify({});
+    // A pool may open a second one while the first is still being tidied up.
+    expect(connections).toBeLessThanOrEqual(2);
+  });
+
+  it('tries again after a 503, for which nothing was judged', async () => {
+    const answers = [503, 503, 200];
+    const server = await fake((_req, res) =>
+      answer(res, answers.shift() ?? 500, valid, { 'Retry-After': '0' }),
+    );
+    expect(await clientOf(server.url, transport).verify({})).toMatchObject({ valid: true });
+  });
+
+  it('gives up after its retries', async () => {
+    let requests = 0;
+    const server = await fake((_req, res) => {
+      requests++;
+      answer(res, 503, '{"error":"overloaded"}');
+    });
+    const verdict = clientOf(server.url, { ...transport, retries: 1 }).verify({});
+    await expect(verdict).rejects.toMatchObject({ name: 'DrsClientError', code: 'overloaded', status: 503 });
+    expect(requests).toBe(2);
+  });
+
+  it.each([
+    ['interrupted', 1, (res: ServerResponse) => res.destroy()],
+    ['rejected', 1, (res: ServerResponse) => answer(res, 413, '{"error":"too large"}')],
+    ['rejected', 1, (res: ServerResponse) => answer(res, 500, '{"error":"internal"}')],
+    ['overloaded', 1, (res: ServerResponse) => answer(res, 429, '{"error":"rate_limited"}')],
+    ['not_a_verdict', 1, (res: ServerResponse) => answer(res, 200, '<html>')],
+    ['not_a_verdict', 1, (res: ServerResponse) => answer(res, 200, '{"valid":true}')],
+    ['not_a_verdict', 1, (res: ServerResponse) => answer(res, 200, '{"valid":"true"}')],
+    ['not_a_verdict', 1, (res: ServerResponse) => answer(res, 200, '{"valid":false}')],
+    [
+      'not_a_verdict',
+      1,
+      (res: ServerResponse) => answer(res, 200, `${valid.slice(0, -1)},"binding":"match"}`),
+    ],
+  ])('says %s, having asked once', async (code, most, respond) => {
+    let requests = 0;
+    const server = await fake((_req, res) => {
+      requests++;
+      respond(res);
+    });
+    const verdict = clientOf(server.url, transport).verify({});
+    await expect(verdict).rejects.toThrow(DrsClientError);
+    await expect(verdict).rejects.toMatchObject({ code });
+    expect(requests).toBe(most);
+  });
+
+  it('does not take a valid verdict that says nothing about the body', async () => {
+    const server = await fake((_req, res) => answer(res, 200, valid));
+    const verdict = clientOf(server.url, transport).verify({}, { body: args });
+    await expect(verdict).rejects.toMatchObject({ code: 'not_a_verdict' });
+  });
+
+  it('follows no redirect', async () => {
+    const other = await fake((_req, res) => answer(res, 200, valid));
+    const server = await fake((_req, res) => answer(res, 307, '', { Location: `${other.url}/verify` }));
+    await expect(clientOf(server.url, transport).verify({})).rejects.toThrow(DrsClientError);
+  });
+
+  it('waits no longer than it may', async () => {
+    const server = await fake(() => undefined);
+    const verdict = clientOf(server.url, { ...transport, timeoutMs: 50 }).verify({});
+    await expect(verdict).rejects.toMatchObject({ code: 'timeout' });
+  });
+
+  it('spends its time on retries too', async () => {
+    const server = await fake((_req, res) => answer(res, 503, '', { 'Retry-After': '3600' }));
+    const verdict = clientOf(server.url, { ...transport, timeoutMs: 50 }).verify({});
+    await expect(verdict).rejects.toMatchObject({ code: 'timeout' });
+  });
+
+  it('says where nobody answers', async () => {
+    const server = await listen(() => undefined);
+    await server.close();
+    const verdict = clientOf(server.url, { ...transport, retries: 1 }).verify({});
+    await expect(verdict).rejects.toMatchObject({ code: 'unreachable' });
+    await expect(verdict).rejects.toThrow(`cannot connect to ${server.url}: `);
+  });
+
+  it('connects once somebody does', async () => {
+    const server = await listen(() => undefined);
+    const { port } = new URL(server.url);
+    await server.close();
+    const verdict = clientOf(server.url, { ...transport, retries: 5 }).verify({});
+    const late = await fake((_req, res) => answer(res, 200, valid));
+    late.server.close();
+    late.server.closeAllConnections();
+    closing.pop();
+    late.server.listen(Number(port), '127.0.0.1');
+    closing.push(late);
+    expect(await verdict).toMatchObject({ valid: true });
+  });
+});
+
+describe('a client', () => {
+  it.each(['', 'localhost:8080', 'ftp://host', 'http://user:hunter2@host'])('is not made for %j', (url) => {
+    expect(() => new DrsClient(url)).toThrow('not an http or https URL without credentials');
+    expect(() => new DrsClient(url)).not.toThrow('hunter2');
+  });
+
+  it('judges nothing once it is closed', async () => {
+    const client = new DrsClient('http://127.0.0.1:1');
+    await client.close();
+    await expect(client.verify({})).rejects.toMatchObject({ code: 'unreachable' });
+  });
+});

@@ -1,0 +1,146 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const examples = path.join(root, 'examples');
+
+/** Does what `npm install` does for `"drs-verify": "file:../.."`; the rest is found in the repository. */
+function link(example: string): void {
+  const directory = path.join(examples, example, 'node_modules');
+  mkdirSync(directory, { recursive: true });
+  try {
+    symlinkSync('../../..', path.join(directory, 'drs-verify'), 'dir');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/** Runs a script to its end. */
+async function run(example: string, script: string, args: readonly string[] = []) {
+  const child = spawn(process.execPath, [script, ...args], { cwd: path.join(examples, example) });
+  const [out, err] = await Promise.all(
+    [child.stdout, child.stderr].map((stream) => stream.setEncoding('utf8').toArray()),
+  );
+  return { out: (out as string[]).join(''), err: (err as string[]).join('') };
+}
+
+class ExampleServer {
+  readonly events: unknown[] = [];
+  readonly #child: ChildProcess;
+
+  constructor(example: string, script: string) {
+    this.#child = spawn(process.execPath, [script], {
+      cwd: path.join(examples, example),
+      env: { ...process.env, PORT: '0' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    createInterface({ input: this.#child.stderr as NodeJS.ReadableStream }).on('line', (line) => {
+      this.events.push(JSON.parse(line));
+    });
+  }
+
+  async url(): Promise<string> {
+    for await (const line of createInterface({ input: this.#child.stdout as NodeJS.ReadableStream })) {
+      const [, url] = /^listening on (\S+)$/.exec(line) ?? [];
+      if (url !== undefined) return url;
+    }
+    throw new Error('the example ended before it listened');
+  }
+
+  async stop(): Promise<void> {
+    const exit = once(this.#child, 'close');
+    this.#child.kill();
+    await exit;
+  }
+}
+
+const event = (members: object) => ({
+  event: 'drs:tool-call',
+  policy_result: 'pass',
+  chain_depth: 1,
+  ...members,
+});
+
+beforeAll(() => ['express-tools', 'mcp-tools', 'mcp-tools-v1', 'a2a-agent'].forEach(link));
+
+describe.each([
+  [
+    'express-tools',
+    'server.js',
+    [
+      /^another city: 403 .*BINDING_MISMATCH/,
+      /^as signed: 200 .*sunny in Zürich/,
+      /^once more: 409 .*REPLAY_DETECTED/,
+    ],
+    { command: '/tools', tool: 'weather', cost_usd: 0.01 },
+  ],
+  [
+    'mcp-tools',
+    'http.js',
+    [/^signed: .*sunny in Zürich, for did:key:z6Mk/, /^not signed: 401 /],
+    { command: '/mcp/tools/call', tool: 'weather', cost_usd: 0 },
+  ],
+  [
+    'mcp-tools-v1',
+    'http.js',
+    [/^signed: .*sunny in Zürich, for did:key:z6Mk/, /^not signed: 401 /],
+    { command: '/mcp/tools/call', tool: 'weather', cost_usd: 0 },
+  ],
+  [
+    'a2a-agent',
+    'server.js',
+    [/^signed: .*sunny, for did:key:z6Mk/, /^not signed: .*X-DRS-Bundle/],
+    { command: '/a2a/SendMessage', tool: 'SendMessage', cost_usd: 0 },
+  ],
+])('the example %s', (example, script, lines, executed) => {
+  let server: ExampleServer;
+  let url: string;
+  beforeAll(async () => {
+    server = new ExampleServer(example, script);
+    url = await server.url();
+  });
+  afterAll(() => server.stop());
+
+  it('serves its agent, and only what the agent signed', async () => {
+    const { out, err } = await run(example, 'agent.js', [url]);
+    expect(err).toBe('');
+    const printed = out.trimEnd().split('\n');
+    expect(printed).toHaveLength(lines.length);
+    for (const [at, line] of lines.entries()) expect(printed[at]).toMatch(line);
+    expect(server.events).toEqual([expect.objectContaining(event(executed))]);
+  });
+});
+
+describe.each(['mcp-tools', 'mcp-tools-v1'])('the example %s over stdio', (example) => {
+  it('serves its agent, and only what the agent signed', async () => {
+    const { out, err } = await run(example, 'agent.js');
+    expect(out).toMatch(/^signed: .*sunny in Zürich, for did:key:z6Mk.*\nnot signed: 401 .*\n$/);
+    expect(JSON.parse(err)).toMatchObject(event({ command: '/mcp/tools/call', tool: 'weather' }));
+  });
+});
+
+describe('docs/middleware.md', () => {
+  it('shows nothing but what the examples contain to the letter', () => {
+    const text = readFileSync(path.join(root, 'docs/middleware.md'), 'utf8');
+    const sources = readdirSync(examples, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .flatMap(({ name }) =>
+        readdirSync(path.join(examples, name))
+          .filter((file) => file.endsWith('.js'))
+          .map((file) => readFileSync(path.join(examples, name, file), 'utf8')),
+      );
+    const snippets = [...text.matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code as string);
+    expect(snippets.length).toBeGreaterThan(4);
+    for (const snippet of snippets) {
+      expect(
+        sources.some((source) => source.includes(snippet)),
+        snippet,
+      ).toBe(true);
+    }
+  });
+});

@@ -1,0 +1,413 @@
+import { spawnSync } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { request, type RequestListener } from 'node:http';
+import { fileURLToPath } from 'node:url';
+import express from 'express';
+import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
+import {
+  BUNDLE_HEADER_ROOM,
+  createMemoryReplayStore,
+  drsContext,
+  drsFetch,
+  drsMiddleware,
+  explainHeaderLimit,
+  findDrsContext,
+  openRedisReplayStore,
+  type MiddlewareOptions,
+  type ToolCallEvent,
+} from '../../src/middleware/index.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { encode, liveCall, liveChain } from './call.js';
+import { listen, send, type TestServer } from './http.js';
+import { startTestService } from './sources.js';
+
+const verifier = createVerifier({ workerThreads: 0 });
+afterAll(() => verifier.close());
+const servers: TestServer[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+const start = async (listener: RequestListener, options: object = {}) => {
+  const server = await listen(listener, options);
+  servers.push(server);
+  return server;
+};
+
+const chain = liveChain();
+const principal = chain.parties[0]?.did as string;
+const args = { tool: 'search', query: 'tea', estimated_cost_usd: 0.05 };
+const good = JSON.stringify(args);
+const header = (bundle: object = liveCall(chain, args)) => ['X-DRS-Bundle', encode(bundle)] as const;
+
+/** A server whose handler tells what it found. */
+const serve = (options: Partial<MiddlewareOptions> = {}) => {
+  const drs = drsMiddleware({ verifier, ...options } as MiddlewareOptions);
+  return start((req, res) => {
+    drs(req, res, (error) => {
+      if (error !== undefined) {
+        res.statusCode = 500;
+        res.end((error as Error).message);
+        return;
+      }
+      const chunks: Buffer[] = [];
+      // Events of the request do not run in the context of the handler.
+      const inside = findDrsContext();
+      req.on('data', (chunk: Buffer) => chunks.push(chunk));
+      req.on('end', () => {
+        const body = Buffer.concat(chunks).toString();
+        res.end(JSON.stringify({ body, context: findDrsContext(req), inside }));
+      });
+    });
+  });
+};
+
+describe('the body of a verified call', () => {
+  it.each([
+    ['in pieces', good.match(/.{1,7}/gs) ?? []],
+    ['larger than the buffers on the way', [JSON.stringify({ text: 'é'.repeat(450_000) })]],
+  ])('reaches the handler intact: %s', async (_, pieces) => {
+    const { url } = await serve({ bindingMode: 'report' });
+    const body = pieces.join('');
+    expect(await send(url, [header()], pieces)).toMatchObject({ status: 200, body: { body } });
+  });
+
+  it('reaches a handler that iterates over it, and one that pipes it', async () => {
+    const drs = drsMiddleware({ verifier });
+    const { url } = await start((req, res) => {
+      drs(req, res, () => {
+        if (req.url === '/pipe') req.pipe(res);
+        else {
+          void (async () => {
+            for await (const chunk of req) res.write(chunk);
+            res.end();
+          })();
+        }
+      });
+    });
+    expect(await send(`${url}/pipe`, [header()], good)).toMatchObject({ status: 200, body: args });
+    expect(await send(`${url}/iterate`, [header()], [good])).toMatchObject({ status: 200, body: args });
+  });
+
+  it('is refused as soon as there is too much of it', async () => {
+    const { url } = await serve({ maxBodyBytes: 100 });
+    for (const body of ['x'.repeat(101), ['x'.repeat(60), 'x'.repeat(60)]]) {
+      expect(await send(url, [header()], body)).toMatchObject({
+        status: 413,
+        headers: { connection: 'close' },
+        body: { code: 'BODY_TOO_LARGE', error: expect.stringContaining('100 bytes') as string },
+      });
+    }
+  });
+
+  it('that something has read before is an error, and not a pass', async () => {
+    const app = express();
+    let runs = 0;
+    app.post('/', express.json(), drsMiddleware({ verifier }), () => runs++);
+    app.use((error: Error, _req: express.Request, res: express.Response, next: express.NextFunction) => {
+      // Express tells error handlers by their four parameters.
+      expect(next).toBeTypeOf('function');
+      res.status(500).json(error.message);
+    });
+    const { url } = await start(app);
+    const answer = await send(url, [header(), ['Content-Type', 'application/json']], good);
+    expect(answer).toMatchObject({
+      status: 500,
+      body: expect.stringContaining('in front of every body parser') as string,
+    });
+    expect(runs).toBe(0);
+    const handler = drsFetch({ verifier }, () => Response.json(null));
+    const used = new Request(url, { method: 'POST', body: good, headers: [[...header()]] });
+    await used.text();
+    await expect(handler(used)).rejects.toThrow('hand the request in unread');
+  });
+
+  it('is not awaited for ever where the client goes away', async () => {
+    let gone: (() => void) | undefined;
+    const left = new Promise<void>((resolve) => (gone = resolve));
+    let runs = 0;
+    const drs = drsMiddleware({ verifier });
+    const { url } = await start((req, res) => {
+      res.on('close', () => gone?.());
+      drs(req, res, () => runs++);
+    });
+    const req = request(url, {
+      method: 'POST',
+      headers: { 'X-DRS-Bundle': header()[1], 'Content-Length': '100' },
+    });
+    req.on('error', () => undefined);
+    req.write('{');
+    await once(req, 'socket').then(([socket]) => once(socket as NodeJS.EventEmitter, 'connect'));
+    req.destroy();
+    await left;
+    expect(runs).toBe(0);
+  });
+});
+
+describe('modes', () => {
+  const wrong = JSON.stringify({ tool: 'fetch' });
+
+  it('report puts the outcome into the context and rejects nothing', async () => {
+    const { url } = await serve({ bindingMode: 'report' });
+    expect(await send(url, [header()], wrong)).toMatchObject({
+      status: 200,
+      body: { context: { binding: 'mismatch' } },
+    });
+    expect(await send(url, [header()], '{')).toMatchObject({
+      status: 200,
+      body: { context: { binding: 'invalid_body' } },
+    });
+    expect(await send(url, [header()], good)).toMatchObject({
+      status: 200,
+      body: { context: { binding: 'match' } },
+    });
+  });
+
+  it('off looks at the chain alone', async () => {
+    const { url } = await serve({ bindingMode: 'off' });
+    const context = {
+      root_principal: principal,
+      chain_depth: 3,
+      leaf_policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 },
+    };
+    expect(await send(url, [header()], wrong)).toMatchObject({
+      status: 200,
+      body: { body: wrong, context, inside: context },
+    });
+    const reversed = liveCall({ ...chain, receipts: chain.receipts.toReversed() }, args);
+    expect(await send(url, [header(reversed)], wrong)).toMatchObject({ status: 403 });
+  });
+
+  it('optional lets a request without a bundle pass, without a context, and no other', async () => {
+    const { url } = await serve({ optional: true });
+    expect(await send(url, [], wrong)).toMatchObject({ status: 200, body: { body: wrong, context: null } });
+    expect(await send(url, [['X-DRS-Bundle', '']], wrong)).toMatchObject({ status: 400 });
+    expect(await send(url, [header()], wrong)).toMatchObject({ status: 403 });
+  });
+
+  it('a command limits the invocations', async () => {
+    const { url } = await serve({ command: '/tools' });
+    expect(await send(url, [header()], good)).toMatchObject({
+      status: 403,
+      body: {
+        valid: false,
+        error: { code: 'COMMAND_MISMATCH', message: expect.stringContaining('"/tools"') as string },
+      },
+    });
+  });
+
+  it.each([
+    [{}, 'exactly one of verifier'],
+    [{ verifier, verifyUrl: 'http://127.0.0.1' }, 'exactly one of verifier'],
+    [{ verifyUrl: 'ftp://x' }, 'not an http or https URL'],
+    [{ verifier, bindingMode: 'strict' }, 'bindingMode is "strict"'],
+    [{ verifier, maxBodyBytes: 0 }, 'maxBodyBytes is 0'],
+    [{ verifier, replayWindowSecs: -1 }, 'replayWindowSecs is -1'],
+  ])('options that cannot work are refused at once: %o', (options, message) => {
+    expect(() => drsMiddleware(options as unknown as MiddlewareOptions)).toThrow(message);
+  });
+
+  it('a handler that needs a verified call says so where there is none', () => {
+    expect(() => drsContext({})).toThrow('no verified call here');
+    expect(() => drsContext()).toThrow('no verified call here');
+  });
+});
+
+describe('a verifier that gives no verdict', () => {
+  it('has every call refused, and tells the operator why', async () => {
+    const onError = vi.fn();
+    const service = await startTestService();
+    await service.close();
+    const { url } = await serve({
+      verifier: undefined,
+      verifyUrl: service.url,
+      onError,
+    } as unknown as MiddlewareOptions);
+    const answer = await send(url, [header()], good);
+    expect(answer).toMatchObject({ status: 503, body: { code: 'VERIFIER_UNAVAILABLE' } });
+    expect(JSON.stringify(answer.body)).not.toContain('127.0.0.1');
+    expect(onError).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ code: 'unreachable' }));
+  });
+
+  it.each([
+    ['throws', () => Promise.reject(new Error('broken'))],
+    ['answers nonsense', () => Promise.resolve(undefined as never)],
+    [
+      'accepts what is no invocation',
+      () => Promise.resolve({ valid: true, context: {}, binding: 'match' } as never),
+    ],
+  ])('is one that %s', async (_, verify) => {
+    const { url } = await serve({ verifier: { verify }, onError: () => undefined });
+    const bundle = { bundle_version: '4.0', receipts: [], invocation: 'x' };
+    expect(await send(url, [header(bundle)], good)).toMatchObject({ status: 503 });
+  });
+
+  it('or none on the binding, is one that refuses', async () => {
+    const verify = async (bundle: unknown) => {
+      const { valid, context } = await verifier.verify(bundle);
+      return { valid, context } as never;
+    };
+    const { url } = await serve({ verifier: { verify } });
+    expect(await send(url, [header()], good)).toMatchObject({ status: 403 });
+  });
+});
+
+describe('the event of an executed call', () => {
+  const expected = (inv_jti: string): ToolCallEvent => ({
+    event: 'drs:tool-call',
+    root_principal: principal,
+    chain_depth: 3,
+    command: '/mcp/tools/call',
+    tool: 'search',
+    policy_result: 'pass',
+    cost_usd: 0.05,
+    inv_jti,
+  });
+  const call = (jti: string) => header(liveCall(chain, args, { jti }));
+
+  it('goes to the channel, the callback and the sink, once and with these fields', async () => {
+    const [published, told, lines]: [unknown[], unknown[], string[]] = [[], [], []];
+    const listener = (message: unknown) => published.push(message);
+    subscribe('drs:tool-call', listener);
+    const { url } = await serve({
+      onToolCall: (event) => told.push(event),
+      eventSink: { write: (line) => lines.push(line) },
+    });
+    await send(url, [call('inv:one')], good);
+    await send(url, [call('inv:two')], '{}');
+    await vi.waitFor(() => expect(lines).toHaveLength(1));
+    unsubscribe('drs:tool-call', listener);
+    expect(published).toEqual([expected('inv:one')]);
+    expect(told).toEqual([expected('inv:one')]);
+    expect(Object.keys(told[0] as object)).toEqual(Object.keys(expected('')));
+    expect(lines[0]).toMatch(/^\{.*\}\n$/);
+    expect(JSON.parse(lines[0] as string)).toEqual(expected('inv:one'));
+  });
+
+  it('costs 0 where no estimate was signed, and has no tool where none was', async () => {
+    const told: ToolCallEvent[] = [];
+    const open = liveChain(1, { policy: {} });
+    const { url } = await serve({ onToolCall: (event) => told.push(event) });
+    await send(url, [header(liveCall(open, { city: 'Bern' }))], '{"city":"Bern"}');
+    await vi.waitFor(() => expect(told).toMatchObject([{ cost_usd: 0, tool: '' }]));
+  });
+
+  it('comes also where the caller hangs up before the answer', async () => {
+    const told: ToolCallEvent[] = [];
+    const drs = drsMiddleware({ verifier, onToolCall: (event) => told.push(event) });
+    const { url } = await start((incoming, res) => drs(incoming, res, () => req.destroy()));
+    const req = request(url, { method: 'POST', headers: Object.fromEntries([call('inv:gone')]) });
+    req.on('error', () => undefined);
+    req.end(good);
+    await vi.waitFor(() => expect(told).toEqual([expected('inv:gone')]));
+  });
+
+  it('comes from a fetch handler too, also from one that throws', async () => {
+    const told: ToolCallEvent[] = [];
+    const handler = drsFetch({ verifier, onToolCall: (event) => told.push(event) }, () => {
+      throw new Error('handler');
+    });
+    const request = new Request('http://localhost', {
+      method: 'POST',
+      body: good,
+      headers: [[...call('inv:fetch')], ['Content-Type', 'application/json']],
+    });
+    await expect(handler(request)).rejects.toThrow('handler');
+    expect(told).toEqual([expected('inv:fetch')]);
+  });
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('subscriber');
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('subscriber'))],
+  ])('breaks no call where its subscriber %s', async (_, onToolCall) => {
+    const onError = vi.fn();
+    const write = vi.fn();
+    const { url } = await serve({ onToolCall, onError, eventSink: { write } });
+    expect(await send(url, [header()], good)).toMatchObject({ status: 200 });
+    expect(await send(url, [header()], good)).toMatchObject({ status: 200 });
+    await vi.waitFor(() => expect(onError).toHaveBeenCalledTimes(2));
+    expect(onError).toHaveBeenCalledWith(expect.objectContaining({ message: 'subscriber' }));
+    expect(write).toHaveBeenCalledTimes(2);
+  });
+
+  it('breaks no call where a subscriber of the channel throws; Node.js reports that by itself', () => {
+    const child = spawnSync(process.execPath, [fileURLToPath(new URL('events-child.mjs', import.meta.url))]);
+    expect(child.stdout.toString().trim().split('\n')).toEqual([
+      'second subscriber: search',
+      'the call goes on',
+      'uncaught: from a subscriber',
+    ]);
+  });
+});
+
+describe('a header that is larger than the server takes', () => {
+  const deep = liveChain(16);
+
+  it('is refused with a reason', async () => {
+    let runs = 0;
+    const drs = drsMiddleware({ verifier });
+    const { url, server } = await start((req, res) => drs(req, res, () => runs++));
+    explainHeaderLimit(server);
+    expect(await send(url, [header(liveCall(deep, args))], good)).toMatchObject({
+      status: 431,
+      body: { code: 'HEADERS_TOO_LARGE', error: expect.stringContaining('maxHeaderSize') as string },
+    });
+    expect(runs).toBe(0);
+  });
+
+  it('fits where there is room for it', async () => {
+    const drs = drsMiddleware({ verifier });
+    const { url } = await start((req, res) => drs(req, res, () => res.end('{}')), {
+      maxHeaderSize: BUNDLE_HEADER_ROOM,
+    });
+    expect(await send(url, [header(liveCall(deep, args))], good)).toMatchObject({ status: 200 });
+  });
+});
+
+describe.skipIf(!hasRedis)('replay across instances', () => {
+  it('is refused on another instance; without Redis all is; with Redis back, calls pass', async () => {
+    const redis = await RedisServer.start();
+    const stores = [
+      await openRedisReplayStore({ url: redis.url }),
+      await openRedisReplayStore({ url: redis.url }),
+    ];
+    const [one, other] = [
+      await serve({ replayStore: stores[0] } as object),
+      await serve({ replayStore: stores[1] } as object),
+    ];
+    const used = header();
+    expect(await send(one.url, [used], good)).toMatchObject({ status: 200 });
+    expect(await send(other.url, [used], good)).toMatchObject({
+      status: 409,
+      body: { error: { code: 'REPLAY_DETECTED' } },
+    });
+    await redis.kill();
+    expect(await send(one.url, [header()], good)).toMatchObject({
+      status: 503,
+      body: {
+        valid: false,
+        error: { code: 'REPLAY_STORE_UNAVAILABLE', message: expect.stringContaining('Redis') as string },
+      },
+    });
+    await redis.restart();
+    await vi.waitFor(
+      async () => expect(await send(one.url, [header()], good)).toMatchObject({ status: 200 }),
+      { timeout: 20_000 },
+    );
+    for (const store of stores) await store.close();
+    await redis.stop();
+  });
+
+  it('in memory is remembered by one instance', async () => {
+    const { url } = await serve({ replayStore: createMemoryReplayStore() });
+    const used = header();
+    await send(url, [used], good);
+    expect(await send(url, [used], good)).toMatchObject({ status: 409 });
+  });
+});
