@@ -71,7 +71,6 @@ export class LocalStore {
    */
   async record(index: number): Promise<void> {
     if (this.#closed) throw new RevocationStoreError('closed', 'the revocation store is closed');
-    if (this.#indices.has(index)) return;
     await new Promise<void>((resolve, reject) => {
       this.#waiting.push({ index, resolve, reject });
       this.#committing ??= this.#commitAll();

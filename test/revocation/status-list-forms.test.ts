@@ -315,9 +315,15 @@ describe('a pinned issuer', () => {
     await expect(read('application/vc', { ...document, name: 'x' }, issuer.did)).rejects.toMatchObject(
       untrusted,
     );
-    // A proof for the wrong purpose is none, also where it verifies.
-    const purposed = withProof(signed([]), issuer, { proofPurpose: 'authentication' });
-    await expect(read('application/vc', purposed, issuer.did)).rejects.toMatchObject(untrusted);
+    // Nor does one count that verifies, but says of itself that it is something else.
+    for (const change of [
+      { proofPurpose: 'authentication' },
+      { cryptosuite: 'eddsa-rdfc-2022' },
+      { type: 'Ed25519Signature2020' },
+    ]) {
+      const other = withProof(signed([]), issuer, change);
+      await expect(read('application/vc', other, issuer.did)).rejects.toMatchObject(untrusted);
+    }
   });
 });
 
