@@ -8,11 +8,22 @@ import { addIssue } from './commands/issue.js';
 import { addKeygen } from './commands/keygen.js';
 import { addRevoke } from './commands/revoke.js';
 import { addServe } from './commands/serve.js';
+import { addStatusList } from './commands/status-list.js';
 import { addVerify } from './commands/verify.js';
 import { coloursFor, printable } from './terminal.js';
 
 // In the order of `drs --help`.
-const COMMANDS = [addServe, addVerify, addAudit, addKeygen, addIssue, addDelegate, addInvoke, addRevoke];
+const COMMANDS = [
+  addServe,
+  addVerify,
+  addAudit,
+  addKeygen,
+  addIssue,
+  addDelegate,
+  addInvoke,
+  addRevoke,
+  addStatusList,
+];
 
 const SESSION = `
 A first session, with \`drs serve\` running in another terminal:

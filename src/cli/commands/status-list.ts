@@ -1,0 +1,172 @@
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { InvalidArgumentError, type Command } from 'commander';
+import {
+  createStatusList,
+  DEFAULT_STATUS_LIST_ENTRIES,
+  openStatusList,
+  setRevoked,
+  signStatusList,
+  type EditableStatusList,
+} from '../../revocation/make-status-list.js';
+import { StatusListError } from '../../revocation/status-list-error.js';
+import { CommandError } from '../command-error.js';
+import { readText, writeResult } from '../files.js';
+import { readKeyFile } from '../key-file.js';
+import { parseIndex } from '../policy-options.js';
+import { parseTime } from '../times.js';
+
+const MEDIA_TYPE = 'application/vc+jwt';
+
+/** `drs status-list` */
+export function addStatusList(program: Command): void {
+  const command = program
+    .command('status-list')
+    .summary('make, change and serve a status list')
+    .description(
+      'A W3C Bitstring Status List, as a signed credential (vc+jwt): what a service reads from STATUS_LIST_BASE_URL to\nlearn what is revoked.',
+    )
+    .addHelpText(
+      'after',
+      `
+Examples, in one terminal:
+  drs status-list create --key org.key --id http://127.0.0.1:8090/list -o list.jwt
+  drs status-list serve list.jwt --port 8090
+in a second one:
+  STATUS_LIST_BASE_URL=http://127.0.0.1:8090/list STATUS_LIST_ISSUER=did:key:z6Mk… \\
+    STATUS_CACHE_TTL_SECS=5 drs serve
+and in a third one, to revoke the receipts that were issued with --status-index 7:
+  drs status-list revoke --key org.key list.jwt 7`,
+    );
+
+  command
+    .command('create')
+    .summary('make a list in which nothing is revoked')
+    .requiredOption('--key <file>', "the issuer's private key")
+    .requiredOption('--id <url>', 'the URL under which the list will be served')
+    .option('--entries <count>', 'how many entries it has', parseIndex, DEFAULT_STATUS_LIST_ENTRIES)
+    .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', toSeconds)
+    .option('-o, --out <file>', 'where to write the list (default: standard output)')
+    .option('--force', 'replace the file where it exists')
+    .action(async ({ key, id, entries, expires, out, force }: CreateOptions) => {
+      const list = orCommandError(
+        () => createStatusList({ id, entries }),
+        'give --entries as a multiple of 8',
+      );
+      await writeResult(out, await sign(list, key, expires), {
+        force,
+        note: `: ${entries} entries, none revoked`,
+      });
+    });
+
+  for (const [name, revoked] of [
+    ['revoke', true],
+    ['reinstate', false],
+  ] as const) {
+    command
+      .command(name)
+      .summary(revoked ? 'mark entries as revoked' : 'mark entries as no longer revoked')
+      .requiredOption('--key <file>', "the issuer's private key")
+      .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', toSeconds)
+      .argument('<list_file>', 'the list, as `drs status-list create` wrote it; it is replaced')
+      .argument('<index...>', 'status list indices')
+      .action(async (file: string, indices: string[], { key, expires }: ChangeOptions) => {
+        const list = await open(file);
+        for (const index of indices) {
+          orCommandError(() => setRevoked(list, toIndex(index), revoked), 'give indices that the list has');
+        }
+        await replace(file, await sign(list, key, expires));
+        process.stderr.write(`${file}: ${revoked ? 'revoked' : 'reinstated'} ${indices.join(', ')}\n`);
+      });
+  }
+
+  command
+    .command('serve')
+    .summary('serve a list over HTTP, for trying things out')
+    .argument('<list_file>', 'the list; it is read anew for each request')
+    .option('--port <port>', 'the port on 127.0.0.1', parseIndex, 8090)
+    .action(async (file: string, { port }: { port: number }) => {
+      await open(file);
+      await serve(file, port);
+    });
+}
+
+interface CreateOptions {
+  readonly key: string;
+  readonly id: string;
+  readonly entries: number;
+  readonly expires?: number;
+  readonly out?: string;
+  readonly force?: boolean;
+}
+
+type ChangeOptions = Pick<CreateOptions, 'key' | 'expires'>;
+
+async function sign(list: EditableStatusList, keyFile: string, expires: number | undefined): Promise<string> {
+  const signer = await readKeyFile(keyFile);
+  const validUntil = expires !== undefined ? { validUntil: new Date(expires * 1000) } : {};
+  return `${await signStatusList(list, { signer, validFrom: new Date(), ...validUntil })}\n`;
+}
+
+async function open(file: string): Promise<EditableStatusList> {
+  const text = await readText(file, 'a status list (vc+jwt)');
+  try {
+    return await openStatusList(text);
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof StatusListError)) throw error;
+    throw new CommandError(
+      `${file} is no status list: ${error.message}`,
+      'make one with `drs status-list create`',
+    );
+  }
+}
+
+/** Puts a new text in a file's place at once, so that nobody ever reads half of it. */
+async function replace(file: string, text: string): Promise<void> {
+  const temporary = `${file}.${process.pid}.new`;
+  await writeFile(temporary, text, { flag: 'wx' });
+  await rename(temporary, file);
+}
+
+function serve(file: string, port: number): Promise<never> {
+  const server = createServer((req, res) => {
+    readFile(file).then(
+      (list) =>
+        res.writeHead(200, { 'Content-Type': MEDIA_TYPE }).end(req.method === 'HEAD' ? undefined : list),
+      (error: unknown) => res.writeHead(500).end(`${(error as Error).message}\n`),
+    );
+  });
+  return new Promise((_, reject) => {
+    server.on('error', (error) =>
+      reject(new CommandError(`cannot serve on port ${port}: ${error.message}`, 'choose another --port')),
+    );
+    server.listen(port, '127.0.0.1', () => {
+      const { port: taken } = server.address() as AddressInfo;
+      process.stderr.write(`serving ${file} at http://127.0.0.1:${taken}/ (any path); end with Ctrl-C\n`);
+    });
+  });
+}
+
+/** Commander hands in what was given before as a second argument, which is no time. */
+function toSeconds(text: string): number {
+  return parseTime(text, Math.floor(Date.now() / 1000));
+}
+
+function toIndex(text: string): number {
+  try {
+    return parseIndex(text);
+  } catch (error) {
+    if (!(error instanceof InvalidArgumentError)) throw error;
+    throw new CommandError(`${text} is not an index: ${error.message}`, 'give integers from 0');
+  }
+}
+
+function orCommandError<T>(action: () => T, hint: string): T {
+  try {
+    return action();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new CommandError(error.message, hint);
+  }
+}

@@ -1,0 +1,114 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { compactVerify, importJWK } from 'jose';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { publicKeyOf } from '../../src/protocol/did-key.js';
+import { startService } from '../support/service.js';
+import { createWorkplace, MAIN, type Workplace } from './drs.js';
+
+/** `drs status-list serve` on a free port. */
+async function serveList(work: Workplace, file: string) {
+  const child = spawn(process.execPath, [MAIN, 'status-list', 'serve', file, '--port', '0'], {
+    cwd: work.directory,
+  });
+  const lines = createInterface({ input: child.stderr });
+  const [line] = (await once(lines, 'line')) as [string];
+  return { url: /http:\S+\//.exec(line)?.[0] ?? '', stop: () => child.kill() };
+}
+
+describe('drs status-list', () => {
+  let work: Workplace;
+  let issuer: string;
+  beforeAll(async () => {
+    work = await createWorkplace();
+    issuer = (await work.done('keygen', '-o', 'org.key')).stdout.trim();
+    await work.done(
+      'status-list',
+      'create',
+      '--key',
+      'org.key',
+      '--id',
+      'http://lists.example/1',
+      '-o',
+      'list.jwt',
+    );
+  });
+
+  it('makes a credential that others can verify', async () => {
+    const jwk = {
+      kty: 'OKP',
+      crv: 'Ed25519',
+      x: Buffer.from(publicKeyOf(issuer) ?? []).toString('base64url'),
+    };
+    const { payload } = await compactVerify(
+      (await work.read('list.jwt')).trim(),
+      await importJWK(jwk, 'EdDSA'),
+    );
+    expect(JSON.parse(Buffer.from(payload).toString())).toMatchObject({
+      issuer,
+      type: ['VerifiableCredential', 'BitstringStatusListCredential'],
+      credentialSubject: { statusPurpose: 'revocation' },
+    });
+  });
+
+  it('revokes and reinstates, as a real service sees it', async () => {
+    for (const name of ['alice', 'bot']) await work.done('keygen', '-o', `${name}.key`);
+    await work.done(
+      'issue',
+      '--key',
+      'alice.key',
+      '--to',
+      'bot.pub',
+      '--tool',
+      'x',
+      '--status-index',
+      '7',
+      '-o',
+      'root.jwt',
+    );
+    const invoke = [
+      'invoke',
+      '--key',
+      'bot.key',
+      '--chain',
+      'root.jwt',
+      '--tool-server',
+      'https://tools.example',
+    ];
+    await work.done(...invoke, '--args', '{"tool":"x"}', '-o', 'bundle.json');
+    const list = await serveList(work, 'list.jwt');
+    const service = await startService({
+      STATUS_LIST_BASE_URL: `${list.url}list`,
+      STATUS_LIST_ISSUER: issuer,
+      STATUS_CACHE_TTL_SECS: '1',
+    });
+    const verify = async () =>
+      (await work.drs(['verify', 'bundle.json'], { env: { DRS_VERIFY_URL: service.url } })).stdout;
+    try {
+      expect(await verify()).toMatch(/^valid/);
+      await work.done('status-list', 'revoke', '--key', 'org.key', 'list.jwt', '6', '7');
+      await expect.poll(verify, { timeout: 20_000 }).toMatch(/RECEIPT_REVOKED.*remote status list/s);
+      await work.done('status-list', 'reinstate', '--key', 'org.key', 'list.jwt', '7');
+      await expect.poll(verify, { timeout: 20_000 }).toMatch(/^valid/);
+    } finally {
+      await service.stop();
+      list.stop();
+    }
+  });
+
+  it.each([
+    [['create', '--key', 'org.key', '--id', 'x', '--entries', '7'], /7 entries.*multiple of 8/s],
+    [['create', '--key', 'org.key', '--id', 'x', '-o', 'list.jwt'], /exists already/],
+    [['revoke', '--key', 'org.key', 'list.jwt', '131072'], /no entry 131072/],
+    [['revoke', '--key', 'org.key', 'list.jwt', '-1'], /-1|option/],
+    [['revoke', '--key', 'org.key', 'list.jwt', 'seven'], /seven/],
+    [['revoke', '--key', 'org.key', 'org.pub', '1'], /is no status list/],
+    [['serve', 'missing.jwt'], /cannot read a status list/],
+  ])('refuses %j and changes nothing', async (args, says) => {
+    const before = await work.read('list.jwt');
+    const { code, stderr } = await work.drs(['status-list', ...args]);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(says)]);
+    expect(await work.read('list.jwt')).toBe(before);
+  });
+});
