@@ -64,7 +64,7 @@ export const PLANS: Readonly<Record<Mode, Plan>> = {
     openLoopLoads: [25, 50, 90],
     memoryVerdicts: 20_000,
     localEntries: 1_000_000,
-    scrapeSeconds: 2,
+    scrapeSeconds: 1,
   },
   smoke: {
     ...FULL,

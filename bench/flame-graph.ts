@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ROOT, source } from './paths.js';
+
+/** The part of a V8 CPU profile that matters here. https://chromedevtools.github.io/devtools-protocol/tot/Profiler/ */
+export interface CpuProfile {
+  readonly nodes: readonly {
+    readonly id: number;
+    readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
+    readonly children?: readonly number[];
+  }[];
+  /** µs of the monotonic clock. */
+  readonly startTime: number;
+  readonly samples: readonly number[];
+  readonly timeDeltas: readonly number[];
+}
+
+/** A function in a flame graph, with what it called. */
+export interface Frame {
+  readonly name: string;
+  readonly where: string;
+  /** µs in it and in what it called. */
+  total: number;
+  /** µs in itself. */
+  self: number;
+  readonly calls: Frame[];
+}
+
+/**
+ * The call tree of a profile between two times, in µs of the monotonic clock: what comes before is the start of the
+ * program, what comes after its end.
+ */
+export function callTree(profile: CpuProfile, from: number, until: number): Frame {
+  const selfTimes = new Map<number, number>();
+  let at = profile.startTime;
+  for (const [index, id] of profile.samples.entries()) {
+    const delta = profile.timeDeltas[index] ?? 0;
+    at += delta;
+    if (at >= from && at <= until && delta > 0) selfTimes.set(id, (selfTimes.get(id) ?? 0) + delta);
+  }
+  const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
+  const build = (id: number): Frame => {
+    const node = nodes.get(id);
+    if (node === undefined) throw new Error(`the profile names a node ${id} that it does not hold`);
+    const { functionName, url, lineNumber } = node.callFrame;
+    const calls = (node.children ?? []).map(build).filter(({ total }) => total > 0);
+    const self = selfTimes.get(id) ?? 0;
+    return {
+      name: functionName === '' ? '(anonymous)' : functionName,
+      where: url === '' ? '' : `${shortPath(url)}:${lineNumber + 1}`,
+      total: self + calls.reduce((sum, { total }) => sum + total, 0),
+      ...{ self, calls: calls.sort((a, b) => b.total - a.total) },
+    };
+  };
+  const [first] = profile.nodes;
+  if (first === undefined) throw new Error('the profile is empty');
+  return build(first.id);
+}
+
+function shortPath(url: string): string {
+  return url.startsWith('file:') ? path.relative(ROOT, fileURLToPath(url)) : url;
+}
+
+/** Functions by the time spent in themselves, the most expensive first. */
+export function hottest(tree: Frame, most: number): { name: string; where: string; self: number }[] {
+  const totals = new Map<string, { name: string; where: string; self: number }>();
+  const visit = ({ name, where, self, calls }: Frame) => {
+    const entry = totals.get(`${name} ${where}`) ?? { name, where, self: 0 };
+    entry.self += self;
+    totals.set(`${name} ${where}`, entry);
+    for (const call of calls) visit(call);
+  };
+  visit(tree);
+  return [...totals.values()].sort((a, b) => b.self - a.self).slice(0, most);
+}
+
+/** A self-contained page with a flame graph for each thread. */
+export function renderFlameGraphs(
+  threads: readonly { readonly name: string; readonly tree: Frame }[],
+  about: string,
+): string {
+  const page = readFileSync(source('report/flame-graph.html'), 'utf8');
+  const data = JSON.stringify({ about, threads }).replaceAll('<', '\\u003c');
+  return page.replace('/*{{profile.json}}*/', () => data);
+}
