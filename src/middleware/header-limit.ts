@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 
 /**
  * Room for a bundle of 16 receipts with large policies, in bytes. Node.js takes 16 KiB of headers unless it is told
- * otherwise, which is about 10 receipts.
+ * otherwise, which is about 12 receipts.
  *
  * @example createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app);
  */
