@@ -1,4 +1,15 @@
-import { mkdtemp, open, readFile, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import {
+  copyFile,
+  mkdtemp,
+  open,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -169,6 +180,14 @@ describe('the store in a file', () => {
     await expect(store.record(3)).rejects.toThrow('was changed');
     expect(store.has(3)).toBe(false);
     expect(await readFile(`${path}.old`, 'utf8')).toBe('1\n2\n');
+  });
+
+  test('a file in the place of the one that is open is not taken for it, however alike they are', async () => {
+    const store = await openStore();
+    await store.record(1);
+    await copyFile(path, `${path}.new`);
+    await rename(`${path}.new`, path);
+    await expect(store.record(3)).rejects.toThrow('was changed');
   });
 
   test('a store that cannot be opened says which and why', async () => {

@@ -284,11 +284,12 @@ describe('conditional requests', () => {
     expect(recorder.outcomes).toEqual(['updated', 'not_modified', 'out_of_validity']);
   });
 
-  test('a 304 that nobody asked for is no list', async () => {
+  test('a 304 that nobody asked for confirms nothing', async () => {
+    const revocation = await openWith([7]);
     server.respond = (_, response) => response.writeHead(304).end();
-    const revocation = await open();
-    await recorder.fetched(1);
-    expect([recorder.outcomes[0], revocation.isReady()]).toEqual(['http_status', false]);
+    now += 300_000;
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    expect(recorder.outcomes).toEqual(['updated', 'http_status']);
   });
 });
 
