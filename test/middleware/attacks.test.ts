@@ -191,6 +191,15 @@ const ATTACKS: readonly (readonly [string, () => Sent, number, object])[] = [
     { valid: true, binding: 'mismatch' },
   ],
   [
+    'a bundle that names its own body, beside a form',
+    () =>
+      ask('tool=fetch', { ...liveCall(chain, args), body: args }, [
+        ['Content-Type', 'application/x-www-form-urlencoded'],
+      ]),
+    403,
+    { valid: true, binding: 'invalid_body' },
+  ],
+  [
     'a stale invocation',
     () => ask(good, liveCall(chain, args, { iat: now() - 901 })),
     409,

@@ -346,6 +346,17 @@ describe('the event of an executed call', () => {
   });
 });
 
+describe('the middleware and the client', () => {
+  it('load no native code, so that they run on workers', () => {
+    const script = `
+      await import('drs-verify/middleware');
+      await import('drs-verify/client');
+      console.log(process.report.getReport().sharedObjects.filter((file) => file.endsWith('.node')).length);`;
+    const child = spawnSync(process.execPath, ['--input-type=module', '-e', script], { cwd: process.cwd() });
+    expect(child.stdout.toString() + child.stderr.toString()).toBe('0\n');
+  });
+});
+
 describe('a header that is larger than the server takes', () => {
   const deep = liveChain(16);
 
