@@ -45,8 +45,7 @@ export type MiddlewareOptions = ProtectionOptions & {
   readonly maxBodyBytes?: number;
 };
 
-/** The default of `maxBodyBytes`. */
-export const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
+const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
 
 /** Where verdicts come from, opened. */
 export function verifierOf({ verifier, verifyUrl }: VerdictSource): CallVerifier {

@@ -4,7 +4,7 @@ import { bodyOfCall, unusable, type CallBody } from '../call-body.js';
 import { Gate } from '../gate.js';
 import { refusalResponse, type RequestId } from '../json-rpc.js';
 import { bodyOf, bundleHeaderOf, guardNode, refuse, type NodeMiddleware } from '../node.js';
-import { DEFAULT_MAX_BODY_BYTES, type ProtectionOptions } from '../options.js';
+import { bodyRulesOf, type ProtectionOptions } from '../options.js';
 
 /** Options of {@link drsA2a}. The binding is always enforced, and the command is that of the method. */
 export type A2aOptions = ProtectionOptions & {
@@ -27,7 +27,7 @@ export const A2A_COMMAND = '/a2a';
  */
 export function drsA2a(options: A2aOptions): NodeMiddleware {
   const gate = new Gate(options);
-  const { maxBodyBytes = DEFAULT_MAX_BODY_BYTES } = options;
+  const { maxBodyBytes } = bodyRulesOf(options);
   return (req, res, next) =>
     guardNode(gate, req, res, next, async () => {
       const opened = gate.open(bundleHeaderOf(req));
