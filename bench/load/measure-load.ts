@@ -29,7 +29,8 @@ export const bestTool = (): Tool => (wrkVersion() === null ? 'autocannon' : 'wrk
  * answer is recorded as such, which makes everything void.
  */
 export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise<LoadResult> {
-  const { id, parameters, server, tool, workload, connections, seconds } = loop;
+  const { id, server, tool, workload, connections, seconds } = loop;
+  const parameters = { ...loop.parameters, bodyBytes: workload.bodyBytes };
   const { recorder } = bench;
   const before = await countersOf(loop);
   const timeBefore = server.processorTime();

@@ -23,6 +23,8 @@ export interface Workload {
   readonly coldStart: number;
   /** Must stand in every answer. */
   readonly marker: string;
+  /** Of a request, in the mean. */
+  readonly bodyBytes: number;
 }
 
 /** The cache of the services that get cold traffic: small, so that few chains are enough to never find one in it. */
@@ -83,7 +85,9 @@ export class Workloads {
 
   #write(traffic: Traffic, depth: number): Omit<Workload, 'coldStart'> {
     const [bodiesFile, answersFile] = this.#exchanges(`warm-${depth}`, this.warm(depth));
+    const warm = this.warm(depth);
     const plain = {
+      bodyBytes: Math.round(warm.reduce((sum, { body }) => sum + body.length, 0) / warm.length),
       traffic,
       depth,
       bodiesFile,

@@ -47,7 +47,7 @@ function numbered(count: number, answer: string): Workload {
   writeFileSync(bodiesFile, Array.from({ length: count }, (_, number) => `${number}\n`).join(''));
   writeFileSync(answersFile, `${answer}\n`.repeat(count));
   const cold = { coldBodiesFile: '', coldAnswersFile: '', coldEvery: 0, coldStart: 0 };
-  return { traffic: 'warm', depth: 1, bodiesFile, answersFile, ...cold, marker: answer };
+  return { traffic: 'warm', depth: 1, bodiesFile, answersFile, ...cold, marker: answer, bodyBytes: 4 };
 }
 
 async function numberIn(request: AsyncIterable<Buffer>): Promise<number> {

@@ -1,0 +1,151 @@
+import { figureOf, type Figure, type Results } from './results.js';
+
+/** What a request costs: `fixed + perSignature × signatures + perKilobyte × body`, in µs of processor time. */
+export interface CostModel {
+  readonly fixed: number;
+  readonly perSignature: number;
+  readonly perKilobyte: number;
+}
+
+/** A measured case beside what the model says of it. */
+export interface Check {
+  readonly traffic: string;
+  readonly depth: number;
+  readonly signatures: number;
+  readonly cpu: { readonly measured: number; readonly modelled: number };
+  readonly throughput: { readonly measured: number; readonly modelled: number };
+}
+
+/** The models of a run, fitted to warm and cold traffic, with mixed traffic as a test of them. */
+export interface FittedModels {
+  readonly whole: CostModel;
+  readonly mainThread: CostModel;
+  readonly checks: readonly Check[];
+}
+
+interface Point {
+  readonly traffic: string;
+  readonly depth: number;
+  readonly signatures: number;
+  readonly kilobytes: number;
+  readonly measured: number;
+}
+
+const CONNECTIONS = 32;
+
+/**
+ * Signatures of a request.
+ *
+ * @param hitRatio the share of requests whose whole chain is in the receipt cache
+ */
+export function signaturesOf(depth: number, hitRatio: number): number {
+  return 1 + (1 - hitRatio) * depth;
+}
+
+/** @returns `null` where the results do not hold both warm and cold traffic at three depths or more */
+export function fitModels(results: Results): FittedModels | null {
+  const whole = pointsOf(results, 'cpu');
+  const fitted = whole.filter(({ traffic }) => traffic !== 'mixed');
+  const isEnough = ['warm', 'cold'].every(
+    (one) => fitted.filter(({ traffic }) => traffic === one).length >= 3,
+  );
+  if (!isEnough) return null;
+  const models = {
+    whole: fit(fitted),
+    mainThread: fit(pointsOf(results, 'main-thread-cpu').filter(({ traffic }) => traffic !== 'mixed')),
+  };
+  return { ...models, checks: whole.map((point) => check(results, point, models)) };
+}
+
+/** What a model says of a request. */
+export function modelledCost(
+  { fixed, perSignature, perKilobyte }: CostModel,
+  signatures: number,
+  kilobytes: number,
+) {
+  return fixed + perSignature * signatures + perKilobyte * kilobytes;
+}
+
+/**
+ * The requests a second that a machine can serve: what runs out first is the main thread, the signature threads, or
+ * the cores for everything together.
+ *
+ * @param others µs of processor time that something else on the machine takes for each request
+ */
+export function capacityOf(
+  cost: { readonly whole: number; readonly mainThread: number; readonly others: number },
+  machine: { readonly cores: number; readonly workers: number },
+): number {
+  const worker = cost.whole - cost.mainThread;
+  return Math.min(
+    1e6 / cost.mainThread,
+    (machine.workers * 1e6) / worker,
+    (machine.cores * 1e6) / (cost.whole + cost.others),
+  );
+}
+
+function check(results: Results, point: Point, models: Omit<FittedModels, 'checks'>): Check {
+  const { traffic, depth, signatures, kilobytes, measured } = point;
+  const whole = modelledCost(models.whole, signatures, kilobytes);
+  const mainThread = modelledCost(models.mainThread, signatures, kilobytes);
+  const others = caseOf(results, traffic, depth, 'generator-cpu')?.median ?? 0;
+  const cores = Number(results.machine['cores']);
+  return {
+    ...{ traffic, depth, signatures, cpu: { measured, modelled: whole } },
+    throughput: {
+      measured: caseOf(results, traffic, depth, 'throughput')?.median ?? Number.NaN,
+      modelled: capacityOf({ whole, mainThread, others }, { cores, workers: Math.max(1, cores - 1) }),
+    },
+  };
+}
+
+const caseOf = (results: Results, traffic: string, depth: number, quantity: string): Figure | undefined =>
+  figureOf(results, `closed-loop/wrk/${traffic}/d${depth}/c${CONNECTIONS}/${quantity}`) ??
+  figureOf(results, `closed-loop/autocannon/${traffic}/d${depth}/c${CONNECTIONS}/${quantity}`);
+
+function pointsOf(results: Results, quantity: string): Point[] {
+  const depths = [...new Set(results.figures.map(({ parameters }) => Number(parameters['depth'])))].sort(
+    (a, b) => a - b,
+  );
+  return ['warm', 'mixed', 'cold'].flatMap((traffic) =>
+    depths.flatMap((depth) => {
+      const figure = caseOf(results, traffic, depth, quantity);
+      if (figure === undefined) return [];
+      const hitRatio = { warm: 1, mixed: 0.9, cold: 0 }[traffic] ?? 0;
+      const kilobytes = Number(figure.parameters['bodyBytes']) / 1000;
+      return [
+        { traffic, depth, signatures: signaturesOf(depth, hitRatio), kilobytes, measured: figure.median },
+      ];
+    }),
+  );
+}
+
+/** Least squares of the relative errors, so that a deep chain does not outweigh the others. */
+function fit(points: readonly Point[]): CostModel {
+  const rows = points.map(({ signatures, kilobytes, measured }) =>
+    [1, signatures, kilobytes].map((x) => x / measured),
+  );
+  // The normal equations A x = 1, three by three, by Gauss and Jordan.
+  const matrix = [0, 1, 2].map((i) => [
+    ...[0, 1, 2].map((j) => rows.reduce((sum, row) => sum + (row[i] ?? 0) * (row[j] ?? 0), 0)),
+    rows.reduce((sum, row) => sum + (row[i] ?? 0), 0),
+  ]);
+  for (let pivot = 0; pivot < 3; pivot++) {
+    const row = matrix[pivot] ?? [];
+    const scale = row[pivot] ?? 0;
+    if (Math.abs(scale) < 1e-15)
+      throw new RangeError('the points do not tell the costs apart; measure more depths');
+    for (let at = 0; at < 4; at++) row[at] = (row[at] ?? 0) / scale;
+    for (const [other, target] of matrix.entries()) {
+      if (other === pivot) continue;
+      const factor = target[pivot] ?? 0;
+      for (let at = 0; at < 4; at++) target[at] = (target[at] ?? 0) - factor * (row[at] ?? 0);
+    }
+  }
+  const [fixed, perSignature, perKilobyte] = matrix.map((row) => row[3] ?? Number.NaN) as [
+    number,
+    number,
+    number,
+  ];
+  return { fixed, perSignature, perKilobyte };
+}

@@ -1,0 +1,151 @@
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fitModels } from './cost-model.js';
+import { ROOT } from './paths.js';
+import { judgeBars } from './report/bars.js';
+import { formatValue } from './report/format.js';
+import type { Results } from './results.js';
+
+/** Fills the measured parts of docs/performance.md from a results.json; each stands between two comments. */
+export function fillDocument(text: string, results: Results): string {
+  const parts: Readonly<Record<string, string>> = {
+    run: describeRun(results),
+    bars: describeBars(results),
+    model: describeModel(results),
+    handover: describeSuite(results, 'handover', ['throughput', 'cpu', 'p50', 'p99']),
+    stages: describeStages(results),
+    peers: describePeers(results),
+  };
+  return Object.entries(parts).reduce((filled, [name, part]) => {
+    const place = new RegExp(`(<!-- measured: ${name} -->\\n)[^]*?(<!-- end -->)`);
+    if (!place.test(filled)) throw new Error(`docs/performance.md has no place "<!-- measured: ${name} -->"`);
+    return part === ''
+      ? filled
+      : filled.replace(place, (_, begin: string, end: string) => `${begin}\n${part}\n\n${end}`);
+  }, text);
+}
+
+const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
+  rows.length === 0
+    ? ''
+    : [head, head.map((_, at) => (at === 0 ? '---' : '--:')), ...rows]
+        .map((row) => `| ${row.join(' | ')} |`)
+        .join('\n');
+
+function describeRun({
+  machine,
+  versions,
+  startedAt,
+  commit,
+  command,
+  floorMicroseconds,
+  seconds,
+}: Results): string {
+  return (
+    `Measured ${startedAt.slice(0, 10)} at commit ${commit.slice(0, 9)} by \`${command}\` in ${seconds} s on ` +
+    `${machine['processor'] ?? 'an unknown processor'}, ${machine['cores'] ?? '?'} cores, Node ${versions['node'] ?? '?'}. ` +
+    `**1 floor = ${floorMicroseconds.toFixed(1)} µs.**`
+  );
+}
+
+function describeBars(results: Results): string {
+  const rows = judgeBars(results).map(({ bar, measured, verdict }) => [
+    ...[bar.what, bar.show(measured), bar.show(bar.bar), bar.show(bar.aim), verdict, `\`${bar.id}\``],
+  ]);
+  return table(['bar', 'measured', 'bar', 'aim', '', 'figure in results.json'], rows);
+}
+
+function describeModel(results: Results): string {
+  const models = fitModels(results);
+  if (models === null) return '';
+  const microseconds = (value: number) => `${value.toFixed(1)} µs`;
+  const constants = (['whole', 'mainThread'] as const).map((name) => {
+    const { fixed, perSignature, perKilobyte } = models[name];
+    const inFloors = (perSignature / results.floorMicroseconds).toFixed(2);
+    return [
+      name === 'whole' ? 'whole process' : 'of that, main thread',
+      ...[
+        microseconds(fixed),
+        `${microseconds(perSignature)} (${inFloors} floors)`,
+        microseconds(perKilobyte),
+      ],
+    ];
+  });
+  const error = (measured: number, modelled: number) => `${((100 * modelled) / measured - 100).toFixed(0)} %`;
+  const checks = models.checks.map(({ traffic, depth, signatures, cpu, throughput }) => [
+    ...[
+      `${traffic}, depth ${depth}`,
+      signatures.toFixed(1),
+      microseconds(cpu.measured),
+      microseconds(cpu.modelled),
+    ],
+    error(cpu.measured, cpu.modelled),
+    ...[formatValue(throughput.measured, '1/s'), formatValue(throughput.modelled, '1/s')],
+    error(throughput.measured, throughput.modelled),
+  ]);
+  const head = ['', 'signatures', 'CPU', 'model', 'error', 'throughput', 'model', 'error'];
+  return `${table(['', 'fixed', 'per signature', 'per kB of body'], constants)}\n\n${table(head, checks)}`;
+}
+
+function describeSuite(results: Results, suite: string, quantities: readonly string[]): string {
+  const ids = results.figures
+    .filter((figure) => figure.suite === suite)
+    .map(({ id }) => id.slice(0, id.lastIndexOf('/')));
+  const rows = [...new Set(ids)].map((id) => [
+    id.slice(suite.length + 1),
+    ...quantities.map((name) => show(results, `${id}/${name}`)),
+  ]);
+  return table(['', ...quantities], rows);
+}
+
+function describeStages(results: Results): string {
+  const of = (traffic: string) => results.figures.filter(({ id }) => id.startsWith(`stages/${traffic}/`));
+  const stages = [...new Set(of('warm').map(({ parameters }) => String(parameters['stage'])))];
+  const depths = [...new Set(of('warm').map(({ parameters }) => Number(parameters['depth'])))].sort(
+    (a, b) => a - b,
+  );
+  const columns = ['warm', 'cold'].flatMap((traffic) => depths.map((depth) => ({ traffic, depth })));
+  const rows = stages.map((stage) => [
+    stage,
+    ...columns.map(({ traffic, depth }) => show(results, `stages/${traffic}/d${depth}/${stage}/time`)),
+  ]);
+  return table(['', ...columns.map(({ traffic, depth }) => `${traffic} ${depth}`)], rows);
+}
+
+function describePeers(results: Results): string {
+  const peers = results.figures.filter(({ suite }) => suite === 'peers');
+  const names = [...new Set(peers.map(({ parameters }) => String(parameters['peer'])))];
+  const depths = [...new Set(peers.map(({ parameters }) => Number(parameters['depth'])))].sort(
+    (a, b) => a - b,
+  );
+  const head = ['', ...depths.flatMap((depth) => [`depth ${depth}`, 'CPU or time'])];
+  const rows = names.map((name) => [
+    name,
+    ...depths.flatMap((depth) => {
+      const id = `peers/${name}/d${depth}`;
+      const cost = results.figures.some((figure) => figure.id === `${id}/cpu`) ? `${id}/cpu` : `${id}/time`;
+      return [show(results, `${id}/throughput`), show(results, cost)];
+    }),
+  ]);
+  return table(head, rows);
+}
+
+function show(results: Results, id: string): string {
+  const figure = results.figures.find((one) => one.id === id);
+  return figure === undefined ? '–' : formatValue(figure.median, figure.unit);
+}
+
+const [, program = '', given] = process.argv;
+if (path.basename(program) === 'document.js') {
+  if (given === undefined) {
+    process.stderr.write(
+      'usage: npm run bench && node bench/.build/bench/document.js bench/results/<time>-<commit>\n',
+    );
+    process.exit(2);
+  }
+  const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;
+  const document = path.join(ROOT, 'docs', 'performance.md');
+  const results = JSON.parse(readFileSync(file, 'utf8')) as Results;
+  writeFileSync(document, fillDocument(readFileSync(document, 'utf8'), results));
+  process.stdout.write(`filled docs/performance.md from ${file}\n`);
+}

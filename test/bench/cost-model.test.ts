@@ -1,0 +1,84 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { capacityOf, fitModels, signaturesOf } from '../../bench/cost-model.js';
+import { fillDocument } from '../../bench/document.js';
+import { ROOT } from '../../bench/paths.js';
+import { Recorder } from '../../bench/recorder.js';
+import { sampleResults } from './sample-results.js';
+
+const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-model-'));
+const sample = sampleResults(directory);
+afterAll(() => rmSync(directory, { recursive: true }));
+
+/** Results that follow a model exactly. */
+function modelled() {
+  const recorder = new Recorder(0);
+  recorder.measureFloor();
+  for (const depth of [1, 2, 4, 16]) {
+    for (const [traffic, hitRatio] of [
+      ['warm', 1],
+      ['cold', 0],
+      ['mixed', 0.9],
+    ] as const) {
+      const parameters = { depth, traffic, bodyBytes: 1000 * (1 + depth) };
+      const cpu = 20 + 55 * signaturesOf(depth, hitRatio) + 1.5 * (1 + depth);
+      const id = `closed-loop/wrk/${traffic}/d${depth}/c32`;
+      recorder.record({ id: `${id}/cpu`, unit: 'µs', better: 'lower', value: cpu, parameters });
+      recorder.record({
+        id: `${id}/main-thread-cpu`,
+        unit: 'µs',
+        better: 'lower',
+        value: cpu / 2,
+        parameters,
+      });
+      recorder.record({
+        id: `${id}/throughput`,
+        unit: '1/s',
+        better: 'higher',
+        value: 2e6 / cpu,
+        parameters,
+      });
+    }
+  }
+  return { ...sample, figures: recorder.figures() };
+}
+
+describe('the cost model', () => {
+  it('finds the constants again, and says so of traffic that it was not fitted to', () => {
+    const models = fitModels(modelled());
+    expect(models?.whole.fixed).toBeCloseTo(20, 6);
+    expect(models?.whole.perSignature).toBeCloseTo(55, 6);
+    expect(models?.whole.perKilobyte).toBeCloseTo(1.5, 6);
+    const mixed = models?.checks.filter(({ traffic }) => traffic === 'mixed') ?? [];
+    expect(mixed).toHaveLength(4);
+    for (const { cpu, throughput } of mixed) {
+      expect(cpu.modelled).toBeCloseTo(cpu.measured, 6);
+      expect(throughput.modelled).toBeCloseTo(throughput.measured, 3);
+    }
+  });
+
+  it('needs warm and cold traffic at three depths', () => {
+    const { figures, ...rest } = modelled();
+    expect(fitModels({ ...rest, figures: figures.filter(({ id }) => !id.includes('/cold/')) })).toBeNull();
+  });
+
+  it('takes for the capacity what runs out first', () => {
+    const machine = { cores: 8, workers: 7 };
+    expect(capacityOf({ whole: 100, mainThread: 50, others: 0 }, machine)).toBe(20_000);
+    expect(capacityOf({ whole: 800, mainThread: 100, others: 0 }, machine)).toBe(10_000);
+    expect(capacityOf({ whole: 100, mainThread: 50, others: 900 }, machine)).toBe(8_000);
+  });
+});
+
+it('has a place in docs/performance.md for each table, and leaves the rest alone', () => {
+  const text = readFileSync(path.join(ROOT, 'docs/performance.md'), 'utf8');
+  const measured = modelled();
+  const filled = fillDocument(text, measured);
+  expect(filled).toContain('| whole process | 20.0 µs | 55.0 µs');
+  const outside = (document: string) =>
+    document.replace(/(<!-- measured: \w+ -->\n)[^]*?(<!-- end -->)/g, '$1$2');
+  expect(outside(filled)).toBe(outside(text));
+  expect(fillDocument(filled, measured)).toBe(filled);
+});
