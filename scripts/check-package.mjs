@@ -12,27 +12,36 @@ const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-package-'));
 const run = (command, args, cwd = folder) =>
   execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
 
+/** @type {(text: string) => unknown} */
+const parse = JSON.parse;
+
 try {
   const [packed] = /** @type {{ filename: string, files: { path: string }[] }[]} */ (
-    JSON.parse(run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], root))
+    parse(run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], root))
   );
   if (packed === undefined) throw new Error('npm pack packed nothing');
   const files = packed.files.map(({ path: name }) => name);
-  const allowed = /^(dist\/(?!cli\/demo).*\.(js|d\.ts)|scripts\/drs\.mjs|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
+  const allowed =
+    /^(dist\/(?!cli\/demo).*\.(js|d\.ts)|scripts\/drs\.mjs|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
   const stray = files.filter((name) => !allowed.test(name));
   if (stray.length > 0) throw new Error(`the package holds what it should not: ${stray.join(', ')}`);
-  const manifest = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
-  const entries = Object.entries(/** @type {Record<string, string | { types: string, default: string }>} */ (manifest.exports));
+  const manifest =
+    /** @type {{ version: string, exports: Record<string, string | { types: string, default: string }> }} */ (
+      parse(readFileSync(path.join(root, 'package.json'), 'utf8'))
+    );
+  const entries = Object.entries(manifest.exports);
   for (const [, entry] of entries) {
     for (const target of typeof entry === 'string' ? [entry] : [entry.types, entry.default]) {
-      if (!files.includes(target.replace('./', ''))) throw new Error(`exported, but not in the package: ${target}`);
+      if (!files.includes(target.replace('./', '')))
+        throw new Error(`exported, but not in the package: ${target}`);
     }
   }
 
   writeFileSync(path.join(folder, 'package.json'), '{"type":"module","private":true}');
   run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline', packed.filename]);
   const version = run('npx', ['drs', '--version']).trim();
-  if (version !== manifest.version) throw new Error(`drs --version says ${version}, expected ${manifest.version}`);
+  if (version !== manifest.version)
+    throw new Error(`drs --version says ${version}, expected ${manifest.version}`);
 
   // The middleware entries need peers that a user of them installs; these two stand alone.
   writeFileSync(
@@ -58,9 +67,25 @@ for (const workerThreads of [0, 1]) {
   );
   const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
   const types = path.join(root, 'node_modules', '@types');
-  run(process.execPath, [tsc, '--strict', '--module', 'nodenext', '--target', 'es2023', '--skipLibCheck', 'false', '--typeRoots', types, '--types', 'node', 'use.mts']);
+  run(process.execPath, [
+    tsc,
+    '--strict',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2023',
+    '--skipLibCheck',
+    'false',
+    '--typeRoots',
+    types,
+    '--types',
+    'node',
+    'use.mts',
+  ]);
   run(process.execPath, ['use.mjs']);
-  console.log(`the package works when installed elsewhere: ${files.length} files, ${entries.length} entry points`);
+  console.log(
+    `the package works when installed elsewhere: ${files.length} files, ${entries.length} entry points`,
+  );
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -133,6 +133,17 @@ export class Metrics {
     this.#gauge('drs_http_open_requests', 'Requests without an answer yet', () => routes.open);
     this.#gauge('drs_verify_pending', 'Requests waiting for a verdict', () => routes.pending);
     this.#gauge('drs_revocation_entries', 'Indices in the local store', () => revocation.entries);
+    this.#gauge(
+      'drs_status_list_entries',
+      'Entries of the status list at hand',
+      () => revocation.listEntries,
+    );
+    // NaN without a list: Prometheus then draws nothing, where 0 would look like a fresh one.
+    this.#gauge(
+      'drs_status_list_age_seconds',
+      'Since the status list was fetched',
+      () => revocation.listAgeSecs,
+    );
   }
 
   #observeRevocation(): RevocationObserver {

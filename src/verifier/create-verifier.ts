@@ -96,14 +96,14 @@ export async function openEngine(
 }
 
 async function openReplays(
-  { replayProtection, redisUrl }: VerifierSettings,
+  { replayProtection, replayMaxEntries, redisUrl }: VerifierSettings,
   log: RevocationLog,
 ): Promise<ReplayStore | null> {
   switch (replayProtection) {
     case undefined:
       return null;
     case 'memory':
-      return createMemoryReplayStore();
+      return createMemoryReplayStore({ maxEntries: replayMaxEntries });
     case 'redis':
       return openRedisReplayStore({
         url: redisUrl,

@@ -39,6 +39,8 @@ export const verifierOptions = z.strictObject({
   replayProtection: z.enum(['memory', 'redis']).optional(),
   /** Seconds for which an invocation is fresh, and then on record. A higher value takes more memory. */
   replayWindowSecs: count(1, 31_536_000).default(DEFAULT_REPLAY_WINDOW_SECS),
+  /** The most invocations on record in this process, about 300 bytes each; when it is full, calls are refused. */
+  replayMaxEntries: count(1).default(1_000_000),
   /** Where Redis is, for `replayProtection: 'redis'`. Whoever controls it can let replays pass. */
   redisUrl: z
     .string()

@@ -36,6 +36,15 @@ describe('replay protection of /verify', () => {
     await service.stop();
   });
 
+  it('refuses calls rather than forget one, when its memory is full', async () => {
+    const service = await startService({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '2' });
+    const codes: string[] = [];
+    for (const jti of ['inv:1', 'inv:2', 'inv:3', 'inv:1'])
+      codes.push(await codeOf(service, invoke(chain, { jti })));
+    expect(codes).toEqual(['valid', 'valid', 'REPLAY_STORE_UNAVAILABLE', 'REPLAY_DETECTED']);
+    await service.stop();
+  });
+
   it('refuses what is older than the window or from the future', async () => {
     const verifier = createVerifier({ replayProtection: 'memory', replayWindowSecs: 100, workerThreads: 0 });
     const at = async (iat: number) => {
