@@ -15,10 +15,13 @@ it('pins every package exactly', () => {
   }
 });
 
-const isRecorded = process.platform === 'linux' && process.arch === 'x64' && process.versions.modules === '115';
+const isRecorded =
+  process.platform === 'linux' && process.arch === 'x64' && process.versions.modules === '115';
 it.skipIf(!isRecorded)('loads the uWebSockets.js binary that docs/supply-chain.md records', () => {
   const folder = path.dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
-  const digest = createHash('sha256').update(readFileSync(path.join(folder, 'uws_linux_x64_115.node'))).digest('hex');
+  const digest = createHash('sha256')
+    .update(readFileSync(path.join(folder, 'uws_linux_x64_115.node')))
+    .digest('hex');
   const recorded = readFileSync(new URL('../docs/supply-chain.md', import.meta.url), 'utf8');
   expect(recorded).toContain(digest);
 });
