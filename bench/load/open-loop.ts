@@ -12,6 +12,8 @@ export interface OpenLoopJob extends Target {
   /** Requests a second, evenly spaced. */
   readonly rate: number;
   readonly threads: number;
+  /** For how long requests are sent before those that count, for the generator's own code to be compiled. */
+  readonly warmUpSeconds: number;
 }
 
 /** What it answers. Request n was meant to leave n / rate seconds after `startedAt`. */
@@ -42,10 +44,14 @@ export const OPEN_LOOP_CONNECTIONS = 64;
  */
 export async function runOpenLoop(
   workload: Workload,
-  target: Omit<OpenLoopJob, 'workload' | 'threads'> & { readonly threads?: number },
+  target: Omit<OpenLoopJob, 'workload' | 'threads' | 'warmUpSeconds'> & {
+    readonly threads?: number;
+    readonly warmUpSeconds?: number;
+  },
 ): Promise<OpenLoopResult> {
   const threads = target.threads ?? Math.max(1, Math.floor(availableParallelism() / 4));
-  const job: OpenLoopJob = { workload, ...target, threads };
+  const { warmUpSeconds = 1 } = target;
+  const job: OpenLoopJob = { workload, ...target, threads, warmUpSeconds };
   const { output, processorTime } = await runProgram(process.execPath, [
     program('load/open-loop-process.js'),
     JSON.stringify(job),

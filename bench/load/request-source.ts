@@ -37,7 +37,7 @@ export class RequestSource {
 
 function read(bodiesFile: string, answersFile: string): Exchange[] {
   const bodies = readFileSync(bodiesFile, 'utf8').split('\n');
-  const answers = readFileSync(answersFile, 'utf8').split('\n');
+  const answers = answersFile === '' ? [] : readFileSync(answersFile, 'utf8').split('\n');
   // Each file ends with a line feed.
   return bodies.slice(0, -1).map((body, at) => ({ body, answer: answers[at] ?? '' }));
 }

@@ -1,6 +1,7 @@
 import { bestTool, measureClosedLoop } from '../load/measure-load.js';
+import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
 import { ServerProcess } from '../service/start.js';
-import type { Suite } from '../suite.js';
+import type { Bench, Suite } from '../suite.js';
 
 /** What the suite itself costs: no throughput above this can be measured, and no lower latency. */
 export const overhead: Suite = {
@@ -24,9 +25,28 @@ export const overhead: Suite = {
             `overhead · ${tool}, depth ${depth}, no verification: ${Math.round(requests / seconds)} /s`,
           );
         }
+        await measureOpenLoop(bench, server, depth);
       } finally {
         await server.stop();
       }
     }
   },
 };
+
+const OPEN_LOOP_RATE = 5_000;
+
+/** The same for the open-loop generator, at a rate that the service could serve too. */
+async function measureOpenLoop({ plan, recorder, workloads }: Bench, { port }: ServerProcess, depth: number) {
+  recorder.measureFloor();
+  // The no-op server has one answer for all.
+  const workload = { ...workloads.files('warm', depth), answersFile: '' };
+  const { latencies, sendDelays, wrong, firstWrong } = await runOpenLoop(workload, {
+    ...{ port, connections: OPEN_LOOP_CONNECTIONS, seconds: plan.seconds, rate: OPEN_LOOP_RATE },
+  });
+  const id = `overhead/open-loop/d${depth}`;
+  const parameters = { tool: 'open-loop', depth, rate: OPEN_LOOP_RATE };
+  recorder.blame(id, wrong, firstWrong);
+  recorder.recordLatencies(id, latencies, parameters);
+  const value = sendDelays.getValueAtPercentile(50);
+  recorder.record({ id: `${id}/send-delay-p50`, unit: 'µs', better: 'neither', value, parameters });
+}

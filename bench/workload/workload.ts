@@ -12,7 +12,7 @@ export type Traffic = 'warm' | 'cold' | 'mixed' | 'forged' | 'malformed';
 export interface Workload {
   readonly traffic: Traffic;
   readonly depth: number;
-  /** Bodies, and the answer to each on the same line of `answersFile`, or an empty line where only `marker` is known. */
+  /** Bodies, and the answer to each on the same line of `answersFile`, or an empty line (or no file) where only `marker` is known. */
   readonly bodiesFile: string;
   readonly answersFile: string;
   /** Bodies of which every n-th request takes one, and n; 0 for never. */

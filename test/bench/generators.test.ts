@@ -91,6 +91,7 @@ describe('the open-loop generator', () => {
       port,
       connections: 64,
       seconds: SECONDS,
+      warmUpSeconds: 0,
       rate: RATE,
     });
     ({ latencies, wrong } = result);
@@ -144,7 +145,8 @@ describe('a wrong answer', () => {
     });
   }
 
-  const openLoop = (workload: Workload, target: Target) => runOpenLoop(workload, { ...target, rate: 500 });
+  const openLoop = (workload: Workload, target: Target) =>
+    runOpenLoop(workload, { ...target, rate: 500, warmUpSeconds: 0.5 });
 
   it.each([
     ['wrk', runWrk],

@@ -46,6 +46,7 @@ document
   .append(
     ...[
       tile(number('floor/verify'), '1 floor: one signature by libsodium'),
+      tile(number('floor/all-cores'), 'a signature while all cores verify'),
       tile(
         number(closed('warm', usualDepth, usual, 'throughput')),
         `warm, depth ${usualDepth}, ${usual} connections`,
@@ -376,7 +377,7 @@ section(
   'overhead',
   'What the suite itself costs',
   'The load generator against a route that only reads the body and answers. Nothing can be measured to be faster than this.',
-  plain('overhead', 'generator', ['throughput', 'cpu', 'generator-cpu', 'p50', 'p99']),
+  plain('overhead', 'generator', ['throughput', 'cpu', 'generator-cpu', 'p50', 'p99', 'send-delay-p50']),
 );
 
 const skippedRows = results.skipped.map(({ what, reason }) => [what, reason]);
