@@ -47,7 +47,7 @@ export const BARS: readonly Bar[] = [
     lower(`warm CPU, depth ${depth}, 128 connections`, `closed-loop/wrk/warm/d${depth}/c128/cpu`, bar, aim),
   ),
   ...THROUGHPUT.map(([depth, bar, aim]): Bar => ({
-    what: `warm throughput, depth ${depth}, 32 connections (at a floor of ${REFERENCE_FLOOR} µs)`,
+    what: `warm throughput, depth ${depth}, 32 connections, scaled to a floor of ${REFERENCE_FLOOR} µs`,
     id: `closed-loop/wrk/warm/d${depth}/c32/throughput`,
     ...{ better: 'higher', bar, aim, measure: scaledToReference, show: perSecond },
   })),

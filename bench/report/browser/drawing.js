@@ -48,7 +48,12 @@ function table(head, rows) {
   return make(
     'div',
     { class: 'wide' },
-    make('table', { class: 't' }, make('thead', {}, row('th', head)), body),
+    make(
+      'table',
+      { class: filled.some(([first]) => first.length > 24) ? 't wordy' : 't' },
+      make('thead', {}, row('th', head)),
+      body,
+    ),
   );
 }
 
