@@ -20,11 +20,12 @@ export function renderReport(results: Results): string {
     'style.css': readFileSync(source('report/browser/style.css'), 'utf8'),
     'drawing.js': readFileSync(source('report/browser/drawing.js'), 'utf8'),
     'sections.js': readFileSync(source('report/browser/sections.js'), 'utf8'),
+    'more-sections.js': readFileSync(source('report/browser/more-sections.js'), 'utf8'),
     // "<" would end the script element where a string in the results holds "</script>".
     'results.json': JSON.stringify({ ...results, bars: barsOf(results) }).replaceAll('<', '\\u003c'),
   };
   const page = readFileSync(source('report/page.html'), 'utf8');
-  return page.replace(/\/\*\{\{([a-z.]+)\}\}\*\//g, (_, name: string) => {
+  return page.replace(/\/\*\{\{([a-z.-]+)\}\}\*\//g, (_, name: string) => {
     const part = parts[name];
     if (part === undefined) throw new Error(`report/page.html asks for ${name}, which there is not`);
     return part;
