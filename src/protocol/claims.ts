@@ -159,6 +159,9 @@ export function readInvocationClaims(
   return defect ? { defect } : { claims: payload as unknown as InvocationClaims };
 }
 
+// One or more segments, each of which is not empty, not `.` and not `..`; `s` lets a segment hold a line feed.
+const COMMAND_PATH = /^(?:\/(?!\.{0,2}(?:\/|$))[^/]+)+$/s;
+
 /**
  * Whether a value is a command path: a leading `/`, and no segment that is empty, `.` or `..`.
  *
@@ -166,11 +169,7 @@ export function readInvocationClaims(
  * @example isCommandPath('/mcp/'); // false
  */
 export function isCommandPath(value: unknown): value is string {
-  if (typeof value !== 'string' || !value.startsWith('/')) return false;
-  return value
-    .slice(1)
-    .split('/')
-    .every((segment) => segment !== '' && segment !== '.' && segment !== '..');
+  return typeof value === 'string' && COMMAND_PATH.test(value);
 }
 
 /** An own member: `Object.prototype` has members too, and a claim may not come from there. */

@@ -3,6 +3,7 @@ import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import type { Outcome, OutcomeSink } from '../verifier/engine.js';
 import { toVerdictJson } from '../verifier/verdict.js';
+import { parseBundleText, type BundleText } from '../verify/bundle-text.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import type { Rejection } from './metrics.js';
 import type { RouteContext } from './routes.js';
@@ -63,30 +64,29 @@ export class VerifyRoute {
     exchange.answer(200, toVerdictJson(outcome));
   }
 
-  #judge(exchange: Exchange, body: Buffer): void {
+  #judge(exchange: Exchange, bytes: Buffer): void {
     const { engine, configuration } = this.#context;
     if (this.#pending >= configuration.maxPending) {
       this.#reject(exchange, 'overloaded', 503, 'overloaded', RETRY);
       return;
     }
-    const text = decodeUtf8(body);
+    const text = decodeUtf8(bytes);
     if (text === null) {
       this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
       return;
     }
-    let bundle: unknown;
+    let parsed: BundleText;
     try {
-      bundle = JSON.parse(text);
+      parsed = parseBundleText(text, engine.cache);
     } catch (error) {
       this.#reject(exchange, 'malformed', 400, (error as SyntaxError).message);
       return;
     }
-    const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
+    const { bundle, document } = parsed;
+    const hasBody = isJsonObject(document) && Object.hasOwn(document, 'body');
+    const body = hasBody ? ({ kind: 'member', text: parsed.text, document } as const) : null;
     this.#pending++;
-    engine.judge(
-      { bundle, body: hasBody ? { kind: 'member', bundleText: text } : null },
-      new Answer(this, exchange),
-    );
+    engine.judge({ bundle, body }, new Answer(this, exchange));
   }
 
   #rejectSize(exchange: Exchange): void {

@@ -24,8 +24,8 @@ export type Body =
   | { readonly kind: 'value'; readonly value: unknown }
   /** JSON text. */
   | { readonly kind: 'text'; readonly text: string }
-  /** The `body` member of the bundle, whose whole text this is. */
-  | { readonly kind: 'member'; readonly bundleText: string };
+  /** The `body` member of a document, and the JSON text of the whole document. */
+  | { readonly kind: 'member'; readonly text: string; readonly document: JsonObject };
 
 /** One bundle to judge. */
 export interface Request {
@@ -172,7 +172,7 @@ class Run implements SignatureJob {
   }
 
   #bind(args: JsonObject): Binding | null {
-    const { body, bundle } = this.#request;
+    const { body } = this.#request;
     switch (body?.kind) {
       case undefined:
         return null;
@@ -181,7 +181,7 @@ class Run implements SignatureJob {
       case 'text':
         return bindText(args, body.text);
       case 'member':
-        return bindMember(args, body.bundleText, bundle as JsonObject);
+        return bindMember(args, body.text, body.document);
     }
   }
 }

@@ -26,14 +26,14 @@ export function bindText(args: JsonObject, text: string): Binding {
 /**
  * Binds the `body` member of a bundle.
  *
- * @param bundleText the JSON text of the whole bundle
- * @param bundle what `JSON.parse` made of it
+ * @param text the JSON text of a document that has the bundle's body
+ * @param document what `JSON.parse` made of it
  */
-export function bindMember(args: JsonObject, bundleText: string, bundle: JsonObject): Binding {
-  if (!isPlainlyFaithful(bundleText, bundle)) {
-    if (findJsonDefect(bundleText, { depth: Infinity, within: 'body' }) !== null) return 'invalid_body';
+export function bindMember(args: JsonObject, text: string, document: JsonObject): Binding {
+  if (!isPlainlyFaithful(text, document)) {
+    if (findJsonDefect(text, { depth: Infinity, within: 'body' }) !== null) return 'invalid_body';
   }
-  return compare(args, bundle['body'] as JsonValue);
+  return compare(args, document['body'] as JsonValue);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Receipt } from './receipt.js';
+import type { Chain, Receipt } from './receipt.js';
 
 /** Figures of a {@link ReceiptCache}; the first three only grow. */
 export interface ReceiptCacheFigures {
@@ -13,6 +13,8 @@ export interface ReceiptCacheFigures {
 const OVERHEAD_BYTES = 2_000;
 const BYTES_PER_CHARACTER = 3;
 const MOST_USES = 3;
+// Of a signature's 86 characters; enough that different receipts practically never share it.
+const TAIL = 48;
 
 /**
  * Receipts whose signature has verified, by their exact JWT. That a signature verifies is a pure function of the
@@ -27,6 +29,8 @@ export class ReceiptCache {
   // Maps keep their order of insertion, which makes each of them a queue and an index at once.
   readonly #probation = new Map<string, Receipt>();
   readonly #main = new Map<string, Receipt>();
+  // By the end of the text, which proposes a receipt and proves nothing.
+  readonly #byTail = new Map<string, Receipt>();
   #bytes = 0;
   #probationBytes = 0;
   #hits = 0;
@@ -60,6 +64,15 @@ export class ReceiptCache {
     return receipt;
   }
 
+  /**
+   * The chain whose leaf may be the one that ends at a position of a text. A guess by the leaf's last characters: the
+   * caller compares the whole.
+   */
+  guessChain(text: string, end: number): Chain | null {
+    if (end < TAIL) return null;
+    return this.#byTail.get(text.slice(end - TAIL, end))?.chain ?? null;
+  }
+
   /** Takes in a receipt whose signature has verified. */
   add(receipt: Receipt): void {
     const size = sizeOf(receipt);
@@ -67,6 +80,7 @@ export class ReceiptCache {
     if (this.#main.has(receipt.jwt) || this.#probation.has(receipt.jwt)) return;
     receipt.generation = 'probation';
     this.#probation.set(receipt.jwt, receipt);
+    this.#byTail.set(tailOf(receipt), receipt);
     this.#bytes += size;
     this.#probationBytes += size;
     if (receipt.parent !== null) receipt.parent.dependants++;
@@ -104,11 +118,16 @@ export class ReceiptCache {
   #drop(receipt: Receipt): void {
     receipt.generation = 'none';
     receipt.chain = null;
+    if (this.#byTail.get(tailOf(receipt)) === receipt) this.#byTail.delete(tailOf(receipt));
     if (receipt.parent !== null) receipt.parent.dependants--;
     receipt.parent = null;
     this.#bytes -= sizeOf(receipt);
     this.#evictions++;
   }
+}
+
+function tailOf({ jwt }: Receipt): string {
+  return jwt.slice(-TAIL);
 }
 
 function sizeOf(receipt: Receipt): number {

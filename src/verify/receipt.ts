@@ -52,6 +52,7 @@ export interface Invocation {
 /** Receipts, root first, about which everything is proved that does not depend on a call, the time or revocation. */
 export class Chain {
   readonly receipts: readonly Receipt[];
+  readonly jwts: readonly string[];
   readonly root: Receipt;
   readonly leaf: Receipt;
   /** Allows a call exactly where every level does. */
@@ -65,6 +66,7 @@ export class Chain {
 
   constructor(receipts: readonly Receipt[], root: Receipt, leaf: Receipt) {
     this.receipts = receipts;
+    this.jwts = receipts.map(({ jwt }) => jwt);
     this.root = root;
     this.leaf = leaf;
     this.policy = effectivePolicy(receipts.map(({ claims }) => claims.policy));
@@ -75,8 +77,8 @@ export class Chain {
 
   /** Whether these are, character for character, the receipts of this chain. */
   consistsOf(jwts: readonly string[]): boolean {
-    if (jwts.length !== this.receipts.length) return false;
-    for (let at = 0; at < jwts.length; at++) if (jwts[at] !== this.receipts[at]?.jwt) return false;
+    if (jwts.length !== this.jwts.length) return false;
+    for (let at = 0; at < jwts.length; at++) if (jwts[at] !== this.jwts[at]) return false;
     return true;
   }
 }
