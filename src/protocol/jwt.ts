@@ -1,4 +1,4 @@
-import { decodeBase64url } from './base64url.js';
+import { decodeBase64url, decodeBase64urlBriefly } from './base64url.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from './json.js';
 import { decodeUtf8 } from './utf8.js';
 
@@ -59,7 +59,7 @@ function readAlgorithm(segment: string): { alg: unknown; defect?: never } | JwtD
 /** The JSON object that a segment encodes, or what is wrong with it. */
 function decodeJsonSegment(segment: 'header' | 'payload', encoded: string): JsonObject | string {
   if (encoded === '') return `its ${segment} is empty`;
-  const bytes = decodeBase64url(encoded);
+  const bytes = decodeBase64urlBriefly(encoded);
   if (bytes === null) return `its ${segment} is not strict base64url (RFC 4648 §5, no padding)`;
   const text = decodeUtf8(bytes);
   if (text === null) return `its ${segment} is not UTF-8`;
