@@ -41,13 +41,13 @@ const FULL: Plan = {
   traffics: ['warm', 'cold', 'mixed'],
   connections: [1, 8, 32, 128, 512],
   isGrid: false,
-  inProcessMs: 100,
+  inProcessMs: 60,
   openLoopSeconds: 3,
   openLoopDepths: [4],
   openLoopLoads: [25, 50, 75, 90, 100],
-  memoryVerdicts: 150_000,
+  memoryVerdicts: 1_000_000,
   localEntries: 10_000_000,
-  scrapeSeconds: 5,
+  scrapeSeconds: 3,
 };
 
 /** The plan of each mode. */

@@ -11,6 +11,16 @@ const BATCHES_PER_WORKER = 2;
 // Lone signatures that this thread verifies at once in a turn of the event loop while every worker is idle.
 const AT_ONCE = 4;
 
+// A batch takes milliseconds. One that is out for this long is with a worker that is stuck, or with none at all.
+const LOST_AFTER_MS = 5_000;
+
+/** A batch that was handed to a worker and has not come back. */
+interface RunningBatch {
+  readonly entries: readonly Entry[];
+  readonly slot: number;
+  readonly startedAt: number;
+}
+
 /** The part of a job that has a place in a batch. */
 interface Entry {
   readonly job: PooledJob;
@@ -48,7 +58,10 @@ export class PoolVerifier implements SignatureVerifier {
   readonly #workers: number;
   readonly #onWorkerDeath: (error: Error) => void;
   #queue: Entry[] = [];
-  #running = 0;
+  readonly #running = new Set<RunningBatch>();
+  readonly #watch: NodeJS.Timeout;
+  // Owner: #giveUp. Once set, this thread does all the work.
+  #isBroken = false;
   #isFlushDue = false;
   #pending = 0;
   #atOnce = 0;
@@ -78,6 +91,7 @@ export class PoolVerifier implements SignatureVerifier {
     });
     // A worker that dies with no task reports it here; without a listener that would end the process.
     this.#pool.on('error', onWorkerDeath);
+    this.#watch = setInterval(() => this.#lookForLostBatches(), LOST_AFTER_MS / 5).unref();
   }
 
   get figures(): SignatureFigures {
@@ -87,7 +101,7 @@ export class PoolVerifier implements SignatureVerifier {
   submit(job: SignatureJob): void {
     if (
       job.checks.length === 1 &&
-      this.#running === 0 &&
+      this.#running.size === 0 &&
       this.#queue.length === 0 &&
       this.#atOnce < AT_ONCE
     ) {
@@ -116,18 +130,18 @@ export class PoolVerifier implements SignatureVerifier {
 
   async close(): Promise<void> {
     while (this.#pending > 0) await new Promise((resolve) => setImmediate(resolve));
+    clearInterval(this.#watch);
     await this.#pool.destroy();
   }
 
   #flush(): void {
     const waiting = this.#queue.length;
     if (waiting === 0) return;
-    // A pool whose workers cannot start keeps no threads; then this thread does all the work.
-    if ((waiting === 1 && this.#running === 0) || this.#pool.threads.length === 0) {
+    if ((waiting === 1 && this.#running.size === 0) || this.#isBroken) {
       this.#verifyHere(this.#take(waiting));
       return;
     }
-    const free = Math.max(1, this.#workers - this.#running);
+    const free = Math.max(1, this.#workers - this.#running.size);
     const share = Math.min(BATCH_CHECKS, Math.ceil(waiting / free));
     while (this.#queue.length > 0 && this.#freeSlots.length > 0) this.#dispatch(share);
   }
@@ -147,34 +161,62 @@ export class PoolVerifier implements SignatureVerifier {
     const memory = bytes > SLOT_BYTES ? new SharedArrayBuffer(bytes) : null;
     const buffer = memory === null ? (this.#slots[slot] as Buffer) : Buffer.from(memory);
     const batch: Batch = { memory: memory ?? slot, checks: count, bytes: writeChecks(buffer, checks) };
-    this.#running++;
+    const running: RunningBatch = { entries, slot, startedAt: performance.now() };
+    this.#running.add(running);
     this.#figures.batches++;
     this.#figures.pooled += count;
     this.#pool.run(batch).then(
-      () => this.#finish(entries, slot, buffer),
-      (error: unknown) => this.#repeat(entries, slot, error as Error),
+      () => this.#finish(running, buffer),
+      (error: unknown) => this.#repeat(running, error as Error),
     );
   }
 
-  #finish(entries: readonly Entry[], slot: number, results: Uint8Array): void {
+  #finish(batch: RunningBatch, results: Uint8Array): void {
+    const { entries, slot } = batch;
+    if (!this.#running.delete(batch)) return;
     const verified = results.slice(0, entries.length);
-    this.#release(slot);
+    this.#freeSlots.push(slot);
     this.#pending -= entries.length;
     for (const [at, { job, check }] of entries.entries()) job.record(check, verified[at] === 1);
     this.#flush();
   }
 
-  #repeat(entries: readonly Entry[], slot: number, error: Error): void {
-    this.#release(slot);
-    this.#figures.repeated++;
+  #repeat(batch: RunningBatch, error: Error): void {
+    if (!this.#running.delete(batch)) return;
+    this.#freeSlots.push(batch.slot);
     this.#onWorkerDeath(error);
-    this.#verifyHere(entries);
+    this.#verifyAgain(batch);
     this.#flush();
   }
 
-  #release(slot: number): void {
-    this.#running--;
-    this.#freeSlots.push(slot);
+  #lookForLostBatches(): void {
+    const latest = performance.now() - LOST_AFTER_MS;
+    for (const { startedAt } of this.#running) {
+      if (startedAt < latest) {
+        this.#giveUp();
+        return;
+      }
+    }
+  }
+
+  /** Piscina starts no worker anew after one that failed to start, and tells nobody whose task it then keeps. */
+  #giveUp(): void {
+    // For good: a worker that is only slow may still write into its slot, which must never be used again.
+    this.#isBroken = true;
+    this.#onWorkerDeath(
+      new Error(
+        `a batch of signatures did not come back within ${LOST_AFTER_MS} ms; from now on the main thread verifies`,
+      ),
+    );
+    const lost = [...this.#running];
+    this.#running.clear();
+    for (const batch of lost) this.#verifyAgain(batch);
+    this.#flush();
+  }
+
+  #verifyAgain({ entries }: RunningBatch): void {
+    this.#figures.repeated++;
+    this.#verifyHere(entries);
   }
 
   #verifyHere(entries: readonly Entry[]): void {

@@ -15,12 +15,15 @@ const BYTES_PER_CHARACTER = 3;
 const MOST_USES = 3;
 // Of a signature's 86 characters; enough that different receipts practically never share it.
 const TAIL = 48;
+// Receipts of which it is remembered that they were seen once: 4 bytes each, and collisions only cost another look.
+const SEEN = 1 << 16;
 
 /**
  * Receipts whose signature has verified, by their exact JWT. That a signature verifies is a pure function of the
  * bytes, so an entry never goes stale; nothing that depends on time, revocation or a call is in here.
  *
- * Bounded in bytes and scan-resistant, after S3-FIFO: what is new stays on probation in a tenth of the space, and only
+ * Bounded in bytes and scan-resistant: a receipt enters when it is seen for the second time, so that one-off chains cost
+ * neither space nor garbage collection. Then, after S3-FIFO, it stays on probation in a tenth of the space, and only
  * what is asked for again there moves to the main queue. A parent stays as long as a cached child points to it, so
  * that everything reachable from the cache is counted.
  */
@@ -31,6 +34,7 @@ export class ReceiptCache {
   readonly #main = new Map<string, Receipt>();
   // By the end of the text, which proposes a receipt and proves nothing.
   readonly #byTail = new Map<string, Receipt>();
+  readonly #seen = new Uint32Array(SEEN);
   #bytes = 0;
   #probationBytes = 0;
   #hits = 0;
@@ -73,6 +77,17 @@ export class ReceiptCache {
     return this.#byTail.get(text.slice(end - TAIL, end))?.chain ?? null;
   }
 
+  /** Takes in a receipt whose signature has just verified, if it was offered before. */
+  offer(receipt: Receipt): void {
+    const { signature } = receipt;
+    if (signature === null || this.#maxBytes === 0) return;
+    // A signature's first half is as good as random, and cannot be chosen without the issuer's key.
+    const slot = signature.readUInt32LE(0) % SEEN;
+    const mark = signature.readUInt32LE(4);
+    if (this.#seen[slot] === mark) this.add(receipt);
+    else this.#seen[slot] = mark;
+  }
+
   /** Takes in a receipt whose signature has verified. */
   add(receipt: Receipt): void {
     const size = sizeOf(receipt);
@@ -87,11 +102,9 @@ export class ReceiptCache {
     while (this.#bytes > this.#maxBytes) this.#evictOne();
   }
 
-  /** Remembers on the child that all that concerns this pair of verified receipts is proved. */
+  /** Remembers on the child, if both are cached, that all that concerns this pair is proved. */
   link(parent: Receipt, child: Receipt): void {
-    if (child.parent !== null || this.#maxBytes === 0) return;
-    this.add(parent);
-    this.add(child);
+    if (child.parent !== null) return;
     if (parent.generation === 'none' || child.generation === 'none') return;
     child.parent = parent;
     parent.dependants++;

@@ -172,7 +172,7 @@ describe('the HTTP interface', () => {
     const { socket, until } = await connect(service.port);
     const bodies = [makeBundle(1), {}, makeBundle(2), []].map((bundle) => JSON.stringify(bundle));
     // The receipts are known by then, so that each request takes one signature.
-    for (const body of bodies) await (await service.post('/verify', body)).text();
+    for (const body of [...bodies, ...bodies]) await (await service.post('/verify', body)).text();
     socket.write(bodies.map((body) => request(body)).join(''));
     const answers = await until('JSON object\",\"suggestion');
     expect(kindsOf(answers)).toEqual(['1', 'MALFORMED_BUNDLE', '2', 'MALFORMED_BUNDLE']);

@@ -129,6 +129,26 @@ describe('correctness under load', () => {
   });
 });
 
+describe('workers that cannot start', () => {
+  it('leave the work to the main thread', async () => {
+    const service = await startService({
+      WORKER_THREADS: '2',
+      RECEIPT_CACHE_BYTES: '0',
+      NODE_OPTIONS: `--import ${new URL('../support/crash-workers.mjs', import.meta.url).href}`,
+      CRASH_AT_BATCH: '0',
+    });
+    try {
+      const expected = mixedBundles(200);
+      for (let round = 0; round < 3; round++) await expectAll(service, expected);
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      expect(metricOf(metrics, 'drs_signatures_pending')).toBe(0);
+      expect(JSON.stringify(service.log)).toContain('from now on the main thread verifies');
+    } finally {
+      expect(await service.stop()).toBe(0);
+    }
+  });
+});
+
 describe('a worker that dies', () => {
   it('loses and passes no request', async () => {
     // The worker is ended from inside by a signal only it gets: the module that crashes it is preloaded here.

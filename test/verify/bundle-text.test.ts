@@ -13,9 +13,12 @@ const other = makeChain(3);
 /** A cache that knows one chain. */
 function warmCache(): ReceiptCache {
   const cache = new ReceiptCache(1e6);
-  const opened = openVerification(invoke(known), RULES, cache);
-  if (opened instanceof Failure) throw new Error(opened.message);
-  expect(proveVerification(opened, () => true, NOW, RULES, cache)).not.toBeInstanceOf(Failure);
+  // The second time, the cache takes it in.
+  for (let round = 0; round < 2; round++) {
+    const opened = openVerification(invoke(known), RULES, cache);
+    if (opened instanceof Failure) throw new Error(opened.message);
+    expect(proveVerification(opened, () => true, NOW, RULES, cache)).not.toBeInstanceOf(Failure);
+  }
   return cache;
 }
 

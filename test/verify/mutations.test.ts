@@ -252,7 +252,10 @@ describe.each(MODES)('mutations %s', (_, options, isWarm) => {
         const original = invoke(chain);
         const mutated = apply(chain, original, place % (chain.receipts.length + 1), pick);
         fc.pre(mutated !== null);
-        if (isWarm) expect(await verify(verifier, original)).toMatchObject({ valid: true });
+        // The cache takes in what it sees for the second time, and uses it the third.
+        for (let round = 0; isWarm && round < 3; round++) {
+          expect(await verify(verifier, original)).toMatchObject({ valid: true });
+        }
         const verdict = await verify(verifier, mutated);
         expect(verdict.valid).toBe(false);
         expect(blocks).toContain(blockOf.get(verdict.error?.code ?? ''));

@@ -43,6 +43,22 @@ describe('the receipt cache', () => {
     expect([cache.get(root.jwt), child.parent, cache.figures.bytes]).toEqual([undefined, null, 0]);
   });
 
+  it('takes a receipt in when it is offered again', () => {
+    const cache = new ReceiptCache(1e6);
+    const [root] = receiptsOf(some) as [Receipt];
+    cache.offer(root);
+    expect(cache.get(root.jwt)).toBeUndefined();
+    cache.offer(root);
+    expect(cache.get(root.jwt)).toBe(root);
+  });
+
+  it('keeps nothing of chains that come once', () => {
+    const cache = new ReceiptCache(1e6);
+    for (let chain = 0; chain < 50; chain++)
+      for (const receipt of receiptsOf(makeChain(3).receipts)) cache.offer(receipt);
+    expect(cache.figures.receipts).toBe(0);
+  });
+
   it('keeps what is in use through a flood of receipts that are used once', () => {
     const cache = new ReceiptCache(100 * SIZE);
     const used = Array.from({ length: 20 }, (_, at) => named(`used-${at}-`));

@@ -81,8 +81,8 @@ export function judgeSignatures(
     }
     if (typeof subject === 'number') {
       const receipt = receipts[subject] as Receipt;
+      cache.offer(receipt);
       receipt.signature = null;
-      cache.add(receipt);
     }
   }
   return plan.failure;
