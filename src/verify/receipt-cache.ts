@@ -9,7 +9,7 @@ export interface ReceiptCacheFigures {
   readonly bytes: number;
 }
 
-// Measured with `npm run bench -- --only memory`: the heap that a cached receipt of n characters retains.
+// Above what was measured of a cached receipt of n characters: 2.8 kB (n = 862, depth 4) to 4.9 kB (n = 1007, depth 1).
 const OVERHEAD_BYTES = 2_000;
 const BYTES_PER_CHARACTER = 3;
 const MOST_USES = 3;
@@ -22,8 +22,8 @@ const SEEN = 1 << 16;
  * Receipts whose signature has verified, by their exact JWT. That a signature verifies is a pure function of the
  * bytes, so an entry never goes stale; nothing that depends on time, revocation or a call is in here.
  *
- * Bounded in bytes and scan-resistant: a receipt enters when it is seen for the second time, so that one-off chains cost
- * neither space nor garbage collection. Then, after S3-FIFO, it stays on probation in a tenth of the space, and only
+ * Bounded in bytes and scan-resistant: a receipt enters when it is seen for the second time, so that one-off chains take
+ * no space. Then, after S3-FIFO, it stays on probation in a tenth of the space, and only
  * what is asked for again there moves to the main queue. A parent stays as long as a cached child points to it, so
  * that everything reachable from the cache is counted.
  */
