@@ -24,6 +24,9 @@ export interface ClosedLoop {
 /** wrk where it is installed: it takes the least from the service. */
 export const bestTool = (): Tool => (wrkVersion() === null ? 'autocannon' : 'wrk');
 
+// The corpus goes round, and what comes by for the second time may enter the cache: a few stay until the third.
+const MOST_COLD_HITS = 0.01;
+
 /**
  * Runs a load against a server and records throughput, latencies and processor time per request. A run with a wrong
  * answer is recorded as such, which makes everything void.
@@ -41,14 +44,13 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   bench.workloads.advance(workload, result.requests + connections);
   recorder.blame(id, result.wrong, result.firstWrong);
   const hits = after.hits - before.hits;
-  if (workload.traffic === 'cold' && hits > 0) {
-    recorder.skip(
-      id,
-      `not cold: ${hits} receipts were found in the cache, which is to be smaller than what is sent`,
-    );
+  const requests = after.verdicts - before.verdicts || result.requests;
+  const mostHits = MOST_COLD_HITS * requests * workload.depth;
+  if (workload.traffic === 'cold' && hits > mostHits) {
+    const found = `${hits} of ${requests * workload.depth} receipts were found in the cache`;
+    recorder.skip(id, `not cold: ${found}, expected at most ${Math.floor(mostHits)}`);
     return result;
   }
-  const requests = after.verdicts - before.verdicts || result.requests;
   recorder.record({
     ...{ id: `${id}/throughput`, unit: '1/s', better: 'higher', parameters },
     value: result.requests / result.seconds,
