@@ -23,9 +23,9 @@ const SEEN = 1 << 16;
  * bytes, so an entry never goes stale; nothing that depends on time, revocation or a call is in here.
  *
  * Bounded in bytes and scan-resistant: a receipt enters when it is seen for the second time, so that one-off chains take
- * no space. Then, after S3-FIFO, it stays on probation in a tenth of the space, and only
- * what is asked for again there moves to the main queue. A parent stays as long as a cached child points to it, so
- * that everything reachable from the cache is counted.
+ * no space. Then, after S3-FIFO, it stays on probation in a tenth of the space, and only what is asked for again there
+ * moves to the main queue. A parent stays as long as a cached child points to it, so that everything reachable from
+ * the cache is counted.
  */
 export class ReceiptCache {
   readonly #maxBytes: number;
