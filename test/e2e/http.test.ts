@@ -6,6 +6,9 @@ import { metricOf, startService, type RunningService } from '../support/service.
 
 const json = (response: Response) => response.json() as Promise<Record<string, unknown>>;
 
+/** Resolves when a connection is over; a reset, which unread data makes of a close, ends it too. */
+const ended = (socket: net.Socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()));
+
 /** A raw connection, for what no HTTP client sends. */
 async function connect(
   port: number,
@@ -108,7 +111,7 @@ describe('the HTTP interface', () => {
 
   it('refuses a body that is too large by its announced length, and closes', async () => {
     const { socket, until } = await connect(service.port);
-    const closed = once(socket, 'close');
+    const closed = ended(socket);
     socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n');
     expect(await until('}')).toMatch(/^HTTP\/1\.1 413 .*MAX_BODY_BYTES \(65536\)/s);
     await closed;
@@ -116,7 +119,7 @@ describe('the HTTP interface', () => {
 
   it('refuses a chunked body as soon as it is too large, and closes', async () => {
     const { socket, until } = await connect(service.port);
-    const closed = once(socket, 'close');
+    const closed = ended(socket);
     socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
     const chunk = `4000\r\n${'x'.repeat(0x4000)}\r\n`;
     for (let sent = 0; sent < 5; sent++) socket.write(chunk);
@@ -182,7 +185,7 @@ describe('the HTTP interface', () => {
   it('ends a connection rather than answering pipelined requests out of order', async () => {
     // uWebSockets.js closes a connection whose next request comes while an answer is pending (docs/operations.md).
     const { socket, received } = await connect(service.port);
-    const closed = once(socket, 'close');
+    const closed = ended(socket);
     const bundles = Array.from({ length: 12 }, (_, index) => makeBundle(1 + (index % 8)));
     socket.write(bundles.map((bundle) => request(JSON.stringify(bundle))).join(''));
     await closed;
