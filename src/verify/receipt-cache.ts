@@ -15,8 +15,8 @@ const BYTES_PER_CHARACTER = 3;
 const MOST_USES = 3;
 // Of a signature's 86 characters; enough that different receipts practically never share it.
 const TAIL = 48;
-// Receipts of which it is remembered that they were seen once: 4 bytes each, and collisions only cost another look.
-const SEEN = 1 << 16;
+// Of an ordinary receipt, about: a cache of n bytes holds n / 4096 of them.
+const ORDINARY_BYTES = 4096;
 
 /**
  * Receipts whose signature has verified, by their exact JWT. That a signature verifies is a pure function of the
@@ -29,12 +29,14 @@ const SEEN = 1 << 16;
  */
 export class ReceiptCache {
   readonly #maxBytes: number;
-  // Maps keep their order of insertion, which makes each of them a queue and an index at once.
-  readonly #probation = new Map<string, Receipt>();
-  readonly #main = new Map<string, Receipt>();
-  // By the end of the text, which proposes a receipt and proves nothing.
+  // By the end of the text, which proposes a receipt and proves nothing: hashing the whole would cost a microsecond.
   readonly #byTail = new Map<string, Receipt>();
-  readonly #seen = new Uint32Array(SEEN);
+  // Sets keep their order of insertion, which makes them queues.
+  readonly #probation = new Set<Receipt>();
+  readonly #main = new Set<Receipt>();
+  // Marks of receipts that were seen once, as many as receipts fit in: what takes longer than that to come back would
+  // have been evicted meanwhile. Collisions only cost another look.
+  readonly #seen: Uint32Array;
   #bytes = 0;
   #probationBytes = 0;
   #hits = 0;
@@ -44,6 +46,7 @@ export class ReceiptCache {
   /** @param maxBytes 0 turns the cache off */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
+    this.#seen = new Uint32Array(Math.ceil(maxBytes / ORDINARY_BYTES));
   }
 
   get figures(): ReceiptCacheFigures {
@@ -58,14 +61,24 @@ export class ReceiptCache {
 
   /** The receipt with exactly this JWT, if its signature is known to verify. */
   get(jwt: string): Receipt | undefined {
-    const receipt = this.#main.get(jwt) ?? this.#probation.get(jwt);
+    const receipt = this.#find(jwt);
     if (receipt === undefined) {
       this.#misses++;
       return undefined;
     }
     this.#hits++;
-    if (receipt.uses < MOST_USES) receipt.uses++;
+    use(receipt);
     return receipt;
+  }
+
+  /** The chain of exactly these receipts, if all that concerns them alone is proved. */
+  getChain(jwts: readonly string[]): Chain | null {
+    const leaf = this.#find(jwts.at(-1) ?? '');
+    if (leaf === undefined || leaf.chain?.consistsOf(jwts) !== true) return null;
+    this.#hits += jwts.length;
+    // A parent stays as long as its child does.
+    use(leaf);
+    return leaf.chain;
   }
 
   /**
@@ -82,7 +95,7 @@ export class ReceiptCache {
     const { signature } = receipt;
     if (signature === null || this.#maxBytes === 0) return;
     // A signature's first half is as good as random, and cannot be chosen without the issuer's key.
-    const slot = signature.readUInt32LE(0) % SEEN;
+    const slot = signature.readUInt32LE(0) % this.#seen.length;
     const mark = signature.readUInt32LE(4);
     if (this.#seen[slot] === mark) this.add(receipt);
     else this.#seen[slot] = mark;
@@ -92,10 +105,12 @@ export class ReceiptCache {
   add(receipt: Receipt): void {
     const size = sizeOf(receipt);
     if (size > this.#maxBytes || receipt.generation !== 'none') return;
-    if (this.#main.has(receipt.jwt) || this.#probation.has(receipt.jwt)) return;
+    const tail = tailOf(receipt.jwt);
+    // Whoever makes a receipt end like another, which takes a key of one's own, does not get the other out.
+    if (this.#byTail.has(tail)) return;
+    this.#byTail.set(tail, receipt);
     receipt.generation = 'probation';
-    this.#probation.set(receipt.jwt, receipt);
-    this.#byTail.set(tailOf(receipt), receipt);
+    this.#probation.add(receipt);
     this.#bytes += size;
     this.#probationBytes += size;
     if (receipt.parent !== null) receipt.parent.dependants++;
@@ -110,11 +125,16 @@ export class ReceiptCache {
     parent.dependants++;
   }
 
+  #find(jwt: string): Receipt | undefined {
+    const receipt = this.#byTail.get(tailOf(jwt));
+    return receipt?.jwt === jwt ? receipt : undefined;
+  }
+
   #evictOne(): void {
     const fromProbation = this.#probationBytes > this.#maxBytes / 10 || this.#main.size === 0;
     const queue = fromProbation ? this.#probation : this.#main;
-    for (const receipt of queue.values()) {
-      queue.delete(receipt.jwt);
+    for (const receipt of queue) {
+      queue.delete(receipt);
       if (fromProbation) this.#probationBytes -= sizeOf(receipt);
       if (receipt.uses === 0 && receipt.dependants === 0) {
         this.#drop(receipt);
@@ -122,7 +142,7 @@ export class ReceiptCache {
         // On probation one use is enough to stay; in the main queue each round costs one.
         if (!fromProbation && receipt.uses > 0) receipt.uses--;
         receipt.generation = 'main';
-        this.#main.set(receipt.jwt, receipt);
+        this.#main.add(receipt);
       }
       return;
     }
@@ -131,7 +151,7 @@ export class ReceiptCache {
   #drop(receipt: Receipt): void {
     receipt.generation = 'none';
     receipt.chain = null;
-    if (this.#byTail.get(tailOf(receipt)) === receipt) this.#byTail.delete(tailOf(receipt));
+    this.#byTail.delete(tailOf(receipt.jwt));
     if (receipt.parent !== null) receipt.parent.dependants--;
     receipt.parent = null;
     this.#bytes -= sizeOf(receipt);
@@ -139,7 +159,11 @@ export class ReceiptCache {
   }
 }
 
-function tailOf({ jwt }: Receipt): string {
+function use(receipt: Receipt): void {
+  if (receipt.uses < MOST_USES) receipt.uses++;
+}
+
+function tailOf(jwt: string): string {
   return jwt.slice(-TAIL);
 }
 

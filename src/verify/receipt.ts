@@ -52,27 +52,46 @@ export interface Invocation {
 /** Receipts, root first, about which everything is proved that does not depend on a call, the time or revocation. */
 export class Chain {
   readonly receipts: readonly Receipt[];
-  readonly jwts: readonly string[];
   readonly root: Receipt;
   readonly leaf: Receipt;
-  /** Allows a call exactly where every level does. */
-  readonly policy: Policy;
-  /** Whether any receipt can be revoked by a status list index. */
-  readonly isRevocable: boolean;
-  /** The verdict's `context` member as JSON. */
-  readonly contextJson: string;
-  /** The last delegate's key, or `null` where its DID names none. */
-  readonly invokerKey: Uint8Array | null;
+  // Each of these is worked out when it is first asked for: most of what a chain that comes once never needs.
+  #jwts: readonly string[] | undefined;
+  #policy: Policy | undefined;
+  #isRevocable: boolean | undefined;
+  #contextJson: string | undefined;
+  #invokerKey: Uint8Array | null | undefined;
 
   constructor(receipts: readonly Receipt[], root: Receipt, leaf: Receipt) {
     this.receipts = receipts;
-    this.jwts = receipts.map(({ jwt }) => jwt);
     this.root = root;
     this.leaf = leaf;
-    this.policy = effectivePolicy(receipts.map(({ claims }) => claims.policy));
-    this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== undefined);
-    this.contextJson = JSON.stringify(contextOf(receipts, root, leaf));
-    this.invokerKey = publicKeyOf(leaf.claims.aud);
+  }
+
+  get jwts(): readonly string[] {
+    return (this.#jwts ??= this.receipts.map(({ jwt }) => jwt));
+  }
+
+  /** Allows a call exactly where every level does. */
+  get policy(): Policy {
+    return (this.#policy ??= effectivePolicy(this.receipts.map(({ claims }) => claims.policy)));
+  }
+
+  /** Whether any receipt can be revoked by a status list index. */
+  get isRevocable(): boolean {
+    return (this.#isRevocable ??= this.receipts.some(
+      ({ claims }) => claims.drs_status_list_index !== undefined,
+    ));
+  }
+
+  /** The verdict's `context` member as JSON. */
+  get contextJson(): string {
+    return (this.#contextJson ??= JSON.stringify(contextOf(this.receipts, this.root, this.leaf)));
+  }
+
+  /** The last delegate's key, or `null` where its DID names none. */
+  get invokerKey(): Uint8Array | null {
+    this.#invokerKey ??= publicKeyOf(this.leaf.claims.aud);
+    return this.#invokerKey;
   }
 
   /** Whether these are, character for character, the receipts of this chain. */

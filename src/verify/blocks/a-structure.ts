@@ -24,13 +24,12 @@ export interface Structure {
 export function checkStructure(bundle: unknown, rules: Rules, cache: ReceiptCache): Structure | Failure {
   const parts = readBundle(bundle, rules);
   if (parts instanceof Failure) return parts;
-  const chain = cache.get(parts.receipts.at(-1) as string)?.chain ?? null;
-  const isKnown = chain?.consistsOf(parts.receipts) === true;
-  const receipts = isKnown ? chain.receipts : readReceipts(parts.receipts, cache);
+  const chain = cache.getChain(parts.receipts);
+  const receipts = chain?.receipts ?? readReceipts(parts.receipts, cache);
   if (receipts instanceof Failure) return receipts;
   const invocation = readInvocation(parts.invocation);
   if (invocation instanceof Failure) return invocation;
-  return { receipts, chain: isKnown ? chain : null, invocation };
+  return { receipts, chain, invocation };
 }
 
 /** The strings of a bundle: at least one receipt, and a non-empty invocation. */
