@@ -11,6 +11,9 @@ const BATCHES_PER_WORKER = 2;
 // Lone signatures that this thread verifies at once in a turn of the event loop while every worker is idle.
 const AT_ONCE = 4;
 
+// Signatures that this thread verifies in a turn of the event loop while every worker has all the batches it may have.
+const HELPING = 4;
+
 // A batch takes milliseconds. One that is out for this long is with a worker that is stuck, or with none at all.
 const LOST_AFTER_MS = 5_000;
 
@@ -50,6 +53,7 @@ class PooledJob {
  * One task for each signature would cost as much as the signature, so what is submitted during a turn of the event
  * loop is handed over together at its end, and while all workers are busy it gathers for the next batch. While they
  * are idle, the first lone signatures of a turn are verified here at once: waking a worker for them would take longer.
+ * And once no worker can take another batch, this thread helps with what has gathered, a few in each turn.
  */
 export class PoolVerifier implements SignatureVerifier {
   readonly #pool: Piscina;
@@ -125,6 +129,9 @@ export class PoolVerifier implements SignatureVerifier {
       this.#isFlushDue = false;
       this.#atOnce = 0;
       this.#flush();
+      if (this.#queue.length === 0) return;
+      this.#verifyHere(this.#take(Math.min(HELPING, this.#queue.length)));
+      this.#flushLater();
     });
   }
 
