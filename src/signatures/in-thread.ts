@@ -13,6 +13,12 @@ export function verifyCheck({ jwt, signingInputLength, signature, publicKey }: S
   return verifyEd25519(signature, scratch.subarray(0, signingInputLength), key);
 }
 
+/** Verifies and settles a job at once, on this thread. */
+export function verifyAtOnce(job: SignatureJob): void {
+  const verified = job.checks.map(verifyCheck);
+  job.settle((check) => verified[check] === true);
+}
+
 /** Verifies signatures on the calling thread, at once: for embedding and tests, and `WORKER_THREADS=0`. */
 export class InThreadVerifier implements SignatureVerifier {
   #verified = 0;
@@ -23,8 +29,7 @@ export class InThreadVerifier implements SignatureVerifier {
 
   submit(job: SignatureJob): void {
     this.#verified += job.checks.length;
-    const verified = job.checks.map(verifyCheck);
-    job.settle((check) => verified[check] === true);
+    verifyAtOnce(job);
   }
 
   close(): Promise<void> {

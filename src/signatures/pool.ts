@@ -1,18 +1,19 @@
 import { createRequire } from 'node:module';
+import { availableParallelism } from 'node:os';
 import { Piscina } from 'piscina';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
-import { verifyCheck } from './in-thread.js';
+import { verifyAtOnce, verifyCheck } from './in-thread.js';
 import type { SignatureFigures, SignatureJob, SignatureVerifier } from './signature-verifier.js';
 import { BATCH_CHECKS, sizeOfCheck, SLOT_BYTES, writeChecks, type Batch } from './slot.js';
 
 // While a worker verifies one batch the next already lies in its queue, so that it never waits for this thread.
 const BATCHES_PER_WORKER = 2;
 
-// Lone signatures that this thread verifies at once in a turn of the event loop while every worker is idle.
+// Signatures that this thread verifies at once in a turn of the event loop while every worker is idle.
 const AT_ONCE = 4;
 
-// Signatures that this thread verifies in a turn of the event loop while every worker has all the batches it may have.
-const HELPING = 4;
+// Signatures that this thread verifies at most before it looks at the event loop again.
+const HELPING = 8;
 
 // A batch takes milliseconds. One that is out for this long is with a worker that is stuck, or with none at all.
 const LOST_AFTER_MS = 5_000;
@@ -52,14 +53,16 @@ class PooledJob {
  *
  * One task for each signature would cost as much as the signature, so what is submitted during a turn of the event
  * loop is handed over together at its end, and while all workers are busy it gathers for the next batch. While they
- * are idle, the first lone signatures of a turn are verified here at once: waking a worker for them would take longer.
- * And once no worker can take another batch, this thread helps with what has gathered, a few in each turn.
+ * are idle, the first few signatures of a turn are verified here at once: waking a worker for them would take longer.
+ * Where there is a core for it, this thread also takes a share of a deep chain that comes alone, and of what no worker
+ * can take any more.
  */
 export class PoolVerifier implements SignatureVerifier {
   readonly #pool: Piscina;
   readonly #slots: readonly Buffer[];
   readonly #freeSlots: number[];
   readonly #workers: number;
+  readonly #helps: boolean;
   readonly #onWorkerDeath: (error: Error) => void;
   #queue: Entry[] = [];
   readonly #running = new Set<RunningBatch>();
@@ -77,6 +80,7 @@ export class PoolVerifier implements SignatureVerifier {
    */
   constructor(workers: number, onWorkerDeath: (error: Error) => void = () => undefined) {
     this.#workers = workers;
+    this.#helps = workers < availableParallelism();
     this.#onWorkerDeath = onWorkerDeath;
     const memory = Array.from(
       { length: workers * BATCHES_PER_WORKER },
@@ -103,23 +107,17 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   submit(job: SignatureJob): void {
-    if (
-      job.checks.length === 1 &&
-      this.#running.size === 0 &&
-      this.#queue.length === 0 &&
-      this.#atOnce < AT_ONCE
-    ) {
-      this.#atOnce++;
-      this.#figures.inThread++;
-      const isVerified = verifyCheck(job.checks[0] as SignatureCheck);
-      this.#flushLater();
-      job.settle(() => isVerified);
+    const count = job.checks.length;
+    this.#flushLater();
+    if (this.#running.size === 0 && this.#queue.length === 0 && this.#atOnce + count <= AT_ONCE) {
+      this.#atOnce += count;
+      this.#figures.inThread += count;
+      verifyAtOnce(job);
       return;
     }
     const pooled = new PooledJob(job);
-    this.#pending += job.checks.length;
-    for (let check = 0; check < job.checks.length; check++) this.#queue.push({ job: pooled, check });
-    this.#flushLater();
+    this.#pending += count;
+    for (let check = 0; check < count; check++) this.#queue.push({ job: pooled, check });
   }
 
   #flushLater(): void {
@@ -129,9 +127,6 @@ export class PoolVerifier implements SignatureVerifier {
       this.#isFlushDue = false;
       this.#atOnce = 0;
       this.#flush();
-      if (this.#queue.length === 0) return;
-      this.#verifyHere(this.#take(Math.min(HELPING, this.#queue.length)));
-      this.#flushLater();
     });
   }
 
@@ -148,9 +143,17 @@ export class PoolVerifier implements SignatureVerifier {
       this.#verifyHere(this.#take(waiting));
       return;
     }
+    // Where all are idle, a deep chain is shared out evenly, and this thread takes part.
+    const isAlone = this.#running.size === 0;
+    const own = isAlone && this.#helps ? Math.min(HELPING, Math.floor(waiting / (this.#workers + 1))) : 0;
     const free = Math.max(1, this.#workers - this.#running.size);
-    const share = Math.min(BATCH_CHECKS, Math.ceil(waiting / free));
-    while (this.#queue.length > 0 && this.#freeSlots.length > 0) this.#dispatch(share);
+    const share = Math.min(BATCH_CHECKS, Math.ceil((waiting - own) / free));
+    while (this.#queue.length > own && this.#freeSlots.length > 0) {
+      this.#dispatch(Math.min(share, this.#queue.length - own));
+    }
+    if (this.#queue.length === 0 || !this.#helps) return;
+    this.#verifyHere(this.#take(Math.min(HELPING, this.#queue.length)));
+    if (this.#queue.length > 0) this.#flushLater();
   }
 
   #dispatch(most: number): void {

@@ -1,5 +1,6 @@
 import { createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import fc from 'fast-check';
 import { compactVerify, importJWK } from 'jose';
 import { describe, expect, it } from 'vitest';
@@ -191,6 +192,33 @@ describe.each([
         signature: Buffer.concat([good.signature, Buffer.alloc(64)]).subarray(0, length),
       }));
       expect(await settle(verifier, [good, ...lengths])).toEqual([true, false, false, false, false]);
+    } finally {
+      await verifier.close();
+    }
+  });
+});
+
+describe('a pool', () => {
+  it.each([
+    // [workers, signatures of one job alone]
+    [1, 1],
+    [1, 4],
+    [1, 17],
+    [1, 40],
+    [2, 17],
+    [availableParallelism(), 17],
+  ])('of %i tells %i signatures apart that come alone, wherever each is verified', async (workers, count) => {
+    const verifier = new PoolVerifier(workers);
+    try {
+      for (let bad = 0; bad < count; bad++) {
+        const checks = signedJwts(count, (at) => at !== bad);
+        expect(await settle(verifier, checks)).toEqual(checks.map((_, at) => at !== bad));
+      }
+      const { inThread, pooled } = verifier.figures;
+      expect(inThread + pooled).toBe(count * count);
+      // A few are done before a worker wakes up; of many this thread takes a share where it has a core to itself.
+      expect(pooled > 0).toBe(count > 4);
+      expect(inThread > 0).toBe(count <= 4 || workers < availableParallelism());
     } finally {
       await verifier.close();
     }

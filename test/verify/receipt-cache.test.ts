@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { readReceiptClaims } from '../../src/protocol/claims.js';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
-import { Receipt } from '../../src/verify/receipt.js';
+import { Chain, Receipt } from '../../src/verify/receipt.js';
 import { makeChain } from '../support/chain.js';
 
 function receiptsOf(jwts: readonly string[]): Receipt[] {
@@ -21,7 +21,7 @@ const SIZE = 2_000 + 3 * Math.max(...some.map(({ length }) => length));
 /** Copies of a receipt under other names: what the cache holds is by text, and it never looks inside. */
 const named = (name: string) => {
   const [receipt] = receiptsOf(some) as [Receipt];
-  return Object.assign(receipt, { jwt: name + receipt.jwt.slice(name.length) });
+  return Object.assign(receipt, { jwt: receipt.jwt.slice(0, -name.length) + name });
 };
 
 describe('the receipt cache', () => {
@@ -33,6 +33,37 @@ describe('the receipt cache', () => {
     expect(cache.get(`${root.jwt} `)).toBeUndefined();
     expect(cache.get(root.jwt.slice(0, -1))).toBeUndefined();
     expect(cache.figures).toMatchObject({ hits: 1, misses: 2, receipts: 1 });
+  });
+
+  it('keeps a receipt that another ends like, and does not take one for the other', () => {
+    const cache = new ReceiptCache(1e6);
+    const [first] = receiptsOf(some) as [Receipt];
+    const [second] = receiptsOf(some) as [Receipt];
+    Object.assign(second, { jwt: `e${second.jwt}` });
+    cache.add(first);
+    cache.add(second);
+    expect(cache.get(first.jwt)).toBe(first);
+    expect(cache.get(second.jwt)).toBeUndefined();
+    expect(second.generation).toBe('none');
+  });
+
+  it('finds a chain by the whole text of all its receipts only', () => {
+    const cache = new ReceiptCache(1e6);
+    const receipts = receiptsOf(some);
+    const leaf = receipts.at(-1) as Receipt;
+    for (const receipt of receipts) cache.add(receipt);
+    leaf.chain = new Chain(receipts, receipts[0] as Receipt, leaf);
+    expect(cache.getChain(some)).toBe(leaf.chain);
+    expect(cache.figures.hits).toBe(4);
+    const others: (readonly string[])[] = [
+      [],
+      some.slice(1),
+      some.slice(0, -1),
+      [...some.slice(0, 2), some[1] ?? '', some[3] ?? ''],
+      [...some.slice(0, 3), `e${some[3] ?? ''}`],
+    ];
+    for (const jwts of others) expect(cache.getChain(jwts)).toBeNull();
+    expect(cache.figures.hits).toBe(4);
   });
 
   it('is off at 0 bytes', () => {
@@ -61,11 +92,11 @@ describe('the receipt cache', () => {
 
   it('keeps what is in use through a flood of receipts that are used once', () => {
     const cache = new ReceiptCache(100 * SIZE);
-    const used = Array.from({ length: 20 }, (_, at) => named(`used-${at}-`));
+    const used = Array.from({ length: 20 }, (_, at) => named(`-used-${at}`));
     for (const receipt of used) cache.add(receipt);
     for (const receipt of used) cache.get(receipt.jwt);
     for (let flood = 0; flood < 5000; flood++) {
-      cache.add(named(`flood-${flood}-`));
+      cache.add(named(`-flood-${flood}`));
       if (flood % 100 === 0) for (const receipt of used) expect(cache.get(receipt.jwt)).toBe(receipt);
     }
     for (const receipt of used) expect(cache.get(receipt.jwt)).toBe(receipt);
