@@ -49,16 +49,19 @@ export function isJsonObject(value: unknown): value is JsonObject {
  * a text are counted by its unescaped quotes, without any tokenising.
  */
 export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
-  const strings = countStrings(value, 0);
-  return strings >= 0 && 2 * strings === countUnescapedQuotes(text) && text.isWellFormed();
+  if (!text.isWellFormed()) return false;
+  // Without an escape, what is in the value stands in the text.
+  const hasEscapes = text.includes('\\');
+  const strings = countStrings(value, 0, hasEscapes);
+  return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes);
 }
 
 const BACKSLASH = 0x5c;
 const QUOTE = 0x22;
 
-function countUnescapedQuotes(text: string): number {
+function countUnescapedQuotes(text: string, hasEscapes: boolean): number {
   let quotes = 0;
-  if (!text.includes('\\')) {
+  if (!hasEscapes) {
     // From quote to quote: the searches in between are the engine's, and several characters at a time.
     for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) quotes++;
     return quotes;
@@ -73,10 +76,10 @@ function countUnescapedQuotes(text: string): number {
 }
 
 /** The number of strings in a value, names included; less than 0 where something in it needs a closer look. */
-function countStrings(value: JsonValue, depth: number): number {
+function countStrings(value: JsonValue, depth: number, hasEscapes: boolean): number {
   switch (typeof value) {
     case 'string':
-      return value.isWellFormed() ? 1 : -Infinity;
+      return !hasEscapes || value.isWellFormed() ? 1 : -Infinity;
     case 'number':
       // Below 2^53 every integer is a double; at and above it, and at Infinity, the digits must be looked at.
       return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? 0 : -Infinity;
@@ -88,13 +91,13 @@ function countStrings(value: JsonValue, depth: number): number {
   if (depth >= MAX_JSON_DEPTH) return -Infinity;
   let strings = 0;
   if (Array.isArray(value)) {
-    for (const item of value) strings += countStrings(item, depth + 1);
+    for (const item of value) strings += countStrings(item, depth + 1, hasEscapes);
     return strings;
   }
   const names = Object.keys(value);
   for (const name of names) {
-    if (!name.isWellFormed()) return -Infinity;
-    strings += 1 + countStrings(value[name] as JsonValue, depth + 1);
+    if (hasEscapes && !name.isWellFormed()) return -Infinity;
+    strings += 1 + countStrings(value[name] as JsonValue, depth + 1, hasEscapes);
   }
   return strings;
 }

@@ -12,8 +12,10 @@ const BATCHES_PER_WORKER = 2;
 // Signatures that this thread verifies at once in a turn of the event loop while every worker is idle.
 const AT_ONCE = 4;
 
-// Signatures that this thread verifies at most before it looks at the event loop again.
-const HELPING = 8;
+// Signatures that this thread verifies before it looks at the event loop again: the most of a chain that comes alone,
+// and of what has gathered while no worker can take another batch.
+const OWN_SHARE = 8;
+const HELPING = 4;
 
 // A batch takes milliseconds. One that is out for this long is with a worker that is stuck, or with none at all.
 const LOST_AFTER_MS = 5_000;
@@ -145,14 +147,14 @@ export class PoolVerifier implements SignatureVerifier {
     }
     // Where all are idle, a deep chain is shared out evenly, and this thread takes part.
     const isAlone = this.#running.size === 0;
-    const own = isAlone && this.#helps ? Math.min(HELPING, Math.floor(waiting / (this.#workers + 1))) : 0;
+    const own = isAlone && this.#helps ? Math.min(OWN_SHARE, Math.floor(waiting / (this.#workers + 1))) : 0;
     const free = Math.max(1, this.#workers - this.#running.size);
     const share = Math.min(BATCH_CHECKS, Math.ceil((waiting - own) / free));
     while (this.#queue.length > own && this.#freeSlots.length > 0) {
       this.#dispatch(Math.min(share, this.#queue.length - own));
     }
     if (this.#queue.length === 0 || !this.#helps) return;
-    this.#verifyHere(this.#take(Math.min(HELPING, this.#queue.length)));
+    this.#verifyHere(this.#take(Math.min(own || HELPING, this.#queue.length)));
     if (this.#queue.length > 0) this.#flushLater();
   }
 

@@ -29,35 +29,41 @@ export type Signed = Pick<Structure, 'receipts' | 'chain'> & { readonly invocati
 export function planSignatures({ receipts, chain, invocation }: Signed): SignaturePlan {
   const checks: SignatureCheck[] = [];
   const subjects: Subject[] = [];
-  const add = (subject: Subject, signed: Receipt | Invocation, key: Uint8Array | null): Failure | null => {
-    if (signed.algorithm !== 'EdDSA' && signed.algorithm !== 'Ed25519') {
-      const expected = '"EdDSA" or "Ed25519"';
-      return new Failure('UNSUPPORTED_ALGORITHM', { subject, claimed: signed.algorithm, expected });
-    }
-    if (key === null) {
-      const expected = 'a did:key of an Ed25519 key';
-      return new Failure('UNRESOLVABLE_DID', { subject, claimed: signed.claims.iss, expected });
-    }
-    checks.push({
-      jwt: signed.jwt,
-      signingInputLength: signed.signingInputLength,
-      signature: signed.signature as Buffer,
-      publicKey: key,
-    });
-    subjects.push(subject);
-    return null;
-  };
   if (chain === null) {
-    for (const [index, receipt] of receipts.entries()) {
-      if (receipt.signature === null) continue;
-      const failure = add(index, receipt, publicKeyOf(receipt.claims.iss));
-      if (failure !== null) return { checks, subjects, failure };
+    for (let index = 0; index < receipts.length; index++) {
+      const receipt = receipts[index] as Receipt;
+      const { signature } = receipt;
+      if (signature === null) continue;
+      const check = planCheck(index, receipt, signature, publicKeyOf(receipt.claims.iss));
+      if (check instanceof Failure) return { checks, subjects, failure: check };
+      checks.push(check);
+      subjects.push(index);
     }
   }
   if (invocation === null) return { checks, subjects, failure: null };
   const key = chain === null ? publicKeyOf(invocation.claims.iss) : chain.invokerKey;
-  const failure = add('invocation', invocation, key);
-  return { checks, subjects, failure };
+  const check = planCheck('invocation', invocation, invocation.signature, key);
+  if (check instanceof Failure) return { checks, subjects, failure: check };
+  checks.push(check);
+  subjects.push('invocation');
+  return { checks, subjects, failure: null };
+}
+
+function planCheck(
+  subject: Subject,
+  { jwt, algorithm, signingInputLength, claims }: Receipt | Invocation,
+  signature: Buffer,
+  publicKey: Uint8Array | null,
+): SignatureCheck | Failure {
+  if (algorithm !== 'EdDSA' && algorithm !== 'Ed25519') {
+    const expected = '"EdDSA" or "Ed25519"';
+    return new Failure('UNSUPPORTED_ALGORITHM', { subject, claimed: algorithm, expected });
+  }
+  if (publicKey === null) {
+    const expected = 'a did:key of an Ed25519 key';
+    return new Failure('UNRESOLVABLE_DID', { subject, claimed: claims.iss, expected });
+  }
+  return { jwt, signingInputLength, signature, publicKey };
 }
 
 /**
