@@ -27,7 +27,7 @@ export const USAGE = `npm run bench -- [options]
   --depths <1,4>       chain depths
   --traffic <warm,..>  warm, cold, mixed, forged, malformed
   --connections <32>   of closed loops; together with --depths or --traffic every combination is measured
-  --verdicts <n>       of the memory suite (default 150,000; a million with --only memory)
+  --verdicts <n>       of the memory suite (default 200,000; a million with --only memory)
 `;
 
 const TRAFFICS: readonly string[] = ['warm', 'cold', 'mixed', 'forged', 'malformed'] satisfies Traffic[];
@@ -60,6 +60,7 @@ export function readOptions(args: readonly string[]): Options {
   const only = values.only?.split(',') ?? null;
   const base = PLANS[mode];
   const isMemoryAlone = mode === 'full' && only?.length === 1 && only[0] === 'memory';
+  const memoryVerdicts = isMemoryAlone ? 1_000_000 : base.memoryVerdicts;
   const seconds = values.seconds === undefined ? base.seconds : positive('seconds', values.seconds);
   const depths =
     values.depths === undefined ? null : values.depths.split(',').map((text) => positive('depths', text));
@@ -68,18 +69,14 @@ export function readOptions(args: readonly string[]): Options {
     runs: values.runs === undefined ? base.runs : positive('runs', values.runs),
     seconds,
     depths: depths ?? base.depths,
+    coreDepths: depths ?? base.coreDepths,
     openLoopDepths: depths ?? base.openLoopDepths,
     openLoopSeconds: values.seconds === undefined ? base.openLoopSeconds : seconds,
     traffics: values.traffic === undefined ? base.traffics : readTraffics(values.traffic),
     connections:
       values.connections?.split(',').map((text) => positive('connections', text)) ?? base.connections,
     isGrid: values.connections !== undefined || values.traffic !== undefined,
-    memoryVerdicts:
-      values.verdicts === undefined
-        ? isMemoryAlone
-          ? 1_000_000
-          : base.memoryVerdicts
-        : positive('verdicts', values.verdicts),
+    memoryVerdicts: values.verdicts === undefined ? memoryVerdicts : positive('verdicts', values.verdicts),
   };
   const show = values.help ? 'help' : values.list ? 'list' : null;
   return { plan, only, peers: values.peers, out: values.out ?? null, show };

@@ -15,6 +15,8 @@ export interface Plan {
   readonly seconds: number;
   readonly floorSeconds: number;
   readonly depths: readonly number[];
+  /** Those of what is not measured at every depth: stages, mixed traffic, one and very many connections. */
+  readonly coreDepths: readonly number[];
   readonly traffics: readonly Traffic[];
   readonly connections: readonly number[];
   /** Measure every combination of depth, traffic and connections, instead of a cross through the usual one. */
@@ -38,14 +40,15 @@ const FULL: Plan = {
   seconds: 1,
   floorSeconds: 0.1,
   depths: DEPTHS,
+  coreDepths: [1, 2, 4, 16],
   traffics: ['warm', 'cold', 'mixed'],
   connections: [1, 8, 32, 128, 512],
   isGrid: false,
   inProcessMs: 60,
   openLoopSeconds: 3,
   openLoopDepths: [4],
-  openLoopLoads: [25, 50, 75, 90, 100],
-  memoryVerdicts: 1_000_000,
+  openLoopLoads: [25, 50, 75, 90],
+  memoryVerdicts: 200_000,
   localEntries: 10_000_000,
   scrapeSeconds: 3,
 };
@@ -58,6 +61,7 @@ export const PLANS: Readonly<Record<Mode, Plan>> = {
     mode: 'quick',
     runs: 1,
     depths: [1, 4, 16],
+    coreDepths: [4],
     connections: [1, 32, 128],
     inProcessMs: 60,
     openLoopSeconds: 1,
@@ -71,6 +75,7 @@ export const PLANS: Readonly<Record<Mode, Plan>> = {
     mode: 'smoke',
     runs: 1,
     depths: [1, 4],
+    coreDepths: [1, 4],
     traffics: ['warm', 'cold'],
     connections: [32],
     inProcessMs: 60,

@@ -75,7 +75,8 @@ async function startServices(bench: Bench, cases: readonly Case[]): Promise<Map<
   return services;
 }
 
-function casesOf({ isGrid, mode, depths, connections, traffics }: Plan): Case[] {
+function casesOf({ isGrid, mode, depths, coreDepths, connections, traffics }: Plan): Case[] {
+  const isCore = (depth: number) => coreDepths.includes(depth);
   const tool = bestTool();
   const usual = connections.includes(USUAL.connections)
     ? USUAL.connections
@@ -86,7 +87,9 @@ function casesOf({ isGrid, mode, depths, connections, traffics }: Plan): Case[] 
     for (const depth of depths) {
       for (const count of connections) {
         const isOnCross =
-          count === usual || (traffic === 'warm' && (depth === usualDepth || count === 1 || count === 128));
+          traffic === 'warm'
+            ? count === usual || depth === usualDepth || ((count === 1 || count === 128) && isCore(depth))
+            : count === usual && (traffic !== 'mixed' || isCore(depth));
         if (isGrid || isOnCross) cases.push({ tool, traffic, depth, connections: count });
       }
     }
@@ -96,9 +99,7 @@ function casesOf({ isGrid, mode, depths, connections, traffics }: Plan): Case[] 
     cases.push({ tool, traffic, depth: usualDepth, connections: usual });
   }
   if (tool === 'wrk' && mode === 'full') {
-    for (const count of [1, 32, 512]) {
-      cases.push({ tool: 'autocannon', traffic: 'warm', depth: usualDepth, connections: count });
-    }
+    cases.push({ tool: 'autocannon', traffic: 'warm', depth: usualDepth, connections: usual });
   }
   return cases;
 }

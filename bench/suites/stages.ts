@@ -46,7 +46,7 @@ export const stages: Suite = {
   isIsolated: true,
   run: async ({ plan, recorder, say }) => {
     for (let run = 1; run <= plan.runs; run++) {
-      for (const depth of plan.mode === 'quick' ? plan.depths.slice(1, 2) : plan.depths) {
+      for (const depth of plan.coreDepths) {
         for (const temperature of ['warm', 'cold'] as const) {
           recorder.measureFloor();
           const operations = operationsOf(depth, temperature);
@@ -103,7 +103,10 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
     },
     policy: () => mustPass(checkPolicy(structure, RULES)),
     time: () => mustPass(checkTime(structure, now, 0)),
-    remember: () => structure.chain ?? new Chain(structure.receipts, proved.root, proved.leaf),
+    remember: () => {
+      const chain = structure.chain ?? new Chain(structure.receipts, proved.root, proved.leaf);
+      return [chain.isRevocable, chain.contextJson];
+    },
     revocation: () => mustPass(checkRevocation(proved, view)),
     binding: () => {
       if (bindMember(invocation.claims.args, text, bundle) !== 'match')
