@@ -67,7 +67,10 @@ export class PoolVerifier implements SignatureVerifier {
   readonly #helps: boolean;
   readonly #onWorkerDeath: (error: Error) => void;
   #queue: Entry[] = [];
-  readonly #running = new Set<RunningBatch>();
+  // By slot. A Set would do, but of one that is added to and deleted from for ever, V8 keeps old tables that point to newer
+  // ones, and with them whatever was in it: requests that were answered long ago lived until the next full collection.
+  readonly #running: (RunningBatch | null)[];
+  #out = 0;
   readonly #watch: NodeJS.Timeout;
   // Owner: #giveUp. Once set, this thread does all the work.
   #isBroken = false;
@@ -90,6 +93,7 @@ export class PoolVerifier implements SignatureVerifier {
     );
     this.#slots = memory.map((slot) => Buffer.from(slot));
     this.#freeSlots = memory.map((_, index) => index);
+    this.#running = memory.map(() => null);
     this.#pool = new Piscina({
       filename: createRequire(import.meta.url).resolve('#signature-worker'),
       minThreads: workers,
@@ -111,7 +115,7 @@ export class PoolVerifier implements SignatureVerifier {
   submit(job: SignatureJob): void {
     const count = job.checks.length;
     this.#flushLater();
-    if (this.#running.size === 0 && this.#queue.length === 0 && this.#atOnce + count <= AT_ONCE) {
+    if (this.#out === 0 && this.#queue.length === 0 && this.#atOnce + count <= AT_ONCE) {
       this.#atOnce += count;
       this.#figures.inThread += count;
       verifyAtOnce(job);
@@ -141,14 +145,14 @@ export class PoolVerifier implements SignatureVerifier {
   #flush(): void {
     const waiting = this.#queue.length;
     if (waiting === 0) return;
-    if ((waiting === 1 && this.#running.size === 0) || this.#isBroken) {
+    if ((waiting === 1 && this.#out === 0) || this.#isBroken) {
       this.#verifyHere(this.#take(waiting));
       return;
     }
     // Where all are idle, a deep chain is shared out evenly, and this thread takes part.
-    const isAlone = this.#running.size === 0;
+    const isAlone = this.#out === 0;
     const own = isAlone && this.#helps ? Math.min(OWN_SHARE, Math.floor(waiting / (this.#workers + 1))) : 0;
-    const free = Math.max(1, this.#workers - this.#running.size);
+    const free = Math.max(1, this.#workers - this.#out);
     const share = Math.min(BATCH_CHECKS, Math.ceil((waiting - own) / free));
     while (this.#queue.length > own && this.#freeSlots.length > 0) {
       this.#dispatch(Math.min(share, this.#queue.length - own));
@@ -174,7 +178,8 @@ export class PoolVerifier implements SignatureVerifier {
     const buffer = memory === null ? (this.#slots[slot] as Buffer) : Buffer.from(memory);
     const batch: Batch = { memory: memory ?? slot, checks: count, bytes: writeChecks(buffer, checks) };
     const running: RunningBatch = { entries, slot, startedAt: performance.now() };
-    this.#running.add(running);
+    this.#running[slot] = running;
+    this.#out++;
     this.#figures.batches++;
     this.#figures.pooled += count;
     this.#pool.run(batch).then(
@@ -185,7 +190,7 @@ export class PoolVerifier implements SignatureVerifier {
 
   #finish(batch: RunningBatch, results: Uint8Array): void {
     const { entries, slot } = batch;
-    if (!this.#running.delete(batch)) return;
+    if (!this.#end(batch)) return;
     const verified = results.slice(0, entries.length);
     this.#freeSlots.push(slot);
     this.#pending -= entries.length;
@@ -193,8 +198,16 @@ export class PoolVerifier implements SignatureVerifier {
     this.#flush();
   }
 
+  /** @returns whether the batch was still waited for */
+  #end(batch: RunningBatch): boolean {
+    if (this.#running[batch.slot] !== batch) return false;
+    this.#running[batch.slot] = null;
+    this.#out--;
+    return true;
+  }
+
   #repeat(batch: RunningBatch, error: Error): void {
-    if (!this.#running.delete(batch)) return;
+    if (!this.#end(batch)) return;
     this.#freeSlots.push(batch.slot);
     this.#onWorkerDeath(error);
     this.#verifyAgain(batch);
@@ -203,12 +216,7 @@ export class PoolVerifier implements SignatureVerifier {
 
   #lookForLostBatches(): void {
     const latest = performance.now() - LOST_AFTER_MS;
-    for (const { startedAt } of this.#running) {
-      if (startedAt < latest) {
-        this.#giveUp();
-        return;
-      }
-    }
+    if (this.#running.some((batch) => batch !== null && batch.startedAt < latest)) this.#giveUp();
   }
 
   /** Piscina starts no worker anew after one that failed to start, and tells nobody whose task it then keeps. */
@@ -220,8 +228,9 @@ export class PoolVerifier implements SignatureVerifier {
         `a batch of signatures did not come back within ${LOST_AFTER_MS} ms; from now on the main thread verifies`,
       ),
     );
-    const lost = [...this.#running];
-    this.#running.clear();
+    const lost = this.#running.filter((batch) => batch !== null);
+    this.#running.fill(null);
+    this.#out = 0;
     for (const batch of lost) this.#verifyAgain(batch);
     this.#flush();
   }
