@@ -45,7 +45,7 @@ function main(): number {
     ? measureCommits([a, b], Number(values.rounds), options)
     : [readResults(a), readResults(b)];
   const name = ({ commit, isDirty }: Results) => `${commit.slice(0, 9)}${isDirty ? '+' : ''}`;
-  const comparisons = compareResults(first, second);
+  const comparisons = compareResults(first, second, values.commits ? 'in turn' : 'apart');
   if (comparisons.length === 0) throw new Error('the two results have no figure in common');
   process.stdout.write(renderComparison(comparisons, [name(first), name(second)]));
   const drift = second.floorMicroseconds / first.floorMicroseconds;

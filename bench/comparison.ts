@@ -28,20 +28,25 @@ const CONFIDENCE = 0.99;
 const LEAST_CONFIDENCE = 0.95;
 // A comparison judges hundreds of figures at once, so one interval in a hundred that is wrong would be too many. The
 // interval must clear the threshold by half of what the runs of one side differ among themselves; by simulation that
-// leaves less than one false verdict in a thousand figures, however noisy (test/bench/comparison.test.ts).
-const GUARD = 0.5;
+// leaves less than one false verdict in a thousand figures, however noisy (test/bench/comparison.test.ts). Of two results
+// that were measured one after the other it must clear all of that difference: the machine itself changes from one
+// quarter of an hour to the next, by as much as from round to round, and no figure of one result shows it.
+const GUARDS = { 'in turn': 0.5, apart: 1 } as const;
 const THROUGHPUT_THRESHOLD = 1.05;
 const TAIL_THRESHOLD = 1.1;
 
 const isTail = ({ id }: Figure) => /\/(p90|p99|p99\.9)$/.test(id);
 const isGate = ({ id }: Figure) => /^(closed-loop|in-process)\/.*\/(throughput|cpu|p99)$/.test(id);
 
+/** Whether two results were measured in turn, round by round, or one after the other. */
+export type Order = keyof typeof GUARDS;
+
 /** Compares every figure that both results have and that can be better or worse. */
-export function compareResults(a: Results, b: Results): Comparison[] {
+export function compareResults(a: Results, b: Results, order: Order): Comparison[] {
   return a.figures.flatMap((figure) => {
     const other = b.figures.find(({ id }) => id === figure.id);
     if (other === undefined || figure.better === 'neither') return [];
-    return [compareFigures(figure, other)];
+    return [compareFigures(figure, other, order)];
   });
 }
 
@@ -49,7 +54,7 @@ export function compareResults(a: Results, b: Results): Comparison[] {
  * Compares a figure. A verdict is given only where the whole confidence interval of the ratio lies clearly beyond the
  * threshold: 5 %, for tails of latencies 10 %.
  */
-export function compareFigures(a: Figure, b: Figure): Comparison {
+export function compareFigures(a: Figure, b: Figure, order: Order): Comparison {
   const threshold = isTail(a) ? TAIL_THRESHOLD : THROUGHPUT_THRESHOLD;
   // In floors, so that a machine that is faster today does not count as a better commit.
   const [samplesA, samplesB] =
@@ -57,7 +62,7 @@ export function compareFigures(a: Figure, b: Figure): Comparison {
       ? [a.samplesInFloors, b.samplesInFloors]
       : [a.samples, b.samples];
   const shift = shiftBetween(samplesA.map(logarithm), samplesB.map(logarithm), CONFIDENCE);
-  const guard = GUARD * Math.max(logRange(samplesA), logRange(samplesB));
+  const guard = GUARDS[order] * Math.max(logRange(samplesA), logRange(samplesB));
   const [ratio, low, high] = [shift.estimate, shift.low, shift.high].map(Math.exp) as [
     number,
     number,

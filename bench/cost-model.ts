@@ -16,9 +16,10 @@ export interface Check {
   readonly throughput: { readonly measured: number; readonly modelled: number };
 }
 
-/** The models of a run, fitted to warm and cold traffic, with mixed traffic as a test of them. */
-export interface FittedModels {
+/** The model of a run, fitted to warm and cold traffic, with mixed traffic as a test of it. */
+export interface FittedModel {
   readonly whole: CostModel;
+  /** What only the main thread can do: the whole but for the signatures themselves, of one floor each. */
   readonly mainThread: CostModel;
   readonly checks: readonly Check[];
 }
@@ -43,18 +44,16 @@ export function signaturesOf(depth: number, hitRatio: number): number {
 }
 
 /** @returns `null` where the results do not hold both warm and cold traffic at three depths or more */
-export function fitModels(results: Results): FittedModels | null {
-  const whole = pointsOf(results, 'cpu');
-  const fitted = whole.filter(({ traffic }) => traffic !== 'mixed');
+export function fitModel(results: Results): FittedModel | null {
+  const points = pointsOf(results);
+  const fitted = points.filter(({ traffic }) => traffic !== 'mixed');
   const isEnough = ['warm', 'cold'].every(
     (one) => fitted.filter(({ traffic }) => traffic === one).length >= 3,
   );
   if (!isEnough) return null;
-  const models = {
-    whole: fit(fitted),
-    mainThread: fit(pointsOf(results, 'main-thread-cpu').filter(({ traffic }) => traffic !== 'mixed')),
-  };
-  return { ...models, checks: whole.map((point) => check(results, point, models)) };
+  const whole = fit(fitted);
+  const mainThread = { ...whole, perSignature: whole.perSignature - results.floorMicroseconds };
+  return { whole, mainThread, checks: points.map((point) => check(results, point, whole, mainThread)) };
 }
 
 /** What a model says of a request. */
@@ -67,8 +66,8 @@ export function modelledCost(
 }
 
 /**
- * The requests a second that a machine can serve: what runs out first is the main thread, the signature threads, or
- * the cores for everything together.
+ * The requests a second that a machine can serve: what runs out first is the main thread with what only it can do, all
+ * threads with everything (signatures go to whichever is free), or the cores for those and whatever else runs.
  *
  * @param others µs of processor time that something else on the machine takes for each request
  */
@@ -76,18 +75,17 @@ export function capacityOf(
   cost: { readonly whole: number; readonly mainThread: number; readonly others: number },
   machine: { readonly cores: number; readonly workers: number },
 ): number {
-  const worker = cost.whole - cost.mainThread;
   return Math.min(
     1e6 / cost.mainThread,
-    (machine.workers * 1e6) / worker,
+    ((machine.workers + 1) * 1e6) / cost.whole,
     (machine.cores * 1e6) / (cost.whole + cost.others),
   );
 }
 
-function check(results: Results, point: Point, models: Omit<FittedModels, 'checks'>): Check {
+function check(results: Results, point: Point, wholeModel: CostModel, mainThreadModel: CostModel): Check {
   const { traffic, depth, signatures, kilobytes, measured } = point;
-  const whole = modelledCost(models.whole, signatures, kilobytes);
-  const mainThread = modelledCost(models.mainThread, signatures, kilobytes);
+  const whole = modelledCost(wholeModel, signatures, kilobytes);
+  const mainThread = modelledCost(mainThreadModel, signatures, kilobytes);
   const others = caseOf(results, traffic, depth, 'generator-cpu')?.median ?? 0;
   const cores = Number(results.machine['cores']);
   return {
@@ -103,13 +101,13 @@ const caseOf = (results: Results, traffic: string, depth: number, quantity: stri
   figureOf(results, `closed-loop/wrk/${traffic}/d${depth}/c${CONNECTIONS}/${quantity}`) ??
   figureOf(results, `closed-loop/autocannon/${traffic}/d${depth}/c${CONNECTIONS}/${quantity}`);
 
-function pointsOf(results: Results, quantity: string): Point[] {
+function pointsOf(results: Results): Point[] {
   const depths = [...new Set(results.figures.map(({ parameters }) => Number(parameters['depth'])))].sort(
     (a, b) => a - b,
   );
   return ['warm', 'mixed', 'cold'].flatMap((traffic) =>
     depths.flatMap((depth) => {
-      const figure = caseOf(results, traffic, depth, quantity);
+      const figure = caseOf(results, traffic, depth, 'cpu');
       if (figure === undefined) return [];
       const hitRatio = { warm: 1, mixed: 0.9, cold: 0 }[traffic] ?? 0;
       const kilobytes = Number(figure.parameters['bodyBytes']) / 1000;

@@ -1,16 +1,20 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { fitModels } from './cost-model.js';
+import { fitModel } from './cost-model.js';
 import { ROOT } from './paths.js';
 import { judgeBars } from './report/bars.js';
 import { formatValue } from './report/format.js';
 import type { Results } from './results.js';
 
-/** Fills the measured parts of docs/performance.md from a results.json; each stands between two comments. */
-export function fillDocument(text: string, results: Results): string {
+/**
+ * Fills the measured parts of docs/performance.md from a results.json; each stands between two comments.
+ *
+ * @param longer results of longer runs of single suites, whose bars take the place of those of the full run
+ */
+export function fillDocument(text: string, results: Results, longer: readonly Results[] = []): string {
   const parts: Readonly<Record<string, string>> = {
     run: describeRun(results),
-    bars: describeBars(results),
+    bars: describeBars([results, ...longer]),
     model: describeModel(results),
     handover: describeSuite(results, 'handover', ['throughput', 'cpu', 'p50', 'p99']),
     stages: describeStages(results),
@@ -48,22 +52,32 @@ function describeRun({
   );
 }
 
-function describeBars(results: Results): string {
-  const rows = judgeBars(results).map(({ bar, measured, verdict }) => [
+function describeBars(all: readonly Results[]): string {
+  // What is judged again by a later result keeps its place.
+  const judged = new Map(
+    all.flatMap((results) => judgeBars(results).map((one) => [one.bar.id, one] as const)),
+  );
+  const rows = [...judged.values()].map(({ bar, measured, verdict }) => [
     ...[bar.what, bar.show(measured), bar.show(bar.bar), bar.show(bar.aim), verdict, `\`${bar.id}\``],
   ]);
-  return table(['bar', 'measured', 'bar', 'aim', '', 'figure in results.json'], rows);
+  if (rows.length === 0) return '';
+  const sources = all.map(
+    ({ command, commit, floorMicroseconds }) =>
+      `- \`${command}\` at commit ${commit.slice(0, 9)}, 1 floor = ${floorMicroseconds.toFixed(1)} µs`,
+  );
+  const head = ['bar', 'measured', 'bar', 'aim', '', 'figure in results.json'];
+  return `${table(head, rows)}\n\nFrom these runs; where two have a figure, the later counts:\n\n${sources.join('\n')}`;
 }
 
 function describeModel(results: Results): string {
-  const models = fitModels(results);
-  if (models === null) return '';
+  const model = fitModel(results);
+  if (model === null) return '';
   const microseconds = (value: number) => `${value.toFixed(1)} µs`;
   const constants = (['whole', 'mainThread'] as const).map((name) => {
-    const { fixed, perSignature, perKilobyte } = models[name];
+    const { fixed, perSignature, perKilobyte } = model[name];
     const inFloors = (perSignature / results.floorMicroseconds).toFixed(2);
     return [
-      name === 'whole' ? 'whole process' : 'of that, main thread',
+      name === 'whole' ? 'whole process' : 'of that, only on the main thread',
       ...[
         microseconds(fixed),
         `${microseconds(perSignature)} (${inFloors} floors)`,
@@ -72,7 +86,7 @@ function describeModel(results: Results): string {
     ];
   });
   const error = (measured: number, modelled: number) => `${((100 * modelled) / measured - 100).toFixed(0)} %`;
-  const checks = models.checks.map(({ traffic, depth, signatures, cpu, throughput }) => [
+  const checks = model.checks.map(({ traffic, depth, signatures, cpu, throughput }) => [
     ...[
       `${traffic}, depth ${depth}`,
       signatures.toFixed(1),
@@ -135,17 +149,21 @@ function show(results: Results, id: string): string {
   return figure === undefined ? '–' : formatValue(figure.median, figure.unit);
 }
 
-const [, program = '', given] = process.argv;
+function readResults(given: string): Results {
+  const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;
+  return JSON.parse(readFileSync(file, 'utf8')) as Results;
+}
+
+const [, program = '', given, ...longer] = process.argv;
 if (path.basename(program) === 'document.js') {
   if (given === undefined) {
     process.stderr.write(
-      'usage: npm run bench && node bench/.build/bench/document.js bench/results/<time>-<commit>\n',
+      'usage: npm run bench && node bench/.build/bench/document.js bench/results/<run> [results of longer runs …]\n',
     );
     process.exit(2);
   }
-  const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;
   const document = path.join(ROOT, 'docs', 'performance.md');
-  const results = JSON.parse(readFileSync(file, 'utf8')) as Results;
-  writeFileSync(document, fillDocument(readFileSync(document, 'utf8'), results));
-  process.stdout.write(`filled docs/performance.md from ${file}\n`);
+  const text = readFileSync(document, 'utf8');
+  writeFileSync(document, fillDocument(text, readResults(given), longer.map(readResults)));
+  process.stdout.write(`filled docs/performance.md from ${[given, ...longer].join(', ')}\n`);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { compareFigures, type Verdict } from '../../bench/comparison.js';
+import { compareFigures as compareFiguresOf, type Order, type Verdict } from '../../bench/comparison.js';
 import { median, shiftBetween, spread } from '../../bench/measure/statistics.js';
 import type { Figure } from '../../bench/results.js';
 
@@ -21,6 +21,8 @@ const figure = (samples: number[], rest: Partial<Figure> = {}): Figure => ({
   ...{ samples, median: median(samples), spread: spread(samples), samplesInFloors: null, floors: null },
   ...rest,
 });
+
+const compareFigures = (a: Figure, b: Figure, order: Order = 'in turn') => compareFiguresOf(a, b, order);
 
 const draw = (normal: () => number, runs: number, centre: number, sigma: number) =>
   Array.from({ length: runs }, () => centre * Math.exp(sigma * normal()));
@@ -79,6 +81,19 @@ describe('comparing two results', () => {
       );
       expect(counts.better + counts.worse).toBeLessThanOrEqual(sigma < 0.2 ? 1 : 6);
     }
+  });
+
+  it('sees hardly any where the machine changed in between, by as much as from round to round', () => {
+    const normal = noise(13);
+    const wrong = (order: Order) => {
+      const counts = countVerdicts(3000, () => {
+        const [a, b] = [0, 1].map(() => figure(draw(normal, 4, 70 * Math.exp(0.05 * normal()), 0.05)));
+        return compareFigures(a as Figure, b as Figure, order).verdict;
+      });
+      return counts.better + counts.worse;
+    };
+    expect(wrong('apart')).toBeLessThanOrEqual(15);
+    expect(wrong('in turn')).toBeGreaterThan(40);
   });
 
   it('finds a regression past the threshold', () => {

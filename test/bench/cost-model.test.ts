@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { capacityOf, fitModels, signaturesOf } from '../../bench/cost-model.js';
+import { capacityOf, fitModel, signaturesOf } from '../../bench/cost-model.js';
 import { fillDocument } from '../../bench/document.js';
 import { ROOT } from '../../bench/paths.js';
 import { Recorder } from '../../bench/recorder.js';
@@ -27,13 +27,6 @@ function modelled() {
       const id = `closed-loop/wrk/${traffic}/d${depth}/c32`;
       recorder.record({ id: `${id}/cpu`, unit: 'µs', better: 'lower', value: cpu, parameters });
       recorder.record({
-        id: `${id}/main-thread-cpu`,
-        unit: 'µs',
-        better: 'lower',
-        value: cpu / 2,
-        parameters,
-      });
-      recorder.record({
         id: `${id}/throughput`,
         unit: '1/s',
         better: 'higher',
@@ -47,11 +40,13 @@ function modelled() {
 
 describe('the cost model', () => {
   it('finds the constants again, and says so of traffic that it was not fitted to', () => {
-    const models = fitModels(modelled());
-    expect(models?.whole.fixed).toBeCloseTo(20, 6);
-    expect(models?.whole.perSignature).toBeCloseTo(55, 6);
-    expect(models?.whole.perKilobyte).toBeCloseTo(1.5, 6);
-    const mixed = models?.checks.filter(({ traffic }) => traffic === 'mixed') ?? [];
+    const results = modelled();
+    const model = fitModel(results);
+    expect(model?.whole.fixed).toBeCloseTo(20, 6);
+    expect(model?.whole.perSignature).toBeCloseTo(55, 6);
+    expect(model?.mainThread.perSignature).toBeCloseTo(55 - results.floorMicroseconds, 6);
+    expect(model?.whole.perKilobyte).toBeCloseTo(1.5, 6);
+    const mixed = model?.checks.filter(({ traffic }) => traffic === 'mixed') ?? [];
     expect(mixed).toHaveLength(4);
     for (const { cpu, throughput } of mixed) {
       expect(cpu.modelled).toBeCloseTo(cpu.measured, 6);
@@ -61,13 +56,13 @@ describe('the cost model', () => {
 
   it('needs warm and cold traffic at three depths', () => {
     const { figures, ...rest } = modelled();
-    expect(fitModels({ ...rest, figures: figures.filter(({ id }) => !id.includes('/cold/')) })).toBeNull();
+    expect(fitModel({ ...rest, figures: figures.filter(({ id }) => !id.includes('/cold/')) })).toBeNull();
   });
 
   it('takes for the capacity what runs out first', () => {
     const machine = { cores: 8, workers: 7 };
     expect(capacityOf({ whole: 100, mainThread: 50, others: 0 }, machine)).toBe(20_000);
-    expect(capacityOf({ whole: 800, mainThread: 100, others: 0 }, machine)).toBe(10_000);
+    expect(capacityOf({ whole: 800, mainThread: 50, others: 0 }, { ...machine, workers: 3 })).toBe(5_000);
     expect(capacityOf({ whole: 100, mainThread: 50, others: 900 }, machine)).toBe(8_000);
   });
 });
