@@ -38,7 +38,11 @@ export function toVerdict(outcome: Outcome): Verdict {
 
 /** The verdict on an outcome, as JSON: the context of a known chain is written once and reused. */
 export function toVerdictJson(outcome: Outcome): string {
-  if (outcome.failure !== null) return JSON.stringify(toVerdict(outcome));
+  if (outcome.failure !== null) {
+    const { code, message, suggestion } = outcome.failure;
+    const texts = `"message":${JSON.stringify(message)},"suggestion":${JSON.stringify(suggestion)}`;
+    return `{"valid":false,"error":{"code":"${code}",${texts}}}`;
+  }
   const { chain, binding } = outcome;
   if (binding === null) return `{"valid":true,"context":${chain.contextJson}}`;
   return `{"valid":true,"context":${chain.contextJson},"binding":"${binding}"}`;

@@ -258,12 +258,17 @@ export class Failure {
     if (row === undefined) throw new RangeError(`no such code: ${code}`);
     this.block = row.block;
     this.code = code;
-    this.message = row.message.replace(/\{(\w+)\}/g, (_, name: keyof Details) => describe(name, details));
+    this.message = row.parts
+      .map((part, at) => (at % 2 === 0 ? part : describe(part as keyof Details, details)))
+      .join('');
     this.suggestion = row.suggestion;
   }
 }
 
-const rows: ReadonlyMap<string, Row> = new Map(CATALOGUE.map((row) => [row.code, row]));
+// Text and names in turn: a refusal, too, is on the hot path where somebody sends many bad signatures.
+const rows: ReadonlyMap<string, Row & { readonly parts: readonly string[] }> = new Map(
+  CATALOGUE.map((row) => [row.code, { ...row, parts: row.message.split(/\{(\w+)\}/) }]),
+);
 
 function describe(name: keyof Details, details: Details): string {
   if (name === 'claimed') return show(details.claimed);
