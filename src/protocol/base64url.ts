@@ -1,14 +1,17 @@
+import { Buffer } from 'node:buffer';
+
 /**
  * Decodes strict base64url: the RFC 4648 §5 alphabet, no padding, no white space, unused trailing bits zero.
  *
+ * @param isUrlSafe what {@link isUrlSafeText} says of the text, or of a longer one that it was cut from
  * @returns the bytes, or `null` where the text is not strict base64url
  * @see RFC 7515 §2, RFC 4648 §5
  * @example decodeBase64url('aGk'); // <Buffer 68 69>
  * @example decodeBase64url('aGl'); // null: a trailing bit is set
  */
-export function decodeBase64url(text: string): Buffer | null {
+export function decodeBase64url(text: string, isUrlSafe = isUrlSafeText(text)): Buffer | null {
   const bytes = Buffer.from(text, 'base64url');
-  return isStrict(text, bytes.length) ? bytes : null;
+  return isUrlSafe && isComplete(text, bytes.length) ? bytes : null;
 }
 
 let scratch = Buffer.allocUnsafeSlow(16 * 1024);
@@ -17,10 +20,18 @@ let scratch = Buffer.allocUnsafeSlow(16 * 1024);
  * Decodes as {@link decodeBase64url} does, into memory that the next call overwrites: what is parsed at once and thrown
  * away need not be allocated.
  */
-export function decodeBase64urlBriefly(text: string): Buffer | null {
+export function decodeBase64urlBriefly(text: string, isUrlSafe = isUrlSafeText(text)): Buffer | null {
   if (scratch.length < text.length) scratch = Buffer.allocUnsafeSlow(2 * text.length);
   const length = scratch.write(text, 'base64url');
-  return isStrict(text, length) ? scratch.subarray(0, length) : null;
+  return isUrlSafe && isComplete(text, length) ? scratch.subarray(0, length) : null;
+}
+
+/**
+ * Whether a text holds nothing that Node's decoder takes and base64url does not have: the two other characters of plain
+ * base64, and what is not ASCII, of which it takes the low byte.
+ */
+export function isUrlSafeText(text: string): boolean {
+  return !text.includes('+') && !text.includes('/') && Buffer.byteLength(text) === text.length;
 }
 
 /**
@@ -38,14 +49,12 @@ const LAST_OF_TWO = 'AQgw';
 const LAST_OF_THREE = 'AEIMQUYcgkosw048';
 
 /**
- * Node's decoder skips what it does not know, stops at padding, takes the characters of plain base64 too, and of a
- * character beyond ASCII only the low byte. So a text is strict exactly when it is ASCII, gave as many bytes as its
- * length promises, holds neither `+` nor `/`, and leaves no bit over.
+ * Node's decoder skips what it does not know and stops at padding. So a text that is URL-safe is strict exactly when it
+ * gave as many bytes as its length promises, and leaves no bit over.
  */
-function isStrict(text: string, decodedLength: number): boolean {
+function isComplete(text: string, decodedLength: number): boolean {
   const remaining = text.length & 3;
   if (remaining === 1 || decodedLength !== (text.length * 3) >>> 2) return false;
-  if (Buffer.byteLength(text) !== text.length || text.includes('+') || text.includes('/')) return false;
   if (remaining === 0) return true;
   return (remaining === 2 ? LAST_OF_TWO : LAST_OF_THREE).includes(text.charAt(text.length - 1));
 }

@@ -70,6 +70,7 @@ export interface ClaimDefect {
   readonly expected: string;
 }
 
+/** What a claim has to be. */
 interface Rule {
   readonly expected: string;
   readonly test: (value: JsonValue | undefined) => boolean;
@@ -78,47 +79,23 @@ interface Rule {
 const text: Rule = { expected: 'a string', test: (value) => typeof value === 'string' };
 const time: Rule = { expected: 'an integer from 0 to 2^53-1 (Unix seconds)', test: isCount };
 const command: Rule = { expected: 'a path such as "/mcp/tools/call"', test: (value) => isCommandPath(value) };
-
-const RECEIPT_RULES: readonly (readonly [string, Rule])[] = [
-  ['iss', text],
-  ['aud', text],
-  ['sub', text],
-  ['cmd', command],
-  ['iat', time],
-  ['nbf', time],
-  ['jti', text],
-  [
-    'prev_dr_hash',
-    {
-      expected: 'a string, or null in the root',
-      test: (value) => value === undefined || value === null || typeof value === 'string',
-    },
-  ],
-  [
-    'drs_status_list_index',
-    { expected: 'an integer from 0 to 2^53-1', test: (value) => value === undefined || isCount(value) },
-  ],
-];
-
-const INVOCATION_RULES: readonly (readonly [string, Rule])[] = [
-  ['iss', text],
-  ['sub', text],
-  ['cmd', command],
-  ['args', { expected: 'an object', test: isJsonObject }],
-  [
-    'dr_chain',
-    {
-      expected: 'an array of strings',
-      test: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string'),
-    },
-  ],
-  ['iat', time],
-  ['jti', text],
-  [
-    'tool_server',
-    { expected: 'a non-empty string', test: (value) => typeof value === 'string' && value !== '' },
-  ],
-];
+const parentDigest: Rule = {
+  expected: 'a string, or null in the root',
+  test: (value) => value === undefined || value === null || typeof value === 'string',
+};
+const statusListIndex: Rule = {
+  expected: 'an integer from 0 to 2^53-1',
+  test: (value) => value === undefined || isCount(value),
+};
+const object: Rule = { expected: 'an object', test: isJsonObject };
+const texts: Rule = {
+  expected: 'an array of strings',
+  test: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string'),
+};
+const nonEmptyText: Rule = {
+  expected: 'a non-empty string',
+  test: (value) => typeof value === 'string' && value !== '',
+};
 
 const CONSENT_MEMBERS = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'] as const;
 
@@ -133,7 +110,15 @@ export function readReceiptClaims(
 ): { claims: ReceiptClaims; defect?: never } | { defect: ClaimDefect; claims?: never } {
   const defect =
     findTypeDefect(payload, RECEIPT_TYPE) ??
-    findRuleDefect(payload, RECEIPT_RULES) ??
+    check('iss', payload['iss'], text) ??
+    check('aud', payload['aud'], text) ??
+    check('sub', payload['sub'], text) ??
+    check('cmd', payload['cmd'], command) ??
+    check('iat', payload['iat'], time) ??
+    check('nbf', payload['nbf'], time) ??
+    check('jti', payload['jti'], text) ??
+    check('prev_dr_hash', payload['prev_dr_hash'], parentDigest) ??
+    check('drs_status_list_index', payload['drs_status_list_index'], statusListIndex) ??
     findPolicyDefect(payload) ??
     (place.isRoot ? findRootDefect(payload) : null) ??
     findExpiryDefect(payload, place.isRoot ? payload['drs_root_type'] === 'human' : place.underHumanRoot) ??
@@ -153,7 +138,14 @@ export function readInvocationClaims(
 ): { claims: InvocationClaims; defect?: never } | { defect: ClaimDefect; claims?: never } {
   const defect =
     findTypeDefect(payload, INVOCATION_TYPE) ??
-    findRuleDefect(payload, INVOCATION_RULES) ??
+    check('iss', payload['iss'], text) ??
+    check('sub', payload['sub'], text) ??
+    check('cmd', payload['cmd'], command) ??
+    check('args', payload['args'], object) ??
+    check('dr_chain', payload['dr_chain'], texts) ??
+    check('iat', payload['iat'], time) ??
+    check('jti', payload['jti'], text) ??
+    check('tool_server', payload['tool_server'], nonEmptyText) ??
     findJtiDefect(payload, 'inv:');
   // The checks above are what makes the payload of this type.
   return defect ? { defect } : { claims: payload as unknown as InvocationClaims };
@@ -172,32 +164,23 @@ export function isCommandPath(value: unknown): value is string {
   return typeof value === 'string' && COMMAND_PATH.test(value);
 }
 
-/** An own member: `Object.prototype` has members too, and a claim may not come from there. */
-function member(payload: JsonObject, name: string): JsonValue | undefined {
-  return Object.hasOwn(payload, name) ? payload[name] : undefined;
+// Claims are read by names written out: an engine then finds them without looking them up. None of these names is one
+// that every object inherits.
+
+function check(claim: string, found: JsonValue | undefined, { expected, test }: Rule): ClaimDefect | null {
+  return test(found) ? null : { kind: 'claim', claim, found, expected };
 }
 
 function findTypeDefect(payload: JsonObject, type: string): ClaimDefect | null {
-  const found = member(payload, 'drs_type');
+  const found = payload['drs_type'];
   if (found !== type) return { kind: 'type', claim: 'drs_type', found, expected: JSON.stringify(type) };
-  const version = member(payload, 'drs_v');
+  const version = payload['drs_v'];
   if (version === DRS_VERSION) return null;
   return { kind: 'version', claim: 'drs_v', found: version, expected: JSON.stringify(DRS_VERSION) };
 }
 
-function findRuleDefect(
-  payload: JsonObject,
-  rules: readonly (readonly [string, Rule])[],
-): ClaimDefect | null {
-  for (const [claim, { expected, test }] of rules) {
-    const found = member(payload, claim);
-    if (!test(found)) return { kind: 'claim', claim, found, expected };
-  }
-  return null;
-}
-
 function findPolicyDefect(payload: JsonObject): ClaimDefect | null {
-  const found = member(payload, 'policy');
+  const found = payload['policy'];
   if (!isJsonObject(found)) return { kind: 'claim', claim: 'policy', found, expected: 'an object' };
   const defect = findPolicyTypeDefect(found);
   if (defect === null) return null;
@@ -206,16 +189,16 @@ function findPolicyDefect(payload: JsonObject): ClaimDefect | null {
 
 function findRootDefect(payload: JsonObject): ClaimDefect | null {
   // A receipt in the root's place that names no root type is most often one that is out of order, which block B tells.
-  const type = member(payload, 'drs_root_type');
+  const type = payload['drs_root_type'];
   if (type !== undefined && typeof type !== 'string') {
     return { kind: 'claim', claim: 'drs_root_type', found: type, expected: 'a string such as "human"' };
   }
-  const consent = member(payload, 'drs_consent');
+  const consent = payload['drs_consent'];
   if (consent === undefined) return null;
   if (!isJsonObject(consent))
     return { kind: 'claim', claim: 'drs_consent', found: consent, expected: 'an object' };
   for (const name of CONSENT_MEMBERS) {
-    const found = member(consent, name);
+    const found = consent[name];
     if (typeof found !== 'string') {
       return { kind: 'claim', claim: `drs_consent.${name}`, found, expected: 'a string' };
     }
@@ -224,7 +207,7 @@ function findRootDefect(payload: JsonObject): ClaimDefect | null {
 }
 
 function findExpiryDefect(payload: JsonObject, humanRoot: boolean): ClaimDefect | null {
-  const found = member(payload, 'exp');
+  const found = payload['exp'];
   const standing = found === undefined || found === null;
   if (standing ? !humanRoot : isCount(found)) return null;
   return {
@@ -242,7 +225,7 @@ function findJtiDefect(payload: JsonObject, prefix: string): ClaimDefect | null 
 }
 
 function findMissingConsent(payload: JsonObject): ClaimDefect | null {
-  if (payload['drs_root_type'] !== 'human' || member(payload, 'drs_consent') !== undefined) return null;
+  if (payload['drs_root_type'] !== 'human' || payload['drs_consent'] !== undefined) return null;
   return {
     kind: 'consent',
     claim: 'drs_consent',

@@ -44,17 +44,69 @@ export function isJsonObject(value: unknown): value is JsonObject {
  * Whether `value`, which `JSON.parse` made of `text`, plainly holds all that the text says. `false` means only that a
  * closer look is needed.
  *
- * `JSON.parse` drops the earlier of two members of one name, and at least that name with it. So a text has no
- * duplicate anywhere exactly when it has as many strings (names and values) as the parsed value, and the strings of
- * a text are counted by its unescaped quotes, without any tokenising.
+ * `JSON.parse` drops the earlier of two members of one name, and its characters with it: a text that is no longer than
+ * its value must be hides nothing. Most programs write JSON so. Of a text with white space or escapes the strings are
+ * counted: it has no duplicate anywhere exactly when it has as many (names and values) as the parsed value, and the
+ * strings of a text are counted by its unescaped quotes, without any tokenising.
  */
 export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
   if (!text.isWellFormed()) return false;
+  if (fewestCharacters(value, 0) === text.length && !isPrototypeExtended()) return true;
   // Without an escape, what is in the value stands in the text.
   const hasEscapes = text.includes('\\');
   const strings = countStrings(value, 0, hasEscapes);
   return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes);
 }
+
+/** The fewest characters in which JSON can say a value; less than 0 where something in it needs a closer look. */
+function fewestCharacters(value: JsonValue, depth: number): number {
+  switch (typeof value) {
+    case 'string':
+      return value.length + 2;
+    case 'number':
+      return fewestDigits(value);
+    case 'boolean':
+      return value ? 4 : 5;
+    default:
+  }
+  if (value === null) return 4;
+  if (depth >= MAX_JSON_DEPTH) return -Infinity;
+  // The opening bracket, and behind each item a comma or the closing bracket.
+  let characters = 1;
+  if (Array.isArray(value)) {
+    for (const item of value) characters += fewestCharacters(item, depth + 1) + 1;
+  } else {
+    // An engine reads the members in such a loop without looking them up.
+    for (const name in value) {
+      characters += name.length + 3 + fewestCharacters(value[name] as JsonValue, depth + 1) + 1;
+    }
+  }
+  return characters === 1 ? 2 : characters;
+}
+
+/** The fewest characters in which JSON can say a number, where its ordinary decimal form is that; else less than 0. */
+function fewestDigits(value: number): number {
+  const size = Math.abs(value);
+  const sign = value < 0 ? 1 : 0;
+  if (Number.isInteger(value)) {
+    // With three zeros at the end an exponent is shorter; at and above 2^53 the digits must be looked at.
+    if (size >= 1000 && (size % 1000 === 0 || size > Number.MAX_SAFE_INTEGER)) return -Infinity;
+    let digits = 1;
+    for (let limit = 10; size >= limit; limit *= 10) digits++;
+    return sign + digits;
+  }
+  // Below that an exponent is shorter; what is not an integer lies below 2^53, or is Infinity.
+  return size >= 0.01 && size <= Number.MAX_SAFE_INTEGER ? String(value).length : -Infinity;
+}
+
+/** Whether an object has members that nobody gave it, which a loop over its members would count. */
+function isPrototypeExtended(): boolean {
+  let inherited = 0;
+  for (const name in NOTHING) inherited += name.length + 1;
+  return inherited > 0;
+}
+
+const NOTHING = {};
 
 const BACKSLASH = 0x5c;
 const QUOTE = 0x22;

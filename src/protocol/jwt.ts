@@ -1,4 +1,4 @@
-import { decodeBase64url, decodeBase64urlBriefly } from './base64url.js';
+import { decodeBase64url, decodeBase64urlBriefly, isUrlSafeText } from './base64url.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from './json.js';
 import { decodeUtf8 } from './utf8.js';
 
@@ -42,9 +42,11 @@ export function parseCompactJwt(jwt: string): CompactJwt | JwtDefect {
     if (header.defect !== undefined) return header;
     algorithm = header.alg;
   }
-  const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd));
+  // Once for both segments; where it is not so, each tells for itself.
+  const isUrlSafe = isUrlSafeText(jwt) || undefined;
+  const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd), isUrlSafe);
   if (typeof payload === 'string') return { defect: payload };
-  const signature = decodeBase64url(jwt.slice(payloadEnd + 1));
+  const signature = decodeBase64url(jwt.slice(payloadEnd + 1), isUrlSafe);
   if (signature === null || signature.length === 0)
     return { defect: 'its signature is empty or not strict base64url' };
   return { algorithm, payload, signature, signingInputLength: payloadEnd };
@@ -61,9 +63,13 @@ function readHeader(segment: string): { alg: unknown; defect?: never } | JwtDefe
 }
 
 /** The JSON object that a segment encodes, or what is wrong with it. */
-function decodeJsonSegment(segment: 'header' | 'payload', encoded: string): JsonObject | string {
+function decodeJsonSegment(
+  segment: 'header' | 'payload',
+  encoded: string,
+  isUrlSafe?: boolean,
+): JsonObject | string {
   if (encoded === '') return `its ${segment} is empty`;
-  const bytes = decodeBase64urlBriefly(encoded);
+  const bytes = decodeBase64urlBriefly(encoded, isUrlSafe);
   if (bytes === null) return `its ${segment} is not strict base64url (RFC 4648 §5, no padding)`;
   const text = decodeUtf8(bytes);
   if (text === null) return `its ${segment} is not UTF-8`;

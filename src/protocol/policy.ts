@@ -23,22 +23,19 @@ export interface PolicyDefect {
   readonly expected: string;
 }
 
-const isBoolean = (value: JsonValue) => typeof value === 'boolean';
-const isStrings = (value: JsonValue) =>
-  Array.isArray(value) && value.every((item) => typeof item === 'string');
+/** The policy members that are evaluated. */
+export const KNOWN_POLICY_MEMBERS = [
+  'allowed_tools',
+  'max_cost_usd',
+  'max_calls',
+  'pii_access',
+  'write_access',
+  'allowed_resources',
+  'allowed_data_classes',
+] as const;
 
-const KNOWN_MEMBERS: readonly (readonly [string, string, (value: JsonValue) => boolean])[] = [
-  ['allowed_tools', 'an array of strings', isStrings],
-  ['max_cost_usd', 'a finite number of at least 0', isAmount],
-  ['max_calls', 'an integer of at least 0', isCount],
-  ['pii_access', 'a boolean', isBoolean],
-  ['write_access', 'a boolean', isBoolean],
-  ['allowed_resources', 'an array of strings', isStrings],
-  ['allowed_data_classes', 'an array of strings', isStrings],
-];
-
-/** The names of the policy members that are evaluated. */
-export const KNOWN_POLICY_MEMBERS: ReadonlySet<string> = new Set(KNOWN_MEMBERS.map(([name]) => name));
+/** A name of {@link KNOWN_POLICY_MEMBERS}. */
+export type KnownPolicyMember = (typeof KNOWN_POLICY_MEMBERS)[number];
 
 /** Whether a value is an integer from 0 to 2^53-1. */
 export function isCount(value: unknown): value is number {
@@ -52,10 +49,30 @@ export function isAmount(value: unknown): value is number {
 
 /** The first known member of a policy that has the wrong type, or `null`. */
 export function findPolicyTypeDefect(policy: JsonObject): PolicyDefect | null {
-  for (const [name, expected, test] of KNOWN_MEMBERS) {
-    if (!Object.hasOwn(policy, name)) continue;
-    const found = policy[name] as JsonValue;
-    if (!test(found)) return { name, found, expected };
-  }
-  return null;
+  return (
+    check('allowed_tools', policy['allowed_tools'], isStrings, 'an array of strings') ??
+    check('max_cost_usd', policy['max_cost_usd'], isAmount, 'a finite number of at least 0') ??
+    check('max_calls', policy['max_calls'], isCount, 'an integer of at least 0') ??
+    check('pii_access', policy['pii_access'], isBoolean, 'a boolean') ??
+    check('write_access', policy['write_access'], isBoolean, 'a boolean') ??
+    check('allowed_resources', policy['allowed_resources'], isStrings, 'an array of strings') ??
+    check('allowed_data_classes', policy['allowed_data_classes'], isStrings, 'an array of strings')
+  );
+}
+
+function check(
+  name: KnownPolicyMember,
+  found: JsonValue | undefined,
+  test: (value: JsonValue) => boolean,
+  expected: string,
+): PolicyDefect | null {
+  return found === undefined || test(found) ? null : { name, found, expected };
+}
+
+function isBoolean(value: JsonValue): boolean {
+  return typeof value === 'boolean';
+}
+
+function isStrings(value: JsonValue): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string');
 }

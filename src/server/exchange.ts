@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import type { HttpResponse } from 'uWebSockets.js';
 
 /** Answers that carry more than a body. */

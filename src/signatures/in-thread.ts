@@ -1,16 +1,19 @@
+import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import type { SignatureFigures, SignatureJob, SignatureVerifier } from './signature-verifier.js';
-import { verifyEd25519 } from './verify-ed25519.js';
+import { PUBLIC_KEY_BYTES, verifyEd25519 } from './verify-ed25519.js';
 
-// One message at a time is copied here; only this thread ever touches it.
-let scratch = Buffer.alloc(16 * 1024);
+// One message and its key at a time are copied here; only this thread ever touches them.
+let message = Buffer.alloc(16 * 1024);
+const key = Buffer.alloc(PUBLIC_KEY_BYTES);
 
 /** Verifies one signature at once, on this thread. */
 export function verifyCheck({ jwt, signingInputLength, signature, publicKey }: SignatureCheck): boolean {
-  if (scratch.length < signingInputLength) scratch = Buffer.alloc(2 * signingInputLength);
-  scratch.write(jwt, 0, signingInputLength, 'latin1');
-  const key = Buffer.from(publicKey.buffer, publicKey.byteOffset, publicKey.byteLength);
-  return verifyEd25519(signature, scratch.subarray(0, signingInputLength), key);
+  if (publicKey.length !== PUBLIC_KEY_BYTES) return false;
+  if (message.length < signingInputLength) message = Buffer.alloc(2 * signingInputLength);
+  message.write(jwt, 0, signingInputLength, 'latin1');
+  key.set(publicKey);
+  return verifyEd25519(signature, message.subarray(0, signingInputLength), key);
 }
 
 /** Verifies and settles a job at once, on this thread. */

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './verify-ed25519.js';
 

@@ -1,5 +1,8 @@
 import sodium from 'sodium-native';
 
+// The binding's object has some hundred members and is searched at each use.
+const { crypto_sign_verify_detached } = sodium;
+
 /** Bytes of an Ed25519 signature. */
 export const SIGNATURE_BYTES = 64;
 
@@ -19,5 +22,5 @@ export function verifyEd25519(signature: Buffer, message: Buffer, publicKey: Buf
   if (signature.length !== SIGNATURE_BYTES || publicKey.length !== PUBLIC_KEY_BYTES) return false;
   // The types promise a boolean, but shared memory gives undefined.
   // eslint-disable-next-line @typescript-eslint/no-unnecessary-boolean-literal-compare
-  return sodium.crypto_sign_verify_detached(signature, message, publicKey) === true;
+  return crypto_sign_verify_detached(signature, message, publicKey) === true;
 }

@@ -1,6 +1,6 @@
 import { equalsByJcs } from '../protocol/jcs.js';
 import type { JsonValue } from '../protocol/json.js';
-import { KNOWN_POLICY_MEMBERS, type Policy } from '../protocol/policy.js';
+import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
 import { coversResource } from './resources.js';
 
 /** The first policy member by which a child would allow more than its parent. */
@@ -19,16 +19,33 @@ export interface Escalation {
  * @example findEscalation({ max_cost_usd: 5 }, { max_cost_usd: 9 })?.member; // 'max_cost_usd'
  */
 export function findEscalation(parent: Policy, child: Policy): Escalation | null {
-  for (const [member, narrows] of NARROWING) {
-    const allowed = own(parent, member);
-    if (allowed === undefined) continue;
-    const claimed = own(child, member);
-    if (!narrows(allowed, claimed)) return { member, claimed, allowed };
-  }
+  return (
+    compare('allowed_tools', parent.allowed_tools, child.allowed_tools, isNameSubset) ??
+    compare('max_cost_usd', parent.max_cost_usd, child.max_cost_usd, isAtMost) ??
+    compare('max_calls', parent.max_calls, child.max_calls, isAtMost) ??
+    compare('pii_access', parent.pii_access, child.pii_access, isNotRegained) ??
+    compare('write_access', parent.write_access, child.write_access, isNotRegained) ??
+    compare('allowed_resources', parent.allowed_resources, child.allowed_resources, isResourceSubset) ??
+    compare('allowed_data_classes', parent.allowed_data_classes, child.allowed_data_classes, isNameSubset) ??
+    findChange(parent, child)
+  );
+}
+
+function compare<T>(
+  member: KnownPolicyMember,
+  allowed: T | undefined,
+  claimed: T | undefined,
+  narrows: (allowed: T, claimed: T | undefined) => boolean,
+): Escalation | null {
+  return allowed === undefined || narrows(allowed, claimed) ? null : { member, claimed, allowed };
+}
+
+/** The first member that is not evaluated here and differs: a child may not change what it does not understand. */
+function findChange(parent: Policy, child: Policy): Escalation | null {
   for (const member of Object.keys(parent)) {
-    if (KNOWN_POLICY_MEMBERS.has(member)) continue;
-    const allowed = own(parent, member);
-    const claimed = own(child, member);
+    if (known.has(member)) continue;
+    const allowed = parent[member];
+    const claimed = Object.hasOwn(child, member) ? child[member] : undefined;
     if (claimed === undefined || !equalsByJcs(claimed as JsonValue, allowed as JsonValue)) {
       return { member, claimed, allowed };
     }
@@ -36,35 +53,28 @@ export function findEscalation(parent: Policy, child: Policy): Escalation | null
   return null;
 }
 
-// The types below hold for every policy of a receipt: block A has checked them.
-type Narrows = (allowed: unknown, claimed: unknown) => boolean;
+const known: ReadonlySet<string> = new Set(KNOWN_POLICY_MEMBERS);
 
-const amount: Narrows = (allowed, claimed) =>
-  claimed !== undefined && (claimed as number) <= (allowed as number);
-const permission: Narrows = (allowed, claimed) => !(allowed === false && claimed === true);
-const names: Narrows = (allowed, claimed) => isSubset(allowed as string[], claimed as string[] | undefined);
-const resources: Narrows = (allowed, claimed) =>
-  (allowed as string[]).includes('*') ||
-  (claimed !== undefined &&
-    (claimed as string[]).every((entry) => coversResource(allowed as string[], entry)));
+function isAtMost(allowed: number, claimed: number | undefined): boolean {
+  return claimed !== undefined && claimed <= allowed;
+}
 
-const NARROWING: readonly (readonly [string, Narrows])[] = [
-  ['allowed_tools', names],
-  ['max_cost_usd', amount],
-  ['max_calls', amount],
-  ['pii_access', permission],
-  ['write_access', permission],
-  ['allowed_resources', resources],
-  ['allowed_data_classes', names],
-];
+function isNotRegained(allowed: boolean, claimed: boolean | undefined): boolean {
+  return allowed || claimed !== true;
+}
 
-function isSubset(allowed: readonly string[], claimed: readonly string[] | undefined): boolean {
+function isNameSubset(allowed: readonly string[], claimed: readonly string[] | undefined): boolean {
   if (allowed.includes('*')) return true;
   if (claimed === undefined) return false;
+  if (allowed.length <= FEW) return claimed.every((name) => allowed.includes(name));
   const set = new Set(allowed);
   return claimed.every((name) => set.has(name));
 }
 
-function own(policy: Policy, member: string): unknown {
-  return Object.hasOwn(policy, member) ? policy[member] : undefined;
+// Up to here a search costs less than a set of which it would be spared.
+const FEW = 16;
+
+function isResourceSubset(allowed: readonly string[], claimed: readonly string[] | undefined): boolean {
+  if (allowed.includes('*')) return true;
+  return claimed?.every((entry) => coversResource(allowed, entry)) ?? false;
 }

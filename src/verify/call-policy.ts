@@ -21,29 +21,29 @@ export interface Violation {
 export function findViolation(policy: Policy, args: JsonObject): Violation | null {
   const { allowed_tools, max_cost_usd, pii_access, write_access, allowed_resources, allowed_data_classes } =
     policy;
-  if (allowed_tools !== undefined && !isAllowedName(allowed_tools, own(args, 'tool'))) {
+  if (allowed_tools !== undefined && !isAllowedName(allowed_tools, args['tool'])) {
     return violation('allowed_tools', 'tool', policy, args);
   }
   if (max_cost_usd !== undefined) {
-    const cost = own(args, 'estimated_cost_usd');
+    const cost = args['estimated_cost_usd'];
     if (cost !== undefined && !(isAmount(cost) && cost <= max_cost_usd)) {
       return violation('max_cost_usd', 'estimated_cost_usd', policy, args);
     }
   }
-  if (pii_access === false && !isForgone(own(args, 'pii_access'))) {
+  if (pii_access === false && !isForgone(args['pii_access'])) {
     return violation('pii_access', 'pii_access', policy, args);
   }
-  if (write_access === false && !isForgone(own(args, 'write_access'))) {
+  if (write_access === false && !isForgone(args['write_access'])) {
     return violation('write_access', 'write_access', policy, args);
   }
   if (allowed_resources !== undefined) {
-    const uri = own(args, 'resource_uri');
+    const uri = args['resource_uri'];
     if (uri !== undefined && !(typeof uri === 'string' && coversResource(allowed_resources, uri))) {
       return violation('allowed_resources', 'resource_uri', policy, args);
     }
   }
   if (allowed_data_classes !== undefined) {
-    const dataClass = own(args, 'data_class');
+    const dataClass = args['data_class'];
     if (dataClass !== undefined && !isAllowedName(allowed_data_classes, dataClass)) {
       return violation('allowed_data_classes', 'data_class', policy, args);
     }
@@ -74,10 +74,6 @@ function isForgone(argument: JsonValue | undefined): boolean {
   return argument === undefined || argument === false;
 }
 
-function own(args: JsonObject, name: string): JsonValue | undefined {
-  return Object.hasOwn(args, name) ? args[name] : undefined;
-}
-
 function violation(member: string, argument: string, policy: Policy, args: JsonObject): Violation {
-  return { member, argument, claimed: own(args, argument), allowed: policy[member] };
+  return { member, argument, claimed: args[argument], allowed: policy[member] };
 }

@@ -30,6 +30,15 @@ describe('did:key', () => {
     );
   });
 
+  it('tells more keys apart than it remembers, however often it is asked', () => {
+    const keyOf = (at: number) => Buffer.alloc(32, `key ${at} `);
+    const dids = Array.from({ length: 5000 }, (_, at) => didKeyOf(keyOf(at)));
+    for (let round = 0; round < 2; round++) {
+      for (const [at, did] of dids.entries())
+        expect(keyOf(at).equals(publicKeyOf(did) ?? Buffer.alloc(0))).toBe(true);
+    }
+  });
+
   it('refuses a key of another length', () => {
     expect(() => didKeyOf(new Uint8Array(31))).toThrow(RangeError);
   });

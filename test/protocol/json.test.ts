@@ -110,44 +110,88 @@ describe('strict JSON', () => {
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 
-  it('agrees with a parser that keeps every member on generated documents', () => {
-    const document = fc.letrec<{ text: string }>((tie) => ({
-      text: fc.oneof(
-        { maxDepth: 5, depthSize: 'small' },
-        fc.constantFrom(
-          'null',
-          'true',
-          '"a"',
-          '"b"',
-          '"\\u0061"',
-          '"\\"a"',
-          '"\\ud800"',
-          '"\\ud83d\\ude00"',
-          '"é"',
-        ),
-        fc.constantFrom(
-          '0',
-          '-1',
-          '1.5',
-          '9007199254740991',
-          '9007199254740993',
-          '1e400',
-          '1e21',
-          '12e22',
-          '-0.0',
-        ),
-        fc.array(tie('text'), { maxLength: 4 }).map((items) => `[${items.join(', ')}]`),
-        fc
-          .array(
-            fc.tuple(fc.constantFrom('"a"', '"b"', '"c"', '"\\u0061"', '"a\\""', '"__proto__"'), tie('text')),
-            {
-              maxLength: 4,
-            },
-          )
-          .map((members) => `{${members.map(([name, value]) => `${name} :${value}`).join(',')}}`),
+  it('finds a member that is hidden by numbers in fewer characters than usual', () => {
+    const short = fc.oneof(
+      fc
+        .tuple(fc.integer({ min: 1, max: 999 }), fc.integer({ min: 3, max: 12 }))
+        .map(([n, e]) => `${n}e${e}`),
+      fc.tuple(fc.integer({ min: 1, max: 99 }), fc.integer({ min: 4, max: 8 })).map(([n, e]) => `${n}e-${e}`),
+    );
+    fc.assert(
+      fc.property(
+        fc.array(short, { minLength: 1, maxLength: 4 }),
+        fc.constantFrom('', '-'),
+        (numbers, sign) => {
+          const list = `[${numbers.map((number) => sign + number).join(',')}]`;
+          const saved = JSON.stringify(JSON.parse(list)).length - list.length;
+          fc.pre(saved >= '"":0,'.length);
+          const name = 'n'.repeat(saved - '"":0,'.length);
+          const text = `{"${name}":0,"${name}":0,"list":${list}}`;
+          expect(text).toHaveLength(JSON.stringify(JSON.parse(text)).length);
+          expect(kindOf(text)).toBe('duplicate');
+        },
       ),
-    })).text;
-    fc.assert(fc.property(document, expectAgreement), { numRuns: 3000 });
+      { numRuns: 2000 },
+    );
+  });
+
+  it('finds a member that is hidden by one that every object inherits', () => {
+    const prototype = Object.prototype as Record<string, unknown>;
+    prototype['b'] = 1;
+    try {
+      expect(kindOf('{"a":1,"a":1}')).toBe('duplicate');
+    } finally {
+      delete prototype['b'];
+    }
+  });
+
+  it('agrees with a parser that keeps every member on generated documents', () => {
+    const documentOf = (comma: string, colon: string) =>
+      fc.letrec<{ text: string }>((tie) => ({
+        text: fc.oneof(
+          { maxDepth: 5, depthSize: 'small' },
+          fc.constantFrom(
+            'null',
+            'true',
+            '"a"',
+            '"b"',
+            '"\\u0061"',
+            '"\\"a"',
+            '"\\ud800"',
+            '"\\ud83d\\ude00"',
+            '"é"',
+          ),
+          fc.constantFrom(
+            '0',
+            '-1',
+            '1.5',
+            '9007199254740991',
+            '9007199254740993',
+            '1e400',
+            '1e21',
+            '12e22',
+            '1e5',
+            '100000',
+            '1e-3',
+            '0.05',
+            '-0.0',
+          ),
+          fc.array(tie('text'), { maxLength: 4 }).map((items) => `[${items.join(comma)}]`),
+          fc
+            .array(
+              fc.tuple(
+                fc.constantFrom('"a"', '"b"', '"c"', '"\\u0061"', '"a\\""', '"__proto__"'),
+                tie('text'),
+              ),
+              {
+                maxLength: 4,
+              },
+            )
+            .map((members) => `{${members.map(([name, value]) => `${name}${colon}${value}`).join(comma)}}`),
+        ),
+      })).text;
+    fc.assert(fc.property(documentOf(', ', ' :'), expectAgreement), { numRuns: 3000 });
+    fc.assert(fc.property(documentOf(',', ':'), expectAgreement), { numRuns: 3000 });
   });
 
   it('agrees with it on mutated documents', () => {
