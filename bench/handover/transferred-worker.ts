@@ -1,11 +1,11 @@
 import { move } from 'piscina';
-import { verifyChecks } from '../../src/signatures/slot.js';
+import { SlotReader } from '../../src/signatures/slot.js';
 import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
 import type { TransferredBatch } from './transferred.js';
 
 /** Verifies a batch; its memory is this thread's own by now, so nothing needs to be copied. */
 export default function verifyBatch({ memory, checks }: TransferredBatch): unknown {
   const results = new Uint8Array(checks);
-  verifyChecks(Buffer.from(memory), checks, results, verifyEd25519);
+  new SlotReader(Buffer.from(memory)).verify(checks, results, verifyEd25519);
   return move(results);
 }

@@ -1,5 +1,5 @@
 import { Piscina } from 'piscina';
-import { sizeOfCheck, writeChecks } from '../../src/signatures/slot.js';
+import { BATCH_CHECKS, bytesFor, SlotWriter } from '../../src/signatures/slot.js';
 import type {
   SignatureFigures,
   SignatureJob,
@@ -14,8 +14,6 @@ export interface TransferredBatch {
   readonly memory: ArrayBuffer;
   readonly checks: number;
 }
-
-const MOST_CHECKS = 32;
 
 /** Batches in memory of their own, which is transferred: no slot to wait for, an allocation for each batch. */
 class TransferringVerifier implements SignatureVerifier {
@@ -57,10 +55,11 @@ class TransferringVerifier implements SignatureVerifier {
 
   #flush(): void {
     while (this.#queue.length > 0 && this.#running < 2 * this.#workers) {
-      const entries = this.#queue.splice(0, MOST_CHECKS);
+      const entries = this.#queue.splice(0, BATCH_CHECKS);
       const checks = entries.map(({ check }) => check);
-      const memory = new ArrayBuffer(checks.reduce((sum, check) => sum + sizeOfCheck(check), 0));
-      writeChecks(Buffer.from(memory), checks);
+      const memory = new ArrayBuffer(bytesFor(checks));
+      const writer = new SlotWriter(Buffer.from(memory));
+      for (const check of checks) writer.write(check);
       this.#running++;
       this.#pool.run({ memory, checks: checks.length }, { transferList: [memory] }).then(
         (results) => {

@@ -1,6 +1,6 @@
 import { digestOf } from '../../src/protocol/digest.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
-import { SLOT_BYTES, verifyChecks, writeChecks } from '../../src/signatures/slot.js';
+import { SLOT_BYTES, SlotReader, SlotWriter } from '../../src/signatures/slot.js';
 import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
 import { toVerdictJson } from '../../src/verifier/verdict.js';
 import { bindMember } from '../../src/verify/binding.js';
@@ -83,9 +83,14 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
   const plan = planSignatures(structure);
   const now = Math.floor(Date.now() / 1000);
   const slot = Buffer.from(new SharedArrayBuffer(SLOT_BYTES));
-  const copy = Buffer.alloc(SLOT_BYTES);
+  const writer = new SlotWriter(slot);
+  const reader = new SlotReader(Buffer.alloc(SLOT_BYTES));
   const results = new Uint8Array(plan.checks.length);
-  const handOver = () => copy.set(slot.subarray(0, writeChecks(slot, plan.checks)));
+  const handOver = () => {
+    writer.clear();
+    for (const check of plan.checks) writer.write(check);
+    reader.fill(slot.subarray(0, writer.bytes));
+  };
   handOver();
   const view = { remoteStatusOf: () => 'not_configured' as const, isRevokedLocally: () => false };
   const { invocation } = structure;
@@ -98,7 +103,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
     keys: () => planSignatures(structure),
     'hand-over': handOver,
     signatures: () => {
-      verifyChecks(copy, plan.checks.length, results, verifyEd25519);
+      reader.verify(plan.checks.length, results, verifyEd25519);
       if (results.includes(0)) throw new Error('a signature of the suite did not verify');
     },
     policy: () => mustPass(checkPolicy(structure, RULES)),

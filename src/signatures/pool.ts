@@ -1,10 +1,11 @@
+import { Buffer } from 'node:buffer';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { Piscina } from 'piscina';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { verifyAtOnce, verifyCheck } from './in-thread.js';
 import type { SignatureFigures, SignatureJob, SignatureVerifier } from './signature-verifier.js';
-import { BATCH_CHECKS, sizeOfCheck, SLOT_BYTES, writeChecks, type Batch } from './slot.js';
+import { BATCH_CHECKS, bytesFor, SLOT_BYTES, SlotWriter, type Batch } from './slot.js';
 
 // While a worker verifies one batch the next already lies in its queue, so that it never waits for this thread.
 const BATCHES_PER_WORKER = 2;
@@ -20,33 +21,41 @@ const HELPING = 4;
 // A batch takes milliseconds. One that is out for this long is with a worker that is stuck, or with none at all.
 const LOST_AFTER_MS = 5_000;
 
+/** Checks of one job that follow one another. */
+interface Share {
+  readonly job: PooledJob;
+  readonly from: number;
+  /** Exclusive. */
+  readonly to: number;
+}
+
 /** A batch that was handed to a worker and has not come back. */
 interface RunningBatch {
-  readonly entries: readonly Entry[];
+  /** In the order of the checks. */
+  readonly shares: readonly Share[];
+  readonly checks: number;
   readonly slot: number;
+  readonly writer: SlotWriter;
   readonly startedAt: number;
 }
 
-/** The part of a job that has a place in a batch. */
-interface Entry {
-  readonly job: PooledJob;
-  readonly check: number;
-}
-
+/** A job whose checks are verified a few at a time. */
 class PooledJob {
   readonly job: SignatureJob;
-  readonly results: Uint8Array;
-  left: number;
+  /** The first check that nobody has taken yet. */
+  next = 0;
+  readonly #results: boolean[];
+  #left: number;
 
   constructor(job: SignatureJob) {
     this.job = job;
-    this.left = job.checks.length;
-    this.results = new Uint8Array(this.left);
+    this.#left = job.checks.length;
+    this.#results = new Array<boolean>(this.#left).fill(false);
   }
 
   record(check: number, isVerified: boolean): void {
-    this.results[check] = isVerified ? 1 : 0;
-    if (--this.left === 0) this.job.settle((at) => this.results[at] === 1);
+    this.#results[check] = isVerified;
+    if (--this.#left === 0) this.job.settle((at) => this.#results[at] === true);
   }
 }
 
@@ -61,12 +70,14 @@ class PooledJob {
  */
 export class PoolVerifier implements SignatureVerifier {
   readonly #pool: Piscina;
-  readonly #slots: readonly Buffer[];
+  readonly #slots: readonly SlotWriter[];
   readonly #freeSlots: number[];
   readonly #workers: number;
   readonly #helps: boolean;
   readonly #onWorkerDeath: (error: Error) => void;
-  #queue: Entry[] = [];
+  // Jobs with checks that nobody has taken yet, and how many these are.
+  #queue: PooledJob[] = [];
+  #waiting = 0;
   // By slot. A Set would do, but of one that is added to and deleted from for ever, V8 keeps old tables that point to newer
   // ones, and with them whatever was in it: requests that were answered long ago lived until the next full collection.
   readonly #running: (RunningBatch | null)[];
@@ -91,7 +102,7 @@ export class PoolVerifier implements SignatureVerifier {
       { length: workers * BATCHES_PER_WORKER },
       () => new SharedArrayBuffer(SLOT_BYTES),
     );
-    this.#slots = memory.map((slot) => Buffer.from(slot));
+    this.#slots = memory.map((slot) => new SlotWriter(Buffer.from(slot)));
     this.#freeSlots = memory.map((_, index) => index);
     this.#running = memory.map(() => null);
     this.#pool = new Piscina({
@@ -115,15 +126,15 @@ export class PoolVerifier implements SignatureVerifier {
   submit(job: SignatureJob): void {
     const count = job.checks.length;
     this.#flushLater();
-    if (this.#out === 0 && this.#queue.length === 0 && this.#atOnce + count <= AT_ONCE) {
+    if (this.#out === 0 && this.#waiting === 0 && this.#atOnce + count <= AT_ONCE) {
       this.#atOnce += count;
       this.#figures.inThread += count;
       verifyAtOnce(job);
       return;
     }
-    const pooled = new PooledJob(job);
     this.#pending += count;
-    for (let check = 0; check < count; check++) this.#queue.push({ job: pooled, check });
+    this.#waiting += count;
+    this.#queue.push(new PooledJob(job));
   }
 
   #flushLater(): void {
@@ -143,10 +154,10 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   #flush(): void {
-    const waiting = this.#queue.length;
+    const waiting = this.#waiting;
     if (waiting === 0) return;
     if ((waiting === 1 && this.#out === 0) || this.#isBroken) {
-      this.#verifyHere(this.#take(waiting));
+      this.#verifyHere(waiting);
       return;
     }
     // Where all are idle, a deep chain is shared out evenly, and this thread takes part.
@@ -154,47 +165,48 @@ export class PoolVerifier implements SignatureVerifier {
     const own = isAlone && this.#helps ? Math.min(OWN_SHARE, Math.floor(waiting / (this.#workers + 1))) : 0;
     const free = Math.max(1, this.#workers - this.#out);
     const share = Math.min(BATCH_CHECKS, Math.ceil((waiting - own) / free));
-    while (this.#queue.length > own && this.#freeSlots.length > 0) {
-      this.#dispatch(Math.min(share, this.#queue.length - own));
+    while (this.#waiting > own && this.#freeSlots.length > 0) {
+      this.#dispatch(Math.min(share, this.#waiting - own));
     }
-    if (this.#queue.length === 0 || !this.#helps) return;
-    this.#verifyHere(this.#take(Math.min(own || HELPING, this.#queue.length)));
-    if (this.#queue.length > 0) this.#flushLater();
+    if (this.#waiting === 0 || !this.#helps) return;
+    this.#verifyHere(Math.min(own || HELPING, this.#waiting));
+    if (this.#waiting > 0) this.#flushLater();
   }
 
   #dispatch(most: number): void {
-    let bytes = 0;
-    let count = 0;
-    for (const { job, check } of this.#queue) {
-      const size = sizeOfCheck(checkOf(job, check));
-      if (count === most || (count > 0 && bytes + size > SLOT_BYTES)) break;
-      bytes += size;
-      count++;
-    }
-    const entries = this.#take(count);
-    const checks = entries.map(({ job, check }) => checkOf(job, check));
     const slot = this.#freeSlots.pop() as number;
-    const memory = bytes > SLOT_BYTES ? new SharedArrayBuffer(bytes) : null;
-    const buffer = memory === null ? (this.#slots[slot] as Buffer) : Buffer.from(memory);
-    const batch: Batch = { memory: memory ?? slot, checks: count, bytes: writeChecks(buffer, checks) };
-    const running: RunningBatch = { entries, slot, startedAt: performance.now() };
+    let writer = this.#slots[slot] as SlotWriter;
+    let memory: number | SharedArrayBuffer = slot;
+    writer.clear();
+    const shares = this.#take(most, (check) => writer.write(check));
+    if (shares.length === 0) {
+      // A check that is larger than a slot.
+      memory = new SharedArrayBuffer(bytesFor([this.#first()]));
+      writer = new SlotWriter(Buffer.from(memory));
+      shares.push(...this.#take(1, (check) => writer.write(check)));
+    }
+    const { checks, bytes } = writer;
+    const batch: Batch = { memory, checks, bytes };
+    const running: RunningBatch = { shares, checks, slot, writer, startedAt: performance.now() };
     this.#running[slot] = running;
     this.#out++;
     this.#figures.batches++;
-    this.#figures.pooled += count;
+    this.#figures.pooled += checks;
     this.#pool.run(batch).then(
-      () => this.#finish(running, buffer),
+      () => this.#finish(running),
       (error: unknown) => this.#repeat(running, error as Error),
     );
   }
 
-  #finish(batch: RunningBatch, results: Uint8Array): void {
-    const { entries, slot } = batch;
+  #finish(batch: RunningBatch): void {
+    const { shares, checks, slot, writer } = batch;
     if (!this.#end(batch)) return;
-    const verified = results.slice(0, entries.length);
+    this.#pending -= checks;
+    let at = 0;
+    for (const { job, from, to } of shares) {
+      for (let check = from; check < to; check++) job.record(check, writer.isVerified(at++));
+    }
     this.#freeSlots.push(slot);
-    this.#pending -= entries.length;
-    for (const [at, { job, check }] of entries.entries()) job.record(check, verified[at] === 1);
     this.#flush();
   }
 
@@ -235,24 +247,54 @@ export class PoolVerifier implements SignatureVerifier {
     this.#flush();
   }
 
-  #verifyAgain({ entries }: RunningBatch): void {
+  #verifyAgain({ shares, checks }: RunningBatch): void {
     this.#figures.repeated++;
-    this.#verifyHere(entries);
+    this.#verifyShares(shares, checks);
   }
 
-  #verifyHere(entries: readonly Entry[]): void {
-    this.#pending -= entries.length;
-    this.#figures.inThread += entries.length;
-    for (const { job, check } of entries) job.record(check, verifyCheck(checkOf(job, check)));
+  #verifyHere(count: number): void {
+    this.#verifyShares(
+      this.#take(count, () => true),
+      count,
+    );
   }
 
-  #take(count: number): Entry[] {
-    if (count === this.#queue.length) {
-      const all = this.#queue;
-      this.#queue = [];
-      return all;
+  #verifyShares(shares: readonly Share[], checks: number): void {
+    this.#pending -= checks;
+    this.#figures.inThread += checks;
+    for (const { job, from, to } of shares) {
+      for (let check = from; check < to; check++) job.record(check, verifyCheck(checkOf(job, check)));
     }
-    return this.#queue.splice(0, count);
+  }
+
+  /** The check that is next. */
+  #first(): SignatureCheck {
+    const job = this.#queue[0] as PooledJob;
+    return checkOf(job, job.next);
+  }
+
+  /**
+   * Takes checks out of the queue, in order.
+   *
+   * @param accept called with each; the first that it refuses stays, and all behind it
+   */
+  #take(most: number, accept: (check: SignatureCheck) => boolean): Share[] {
+    const shares: Share[] = [];
+    let left = most;
+    let done = 0;
+    for (const job of this.#queue) {
+      const from = job.next;
+      const end = Math.min(job.job.checks.length, from + left);
+      while (job.next < end && accept(checkOf(job, job.next))) job.next++;
+      left -= job.next - from;
+      if (job.next > from) shares.push({ job, from, to: job.next });
+      if (job.next < job.job.checks.length) break;
+      done++;
+    }
+    this.#waiting -= most - left;
+    if (done === this.#queue.length) this.#queue = [];
+    else if (done > 0) this.#queue.splice(0, done);
+    return shares;
   }
 }
 

@@ -2,80 +2,129 @@ import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './verify-ed25519.js';
 
-// A slot is memory shared by the main thread and one worker at a time:
+// A slot is memory shared by the main thread and one worker at a time. For each check of a batch it holds, each kind in
+// an area of its own, so that a worker needs no new views of them:
 //
-//   one byte for each check: its result, 1 where the signature verified
-//   for each check, one after the other: message length (4 bytes), signature (64), public key (32), message
+//   its result, 1 where the signature verified (1 byte)
+//   the length of its message (4 bytes)
+//   its signature (64) and public key (32)
+//   its message, behind that of the check before it
 //
 // The main thread writes a slot, hands its number to a worker, and does not touch it until the worker has answered.
 
-const LENGTH_BYTES = 4;
-const FIXED_BYTES = LENGTH_BYTES + SIGNATURE_BYTES + PUBLIC_KEY_BYTES;
+/** The most checks in one batch. */
+export const BATCH_CHECKS = 32;
 
 /** Room for a batch of ordinary checks; whatever is larger gets memory of its own. */
 export const SLOT_BYTES = 64 * 1024;
 
-/** The most checks in one batch. */
-export const BATCH_CHECKS = 32;
+const LENGTH_BYTES = 4;
+const LENGTHS = BATCH_CHECKS;
+const SIGNATURES = LENGTHS + BATCH_CHECKS * LENGTH_BYTES;
+const PUBLIC_KEYS = SIGNATURES + BATCH_CHECKS * SIGNATURE_BYTES;
+const MESSAGES = PUBLIC_KEYS + BATCH_CHECKS * PUBLIC_KEY_BYTES;
+
+/** The bytes that a batch of these checks takes. */
+export function bytesFor(checks: readonly SignatureCheck[]): number {
+  return checks.reduce((bytes, { signingInputLength }) => bytes + signingInputLength, MESSAGES);
+}
+
+/** Writes a batch into a slot, check by check. */
+export class SlotWriter {
+  readonly #memory: Buffer;
+  #checks = 0;
+  #end = MESSAGES;
+
+  constructor(memory: Buffer) {
+    this.#memory = memory;
+  }
+
+  /** Checks written so far. */
+  get checks(): number {
+    return this.#checks;
+  }
+
+  /** Bytes in use so far. */
+  get bytes(): number {
+    return this.#end;
+  }
+
+  /** Starts a new batch. */
+  clear(): void {
+    this.#memory.fill(0, 0, BATCH_CHECKS);
+    this.#checks = 0;
+    this.#end = MESSAGES;
+  }
+
+  /** @returns whether there was room */
+  write({ jwt, signingInputLength, signature, publicKey }: SignatureCheck): boolean {
+    const memory = this.#memory;
+    const check = this.#checks;
+    if (check === BATCH_CHECKS || this.#end + signingInputLength > memory.length) return false;
+    memory.writeUInt32LE(signingInputLength, LENGTHS + check * LENGTH_BYTES);
+    const at = SIGNATURES + check * SIGNATURE_BYTES;
+    // A signature of another length can never verify; the worker is given one of zeros, which does not either.
+    if (signature.length === SIGNATURE_BYTES) memory.set(signature, at);
+    else memory.fill(0, at, at + SIGNATURE_BYTES);
+    memory.set(publicKey, PUBLIC_KEYS + check * PUBLIC_KEY_BYTES);
+    this.#end += memory.write(jwt, this.#end, signingInputLength, 'latin1');
+    this.#checks++;
+    return true;
+  }
+
+  /** Whether a check verified, once the worker has answered. */
+  isVerified(check: number): boolean {
+    return this.#memory[check] === 1;
+  }
+}
+
+/** Verifies the batch in a slot's bytes, which must lie in memory of this thread's own: libsodium takes no shared memory. */
+export class SlotReader {
+  readonly #memory: Buffer;
+  // Made when first needed, and used again by every later batch.
+  readonly #signatures: Buffer[] = [];
+  readonly #publicKeys: Buffer[] = [];
+
+  constructor(memory: Buffer) {
+    this.#memory = memory;
+  }
+
+  /** Takes over the bytes of a slot. */
+  fill(bytes: Uint8Array): void {
+    this.#memory.set(bytes);
+  }
+
+  /**
+   * Verifies a batch.
+   *
+   * @param results for each check, 1 where the signature verified; may be shared
+   */
+  verify(
+    checks: number,
+    results: Uint8Array,
+    verify: (signature: Buffer, message: Buffer, publicKey: Buffer) => boolean,
+  ): void {
+    const memory = this.#memory;
+    let at = MESSAGES;
+    for (let check = 0; check < checks; check++) {
+      const end = at + memory.readUInt32LE(LENGTHS + check * LENGTH_BYTES);
+      const signature = (this.#signatures[check] ??= item(memory, SIGNATURES, check, SIGNATURE_BYTES));
+      const publicKey = (this.#publicKeys[check] ??= item(memory, PUBLIC_KEYS, check, PUBLIC_KEY_BYTES));
+      results[check] = verify(signature, memory.subarray(at, end), publicKey) ? 1 : 0;
+      at = end;
+    }
+  }
+}
+
+function item(memory: Buffer, area: number, check: number, size: number): Buffer {
+  return memory.subarray(area + check * size, area + (check + 1) * size);
+}
 
 /** One batch of checks as a worker is told of it. */
 export interface Batch {
   /** The number of a shared slot, or memory for this batch alone. */
   readonly memory: number | SharedArrayBuffer;
   readonly checks: number;
-  /** Bytes in use, results included. */
+  /** Bytes in use. */
   readonly bytes: number;
-}
-
-/** The bytes that a check takes in a slot, its result included. */
-export function sizeOfCheck(check: SignatureCheck): number {
-  return 1 + FIXED_BYTES + check.signingInputLength;
-}
-
-/**
- * Writes checks into a slot.
- *
- * @returns the bytes in use
- */
-export function writeChecks(slot: Buffer, checks: readonly SignatureCheck[]): number {
-  let at = checks.length;
-  slot.fill(0, 0, at);
-  for (const { jwt, signingInputLength, signature, publicKey } of checks) {
-    at = slot.writeUInt32LE(signingInputLength, at);
-    // A signature of another length can never verify; the worker is given one of zeros, which does not either.
-    if (signature.length === SIGNATURE_BYTES) slot.set(signature, at);
-    else slot.fill(0, at, at + SIGNATURE_BYTES);
-    slot.set(publicKey, at + SIGNATURE_BYTES);
-    at += SIGNATURE_BYTES + PUBLIC_KEY_BYTES;
-    at += slot.write(jwt, at, signingInputLength, 'latin1');
-  }
-  return at;
-}
-
-/**
- * Verifies the checks of a slot.
- *
- * @param copy the slot's bytes, copied into memory of this thread's own: libsodium takes no shared memory
- * @param results the first byte for each check, 1 where the signature verified; may be shared
- */
-export function verifyChecks(
-  copy: Buffer,
-  checks: number,
-  results: Uint8Array,
-  verify: (signature: Buffer, message: Buffer, publicKey: Buffer) => boolean,
-): void {
-  let at = checks;
-  for (let check = 0; check < checks; check++) {
-    const length = copy.readUInt32LE(at);
-    const signature = at + LENGTH_BYTES;
-    const publicKey = signature + SIGNATURE_BYTES;
-    const message = publicKey + PUBLIC_KEY_BYTES;
-    at = message + length;
-    const isVerified = verify(
-      copy.subarray(signature, publicKey),
-      copy.subarray(message, at),
-      copy.subarray(publicKey, message),
-    );
-    results[check] = isVerified ? 1 : 0;
-  }
 }

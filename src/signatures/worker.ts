@@ -1,16 +1,16 @@
 import { Piscina } from 'piscina';
-import { SLOT_BYTES, verifyChecks, type Batch } from './slot.js';
+import { SLOT_BYTES, SlotReader, type Batch } from './slot.js';
 import { verifyEd25519 } from './verify-ed25519.js';
 
 // Set by the pool, which starts this module with its slots.
 const slots = (Piscina.workerData as SharedArrayBuffer[]).map((memory) => new Uint8Array(memory));
-const copy = Buffer.alloc(SLOT_BYTES);
+const copy = new SlotReader(Buffer.alloc(SLOT_BYTES));
 
 /** Verifies a batch in its slot; the results are in the slot when this returns. */
 export default function verifyBatch({ memory, checks, bytes }: Batch): void {
   const shared = typeof memory === 'number' ? slots[memory] : new Uint8Array(memory);
   if (shared === undefined) throw new RangeError('the pool named a slot that it did not share');
-  const own = bytes <= copy.length ? copy : Buffer.alloc(bytes);
-  own.set(shared.subarray(0, bytes));
-  verifyChecks(own, checks, shared, verifyEd25519);
+  const own = bytes <= SLOT_BYTES ? copy : new SlotReader(Buffer.alloc(bytes));
+  own.fill(shared.subarray(0, bytes));
+  own.verify(checks, shared, verifyEd25519);
 }
