@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { Buffer } from 'node:buffer';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';

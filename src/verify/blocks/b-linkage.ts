@@ -41,7 +41,8 @@ export function checkLinkage({ receipts, chain, invocation }: Structure): Failur
 /** Block B for receipts alone. */
 export function checkReceiptLinkage(receipts: readonly Receipt[]): Failure | null {
   let parent: Receipt | null = null;
-  for (const [subject, receipt] of receipts.entries()) {
+  for (let subject = 0; subject < receipts.length; subject++) {
+    const receipt = receipts[subject] as Receipt;
     const { iss, prev_dr_hash: claimed } = receipt.claims;
     if (parent === null) {
       if ((claimed ?? null) !== null)

@@ -77,7 +77,8 @@ export function judgeSignatures(
   isVerified: (check: number) => boolean,
   cache: ReceiptCache,
 ): Failure | null {
-  for (const [at, subject] of plan.subjects.entries()) {
+  for (let at = 0; at < plan.subjects.length; at++) {
+    const subject = plan.subjects[at] as Subject;
     if (!isVerified(at)) {
       const code = subject === 'invocation' ? 'INVALID_INVOCATION_SIGNATURE' : 'INVALID_SIGNATURE';
       const iss = (subject === 'invocation' ? null : receipts[subject as number])?.claims.iss;

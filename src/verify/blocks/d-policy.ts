@@ -21,7 +21,8 @@ export function checkPolicy({ receipts, chain, invocation }: Structure, rules: R
 /** Block D for receipts alone: each stays within the one before it. */
 export function checkReceiptPolicies(receipts: readonly Receipt[], rules: Rules): Failure | null {
   const root = receipts[0] as Receipt;
-  for (const [index, receipt] of receipts.entries()) {
+  for (let index = 0; index < receipts.length; index++) {
+    const receipt = receipts[index] as Receipt;
     const failure =
       index === 0
         ? checkRoot(root, rules)
@@ -83,8 +84,8 @@ function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt, r
 }
 
 function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Failure | null {
-  for (const [subject, receipt] of receipts.entries()) {
-    const violation = findViolation(receipt.claims.policy, claims.args);
+  for (let subject = 0; subject < receipts.length; subject++) {
+    const violation = findViolation((receipts[subject] as Receipt).claims.policy, claims.args);
     if (violation === null) continue;
     return new Failure('POLICY_VIOLATION', {
       subject,

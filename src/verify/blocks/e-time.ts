@@ -15,7 +15,8 @@ export function checkTime(
 ): Failure | null {
   // Windows of a proven chain nest, so the leaf's is the narrowest.
   if (chain !== null && isWithin(chain.leaf, now, skew)) return null;
-  for (const [index, receipt] of receipts.entries()) {
+  for (let index = 0; index < receipts.length; index++) {
+    const receipt = receipts[index] as Receipt;
     const failure =
       checkWindow(receipt, index, now, skew) ?? checkNesting(receipts[index - 1], receipt, index);
     if (failure !== null) return failure;

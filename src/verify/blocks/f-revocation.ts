@@ -5,8 +5,8 @@ import type { RevocationView } from '../revocation-view.js';
 /** Block F: no receipt that has a status list index is revoked; the remote list is asked first, then the local store. */
 export function checkRevocation({ receipts, isRevocable }: Chain, view: RevocationView): Failure | null {
   if (!isRevocable) return null;
-  for (const [subject, receipt] of receipts.entries()) {
-    const failure = checkReceipt(receipt, subject, view);
+  for (let subject = 0; subject < receipts.length; subject++) {
+    const failure = checkReceipt(receipts[subject] as Receipt, subject, view);
     if (failure !== null) return failure;
   }
   return null;
