@@ -1,7 +1,9 @@
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
+import { availableParallelism } from 'node:os';
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Engine } from '../verifier/engine.js';
+import { BusyPoll } from './busy-poll.js';
 import type { Configuration } from './configuration.js';
 import { Exchange } from './exchange.js';
 import type { Endpoint, Metrics } from './metrics.js';
@@ -36,12 +38,15 @@ export class Routes {
   readonly #verify: VerifyRoute;
   readonly #routes: ReadonlyMap<string, Route>;
   readonly #unknown: Route;
+  readonly #busyPoll: BusyPoll;
   #open = 0;
 
   constructor(context: RouteContext) {
     this.#context = context;
-    const { rateLimitPerIp, rateLimitGlobal } = context.configuration;
+    const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs } = context.configuration;
     this.#rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
+    // A single core is the client's, too, or the workers'.
+    this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
     const verify = new VerifyRoute(context);
     const revoke = new RevokeRoute(context);
     this.#verify = verify;
@@ -107,8 +112,9 @@ export class Routes {
     const route = this.#routes.get(req.getUrl()) ?? this.#unknown;
     const method = req.getMethod();
     this.#open++;
+    this.#busyPoll.end();
     const exchange = new Exchange(res, method === 'head', ({ startedAt }) => {
-      this.#open--;
+      if (--this.#open === 0) this.#busyPoll.begin();
       this.#context.metrics.observeDuration(route.endpoint, performance.now() - startedAt);
     });
     try {
