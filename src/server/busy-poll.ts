@@ -1,13 +1,16 @@
 import { performance } from 'node:perf_hooks';
 
-// So many waits are left out after one in vain, twice as many after the next, up to a thousand.
+// Once more waits are in vain than one in so many, the next chances are left out: first these, then ever twice as many.
+const ODDS = 4;
 const FIRST_LEFT_OUT = 16;
 const MOST_LEFT_OUT = 1024;
+// What a good time is worth at most, in waits: a change shows soon.
+const MOST_CREDIT = 4 * ODDS;
 
 /**
  * Keeps the event loop turning for a moment once the last request is answered, since to be woken up takes as long as a
  * verification: a client that sends one request after the other has its answers sooner, for no more processor time.
- * After a wait in which nothing came many are left out, so that scattered requests do not pay for it.
+ * Where too often nothing comes, most chances are left out, so that scattered requests do not pay for it.
  */
 export class BusyPoll {
   readonly #milliseconds: number;
@@ -16,6 +19,7 @@ export class BusyPoll {
   #until = 0;
   #isTurning = false;
   #hasArrived = false;
+  #credit = 0;
   #leaveOut = FIRST_LEFT_OUT;
   #leftOut = 0;
 
@@ -36,9 +40,10 @@ export class BusyPoll {
 
   /** A request has arrived. */
   end(): void {
-    if (!this.#isTurning) return;
+    if (!this.#isTurning || this.#hasArrived) return;
     this.#until = 0;
     this.#hasArrived = true;
+    this.#credit = Math.min(MOST_CREDIT, this.#credit + 1);
     this.#leaveOut = FIRST_LEFT_OUT;
   }
 
@@ -63,6 +68,9 @@ export class BusyPoll {
     }
     this.#isTurning = false;
     if (this.#hasArrived) return;
+    this.#credit -= ODDS;
+    if (this.#credit >= 0) return;
+    this.#credit = 0;
     this.#leftOut = this.#leaveOut;
     this.#leaveOut = Math.min(MOST_LEFT_OUT, 2 * this.#leaveOut);
   };
