@@ -42,8 +42,8 @@ function compare<T>(
 
 /** The first member that is not evaluated here and differs: a child may not change what it does not understand. */
 function findChange(parent: Policy, child: Policy): Escalation | null {
-  for (const member of Object.keys(parent)) {
-    if (known.has(member)) continue;
+  for (const member in parent) {
+    if (known.has(member) || !Object.hasOwn(parent, member)) continue;
     const allowed = parent[member];
     const claimed = Object.hasOwn(child, member) ? child[member] : undefined;
     if (claimed === undefined || !equalsByJcs(claimed as JsonValue, allowed as JsonValue)) {
