@@ -1,3 +1,4 @@
+// The global of this name is an accessor, which costs a call at each use; so it is imported wherever every request passes.
 import { Buffer } from 'node:buffer';
 
 /**

@@ -14,8 +14,8 @@ const serviceOptions = verifierOptions.extend({
   /** The most requests that wait for a verdict; above it `/verify` answers 503. Bounds memory and delay. */
   maxPending: count(1).default(4096),
   /**
-   * For so many µs after the last answer the event loop looks for the next request without sleeping, which halves what
-   * a lone client waits; 0 lets it sleep at once.
+   * For so many µs after the last answer the event loop looks for the next request without sleeping, so that a lone
+   * client waits a third less; 0 lets it sleep at once.
    */
   busyPollMicrosecs: count(0, 100_000).default(200),
   /** The bearer token of `/admin/revoke`, which whoever holds it can call. Unset, the endpoint is off. */

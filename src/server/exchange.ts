@@ -1,5 +1,5 @@
-import { performance } from 'node:perf_hooks';
 import { Buffer } from 'node:buffer';
+import { performance } from 'node:perf_hooks';
 import type { HttpResponse } from 'uWebSockets.js';
 
 /** Answers that carry more than a body. */

@@ -1,6 +1,6 @@
+import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
-import { availableParallelism } from 'node:os';
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Engine } from '../verifier/engine.js';
 import { BusyPoll } from './busy-poll.js';

@@ -1,7 +1,7 @@
-import { performance } from 'node:perf_hooks';
 import { Buffer } from 'node:buffer';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
+import { performance } from 'node:perf_hooks';
 import { Piscina } from 'piscina';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { verifyAtOnce, verifyCheck } from './in-thread.js';
