@@ -1,9 +1,10 @@
-import { createHash, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
+import { createHash, sign, type KeyObject } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { base58 } from '@scure/base';
 import canonicalize from 'canonicalize';
 import { CompactSign } from 'jose';
 import { didKeyOf } from '../../src/protocol/did-key.js';
+import { newKeyPair } from '../support/key-pair.js';
 
 /** Lists made without the code under test: by node:crypto, jose and canonicalize. */
 
@@ -15,8 +16,8 @@ export interface Issuer {
 }
 
 export function newIssuer(): Issuer {
-  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-  const did = didKeyOf(Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url'));
+  const { privateKey, bytes } = newKeyPair();
+  const did = didKeyOf(bytes);
   return { did, method: `${did}#${did.slice('did:key:'.length)}`, privateKey };
 }
 

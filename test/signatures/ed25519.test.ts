@@ -1,4 +1,4 @@
-import { createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto';
+import { createPublicKey, sign, verify } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -13,6 +13,7 @@ import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import { party, signJwt } from '../support/chain.js';
 import { hasVectors, vectorPath } from '../support/vectors.js';
+import { newKeyPair } from '../support/key-pair.js';
 
 const spkiOf = (key: Buffer) =>
   createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: key.toString('base64url') }, format: 'jwk' });
@@ -51,7 +52,7 @@ describe('Ed25519', () => {
         fc.json(),
         fc.option(fc.tuple(fc.constantFrom(0, 1, 2), fc.nat())),
         async (payload, change) => {
-          const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+          const { publicKey, privateKey } = newKeyPair();
           const jwk = publicKey.export({ format: 'jwk' });
           const segments = signJwt(`{"payload":${payload}}`, { did: '', key: privateKey }).split('.');
           if (change !== null) {
@@ -78,7 +79,7 @@ describe('Ed25519', () => {
   });
 
   it.each([0, 1, 63, 65, 128])('refuses a signature of %i bytes', (length) => {
-    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    const { publicKey, privateKey } = newKeyPair();
     const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
     const signature = Buffer.concat([sign(null, Buffer.from('m'), privateKey), Buffer.alloc(64)]).subarray(
       0,
@@ -88,7 +89,7 @@ describe('Ed25519', () => {
   });
 
   it('never verifies in shared memory, where libsodium looks at nothing', () => {
-    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    const { publicKey, privateKey } = newKeyPair();
     const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
     const shared = Buffer.from(new SharedArrayBuffer(64));
     shared.set(sign(null, Buffer.from('m'), privateKey));

@@ -1,5 +1,6 @@
-import { createHash, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
+import { createHash, sign, type KeyObject } from 'node:crypto';
 import { base58 } from '@scure/base';
+import { newKeyPair } from './key-pair.js';
 
 /**
  * Chains for tests, made without any code of src/: claims as the service document gives them, signed by node:crypto.
@@ -18,9 +19,8 @@ export interface Party {
 export const NOW = Math.floor(Date.now() / 1000);
 
 export function party(): Party {
-  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const x = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
-  return { did: `did:key:z${base58.encode(Uint8Array.of(0xed, 0x01, ...x))}`, key: privateKey };
+  const { privateKey, bytes } = newKeyPair();
+  return { did: `did:key:z${base58.encode(Uint8Array.of(0xed, 0x01, ...bytes))}`, key: privateKey };
 }
 
 export const HEADER = { alg: 'EdDSA', typ: 'JWT' };
