@@ -165,7 +165,7 @@ export function isCommandPath(value: unknown): value is string {
 }
 
 // Claims are read by names written out: an engine then finds them without looking them up. None of these names is one
-// that every object inherits.
+// that every object inherits, and what was added to the prototype of all does not reach them (`parseStrictJson`).
 
 function check(claim: string, found: JsonValue | undefined, { expected, test }: Rule): ClaimDefect | null {
   return test(found) ? null : { kind: 'claim', claim, found, expected };

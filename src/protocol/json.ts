@@ -30,9 +30,9 @@ export function parseStrictJson(text: string): StrictJson {
   } catch (error) {
     return { defect: { kind: 'syntax', message: (error as SyntaxError).message } };
   }
-  if (isPlainlyFaithful(text, value)) return { value };
-  const defect = findJsonDefect(text);
-  return defect === null ? { value } : { defect };
+  const defect = isPlainlyFaithful(text, value) ? null : findJsonDefect(text);
+  if (defect !== null) return { defect };
+  return { value: isPrototypeExtended() ? (JSON.parse(text, withoutPrototype) as JsonValue) : value };
 }
 
 /** Whether the value is a JSON object: neither null nor an array. */
@@ -99,7 +99,7 @@ function fewestDigits(value: number): number {
   return size >= 0.01 && size <= Number.MAX_SAFE_INTEGER ? String(value).length : -Infinity;
 }
 
-/** Whether an object has members that nobody gave it, which a loop over its members would count. */
+/** Whether objects have members that nobody gave them. Asked for each text, since it may become so at any time. */
 function isPrototypeExtended(): boolean {
   let inherited = 0;
   for (const name in NOTHING) inherited += name.length + 1;
@@ -107,6 +107,11 @@ function isPrototypeExtended(): boolean {
 }
 
 const NOTHING = {};
+
+/** Makes an object hold what its text says and nothing else: no claim may come from a prototype that someone extended. */
+function withoutPrototype(_name: string, value: unknown): unknown {
+  return isJsonObject(value) ? Object.setPrototypeOf(value, null) : value;
+}
 
 const BACKSLASH = 0x5c;
 const QUOTE = 0x22;

@@ -145,6 +145,24 @@ describe('strict JSON', () => {
     }
   });
 
+  it('makes objects that inherit nothing which someone gave to all objects', () => {
+    const prototype = Object.prototype as Record<string, unknown>;
+    prototype['exp'] = 1;
+    try {
+      const value = parseStrictJson('{"policy":{},"list":[{}],"__proto__":{}}').value as Record<
+        string,
+        unknown
+      >;
+      for (const object of [value, value['policy'], (value['list'] as unknown[])[0], value['__proto__']]) {
+        expect((object as Record<string, unknown>)['exp']).toBeUndefined();
+      }
+      expect(Object.keys(value)).toEqual(['policy', 'list', '__proto__']);
+      expect(kindOf(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)).toBe('depth');
+    } finally {
+      delete prototype['exp'];
+    }
+  });
+
   it('agrees with a parser that keeps every member on generated documents', () => {
     const documentOf = (comma: string, colon: string) =>
       fc.letrec<{ text: string }>((tie) => ({

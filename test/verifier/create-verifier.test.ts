@@ -34,6 +34,28 @@ describe('createVerifier', () => {
     await verifier.close();
   });
 
+  it('takes no claim from what someone gave to all objects', async () => {
+    const verifier = createVerifier({ workerThreads: 0, receiptCacheBytes: 0 });
+    const args = { tool: 'search' };
+    const good = invoke(makeChain(2), { args });
+    // A human root has to say when it expires.
+    const endless = invoke(makeChain(1, { 0: { exp: undefined } }), { args });
+    const judge = async () => [
+      await verifier.verify(good, { body: args, now: NOW }),
+      (await verifier.verify(endless, { now: NOW })).error?.code,
+    ];
+    const before = await judge();
+    expect(before).toMatchObject([{ valid: true, binding: 'match' }, 'MALFORMED_RECEIPT']);
+    const given = { exp: NOW + 600, write_access: true, pii_access: true, max_cost_usd: -1 };
+    Object.assign(Object.prototype, given);
+    try {
+      expect(JSON.stringify(await judge())).toBe(JSON.stringify(before));
+    } finally {
+      for (const name of Object.keys(given)) Reflect.deleteProperty(Object.prototype, name);
+    }
+    await verifier.close();
+  });
+
   it('keeps concurrent verdicts apart on a pool', async () => {
     const verifier = createVerifier({ workerThreads: 2 });
     const bundles = Array.from({ length: 120 }, (_, at) => makeBundle(1 + (at % 16)));
