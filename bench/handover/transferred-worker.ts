@@ -5,7 +5,7 @@ import type { TransferredBatch } from './transferred.js';
 
 /** Verifies a batch; its memory is this thread's own by now, so nothing needs to be copied. */
 export default function verifyBatch({ memory, checks }: TransferredBatch): unknown {
-  const results = new Uint8Array(checks);
-  new SlotReader(Buffer.from(memory)).verify(checks, results, verifyEd25519);
-  return move(results);
+  const states = new Uint8Array(checks);
+  new SlotReader(Buffer.from(memory)).verify(checks, states, verifyEd25519);
+  return move(states);
 }

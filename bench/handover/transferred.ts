@@ -1,5 +1,5 @@
 import { Piscina } from 'piscina';
-import { BATCH_CHECKS, bytesFor, SlotWriter } from '../../src/signatures/slot.js';
+import { BATCH_CHECKS, bytesFor, CheckState, SlotWriter } from '../../src/signatures/slot.js';
 import type {
   SignatureFigures,
   SignatureJob,
@@ -64,7 +64,8 @@ class TransferringVerifier implements SignatureVerifier {
       this.#pool.run({ memory, checks: checks.length }, { transferList: [memory] }).then(
         (results) => {
           this.#running--;
-          for (const [at, { job }] of entries.entries()) job.settle(() => results[at] === 1);
+          for (const [at, { job }] of entries.entries())
+            job.settle(() => results[at] === CheckState.verified);
           this.#flush();
         },
         (error: unknown) => {

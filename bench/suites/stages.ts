@@ -1,6 +1,6 @@
 import { digestOf } from '../../src/protocol/digest.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
-import { SLOT_BYTES, SlotReader, SlotWriter } from '../../src/signatures/slot.js';
+import { CheckState, SLOT_BYTES, SlotReader, SlotWriter } from '../../src/signatures/slot.js';
 import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
 import { toVerdictJson } from '../../src/verifier/verdict.js';
 import { bindMember } from '../../src/verify/binding.js';
@@ -85,7 +85,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
   const slot = Buffer.from(new SharedArrayBuffer(SLOT_BYTES));
   const writer = new SlotWriter(slot);
   const reader = new SlotReader(Buffer.alloc(SLOT_BYTES));
-  const results = new Uint8Array(plan.checks.length);
+  const states = new Uint8Array(plan.checks.length);
   const handOver = () => {
     writer.clear();
     for (const check of plan.checks) writer.write(check);
@@ -103,8 +103,9 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
     keys: () => planSignatures(structure),
     'hand-over': handOver,
     signatures: () => {
-      reader.verify(plan.checks.length, results, verifyEd25519);
-      if (results.includes(0)) throw new Error('a signature of the suite did not verify');
+      reader.verify(plan.checks.length, states.fill(CheckState.open), verifyEd25519);
+      if (!states.every((state) => state === CheckState.verified))
+        throw new Error('a signature of the suite did not verify');
     },
     policy: () => mustPass(checkPolicy(structure, RULES)),
     time: () => mustPass(checkTime(structure, now, 0)),

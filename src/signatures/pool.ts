@@ -14,9 +14,7 @@ const BATCHES_PER_WORKER = 2;
 // Signatures that this thread verifies at once in a turn of the event loop while every worker is idle.
 const AT_ONCE = 4;
 
-// Signatures that this thread verifies before it looks at the event loop again: the most of a chain that comes alone,
-// and of what has gathered while no worker can take another batch.
-const OWN_SHARE = 8;
+// Signatures of those that no worker can be handed yet that this thread verifies before it looks at the event loop again.
 const HELPING = 4;
 
 // A batch takes milliseconds. One that is out for this long is with a worker that is stuck, or with none at all.
@@ -34,7 +32,6 @@ interface Share {
 interface RunningBatch {
   /** In the order of the checks. */
   readonly shares: readonly Share[];
-  readonly checks: number;
   readonly slot: number;
   readonly writer: SlotWriter;
   readonly startedAt: number;
@@ -66,8 +63,8 @@ class PooledJob {
  * One task for each signature would cost as much as the signature, so what is submitted during a turn of the event
  * loop is handed over together at its end, and while all workers are busy it gathers for the next batch. While they
  * are idle, the first few signatures of a turn are verified here at once: waking a worker for them would take longer.
- * Where there is a core for it, this thread also takes a share of a deep chain that comes alone, and of what no worker
- * can take any more.
+ * Where there is a core for it, this thread helps: with what no worker can be handed yet, and, while no requests arrive,
+ * with what was handed over and not begun. So nothing waits for a worker that the system has put aside.
  */
 export class PoolVerifier implements SignatureVerifier {
   readonly #pool: Piscina;
@@ -87,6 +84,8 @@ export class PoolVerifier implements SignatureVerifier {
   // Owner: #giveUp. Once set, this thread does all the work.
   #isBroken = false;
   #isFlushDue = false;
+  // Since the last flush, has something been submitted?
+  #hasNew = false;
   #pending = 0;
   #atOnce = 0;
   #figures = { inThread: 0, pooled: 0, batches: 0, repeated: 0 };
@@ -126,6 +125,7 @@ export class PoolVerifier implements SignatureVerifier {
 
   submit(job: SignatureJob): void {
     const count = job.checks.length;
+    this.#hasNew = true;
     this.#flushLater();
     if (this.#out === 0 && this.#waiting === 0 && this.#atOnce + count <= AT_ONCE) {
       this.#atOnce += count;
@@ -142,9 +142,12 @@ export class PoolVerifier implements SignatureVerifier {
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
     setImmediate(() => {
+      const isQuiet = !this.#hasNew;
       this.#isFlushDue = false;
+      this.#hasNew = false;
       this.#atOnce = 0;
       this.#flush();
+      if (this.#helps && this.#out > 0) this.#help(isQuiet);
     });
   }
 
@@ -161,17 +164,34 @@ export class PoolVerifier implements SignatureVerifier {
       this.#verifyHere(waiting);
       return;
     }
-    // Where all are idle, a deep chain is shared out evenly, and this thread takes part.
-    const isAlone = this.#out === 0;
-    const own = isAlone && this.#helps ? Math.min(OWN_SHARE, Math.floor(waiting / (this.#workers + 1))) : 0;
-    const free = Math.max(1, this.#workers - this.#out);
-    const share = Math.min(BATCH_CHECKS, Math.ceil((waiting - own) / free));
-    while (this.#waiting > own && this.#freeSlots.length > 0) {
-      this.#dispatch(Math.min(share, this.#waiting - own));
+    // Where several are idle, they share what there is evenly.
+    const share = Math.min(BATCH_CHECKS, Math.ceil(waiting / Math.max(1, this.#workers - this.#out)));
+    while (this.#waiting > 0 && this.#freeSlots.length > 0) this.#dispatch(Math.min(share, this.#waiting));
+  }
+
+  /** Verifies a little of what would have to wait, then looks at the event loop again. */
+  #help(isQuiet: boolean): void {
+    if (this.#waiting > 0) this.#verifyHere(Math.min(HELPING, this.#waiting));
+    else if (isQuiet && !this.#takeBack()) return;
+    this.#flushLater();
+  }
+
+  /** Verifies a check that was handed over and not begun. @returns whether there was one */
+  #takeBack(): boolean {
+    for (const batch of this.#running) {
+      const taken = batch?.writer.takeBack() ?? -1;
+      if (batch === null || taken < 0) continue;
+      let first = 0;
+      for (const { job, from, to } of batch.shares) {
+        const check = from + taken - first;
+        if (check < to) {
+          this.#verify(job, check);
+          return true;
+        }
+        first += to - from;
+      }
     }
-    if (this.#waiting === 0 || !this.#helps) return;
-    this.#verifyHere(Math.min(own || HELPING, this.#waiting));
-    if (this.#waiting > 0) this.#flushLater();
+    return false;
   }
 
   #dispatch(most: number): void {
@@ -186,13 +206,11 @@ export class PoolVerifier implements SignatureVerifier {
       writer = new SlotWriter(Buffer.from(memory));
       shares.push(...this.#take(1, (check) => writer.write(check)));
     }
-    const { checks, bytes } = writer;
-    const batch: Batch = { memory, checks, bytes };
-    const running: RunningBatch = { shares, checks, slot, writer, startedAt: performance.now() };
+    const batch: Batch = { memory, checks: writer.checks, bytes: writer.bytes };
+    const running: RunningBatch = { shares, slot, writer, startedAt: performance.now() };
     this.#running[slot] = running;
     this.#out++;
     this.#figures.batches++;
-    this.#figures.pooled += checks;
     this.#pool.run(batch).then(
       () => this.#finish(running),
       (error: unknown) => this.#repeat(running, error as Error),
@@ -200,14 +218,13 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   #finish(batch: RunningBatch): void {
-    const { shares, checks, slot, writer } = batch;
     if (!this.#end(batch)) return;
-    this.#pending -= checks;
-    let at = 0;
-    for (const { job, from, to } of shares) {
-      for (let check = from; check < to; check++) job.record(check, writer.isVerified(at++));
-    }
-    this.#freeSlots.push(slot);
+    forEachLeft(batch, (job, check, at) => {
+      this.#pending--;
+      this.#figures.pooled++;
+      job.record(check, batch.writer.isVerified(at));
+    });
+    this.#freeSlots.push(batch.slot);
     this.#flush();
   }
 
@@ -248,24 +265,21 @@ export class PoolVerifier implements SignatureVerifier {
     this.#flush();
   }
 
-  #verifyAgain({ shares, checks }: RunningBatch): void {
+  #verifyAgain(batch: RunningBatch): void {
     this.#figures.repeated++;
-    this.#verifyShares(shares, checks);
+    forEachLeft(batch, (job, check) => this.#verify(job, check));
   }
 
   #verifyHere(count: number): void {
-    this.#verifyShares(
-      this.#take(count, () => true),
-      count,
-    );
+    for (const { job, from, to } of this.#take(count, () => true)) {
+      for (let check = from; check < to; check++) this.#verify(job, check);
+    }
   }
 
-  #verifyShares(shares: readonly Share[], checks: number): void {
-    this.#pending -= checks;
-    this.#figures.inThread += checks;
-    for (const { job, from, to } of shares) {
-      for (let check = from; check < to; check++) job.record(check, verifyCheck(checkOf(job, check)));
-    }
+  #verify(job: PooledJob, check: number): void {
+    this.#pending--;
+    this.#figures.inThread++;
+    job.record(check, verifyCheck(checkOf(job, check)));
   }
 
   /** The check that is next. */
@@ -296,6 +310,23 @@ export class PoolVerifier implements SignatureVerifier {
     if (done === this.#queue.length) this.#queue = [];
     else if (done > 0) this.#queue.splice(0, done);
     return shares;
+  }
+}
+
+/**
+ * Calls with each check of a batch that this thread has not taken back.
+ *
+ * @param use with `at`, its place in the batch
+ */
+function forEachLeft(
+  { shares, writer }: RunningBatch,
+  use: (job: PooledJob, check: number, at: number) => void,
+): void {
+  let at = 0;
+  for (const { job, from, to } of shares) {
+    for (let check = from; check < to; check++, at++) {
+      if (!writer.isTakenBack(at)) use(job, check, at);
+    }
   }
 }
 

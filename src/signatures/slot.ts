@@ -5,18 +5,22 @@ import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './verify-ed25519.js';
 // A slot is memory shared by the main thread and one worker at a time. For each check of a batch it holds, each kind in
 // an area of its own, so that a worker needs no new views of them:
 //
-//   its result, 1 where the signature verified (1 byte)
+//   its state (1 byte), see CheckState
 //   the length of its message (4 bytes)
 //   its signature (64) and public key (32)
 //   its message, behind that of the check before it
 //
-// The main thread writes a slot, hands its number to a worker, and does not touch it until the worker has answered.
+// The main thread writes a slot, hands its number to a worker, and until the worker has answered touches nothing but the
+// states: whichever thread first takes a check that is open verifies it.
 
 /** The most checks in one batch. */
 export const BATCH_CHECKS = 32;
 
 /** Room for a batch of ordinary checks; whatever is larger gets memory of its own. */
 export const SLOT_BYTES = 64 * 1024;
+
+/** What became of a check of a batch. What came of those that the main thread took back is not in the slot. */
+export const CheckState = { open: 0, taken: 1, verified: 2, refused: 3, takenBack: 4 } as const;
 
 const LENGTH_BYTES = 4;
 const LENGTHS = BATCH_CHECKS;
@@ -34,6 +38,8 @@ export class SlotWriter {
   readonly #memory: Buffer;
   #checks = 0;
   #end = MESSAGES;
+  // All before it are taken.
+  #firstOpen = 0;
 
   constructor(memory: Buffer) {
     this.#memory = memory;
@@ -54,6 +60,7 @@ export class SlotWriter {
     this.#memory.fill(0, 0, BATCH_CHECKS);
     this.#checks = 0;
     this.#end = MESSAGES;
+    this.#firstOpen = 0;
   }
 
   /** @returns whether there was room */
@@ -72,9 +79,22 @@ export class SlotWriter {
     return true;
   }
 
+  /** Takes back the first check that the worker has not begun with: its number, or -1 where there is none. */
+  takeBack(): number {
+    for (; this.#firstOpen < this.#checks; this.#firstOpen++) {
+      if (take(this.#memory, this.#firstOpen, CheckState.takenBack)) return this.#firstOpen++;
+    }
+    return -1;
+  }
+
+  /** Whether a check was taken back. */
+  isTakenBack(check: number): boolean {
+    return this.#memory[check] === CheckState.takenBack;
+  }
+
   /** Whether a check verified, once the worker has answered. */
   isVerified(check: number): boolean {
-    return this.#memory[check] === 1;
+    return this.#memory[check] === CheckState.verified;
   }
 }
 
@@ -95,25 +115,33 @@ export class SlotReader {
   }
 
   /**
-   * Verifies a batch.
+   * Verifies what the main thread has not taken back of a batch.
    *
-   * @param results for each check, 1 where the signature verified; may be shared
+   * @param states of the checks, at first all open; shared with the main thread or not
    */
   verify(
     checks: number,
-    results: Uint8Array,
+    states: Uint8Array,
     verify: (signature: Buffer, message: Buffer, publicKey: Buffer) => boolean,
   ): void {
     const memory = this.#memory;
     let at = MESSAGES;
     for (let check = 0; check < checks; check++) {
       const end = at + memory.readUInt32LE(LENGTHS + check * LENGTH_BYTES);
-      const signature = (this.#signatures[check] ??= item(memory, SIGNATURES, check, SIGNATURE_BYTES));
-      const publicKey = (this.#publicKeys[check] ??= item(memory, PUBLIC_KEYS, check, PUBLIC_KEY_BYTES));
-      results[check] = verify(signature, memory.subarray(at, end), publicKey) ? 1 : 0;
+      if (take(states, check, CheckState.taken)) {
+        const signature = (this.#signatures[check] ??= item(memory, SIGNATURES, check, SIGNATURE_BYTES));
+        const publicKey = (this.#publicKeys[check] ??= item(memory, PUBLIC_KEYS, check, PUBLIC_KEY_BYTES));
+        const isVerified = verify(signature, memory.subarray(at, end), publicKey);
+        Atomics.store(states, check, isVerified ? CheckState.verified : CheckState.refused);
+      }
       at = end;
     }
   }
+}
+
+/** @returns whether the check was open, and nobody else can take it any more */
+function take(states: Uint8Array, check: number, state: number): boolean {
+  return Atomics.compareExchange(states, check, CheckState.open, state) === CheckState.open;
 }
 
 function item(memory: Buffer, area: number, check: number, size: number): Buffer {

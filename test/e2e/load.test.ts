@@ -130,9 +130,10 @@ describe('correctness under load', () => {
 });
 
 describe('workers that cannot start', () => {
-  it('leave the work to the main thread', async () => {
+  // Where the workers leave it a core, the main thread helps.
+  it.each(['1', '2'])('leave the work to the main thread, WORKER_THREADS=%s', async (workers) => {
     const service = await startService({
-      WORKER_THREADS: '2',
+      WORKER_THREADS: workers,
       RECEIPT_CACHE_BYTES: '0',
       NODE_OPTIONS: `--import ${new URL('../support/crash-workers.mjs', import.meta.url).href}`,
       CRASH_AT_BATCH: '0',
@@ -142,7 +143,11 @@ describe('workers that cannot start', () => {
       for (let round = 0; round < 3; round++) await expectAll(service, expected);
       const metrics = await (await fetch(`${service.url}/metrics`)).text();
       expect(metricOf(metrics, 'drs_signatures_pending')).toBe(0);
-      expect(JSON.stringify(service.log)).toContain('from now on the main thread verifies');
+      // It notices at the latest by batches that do not come back.
+      await expect
+        .poll(() => JSON.stringify(service.log), { timeout: 15_000 })
+        .toContain('from now on the main thread verifies');
+      await expectAll(service, expected);
     } finally {
       expect(await service.stop()).toBe(0);
     }
@@ -150,10 +155,10 @@ describe('workers that cannot start', () => {
 });
 
 describe('a worker that dies', () => {
-  it('loses and passes no request', async () => {
+  it.each(['1', '2'])('loses and passes no request, WORKER_THREADS=%s', async (workers) => {
     // The worker is ended from inside by a signal only it gets: the module that crashes it is preloaded here.
     const service = await startService({
-      WORKER_THREADS: '2',
+      WORKER_THREADS: workers,
       RECEIPT_CACHE_BYTES: '0',
       NODE_OPTIONS: `--import ${new URL('../support/crash-workers.mjs', import.meta.url).href}`,
     });

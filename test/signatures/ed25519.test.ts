@@ -219,7 +219,7 @@ describe('a pool', () => {
       }
       const { inThread, pooled } = verifier.figures;
       expect(inThread + pooled).toBe(count * count);
-      // A few are done before a worker wakes up; of many this thread takes a share where it has a core to itself.
+      // A few are done before a worker wakes up; of many this thread takes some back where it has a core to itself.
       expect(pooled > 0).toBe(count > 4);
       expect(inThread > 0).toBe(count <= 4 || workers < availableParallelism());
     } finally {
