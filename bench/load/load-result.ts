@@ -6,6 +6,8 @@ export interface LoadResult {
   /** Answered within the time. */
   readonly requests: number;
   readonly latencies: Histogram;
+  /** Of the requests that were sent, where `latencies` also has those that a stall kept from being sent. */
+  readonly uncorrected?: Histogram;
   /** Answers that were not the right ones, connections that broke, requests without an answer. */
   readonly wrong: number;
   /** The first of them, for a person. */

@@ -56,6 +56,10 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
     value: result.requests / result.seconds,
   });
   recorder.recordLatencies(id, result.latencies, parameters);
+  if (result.uncorrected !== undefined) {
+    const value = result.uncorrected.getValueAtPercentile(99);
+    recorder.record({ id: `${id}/p99-uncorrected`, unit: 'µs', better: 'neither', value, parameters });
+  }
   const time = (name: string, better: Better, microseconds: number) =>
     recorder.record({ id: `${id}/${name}`, unit: 'µs', better, parameters, value: microseconds / requests });
   if (timeBefore !== null && timeAfter !== null) {

@@ -53,6 +53,8 @@ export async function runOpenLoop(
   const { warmUpSeconds = 1 } = target;
   const job: OpenLoopJob = { workload, ...target, threads, warmUpSeconds };
   const { output, processorTime } = await runProgram(process.execPath, [
+    // Else the engine's helper threads take the cores from the service, in bursts that show in the tail.
+    '--single-threaded',
     program('load/open-loop-process.js'),
     JSON.stringify(job),
   ]);

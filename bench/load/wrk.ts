@@ -1,3 +1,4 @@
+import type { Histogram } from 'hdr-histogram-js';
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { newLatencies } from '../measure/latencies.js';
@@ -6,13 +7,16 @@ import type { Workload } from '../workload/workload.js';
 import type { LoadResult, Target } from './load-result.js';
 import { runProgram } from './run-program.js';
 
+/** How many latencies there were of each value, in µs. */
+export type Counts = readonly (readonly [microseconds: number, count: number])[];
+
 interface WrkOutput {
   readonly durationUs: number;
   readonly requests: number;
   readonly wrong: number;
   readonly firstWrong: string;
   readonly errors: number;
-  readonly latencies: readonly (readonly [microseconds: number, count: number])[];
+  readonly latencies: Counts;
 }
 
 /** The version of wrk, or `null` where it is not installed. */
@@ -23,7 +27,7 @@ export function wrkVersion(): string | null {
 
 /**
  * Closed loop by wrk: each connection sends its next request when the last is answered. wrk corrects its latencies for
- * coordinated omission by the mean interval of a connection.
+ * coordinated omission by the mean interval of a connection: `uncorrected` are those that it measured.
  */
 export async function runWrk(
   workload: Workload,
@@ -40,14 +44,42 @@ export async function runWrk(
   const line = /^RESULT (.*)$/m.exec(output)?.[1];
   if (line === undefined) throw new Error(`wrk gave no result: ${output.slice(0, 2000)}`);
   const result = JSON.parse(line) as WrkOutput;
-  const latencies = newLatencies();
-  for (const [value, count] of result.latencies) latencies.recordValueWithCount(value, count);
+  // As wrk does it, in whole numbers.
+  const interval = Math.floor(result.durationUs / Math.max(1, Math.floor(result.requests / connections)));
   return {
     seconds: result.durationUs / 1e6,
     requests: result.requests,
-    latencies,
+    latencies: histogramOf(result.latencies),
+    uncorrected: histogramOf(uncorrect(result.latencies, interval)),
     wrong: result.wrong + result.errors,
     firstWrong: result.firstWrong || (result.errors > 0 ? 'a connection error or a time-out' : ''),
     generatorTime: processorTime,
   };
+}
+
+function histogramOf(counts: Counts): Histogram {
+  const latencies = newLatencies();
+  for (const [value, count] of counts) latencies.recordValueWithCount(value, count);
+  return latencies;
+}
+
+/**
+ * Takes back the correction for coordinated omission (`stats_correct` in wrk's stats.c): for each latency of at least two
+ * intervals wrk adds those of the requests that would have been sent meanwhile, each an interval shorter than the one
+ * before it, as long as they are longer than an interval.
+ *
+ * @param counts in ascending order
+ * @param interval between the requests of a connection, in µs
+ */
+export function uncorrect(counts: Counts, interval: number): Counts {
+  const left = new Map(counts);
+  // None was added by a shorter one, so from the longest down each has by now lost what was added to it.
+  for (const [value] of counts.toReversed()) {
+    const count = left.get(value) ?? 0;
+    if (value < 2 * interval || count === 0) continue;
+    for (let added = value - interval; added > interval; added -= interval) {
+      left.set(added, (left.get(added) ?? 0) - count);
+    }
+  }
+  return [...left].filter(([, count]) => count > 0);
 }

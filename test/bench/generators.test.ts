@@ -5,13 +5,14 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import fc from 'fast-check';
 import type { Histogram } from 'hdr-histogram-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runAutocannon } from '../../bench/load/autocannon.js';
 import { checkAnswers } from '../../bench/load/check-answers.js';
 import type { LoadResult, Target } from '../../bench/load/load-result.js';
 import { runOpenLoop } from '../../bench/load/open-loop.js';
-import { runWrk, wrkVersion } from '../../bench/load/wrk.js';
+import { runWrk, uncorrect, wrkVersion, type Counts } from '../../bench/load/wrk.js';
 import { ROOT } from '../../bench/paths.js';
 import type { Workload } from '../../bench/workload/workload.js';
 
@@ -181,5 +182,86 @@ describe('a wrong answer', () => {
       expect([result.wrong, result.firstWrong]).toEqual([0, '']);
       expect(result.latencies.totalCount).toBeGreaterThan(100);
     }
+  });
+});
+
+describe('a connection of our own', () => {
+  const exchanges = Array.from({ length: 40 }, (_, number) => ({
+    body: String(number),
+    answer: `right ${'x'.repeat(100 * number)}`,
+  }));
+
+  it('puts an answer together that comes in pieces, beside others', async () => {
+    const port = await listen((request, response) => {
+      void (async () => {
+        const { answer = '' } = exchanges[await numberIn(request)] ?? {};
+        response.writeHead(200, { 'Content-Length': answer.length });
+        for (let at = 0; at < answer.length; at += 400) {
+          response.write(answer.slice(at, at + 400));
+          await new Promise((resolve) => setTimeout(resolve, 2));
+        }
+        response.end();
+      })();
+    });
+    expect(await checkAnswers(port, exchanges)).toEqual({ wrong: 0, firstWrong: '' });
+  });
+
+  it('tells when the service closes it', async () => {
+    const port = await listen((request) => {
+      request.resume();
+      request.on('end', () => request.socket.end());
+    });
+    const { wrong, firstWrong } = await checkAnswers(port, exchanges);
+    expect(wrong).toBeGreaterThan(0);
+    expect(firstWrong).toBe('the service closed the connection');
+  });
+});
+
+describe("wrk's correction for coordinated omission", () => {
+  /** `stats_correct` of wrk 4.1.0, by hand: https://github.com/wg/wrk/blob/4.1.0/src/stats.c */
+  function corrected(counts: Counts, interval: number): Counts {
+    const data = new Map(counts);
+    for (const [value, count] of counts) {
+      for (let added = value - interval; value >= 2 * interval && added > interval; added -= interval)
+        data.set(added, (data.get(added) ?? 0) + count);
+    }
+    return [...data].sort(([a], [b]) => a - b);
+  }
+
+  it('is taken back exactly', () => {
+    expect(corrected([[1, 5] as const, [35, 2] as const], 10)).toEqual([
+      [1, 5],
+      [15, 2],
+      [25, 2],
+      [35, 2],
+    ]);
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 2_000 }), fc.integer({ min: 1, max: 50 })), {
+          selector: ([value]) => value,
+        }),
+        fc.integer({ min: 1, max: 500 }),
+        (unsorted, interval) => {
+          const counts = unsorted.sort(([a], [b]) => a - b);
+          const back = uncorrect(corrected(counts, interval), interval);
+          expect([...back].sort(([a], [b]) => a - b)).toEqual(counts);
+        },
+      ),
+    );
+  });
+
+  it.skipIf(wrkVersion() === null)('leaves as many latencies as there were answers', async () => {
+    let count = 0;
+    const port = await listen((request, response) => {
+      request.resume();
+      // A stall of 60 ms now and then, which wrk counts many times.
+      request.on('end', () => setTimeout(() => response.end('right'), ++count % 200 === 0 ? 60 : 0));
+    });
+    const { latencies, uncorrected, requests } = await runWrk(numbered(300, 'right'), {
+      ...{ port, connections: 1, seconds: 2 },
+    });
+    expect(uncorrected?.totalCount).toBe(requests);
+    expect(latencies.totalCount).toBeGreaterThan(1.05 * requests);
+    expect(uncorrected?.maxValue).toBe(latencies.maxValue);
   });
 });

@@ -186,6 +186,8 @@ const glossary = {
   'closed loop, open loop':
     'Closed: the next request waits for the last answer. Open: requests leave at their time, answered or not.',
   p99: 'Ninety-nine of a hundred requests took at most this long.',
+  'p99 of those sent':
+    'wrk counts a stall for every request that would have been sent meanwhile, too; this counts only what was sent.',
   'median, spread':
     'Each figure is measured in several runs, spread over the whole time; the median counts. Spread is (highest − lowest) / median. Point at a number to see both.',
 };
