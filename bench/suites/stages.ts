@@ -1,4 +1,5 @@
 import { digestOf } from '../../src/protocol/digest.js';
+import { isJsonObject } from '../../src/protocol/json.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
 import { CheckState, SLOT_BYTES, SlotReader, SlotWriter } from '../../src/signatures/slot.js';
 import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
@@ -10,6 +11,7 @@ import { planSignatures } from '../../src/verify/blocks/c-signatures.js';
 import { checkPolicy } from '../../src/verify/blocks/d-policy.js';
 import { checkTime } from '../../src/verify/blocks/e-time.js';
 import { checkRevocation } from '../../src/verify/blocks/f-revocation.js';
+import { parseBundleText } from '../../src/verify/bundle-text.js';
 import { Failure } from '../../src/verify/codes.js';
 import { openVerification, proveVerification } from '../../src/verify/pipeline.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
@@ -76,10 +78,15 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
   const cache = new ReceiptCache(temperature === 'warm' ? 64 * 1024 * 1024 : 0);
   const chain = makeChain(depth);
   const body = Buffer.from(withBody(makeCall(chain).body));
-  const text = body.toString();
-  const bundle = JSON.parse(text) as Record<string, never>;
+  const asSent = body.toString();
+  // A receipt enters the cache when it is seen for the second time.
+  prove(JSON.parse(makeCall(chain).body), cache);
   const proved = prove(JSON.parse(makeCall(chain).body), cache);
+  const { bundle, text, document } = parseBundleText(asSent, cache);
+  if (!isJsonObject(document)) throw new Error('a bundle of the suite is no object');
   const structure = structureOf(bundle, cache);
+  if ((structure.chain !== null) !== (temperature === 'warm'))
+    throw new Error(`the chain is not ${temperature}: it is${structure.chain === null ? ' not' : ''} known`);
   const plan = planSignatures(structure);
   const now = Math.floor(Date.now() / 1000);
   const slot = Buffer.from(new SharedArrayBuffer(SLOT_BYTES));
@@ -96,7 +103,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
   const { invocation } = structure;
   const unread = structure.chain === null ? structure.receipts : [];
   return {
-    parse: () => JSON.parse(decodeUtf8(body) ?? '') as unknown,
+    parse: () => parseBundleText(decodeUtf8(body) ?? '', cache),
     decode: () => structureOf(bundle, cache),
     digest: () => unread.map(({ jwt }) => digestOf(jwt)),
     linkage: () => mustPass(checkLinkage(structure)),
@@ -115,7 +122,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
     },
     revocation: () => mustPass(checkRevocation(proved, view)),
     binding: () => {
-      if (bindMember(invocation.claims.args, text, bundle) !== 'match')
+      if (bindMember(invocation.claims.args, text, document) !== 'match')
         throw new Error('the body did not match');
     },
     serialise: () => toVerdictJson({ chain: proved, invocation, binding: 'match', failure: null }),
