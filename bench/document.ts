@@ -9,7 +9,7 @@ import type { Results } from './results.js';
 /**
  * Fills the measured parts of docs/performance.md from a results.json; each stands between two comments.
  *
- * @param longer results of longer runs of single suites, whose bars and stages take the place of those of the full run
+ * @param longer results of longer runs of single suites, whose bars take the place of those of the full run
  */
 export function fillDocument(text: string, results: Results, longer: readonly Results[] = []): string {
   const parts: Readonly<Record<string, string>> = {
@@ -17,7 +17,7 @@ export function fillDocument(text: string, results: Results, longer: readonly Re
     bars: describeBars([results, ...longer]),
     model: describeModel(results),
     handover: describeSuite(results, 'handover', ['throughput', 'cpu', 'p50', 'p99']),
-    stages: [results, ...longer].map(describeStages).findLast((part) => part !== '') ?? '',
+    stages: describeStages(results),
     peers: describePeers(results),
   };
   return Object.entries(parts).reduce((filled, [name, part]) => {

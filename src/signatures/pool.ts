@@ -64,7 +64,7 @@ class PooledJob {
  * loop is handed over together at its end, and while all workers are busy it gathers for the next batch. While they
  * are idle, the first few signatures of a turn are verified here at once: waking a worker for them would take longer.
  * Where there is a core for it, this thread helps: with what no worker can be handed yet, and, while no requests arrive,
- * with what was handed over and not begun. So nothing waits for a worker that the system has put aside.
+ * with what was handed over and not begun. Of a batch whose worker the system has put aside, only what it had begun waits.
  */
 export class PoolVerifier implements SignatureVerifier {
   readonly #pool: Piscina;
