@@ -144,9 +144,7 @@ describe('workers that cannot start', () => {
       const metrics = await (await fetch(`${service.url}/metrics`)).text();
       expect(metricOf(metrics, 'drs_signatures_pending')).toBe(0);
       // It notices at the latest by batches that do not come back.
-      await expect
-        .poll(() => JSON.stringify(service.log), { timeout: 15_000 })
-        .toContain('from now on the main thread verifies');
+      await expect.poll(() => JSON.stringify(service.log)).toContain('from now on the main thread verifies');
       await expectAll(service, expected);
     } finally {
       expect(await service.stop()).toBe(0);
@@ -164,9 +162,12 @@ describe('a worker that dies', () => {
     });
     try {
       const expected = mixedBundles(300);
-      for (let round = 0; round < 4; round++) await expectAll(service, expected);
-      const metrics = await (await fetch(`${service.url}/metrics`)).text();
-      expect(metricOf(metrics, 'drs_signature_batches_repeated_total')).toBeGreaterThan(2);
+      // How much falls to the workers is for the system to say: on until enough of them died.
+      for (let repeated = 0; repeated <= 2;) {
+        for (let round = 0; round < 4; round++) await expectAll(service, expected);
+        const metrics = await (await fetch(`${service.url}/metrics`)).text();
+        repeated = metricOf(metrics, 'drs_signature_batches_repeated_total');
+      }
       expect(service.log.some(({ msg }) => String(msg).includes('worker ended on its own'))).toBe(true);
       expect(threadsOf(service.child.pid as number).length).toBeGreaterThan(0);
       expect(readFileSync(`/proc/${service.child.pid as number}/status`, 'utf8')).toContain('State:');

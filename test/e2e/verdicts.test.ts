@@ -119,7 +119,7 @@ describe('verdicts that an operator chooses', () => {
       });
       isUp = false;
       await expect
-        .poll(async () => (await verdictOf(service, withIndex(0))).error?.code, { timeout: 20_000 })
+        .poll(async () => (await verdictOf(service, withIndex(0))).error?.code)
         .toBe('REVOCATION_CHECK_FAILED');
       expect(await verdictOf(service, makeBundle(2))).toMatchObject({ valid: true });
       isUp = true;

@@ -19,6 +19,7 @@ import { createConsent, generateKey, issueRootDelegation } from '../../src/issue
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { liveCall } from './call.js';
 import { ATTACKS, call, chain, principal, search } from './mcp-attacks.js';
+import { eventually } from '../support/eventually.js';
 
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
@@ -55,7 +56,7 @@ describe('a protected connection', () => {
     const { send, answers } = await wire(handler);
     await send({ method: 'tools/call', params: signed() });
     await send(toolCall(1));
-    await vi.waitFor(() => expect(answers).toMatchObject([{ id: 1, result: {} }]));
+    await eventually(() => expect(answers).toMatchObject([{ id: 1, result: {} }]));
     expect(handler).toHaveBeenCalledTimes(1);
   });
 
@@ -63,13 +64,13 @@ describe('a protected connection', () => {
     const running: ((text: string) => void)[] = [];
     const { send, answers } = await wire(() => new Promise((resolve) => running.push(resolve)));
     await send(toolCall(1));
-    await vi.waitFor(() => expect(running).toHaveLength(1));
+    await eventually(() => expect(running).toHaveLength(1));
     await send(toolCall(1));
     expect(answers).toMatchObject([
       { id: 1, error: { code: 400, message: expect.stringContaining('in use') as string } },
     ]);
     running[0]?.('done');
-    await vi.waitFor(() => expect(answers).toHaveLength(2));
+    await eventually(() => expect(answers).toHaveLength(2));
   });
 
   it('does not start a call that was cancelled while it was being judged', async () => {
@@ -79,12 +80,12 @@ describe('a protected connection', () => {
       new Promise((resolve) => judge.push(() => resolve(verifier.verify(bundle, options))));
     const { send, answers } = await wire(handler, { verifier: { verify } });
     await send(toolCall('one'));
-    await vi.waitFor(() => expect(judge).toHaveLength(1));
+    await eventually(() => expect(judge).toHaveLength(1));
     await send({ method: 'notifications/cancelled', params: { requestId: 'one' } });
     await send(toolCall('two'));
-    await vi.waitFor(() => expect(judge).toHaveLength(2));
+    await eventually(() => expect(judge).toHaveLength(2));
     for (const decide of judge) decide();
-    await vi.waitFor(() => expect(answers).toMatchObject([{ id: 'two', result: {} }]));
+    await eventually(() => expect(answers).toMatchObject([{ id: 'two', result: {} }]));
     expect(handler).toHaveBeenCalledTimes(1);
   });
 
@@ -106,7 +107,7 @@ describe('a protected connection', () => {
     const handler = vi.fn(() => new Promise<string>(() => undefined));
     const wired = await wire(handler);
     await wired.send(toolCall(1, signed(`inv:${how}`)));
-    await vi.waitFor(() => expect(handler).toHaveBeenCalled());
+    await eventually(() => expect(handler).toHaveBeenCalled());
     expect(events).toEqual([]);
     await end(wired);
     expect(events).toMatchObject([{ inv_jti: `inv:${how}` }]);
@@ -117,9 +118,9 @@ describe('a protected connection', () => {
       optional: true,
     });
     await send(toolCall(1, { name: 'search' }));
-    await vi.waitFor(() => expect(answers).toMatchObject([{ result: { content: [{ text: 'null' }] } }]));
+    await eventually(() => expect(answers).toMatchObject([{ result: { content: [{ text: 'null' }] } }]));
     await send(toolCall(2, { name: 'search', _meta: { 'X-DRS-Bundle': '' } }));
-    await vi.waitFor(() => expect(answers[1]).toMatchObject({ error: { code: 400 } }));
+    await eventually(() => expect(answers[1]).toMatchObject({ error: { code: 400 } }));
   });
 
   it.each([

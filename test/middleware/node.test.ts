@@ -22,6 +22,7 @@ import { hasRedis, RedisServer } from '../replay/redis-server.js';
 import { encode, liveCall, liveChain } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 import { startTestService } from './sources.js';
+import { eventually } from '../support/eventually.js';
 
 const verifier = createVerifier({ workerThreads: 0 });
 afterAll(() => verifier.close());
@@ -276,7 +277,7 @@ describe('the event of an executed call', () => {
     });
     await send(url, [call('inv:one')], good);
     await send(url, [call('inv:two')], '{}');
-    await vi.waitFor(() => expect(lines).toHaveLength(1));
+    await eventually(() => expect(lines).toHaveLength(1));
     unsubscribe('drs:tool-call', listener);
     expect(published).toEqual([expected('inv:one')]);
     expect(told).toEqual([expected('inv:one')]);
@@ -290,7 +291,7 @@ describe('the event of an executed call', () => {
     const open = liveChain(1, { policy: {} });
     const { url } = await serve({ onToolCall: (event) => told.push(event) });
     await send(url, [header(liveCall(open, { city: 'Bern' }))], '{"city":"Bern"}');
-    await vi.waitFor(() => expect(told).toMatchObject([{ cost_usd: 0, tool: '' }]));
+    await eventually(() => expect(told).toMatchObject([{ cost_usd: 0, tool: '' }]));
   });
 
   it('comes also where the caller hangs up before the answer', async () => {
@@ -300,7 +301,7 @@ describe('the event of an executed call', () => {
     const req = request(url, { method: 'POST', headers: Object.fromEntries([call('inv:gone')]) });
     req.on('error', () => undefined);
     req.end(good);
-    await vi.waitFor(() => expect(told).toEqual([expected('inv:gone')]));
+    await eventually(() => expect(told).toEqual([expected('inv:gone')]));
   });
 
   it('comes from a fetch handler too, also from one that throws', async () => {
@@ -331,7 +332,7 @@ describe('the event of an executed call', () => {
     const { url } = await serve({ onToolCall, onError, eventSink: { write } });
     expect(await send(url, [header()], good)).toMatchObject({ status: 200 });
     expect(await send(url, [header()], good)).toMatchObject({ status: 200 });
-    await vi.waitFor(() => expect(onError).toHaveBeenCalledTimes(2));
+    await eventually(() => expect(onError).toHaveBeenCalledTimes(2));
     expect(onError).toHaveBeenCalledWith(expect.objectContaining({ message: 'subscriber' }));
     expect(write).toHaveBeenCalledTimes(2);
   });
@@ -407,9 +408,8 @@ describe.skipIf(!hasRedis)('replay across instances', () => {
       },
     });
     await redis.restart();
-    await vi.waitFor(
-      async () => expect(await send(one.url, [header()], good)).toMatchObject({ status: 200 }),
-      { timeout: 20_000 },
+    await eventually(async () =>
+      expect(await send(one.url, [header()], good)).toMatchObject({ status: 200 }),
     );
     for (const store of stores) await store.close();
     await redis.stop();

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   judgeReplay,
   openRedisReplayStore,
@@ -6,6 +6,7 @@ import {
   type ReplayStore,
 } from '../../src/replay/index.js';
 import { hasRedis, RedisServer } from './redis-server.js';
+import { eventually } from '../support/eventually.js';
 
 const NOW = 1_800_000_000;
 const rules = { windowSecs: 900, clockSkewSecs: 0 };
@@ -80,9 +81,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     expect(await inFlight).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
     expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
     await redis.restart();
-    await vi.waitFor(async () => expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull(), {
-      timeout: 20_000,
-    });
+    await eventually(async () => expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull());
   });
 
   it('is not opened where there is no Redis, and says where it looked', async () => {
