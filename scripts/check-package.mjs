@@ -22,7 +22,7 @@ try {
   if (packed === undefined) throw new Error('npm pack packed nothing');
   const files = packed.files.map(({ path: name }) => name);
   const allowed =
-    /^(dist\/(?!cli\/demo).*\.(js|d\.ts)|scripts\/drs\.mjs|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
+    /^(dist\/(?!cli\/demo).*\.(c?js|d\.ts)|scripts\/drs\.mjs|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
   const stray = files.filter((name) => !allowed.test(name));
   if (stray.length > 0) throw new Error(`the package holds what it should not: ${stray.join(', ')}`);
   const manifest =
