@@ -1,9 +1,8 @@
-import { readFileSync, statSync } from 'node:fs';
-import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { compareResults, renderComparison } from './comparison.js';
 import { measureCommits } from './compare-commits.js';
-import { RESULTS_SCHEMA, type Results } from './results.js';
+import { readResults } from './read-results.js';
+import type { Results } from './results.js';
 
 const USAGE = `npm run bench:compare -- <a> <b>                two results: directories, or their results.json
 npm run bench:compare -- --commits <a> <b>      two commits, built in work trees and measured in turn
@@ -12,20 +11,6 @@ npm run bench:compare -- --commits <a> <b>      two commits, built in work trees
 
 Exit code: 0 no regression, 1 a regression past 5 % (throughput, processor time) or 10 % (p99), 2 it could not compare.
 `;
-
-function readResults(given: string): Results {
-  const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;
-  const results = JSON.parse(readFileSync(file, 'utf8')) as Results;
-  // The type promises this, the file may be another version's.
-  const found: number = results.schema;
-  if (found !== RESULTS_SCHEMA) {
-    throw new Error(
-      `${file} has schema ${found}, expected ${RESULTS_SCHEMA}: measure it again with this version`,
-    );
-  }
-  if (results.isVoid) throw new Error(`${file} is void: it saw wrong verdicts. Measure it again`);
-  return results;
-}
 
 function main(): number {
   const { values, positionals } = parseArgs({

@@ -1,9 +1,10 @@
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fitModel } from './cost-model.js';
 import { ROOT } from './paths.js';
 import { judgeBars } from './report/bars.js';
 import { formatValue } from './report/format.js';
+import { readResults } from './read-results.js';
 import type { Results } from './results.js';
 
 /**
@@ -147,11 +148,6 @@ function describePeers(results: Results): string {
 function show(results: Results, id: string): string {
   const figure = results.figures.find((one) => one.id === id);
   return figure === undefined ? '–' : formatValue(figure.median, figure.unit);
-}
-
-function readResults(given: string): Results {
-  const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;
-  return JSON.parse(readFileSync(file, 'utf8')) as Results;
 }
 
 const [, program = '', given, ...longer] = process.argv;

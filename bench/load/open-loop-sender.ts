@@ -32,6 +32,7 @@ interface Underway {
 class Sender implements Answers<Underway> {
   readonly #job: SenderJob;
   readonly #requests: RequestSource;
+  /** Used in turn: a service closes a connection that it has not heard of for some seconds. */
   readonly #free: Connection<Underway>[] = [];
   /** Made once, so that the generator's own garbage does not show in the latencies. */
   readonly #requestBytes = new Map<string, Buffer>();
@@ -101,7 +102,7 @@ class Sender implements Answers<Underway> {
 
   #send(): void {
     while (this.#next < this.#due) {
-      const connection = this.#free.pop();
+      const connection = this.#free.shift();
       if (connection === undefined) return;
       const { body, answer } = this.#requests.next();
       const intendedAt = (this.#next / this.#job.rate) * 1e6;

@@ -34,8 +34,10 @@ afterAll(() => {
   rmSync(directory, { recursive: true });
 });
 
-async function listen(handler: RequestListener): Promise<number> {
-  const server = createServer({ keepAliveTimeout: 60_000 }, handler).listen(0, '127.0.0.1');
+async function listen(handler: RequestListener, idleMs = 60_000): Promise<number> {
+  const server = createServer({ keepAliveTimeout: idleMs }, handler)
+    .setTimeout(idleMs)
+    .listen(0, '127.0.0.1');
   servers.push(server);
   await once(server, 'listening');
   return (server.address() as AddressInfo).port;
@@ -134,6 +136,19 @@ describe('the open-loop generator', () => {
     expect(seenLong.length).toBeLessThanOrEqual(64);
     expect(trueLatencies().filter((latency) => latency > 0.5 * STALL_MS).length).toBeGreaterThan(180);
   });
+});
+
+it('keeps each connection of the open-loop generator in use, since a service closes one that is idle', async () => {
+  const answer: RequestListener = (request, response) => {
+    request.resume();
+    request.on('end', () => response.end('right'));
+  };
+  // Each has a request every 40 ms.
+  const { wrong, firstWrong, requests } = await runOpenLoop(numbered(300, 'right'), {
+    ...{ port: await listen(answer, 2000), connections: 8, rate: 200, seconds: 4, warmUpSeconds: 0.5 },
+  });
+  expect([wrong, firstWrong]).toEqual([0, '']);
+  expect(requests).toBe(800);
 });
 
 describe('a wrong answer', () => {

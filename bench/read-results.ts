@@ -1,0 +1,23 @@
+import { readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { RESULTS_SCHEMA, type Results } from './results.js';
+
+/**
+ * Reads results that count.
+ *
+ * @param given a results.json, or the directory that it is in
+ * @throws Error where they are of another version of the format, or void
+ */
+export function readResults(given: string): Results {
+  const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;
+  const results = JSON.parse(readFileSync(file, 'utf8')) as Results;
+  // The type promises this, the file may be another version's.
+  const found: number = results.schema;
+  if (found !== RESULTS_SCHEMA) {
+    throw new Error(
+      `${file} has schema ${found}, expected ${RESULTS_SCHEMA}: measure it again with this version`,
+    );
+  }
+  if (results.isVoid) throw new Error(`${file} is void: it saw wrong verdicts. Measure it again`);
+  return results;
+}
