@@ -14,7 +14,7 @@ interface Series {
 
 /**
  * A Prometheus histogram of durations by endpoint, for every request: prom-client's own makes a text of the labels and
- * another of the bucket for each duration and looks both up, which is a fiftieth of a warm request.
+ * another of the bucket for each duration and looks both up, a hundredth of what a warm request takes.
  */
 export class DurationHistogram<Endpoint extends string> {
   readonly #series: Readonly<Record<Endpoint, Series>>;
@@ -25,7 +25,10 @@ export class DurationHistogram<Endpoint extends string> {
    */
   constructor(name: string, help: string, endpoints: readonly Endpoint[], registry: Registry) {
     this.#series = Object.fromEntries(
-      endpoints.map((endpoint) => [endpoint, { counts: [...BUCKETS, Infinity].map(() => 0), seconds: 0 }]),
+      endpoints.map((endpoint) => [
+        endpoint,
+        { counts: new Array<number>(BUCKETS.length + 1).fill(0), seconds: 0 },
+      ]),
     ) as Record<Endpoint, Series>;
     const get = () =>
       Promise.resolve({
@@ -39,6 +42,7 @@ export class DurationHistogram<Endpoint extends string> {
     registry.registerMetric({ name, get } as unknown as Metric);
   }
 
+  /** Counts a duration, in seconds. */
   observe(endpoint: Endpoint, seconds: number): void {
     const series = this.#series[endpoint];
     let bucket = 0;
