@@ -2,9 +2,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fitModel } from './cost-model.js';
 import { ROOT } from './paths.js';
+import { readResults } from './read-results.js';
 import { judgeBars } from './report/bars.js';
 import { formatValue } from './report/format.js';
-import { readResults } from './read-results.js';
 import type { Results } from './results.js';
 
 /**

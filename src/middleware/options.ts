@@ -27,7 +27,7 @@ export type ProtectionOptions = VerdictSource &
     readonly clockSkewSecs?: number;
     /** Lets requests without a bundle pass, with no context. One with a bad bundle is still refused. Default false. */
     readonly optional?: boolean;
-    /** Accept only invocations of this command or of one below it; default: any that the chain allows. */
+    /** Accept only invocations of this command or of one below it; default: whatever the chain allows. */
     readonly command?: string;
   };
 

@@ -47,10 +47,7 @@ function decodeProofValue(value: JsonValue | undefined): Buffer | null {
 }
 
 function without(member: string, object: JsonObject): JsonObject {
-  const copy = { ...object };
-  // eslint-disable-next-line @typescript-eslint/no-dynamic-delete -- the object is a copy of a few members
-  delete copy[member];
-  return copy;
+  return Object.fromEntries(Object.entries(object).filter(([name]) => name !== member));
 }
 
 function startsWith(whole: JsonValue | undefined, start: JsonValue): boolean {

@@ -1,7 +1,9 @@
 import sodium from 'sodium-native';
 
-// The binding's object has some hundred members and is searched at each use.
-const { crypto_sign_verify_detached } = sodium;
+// The binding's object has some hundred members and is searched at each use. Its types promise a boolean, but shared
+// memory gives undefined.
+const verifyDetached: (signature: Buffer, message: Buffer, publicKey: Buffer) => boolean | undefined =
+  sodium.crypto_sign_verify_detached;
 
 /** Bytes of an Ed25519 signature. */
 export const SIGNATURE_BYTES = 64;
@@ -20,7 +22,5 @@ export const PUBLIC_KEY_BYTES = 32;
  */
 export function verifyEd25519(signature: Buffer, message: Buffer, publicKey: Buffer): boolean {
   if (signature.length !== SIGNATURE_BYTES || publicKey.length !== PUBLIC_KEY_BYTES) return false;
-  // The types promise a boolean, but shared memory gives undefined.
-  // eslint-disable-next-line @typescript-eslint/no-unnecessary-boolean-literal-compare
-  return crypto_sign_verify_detached(signature, message, publicKey) === true;
+  return verifyDetached(signature, message, publicKey) === true;
 }

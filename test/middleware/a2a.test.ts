@@ -200,8 +200,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
     });
     const fetchImpl = signA2aRequests({ key: agent, chain: [root], toolServer: 'https://agent.example' });
     const factory = new ClientFactory({
-      // The SDK declares its options as a class.
-      // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment
+      // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- the SDK's options are a class
       transports: [new JsonRpcTransportFactory({ fetchImpl })],
     });
     const client = await factory.createFromUrl(server.url);
