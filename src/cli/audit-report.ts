@@ -3,8 +3,8 @@ import { digestOf } from '../protocol/digest.js';
 import { equalsByJcs } from '../protocol/jcs.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { parseCompactJwt } from '../protocol/jwt.js';
-import { findPolicyTypeDefect, type Policy } from '../protocol/policy.js';
-import { findEscalation } from '../verify/attenuation.js';
+import { findPolicyTypeDefect } from '../protocol/policy.js';
+import { findPolicyEscalation } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
 
 /** What a bundle says, decoded and compared, but not verified. */
@@ -128,14 +128,14 @@ function changeOf(
   from: JsonValue | undefined,
   to: JsonValue | undefined,
 ): PolicyChange['change'] {
-  if (findEscalation(policyOf(member, from), policyOf(member, to)) !== null) return 'wider';
+  if (findPolicyEscalation(policyOf(member, from), policyOf(member, to)) !== null) return 'wider';
   if (from === undefined) return 'added';
   if (to === undefined) return 'left out';
   return equalsByJcs(from, to) ? 'unchanged' : 'narrowed';
 }
 
 // Object.fromEntries makes `__proto__` an ordinary member, as it is in a policy.
-function policyOf(member: string, value: JsonValue | undefined): Policy {
+function policyOf(member: string, value: JsonValue | undefined): JsonObject {
   return value === undefined ? {} : Object.fromEntries([[member, value]]);
 }
 

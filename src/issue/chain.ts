@@ -2,7 +2,7 @@ import { readReceipts } from '../verify/blocks/a-structure.js';
 import { publicKeyOf } from '../protocol/did-key.js';
 import { verifyCheck } from '../signatures/in-thread.js';
 import { Failure } from '../verify/codes.js';
-import { judgeReceipts } from '../verify/pipeline.js';
+import { verifyReceipts } from '../verify/pipeline.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import type { Receipt } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
@@ -46,13 +46,13 @@ export function requireValidChain(jwts: readonly string[], now: number, maxChain
     });
   }
   const leaf = readChain(jwts).at(-1) as Receipt;
-  const failure = judgeReceipts(jwts, verifyCheck, Math.max(now, leaf.claims.nbf), rulesFor(maxChainDepth));
+  const failure = verifyReceipts(jwts, verifyCheck, Math.max(now, leaf.claims.nbf), rulesFor(maxChainDepth));
   if (failure !== null) throw asIssueError(failure);
 }
 
 /** The window of a receipt that is being issued is not empty, and has not ended. It may begin later. */
 export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, now: number): void {
-  if (typeof exp !== 'number') return;
+  if (exp === null) return;
   if (exp < nbf) {
     const expected = `at least its own nbf ${nbf}`;
     throw refusal('TEMPORAL_BOUNDS_VIOLATION', { subject, member: 'exp', claimed: exp, expected });

@@ -159,9 +159,9 @@ function commonClaims(options: DelegationOptions, now: number) {
   } as const;
 }
 
-function defaultEnd(notBefore: number, { exp }: ReceiptClaims): number {
+function defaultEnd(notBefore: number, { exp }: { readonly exp: number | null }): number {
   const end = notBefore + DEFAULT_LIFETIME_SECS;
-  return typeof exp === 'number' ? Math.min(end, exp) : end;
+  return exp === null ? end : Math.min(end, exp);
 }
 
 function signReceipt(key: SigningKey, at: number, claims: ReceiptClaims): string {

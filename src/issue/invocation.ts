@@ -88,11 +88,7 @@ function findFailure(bundle: Bundle, options: InvocationOptions, now: number): F
   }
   const opened = openVerification(bundle, rules, cache);
   if (opened instanceof Failure) return opened;
-  const isVerified = (at: number) => {
-    const check = opened.plan.checks[at];
-    return check !== undefined && verifyCheck(check);
-  };
-  const proved = proveVerification(opened, isVerified, now, rules, cache);
+  const proved = proveVerification(opened, opened.plan.checks.map(verifyCheck), now, rules, cache);
   return proved instanceof Failure ? proved : null;
 }
 

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from './json.js';
-import { findPolicyTypeDefect, isCount, type Policy } from './policy.js';
+import { isCount, readPolicy, type Policy, type PolicyLimit } from './policy.js';
 
 /** The version that `drs_v` and `bundle_version` carry. */
 export const DRS_VERSION = '4.0';
@@ -10,7 +10,7 @@ export const RECEIPT_TYPE = 'delegation-receipt';
 /** `drs_type` of an invocation receipt. */
 export const INVOCATION_TYPE = 'invocation-receipt';
 
-/** What the person saw and agreed to: five strings, all required. Service document 2.2. */
+/** What the person saw and agreed to: five strings, all required. */
 export interface Consent {
   readonly locale: string;
   readonly method: string;
@@ -19,7 +19,10 @@ export interface Consent {
   readonly timestamp: string;
 }
 
-/** The payload of a delegation receipt. Service document 2.2; times in Unix seconds. */
+/**
+ * The payload of a delegation receipt; times in Unix seconds. `null` in an optional place is the same as absence: issuers
+ * sign it for what their caller left undefined.
+ */
 export interface ReceiptClaims {
   readonly drs_type: typeof RECEIPT_TYPE;
   readonly drs_v: typeof DRS_VERSION;
@@ -35,13 +38,13 @@ export interface ReceiptClaims {
   readonly jti: string;
   readonly prev_dr_hash?: string | null;
   /** Root only. */
-  readonly drs_root_type?: string;
+  readonly drs_root_type?: string | null;
   /** Root only. */
-  readonly drs_consent?: Consent;
-  readonly drs_status_list_index?: number;
+  readonly drs_consent?: Consent | null;
+  readonly drs_status_list_index?: number | null;
 }
 
-/** The payload of an invocation receipt. Service document 2.3; times in Unix seconds. */
+/** The payload of an invocation receipt; times in Unix seconds. */
 export interface InvocationClaims {
   readonly drs_type: typeof INVOCATION_TYPE;
   readonly drs_v: typeof DRS_VERSION;
@@ -81,11 +84,11 @@ const time: Rule = { expected: 'an integer from 0 to 2^53-1 (Unix seconds)', tes
 const command: Rule = { expected: 'a path such as "/mcp/tools/call"', test: (value) => isCommandPath(value) };
 const parentDigest: Rule = {
   expected: 'a string, or null in the root',
-  test: (value) => value === undefined || value === null || typeof value === 'string',
+  test: (value) => (value ?? null) === null || typeof value === 'string',
 };
 const statusListIndex: Rule = {
   expected: 'an integer from 0 to 2^53-1',
-  test: (value) => value === undefined || isCount(value),
+  test: (value) => (value ?? null) === null || isCount(value),
 };
 const object: Rule = { expected: 'an object', test: isJsonObject };
 const texts: Rule = {
@@ -102,12 +105,15 @@ const CONSENT_MEMBERS = ['locale', 'method', 'policy_hash', 'session_id', 'times
 /**
  * Reads the claims of a delegation receipt. Unknown members are ignored.
  *
- * @returns the claims, or the first defect in the order of decisions section 2, block A
+ * @returns the claims and the limits of their policy, or the first defect in the order of block A
  */
 export function readReceiptClaims(
   payload: JsonObject,
   place: ReceiptPlace,
-): { claims: ReceiptClaims; defect?: never } | { defect: ClaimDefect; claims?: never } {
+):
+  | { claims: ReceiptClaims; limits: PolicyLimit[]; defect?: never }
+  | { defect: ClaimDefect; claims?: never; limits?: never } {
+  const { limits, defect: policyDefect } = readPolicyClaim(payload);
   const defect =
     findTypeDefect(payload, RECEIPT_TYPE) ??
     check('iss', payload['iss'], text) ??
@@ -119,19 +125,19 @@ export function readReceiptClaims(
     check('jti', payload['jti'], text) ??
     check('prev_dr_hash', payload['prev_dr_hash'], parentDigest) ??
     check('drs_status_list_index', payload['drs_status_list_index'], statusListIndex) ??
-    findPolicyDefect(payload) ??
+    policyDefect ??
     (place.isRoot ? findRootDefect(payload) : null) ??
     findExpiryDefect(payload, place.isRoot ? payload['drs_root_type'] === 'human' : place.underHumanRoot) ??
     findJtiDefect(payload, 'dr:') ??
     (place.isRoot ? findMissingConsent(payload) : null);
   // The checks above are what makes the payload of this type.
-  return defect ? { defect } : { claims: payload as unknown as ReceiptClaims };
+  return defect ? { defect } : { claims: payload as unknown as ReceiptClaims, limits };
 }
 
 /**
  * Reads the claims of an invocation receipt. Unknown members are ignored.
  *
- * @returns the claims, or the first defect in the order of decisions section 2, block A
+ * @returns the claims, or the first defect in the order of block A
  */
 export function readInvocationClaims(
   payload: JsonObject,
@@ -151,18 +157,26 @@ export function readInvocationClaims(
   return defect ? { defect } : { claims: payload as unknown as InvocationClaims };
 }
 
-// One or more segments, each of which is not empty, not `.` and not `..`; `s` lets a segment hold a line feed.
-const COMMAND_PATH = /^(?:\/(?!\.{0,2}(?:\/|$))[^/]+)+$/s;
-
 /**
- * Whether a value is a command path: a leading `/`, and no segment that is empty, `.` or `..`.
+ * Whether a value is a command path: a leading `/`, and no segment that is empty, `.` or `..`. Linear in its length; a
+ * regular expression would overflow the stack over a path of millions of segments.
  *
  * @example isCommandPath('/mcp/tools/call'); // true
  * @example isCommandPath('/mcp/'); // false
  */
 export function isCommandPath(value: unknown): value is string {
-  return typeof value === 'string' && COMMAND_PATH.test(value);
+  if (typeof value !== 'string' || !value.startsWith('/')) return false;
+  for (let start = 1; ;) {
+    const slash = value.indexOf('/', start);
+    const end = slash < 0 ? value.length : slash;
+    const length = end - start;
+    if (length === 0 || (length <= 2 && DOTS.has(value.slice(start, end)))) return false;
+    if (slash < 0) return true;
+    start = slash + 1;
+  }
 }
+
+const DOTS: ReadonlySet<string> = new Set(['.', '..']);
 
 // Claims are read by names written out: an engine then finds them without looking them up. None of these names is one
 // that every object inherits, and what was added to the prototype of all does not reach them (`parseStrictJson`).
@@ -179,22 +193,26 @@ function findTypeDefect(payload: JsonObject, type: string): ClaimDefect | null {
   return { kind: 'version', claim: 'drs_v', found: version, expected: JSON.stringify(DRS_VERSION) };
 }
 
-function findPolicyDefect(payload: JsonObject): ClaimDefect | null {
-  const found = payload['policy'];
-  if (!isJsonObject(found)) return { kind: 'claim', claim: 'policy', found, expected: 'an object' };
-  const defect = findPolicyTypeDefect(found);
-  if (defect === null) return null;
-  return { kind: 'claim', claim: `policy.${defect.name}`, found: defect.found, expected: defect.expected };
+function readPolicyClaim(payload: JsonObject): { limits: PolicyLimit[]; defect: ClaimDefect | null } {
+  const policy = payload['policy'];
+  const fail = (claim: string, found: JsonValue | undefined, expected: string) => {
+    return { limits: [], defect: { kind: 'claim', claim, found, expected } as const };
+  };
+  if (!isJsonObject(policy)) return fail('policy', policy, 'an object');
+  const { limits, defect } = readPolicy(policy);
+  return defect === undefined
+    ? { limits, defect: null }
+    : fail(`policy.${defect.name}`, defect.found, defect.expected);
 }
 
 function findRootDefect(payload: JsonObject): ClaimDefect | null {
   // A receipt in the root's place that names no root type is most often one that is out of order, which block B tells.
-  const type = payload['drs_root_type'];
-  if (type !== undefined && typeof type !== 'string') {
+  const type = payload['drs_root_type'] ?? null;
+  if (type !== null && typeof type !== 'string') {
     return { kind: 'claim', claim: 'drs_root_type', found: type, expected: 'a string such as "human"' };
   }
-  const consent = payload['drs_consent'];
-  if (consent === undefined) return null;
+  const consent = payload['drs_consent'] ?? null;
+  if (consent === null) return null;
   if (!isJsonObject(consent))
     return { kind: 'claim', claim: 'drs_consent', found: consent, expected: 'an object' };
   for (const name of CONSENT_MEMBERS) {
@@ -225,11 +243,11 @@ function findJtiDefect(payload: JsonObject, prefix: string): ClaimDefect | null 
 }
 
 function findMissingConsent(payload: JsonObject): ClaimDefect | null {
-  if (payload['drs_root_type'] !== 'human' || payload['drs_consent'] !== undefined) return null;
+  if (payload['drs_root_type'] !== 'human' || (payload['drs_consent'] ?? null) !== null) return null;
   return {
     kind: 'consent',
     claim: 'drs_consent',
-    found: undefined,
+    found: payload['drs_consent'],
     expected: 'the consent record of a human root',
   };
 }

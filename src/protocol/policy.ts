@@ -1,19 +1,56 @@
 import type { JsonObject, JsonValue } from './json.js';
+import { coversEveryEntry, coversResource } from './resources.js';
 
 /**
- * What a receipt allows. Known members limit the call and must narrow from parent to child (decisions section 3);
- * any other member is carried along for the tool server.
+ * What a receipt allows. Known members limit the call and must narrow from parent to child, see {@link POLICY_MEMBERS};
+ * any other member is carried along for the tool server. `null` in a known member is the same as absence.
  */
 export interface Policy {
-  readonly allowed_tools?: readonly string[];
+  readonly allowed_tools?: readonly string[] | null;
   /** US dollars a call. */
-  readonly max_cost_usd?: number;
-  readonly max_calls?: number;
-  readonly pii_access?: boolean;
-  readonly write_access?: boolean;
-  readonly allowed_resources?: readonly string[];
-  readonly allowed_data_classes?: readonly string[];
+  readonly max_cost_usd?: number | null;
+  readonly max_calls?: number | null;
+  readonly pii_access?: boolean | null;
+  readonly write_access?: boolean | null;
+  readonly allowed_resources?: readonly string[] | null;
+  readonly allowed_data_classes?: readonly string[] | null;
   readonly [member: string]: JsonValue | readonly string[] | undefined;
+}
+
+/** The most entries of a list in a policy. */
+export const MAX_POLICY_LIST = 4096;
+
+/** What one member of one policy limits. */
+export interface Limit {
+  /** As it stands in the policy. */
+  readonly value: boolean | number | readonly string[];
+  /** Whether it lets everything pass, so that a child need not repeat it: `*` in a list, `true` for a permission. */
+  readonly isOpen: boolean;
+  /** Whether a call may have this argument. One of the wrong type never passes. */
+  allows(argument: JsonValue): boolean;
+  /** Whether a child's limit of the same member stays within this one, which is not open. */
+  contains(child: Limit): boolean;
+}
+
+/** A policy member that is evaluated. */
+export interface PolicyMember {
+  readonly name: string;
+  /** The type of its value, in words. */
+  readonly expected: string;
+  /** The argument of a call that it looks at; `null` where no call can break it. */
+  readonly argument: string | null;
+  /** Whether a call without that argument breaks it, unless it is open. */
+  readonly requiresArgument: boolean;
+  /** Whether a child may leave it out under a parent that limits; the parent's limit then goes on. */
+  readonly isInherited: boolean;
+  /** The limit that a value sets, or `null` where the value has the wrong type. */
+  readonly read: (value: JsonValue) => Limit | null;
+}
+
+/** A limit of a policy, and the member that sets it. */
+export interface PolicyLimit {
+  readonly member: PolicyMember;
+  readonly limit: Limit;
 }
 
 /** A known policy member whose value has the wrong type. */
@@ -23,19 +60,167 @@ export interface PolicyDefect {
   readonly expected: string;
 }
 
-/** The policy members that are evaluated. */
-export const KNOWN_POLICY_MEMBERS = [
-  'allowed_tools',
-  'max_cost_usd',
-  'max_calls',
-  'pii_access',
-  'write_access',
-  'allowed_resources',
-  'allowed_data_classes',
-] as const;
+/** Names; `*` stands for any. */
+class NameList implements Limit {
+  readonly value: readonly string[];
+  readonly isOpen: boolean;
 
-/** A name of {@link KNOWN_POLICY_MEMBERS}. */
-export type KnownPolicyMember = (typeof KNOWN_POLICY_MEMBERS)[number];
+  constructor(value: readonly string[]) {
+    this.value = value;
+    this.isOpen = value.includes('*');
+  }
+
+  allows(argument: JsonValue): boolean {
+    return typeof argument === 'string' && (this.isOpen || this.value.includes(argument));
+  }
+
+  contains(child: Limit): boolean {
+    const names = new Set(this.value);
+    return child instanceof NameList && child.value.every((name) => names.has(name));
+  }
+}
+
+/** URIs, `prefix/*` and `*`. */
+class ResourceList implements Limit {
+  readonly value: readonly string[];
+  readonly isOpen: boolean;
+
+  constructor(value: readonly string[]) {
+    this.value = value;
+    this.isOpen = value.includes('*');
+  }
+
+  allows(argument: JsonValue): boolean {
+    return typeof argument === 'string' && coversResource(this.value, argument);
+  }
+
+  contains(child: Limit): boolean {
+    return child instanceof ResourceList && coversEveryEntry(this.value, child.value);
+  }
+}
+
+/** A number that must not be exceeded. */
+class Ceiling implements Limit {
+  readonly value: number;
+  readonly isOpen = false;
+
+  constructor(value: number) {
+    this.value = value;
+  }
+
+  allows(argument: JsonValue): boolean {
+    return isAmount(argument) && argument <= this.value;
+  }
+
+  contains(child: Limit): boolean {
+    return child instanceof Ceiling && child.value <= this.value;
+  }
+}
+
+/** A permission, which `false` denies. */
+class Permission implements Limit {
+  readonly value: boolean;
+  readonly isOpen: boolean;
+
+  constructor(value: boolean) {
+    this.value = this.isOpen = value;
+  }
+
+  allows(argument: JsonValue): boolean {
+    // Where it is denied, any value but `false` asks for it or cannot be understood.
+    return this.value || argument === false;
+  }
+
+  contains(child: Limit): boolean {
+    return child instanceof Permission && !child.value;
+  }
+}
+
+const readNames = (value: JsonValue) => (isList(value) ? new NameList(value) : null);
+const readResources = (value: JsonValue) => (isList(value) ? new ResourceList(value) : null);
+const readAmount = (value: JsonValue) => (isAmount(value) ? new Ceiling(value) : null);
+const readCount = (value: JsonValue) => (isCount(value) ? new Ceiling(value) : null);
+const readPermission = (value: JsonValue) => (typeof value === 'boolean' ? new Permission(value) : null);
+
+const PERMISSION = {
+  expected: 'a boolean',
+  requiresArgument: false,
+  isInherited: true,
+  read: readPermission,
+} as const;
+const LIST = { expected: `an array of at most ${MAX_POLICY_LIST} strings`, isInherited: false } as const;
+
+/**
+ * The policy members that are evaluated, in the order in which they are. Reading, attenuation and the check of a call
+ * all follow from these rows.
+ */
+export const POLICY_MEMBERS = [
+  { ...LIST, name: 'allowed_tools', argument: 'tool', requiresArgument: true, read: readNames },
+  {
+    name: 'max_cost_usd',
+    expected: 'a finite number of at least 0',
+    argument: 'estimated_cost_usd',
+    requiresArgument: false,
+    isInherited: false,
+    read: readAmount,
+  },
+  {
+    name: 'max_calls',
+    expected: 'an integer of at least 0',
+    argument: null,
+    requiresArgument: false,
+    isInherited: false,
+    read: readCount,
+  },
+  { ...PERMISSION, name: 'pii_access', argument: 'pii_access' },
+  { ...PERMISSION, name: 'write_access', argument: 'write_access' },
+  {
+    ...LIST,
+    name: 'allowed_resources',
+    argument: 'resource_uri',
+    requiresArgument: false,
+    read: readResources,
+  },
+  {
+    ...LIST,
+    name: 'allowed_data_classes',
+    argument: 'data_class',
+    requiresArgument: false,
+    read: readNames,
+  },
+] as const satisfies readonly PolicyMember[];
+
+/** A name of {@link POLICY_MEMBERS}. */
+export type KnownPolicyMember = (typeof POLICY_MEMBERS)[number]['name'];
+
+/** The names of {@link POLICY_MEMBERS}, in their order. */
+export const KNOWN_POLICY_MEMBERS: readonly KnownPolicyMember[] = POLICY_MEMBERS.map(({ name }) => name);
+
+/**
+ * Reads the limits of a policy.
+ *
+ * @returns them in the order of {@link POLICY_MEMBERS}, or the first known member that has the wrong type
+ */
+export function readPolicy(
+  policy: JsonObject,
+): { limits: PolicyLimit[]; defect?: never } | { defect: PolicyDefect; limits?: never } {
+  const limits: PolicyLimit[] = [];
+  // As its interface: the rows share no type otherwise.
+  const members: readonly PolicyMember[] = POLICY_MEMBERS;
+  for (const member of members) {
+    const found = policy[member.name] ?? null;
+    if (found === null) continue;
+    const limit = member.read(found);
+    if (limit === null) return { defect: { name: member.name, found, expected: member.expected } };
+    limits.push({ member, limit });
+  }
+  return { limits };
+}
+
+/** The first known member of a policy that has the wrong type, or `null`. */
+export function findPolicyTypeDefect(policy: JsonObject): PolicyDefect | null {
+  return readPolicy(policy).defect ?? null;
+}
 
 /** Whether a value is an integer from 0 to 2^53-1. */
 export function isCount(value: unknown): value is number {
@@ -47,32 +232,8 @@ export function isAmount(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0;
 }
 
-/** The first known member of a policy that has the wrong type, or `null`. */
-export function findPolicyTypeDefect(policy: JsonObject): PolicyDefect | null {
+function isList(value: JsonValue): value is string[] {
   return (
-    check('allowed_tools', policy['allowed_tools'], isStrings, 'an array of strings') ??
-    check('max_cost_usd', policy['max_cost_usd'], isAmount, 'a finite number of at least 0') ??
-    check('max_calls', policy['max_calls'], isCount, 'an integer of at least 0') ??
-    check('pii_access', policy['pii_access'], isBoolean, 'a boolean') ??
-    check('write_access', policy['write_access'], isBoolean, 'a boolean') ??
-    check('allowed_resources', policy['allowed_resources'], isStrings, 'an array of strings') ??
-    check('allowed_data_classes', policy['allowed_data_classes'], isStrings, 'an array of strings')
+    Array.isArray(value) && value.length <= MAX_POLICY_LIST && value.every((item) => typeof item === 'string')
   );
-}
-
-function check(
-  name: KnownPolicyMember,
-  found: JsonValue | undefined,
-  test: (value: JsonValue) => boolean,
-  expected: string,
-): PolicyDefect | null {
-  return found === undefined || test(found) ? null : { name, found, expected };
-}
-
-function isBoolean(value: JsonValue): boolean {
-  return typeof value === 'boolean';
-}
-
-function isStrings(value: JsonValue): boolean {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string');
 }

@@ -1,9 +1,8 @@
 import type { HttpRequest } from 'uWebSockets.js';
 import { isJsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
-import type { Outcome, OutcomeSink } from '../verifier/engine.js';
+import { WorkDropped } from '../signatures/signature-verifier.js';
 import { toVerdictJson } from '../verifier/verdict.js';
-import { parseBundleText, type BundleText } from '../verify/bundle-text.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import type { Rejection } from './metrics.js';
 import type { RouteContext } from './routes.js';
@@ -53,19 +52,8 @@ export class VerifyRoute {
     this.#reject(exchange, 'internal', 500, 'internal');
   }
 
-  /** Takes a verdict, or the fault that there is none. */
-  conclude(exchange: Exchange, outcome: Outcome | Error): void {
-    this.#pending--;
-    if (outcome instanceof Error) {
-      this.fail(exchange, outcome);
-      return;
-    }
-    this.#context.metrics.countOutcome(outcome);
-    exchange.answer(200, toVerdictJson(outcome));
-  }
-
   #judge(exchange: Exchange, bytes: Buffer): void {
-    const { engine, configuration } = this.#context;
+    const { configuration } = this.#context;
     if (this.#pending >= configuration.maxPending) {
       this.#reject(exchange, 'overloaded', 503, 'overloaded', RETRY);
       return;
@@ -75,18 +63,29 @@ export class VerifyRoute {
       this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
       return;
     }
-    let parsed: BundleText;
+    let bundle: unknown;
     try {
-      parsed = parseBundleText(text, engine.cache);
+      bundle = JSON.parse(text);
     } catch (error) {
       this.#reject(exchange, 'malformed', 400, (error as SyntaxError).message);
       return;
     }
-    const { bundle, document } = parsed;
-    const hasBody = isJsonObject(document) && Object.hasOwn(document, 'body');
-    const body = hasBody ? ({ kind: 'member', text: parsed.text, document } as const) : null;
+    void this.#answer(exchange, text, bundle);
+  }
+
+  async #answer(exchange: Exchange, text: string, bundle: unknown): Promise<void> {
+    const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
+    const body = hasBody ? ({ kind: 'member', text, document: bundle } as const) : null;
     this.#pending++;
-    engine.judge({ bundle, body }, new Answer(this, exchange));
+    try {
+      const outcome = await this.#context.engine.verify({ bundle, body, isWanted: () => !exchange.isOver });
+      this.#context.metrics.countOutcome(outcome);
+      exchange.answer(200, toVerdictJson(outcome));
+    } catch (error) {
+      if (!(error instanceof WorkDropped)) this.fail(exchange, error);
+    } finally {
+      this.#pending--;
+    }
   }
 
   #rejectSize(exchange: Exchange): void {
@@ -104,35 +103,5 @@ export class VerifyRoute {
   ): void {
     this.#context.metrics.countRejection(reason);
     exchange.refuse(status, error, options);
-  }
-}
-
-/** Where one verdict goes. */
-class Answer implements OutcomeSink {
-  readonly #route: VerifyRoute;
-  readonly #exchange: Exchange;
-  #isGiven = false;
-
-  constructor(route: VerifyRoute, exchange: Exchange) {
-    this.#route = route;
-    this.#exchange = exchange;
-  }
-
-  deliver(outcome: Outcome): void {
-    this.#give(outcome);
-  }
-
-  abandon(error: Error): void {
-    this.#give(error);
-  }
-
-  #give(outcome: Outcome | Error): void {
-    // A fault while a verdict is being written comes back as an error; the request has been counted off by then.
-    if (this.#isGiven) {
-      this.#route.fail(this.#exchange, outcome);
-      return;
-    }
-    this.#isGiven = true;
-    this.#route.conclude(this.#exchange, outcome);
   }
 }

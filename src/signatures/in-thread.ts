@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
-import type { SignatureFigures, SignatureJob, SignatureVerifier } from './signature-verifier.js';
+import type { SignatureFigures, SignatureVerifier } from './signature-verifier.js';
 import { PUBLIC_KEY_BYTES, verifyEd25519 } from './verify-ed25519.js';
 
 // One message and its key at a time are copied here; only this thread ever touches them.
@@ -16,12 +16,6 @@ export function verifyCheck({ jwt, signingInputLength, signature, publicKey }: S
   return verifyEd25519(signature, message.subarray(0, signingInputLength), key);
 }
 
-/** Verifies and settles a job at once, on this thread. */
-export function verifyAtOnce(job: SignatureJob): void {
-  const verified = job.checks.map(verifyCheck);
-  job.settle((check) => verified[check] === true);
-}
-
 /** Verifies signatures on the calling thread, at once: for embedding and tests, and `WORKER_THREADS=0`. */
 export class InThreadVerifier implements SignatureVerifier {
   #verified = 0;
@@ -30,9 +24,9 @@ export class InThreadVerifier implements SignatureVerifier {
     return { pending: 0, inThread: this.#verified, pooled: 0, batches: 0, repeated: 0 };
   }
 
-  submit(job: SignatureJob): void {
-    this.#verified += job.checks.length;
-    verifyAtOnce(job);
+  verify(checks: readonly SignatureCheck[]): boolean[] {
+    this.#verified += checks.length;
+    return checks.map(verifyCheck);
   }
 
   close(): Promise<void> {

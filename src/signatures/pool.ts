@@ -4,8 +4,8 @@ import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { Piscina } from 'piscina';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
-import { verifyAtOnce, verifyCheck } from './in-thread.js';
-import type { SignatureFigures, SignatureJob, SignatureVerifier } from './signature-verifier.js';
+import { verifyCheck } from './in-thread.js';
+import { WorkDropped, type SignatureFigures, type SignatureVerifier } from './signature-verifier.js';
 import { BATCH_CHECKS, bytesFor, SLOT_BYTES, SlotWriter, type Batch } from './slot.js';
 
 // While a worker verifies one batch the next already lies in its queue, so that it never waits for this thread.
@@ -37,23 +37,40 @@ interface RunningBatch {
   readonly startedAt: number;
 }
 
-/** A job whose checks are verified a few at a time. */
+/** Checks that belong together, verified a few at a time. */
 class PooledJob {
-  readonly job: SignatureJob;
+  readonly checks: readonly SignatureCheck[];
+  readonly isWanted: () => boolean;
+  readonly done: Promise<boolean[]>;
   /** The first check that nobody has taken yet. */
   next = 0;
   readonly #results: boolean[];
   #left: number;
+  #resolve!: (results: boolean[]) => void;
+  #reject!: (error: Error) => void;
 
-  constructor(job: SignatureJob) {
-    this.job = job;
-    this.#left = job.checks.length;
+  constructor(checks: readonly SignatureCheck[], isWanted: () => boolean) {
+    this.checks = checks;
+    this.isWanted = isWanted;
+    this.#left = checks.length;
     this.#results = new Array<boolean>(this.#left).fill(false);
+    this.done = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
   }
 
   record(check: number, isVerified: boolean): void {
     this.#results[check] = isVerified;
-    if (--this.#left === 0) this.job.settle((at) => this.#results[at] === true);
+    if (--this.#left === 0) this.#resolve(this.#results);
+  }
+
+  /** Gives up what nobody has taken yet. @returns how many checks that is */
+  drop(): number {
+    const dropped = this.checks.length - this.next;
+    this.next = this.checks.length;
+    this.#reject(new WorkDropped('nobody waits for these signatures any more'));
+    return dropped;
   }
 }
 
@@ -123,19 +140,24 @@ export class PoolVerifier implements SignatureVerifier {
     return { pending: this.#pending, ...this.#figures };
   }
 
-  submit(job: SignatureJob): void {
-    const count = job.checks.length;
+  verify(
+    checks: readonly SignatureCheck[],
+    isWanted: () => boolean = always,
+  ): boolean[] | Promise<boolean[]> {
+    const count = checks.length;
+    if (count === 0) return [];
     this.#hasNew = true;
     this.#flushLater();
     if (this.#out === 0 && this.#waiting === 0 && this.#atOnce + count <= AT_ONCE) {
       this.#atOnce += count;
       this.#figures.inThread += count;
-      verifyAtOnce(job);
-      return;
+      return checks.map(verifyCheck);
     }
     this.#pending += count;
     this.#waiting += count;
-    this.#queue.push(new PooledJob(job));
+    const job = new PooledJob(checks, isWanted);
+    this.#queue.push(job);
+    return job.done;
   }
 
   #flushLater(): void {
@@ -160,8 +182,14 @@ export class PoolVerifier implements SignatureVerifier {
   #flush(): void {
     const waiting = this.#waiting;
     if (waiting === 0) return;
-    if ((waiting === 1 && this.#out === 0) || this.#isBroken) {
-      this.#verifyHere(waiting);
+    if (this.#isBroken) {
+      // A batch a turn, so that the event loop still sees to everything else.
+      this.#verifyHere(Math.min(BATCH_CHECKS, waiting));
+      if (this.#waiting > 0) this.#flushLater();
+      return;
+    }
+    if (waiting === 1 && this.#out === 0) {
+      this.#verifyHere(1);
       return;
     }
     // Where several are idle, they share what there is evenly.
@@ -200,6 +228,11 @@ export class PoolVerifier implements SignatureVerifier {
     let memory: number | SharedArrayBuffer = slot;
     writer.clear();
     const shares = this.#take(most, (check) => writer.write(check));
+    if (shares.length === 0 && this.#waiting === 0) {
+      // All that waited was dropped.
+      this.#freeSlots.push(slot);
+      return;
+    }
     if (shares.length === 0) {
       // A check that is larger than a slot.
       memory = new SharedArrayBuffer(bytesFor([this.#first()]));
@@ -296,17 +329,25 @@ export class PoolVerifier implements SignatureVerifier {
   #take(most: number, accept: (check: SignatureCheck) => boolean): Share[] {
     const shares: Share[] = [];
     let left = most;
+    let dropped = 0;
     let done = 0;
     for (const job of this.#queue) {
+      if (left === 0) break;
+      if (!job.isWanted()) {
+        dropped += job.drop();
+        done++;
+        continue;
+      }
       const from = job.next;
-      const end = Math.min(job.job.checks.length, from + left);
+      const end = Math.min(job.checks.length, from + left);
       while (job.next < end && accept(checkOf(job, job.next))) job.next++;
       left -= job.next - from;
       if (job.next > from) shares.push({ job, from, to: job.next });
-      if (job.next < job.job.checks.length) break;
+      if (job.next < job.checks.length) break;
       done++;
     }
-    this.#waiting -= most - left;
+    this.#waiting -= most - left + dropped;
+    this.#pending -= dropped;
     if (done === this.#queue.length) this.#queue = [];
     else if (done > 0) this.#queue.splice(0, done);
     return shares;
@@ -330,6 +371,8 @@ function forEachLeft(
   }
 }
 
-function checkOf({ job }: PooledJob, check: number): SignatureCheck {
-  return job.checks[check] as SignatureCheck;
+function checkOf({ checks }: PooledJob, check: number): SignatureCheck {
+  return checks[check] as SignatureCheck;
 }
+
+const always = () => true;

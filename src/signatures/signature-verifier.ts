@@ -1,17 +1,8 @@
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 
-/** Signatures that belong together: those of one bundle. Settled exactly once, possibly before `submit` returns. */
-export interface SignatureJob {
-  readonly checks: readonly SignatureCheck[];
-  /** @param isVerified for each check, whether libsodium accepted its signature */
-  settle(isVerified: (check: number) => boolean): void;
-  /** The signatures could not be verified, which says nothing about them. */
-  abandon(error: Error): void;
-}
-
 /** Figures of a {@link SignatureVerifier}, for metrics; all but `pending` only grow. */
 export interface SignatureFigures {
-  /** Checks submitted and not yet settled. */
+  /** Checks submitted and not yet verified. */
   readonly pending: number;
   readonly inThread: number;
   readonly pooled: number;
@@ -23,7 +14,19 @@ export interface SignatureFigures {
 /** Verifies Ed25519 signatures, on this thread or on others. */
 export interface SignatureVerifier {
   readonly figures: SignatureFigures;
-  submit(job: SignatureJob): void;
-  /** Settles what was submitted, then ends the threads. Nothing may be submitted afterwards. */
+  /**
+   * Verifies signatures that belong together: those of one bundle.
+   *
+   * @param isWanted asked before work that waited is begun: where nobody waits for it any more, it is dropped
+   * @returns for each check, whether libsodium accepted its signature. At once where that is possible. A promise that
+   *   rejects says nothing about the signatures: {@link WorkDropped}, or a fault of the verifier.
+   */
+  verify(checks: readonly SignatureCheck[], isWanted?: () => boolean): boolean[] | Promise<boolean[]>;
+  /** Finishes what was submitted, then ends the threads. Nothing may be submitted afterwards. */
   close(): Promise<void>;
+}
+
+/** Nobody waited for the result any more, so the work was not done. */
+export class WorkDropped extends Error {
+  override readonly name = 'WorkDropped';
 }

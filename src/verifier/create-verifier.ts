@@ -1,6 +1,6 @@
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../replay/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
-import { Engine, type Body, type Outcome } from './engine.js';
+import { Engine, type Body } from './engine.js';
 import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
 import { toVerdict, type Verdict } from './verdict.js';
 
@@ -17,11 +17,12 @@ export interface VerifyOptions {
 /** Verifies bundles in this process. */
 export interface Verifier {
   /**
-   * Judges a bundle in blocks A to F.
+   * Verifies a bundle in blocks A to F.
    *
    * @param bundle a bundle as `JSON.parse` gives it; anything at all may be passed
-   * @returns the verdict; service document 2.4
-   * @throws whatever kept the revocation store from opening. Bad input never throws: it is a verdict.
+   * @returns the verdict, which shares nothing with this verifier: it may be changed
+   * @throws whatever kept the revocation store from opening, or a fault of the verifier itself. Bad input never throws:
+   *   it is a verdict.
    */
   verify(bundle: unknown, options?: VerifyOptions): Promise<Verdict>;
   /** Revokes a status list index locally, from the next verification on. Resolves once it is recorded. */
@@ -47,7 +48,10 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
   // Each use rethrows it; this only keeps an unused failure from ending the process.
   engine.catch(() => undefined);
   return {
-    verify: async (bundle, call = {}) => toVerdict(await judge(await engine, bundle, call)),
+    verify: async (bundle, { body, bodyText, now } = {}) => {
+      const request = { bundle, body: bodyOf(bundle, body, bodyText), now };
+      return toVerdict(await (await engine).verify(request));
+    },
     revoke: async (index) => (await engine).revocation.revoke(index),
     opened: async () => {
       await engine;
@@ -111,15 +115,6 @@ async function openReplays(
           log.error({ err: error }, 'the connection to Redis failed; replays cannot be told apart'),
       });
   }
-}
-
-function judge(engine: Engine, bundle: unknown, { body, bodyText, now }: VerifyOptions): Promise<Outcome> {
-  return new Promise((resolve, reject) => {
-    engine.judge(
-      { bundle, body: bodyOf(bundle, body, bodyText), now },
-      { deliver: resolve, abandon: reject },
-    );
-  });
 }
 
 function bodyOf(bundle: unknown, body: unknown, bodyText: string | undefined): Body | null {

@@ -2,15 +2,14 @@ import { judgeReplay, type ReplayRules, type ReplayStore } from '../replay/index
 import type { Revocation } from '../revocation/index.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import { PoolVerifier } from '../signatures/pool.js';
-import type { SignatureJob, SignatureVerifier } from '../signatures/signature-verifier.js';
+import type { SignatureVerifier } from '../signatures/signature-verifier.js';
 import { bindMember, bindText, bindValue, type Binding } from '../verify/binding.js';
-import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { Failure } from '../verify/codes.js';
 import {
-  concludeVerification,
+  checkRevocationOf,
+  checkTimeAgain,
   openVerification,
   proveVerification,
-  type Opened,
 } from '../verify/pipeline.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import type { Chain, Invocation } from '../verify/receipt.js';
@@ -27,13 +26,15 @@ export type Body =
   /** The `body` member of a document, and the JSON text of the whole document. */
   | { readonly kind: 'member'; readonly text: string; readonly document: JsonObject };
 
-/** One bundle to judge. */
+/** One bundle to verify. */
 export interface Request {
   /** What `JSON.parse` made of the bundle; trusted in nothing. */
   readonly bundle: unknown;
   readonly body: Body | null;
-  /** Unix seconds; by default the time at which the signatures are known. */
+  /** Unix seconds; by default the time after the last wait. */
   readonly now?: number | undefined;
+  /** Asked before work that waited is begun: whether anyone still waits for the outcome. */
+  readonly isWanted?: (() => boolean) | undefined;
 }
 
 /** What became of a bundle. */
@@ -46,14 +47,7 @@ export type Outcome =
     }
   | { readonly chain: null; readonly failure: Failure };
 
-/** Takes an outcome, exactly once, possibly before {@link Engine.judge} returns. */
-export interface OutcomeSink {
-  deliver(outcome: Outcome): void;
-  /** A fault of the verifier, not of the bundle: there is no verdict. */
-  abandon(error: Error): void;
-}
-
-/** Puts the rooms together: pipeline, receipt cache, signatures and revocation. */
+/** The parts of a verifier, put together: pipeline, receipt cache, signatures, revocation, replay protection. */
 export class Engine {
   readonly cache: ReceiptCache;
   readonly signatures: SignatureVerifier;
@@ -85,16 +79,34 @@ export class Engine {
         : new PoolVerifier(settings.workerThreads, onWorkerDeath);
   }
 
-  /** Judges one bundle. Nothing that is in it makes this throw. */
-  judge(request: Request, sink: OutcomeSink): void {
-    const opened = openVerification(request.bundle, this.rules, this.cache);
-    if (opened instanceof Failure) {
-      sink.deliver({ chain: null, failure: opened });
-      return;
+  /**
+   * Verifies one bundle, and tells how the call's body compares with it.
+   *
+   * @throws WorkDropped where `isWanted` said so; any other rejection is a fault of the verifier. Neither says anything
+   *   about the bundle, and nothing that is in it causes one.
+   */
+  async verify(request: Request): Promise<Outcome> {
+    const { rules, cache, revocation, signatures } = this;
+    const opened = openVerification(request.bundle, rules, cache);
+    if (opened instanceof Failure) return refused(opened);
+    const { checks } = opened.plan;
+    const verifying = signatures.verify(checks, request.isWanted);
+    const verified = verifying instanceof Promise ? await verifying : verifying;
+    let now = request.now ?? clock();
+    const chain = proveVerification(opened, verified, now, rules, cache);
+    if (chain instanceof Failure) return refused(chain);
+    const fetching = chain.isRevocable ? revocation.freshen() : null;
+    if (fetching !== null) {
+      await fetching;
+      // A receipt may have expired meanwhile.
+      now = request.now ?? clock();
+      const failure = checkTimeAgain(chain, now, rules);
+      if (failure !== null) return refused(failure);
     }
-    const run = new Run(this, request, opened, sink);
-    if (run.checks.length === 0) run.settle(() => false);
-    else this.signatures.submit(run);
+    const { invocation } = opened.structure;
+    const failure = checkRevocationOf(chain, revocation.view) ?? (await this.#checkReplay(invocation, now));
+    if (failure !== null) return refused(failure);
+    return { chain, invocation, binding: bind(invocation.claims.args, request.body), failure: null };
   }
 
   async close(): Promise<void> {
@@ -102,86 +114,30 @@ export class Engine {
     await this.revocation.close();
     await this.replays?.close();
   }
+
+  /** Last, since a call that is refused must not use up its invocation. */
+  #checkReplay({ claims }: Invocation, now: number): Failure | null | Promise<Failure | null> {
+    return this.replays === null ? null : judgeReplay(claims, this.replays, now, this.replayRules);
+  }
 }
 
-/** One verification from its signatures on. */
-class Run implements SignatureJob {
-  readonly #engine: Engine;
-  readonly #request: Request;
-  readonly #opened: Opened;
-  readonly #sink: OutcomeSink;
+function refused(failure: Failure): Outcome {
+  return { chain: null, failure };
+}
 
-  constructor(engine: Engine, request: Request, opened: Opened, sink: OutcomeSink) {
-    this.#engine = engine;
-    this.#request = request;
-    this.#opened = opened;
-    this.#sink = sink;
+function bind(args: JsonObject, body: Body | null): Binding | null {
+  switch (body?.kind) {
+    case undefined:
+      return null;
+    case 'value':
+      return bindValue(args, body.value);
+    case 'text':
+      return bindText(args, body.text);
+    case 'member':
+      return bindMember(args, body.text, body.document);
   }
+}
 
-  get checks(): readonly SignatureCheck[] {
-    return this.#opened.plan.checks;
-  }
-
-  settle(isVerified: (check: number) => boolean): void {
-    try {
-      const { rules, cache, revocation } = this.#engine;
-      const now = this.#request.now ?? Math.floor(Date.now() / 1000);
-      const chain = proveVerification(this.#opened, isVerified, now, rules, cache);
-      if (chain instanceof Failure) {
-        this.#sink.deliver({ chain: null, failure: chain });
-        return;
-      }
-      const fetching = chain.isRevocable ? revocation.freshen() : null;
-      if (fetching === null) this.#conclude(chain, now);
-      else
-        fetching
-          .then(() => this.#conclude(chain, now))
-          .catch((error: unknown) => this.abandon(error as Error));
-    } catch (error) {
-      this.abandon(error as Error);
-    }
-  }
-
-  abandon(error: Error): void {
-    this.#sink.abandon(error);
-  }
-
-  #conclude(chain: Chain, now: number): void {
-    const { revocation, replays, replayRules } = this.#engine;
-    const failure = concludeVerification(chain, revocation.view);
-    if (failure !== null || replays === null) {
-      this.#deliver(chain, failure);
-      return;
-    }
-    // Last, since a call that is refused must not use up its invocation.
-    const judged = judgeReplay(this.#opened.structure.invocation.claims, replays, now, replayRules);
-    if (judged instanceof Promise)
-      judged
-        .then((replay) => this.#deliver(chain, replay))
-        .catch((error: unknown) => this.abandon(error as Error));
-    else this.#deliver(chain, judged);
-  }
-
-  #deliver(chain: Chain, failure: Failure | null): void {
-    if (failure !== null) {
-      this.#sink.deliver({ chain: null, failure });
-      return;
-    }
-    const { invocation } = this.#opened.structure;
-    this.#sink.deliver({ chain, invocation, binding: this.#bind(invocation.claims.args), failure: null });
-  }
-
-  #bind(args: JsonObject): Binding | null {
-    const { body } = this.#request;
-    switch (body?.kind) {
-      case undefined:
-        return null;
-      case 'value':
-        return bindValue(args, body.value);
-      case 'text':
-        return bindText(args, body.text);
-      case 'member':
-        return bindMember(args, body.text, body.document);
-    }
-  }
+function clock(): number {
+  return Math.floor(Date.now() / 1000);
 }

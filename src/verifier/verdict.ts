@@ -1,16 +1,16 @@
 import type { Binding } from '../verify/binding.js';
 import type { Code } from '../verify/codes.js';
-import { contextOf, type VerdictContext } from '../verify/receipt.js';
+import type { VerdictContext } from '../verify/receipt.js';
 import type { Outcome } from './engine.js';
 
-/** Why a bundle is not valid. Service document 2.4 */
+/** Why a bundle is not valid. */
 export interface VerdictError {
   readonly code: Code;
   readonly message: string;
   readonly suggestion: string;
 }
 
-/** The answer to a bundle. Service document 2.4 */
+/** The answer to a bundle. */
 export type Verdict =
   | {
       readonly valid: true;
@@ -32,11 +32,12 @@ export function toVerdict(outcome: Outcome): Verdict {
     return { valid: false, error: { code, message, suggestion } };
   }
   const { chain, binding } = outcome;
-  const context = contextOf(chain.receipts, chain.root, chain.leaf);
+  // A copy of the caller's own: whatever it does with it, later verdicts are not changed.
+  const context = JSON.parse(chain.contextJson) as VerdictContext;
   return binding === null ? { valid: true, context } : { valid: true, context, binding };
 }
 
-/** The verdict on an outcome, as JSON: the context of a known chain is written once and reused. */
+/** The verdict on an outcome, as JSON: the context of a known chain is written once. */
 export function toVerdictJson(outcome: Outcome): string {
   if (outcome.failure !== null) {
     const { code, message, suggestion } = outcome.failure;

@@ -1,7 +1,7 @@
 import { equalsByJcs } from '../protocol/jcs.js';
-import type { JsonValue } from '../protocol/json.js';
-import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
-import { coversResource } from './resources.js';
+import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { readPolicy, type PolicyLimit } from '../protocol/policy.js';
+import { isKnownMember } from './receipt.js';
 
 /** The first policy member by which a child would allow more than its parent. */
 export interface Escalation {
@@ -12,69 +12,53 @@ export interface Escalation {
   readonly allowed: unknown;
 }
 
+/** A policy as attenuation looks at it. */
+export interface ReadPolicy {
+  readonly limits: readonly PolicyLimit[];
+  /** Whether it has members that are not evaluated. */
+  readonly hasOtherMembers: boolean;
+  /** As it stands in the receipt. */
+  readonly policy: JsonObject;
+}
+
 /**
- * Compares a child policy with its parent's: each limit must stay or narrow.
+ * Compares a child's policy with its parent's: each limit must stay or narrow, and what is not evaluated must stay as it
+ * is. Lists are compared in O(n log n), other members in the size of their text.
  *
- * @returns where the child escalates, or `null` where it is a subset. Decisions section 3
- * @example findEscalation({ max_cost_usd: 5 }, { max_cost_usd: 9 })?.member; // 'max_cost_usd'
+ * @returns where the child escalates, or `null` where it is a subset
  */
-export function findEscalation(parent: Policy, child: Policy): Escalation | null {
-  return (
-    compare('allowed_tools', parent.allowed_tools, child.allowed_tools, isNameSubset) ??
-    compare('max_cost_usd', parent.max_cost_usd, child.max_cost_usd, isAtMost) ??
-    compare('max_calls', parent.max_calls, child.max_calls, isAtMost) ??
-    compare('pii_access', parent.pii_access, child.pii_access, isNotRegained) ??
-    compare('write_access', parent.write_access, child.write_access, isNotRegained) ??
-    compare('allowed_resources', parent.allowed_resources, child.allowed_resources, isResourceSubset) ??
-    compare('allowed_data_classes', parent.allowed_data_classes, child.allowed_data_classes, isNameSubset) ??
-    findChange(parent, child)
+export function findEscalation(parent: ReadPolicy, child: ReadPolicy): Escalation | null {
+  for (const { member, limit } of parent.limits) {
+    if (limit.isOpen) continue;
+    const claimed = child.limits.find((one) => one.member === member)?.limit;
+    const isNarrower = claimed === undefined ? member.isInherited : limit.contains(claimed);
+    if (!isNarrower) return { member: member.name, claimed: claimed?.value, allowed: limit.value };
+  }
+  return parent.hasOtherMembers ? findChange(parent.policy, child.policy) : null;
+}
+
+/**
+ * As {@link findEscalation}, of policies as they stand in receipts.
+ *
+ * @returns `null` also where one of them cannot be read
+ * @example findPolicyEscalation({ max_cost_usd: 5 }, { max_cost_usd: 9 })?.member; // 'max_cost_usd'
+ */
+export function findPolicyEscalation(parent: JsonObject, child: JsonObject): Escalation | null {
+  const [above, below] = [readPolicy(parent), readPolicy(child)];
+  if (above.defect !== undefined || below.defect !== undefined) return null;
+  return findEscalation(
+    { limits: above.limits, hasOtherMembers: true, policy: parent },
+    { limits: below.limits, hasOtherMembers: true, policy: child },
   );
 }
 
-function compare<T>(
-  member: KnownPolicyMember,
-  allowed: T | undefined,
-  claimed: T | undefined,
-  narrows: (allowed: T, claimed: T | undefined) => boolean,
-): Escalation | null {
-  return allowed === undefined || narrows(allowed, claimed) ? null : { member, claimed, allowed };
-}
-
 /** The first member that is not evaluated here and differs: a child may not change what it does not understand. */
-function findChange(parent: Policy, child: Policy): Escalation | null {
+function findChange(parent: JsonObject, child: JsonObject): Escalation | null {
   for (const member in parent) {
-    if (known.has(member) || !Object.hasOwn(parent, member)) continue;
-    const allowed = parent[member];
+    if (isKnownMember(member) || !Object.hasOwn(parent, member)) continue;
+    const allowed = parent[member] as JsonValue;
     const claimed = Object.hasOwn(child, member) ? child[member] : undefined;
-    if (claimed === undefined || !equalsByJcs(claimed as JsonValue, allowed as JsonValue)) {
-      return { member, claimed, allowed };
-    }
+    if (claimed === undefined || !equalsByJcs(claimed, allowed)) return { member, claimed, allowed };
   }
   return null;
-}
-
-const known: ReadonlySet<string> = new Set(KNOWN_POLICY_MEMBERS);
-
-function isAtMost(allowed: number, claimed: number | undefined): boolean {
-  return claimed !== undefined && claimed <= allowed;
-}
-
-function isNotRegained(allowed: boolean, claimed: boolean | undefined): boolean {
-  return allowed || claimed !== true;
-}
-
-function isNameSubset(allowed: readonly string[], claimed: readonly string[] | undefined): boolean {
-  if (allowed.includes('*')) return true;
-  if (claimed === undefined) return false;
-  if (allowed.length <= FEW) return claimed.every((name) => allowed.includes(name));
-  const set = new Set(allowed);
-  return claimed.every((name) => set.has(name));
-}
-
-// Up to here a search costs less than a set of which it would be spared.
-const FEW = 16;
-
-function isResourceSubset(allowed: readonly string[], claimed: readonly string[] | undefined): boolean {
-  if (allowed.includes('*')) return true;
-  return claimed?.every((entry) => coversResource(allowed, entry)) ?? false;
 }

@@ -1,17 +1,17 @@
 import { checkStructure, readReceipts, type Structure } from './blocks/a-structure.js';
-import { checkLinkage, checkReceiptLinkage } from './blocks/b-linkage.js';
+import { checkCallLinkage, checkReceiptLinkage } from './blocks/b-linkage.js';
 import {
-  judgeSignatures,
+  checkSignatures,
   planSignatures,
   type SignatureCheck,
   type SignaturePlan,
 } from './blocks/c-signatures.js';
-import { checkPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
+import { checkCallPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
 import { checkTime } from './blocks/e-time.js';
 import { checkRevocation } from './blocks/f-revocation.js';
 import { Failure } from './codes.js';
 import { ReceiptCache } from './receipt-cache.js';
-import { Chain, type Receipt } from './receipt.js';
+import { Chain } from './receipt.js';
 import type { RevocationView } from './revocation-view.js';
 import type { Rules } from './rules.js';
 
@@ -29,7 +29,8 @@ export interface Opened {
 export function openVerification(bundle: unknown, rules: Rules, cache: ReceiptCache): Opened | Failure {
   const structure = checkStructure(bundle, rules, cache); // A
   if (structure instanceof Failure) return structure;
-  const failure = checkLinkage(structure); // B
+  const { receipts, chain } = structure;
+  const failure = (chain === null ? checkReceiptLinkage(receipts) : null) ?? checkCallLinkage(structure); // B
   if (failure !== null) return failure;
   return { structure, plan: planSignatures(structure) }; // C, without the signatures
 }
@@ -37,28 +38,37 @@ export function openVerification(bundle: unknown, rules: Rules, cache: ReceiptCa
 /**
  * What signatures, policy and time say. The first failure in the order C to E is the verdict, whatever the cache knows.
  *
- * @param isVerified for each planned check, whether its signature verified
+ * @param verified for each planned check, whether its signature verified
  * @param now Unix seconds
  * @returns the chain, of which everything but revocation is proved; or why the bundle is not valid
  */
 export function proveVerification(
   { structure, plan }: Opened,
-  isVerified: (check: number) => boolean,
+  verified: readonly boolean[],
   now: number,
   rules: Rules,
   cache: ReceiptCache,
 ): Chain | Failure {
-  return (
-    judgeSignatures(structure, plan, isVerified, cache) ?? // C
-    checkPolicy(structure, rules) ?? // D
-    checkTime(structure, now, rules.clockSkewSecs) ?? // E
-    structure.chain ??
-    remember(structure.receipts, cache)
-  );
+  const { receipts, chain } = structure;
+  const failure =
+    checkSignatures(structure, plan, verified, cache) ?? // C
+    (chain === null ? checkReceiptPolicies(receipts, rules) : null) ?? // D
+    checkCallPolicy(structure, rules) ??
+    checkTime(structure, now, rules.clockSkewSecs); // E
+  if (failure !== null) return failure;
+  if (chain !== null) return chain;
+  const proved = new Chain(receipts);
+  cache.addChain(proved);
+  return proved;
+}
+
+/** Block E once more, for a verification that waited after it. */
+export function checkTimeAgain(chain: Chain, now: number, rules: Rules): Failure | null {
+  return checkTime({ receipts: chain.receipts, chain }, now, rules.clockSkewSecs);
 }
 
 /** The last word: `null` where nothing of a proved chain is revoked, which makes its bundle valid. */
-export function concludeVerification(chain: Chain, revocation: RevocationView): Failure | null {
+export function checkRevocationOf(chain: Chain, revocation: RevocationView): Failure | null {
   return checkRevocation(chain, revocation); // F
 }
 
@@ -68,7 +78,7 @@ export function concludeVerification(chain: Chain, revocation: RevocationView): 
  * @param verify verifies one signature at once
  * @param now Unix seconds
  */
-export function judgeReceipts(
+export function verifyReceipts(
   jwts: readonly string[],
   verify: (check: SignatureCheck) => boolean,
   now: number,
@@ -81,20 +91,8 @@ export function judgeReceipts(
   if (failure !== null) return failure;
   const plan = planSignatures({ receipts, chain: null, invocation: null });
   return (
-    judgeSignatures({ receipts }, plan, (at) => verify(plan.checks[at] as SignatureCheck), cache) ?? // C
+    checkSignatures({ receipts }, plan, plan.checks.map(verify), cache) ?? // C
     checkReceiptPolicies(receipts, rules) ?? // D
     checkTime({ receipts, chain: null }, now, rules.clockSkewSecs) // E
   );
-}
-
-/** Keeps what blocks A to E proved of the receipts alone, for the next call under this chain. */
-function remember(receipts: readonly Receipt[], cache: ReceiptCache): Chain {
-  const root = receipts[0] as Receipt;
-  const leaf = receipts.at(-1) as Receipt;
-  for (let at = 1; at < receipts.length; at++)
-    cache.link(receipts[at - 1] as Receipt, receipts[at] as Receipt);
-  const chain = new Chain(receipts, root, leaf);
-  // Only a leaf whose ancestors the cache counts may hold on to them.
-  if (leaf.generation !== 'none' && (leaf === root || leaf.parent !== null)) leaf.chain = chain;
-  return chain;
 }

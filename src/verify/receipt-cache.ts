@@ -1,4 +1,5 @@
-import type { Chain, Receipt } from './receipt.js';
+import { LRUCache } from 'lru-cache';
+import { Chain, type Receipt } from './receipt.js';
 
 /** Figures of a {@link ReceiptCache}; the first three only grow. */
 export interface ReceiptCacheFigures {
@@ -6,167 +7,129 @@ export interface ReceiptCacheFigures {
   readonly misses: number;
   readonly evictions: number;
   readonly receipts: number;
+  readonly chains: number;
   readonly bytes: number;
 }
 
-// Above what was measured of a cached receipt of n characters: 2.8 kB (n = 862, depth 4) to 4.9 kB (n = 1007, depth 1).
-const OVERHEAD_BYTES = 2_000;
-const BYTES_PER_CHARACTER = 3;
-const MOST_USES = 3;
-// Of a signature's 86 characters; enough that different receipts practically never share it.
-const TAIL = 48;
-// Of an ordinary receipt, about: a cache of n bytes holds n / 4096 of them.
-const ORDINARY_BYTES = 4096;
+// Of a receipt or chain beside its texts, with its place in the cache: above what was measured.
+const OVERHEAD_BYTES = 1_024;
+// Of a text, an item of a list or a limit beside its characters.
+const ITEM_BYTES = 48;
 
 /**
- * Receipts whose signature has verified, by their exact JWT. That a signature verifies is a pure function of the
- * bytes, so an entry never goes stale; nothing that depends on time, revocation or a call is in here.
+ * Receipts whose signature has verified, and chains of which everything is proved that concerns their receipts alone,
+ * both by their exact JWTs. Both are pure functions of these bytes, so that an entry never goes stale; nothing that
+ * depends on time, revocation or a call is in here.
  *
- * Bounded in bytes and scan-resistant: a receipt enters when it is seen for the second time, so that one-off chains take
- * no space. Then, after S3-FIFO, it stays on probation in a tenth of the space, and only what is asked for again there
- * moves to the main queue. A parent stays as long as a cached child points to it, so that everything reachable from
- * the cache is counted.
+ * One LRU bounded in bytes. An entry counts all that it holds, and holds on to no other entry.
  */
 export class ReceiptCache {
-  readonly #maxBytes: number;
-  // By the end of the text, which proposes a receipt and proves nothing: hashing the whole would cost a microsecond.
-  readonly #byTail = new Map<string, Receipt>();
-  // Sets keep their order of insertion, which makes them queues.
-  readonly #probation = new Set<Receipt>();
-  readonly #main = new Set<Receipt>();
-  // Marks of receipts that were seen once, as many as receipts fit in: what takes longer than that to come back would
-  // have been evicted meanwhile. Collisions only cost another look.
-  readonly #seen: Uint32Array;
-  #bytes = 0;
-  #probationBytes = 0;
+  readonly #entries: LRUCache<string, Receipt | Chain> | null;
   #hits = 0;
   #misses = 0;
   #evictions = 0;
+  #chains = 0;
 
   /** @param maxBytes 0 turns the cache off */
   constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-    this.#seen = new Uint32Array(Math.ceil(maxBytes / ORDINARY_BYTES));
+    this.#entries =
+      maxBytes === 0
+        ? null
+        : new LRUCache({
+            maxSize: maxBytes,
+            sizeCalculation: sizeOf,
+            dispose: (entry, _key, reason) => {
+              if (entry instanceof Chain) this.#chains--;
+              if (reason === 'evict') this.#evictions++;
+            },
+          });
   }
 
   get figures(): ReceiptCacheFigures {
+    const entries = this.#entries?.size ?? 0;
     return {
       hits: this.#hits,
       misses: this.#misses,
       evictions: this.#evictions,
-      receipts: this.#probation.size + this.#main.size,
-      bytes: this.#bytes,
+      receipts: entries - this.#chains,
+      chains: this.#chains,
+      bytes: this.#entries?.calculatedSize ?? 0,
     };
   }
 
   /** The receipt with exactly this JWT, if its signature is known to verify. */
-  get(jwt: string): Receipt | undefined {
-    const receipt = this.#find(jwt);
-    if (receipt === undefined) {
+  getReceipt(jwt: string): Receipt | null {
+    const entry = this.#entries?.get(keyOf(jwt));
+    if (entry === undefined || entry instanceof Chain || entry.jwt !== jwt) {
       this.#misses++;
-      return undefined;
+      return null;
     }
     this.#hits++;
-    use(receipt);
-    return receipt;
+    return entry;
   }
 
   /** The chain of exactly these receipts, if all that concerns them alone is proved. */
   getChain(jwts: readonly string[]): Chain | null {
-    const leaf = this.#find(jwts.at(-1) ?? '');
-    if (leaf === undefined || leaf.chain?.consistsOf(jwts) !== true) return null;
+    const entry = this.#entries?.get(chainKeyOf(jwts.at(-1) ?? ''));
+    if (!(entry instanceof Chain) || !entry.consistsOf(jwts)) return null;
     this.#hits += jwts.length;
-    // A parent stays as long as its child does.
-    use(leaf);
-    return leaf.chain;
+    return entry;
   }
 
-  /**
-   * The chain whose leaf may be the one that ends at a position of a text. A guess by the leaf's last characters: the
-   * caller compares the whole.
-   */
-  guessChain(text: string, end: number): Chain | null {
-    if (end < TAIL) return null;
-    return this.#byTail.get(text.slice(end - TAIL, end))?.chain ?? null;
+  /** Takes in a receipt whose signature has verified, and shrinks it. */
+  addReceipt(receipt: Receipt): void {
+    const key = keyOf(receipt.jwt);
+    // What is there stays: its key may be a slice of its text, which would otherwise outlive it uncounted.
+    if (this.#entries === null || this.#entries.has(key)) return;
+    receipt.shrink();
+    this.#entries.set(keyOf(receipt.jwt), receipt);
   }
 
-  /** Takes in a receipt whose signature has just verified, if it was offered before. */
-  offer(receipt: Receipt): void {
-    const { signature } = receipt;
-    if (signature === null || this.#maxBytes === 0) return;
-    // A signature's first half is as good as random, and cannot be chosen without the issuer's key.
-    const slot = signature.readUInt32LE(0) % this.#seen.length;
-    const mark = signature.readUInt32LE(4);
-    if (this.#seen[slot] === mark) this.add(receipt);
-    else this.#seen[slot] = mark;
-  }
-
-  /** Takes in a receipt whose signature has verified. */
-  add(receipt: Receipt): void {
-    const size = sizeOf(receipt);
-    if (size > this.#maxBytes || receipt.generation !== 'none') return;
-    const tail = tailOf(receipt.jwt);
-    // Whoever makes a receipt end like another, which takes a key of one's own, does not get the other out.
-    if (this.#byTail.has(tail)) return;
-    this.#byTail.set(tail, receipt);
-    receipt.generation = 'probation';
-    this.#probation.add(receipt);
-    this.#bytes += size;
-    this.#probationBytes += size;
-    if (receipt.parent !== null) receipt.parent.dependants++;
-    while (this.#bytes > this.#maxBytes) this.#evictOne();
-  }
-
-  /** Remembers on the child, if both are cached, that all that concerns this pair is proved. */
-  link(parent: Receipt, child: Receipt): void {
-    if (child.parent !== null) return;
-    if (parent.generation === 'none' || child.generation === 'none') return;
-    child.parent = parent;
-    parent.dependants++;
-  }
-
-  #find(jwt: string): Receipt | undefined {
-    const receipt = this.#byTail.get(tailOf(jwt));
-    return receipt?.jwt === jwt ? receipt : undefined;
-  }
-
-  #evictOne(): void {
-    const fromProbation = this.#probationBytes > this.#maxBytes / 10 || this.#main.size === 0;
-    const queue = fromProbation ? this.#probation : this.#main;
-    for (const receipt of queue) {
-      queue.delete(receipt);
-      if (fromProbation) this.#probationBytes -= sizeOf(receipt);
-      if (receipt.uses === 0 && receipt.dependants === 0) {
-        this.#drop(receipt);
-      } else {
-        // On probation one use is enough to stay; in the main queue each round costs one.
-        if (!fromProbation && receipt.uses > 0) receipt.uses--;
-        receipt.generation = 'main';
-        this.#main.add(receipt);
-      }
-      return;
-    }
-  }
-
-  #drop(receipt: Receipt): void {
-    receipt.generation = 'none';
-    receipt.chain = null;
-    this.#byTail.delete(tailOf(receipt.jwt));
-    if (receipt.parent !== null) receipt.parent.dependants--;
-    receipt.parent = null;
-    this.#bytes -= sizeOf(receipt);
-    this.#evictions++;
+  /** Takes in a chain of which everything is proved that concerns its receipts alone, and shrinks these. */
+  addChain(chain: Chain): void {
+    const key = chainKeyOf(chain.leaf.jwt);
+    if (this.#entries === null || this.#entries.has(key)) return;
+    for (const receipt of chain.receipts) receipt.shrink();
+    this.#entries.set(key, chain);
+    // A chain that is larger than the cache does not enter it.
+    if (this.#entries.has(key)) this.#chains++;
   }
 }
 
-function use(receipt: Receipt): void {
-  if (receipt.uses < MOST_USES) receipt.uses++;
+// The end of the text, which is its signature, proposes an entry; the whole text is compared. Not the whole as the key,
+// because hashing a long text takes a microsecond, and because V8 hashes texts above 16 Ki characters by their length.
+const KEY_CHARACTERS = 64;
+
+function keyOf(jwt: string): string {
+  return jwt.slice(-KEY_CHARACTERS);
 }
 
-function tailOf(jwt: string): string {
-  return jwt.slice(-TAIL);
+// No JWT has a blank in it, so no receipt has such a key.
+function chainKeyOf(leaf: string): string {
+  return `${keyOf(leaf)} `;
 }
 
-function sizeOf(receipt: Receipt): number {
-  return OVERHEAD_BYTES + BYTES_PER_CHARACTER * receipt.jwt.length;
+function sizeOf(entry: Receipt | Chain): number {
+  if (!(entry instanceof Chain)) return sizeOfReceipt(entry);
+  // Its receipts may be held by nobody else.
+  let bytes = OVERHEAD_BYTES + textBytes(entry.contextJson);
+  for (const receipt of entry.receipts) bytes += sizeOfReceipt(receipt);
+  return bytes;
+}
+
+function sizeOfReceipt({ jwt, claims, limits }: Receipt): number {
+  const { iss, aud, sub, cmd, jti, prev_dr_hash, drs_root_type, session_id } = claims;
+  let bytes = OVERHEAD_BYTES + jwt.length;
+  for (const text of [iss, aud, sub, cmd, jti, prev_dr_hash ?? '', drs_root_type ?? '', session_id ?? ''])
+    bytes += textBytes(text);
+  for (const { limit } of limits) {
+    bytes += 2 * ITEM_BYTES;
+    if (typeof limit.value === 'object') for (const item of limit.value) bytes += textBytes(item);
+  }
+  return bytes;
+}
+
+/** A character takes two bytes unless all are Latin-1, which V8 knows and does not tell. */
+function textBytes(text: string): number {
+  return ITEM_BYTES + 2 * text.length;
 }

@@ -1,42 +1,76 @@
+import { Buffer } from 'node:buffer';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { publicKeyOf } from '../protocol/did-key.js';
 import { digestOf } from '../protocol/digest.js';
-import type { CompactJwt } from '../protocol/jwt.js';
-import type { Policy } from '../protocol/policy.js';
-import { effectivePolicy } from './call-policy.js';
+import type { JsonObject } from '../protocol/json.js';
+import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
+import { POLICY_MEMBERS, type Policy, type PolicyLimit } from '../protocol/policy.js';
 
-/** A delegation receipt that passed block A, with what has been proved about it since. */
+/** The claims of a receipt that are used after block A. What is absent or `null` in the receipt is `null` here. */
+export interface KeptClaims {
+  readonly iss: string;
+  readonly aud: string;
+  readonly sub: string;
+  readonly cmd: string;
+  readonly jti: string;
+  readonly nbf: number;
+  readonly exp: number | null;
+  readonly prev_dr_hash: string | null;
+  readonly drs_root_type: string | null;
+  /** `session_id` of the consent. */
+  readonly session_id: string | null;
+  readonly drs_status_list_index: number | null;
+}
+
+/** A delegation receipt that passed block A. Nothing of it reaches an answer but by copy. */
 export class Receipt {
-  readonly jwt: string;
-  readonly claims: ReceiptClaims;
+  /** Owner: {@link shrink}, which changes where it lies, not what it says. */
+  jwt: string;
+  readonly claims: KeptClaims;
+  /** What its policy limits. */
+  readonly limits: readonly PolicyLimit[];
+  /** Whether its policy has members that are not evaluated, which a child must repeat. */
+  readonly hasOtherMembers: boolean;
   /** Whether the claims were read as those of a root. */
   readonly isRoot: boolean;
   readonly algorithm: unknown;
   readonly signingInputLength: number;
   /** The signature until it has verified, `null` from then on. Owner: block C. */
   signature: Buffer | null;
-  /** The receipt under which linkage, attenuation and window nesting hold. Owner: {@link ReceiptCache}. */
-  parent: Receipt | null = null;
-  /** The chain that ends here, once all that concerns its receipts alone is proved. Owner: the pipeline. */
-  chain: Chain | null = null;
-  /** Owner of the next three: {@link ReceiptCache}. */
-  generation: 'none' | 'probation' | 'main' = 'none';
-  uses = 0;
-  dependants = 0;
+  #policy: JsonObject | null;
   #digest: string | undefined;
 
-  constructor(jwt: string, parts: CompactJwt, claims: ReceiptClaims, isRoot: boolean) {
+  constructor(jwt: string, parts: CompactJwt, claims: ReceiptClaims, limits: PolicyLimit[], isRoot: boolean) {
     this.jwt = jwt;
-    this.claims = claims;
+    this.claims = keep(claims);
+    this.limits = limits;
     this.isRoot = isRoot;
     this.algorithm = parts.algorithm;
     this.signingInputLength = parts.signingInputLength;
     this.signature = parts.signature;
+    // A payload is JSON, and so is its policy.
+    this.#policy = claims.policy as JsonObject;
+    this.hasOtherMembers = hasOtherMembers(claims.policy);
   }
 
   /** See {@link digestOf}. */
   get digest(): string {
     return (this.#digest ??= digestOf(this.jwt));
+  }
+
+  /** The policy as it stands in the receipt; nobody may change it. */
+  get policy(): JsonObject {
+    return this.#policy ?? decodePolicy(this.jwt);
+  }
+
+  /**
+   * Lets go of all that later calls do not need, before the cache keeps this: the decoded policy, and the memory that
+   * the text may be a slice of.
+   */
+  shrink(): void {
+    if (this.#policy === null) return;
+    this.#policy = null;
+    this.jwt = Buffer.from(this.jwt, 'latin1').toString('latin1');
   }
 }
 
@@ -54,68 +88,89 @@ export class Chain {
   readonly receipts: readonly Receipt[];
   readonly root: Receipt;
   readonly leaf: Receipt;
-  // Each of these is worked out when it is first asked for: most of what a chain that comes once never needs.
-  #jwts: readonly string[] | undefined;
-  #policy: Policy | undefined;
-  #isRevocable: boolean | undefined;
-  #contextJson: string | undefined;
-  #invokerKey: Uint8Array | null | undefined;
-
-  constructor(receipts: readonly Receipt[], root: Receipt, leaf: Receipt) {
-    this.receipts = receipts;
-    this.root = root;
-    this.leaf = leaf;
-  }
-
-  get jwts(): readonly string[] {
-    return (this.#jwts ??= this.receipts.map(({ jwt }) => jwt));
-  }
-
-  /** Allows a call exactly where every level does. */
-  get policy(): Policy {
-    return (this.#policy ??= effectivePolicy(this.receipts.map(({ claims }) => claims.policy)));
-  }
-
   /** Whether any receipt can be revoked by a status list index. */
-  get isRevocable(): boolean {
-    return (this.#isRevocable ??= this.receipts.some(
-      ({ claims }) => claims.drs_status_list_index !== undefined,
-    ));
-  }
-
+  readonly isRevocable: boolean;
   /** The verdict's `context` member as JSON. */
-  get contextJson(): string {
-    return (this.#contextJson ??= JSON.stringify(contextOf(this.receipts, this.root, this.leaf)));
-  }
-
+  readonly contextJson: string;
   /** The last delegate's key, or `null` where its DID names none. */
-  get invokerKey(): Uint8Array | null {
-    this.#invokerKey ??= publicKeyOf(this.leaf.claims.aud);
-    return this.#invokerKey;
+  readonly invokerKey: Uint8Array | null;
+
+  /** @param receipts not empty */
+  constructor(receipts: readonly Receipt[]) {
+    this.receipts = receipts;
+    this.root = receipts[0] as Receipt;
+    this.leaf = receipts.at(-1) as Receipt;
+    this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== null);
+    this.contextJson = JSON.stringify({
+      root_principal: this.root.claims.iss,
+      chain_depth: receipts.length,
+      leaf_policy: this.leaf.policy,
+    });
+    this.invokerKey = publicKeyOf(this.leaf.claims.aud);
   }
 
   /** Whether these are, character for character, the receipts of this chain. */
   consistsOf(jwts: readonly string[]): boolean {
-    if (jwts.length !== this.jwts.length) return false;
-    for (let at = 0; at < jwts.length; at++) if (jwts[at] !== this.jwts[at]) return false;
-    return true;
+    const { receipts } = this;
+    return jwts.length === receipts.length && receipts.every(({ jwt }, at) => jwt === jwts[at]);
   }
 }
 
-/** What a valid verdict tells. Service document 2.4. */
+/** What a valid verdict tells. */
 export interface VerdictContext {
   /** The DID of the root principal. */
   readonly root_principal: string;
   /** The number of delegation receipts. */
   readonly chain_depth: number;
+  /** The policy of the last receipt. */
   readonly leaf_policy: Policy;
 }
 
-/** The context of a chain of receipts. */
-export function contextOf(receipts: readonly Receipt[], root: Receipt, leaf: Receipt): VerdictContext {
+const known: ReadonlySet<string> = new Set(POLICY_MEMBERS.map(({ name }) => name));
+
+/** Whether a policy member is evaluated. */
+export function isKnownMember(name: string): boolean {
+  return known.has(name);
+}
+
+function keep(claims: ReceiptClaims): KeptClaims {
+  const {
+    iss,
+    aud,
+    sub,
+    cmd,
+    jti,
+    nbf,
+    exp,
+    prev_dr_hash,
+    drs_root_type,
+    drs_consent,
+    drs_status_list_index,
+  } = claims;
   return {
-    root_principal: root.claims.iss,
-    chain_depth: receipts.length,
-    leaf_policy: leaf.claims.policy,
+    iss,
+    aud,
+    sub,
+    cmd,
+    jti,
+    nbf,
+    exp: exp ?? null,
+    prev_dr_hash: prev_dr_hash ?? null,
+    drs_root_type: drs_root_type ?? null,
+    session_id: drs_consent?.session_id ?? null,
+    drs_status_list_index: drs_status_list_index ?? null,
   };
+}
+
+function hasOtherMembers(policy: Policy): boolean {
+  for (const name in policy) if (!known.has(name)) return true;
+  return false;
+}
+
+/** The policy of a receipt that was read before, so that reading it again cannot fail. */
+function decodePolicy(jwt: string): JsonObject {
+  const parts = parseCompactJwt(jwt);
+  if (parts.defect !== undefined)
+    throw new Error(`a receipt that was read before is malformed: ${parts.defect}`);
+  return parts.payload['policy'] as JsonObject;
 }

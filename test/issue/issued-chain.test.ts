@@ -46,7 +46,7 @@ it('every receipt of a random chain verifies by jose, links to its parent and is
 it('an invocation under a random chain verifies by jose and names every receipt', async () => {
   await fc.assert(
     fc.asyncProperty(issuedChain, randomArgs, async ({ receipts, keys, policies, commands }, extra) => {
-      const tools = at(policies, -1).allowed_tools;
+      const tools = at(policies, -1).allowed_tools ?? undefined;
       fc.pre(tools === undefined || tools.length > 0);
       const args = { ...extra, ...(tools ? { tool: at(tools, 0) } : {}), estimated_cost_usd: 0 };
       const key = at(keys, -1);

@@ -57,8 +57,8 @@ const step = fc.record({
 function narrow(policy: Policy, { keep, factor }: { keep: boolean[]; factor: number }): Policy {
   const narrowed: Record<string, Policy[string]> = { ...policy };
   if (policy.allowed_tools) narrowed['allowed_tools'] = policy.allowed_tools.filter((_, at) => keep[at]);
-  if (policy.max_cost_usd !== undefined) narrowed['max_cost_usd'] = policy.max_cost_usd * factor;
-  if (policy.max_calls !== undefined) narrowed['max_calls'] = Math.floor(policy.max_calls * factor);
+  if (typeof policy.max_cost_usd === 'number') narrowed['max_cost_usd'] = policy.max_cost_usd * factor;
+  if (typeof policy.max_calls === 'number') narrowed['max_calls'] = Math.floor(policy.max_calls * factor);
   if (policy.allowed_resources && keep[0]) narrowed['allowed_resources'] = ['file:///data/reports/*'];
   if (keep[1]) narrowed['write_access'] = false;
   return narrowed;

@@ -18,14 +18,11 @@ import { newKeyPair } from '../support/key-pair.js';
 const spkiOf = (key: Buffer) =>
   createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: key.toString('base64url') }, format: 'jwk' });
 
-function settle(verifier: SignatureVerifier, checks: readonly SignatureCheck[]): Promise<boolean[]> {
-  return new Promise((resolve, reject) => {
-    verifier.submit({
-      checks,
-      settle: (isVerified) => resolve(checks.map((_, at) => isVerified(at))),
-      abandon: reject,
-    });
-  });
+async function settle(
+  verifier: SignatureVerifier,
+  checks: readonly SignatureCheck[],
+): Promise<readonly boolean[]> {
+  return await verifier.verify(checks);
 }
 
 function checkOf(jwt: string, publicKey: Uint8Array): SignatureCheck {

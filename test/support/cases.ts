@@ -150,7 +150,11 @@ const malformedClaims: readonly (readonly [string, Overrides, RegExp])[] = [
   ['allowed_tools with a number', policy({ allowed_tools: [1] }), /policy.allowed_tools/],
   ['max_cost_usd a string', policy({ max_cost_usd: '5' }), /policy.max_cost_usd is "5"/],
   ['max_cost_usd negative', policy({ max_cost_usd: -1 }), /policy.max_cost_usd is -1/],
-  ['max_cost_usd null', policy({ max_cost_usd: null }), /policy.max_cost_usd is null/],
+  [
+    'a list of 4,097 entries',
+    policy({ allowed_tools: Array.from({ length: 4097 }, (_, at) => `t${at}`) }),
+    /policy.allowed_tools is .*at most 4096 strings/,
+  ],
   ['max_calls a fraction', policy({ max_calls: 1.5 }), /policy.max_calls is 1.5/],
   ['pii_access a string', policy({ pii_access: 'no' }), /policy.pii_access/],
   ['write_access a number', policy({ write_access: 0 }), /policy.write_access/],
@@ -169,7 +173,6 @@ const malformedClaims: readonly (readonly [string, Overrides, RegExp])[] = [
   ['jti a number', { jti: 1 }, /jti is 1/],
   ['prev_dr_hash a number', { prev_dr_hash: 1 }, /prev_dr_hash is 1/],
   ['drs_status_list_index negative', { drs_status_list_index: -1 }, /drs_status_list_index is -1/],
-  ['drs_status_list_index null', { drs_status_list_index: null }, /drs_status_list_index is null/],
   ['drs_status_list_index 2^53', { drs_status_list_index: 2 ** 53 }, /drs_status_list_index/],
 ];
 
@@ -211,6 +214,20 @@ const escalations: readonly (readonly [string, Overrides, Overrides, RegExp])[] 
     /allowed_resources/,
   ],
   ['no list of resources', { allowed_resources: ['file:///a/*'] }, {}, /allowed_resources/],
+  ['a list of null', { allowed_tools: ['search'] }, { allowed_tools: null }, /allowed_tools/],
+  ['a cost limit of null', { max_cost_usd: 5 }, { max_cost_usd: null }, /max_cost_usd/],
+  [
+    'a resource beside a prefix that sorts before it',
+    { allowed_resources: ['file:///a/*', 'file:///a/b/*', 'file:///a/b/c'] },
+    { allowed_resources: ['file:///a/b/c', 'file:///ab/c'] },
+    /allowed_resources/,
+  ],
+  [
+    'a resource by a tab between the dots',
+    { allowed_resources: ['file:///a/*'] },
+    { allowed_resources: ['file:///a/.\t./b'] },
+    /allowed_resources/,
+  ],
   [
     'a data class more',
     { allowed_data_classes: ['public'] },
@@ -258,6 +275,17 @@ const violations: readonly (readonly [string, Overrides, Overrides, RegExp])[] =
     /args.resource_uri/,
   ],
   ['a resource of the wrong type', { allowed_resources: ['*'] }, { resource_uri: 1 }, /args.resource_uri/],
+  ['a tool of the wrong type', { allowed_tools: ['*'] }, { tool: 1 }, /args.tool/],
+  ['a data class of the wrong type', { allowed_data_classes: ['*'] }, { data_class: [] }, /args.data_class/],
+  ...['.\t./b', '.\n./b', '\u007fb', 'b c', '..\\b', 'c\\b', '%2e./b', '.%2E/b', '%2e%2e%2Fb', 'x/%2e'].map(
+    (rest) =>
+      [
+        `a resource by ${JSON.stringify(rest)}`,
+        { allowed_resources: ['file:///a/*'] },
+        { resource_uri: `file:///a/${rest}` },
+        /args.resource_uri/,
+      ] as const,
+  ),
   ['another data class', { allowed_data_classes: ['public'] }, { data_class: 'secret' }, /args.data_class/],
 ];
 
@@ -569,6 +597,20 @@ export const REFUSED: readonly RefusedCase[] = [
     ),
   ),
   D(
+    'a resource of the wrong type that a level above the leaf limits',
+    'POLICY_VIOLATION',
+    invoke(makeChain(2, { 0: policy({ allowed_resources: ['*'] }), 1: policy({}) }), {
+      args: { resource_uri: 5 },
+    }),
+    /args.resource_uri.*Receipt 0/,
+  ),
+  D(
+    'a tool of the wrong type that a level above the leaf limits',
+    'POLICY_VIOLATION',
+    invoke(makeChain(2, { 0: policy({ allowed_tools: ['*'] }), 1: policy({}) }), { args: { tool: {} } }),
+    /args.tool.*Receipt 0/,
+  ),
+  D(
     'a permission denied above the leaf',
     'POLICY_VIOLATION',
     invoke(makeChain(3, { 0: policy({}), 1: policy({ pii_access: false }), 2: policy({}) }), {
@@ -595,7 +637,7 @@ export const REFUSED: readonly RefusedCase[] = [
     'a standing child of one that expires',
     'TEMPORAL_BOUNDS_VIOLATION',
     invoke(makeChain(2, { 0: machine, 1: { exp: null } })),
-    /Receipt 1: exp is null/,
+    /Receipt 1: exp is missing/,
   ),
 
   {
@@ -638,6 +680,45 @@ export const ACCEPTED: readonly {
   {
     name: 'a standing delegation of a service',
     bundle: invoke(makeChain(2, { 0: { ...machine, exp: null }, 1: { exp: undefined } })),
+  },
+  {
+    name: 'null in every optional place',
+    bundle: invoke(
+      makeChain(2, {
+        0: {
+          drs_root_type: null,
+          drs_consent: null,
+          exp: null,
+          drs_status_list_index: null,
+          policy: Object.fromEntries(
+            ['allowed_tools', 'max_cost_usd', 'max_calls', 'pii_access', 'write_access'].map((name) => [
+              name,
+              null,
+            ]),
+          ),
+        },
+        1: { exp: null, policy: { allowed_resources: null, allowed_data_classes: null } },
+      }),
+      { args: { tool: 5, pii_access: true } },
+    ),
+  },
+  {
+    name: 'a list of 4,096 entries under another',
+    bundle: invoke(
+      makeChain(2, {
+        0: policy({ allowed_tools: ['search', ...Array.from({ length: 4095 }, (_, at) => `t${at}`)] }),
+        1: policy({ allowed_tools: ['search', ...Array.from({ length: 4095 }, (_, at) => `t${4094 - at}`)] }),
+      }),
+    ),
+  },
+  {
+    name: 'resources under prefixes that cover one another',
+    bundle: invoke(
+      makeChain(2, {
+        0: policy({ allowed_resources: ['b/*', 'a/b/*', 'a/*', 'a/bc/*', 'z', 'c*'] }),
+        1: policy({ allowed_resources: ['a/bb', 'a/b/', 'a/*', 'a/b/c/*', 'b/.x', 'z', 'c*', 'a/...'] }),
+      }),
+    ),
   },
   { name: 'a root without prev_dr_hash', bundle: withClaims(0, { prev_dr_hash: undefined }) },
   { name: 'a window that begins now', bundle: withClaims(2, { nbf: NOW }) },

@@ -15,7 +15,7 @@ import type { Rules } from '../rules.js';
 /** A bundle of the right structure. `receipts` is not empty. */
 export interface Structure {
   readonly receipts: readonly Receipt[];
-  /** The same receipts where everything that concerns them alone is already proved. */
+  /** The same receipts where everything that concerns them alone is known to hold: only the call is left to check. */
   readonly chain: Chain | null;
   readonly invocation: Invocation;
 }
@@ -86,16 +86,15 @@ function readReceipt(
   place: ReceiptPlace,
   cache: ReceiptCache,
 ): Receipt | Failure {
-  const known = cache.get(jwt);
+  const known = cache.getReceipt(jwt);
   // What was read at another place was judged by other rules: such a receipt is read again.
-  if (known?.isRoot === place.isRoot && !(place.underHumanRoot && (known.claims.exp ?? null) === null))
-    return known;
+  if (known?.isRoot === place.isRoot && !(place.underHumanRoot && known.claims.exp === null)) return known;
   const parts = parseCompactJwt(jwt);
   if (parts.defect !== undefined) {
     return new Failure('MALFORMED_RECEIPT', { subject: index, reason: parts.defect });
   }
-  const { claims, defect } = readReceiptClaims(parts.payload, place);
-  return defect ? claimFailure(index, defect) : new Receipt(jwt, parts, claims, place.isRoot);
+  const { claims, limits, defect } = readReceiptClaims(parts.payload, place);
+  return defect ? claimFailure(index, defect) : new Receipt(jwt, parts, claims, limits, place.isRoot);
 }
 
 function readInvocation(jwt: string): Invocation | Failure {

@@ -2,12 +2,8 @@ import { Failure } from '../codes.js';
 import type { Receipt } from '../receipt.js';
 import type { Structure } from './a-structure.js';
 
-/** Block B: each receipt names the one before it, by key and by hash, and the invocation names them all. */
-export function checkLinkage({ receipts, chain, invocation }: Structure): Failure | null {
-  if (chain === null) {
-    const failure = checkReceiptLinkage(receipts);
-    if (failure !== null) return failure;
-  }
+/** Block B for the call: it is invoked by the last delegate, and names every receipt. */
+export function checkCallLinkage({ receipts, invocation }: Structure): Failure | null {
   const leaf = receipts.at(-1) as Receipt;
   const { iss, dr_chain } = invocation.claims;
   if (iss !== leaf.claims.aud) {
@@ -38,16 +34,16 @@ export function checkLinkage({ receipts, chain, invocation }: Structure): Failur
   return null;
 }
 
-/** Block B for receipts alone. */
+/** Block B for receipts: each names the one before it, by key and by hash. */
 export function checkReceiptLinkage(receipts: readonly Receipt[]): Failure | null {
   let parent: Receipt | null = null;
   for (let subject = 0; subject < receipts.length; subject++) {
     const receipt = receipts[subject] as Receipt;
     const { iss, prev_dr_hash: claimed } = receipt.claims;
     if (parent === null) {
-      if ((claimed ?? null) !== null)
+      if (claimed !== null)
         return new Failure('CHAIN_BREAK', { subject, claimed, expected: 'null in the root' });
-    } else if (receipt.parent !== parent) {
+    } else {
       if (claimed !== parent.digest) {
         const expected = `"${parent.digest}", the hash of receipt ${subject - 1}`;
         return new Failure('CHAIN_BREAK', { subject, claimed, expected });

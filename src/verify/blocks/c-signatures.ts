@@ -22,7 +22,7 @@ export interface SignaturePlan {
   readonly failure: Failure | null;
 }
 
-/** What block C judges: a structure, or the receipts of a chain under which nothing is invoked yet. */
+/** What block C checks: a structure, or the receipts of a chain under which nothing is invoked yet. */
 export type Signed = Pick<Structure, 'receipts' | 'chain'> & { readonly invocation: Invocation | null };
 
 /** Block C, first half: which signatures there are to verify, up to the first that could not be. */
@@ -69,17 +69,17 @@ function planCheck(
 /**
  * Block C, second half.
  *
- * @param isVerified for each check of the plan, whether its signature verified
+ * @param verified for each check of the plan, whether its signature verified
  */
-export function judgeSignatures(
+export function checkSignatures(
   { receipts }: Pick<Structure, 'receipts'>,
   plan: SignaturePlan,
-  isVerified: (check: number) => boolean,
+  verified: readonly boolean[],
   cache: ReceiptCache,
 ): Failure | null {
   for (let at = 0; at < plan.subjects.length; at++) {
     const subject = plan.subjects[at] as Subject;
-    if (!isVerified(at)) {
+    if (verified[at] !== true) {
       const code = subject === 'invocation' ? 'INVALID_INVOCATION_SIGNATURE' : 'INVALID_SIGNATURE';
       const iss = (subject === 'invocation' ? null : receipts[subject as number])?.claims.iss;
       const signature = plan.checks[at]?.signature.toString('base64url');
@@ -88,8 +88,8 @@ export function judgeSignatures(
     }
     if (typeof subject === 'number') {
       const receipt = receipts[subject] as Receipt;
-      cache.offer(receipt);
       receipt.signature = null;
+      cache.addReceipt(receipt);
     }
   }
   return plan.failure;

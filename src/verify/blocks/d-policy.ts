@@ -5,20 +5,7 @@ import type { Invocation, Receipt } from '../receipt.js';
 import type { Rules } from '../rules.js';
 import type { Structure } from './a-structure.js';
 
-/** Block D: who may ask for what. Each receipt stays within its parent, and the call within every level. */
-export function checkPolicy({ receipts, chain, invocation }: Structure, rules: Rules): Failure | null {
-  if (chain === null) {
-    const failure = checkReceiptPolicies(receipts, rules);
-    if (failure !== null) return failure;
-  }
-  const root = receipts[0] as Receipt;
-  const failure = checkInvocation(invocation, root, receipts.at(-1) as Receipt, rules);
-  if (failure !== null) return failure;
-  if (chain !== null && findViolation(chain.policy, invocation.claims.args) === null) return null;
-  return checkLevels(invocation, receipts);
-}
-
-/** Block D for receipts alone: each stays within the one before it. */
+/** Block D for receipts: each stays within the one before it. */
 export function checkReceiptPolicies(receipts: readonly Receipt[], rules: Rules): Failure | null {
   const root = receipts[0] as Receipt;
   for (let index = 0; index < receipts.length; index++) {
@@ -30,6 +17,14 @@ export function checkReceiptPolicies(receipts: readonly Receipt[], rules: Rules)
     if (failure !== null) return failure;
   }
   return null;
+}
+
+/** Block D for the call: it stays within every level, whose policies are all asked. */
+export function checkCallPolicy({ receipts, invocation }: Structure, rules: Rules): Failure | null {
+  return (
+    checkInvocation(invocation, receipts[0] as Receipt, receipts.at(-1) as Receipt, rules) ??
+    checkLevels(invocation, receipts)
+  );
 }
 
 function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null {
@@ -45,8 +40,7 @@ function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null
 }
 
 function checkDelegation(root: Receipt, parent: Receipt, child: Receipt, subject: number): Failure | null {
-  if (child.parent === parent) return null;
-  const { sub, cmd, policy } = child.claims;
+  const { sub, cmd } = child.claims;
   if (sub !== root.claims.sub) {
     const expected = `${JSON.stringify(root.claims.sub)}, the sub of the root`;
     return new Failure('SUBJECT_MISMATCH', { subject, claimed: sub, expected });
@@ -55,7 +49,7 @@ function checkDelegation(root: Receipt, parent: Receipt, child: Receipt, subject
     const expected = JSON.stringify(parent.claims.cmd);
     return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
   }
-  const escalation = findEscalation(parent.claims.policy, policy);
+  const escalation = findEscalation(parent, child);
   if (escalation === null) return null;
   return new Failure('POLICY_ESCALATION', {
     subject,
@@ -85,7 +79,7 @@ function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt, r
 
 function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Failure | null {
   for (let subject = 0; subject < receipts.length; subject++) {
-    const violation = findViolation((receipts[subject] as Receipt).claims.policy, claims.args);
+    const violation = findViolation((receipts[subject] as Receipt).limits, claims.args);
     if (violation === null) continue;
     return new Failure('POLICY_VIOLATION', {
       subject,

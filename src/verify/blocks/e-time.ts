@@ -13,19 +13,15 @@ export function checkTime(
   now: number,
   skew: number,
 ): Failure | null {
-  // Windows of a proven chain nest, so the leaf's is the narrowest.
-  if (chain !== null && isWithin(chain.leaf, now, skew)) return null;
   for (let index = 0; index < receipts.length; index++) {
     const receipt = receipts[index] as Receipt;
+    const parent = chain === null ? receipts[index - 1] : undefined;
     const failure =
-      checkWindow(receipt, index, now, skew) ?? checkNesting(receipts[index - 1], receipt, index);
+      checkWindow(receipt, index, now, skew) ??
+      (parent === undefined ? null : checkNesting(parent, receipt, index));
     if (failure !== null) return failure;
   }
   return null;
-}
-
-function isWithin({ claims: { nbf, exp } }: Receipt, now: number, skew: number): boolean {
-  return now >= nbf - skew && now <= (exp ?? Infinity) + skew;
 }
 
 function checkWindow(
@@ -46,8 +42,7 @@ function checkWindow(
   return null;
 }
 
-function checkNesting(parent: Receipt | undefined, child: Receipt, subject: number): Failure | null {
-  if (parent === undefined || child.parent === parent) return null;
+function checkNesting(parent: Receipt, child: Receipt, subject: number): Failure | null {
   const { nbf: from, exp: until } = parent.claims;
   const { nbf, exp } = child.claims;
   if (nbf < from) {
@@ -58,11 +53,11 @@ function checkNesting(parent: Receipt | undefined, child: Receipt, subject: numb
       expected: `at least ${from}`,
     });
   }
-  if (typeof until === 'number' && (exp ?? Infinity) > until) {
+  if (until !== null && (exp ?? Infinity) > until) {
     return new Failure('TEMPORAL_BOUNDS_VIOLATION', {
       subject,
       member: 'exp',
-      claimed: exp,
+      claimed: exp ?? undefined,
       expected: `at most ${until}`,
     });
   }

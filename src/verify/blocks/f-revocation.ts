@@ -14,7 +14,7 @@ export function checkRevocation({ receipts, isRevocable }: Chain, view: Revocati
 
 function checkReceipt({ claims }: Receipt, subject: number, view: RevocationView): Failure | null {
   const index = claims.drs_status_list_index;
-  if (index === undefined) return null;
+  if (index === null) return null;
   const revoked = (reason: string) =>
     new Failure('RECEIPT_REVOKED', {
       subject,

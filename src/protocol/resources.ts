@@ -1,0 +1,68 @@
+// A space or a control character (URL parsers drop some of them, and so see other segments), or a backslash (which they
+// take for a slash).
+// eslint-disable-next-line no-control-regex -- control characters are what this looks for
+const FORBIDDEN = /[\x00-\x20\x7f\\]/;
+
+// A whole segment `.` or `..`, each dot and each separator plain or percent-encoded. An encoded separator counts, since
+// whoever decodes the dots may decode it with them. Nothing in it repeats, so it takes linear time.
+const DOT_SEGMENT = /(?:^|[/?#]|%2f|%5c)(?:\.|%2e){1,2}(?=[/?#]|%2f|%5c|$)/i;
+
+/**
+ * Whether a list of resource entries covers a URI: by an equal entry, by `*`, or by `prefix/*`. A URI with a `.` or `..`
+ * segment (also percent-encoded), a backslash, a space or a control character is covered by no prefix. Linear in the
+ * size of both.
+ *
+ * @example coversResource(['file:///data/*'], 'file:///data/a.txt'); // true
+ * @example coversResource(['file:///data/*'], 'file:///data/%2e%2e/etc/passwd'); // false
+ */
+export function coversResource(entries: readonly string[], uri: string): boolean {
+  let isPlain: boolean | undefined;
+  for (const entry of entries) {
+    if (entry === uri || entry === '*') return true;
+    if (isPrefix(entry) && uri.startsWith(entry.slice(0, -1)) && (isPlain ??= isPlainUri(uri))) return true;
+  }
+  return false;
+}
+
+/**
+ * Whether every entry of a child's list is equal to an entry of its parent's, or covered by a parent's `prefix/*`.
+ * O(n log n) in the number of entries of both.
+ *
+ * @example coversEveryEntry(['file:///data/*'], ['file:///data/a/*']); // true
+ */
+export function coversEveryEntry(parent: readonly string[], child: readonly string[]): boolean {
+  const entries = new Set(parent);
+  if (entries.has('*')) return true;
+  // Ascending, without those that another one covers. Then the last prefix that sorts before an entry is the only one
+  // that can cover it.
+  const prefixes: string[] = [];
+  for (const entry of [...entries].filter(isPrefix).sort()) {
+    const last = prefixes.at(-1);
+    if (last === undefined || !entry.startsWith(last)) prefixes.push(entry.slice(0, -1));
+  }
+  return child.every((entry) => {
+    if (entries.has(entry)) return true;
+    const prefix = lastUpTo(prefixes, entry);
+    return prefix !== undefined && entry.startsWith(prefix) && isPlainUri(entry);
+  });
+}
+
+function isPrefix(entry: string): boolean {
+  return entry.endsWith('/*');
+}
+
+function isPlainUri(uri: string): boolean {
+  return !FORBIDDEN.test(uri) && !DOT_SEGMENT.test(uri);
+}
+
+/** The last of some ascending texts that is at most a text. */
+function lastUpTo(ascending: readonly string[], text: string): string | undefined {
+  let low = 0;
+  let high = ascending.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((ascending[middle] as string) <= text) low = middle + 1;
+    else high = middle;
+  }
+  return ascending[low - 1];
+}
