@@ -8,12 +8,21 @@ export interface JsonDefect {
   readonly message: string;
 }
 
-const WHITE_SPACE = /[\t\n\r ]/;
-const NUMBER = /[-+.\deE]*/y;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const MINUS = 0x2d;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
 
 /**
  * Finds the first thing in a text that `JSON.parse` accepts and strict JSON does not. This is the exact, slow
- * check: the fast path only asks for it when counting strings did not settle the matter.
+ * check: the fast path only asks for it when counting strings did not settle the matter. Linear in the text.
  *
  * @param text JSON that `JSON.parse` has accepted
  * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it
@@ -27,51 +36,79 @@ export function findJsonDefect(
 ): JsonDefect | null {
   // One entry for each open object or array, outermost first: the names seen so far, or null for an array.
   const open: (Set<string> | null)[] = [];
+  const strings = new StringScanner(text);
   let outermostMember: string | undefined;
   let at = 0;
   while (at < text.length) {
-    const character = text[at] as string;
+    const unit = text.charCodeAt(at);
     let defect: JsonDefect | null = null;
-    if (character === '"') {
-      const end = endOfString(text, at);
-      const value = JSON.parse(text.slice(at, end)) as string;
-      at = end;
+    if (unit === QUOTE) {
       const names = open.at(-1);
-      if (names && isFollowedByColon(text, at)) {
-        if (open.length === 1) outermostMember = value;
-        if (names.has(value)) {
-          defect = {
-            kind: 'duplicate',
-            message: `the member name ${quote(value)} occurs twice in one object`,
-          };
+      const { end, hasEscapes } = strings.scan(at);
+      const isName = names !== null && names !== undefined && isFollowedByColon(text, end);
+      if (isName || hasEscapes || !strings.isWellFormed) {
+        const inner = hasEscapes ? (JSON.parse(text.slice(at, end)) as string) : text.slice(at + 1, end - 1);
+        if (isName) {
+          if (open.length === 1) outermostMember = inner;
+          if (names.has(inner)) {
+            const message = `the member name ${quote(inner)} occurs twice in one object`;
+            defect = { kind: 'duplicate', message };
+          }
+          names.add(inner);
         }
-        names.add(value);
+        if (!inner.isWellFormed())
+          defect ??= { kind: 'surrogate', message: `the string ${quote(inner)} holds a lone surrogate` };
       }
-      if (!value.isWellFormed()) {
-        defect ??= { kind: 'surrogate', message: `the string ${quote(value)} holds a lone surrogate` };
+      at = end;
+    } else if (unit === MINUS || isDigit(unit)) {
+      const end = endOfNumber(text, at);
+      // Fifteen digits are always held; an exponent may overflow.
+      if (end - at > 15 || !isPlainInteger(text, at, end)) {
+        const literal = text.slice(at, end);
+        if (!isFaithfulNumber(literal)) {
+          const message = `the number ${shorten(literal)} is not what a double holds of it`;
+          defect = { kind: 'number', message };
+        }
       }
-    } else if (character === '-' || (character >= '0' && character <= '9')) {
-      NUMBER.lastIndex = at;
-      const literal = NUMBER.exec(text)?.[0] ?? '';
-      at += literal.length;
-      if (!isFaithfulNumber(literal)) {
-        defect = {
-          kind: 'number',
-          message: `the number ${shorten(literal)} is not what a double holds of it`,
-        };
-      }
+      at = end;
     } else {
       at++;
-      if (character === '{' || character === '[') {
-        open.push(character === '{' ? new Set() : null);
+      if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) {
+        open.push(unit === OPEN_OBJECT ? new Set() : null);
         if (open.length > depth) {
           defect = { kind: 'depth', message: `arrays and objects nest deeper than ${depth}` };
         }
-      } else if (character === '}' || character === ']') open.pop();
+      } else if (unit === CLOSE_OBJECT || unit === CLOSE_ARRAY) open.pop();
     }
     if (defect !== null && (within === undefined || within === outermostMember)) return defect;
   }
   return null;
+}
+
+/** Finds the ends of strings, from left to right. */
+class StringScanner {
+  readonly isWellFormed: boolean;
+  readonly #text: string;
+  #nextBackslash: number;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.isWellFormed = text.isWellFormed();
+    this.#nextBackslash = text.indexOf('\\');
+  }
+
+  /** The position behind a string's closing quote, given that of its opening one. */
+  scan(start: number): { end: number; hasEscapes: boolean } {
+    const text = this.#text;
+    let quote = text.indexOf('"', start + 1);
+    if (this.#nextBackslash >= 0 && this.#nextBackslash < start)
+      this.#nextBackslash = text.indexOf('\\', start);
+    if (this.#nextBackslash < 0 || this.#nextBackslash > quote) return { end: quote + 1, hasEscapes: false };
+    for (quote = this.#nextBackslash; text.charCodeAt(quote) !== QUOTE; quote++) {
+      if (text.charCodeAt(quote) === BACKSLASH) quote++;
+    }
+    return { end: quote + 1, hasEscapes: true };
+  }
 }
 
 /**
@@ -85,37 +122,82 @@ export function isFaithfulNumber(literal: string): boolean {
   const value = Number(literal);
   if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return true;
   if (!Number.isFinite(value)) return false;
-  const written = toDecimal(literal);
+  const written = new Decimal(literal);
   if (written.exponent < 0) return true;
-  const held = toDecimal(String(value));
-  return written.digits === held.digits && written.exponent === held.exponent;
+  const held = new Decimal(String(value));
+  return written.exponent === held.exponent && written.hasDigitsOf(held);
 }
 
-/** The value as digits × 10^exponent, sign left out, with no zero at either end of the digits. */
-function toDecimal(literal: string): { digits: string; exponent: number } {
-  const [mantissa = '', power = '0'] = literal.replace(/^-/, '').toLowerCase().split('e');
-  const [whole = '', fraction = ''] = mantissa.split('.');
-  const all = whole + fraction;
-  let start = 0;
-  let end = all.length;
-  while (start < end && all[start] === '0') start++;
-  while (end > start && all[end - 1] === '0') end--;
-  return { digits: all.slice(start, end), exponent: Number(power) - fraction.length + all.length - end };
-}
+/** A number's text as digits × 10^exponent, sign left out, with no zero at either end of the digits. */
+class Decimal {
+  readonly exponent: number;
+  readonly #text: string;
+  // Of the first and behind the last digit that is not zero; a point may lie between them.
+  readonly #start: number;
+  readonly #end: number;
 
-/** The position behind a string's closing quote, given that of its opening one. */
-function endOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at++) {
-    if (text[at] === '\\') at++;
-    else if (text[at] === '"') return at + 1;
+  constructor(text: string) {
+    let power = text.length;
+    let point = -1;
+    let start = -1;
+    let end = -1;
+    for (let at = 0; at < text.length; at++) {
+      const unit = text.charCodeAt(at);
+      if (unit === DOT) point = at;
+      else if (unit > ZERO && unit <= NINE) {
+        if (start < 0) start = at;
+        end = at + 1;
+      } else if (unit === 0x65 || unit === 0x45) {
+        power = at;
+        break;
+      }
+    }
+    this.#text = text;
+    this.#start = start;
+    this.#end = end;
+    const shift = power === text.length ? 0 : Number(text.slice(power + 1));
+    // Digits between the last that is not zero and where the units are; those behind the point count down.
+    const units = point < 0 ? power : point;
+    this.exponent = shift + units - end + (end > units ? 1 : 0);
   }
-  return text.length;
+
+  hasDigitsOf(other: Decimal): boolean {
+    let at = this.#start;
+    let otherAt = other.#start;
+    for (;;) {
+      if (this.#text.charCodeAt(at) === DOT) at++;
+      if (other.#text.charCodeAt(otherAt) === DOT) otherAt++;
+      if (at >= this.#end || otherAt >= other.#end) return at >= this.#end && otherAt >= other.#end;
+      if (this.#text.charCodeAt(at++) !== other.#text.charCodeAt(otherAt++)) return false;
+    }
+  }
+}
+
+function isDigit(unit: number): boolean {
+  return unit >= ZERO && unit <= NINE;
+}
+
+function isPlainInteger(text: string, start: number, end: number): boolean {
+  for (let at = start + 1; at < end; at++) if (!isDigit(text.charCodeAt(at))) return false;
+  return true;
+}
+
+/** The position behind a number, given that of its first character. */
+function endOfNumber(text: string, start: number): number {
+  let at = start + 1;
+  for (; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    // Digits, `+`, `-`, `.`, `e` and `E`: nothing else can stand in a number, and none of these behind one.
+    if (!isDigit(unit) && unit !== DOT && unit !== MINUS && unit !== 0x2b && (unit | 0x20) !== 0x65) break;
+  }
+  return at;
 }
 
 function isFollowedByColon(text: string, position: number): boolean {
   let at = position;
-  while (at < text.length && WHITE_SPACE.test(text[at] as string)) at++;
-  return text[at] === ':';
+  // Of what can stand here only white space has a code of at most 0x20.
+  while (at < text.length && text.charCodeAt(at) <= 0x20) at++;
+  return text.charCodeAt(at) === COLON;
 }
 
 const shorten = (text: string) => (text.length > 60 ? `${text.slice(0, 60)}…` : text);

@@ -89,8 +89,8 @@ function fewestDigits(value: number): number {
   const size = Math.abs(value);
   const sign = value < 0 ? 1 : 0;
   if (Number.isInteger(value)) {
-    // With three zeros at the end an exponent is shorter; at and above 2^53 the digits must be looked at.
-    if (size >= 1000 && (size % 1000 === 0 || size > Number.MAX_SAFE_INTEGER)) return -Infinity;
+    // At and above 2^53 the digits must be looked at; with three zeros at the end an exponent is shorter.
+    if (size > Number.MAX_SAFE_INTEGER || (size >= 1000 && size % 1000 === 0)) return -Infinity;
     let digits = 1;
     for (let limit = 10; size >= limit; limit *= 10) digits++;
     return sign + digits;

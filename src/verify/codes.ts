@@ -277,16 +277,36 @@ function describe(name: keyof Details, details: Details): string {
   return details.subject === 'bundle' ? 'Bundle' : 'Invocation';
 }
 
-const LONGEST_SHOWN = 160;
+const MAX_SHOWN = 160;
 
-/** A claimed value, short enough for a message. It comes from the caller and is never trusted to be small or flat. */
+/**
+ * A claimed value as JSON, cut to what a message has room for. It comes from the caller and is never trusted to be small
+ * or flat: no more of it is looked at than is shown.
+ *
+ * @example show(['a', 1]); // '["a",1]'
+ */
 export function show(value: unknown): string {
   if (value === undefined) return 'missing';
-  let text: string;
-  try {
-    text = JSON.stringify(value);
-  } catch {
-    text = Array.isArray(value) ? 'a deeply nested array' : 'a deeply nested object';
+  const text = preview(value, MAX_SHOWN);
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text;
+}
+
+/** The JSON of a value, or the beginning of it, which is longer than `room`. */
+function preview(value: unknown, room: number): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, room + 1));
+  // An own toJSON, or anything that is no JSON, can only come from a caller in this process.
+  if (typeof value !== 'object' || value === null) return String(value);
+  const isArray = Array.isArray(value);
+  let text = isArray ? '[' : '{';
+  const names = isArray ? null : Object.keys(value);
+  const length = names === null ? (value as unknown[]).length : names.length;
+  for (let at = 0; at < length; at++) {
+    if (text.length > room) return text;
+    if (at > 0) text += ',';
+    const name = names?.[at];
+    if (name !== undefined) text += `${preview(name, room - text.length)}:`;
+    const item = (value as Record<string | number, unknown>)[name ?? at];
+    text += item === undefined ? 'null' : preview(item, room - text.length);
   }
-  return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
+  return text + (isArray ? ']' : '}');
 }
