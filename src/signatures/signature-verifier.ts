@@ -14,6 +14,8 @@ export interface SignatureFigures {
 /** Verifies Ed25519 signatures, on this thread or on others. */
 export interface SignatureVerifier {
   readonly figures: SignatureFigures;
+  /** When what has waited longest for a thread was submitted, by `performance.now()`; `null` where nothing waits. */
+  readonly waitingSince: number | null;
   /**
    * Verifies signatures that belong together: those of one bundle.
    *

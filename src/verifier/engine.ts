@@ -76,7 +76,7 @@ export class Engine {
     this.signatures =
       settings.workerThreads === 0
         ? new InThreadVerifier()
-        : new PoolVerifier(settings.workerThreads, onWorkerDeath);
+        : new PoolVerifier(settings.workerThreads, { onWorkerDeath });
   }
 
   /**

@@ -1,0 +1,208 @@
+import { Buffer } from 'node:buffer';
+import { createRequire } from 'node:module';
+import { performance } from 'node:perf_hooks';
+import { Piscina } from 'piscina';
+import type { Job, JobQueue, Share } from './job-queue.js';
+import { bytesFor, SLOT_BYTES, SlotWriter, type Batch } from './slot.js';
+
+// While a worker verifies one batch the next already lies in its queue, so that it never waits for this thread.
+const BATCHES_PER_WORKER = 2;
+
+/** A batch that was handed to a worker and has not come back. */
+interface RunningBatch {
+  /** In the order of the checks. */
+  readonly shares: readonly Share[];
+  readonly slot: number;
+  readonly writer: SlotWriter;
+  readonly startedAt: number;
+}
+
+/** What becomes of batches. */
+export interface BatchEvents {
+  /** A worker has verified a check. */
+  readonly onVerified: (job: Job, check: number, isVerified: boolean) => void;
+  /** A check was handed over and nobody verified it. */
+  readonly onUnverified: (job: Job, check: number) => void;
+  /** A batch has come back, or was given up: there is room for another. */
+  readonly onReturned: () => void;
+  /** A worker ended on its own, or did not come back. */
+  readonly onWorkerDeath: (error: Error) => void;
+}
+
+/** Carries batches of checks to Piscina's workers and back, in slots of shared memory. */
+export class Batches {
+  readonly #pool: Piscina;
+  readonly #slots: readonly SlotWriter[];
+  readonly #freeSlots: number[];
+  readonly #events: BatchEvents;
+  readonly #lostAfterMs: number;
+  // By slot. An array and not a Set, whose old tables V8 keeps alive, and with them requests answered long ago.
+  readonly #running: (RunningBatch | null)[];
+  readonly #watch: NodeJS.Timeout;
+  #out = 0;
+  #isBroken = false;
+  #sent = 0;
+  #repeated = 0;
+
+  constructor(workers: number, lostAfterMs: number, events: BatchEvents) {
+    this.#events = events;
+    this.#lostAfterMs = lostAfterMs;
+    const memory = Array.from(
+      { length: workers * BATCHES_PER_WORKER },
+      () => new SharedArrayBuffer(SLOT_BYTES),
+    );
+    this.#slots = memory.map((slot) => new SlotWriter(Buffer.from(slot)));
+    this.#freeSlots = memory.map((_, index) => index);
+    this.#running = memory.map(() => null);
+    this.#pool = new Piscina({
+      filename: createRequire(import.meta.url).resolve('#signature-worker'),
+      minThreads: workers,
+      maxThreads: workers,
+      concurrentTasksPerWorker: BATCHES_PER_WORKER,
+      idleTimeout: Infinity,
+      recordTiming: false,
+      workerData: memory,
+    });
+    // A worker that dies with no task reports it here; without a listener that would end the process.
+    this.#pool.on('error', events.onWorkerDeath);
+    this.#watch = setInterval(() => this.#lookForLost(), lostAfterMs / 5).unref();
+  }
+
+  /** Batches handed over and not back. */
+  get out(): number {
+    return this.#out;
+  }
+
+  /** Batches handed over so far. */
+  get sent(): number {
+    return this.#sent;
+  }
+
+  /** Batches whose worker died. */
+  get repeated(): number {
+    return this.#repeated;
+  }
+
+  get hasRoom(): boolean {
+    return this.#freeSlots.length > 0 && !this.#isBroken;
+  }
+
+  /** Whether nothing can be handed over any more. */
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  /**
+   * Hands over checks of a queue, as many as fit. There must be room, and a check in the queue.
+   *
+   * @returns how many
+   */
+  send(queue: JobQueue, limit: number): number {
+    const slot = this.#freeSlots.pop() as number;
+    let writer = this.#slots[slot] as SlotWriter;
+    let memory: number | SharedArrayBuffer = slot;
+    writer.clear();
+    const shares = queue.take(limit, (check) => writer.write(check));
+    if (shares.length === 0 && queue.waiting > 0) {
+      // A check that is larger than a slot gets memory of its own.
+      memory = new SharedArrayBuffer(bytesFor([queue.first]));
+      writer = new SlotWriter(Buffer.from(memory));
+      shares.push(...queue.take(1, (check) => writer.write(check)));
+    }
+    if (shares.length === 0) {
+      // Nobody waits for any of them.
+      this.#freeSlots.push(slot);
+      return 0;
+    }
+    const batch: Batch = { memory, checks: writer.checks, bytes: writer.bytes };
+    const running: RunningBatch = { shares, slot, writer, startedAt: performance.now() };
+    this.#running[slot] = running;
+    this.#out++;
+    this.#sent++;
+    this.#pool.run(batch).then(
+      () => this.#finish(running),
+      (error: unknown) => this.#repeat(running, error as Error),
+    );
+    return writer.checks;
+  }
+
+  /** Takes back a check that was handed over and not begun, to be verified here; `null` where there is none. */
+  takeBack(): { job: Job; check: number } | null {
+    for (const batch of this.#running) {
+      const taken = batch?.writer.takeBack() ?? -1;
+      if (batch === null || taken < 0) continue;
+      let first = 0;
+      for (const { job, from, to } of batch.shares) {
+        const check = from + taken - first;
+        if (check < to) return { job, check };
+        first += to - from;
+      }
+    }
+    return null;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#watch);
+    await this.#pool.destroy();
+  }
+
+  #finish(batch: RunningBatch): void {
+    if (!this.#end(batch)) return;
+    forEachLeft(batch, (job, check, at) => this.#events.onVerified(job, check, batch.writer.isVerified(at)));
+    this.#freeSlots.push(batch.slot);
+    this.#events.onReturned();
+  }
+
+  #repeat(batch: RunningBatch, error: Error): void {
+    if (!this.#end(batch)) return;
+    this.#freeSlots.push(batch.slot);
+    this.#events.onWorkerDeath(error);
+    this.#giveBack(batch);
+    this.#events.onReturned();
+  }
+
+  /** @returns whether the batch was still waited for */
+  #end(batch: RunningBatch): boolean {
+    if (this.#running[batch.slot] !== batch) return false;
+    this.#running[batch.slot] = null;
+    this.#out--;
+    return true;
+  }
+
+  #giveBack(batch: RunningBatch): void {
+    this.#repeated++;
+    forEachLeft(batch, (job, check) => this.#events.onUnverified(job, check));
+  }
+
+  /** Piscina starts no worker anew after one that failed to start, and tells nobody whose task it then keeps. */
+  #lookForLost(): void {
+    const latest = performance.now() - this.#lostAfterMs;
+    if (!this.#running.some((batch) => batch !== null && batch.startedAt < latest)) return;
+    // For good: a worker that is only slow may still write into its slot, which must never be used again.
+    this.#isBroken = true;
+    const lost = this.#running.filter((batch) => batch !== null);
+    this.#running.fill(null);
+    this.#out = 0;
+    const what = `a batch of signatures did not come back within ${this.#lostAfterMs} ms`;
+    this.#events.onWorkerDeath(new Error(`${what}; from now on the main thread verifies`));
+    for (const batch of lost) this.#giveBack(batch);
+    this.#events.onReturned();
+  }
+}
+
+/**
+ * Calls with each check of a batch that this thread has not taken back.
+ *
+ * @param use with `at`, its place in the batch
+ */
+function forEachLeft(
+  { shares, writer }: RunningBatch,
+  use: (job: Job, check: number, at: number) => void,
+): void {
+  let at = 0;
+  for (const { job, from, to } of shares) {
+    for (let check = from; check < to; check++, at++) {
+      if (!writer.isTakenBack(at)) use(job, check, at);
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { parseCompactJwt } from '../../src/protocol/jwt.js';
+import { PoolVerifier } from '../../src/signatures/pool.js';
+import { WorkDropped } from '../../src/signatures/signature-verifier.js';
+import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import { party, signJwt } from '../support/chain.js';
+import { publicKeyOf } from '../../src/protocol/did-key.js';
+
+const signer = party();
+const publicKey = publicKeyOf(signer.did) as Uint8Array;
+
+function checks(count: number, pad = 200): SignatureCheck[] {
+  return Array.from({ length: count }, (_, at) => {
+    const jwt = signJwt({ at, pad: 'x'.repeat(pad) }, signer);
+    const parts = parseCompactJwt(jwt);
+    if (parts.defect !== undefined) throw new Error(parts.defect);
+    return { jwt, publicKey, signature: parts.signature, signingInputLength: parts.signingInputLength };
+  });
+}
+
+const verified = (count: number) => Array<boolean>(count).fill(true);
+
+describe('a pool', () => {
+  it('ignores a batch that comes back after it was given up, and goes on without workers', async () => {
+    const deaths: string[] = [];
+    const verifier = new PoolVerifier(1, {
+      lostAfterMs: 1,
+      onWorkerDeath: ({ message }) => deaths.push(message),
+    });
+    // Large messages, so that the worker is busy with each batch for many milliseconds.
+    const jobs = Array.from({ length: 6 }, () => checks(20, 100_000));
+    const results = await Promise.all(jobs.map((job) => verifier.verify(job)));
+    expect(results).toEqual(jobs.map(() => verified(20)));
+    await expect.poll(() => deaths).toEqual([expect.stringContaining('did not come back within 1 ms')]);
+    // What is late comes back while these run; each check is counted once.
+    expect(await verifier.verify(checks(40))).toEqual(verified(40));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const { pending, inThread, pooled } = verifier.figures;
+    expect([pending, inThread + pooled]).toEqual([0, 160]);
+    await verifier.close();
+  });
+
+  it('drops what nobody waits for any more, and gives its place back', async () => {
+    const verifier = new PoolVerifier(1);
+    let isWanted = true;
+    const unwanted = Array.from({ length: 50 }, () => verifier.verify(checks(10), () => isWanted));
+    const wanted = verifier.verify(checks(10));
+    expect(verifier.waitingSince).toBeTypeOf('number');
+    isWanted = false;
+    const settled = await Promise.allSettled(unwanted);
+    expect(settled.map(({ status }) => status)).toEqual(Array(50).fill('rejected'));
+    for (const outcome of settled)
+      expect(outcome).toMatchObject({ reason: expect.any(WorkDropped) as WorkDropped });
+    expect(await wanted).toEqual(verified(10));
+    const { pending, inThread, pooled } = verifier.figures;
+    expect([pending, inThread + pooled, verifier.waitingSince]).toEqual([0, 10, null]);
+    await verifier.close();
+  });
+
+  it('drops the rest of what was begun, too', async () => {
+    const verifier = new PoolVerifier(1);
+    // More than the slots hold, so that some of it waits while the first batches are out.
+    let asked = 0;
+    const begun = verifier.verify(checks(400), () => ++asked < 3);
+    await expect(begun).rejects.toThrow(WorkDropped);
+    await expect.poll(() => verifier.figures.pending).toBe(0);
+    expect(await verifier.verify(checks(10))).toEqual(verified(10));
+    await verifier.close();
+  });
+});

@@ -1,0 +1,82 @@
+// Fills a receipt cache of 6 MB with entries of one shape, and says what it counts and what the heap holds of it.
+// node --expose-gc cache-memory-child.mjs <shape> <receipt|chain>
+import { randomBytes } from 'node:crypto';
+
+const dist = (/** @type {string} */ path) => import(new URL(`../../dist/${path}`, import.meta.url).href);
+/* eslint-disable @typescript-eslint/no-unsafe-assignment -- the linter does not see the type casts */
+const { ReceiptCache } = /** @type {typeof import('../../src/verify/receipt-cache.js')} */ (
+  await dist('verify/receipt-cache.js')
+);
+const { Chain, Receipt } = /** @type {typeof import('../../src/verify/receipt.js')} */ (
+  await dist('verify/receipt.js')
+);
+const { readReceiptClaims } = /** @type {typeof import('../../src/protocol/claims.js')} */ (
+  await dist('protocol/claims.js')
+);
+const { parseCompactJwt } = /** @type {typeof import('../../src/protocol/jwt.js')} */ (
+  await dist('protocol/jwt.js')
+);
+/* eslint-enable @typescript-eslint/no-unsafe-assignment */
+const [shape = '', kind = ''] = process.argv.slice(2);
+
+let made = 0;
+/** @type {Record<string, () => { policy: object, cmd?: string }>} */
+const shapes = {
+  ordinary: () => ({ policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 } }),
+  empty: () => ({ policy: {} }),
+  'many tools': () => ({
+    policy: { allowed_tools: Array.from({ length: 500 }, (_, at) => `t${at}-${made}`) },
+  }),
+  'empty tools': () => ({ policy: { allowed_tools: Array(4000).fill('') } }),
+  'many small nodes': () => ({ policy: { x: Array.from({ length: 3000 }, () => []) } }),
+  'objects of names of their own': () => ({
+    policy: { x: Array.from({ length: 1000 }, (_, at) => ({ [`k${at}-${made}`]: {} })) },
+  }),
+  'members of names of their own': () => ({
+    policy: Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`m${at}-${made}`, at])),
+  }),
+  'texts beyond Latin-1': () => ({
+    policy: { allowed_tools: ['日本'.repeat(200)] },
+    cmd: `/${'語'.repeat(300)}`,
+  }),
+};
+
+const segment = (/** @type {unknown} */ value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const did = () => `did:key:z6Mk${randomBytes(33).toString('base64url')}`;
+
+function makeReceipt() {
+  made++;
+  const claims = {
+    ...{ aud: did(), cmd: '/mcp/tools/call', drs_type: 'delegation-receipt', drs_v: '4.0', exp: 2e9, iat: 1 },
+    ...{ iss: did(), jti: `dr:${randomBytes(16).toString('hex')}`, nbf: 1, prev_dr_hash: null, sub: did() },
+    ...shapes[shape]?.(),
+  };
+  const header = segment({ alg: 'EdDSA', typ: 'JWT' });
+  // Cut out of a larger text, as it may come from a caller in this process.
+  const body = `${'x'.repeat(2000)} ${header}.${segment(claims)}.${randomBytes(64).toString('base64url')}`;
+  const jwt = body.slice(2001);
+  const parts = parseCompactJwt(jwt);
+  if (parts.defect !== undefined) throw new Error(parts.defect);
+  const read = readReceiptClaims(parts.payload, { isRoot: true, underHumanRoot: false });
+  if (read.defect !== undefined) throw new Error(`${read.defect.claim}: ${read.defect.expected}`);
+  const receipt = new Receipt(jwt, parts, read.claims, read.limits, true);
+  receipt.signature = null;
+  if (receipt.digest === '') throw new Error('no digest');
+  return receipt;
+}
+
+const collect = /** @type {() => void} */ (/** @type {unknown} */ (globalThis.gc));
+const held = () => {
+  for (let round = 0; round < 4; round++) collect();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+};
+
+const cache = new ReceiptCache(6_000_000);
+makeReceipt();
+const before = held();
+while (cache.figures.evictions < 20) {
+  if (kind === 'receipt') cache.addReceipt(makeReceipt());
+  else cache.addChain(new Chain(Array.from({ length: 3 }, makeReceipt)));
+}
+console.log(JSON.stringify({ counted: cache.figures.bytes, held: held() - before }));

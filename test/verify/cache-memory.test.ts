@@ -1,0 +1,31 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, it } from 'vitest';
+
+const run = promisify(execFile);
+const child = fileURLToPath(new URL('cache-memory-child.mjs', import.meta.url));
+
+const shapes = [
+  'ordinary',
+  'empty',
+  'many tools',
+  'empty tools',
+  'many small nodes',
+  'objects of names of their own',
+  'members of names of their own',
+  'texts beyond Latin-1',
+];
+
+it.each(shapes.flatMap((shape) => [[shape, 'receipt'] as const, [shape, 'chain'] as const]))(
+  'a cache of entries with %s (%s) counts at least what the heap holds of it',
+  async (shape, kind) => {
+    const { stdout } = await run(process.execPath, ['--expose-gc', child, shape, kind]);
+    const { counted, held } = JSON.parse(stdout) as { counted: number; held: number };
+    expect(counted).toBeGreaterThan(5_000_000);
+    // A little is not the cache's: what the engine compiled meanwhile.
+    expect(held).toBeLessThan(counted + 500_000);
+    // Nor does it count so much that most of its room is empty, but for texts that share their memory.
+    if (shape !== 'empty tools') expect(held).toBeGreaterThan(counted / 2);
+  },
+);
