@@ -3,7 +3,7 @@ export const MAX_JSON_DEPTH = 64;
 
 /** What makes a text unfit as strict JSON, though `JSON.parse` may accept it. */
 export interface JsonDefect {
-  readonly kind: 'syntax' | 'duplicate' | 'depth' | 'surrogate' | 'number';
+  readonly kind: 'syntax' | 'duplicate' | 'depth' | 'surrogate' | 'number' | 'size';
   /** For a person: what was found. */
   readonly message: string;
 }

@@ -1,5 +1,5 @@
 import { decodeBase64url, decodeBase64urlBriefly, isUrlSafeText } from './base64url.js';
-import { isJsonObject, parseStrictJson, type JsonObject } from './json.js';
+import { isJsonObject, MAX_JSON_NODES, parseStrictJson, type JsonObject } from './json.js';
 import { decodeUtf8 } from './utf8.js';
 
 /** The header of everything issued here, encoded: `{"alg":"EdDSA","typ":"JWT"}`. */
@@ -26,10 +26,11 @@ export interface JwtDefect {
  * Takes a compact JWT apart, strictly: three non-empty segments of strict base64url, header and payload JSON objects
  * as {@link parseStrictJson} accepts them, no `crit` and no `b64` in the header.
  *
+ * @param maxNodes the most objects, arrays and members of its payload
  * @see RFC 7515 §3.1, §5.2; RFC 7519 §7.2
  * @example parseCompactJwt('a.b').defect; // 'it has 2 segments, expected 3 separated by dots'
  */
-export function parseCompactJwt(jwt: string): CompactJwt | JwtDefect {
+export function parseCompactJwt(jwt: string, maxNodes = MAX_JSON_NODES): CompactJwt | JwtDefect {
   const headerEnd = jwt.indexOf('.');
   const payloadEnd = jwt.indexOf('.', headerEnd + 1);
   if (headerEnd < 0 || payloadEnd < 0 || jwt.includes('.', payloadEnd + 1)) {
@@ -44,7 +45,7 @@ export function parseCompactJwt(jwt: string): CompactJwt | JwtDefect {
   }
   // Once for both segments; where it is not so, each tells for itself.
   const isUrlSafe = isUrlSafeText(jwt) || undefined;
-  const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd), isUrlSafe);
+  const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd), maxNodes, isUrlSafe);
   if (typeof payload === 'string') return { defect: payload };
   const signature = decodeBase64url(jwt.slice(payloadEnd + 1), isUrlSafe);
   if (signature === null || signature.length === 0)
@@ -53,7 +54,7 @@ export function parseCompactJwt(jwt: string): CompactJwt | JwtDefect {
 }
 
 function readHeader(segment: string): { alg: unknown; defect?: never } | JwtDefect {
-  const header = decodeJsonSegment('header', segment);
+  const header = decodeJsonSegment('header', segment, MAX_JSON_NODES);
   if (typeof header === 'string') return { defect: header };
   for (const name of ['crit', 'b64']) {
     if (Object.hasOwn(header, name))
@@ -66,6 +67,7 @@ function readHeader(segment: string): { alg: unknown; defect?: never } | JwtDefe
 function decodeJsonSegment(
   segment: 'header' | 'payload',
   encoded: string,
+  maxNodes: number,
   isUrlSafe?: boolean,
 ): JsonObject | string {
   if (encoded === '') return `its ${segment} is empty`;
@@ -73,7 +75,7 @@ function decodeJsonSegment(
   if (bytes === null) return `its ${segment} is not strict base64url (RFC 4648 §5, no padding)`;
   const text = decodeUtf8(bytes);
   if (text === null) return `its ${segment} is not UTF-8`;
-  const { value, defect } = parseStrictJson(text);
+  const { value, defect } = parseStrictJson(text, maxNodes);
   if (defect) return `its ${segment} is not strict JSON: ${defect.message}`;
   return isJsonObject(value) ? value : `its ${segment} is not a JSON object`;
 }

@@ -1,6 +1,5 @@
 // A space or a control character (URL parsers drop some of them, and so see other segments), or a backslash (which they
 // take for a slash).
-// eslint-disable-next-line no-control-regex -- control characters are what this looks for
 const FORBIDDEN = /[\x00-\x20\x7f\\]/;
 
 // A whole segment `.` or `..`, each dot and each separator plain or percent-encoded. An encoded separator counts, since

@@ -1,5 +1,5 @@
 import type { HttpRequest } from 'uWebSockets.js';
-import { isJsonObject } from '../protocol/json.js';
+import { hasMoreNodes, isJsonObject, MAX_JSON_NODES } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import { toVerdictJson } from '../verifier/verdict.js';
@@ -61,6 +61,11 @@ export class VerifyRoute {
     const text = decodeUtf8(bytes);
     if (text === null) {
       this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
+      return;
+    }
+    if (hasMoreNodes(text)) {
+      const error = `the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
+      this.#reject(exchange, 'too_large', 413, error);
       return;
     }
     let bundle: unknown;

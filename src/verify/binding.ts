@@ -1,17 +1,19 @@
 import { equalsByJcs } from '../protocol/jcs.js';
-import { isPlainlyFaithful, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { hasMoreNodes, isPlainlyFaithful, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { findJsonDefect, MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 
-/** How the body of a call compares with the signed arguments. Service document 2.5. */
+/** How the body of a call compares with the signed arguments. */
 export type Binding = 'match' | 'mismatch' | 'invalid_body';
 
 /**
  * Binds a body that is given as JSON text.
  *
- * @returns `invalid_body` where the text is not JSON or has no faithful RFC 8785 form. Decisions section 4
+ * @returns `invalid_body` where the text is not JSON or has no faithful RFC 8785 form, or holds more nodes than arguments may
  * @example bindText({ tool: 'a' }, '{ "tool": "a" }'); // 'match'
  */
 export function bindText(args: JsonObject, text: string): Binding {
+  // Signed arguments hold no more.
+  if (hasMoreNodes(text)) return 'invalid_body';
   let body: JsonValue;
   try {
     body = JSON.parse(text) as JsonValue;

@@ -1,4 +1,4 @@
-/** The six blocks of the service document, and replay protection, which runs after them. */
+/** The six blocks of a verification, and replay protection, which runs after them. */
 export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'replay';
 
 interface Row {
@@ -11,7 +11,7 @@ interface Row {
 }
 
 /**
- * Every code that a verdict can carry, in the order of decisions section 2. A code belongs to one block;
+ * Every code that a verdict can carry, in the order in which blocks check. A code belongs to one block;
  * `docs/codes.md` explains each under an anchor of the same name.
  */
 export const CATALOGUE = [

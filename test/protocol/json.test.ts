@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { parseTree, type Node } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
-import { parseStrictJson } from '../../src/protocol/json.js';
+import { hasMoreNodes, MAX_JSON_NODES, parseStrictJson } from '../../src/protocol/json.js';
 import { isFaithfulNumber, MAX_JSON_DEPTH } from '../../src/protocol/json-defects.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
 import { hasVectors, vectorPath } from '../support/vectors.js';
@@ -99,7 +99,8 @@ describe('strict JSON', () => {
     [`${'['.repeat(65)}${']'.repeat(65)}`, 'depth'],
     [`${'{"a":'.repeat(64)}1${'}'.repeat(64)}`, 'none'],
     [`${'{"a":'.repeat(65)}1${'}'.repeat(65)}`, 'depth'],
-    [`${'['.repeat(100_000)}${']'.repeat(100_000)}`, 'depth'],
+    [`${'['.repeat(20_000)}${']'.repeat(20_000)}`, 'depth'],
+    [`${'['.repeat(100_000)}${']'.repeat(100_000)}`, 'size'],
   ])('judges %s as %s', (text, kind) => {
     expect(kindOf(text)).toBe(kind);
   });
@@ -157,7 +158,7 @@ describe('strict JSON', () => {
         expect((object as Record<string, unknown>)['exp']).toBeUndefined();
       }
       expect(Object.keys(value)).toEqual(['policy', 'list', '__proto__']);
-      expect(kindOf(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)).toBe('depth');
+      expect(kindOf(`${'['.repeat(20_000)}${']'.repeat(20_000)}`)).toBe('depth');
     } finally {
       delete prototype['exp'];
     }
@@ -253,7 +254,7 @@ describe.skipIf(!hasVectors)('JSONTestSuite (shared/vectors/05-jsontestsuite)', 
   it.each(files)('%s', (file) => {
     const text = decodeUtf8(readFileSync(vectorPath('05-jsontestsuite', 'test_parsing', file)));
     const kind = text === null ? 'utf-8' : kindOf(text);
-    if (file.startsWith('n_')) expect(['syntax', 'utf-8', 'depth']).toContain(kind);
+    if (file.startsWith('n_')) expect(['syntax', 'utf-8', 'depth', 'size']).toContain(kind);
     if (text === null || kind === 'syntax') {
       expect(file.startsWith('y_')).toBe(false);
       return;
@@ -262,5 +263,31 @@ describe.skipIf(!hasVectors)('JSONTestSuite (shared/vectors/05-jsontestsuite)', 
     // What a strict reader refuses of what a parser must accept: names that occur twice, and nothing else.
     if (file.startsWith('y_'))
       expect([file, kind]).toEqual([file, /duplicated_key/.test(file) ? 'duplicate' : 'none']);
+  });
+});
+
+describe('the number of nodes', () => {
+  it.each([
+    ['[{"a":1},[]]', 4],
+    ['{"[{:":"[{:\\"[{:"}', 2],
+    ['[1,2,"x",null]', 1],
+    ['"[["', 0],
+    ['{"a":{"b":{"c":[[]]}}}', 8],
+  ])('of %s is %i', (text, nodes) => {
+    // Counted only where the text is long enough to hold more.
+    const long = text + ' '.repeat(20);
+    expect([hasMoreNodes(long, nodes), nodes > 0 && hasMoreNodes(long, nodes - 1)]).toEqual([
+      false,
+      nodes > 0,
+    ]);
+  });
+
+  it('is limited before anything is parsed', () => {
+    const most = `[${Array(MAX_JSON_NODES - 1)
+      .fill('{}')
+      .join(',')}]`;
+    expect(parseStrictJson(most).defect).toBeUndefined();
+    expect(parseStrictJson(most.replace('{}', '{},{}')).defect?.kind).toBe('size');
+    expect(parseStrictJson('['.repeat(1_000_000)).defect?.kind).toBe('size');
   });
 });

@@ -29,7 +29,7 @@ describe('a pool', () => {
     });
     // Large messages, so that the worker is busy with each batch for many milliseconds.
     const jobs = Array.from({ length: 6 }, () => checks(20, 100_000));
-    const results = await Promise.all(jobs.map((job) => verifier.verify(job)));
+    const results = await Promise.all(jobs.map(async (job) => verifier.verify(job)));
     expect(results).toEqual(jobs.map(() => verified(20)));
     await expect.poll(() => deaths).toEqual([expect.stringContaining('did not come back within 1 ms')]);
     // What is late comes back while these run; each check is counted once.
@@ -43,7 +43,7 @@ describe('a pool', () => {
   it('drops what nobody waits for any more, and gives its place back', async () => {
     const verifier = new PoolVerifier(1);
     let isWanted = true;
-    const unwanted = Array.from({ length: 50 }, () => verifier.verify(checks(10), () => isWanted));
+    const unwanted = Array.from({ length: 50 }, async () => verifier.verify(checks(10), () => isWanted));
     const wanted = verifier.verify(checks(10));
     expect(verifier.waitingSince).toBeTypeOf('number');
     isWanted = false;

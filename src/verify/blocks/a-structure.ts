@@ -12,6 +12,9 @@ import type { ReceiptCache } from '../receipt-cache.js';
 import { Receipt, type Chain, type Invocation } from '../receipt.js';
 import type { Rules } from '../rules.js';
 
+// A receipt holds a policy and little else, and there may be many in a bundle.
+const MAX_RECEIPT_NODES = 2_048;
+
 /** A bundle of the right structure. `receipts` is not empty. */
 export interface Structure {
   readonly receipts: readonly Receipt[];
@@ -89,7 +92,7 @@ function readReceipt(
   const known = cache.getReceipt(jwt);
   // What was read at another place was judged by other rules: such a receipt is read again.
   if (known?.isRoot === place.isRoot && !(place.underHumanRoot && known.claims.exp === null)) return known;
-  const parts = parseCompactJwt(jwt);
+  const parts = parseCompactJwt(jwt, MAX_RECEIPT_NODES);
   if (parts.defect !== undefined) {
     return new Failure('MALFORMED_RECEIPT', { subject: index, reason: parts.defect });
   }

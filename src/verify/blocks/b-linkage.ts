@@ -1,4 +1,4 @@
-import { Failure } from '../codes.js';
+import { Failure, show } from '../codes.js';
 import type { Receipt } from '../receipt.js';
 import type { Structure } from './a-structure.js';
 
@@ -10,7 +10,7 @@ export function checkCallLinkage({ receipts, invocation }: Structure): Failure |
     return new Failure('INVOKER_MISMATCH', {
       subject: 'invocation',
       claimed: iss,
-      expected: JSON.stringify(leaf.claims.aud),
+      expected: show(leaf.claims.aud),
     });
   }
   if (dr_chain.length !== receipts.length) {
@@ -49,7 +49,7 @@ export function checkReceiptLinkage(receipts: readonly Receipt[]): Failure | nul
         return new Failure('CHAIN_BREAK', { subject, claimed, expected });
       }
       if (iss !== parent.claims.aud) {
-        const expected = JSON.stringify(parent.claims.aud);
+        const expected = show(parent.claims.aud);
         return new Failure('ISSUER_MISMATCH', { subject, claimed: iss, expected });
       }
     }

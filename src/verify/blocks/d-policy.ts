@@ -29,7 +29,7 @@ export function checkCallPolicy({ receipts, invocation }: Structure, rules: Rule
 
 function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null {
   if (claims.sub !== claims.iss) {
-    const expected = `${JSON.stringify(claims.iss)}, its iss: the root principal speaks for itself`;
+    const expected = `${show(claims.iss)}, its iss: the root principal speaks for itself`;
     return new Failure('SUBJECT_MISMATCH', { subject: 0, claimed: claims.sub, expected });
   }
   if (trustedRoots !== null && !trustedRoots.has(claims.iss)) {
@@ -42,11 +42,11 @@ function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null
 function checkDelegation(root: Receipt, parent: Receipt, child: Receipt, subject: number): Failure | null {
   const { sub, cmd } = child.claims;
   if (sub !== root.claims.sub) {
-    const expected = `${JSON.stringify(root.claims.sub)}, the sub of the root`;
+    const expected = `${show(root.claims.sub)}, the sub of the root`;
     return new Failure('SUBJECT_MISMATCH', { subject, claimed: sub, expected });
   }
   if (!coversCommand(parent.claims.cmd, cmd)) {
-    const expected = JSON.stringify(parent.claims.cmd);
+    const expected = show(parent.claims.cmd);
     return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
   }
   const escalation = findEscalation(parent, child);
@@ -63,15 +63,15 @@ function checkInvocation(invocation: Invocation, root: Receipt, leaf: Receipt, r
   const subject = 'invocation';
   const { sub, cmd, tool_server } = invocation.claims;
   if (sub !== root.claims.sub) {
-    const expected = JSON.stringify(root.claims.sub);
+    const expected = show(root.claims.sub);
     return new Failure('INVOCATION_SUBJECT_MISMATCH', { subject, claimed: sub, expected });
   }
   if (!coversCommand(leaf.claims.cmd, cmd)) {
-    const expected = JSON.stringify(leaf.claims.cmd);
+    const expected = show(leaf.claims.cmd);
     return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
   }
   if (rules.serverIdentity !== null && tool_server !== rules.serverIdentity) {
-    const expected = JSON.stringify(rules.serverIdentity);
+    const expected = show(rules.serverIdentity);
     return new Failure('TOOL_SERVER_MISMATCH', { subject, claimed: tool_server, expected });
   }
   return null;
