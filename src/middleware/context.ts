@@ -9,7 +9,8 @@ export interface DrsContext extends VerdictContext {
 }
 
 const ofRequest = new WeakMap<object, DrsContext>();
-const ofCall = new AsyncLocalStorage<DrsContext>();
+// `null` inside an unverified handler that a verified one called: it must not find the outer call's context.
+const ofCall = new AsyncLocalStorage<DrsContext | null>();
 
 /**
  * The verified call that a handler serves. A handler that must not run without one calls this first.
@@ -39,8 +40,13 @@ export function findDrsContext(request?: object): DrsContext | null {
   return (request === undefined ? ofCall.getStore() : ofRequest.get(request)) ?? null;
 }
 
-/** Runs a handler, which then finds the context. */
-export function runWithContext<T>(context: DrsContext, request: object | null, handler: () => T): T {
-  if (request !== null) ofRequest.set(request, context);
+/**
+ * Runs a handler, which then finds the context.
+ *
+ * @param context `null` where the call was not verified: the handler then finds none, whoever called it
+ */
+export function runWithContext<T>(context: DrsContext | null, request: object | null, handler: () => T): T {
+  if (request !== null && context !== null) ofRequest.set(request, context);
+  else if (request !== null) ofRequest.delete(request);
   return ofCall.run(context, handler);
 }

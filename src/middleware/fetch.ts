@@ -29,7 +29,7 @@ export function drsFetch<Rest extends unknown[] = []>(
   const { bindingMode, maxBodyBytes } = bodyRulesOf(options);
   return async (request, ...rest) => {
     const opened = gate.open(request.headers.get(BUNDLE_HEADER));
-    if (opened.kind === 'absent') return handler(request, ...rest);
+    if (opened.kind === 'absent') return runWithContext(null, request, () => handler(request, ...rest));
     if (opened.kind === 'refused') return answer(opened.refusal);
     const body: CallBody | null =
       bindingMode === 'off' ? { kind: 'unread' } : await bodyOf(request, maxBodyBytes);

@@ -56,7 +56,7 @@ export function guardNode(
   admit: (req: IncomingMessage, res: ServerResponse) => Promise<Passage>,
 ): void {
   admit(req, res).then((passage) => {
-    if (passage === 'absent') next();
+    if (passage === 'absent') runWithContext(null, req, () => next());
     // Nobody waits for an answer any more, and `close`, which publishes the event, has been.
     if (typeof passage === 'string' || res.destroyed) return;
     // Not `finish`: a caller that hangs up early must not keep its call out of the audit log.

@@ -12,7 +12,7 @@ export function protectHandler<Q extends { params: object }, X, R>(
     countMessage(extra);
     const judged = await judgeToolCall(gate, request.params, extra);
     if (judged.kind === 'refused') throw new DrsRefusalError(judged.refusal);
-    if (judged.kind === 'absent') return handler(request, extra);
+    if (judged.kind === 'absent') return runWithContext(null, null, () => handler(request, extra));
     try {
       return await runWithContext(judged.context, null, () => handler(request, extra));
     } finally {

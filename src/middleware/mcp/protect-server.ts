@@ -73,7 +73,7 @@ class GuardedTransport {
       else {
         if (message.method === 'notifications/cancelled')
           this.#settle(message.params?.['requestId'] as RequestId);
-        deliver?.(message, extra);
+        runWithContext(null, null, () => deliver?.(message, extra));
       }
     };
     transport.send = async (message, options) => {
@@ -107,7 +107,7 @@ class GuardedTransport {
         }
         this.#open.delete(id);
         if (judged.kind === 'refused') this.#refuse(id, judged.refusal);
-        else deliver(message, extra);
+        else runWithContext(null, null, () => deliver(message, extra));
       })
       .catch((error: unknown) => this.#gate.report(error));
   }
