@@ -1,6 +1,6 @@
 import { BUNDLE_HEADER } from '../gate/index.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
-import { signCall, type Delegation } from './delegation.js';
+import type { Delegation } from './delegation.js';
 
 /** Options of {@link signFetch}. */
 export interface SignFetchOptions {
@@ -40,6 +40,8 @@ export function signFetch(
     if (defect !== undefined) throw unsignable(`it is not strict JSON: ${defect.message}`);
     if (!isJsonObject(value)) throw unsignable('it is not a JSON object');
     const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined));
+    // Loaded when it is first needed: the middleware beside it runs where nothing native does.
+    const { signCall } = await import('./delegation.js');
     const path = typeof command === 'function' ? command(url) : (command ?? null);
     headers.set(BUNDLE_HEADER, signCall(delegation, path, value));
     // fetch() calls a string text/plain, of which a server need not take arguments.

@@ -14,7 +14,7 @@ import {
 } from '../../src/middleware/index.js';
 import { drsMcp } from '../../src/middleware/mcp/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { encode, liveCall, liveChain } from './call.js';
+import { encode, liveCall, liveChain, OPEN, OPEN_ROUTE } from './call.js';
 
 /** Issue 12 item 10: a call without a bundle, made while a verified call is served, is nobody's. */
 const verifier = createVerifier({ workerThreads: 0 });
@@ -26,7 +26,7 @@ const info = { name: 'test', version: '1.0.0' };
 /** Runs something as the handler of a verified call. */
 async function insideVerifiedCall<T>(run: () => T | Promise<T>): Promise<T> {
   let result: T | undefined;
-  const outer = drsFetch({ verifier }, async () => {
+  const outer = drsFetch({ verifier, ...OPEN_ROUTE }, async () => {
     expect(drsContext().root_principal).toBe(chain.parties[0]?.did);
     result = await run();
     return new Response();
@@ -66,7 +66,9 @@ async function throughMcp(ask: (client: Client) => Promise<unknown>): Promise<Dr
     return { tools: [] };
   });
   const [clientSide, serverSide] = InMemoryTransport.createLinkedPair();
-  await drsMcp({ verifier, optional: true }).protectServer(server).connect(serverSide);
+  await drsMcp({ verifier, ...OPEN, optional: true })
+    .protectServer(server)
+    .connect(serverSide);
   const client = new Client(info);
   await client.connect(clientSide);
   await ask(client);
@@ -76,19 +78,23 @@ async function throughMcp(ask: (client: Client) => Promise<unknown>): Promise<Dr
 
 describe('an unverified call inside the handler of a verified one finds no context', () => {
   it('in a fetch handler', async () => {
-    const inner = drsFetch({ verifier, optional: true }, () => Response.json({ found: findDrsContext() }));
+    const inner = drsFetch({ verifier, ...OPEN_ROUTE, optional: true }, () =>
+      Response.json({ found: findDrsContext() }),
+    );
     const answer = await insideVerifiedCall(() => inner(new Request('http://inner.test/')));
     expect(await answer.json()).toEqual({ found: null });
   });
 
   it('in a node handler', async () => {
     expect(
-      await insideVerifiedCall(() => throughNode(drsMiddleware({ verifier, optional: true }))),
+      await insideVerifiedCall(() => throughNode(drsMiddleware({ verifier, ...OPEN_ROUTE, optional: true }))),
     ).toBeNull();
   });
 
   it('in an A2A handler', async () => {
-    expect(await insideVerifiedCall(() => throughNode(drsA2a({ verifier, optional: true })))).toBeNull();
+    expect(
+      await insideVerifiedCall(() => throughNode(drsA2a({ verifier, ...OPEN, optional: true }))),
+    ).toBeNull();
   });
 
   it('in a tool, over an in-memory transport', async () => {
@@ -102,7 +108,7 @@ describe('an unverified call inside the handler of a verified one finds no conte
   });
 
   it('in a wrapped MCP handler', async () => {
-    const handler = drsMcp({ verifier, optional: true }).protectHandler(() => findDrsContext());
+    const handler = drsMcp({ verifier, ...OPEN, optional: true }).protectHandler(() => findDrsContext());
     expect(await insideVerifiedCall(() => handler({ params: { name: 'search' } }, {}))).toBeNull();
   });
 });
