@@ -1,6 +1,5 @@
 import type { Binding } from '../verify/binding.js';
 import { coversCommand } from '../verify/blocks/d-policy.js';
-import { Failure } from '../verify/codes.js';
 import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
 import { gateContextOf, readBundleClaims, type BundleClaims, type GateContext } from './context.js';
 import type { CallBody, Denial, PendingCall } from './request.js';
@@ -87,29 +86,32 @@ function findMismatch(
 ): GateFailure | null {
   const root = receipts[0]?.iss ?? '';
   if (trustedRoots !== null && !trustedRoots.has(root)) {
-    return blockD('UNTRUSTED_ROOT', 0, root, 'one of the trusted roots');
+    return verdictFailure({
+      code: 'UNTRUSTED_ROOT',
+      message: `Receipt 0: iss is ${brief(root)}, expected one of the principals that this server trusts`,
+      suggestion: 'Use a delegation by a principal that this server trusts, or have the operator add this one.',
+    });
   }
   const { tool_server: server, cmd, args } = invocation;
   if (serverIdentity !== null && server !== serverIdentity) {
-    return blockD('TOOL_SERVER_MISMATCH', 'invocation', server, JSON.stringify(serverIdentity));
+    return verdictFailure({
+      code: 'TOOL_SERVER_MISMATCH',
+      message: `Invocation: tool_server is ${brief(server)}, expected ${brief(serverIdentity)}`,
+      suggestion: 'Sign the invocation for the tool server that is called.',
+    });
   }
   const { command, orBelow, tool } = expected;
   if (command !== null && !(orBelow ? coversCommand(command, cmd) : cmd === command)) {
-    return blockD('COMMAND_MISMATCH', 'invocation', cmd, JSON.stringify(command));
+    return verdictFailure({
+      code: 'COMMAND_MISMATCH',
+      message: `Invocation: cmd is ${brief(cmd)}, expected ${brief(command)}${orBelow ? ' or a path below it' : ''}`,
+      suggestion: 'Sign the invocation for the command of this very request.',
+    });
   }
   if (tool === null || args['tool'] === tool) return null;
   const found = typeof args['tool'] === 'string' ? brief(args['tool']) : 'no tool';
   const message = `Invocation: it was signed for ${found}, and this is ${brief(tool)}`;
   return gateFailure('TOOL_MISMATCH', protocol, message, { verdict: { valid: false } });
-}
-
-function blockD(
-  code: 'UNTRUSTED_ROOT' | 'TOOL_SERVER_MISMATCH' | 'COMMAND_MISMATCH',
-  subject: 0 | 'invocation',
-  claimed: string,
-  expected: string,
-): GateFailure {
-  return verdictFailure(new Failure(code, { subject, claimed, expected }));
 }
 
 /** A verifier may enforce the binding itself (`REQUIRE_BINDING`): its refusal is the gate's, then. */
