@@ -1,36 +1,8 @@
-import { decodeBase64url, encodeBase64url } from '../protocol/base64url.js';
-import { DRS_VERSION } from '../protocol/claims.js';
-import { isJsonObject, parseStrictJson } from '../protocol/json.js';
-import { decodeUtf8 } from '../protocol/utf8.js';
+import { isJsonObject } from '../protocol/json.js';
+import { readBundle, readBundleText, type Bundle, type BundleDefect } from '../protocol/bundle.js';
 import { IssueError } from './issue-error.js';
 
-/** The receipts of a chain with the invocation of one call under it. Service document 2.1, without `body`. */
-export interface Bundle {
-  readonly bundle_version: string;
-  /** Compact JWT. */
-  readonly invocation: string;
-  /** Compact JWTs, root first. */
-  readonly receipts: readonly string[];
-}
-
-/**
- * Puts a chain and an invocation together. Nothing is checked here: {@link issueInvocation} has checked both.
- *
- * @example const bundle = createBundle({ receipts: [root, sub], invocation });
- */
-export function createBundle({ receipts, invocation }: Omit<Bundle, 'bundle_version'>): Bundle {
-  return { bundle_version: DRS_VERSION, invocation, receipts: [...receipts] };
-}
-
-/**
- * The value of the `X-DRS-Bundle` request header: the bundle's JSON text as unpadded base64url. Only the three
- * members of a bundle go in.
- *
- * @example await fetch(url, { method: 'POST', headers: { 'X-DRS-Bundle': encodeBundle(bundle) }, body });
- */
-export function encodeBundle({ bundle_version, invocation, receipts }: Bundle): string {
-  return encodeBase64url(Buffer.from(JSON.stringify({ bundle_version, invocation, receipts }), 'utf8'));
-}
+export { createBundle, encodeBundle, type Bundle } from '../protocol/bundle.js';
 
 /**
  * Reads the value of an `X-DRS-Bundle` header. Whether the bundle is valid is for a verifier to say; here only its
@@ -41,14 +13,7 @@ export function encodeBundle({ bundle_version, invocation, receipts }: Bundle): 
  * @example const { receipts, invocation } = decodeBundle(request.headers['x-drs-bundle']);
  */
 export function decodeBundle(header: string): Bundle {
-  const { value, defect } = parseStrictJson(decodeBundleText(header));
-  if (defect) {
-    throw new IssueError(
-      'INVALID_JSON',
-      `the bundle in the header is not strict JSON: ${defect.message}`,
-      'encode the bundle with encodeBundle()',
-    );
-  }
+  const { value } = orThrow(readBundle(header));
   if (!isJsonObject(value)) throw malformed('the bundle is not a JSON object');
   const { bundle_version, invocation, receipts } = value;
   if (typeof bundle_version !== 'string') throw malformed('bundle_version is not a string');
@@ -66,23 +31,13 @@ export function decodeBundle(header: string): Bundle {
  * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` where the bytes are not UTF-8
  */
 export function decodeBundleText(header: string): string {
-  // Padding is either right or an error: it fills the last group of four, and there is none to fill a whole one.
-  const unpadded = header.length % 4 === 0 ? header.replace(/={1,2}$/, '') : header;
-  const bytes = decodeBase64url(unpadded);
-  if (bytes === null || unpadded === '') {
-    throw new IssueError(
-      'INVALID_BASE64URL',
-      `the header is not strict base64url: expected only A-Z a-z 0-9 - _, and = at the end, found ${header === '' ? 'nothing' : `${header.length} characters that are not`}`,
-      'send the value of encodeBundle() unaltered, in one header',
-    );
-  }
-  const text = decodeUtf8(bytes);
-  if (text !== null) return text;
-  throw new IssueError(
-    'INVALID_JSON',
-    'the bundle in the header is not UTF-8',
-    'encode the bundle with encodeBundle()',
-  );
+  return orThrow(readBundleText(header)).text;
+}
+
+function orThrow<T extends object>(read: T | { readonly defect: BundleDefect }): T {
+  if (!('defect' in read)) return read;
+  const { code, message, suggestion } = read.defect;
+  throw new IssueError(code, message, suggestion);
 }
 
 function malformed(found: string): IssueError {

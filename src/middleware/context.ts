@@ -1,15 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Binding } from '../verify/binding.js';
-import type { VerdictContext } from '../verify/receipt.js';
+import type { GateContext } from '../gate/index.js';
 
-/** What a handler is told about the verified call that it serves. Service document 4.6 */
-export interface DrsContext extends VerdictContext {
-  /** How the body compares with the signed arguments; absent where the binding mode is `off`. */
-  readonly binding?: Binding;
-}
+/** What a handler is told about the verified call that it serves. Frozen, and made for this call alone. */
+export type DrsContext = GateContext;
 
 const ofRequest = new WeakMap<object, DrsContext>();
-const ofCall = new AsyncLocalStorage<DrsContext>();
+// `null` inside an unverified handler that a verified one called: it must not find the outer call's context.
+const ofCall = new AsyncLocalStorage<DrsContext | null>();
 
 /**
  * The verified call that a handler serves. A handler that must not run without one calls this first.
@@ -18,8 +15,8 @@ const ofCall = new AsyncLocalStorage<DrsContext>();
  *   the request's own events do not run in its handler's context: give the request there.
  * @throws Error where no call was verified: the middleware did not run, or let a request without a bundle pass
  * @example
- * app.post('/tools', drsMiddleware({ verifier }), (req, res) => {
- *   const { root_principal } = drsContext(req);
+ * app.post('/weather', drsMiddleware({ ...drs, tool: 'weather' }), (req, res) => {
+ *   const { root_principal, agent } = drsContext(req);
  * });
  */
 export function drsContext(request?: object): DrsContext {
@@ -39,8 +36,18 @@ export function findDrsContext(request?: object): DrsContext | null {
   return (request === undefined ? ofCall.getStore() : ofRequest.get(request)) ?? null;
 }
 
-/** Runs a handler, which then finds the context. */
-export function runWithContext<T>(context: DrsContext, request: object | null, handler: () => T): T {
-  if (request !== null) ofRequest.set(request, context);
+/**
+ * Runs a handler, which then finds the context.
+ *
+ * @param context `null` where the call was not verified: the handler then finds none, whoever called it
+ */
+export function runWithContext<T>(context: DrsContext | null, request: object | null, handler: () => T): T {
+  if (request !== null) setContext(context, request);
   return ofCall.run(context, handler);
+}
+
+/** Ties a context to a request, for handlers that run outside of {@link runWithContext}. */
+export function setContext(context: DrsContext | null, request: object): void {
+  if (context === null) ofRequest.delete(request);
+  else ofRequest.set(request, context);
 }

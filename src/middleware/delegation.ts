@@ -1,4 +1,4 @@
-import { createBundle, encodeBundle } from '../issue/bundle.js';
+import { createBundle, encodeBundle } from '../protocol/bundle.js';
 import { issueInvocation } from '../issue/invocation.js';
 import type { SigningKey } from '../issue/signing-key.js';
 import type { JsonObject } from '../protocol/json.js';
@@ -16,11 +16,18 @@ export interface Delegation {
 /**
  * Signs one call under a delegation.
  *
+ * @param command `null` for the command of the delegation itself
  * @returns the bundle, encoded as for the header
  * @throws IssueError where the delegation does not allow the call
  */
-export function signCall(delegation: Delegation, command: string, args: JsonObject): string {
+export function signCall(delegation: Delegation, command: string | null, args: JsonObject): string {
   const { key, chain, toolServer } = delegation;
-  const invocation = issueInvocation({ key, chain, toolServer, command, args });
+  const invocation = issueInvocation({
+    key,
+    chain,
+    toolServer,
+    ...(command === null ? {} : { command }),
+    args,
+  });
   return encodeBundle(createBundle({ receipts: chain, invocation }));
 }

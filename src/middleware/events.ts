@@ -1,12 +1,21 @@
 import { channel } from 'node:diagnostics_channel';
-import type { InvocationClaims } from '../protocol/claims.js';
+import type { Denial, GateContext, Protocol } from '../gate/index.js';
+import type { JsonObject } from '../protocol/json.js';
 import { isAmount } from '../protocol/policy.js';
-import type { VerdictContext } from '../verify/receipt.js';
 
-/** The name of the event and of its `diagnostics_channel`. */
+/** The name of the event of an executed call, and of its `diagnostics_channel`. */
 export const TOOL_CALL = 'drs:tool-call';
 
-/** One verified call that was executed. Service document 6 */
+/** The name of the event of a refused call, and of its `diagnostics_channel`. */
+export const REFUSAL = 'drs:refusal';
+
+/**
+ * How a call ended: `ok`; `error` where its handler failed (an HTTP status of 400 or more, a JSON-RPC error, a result
+ * with `isError`); `cancelled` where the caller hung up or cancelled before the answer.
+ */
+export type Outcome = 'ok' | 'error' | 'cancelled';
+
+/** One verified call that was executed. */
 export interface ToolCallEvent {
   readonly event: typeof TOOL_CALL;
   readonly root_principal: string;
@@ -18,36 +27,73 @@ export interface ToolCallEvent {
   /** The estimate that the caller signed, in US dollars; 0 where there is none. */
   readonly cost_usd: number;
   readonly inv_jti: string;
+  /** The DID that signed the call. */
+  readonly agent: string;
+  /** When the call was over; ISO 8601, UTC. */
+  readonly at: string;
+  readonly outcome: Outcome;
 }
 
-/** Where events go besides the `diagnostics_channel`. */
+/** Why a call was refused, as its caller was told. */
+export interface Refusal {
+  /** A code of docs/codes.md. */
+  readonly code: string;
+  /** The HTTP status, also where the call came another way. */
+  readonly status: number;
+  readonly message: string;
+  readonly suggestion: string;
+}
+
+/** The call that was refused. */
+export interface RefusedCall {
+  readonly protocol: Protocol;
+  /** What was called: a tool (`mcp`), a method (`a2a`), the route's tool (`http`). Unverified, and cut to 200 characters. */
+  readonly tool: string | null;
+  /** The verified chain's context where the chain is valid and the call is not, as for a replay; else `null`. */
+  readonly context: GateContext | null;
+  /** When; ISO 8601, UTC. */
+  readonly at: string;
+}
+
+/** What the diagnostics channel `drs:refusal` gets. */
+export interface RefusalEvent extends Refusal, RefusedCall {
+  readonly event: typeof REFUSAL;
+}
+
+/** Where events go besides the `diagnostics_channel`s. */
 export interface EventOptions {
-  /** Called with each event. What it throws goes to `onError`. */
+  /** Called with the event of each executed call. What it throws goes to `onError`. */
   readonly onToolCall?: (event: ToolCallEvent) => unknown;
-  /** Gets each event as a line of JSON: a stream, such as `process.stderr` or an open file. */
+  /** Called with each refused call. What it throws goes to `onError`. */
+  readonly onRefused?: (refusal: Refusal, call: RefusedCall) => unknown;
+  /** Gets the event of each executed call as a line of JSON: a stream, such as `process.stderr` or an open file. */
   readonly eventSink?: { write(line: string): unknown };
   /** Told of faults that the caller is not told of: of a verifier, a subscriber, a sink. Default: `console.error`. */
   readonly onError?: (error: Error) => void;
 }
 
 const toolCalls = channel(TOOL_CALL);
+const refusals = channel(REFUSAL);
 
-/** The event of a call. */
-export function toolCallEvent(context: VerdictContext, { cmd, args, jti }: InvocationClaims): ToolCallEvent {
-  const { tool, estimated_cost_usd: cost } = args;
+/** The event of an executed call. It holds strings and numbers alone. */
+export function toolCallEvent(context: GateContext, args: JsonObject, outcome: Outcome): ToolCallEvent {
+  const { estimated_cost_usd: cost } = args;
   return Object.freeze({
     event: TOOL_CALL,
     root_principal: context.root_principal,
     chain_depth: context.chain_depth,
-    command: cmd,
-    tool: typeof tool === 'string' ? tool : '',
+    command: context.command,
+    tool: context.tool ?? '',
     policy_result: 'pass',
     cost_usd: isAmount(cost) ? cost : 0,
-    inv_jti: jti,
+    inv_jti: context.invocation,
+    agent: context.agent,
+    at: new Date().toISOString(),
+    outcome,
   });
 }
 
-/** Publishes an event. Never throws, and waits for nobody. */
+/** Publishes the event of an executed call. Never throws, and waits for nobody. */
 export function publishToolCall(
   event: ToolCallEvent,
   { onToolCall, eventSink, onError }: EventOptions,
@@ -55,6 +101,29 @@ export function publishToolCall(
   toolCalls.publish(event);
   guarded(() => onToolCall?.(event), onError);
   guarded(() => eventSink?.write(`${JSON.stringify(event)}\n`), onError);
+}
+
+/**
+ * Publishes a refusal. Never throws, and waits for nobody.
+ *
+ * @param context of the chain, where that is valid
+ */
+export function publishRefusal(
+  { failure, protocol, requested }: Denial,
+  context: GateContext | null,
+  { onRefused, onError }: EventOptions,
+): void {
+  if (onRefused === undefined && !refusals.hasSubscribers) return;
+  const { code, status, message, suggestion } = failure;
+  const refusal: Refusal = Object.freeze({ code, status, message, suggestion });
+  const call: RefusedCall = Object.freeze({
+    protocol,
+    tool: requested,
+    context,
+    at: new Date().toISOString(),
+  });
+  refusals.publish(Object.freeze({ event: REFUSAL, ...refusal, ...call } satisfies RefusalEvent));
+  guarded(() => onRefused?.(refusal, call), onError);
 }
 
 /** Reports a fault to whoever is configured to hear of it. */

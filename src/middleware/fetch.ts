@@ -1,8 +1,19 @@
-import { bodyOfBytes, type CallBody } from './call-body.js';
+import {
+  bodyOfBytes,
+  openHttp,
+  responseTo,
+  withHttpBody,
+  type Denial,
+  type HeaderLookup,
+  type Opening,
+  type RequestBody,
+} from '../gate/index.js';
+import { checkOptions } from './check-options.js';
 import { runWithContext } from './context.js';
-import { Gate } from './gate.js';
-import { bodyRulesOf, type MiddlewareOptions } from './options.js';
-import { BUNDLE_HEADER, bodyTooLarge, type Refusal } from './refusal.js';
+import type { Outcome } from './events.js';
+import { Guard } from './guard.js';
+import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from './options.js';
+import { routeOf } from './route.js';
 
 /** A handler of web-standard requests; `rest` is what its framework passes beside the request. */
 export type FetchHandler<Rest extends unknown[]> = (
@@ -11,71 +22,95 @@ export type FetchHandler<Rest extends unknown[]> = (
 ) => Response | Promise<Response>;
 
 /**
- * Lets only verified calls reach a handler of web-standard requests: Hono, Next, Deno, and workers where the verifier
- * is remote. Same options and answers as `drsMiddleware`.
+ * Lets only verified calls reach a handler of web-standard requests: Next, Deno, Bun, and workers where the verifier is
+ * remote. Same options and answers as `drsMiddleware`.
  *
  * @returns a handler of the same shape; the inner one finds the call with `drsContext()` or `drsContext(request)`
- * @throws TypeError where the options contradict each other
+ * @throws TypeError naming every problem with the options
  * @example
- * export const POST = drsFetch({ verifyUrl: 'http://127.0.0.1:8080' }, async (request) => {
- *   return Response.json(run(await request.json(), drsContext().root_principal));
+ * const drs = { verifyUrl: 'http://127.0.0.1:8080', trustedRoots, serverIdentity, replayStore };
+ * export const POST = drsFetch({ ...drs, tool: 'weather' }, async (request) => {
+ *   return Response.json(forecast((await request.json()).city, drsContext().agent));
  * });
  */
 export function drsFetch<Rest extends unknown[] = []>(
   options: MiddlewareOptions,
   handler: FetchHandler<Rest>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
-  const gate = new Gate(options);
-  const { bindingMode, maxBodyBytes } = bodyRulesOf(options);
+  checkOptions('http', options);
+  const guard = new Guard('http', options, options.bindingMode);
   return async (request, ...rest) => {
-    const opened = gate.open(request.headers.get(BUNDLE_HEADER));
-    if (opened.kind === 'absent') return handler(request, ...rest);
-    if (opened.kind === 'refused') return answer(opened.refusal);
-    const body: CallBody | null =
-      bindingMode === 'off' ? { kind: 'unread' } : await bodyOf(request, maxBodyBytes);
-    if (body === null) return answer(bodyTooLarge(maxBodyBytes));
-    const judged = await gate.judge(opened, body, bindingMode);
-    if (judged.kind === 'refused') return answer(judged.refusal);
+    const passage = await guard.admit(await openFetch(request, options, request));
+    if (passage.kind === 'deny') return refusalResponse(passage);
+    if (passage.kind === 'pass') return runWithContext(null, request, () => handler(request, ...rest));
+    let outcome: Outcome = 'error';
     try {
-      return await runWithContext(judged.context, request, () => handler(request, ...rest));
+      const response = await runWithContext(passage.context, request, () => handler(request, ...rest));
+      if (response.status < 400) outcome = 'ok';
+      return response;
     } finally {
-      gate.publish(judged);
+      passage.finish(request.signal.aborted ? 'cancelled' : outcome);
     }
   };
 }
 
-/** Reads a copy of the body, so that the request stays as it came, of whatever class; `null` where it is too large. */
-async function bodyOf(request: Request, most: number): Promise<CallBody | null> {
-  if (request.bodyUsed) {
-    throw new Error('the request body was read before drsFetch() could see it: hand the request in unread');
-  }
-  if (Number(request.headers.get('content-length')) > most) return null;
-  const bytes = await readAtMost(request.clone().body, most);
-  return (
-    bytes &&
-    bodyOfBytes(bytes, {
-      contentType: request.headers.get('content-type'),
-      contentEncoding: request.headers.get('content-encoding'),
-    })
+/** Opens a web-standard request; `subject` is what the options' functions are asked about. */
+export async function openFetch<R>(
+  request: Request,
+  options: MiddlewareOptions<R>,
+  subject: R,
+): Promise<Opening> {
+  const opened = openHttp(
+    { method: request.method, headers: headersOfFetch(request.headers), body: { kind: 'unread' } },
+    routeOf(options, subject),
   );
+  if (opened.kind === 'deny' || options.bindingMode === 'off') return opened;
+  return withHttpBody(opened, await bodyOf(request, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES));
 }
 
-async function readAtMost(stream: ReadableStream<Uint8Array> | null, most: number): Promise<Buffer | null> {
+/** The headers of a request. Repeated ones are joined by a comma, which the gate recognises. */
+export function headersOfFetch(headers: Headers): HeaderLookup {
+  return (name) => {
+    const value = headers.get(name);
+    return value === null ? [] : [value];
+  };
+}
+
+/** The answer to a refused request. */
+export function refusalResponse(denial: Denial): Response {
+  const { status, headers, body } = responseTo(denial);
+  return new Response(JSON.stringify(body), { status, headers });
+}
+
+/** Reads a copy of the body, so that the request stays as it came, of whatever class. */
+async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> {
+  if (request.bodyUsed) {
+    throw new Error(
+      'the request body was read before the DRS middleware could see it: hand the request in unread',
+    );
+  }
+  const reason = `the body is larger than ${maxBytes} bytes (maxBodyBytes)`;
+  if (Number(request.headers.get('content-length')) > maxBytes) return { kind: 'too large', reason };
+  const bytes = await readAtMost(request.clone().body, maxBytes);
+  if (bytes === null) return { kind: 'too large', reason };
+  return bodyOfBytes(bytes, {
+    contentType: request.headers.get('content-type'),
+    contentEncoding: request.headers.get('content-encoding'),
+  });
+}
+
+async function readAtMost(
+  stream: ReadableStream<Uint8Array> | null,
+  maxBytes: number,
+): Promise<Buffer | null> {
   const chunks: Uint8Array[] = [];
   if (stream === null) return Buffer.alloc(0);
   let size = 0;
   // Leaving the loop cancels the stream.
   for await (const chunk of stream) {
     size += chunk.byteLength;
-    if (size > most) return null;
+    if (size > maxBytes) return null;
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, size);
-}
-
-function answer({ status, body }: Refusal): Response {
-  return Response.json(body, {
-    status,
-    ...(status === 401 ? { headers: { 'WWW-Authenticate': 'DRS' } } : {}),
-  });
 }

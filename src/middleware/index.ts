@@ -1,28 +1,15 @@
 /**
- * Verification in front of the routes of a tool server.
+ * Verification in front of the routes of a tool server, and signing of the calls that go there.
  *
  * @example
  * import { drsContext, drsMiddleware } from 'drs-verify/middleware';
  *
  * @packageDocumentation
  */
-export { drsContext, findDrsContext, type DrsContext } from './context.js';
-export { TOOL_CALL, type EventOptions, type ToolCallEvent } from './events.js';
 export { drsFetch, type FetchHandler } from './fetch.js';
 export { BUNDLE_HEADER_ROOM, explainHeaderLimit } from './header-limit.js';
-export { drsMiddleware, type NodeMiddleware } from './node.js';
-export type {
-  BindingMode,
-  CallVerifier,
-  MiddlewareOptions,
-  ProtectionOptions,
-  VerdictSource,
-} from './options.js';
-export { BUNDLE_HEADER, type Refusal, type RefusalBody, type RefusalCode } from './refusal.js';
-export {
-  createMemoryReplayStore,
-  openRedisReplayStore,
-  ReplayStoreError,
-  type RedisReplayStoreOptions,
-  type ReplayStore,
-} from '../replay/index.js';
+export { drsMiddleware, type NodeMiddleware, type NodeMiddlewareOptions } from './node.js';
+export type { BodyOptions, MiddlewareOptions, RouteOptions } from './options.js';
+export { signFetch, type SignFetchOptions } from './sign-fetch.js';
+export type { BindingMode } from '../gate/index.js';
+export * from './common.js';

@@ -1,102 +1,146 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { bodyOfBytes, type CallBody } from './call-body.js';
+import {
+  bodyOfBytes,
+  openHttp,
+  responseTo,
+  withHttpBody,
+  type Denial,
+  type HeaderLookup,
+  type Opening,
+  type RequestBody,
+} from '../gate/index.js';
+import { checkOptions } from './check-options.js';
 import { runWithContext } from './context.js';
-import { Gate, type Admission } from './gate.js';
-import { bodyRulesOf, type MiddlewareOptions } from './options.js';
+import type { Outcome } from './events.js';
+import { Guard } from './guard.js';
+import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from './options.js';
 import { readBody } from './read-body.js';
-import { BUNDLE_HEADER, bodyTooLarge, type Refusal } from './refusal.js';
+import { DrsRefusalError } from './refusal-error.js';
+import { routeOf } from './route.js';
 
 /** Middleware for node:http, Connect, Express, restify and whatever else has this shape. */
-export type NodeMiddleware = (
-  req: IncomingMessage,
+export type NodeMiddleware<R extends IncomingMessage = IncomingMessage> = (
+  req: R,
   res: ServerResponse,
   next: (error?: unknown) => void,
 ) => void;
 
-/** What became of a request: admitted, let pass without a bundle, or already over. */
-type Passage = Admission | 'absent' | 'over';
+/** Options of {@link drsMiddleware}. */
+export type NodeMiddlewareOptions<R extends IncomingMessage = IncomingMessage> = MiddlewareOptions<R> & {
+  /** `next` hands a refusal to `next(error)` as a `DrsRefusalError` and answers nothing; default `answer`. */
+  readonly errors?: 'answer' | 'next';
+};
 
 /**
- * Lets only verified calls reach the handlers behind it. Service document 4.6, decisions sections 6 and 7.
+ * Lets only verified calls reach the handlers behind it.
  *
  * Put it in front of every body parser. The handler must take the call's arguments from the body alone: nothing else
  * of the request is signed.
  *
  * @returns middleware that answers 401, 400, 403, 409, 413 or 503 itself, and otherwise calls `next()`; the handler
  *   finds the call with `drsContext(req)`
- * @throws TypeError where the options contradict each other
+ * @throws TypeError naming every problem with the options
  * @example
- * const drs = drsMiddleware({ verifier: createVerifier(), replayStore: createMemoryReplayStore() });
- * app.post('/tools', drs, express.json(), (req, res) => res.json(run(req.body, drsContext(req).root_principal)));
+ * const drs = { verifier: createVerifier(), trustedRoots, serverIdentity, replayStore: createMemoryReplayStore() };
+ * app.post('/weather', drsMiddleware({ ...drs, tool: 'weather' }), express.json(), (req, res) => {
+ *   res.json(forecast(req.body.city, drsContext(req).agent));
+ * });
  */
-export function drsMiddleware(options: MiddlewareOptions): NodeMiddleware {
-  const gate = new Gate(options);
-  const rules = bodyRulesOf(options);
-  const admit = async (req: IncomingMessage, res: ServerResponse): Promise<Passage> => {
-    const opened = gate.open(bundleHeaderOf(req));
-    if (opened.kind === 'absent') return 'absent';
-    if (opened.kind === 'refused') return refuse(res, opened.refusal);
-    const body =
-      rules.bindingMode === 'off'
-        ? ({ kind: 'unread' } as const)
-        : await bodyOf(req, res, rules.maxBodyBytes);
-    if (body === null) return 'over';
-    const judged = await gate.judge(opened, body, rules.bindingMode);
-    return judged.kind === 'refused' ? refuse(res, judged.refusal) : judged;
+export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
+  options: NodeMiddlewareOptions<R>,
+): NodeMiddleware<R> {
+  checkOptions('express', options);
+  const { bindingMode = 'enforced', maxBodyBytes = DEFAULT_MAX_BODY_BYTES, errors = 'answer' } = options;
+  const guard = new Guard('http', options, bindingMode);
+  const refuse: Refuse = (res, denial, next) => {
+    if (errors === 'next') next(new DrsRefusalError(denial));
+    else answer(res, denial);
   };
-  return (req, res, next) => guardNode(gate, req, res, next, admit);
+  return (req, res, next) =>
+    guardNode(guard, req, res, next, refuse, async () => {
+      const request = {
+        method: req.method ?? '',
+        headers: headersOfNode(req),
+        body: { kind: 'unread' },
+      } as const;
+      const opened = openHttp(request, routeOf(options, req));
+      if (opened.kind === 'deny' || bindingMode === 'off') return opened;
+      const body = await bodyOf(req, maxBodyBytes);
+      return body === 'gone' ? body : withHttpBody(opened, body);
+    });
 }
 
-/** Runs what decides on a request, then its handler if the request may pass. */
+type Refuse = (res: ServerResponse, denial: Denial, next: (error?: unknown) => void) => void;
+
+/**
+ * Runs what opens a request, then its handler if the request may pass.
+ *
+ * @param open `gone` where the client left before its body was read
+ */
 export function guardNode(
-  gate: Gate,
+  guard: Guard,
   req: IncomingMessage,
   res: ServerResponse,
   next: (error?: unknown) => void,
-  admit: (req: IncomingMessage, res: ServerResponse) => Promise<Passage>,
+  refuse: Refuse,
+  open: () => Promise<Opening | 'gone'>,
 ): void {
-  admit(req, res).then((passage) => {
-    if (passage === 'absent') next();
-    // Nobody waits for an answer any more, and `close`, which publishes the event, has been.
-    if (typeof passage === 'string' || res.destroyed) return;
-    // Not `finish`: a caller that hangs up early must not keep its call out of the audit log.
-    res.once('close', () => gate.publish(passage));
-    runWithContext(passage.context, req, () => next());
-  }, next);
+  const run = async () => {
+    const opened = await open();
+    if (opened === 'gone') return;
+    const passage = await guard.admit(opened);
+    if (passage.kind === 'deny') {
+      refuse(res, passage, next);
+    } else if (passage.kind === 'pass') {
+      runWithContext(null, req, () => next());
+    } else if (!res.destroyed) {
+      // Not `finish`: a caller that hangs up early must not keep its call out of the audit log. One that has done so
+      // already has its call not executed.
+      res.once('close', () => passage.finish(outcomeOf(res)));
+      runWithContext(passage.context, req, () => next());
+    }
+  };
+  run().catch(next);
 }
 
-/** The bundle header as it came; two of them are joined by a comma, which no base64url has. */
-export function bundleHeaderOf(req: IncomingMessage): string | undefined {
-  const header = req.headers[BUNDLE_HEADER.toLowerCase()];
-  return Array.isArray(header) ? header.join(',') : header;
+/** How a request ended whose response is closed. */
+export function outcomeOf(res: ServerResponse): Outcome {
+  if (!res.writableFinished) return 'cancelled';
+  return res.statusCode >= 400 ? 'error' : 'ok';
 }
 
-/** Reads the body of a request, or answers it and returns `null`. */
-export async function bodyOf(
-  req: IncomingMessage,
-  res: ServerResponse,
-  most: number,
-): Promise<CallBody | null> {
-  const bytes = await readBody(req, most);
-  if (bytes === 'gone') return null;
-  if (bytes === 'too large') {
-    // What is left of the body would be taken for the next request, or read to the end.
-    res.setHeader('Connection', 'close');
-    refuse(res, bodyTooLarge(most));
-    return null;
-  }
+/** The headers of a request. Node.js joins repeated ones by a comma, which the gate recognises. */
+export function headersOfNode(req: IncomingMessage): HeaderLookup {
+  return (name) => {
+    const value = req.headers[name];
+    if (value === undefined) return [];
+    return Array.isArray(value) ? value : [value];
+  };
+}
+
+/** Reads the body of a request and puts it back. */
+export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<RequestBody | 'gone'> {
+  const bytes = await readBody(req, maxBytes);
+  if (bytes === 'gone') return bytes;
+  if (bytes === 'too large') return tooLarge(maxBytes);
   return bodyOfBytes(bytes, {
     contentType: req.headers['content-type'],
     contentEncoding: req.headers['content-encoding'],
   });
 }
 
-/** Answers a refused request; `body` is sent in place of the refusal's own. */
-export function refuse(res: ServerResponse, refusal: Refusal, body: object = refusal.body): 'over' {
-  if (res.headersSent || res.destroyed) return 'over';
-  res.statusCode = refusal.status;
-  res.setHeader('Content-Type', 'application/json');
-  if (refusal.status === 401) res.setHeader('WWW-Authenticate', 'DRS');
+/** A body that was not read to its end. */
+export function tooLarge(maxBytes: number): Extract<RequestBody, { kind: 'too large' }> {
+  return { kind: 'too large', reason: `the body is larger than ${maxBytes} bytes (maxBodyBytes)` };
+}
+
+/** Answers a refused request. */
+export function answer(res: ServerResponse, denial: Denial): void {
+  if (res.headersSent || res.destroyed) return;
+  const { status, headers, body } = responseTo(denial);
+  res.statusCode = status;
+  for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+  // What is left of the body would be taken for the next request, or read to the end.
+  if (status === 413) res.setHeader('connection', 'close');
   res.end(JSON.stringify(body));
-  return 'over';
 }

@@ -1,13 +1,13 @@
-import { DrsClient } from '../client/drs-client.js';
-import type { ReplayRules } from '../replay/judge-replay.js';
-import { DEFAULT_REPLAY_WINDOW_SECS } from '../replay/judge-replay.js';
+import type { BindingMode, ChainVerdict } from '../gate/index.js';
 import type { ReplayStore } from '../replay/replay-store.js';
-import type { Verdict } from '../verifier/verdict.js';
 import type { EventOptions } from './events.js';
 
 /** What verifies: a `Verifier` of this process, or a `DrsClient` of a service. */
 export interface CallVerifier {
-  verify(bundle: unknown, call?: { readonly body?: unknown; readonly bodyText?: string }): Promise<Verdict>;
+  verify(
+    bundle: unknown,
+    call?: { readonly body?: unknown; readonly bodyText?: string },
+  ): Promise<ChainVerdict>;
 }
 
 /** Where verdicts come from: one of the two. */
@@ -16,67 +16,48 @@ export type VerdictSource =
   /** The address of a verification service. Whoever answers there decides on every call. */
   | { readonly verifyUrl: string | URL; readonly verifier?: never };
 
-/** What all that protects a tool server can be told. */
+/** What all that protects a tool server is told. Whatever opens something must be said in so many words. */
 export type ProtectionOptions = VerdictSource &
   EventOptions & {
-    /** Turns replay protection on: without it a call can be repeated for as long as its delegation lives. */
-    readonly replayStore?: ReplayStore;
+    /** The principals (`did:key`) whose delegations count; `'any'`: anyone's, and the handler judges `root_principal`. */
+    readonly trustedRoots: readonly string[] | 'any';
+    /** What calls must be signed for: this server's `did:key` or URL. `'any'`: a call for another server passes too. */
+    readonly serverIdentity: string;
+    /** Remembers used invocations. `'none'`: a call can be repeated for as long as its delegation lives. */
+    readonly replayStore: ReplayStore | 'none';
+    /**
+     * Names this place in the replay store; default: the protocol (`http`, `mcp`, `a2a`). Places with one store and
+     * different scopes do not take a call that passes both for its own replay. All instances of one place need the same.
+     */
+    readonly replayScope?: string;
     /** How old an invocation may be, in seconds, where there is a replay store; default 900. */
     readonly replayWindowSecs?: number;
     /** The clock tolerance for the age of an invocation, in seconds; default 0, and never less than 60 ahead. */
     readonly clockSkewSecs?: number;
     /** Lets requests without a bundle pass, with no context. One with a bad bundle is still refused. Default false. */
     readonly optional?: boolean;
-    /** Accept only invocations of this command or of one below it; default: whatever the chain allows. */
-    readonly command?: string;
   };
 
-/**
- * What becomes of the binding check: `enforced` refuses what does not match, `report` puts the outcome into the
- * context, `off` does not read the body at all.
- */
-export type BindingMode = 'enforced' | 'report' | 'off';
+/** Which tool and command a route serves: at least one of them, or `tool: 'any'`. */
+export type RouteOptions<R> =
+  | {
+      /** What `args.tool` of the invocation must be. `'any'`: the handler looks at the signed tool itself. */
+      readonly tool: string | ((request: R) => string);
+      /** What the invocation's command must be, or lie below; default: whatever the chain allows. */
+      readonly command?: string | ((request: R) => string);
+    }
+  | { readonly tool?: never; readonly command: string | ((request: R) => string) };
 
-/** Options of the HTTP middleware. */
-export type MiddlewareOptions = ProtectionOptions & {
+/** How a body is treated. */
+export interface BodyOptions {
   /** Default `enforced`. */
   readonly bindingMode?: BindingMode;
   /** The largest request body, in bytes; default 1 MiB. */
   readonly maxBodyBytes?: number;
-};
-
-const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;
-
-/** Where verdicts come from, opened. */
-export function verifierOf({ verifier, verifyUrl }: VerdictSource): CallVerifier {
-  if ((verifier === undefined) === (verifyUrl === undefined)) {
-    throw new TypeError(
-      'give exactly one of verifier (createVerifier() or a DrsClient) and verifyUrl (the address of a service)',
-    );
-  }
-  return verifier ?? new DrsClient(verifyUrl);
 }
 
-/** The rules of replay protection. */
-export function replayRulesOf(options: ProtectionOptions): ReplayRules {
-  const { replayWindowSecs: windowSecs = DEFAULT_REPLAY_WINDOW_SECS, clockSkewSecs = 0 } = options;
-  for (const [name, value] of Object.entries({ replayWindowSecs: windowSecs, clockSkewSecs })) {
-    if (Number.isSafeInteger(value) && value >= 0) continue;
-    throw new TypeError(`${name} is ${String(value)}, expected an integer of at least 0 (seconds)`);
-  }
-  return { windowSecs, clockSkewSecs };
-}
+/** Options of the HTTP middleware. */
+export type MiddlewareOptions<R = Request> = ProtectionOptions & RouteOptions<R> & BodyOptions;
 
-/** The binding mode and the body limit, with defaults. */
-export function bodyRulesOf(options: MiddlewareOptions): { bindingMode: BindingMode; maxBodyBytes: number } {
-  const { bindingMode = 'enforced', maxBodyBytes = DEFAULT_MAX_BODY_BYTES } = options;
-  if (!['enforced', 'report', 'off'].includes(bindingMode)) {
-    throw new TypeError(
-      `bindingMode is ${JSON.stringify(bindingMode)}, expected "enforced", "report" or "off"`,
-    );
-  }
-  if (!Number.isSafeInteger(maxBodyBytes) || maxBodyBytes < 1) {
-    throw new TypeError(`maxBodyBytes is ${maxBodyBytes}, expected an integer of at least 1`);
-  }
-  return { bindingMode, maxBodyBytes };
-}
+/** The default of `maxBodyBytes`. */
+export const DEFAULT_MAX_BODY_BYTES = 1024 * 1024;

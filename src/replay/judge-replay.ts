@@ -3,12 +3,17 @@ import { Failure } from '../verify/codes.js';
 import { replayKey } from './replay-key.js';
 import { ReplayStoreError, type ReplayStore } from './replay-store.js';
 
-/** For how long an invocation counts as fresh. Seconds. */
+/** For how long an invocation counts as fresh, in seconds, and whose record of it is asked. */
 export interface ReplayRules {
   /** How old an invocation may be; `REPLAY_WINDOW_SECS`. */
   readonly windowSecs: number;
   /** The clock tolerance; an invocation may come from the future by this, and by at least 60. */
   readonly clockSkewSecs: number;
+  /**
+   * Names the place that consumes invocations. Places with one store and different scopes do not take a call that
+   * passes both for its own replay.
+   */
+  readonly scope: string;
 }
 
 /** The default of `REPLAY_WINDOW_SECS`. */
@@ -24,14 +29,14 @@ const LEAST_LEEWAY_SECS = 60;
  * @returns `null` where it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`.
  *   A promise only where the store gave one.
  * @example
- * const judged = judgeReplay(invocation.claims, store, now, { windowSecs: 900, clockSkewSecs: 0 });
+ * const judged = judgeReplay(invocation.claims, store, now, { windowSecs: 900, clockSkewSecs: 0, scope: 'http' });
  * const failure = judged instanceof Promise ? await judged : judged;
  */
 export function judgeReplay(
   { iss, jti, iat }: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
   store: ReplayStore,
   now: number,
-  { windowSecs, clockSkewSecs }: ReplayRules,
+  { windowSecs, clockSkewSecs, scope }: ReplayRules,
 ): Failure | null | Promise<Failure | null> {
   const leeway = Math.max(clockSkewSecs, LEAST_LEEWAY_SECS);
   if (iat < now - windowSecs || iat > now + leeway) {
@@ -41,7 +46,7 @@ export function judgeReplay(
   // One issued `leeway` ahead stays fresh for as much longer than the window, and must not be forgotten before.
   const ttlSecs = windowSecs + leeway + 1;
   try {
-    const recorded = store.record(replayKey(iss, jti), now, ttlSecs);
+    const recorded = store.record(replayKey(iss, jti, scope), now, ttlSecs);
     if (typeof recorded === 'boolean') return recorded ? null : replayed(jti);
     return recorded.then(
       (isNew) => (isNew ? null : replayed(jti)),

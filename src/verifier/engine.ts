@@ -72,7 +72,11 @@ export class Engine {
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
-    this.replayRules = { windowSecs: settings.replayWindowSecs, clockSkewSecs: settings.clockSkewSecs };
+    this.replayRules = {
+      windowSecs: settings.replayWindowSecs,
+      clockSkewSecs: settings.clockSkewSecs,
+      scope: 'verify',
+    };
     this.signatures =
       settings.workerThreads === 0
         ? new InThreadVerifier()

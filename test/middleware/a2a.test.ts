@@ -12,7 +12,7 @@ import {
   signA2aRequests,
   type ToolCallEvent,
 } from '../../src/middleware/a2a/index.js';
-import { encode, liveCall, liveChain, now } from './call.js';
+import { encode, liveCall, liveChain, now, OPEN } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 import { SOURCES } from './sources.js';
 
@@ -39,16 +39,22 @@ const rpc = (members: object = {}) => ({ jsonrpc: '2.0', id: 7, method: METHOD, 
 const signed = (args: object = { tool: METHOD, ...params }, overrides: object = {}) =>
   encode(liveCall(chain, args, { cmd: `/a2a/${METHOD}`, ...overrides }));
 
-const mismatch = (binding: string) => ({ valid: true, binding, error: { code: 'BINDING_MISMATCH' } });
+const mismatch = (binding: string) => ({ valid: true, binding, code: 'BINDING_MISMATCH' });
 /** What must never reach the agent: name, header, body, status, data of the error. */
-const ATTACKS: readonly (readonly [string, () => string | undefined, () => string, number, object])[] = [
-  ['no bundle', () => undefined, () => JSON.stringify(rpc()), 401, { code: 'MISSING_BUNDLE' }],
+const ATTACKS: readonly (readonly [
+  string,
+  () => string | undefined,
+  () => string,
+  number,
+  { readonly code: string },
+])[] = [
+  ['no bundle', () => undefined, () => JSON.stringify(rpc()), 403, { code: 'MISSING_BUNDLE' }],
   [
     'two values joined by a comma',
     () => `${signed()},${signed()}`,
     () => JSON.stringify(rpc()),
     400,
-    { code: 'MALFORMED_BUNDLE' },
+    { code: 'MULTIPLE_BUNDLES' },
   ],
   ['bad base64url', () => '*', () => JSON.stringify(rpc()), 400, { code: 'MALFORMED_BUNDLE' }],
   ['bad JSON', () => encode('{'), () => JSON.stringify(rpc()), 400, { code: 'MALFORMED_BUNDLE' }],
@@ -57,28 +63,28 @@ const ATTACKS: readonly (readonly [string, () => string | undefined, () => strin
     () => signed({ tool: 'GetTask' }, { cmd: '/a2a/GetTask' }),
     () => JSON.stringify(rpc({ method: 'GetTask', params: {} })),
     403,
-    { valid: false, error: { code: 'POLICY_VIOLATION' } },
+    { valid: false, code: 'POLICY_VIOLATION' },
   ],
   [
     'the command of another method',
     () => signed(undefined, { cmd: '/a2a/CancelTask' }),
     () => JSON.stringify(rpc()),
     403,
-    { valid: false, error: { code: 'COMMAND_MISMATCH' } },
+    { valid: false, code: 'COMMAND_MISMATCH' },
   ],
   [
     'the command above all methods',
     () => signed(undefined, { cmd: '/a2a' }),
     () => JSON.stringify(rpc()),
     403,
-    { valid: false, error: { code: 'COMMAND_MISMATCH' } },
+    { valid: false, code: 'COMMAND_MISMATCH' },
   ],
   [
     'the method swapped',
     () => signed(),
     () => JSON.stringify(rpc({ method: 'CancelTask' })),
     403,
-    { valid: false, error: { code: 'COMMAND_MISMATCH' } },
+    { valid: false, code: 'COMMAND_MISMATCH' },
   ],
   [
     'params changed after signing',
@@ -98,15 +104,15 @@ const ATTACKS: readonly (readonly [string, () => string | undefined, () => strin
     'a param named tool',
     () => signed(),
     () => JSON.stringify(rpc({ params: { ...params, tool: METHOD } })),
-    403,
-    mismatch('invalid_body'),
+    400,
+    { code: 'RESERVED_ARGUMENT' },
   ],
   [
     'a member that occurs twice',
     () => signed(),
     () => JSON.stringify(rpc()).replace('{', '{"method":"CancelTask",'),
-    403,
-    mismatch('invalid_body'),
+    400,
+    { code: 'INVALID_JSONRPC' },
   ],
   [
     'a number beyond 2^53',
@@ -115,14 +121,14 @@ const ATTACKS: readonly (readonly [string, () => string | undefined, () => strin
     403,
     mismatch('invalid_body'),
   ],
-  ['a batch', () => signed(), () => JSON.stringify([rpc()]), 403, mismatch('invalid_body')],
-  ['a body that is no JSON', () => signed(), () => 'hello', 403, mismatch('invalid_body')],
+  ['a batch', () => signed(), () => JSON.stringify([rpc()]), 400, { code: 'BATCH_NOT_SUPPORTED' }],
+  ['a body that is no JSON', () => signed(), () => 'hello', 400, { code: 'INVALID_JSONRPC' }],
   [
     'a stale invocation',
     () => signed(undefined, { iat: now() - 901 }),
     () => JSON.stringify(rpc()),
     409,
-    { valid: false, error: { code: 'INVOCATION_STALE' } },
+    { valid: false, code: 'INVOCATION_STALE' },
   ],
 ];
 
@@ -162,6 +168,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
     const requestHandler = new DefaultRequestHandler(card, new InMemoryTaskStore(), executor);
     const drs = drsA2a({
       ...opened.source,
+      ...OPEN,
       replayStore: createMemoryReplayStore(),
       onToolCall: (event) => events.push(event),
       maxBodyBytes: 4096,
@@ -226,7 +233,13 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
 
   it.each(ATTACKS)('refuses %s', async (_name, header, body, status, data) => {
     const answer = await post(header(), body());
-    expect(answer).toMatchObject({ status, body: { jsonrpc: '2.0', error: { code: status, data } } });
+    expect(answer).toMatchObject({
+      status,
+      body: {
+        jsonrpc: '2.0',
+        error: { code: -32010, message: `DRS: ${data.code}`, data: { ...data, status } },
+      },
+    });
     expect(runs).toBe(0);
     expect(events).toEqual([]);
   });
@@ -236,7 +249,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
     await post(header, JSON.stringify(rpc()));
     expect(await post(header, JSON.stringify(rpc()))).toMatchObject({
       status: 409,
-      body: { id: 7, error: { code: 409, data: { error: { code: 'REPLAY_DETECTED' } } } },
+      body: { id: 7, error: { code: -32010, data: { code: 'REPLAY_DETECTED', status: 409 } } },
     });
     expect(runs).toBe(1);
   });
@@ -244,7 +257,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
   it('refuses a larger body than it reads', async () => {
     expect(await post(signed(), 'x'.repeat(5000))).toMatchObject({
       status: 413,
-      body: { code: 'BODY_TOO_LARGE' },
+      body: { id: null, error: { message: 'DRS: BODY_TOO_LARGE' } },
     });
   });
 

@@ -7,9 +7,9 @@ import {
   drsContext,
   drsFetch,
   drsMiddleware,
-  type MiddlewareOptions,
+  type NodeMiddlewareOptions,
 } from '../../src/middleware/index.js';
-import { encode, liveCall, liveChain, now } from './call.js';
+import { encode, liveCall, liveChain, now, OPEN_ROUTE } from './call.js';
 import { listen, send, type RawAnswer, type TestServer } from './http.js';
 import { SOURCES } from './sources.js';
 
@@ -39,7 +39,9 @@ const ATTACKS: readonly (readonly [string, () => Sent, number, object])[] = [
     'no bundle',
     () => ({ headers: [JSON_TYPE], body: good }),
     401,
-    { code: 'MISSING_BUNDLE', error: expect.stringContaining('X-DRS-Bundle') as string },
+    {
+      error: { code: 'MISSING_BUNDLE', message: expect.stringContaining('X-DRS-Bundle') as string },
+    },
   ],
   [
     'the header given twice',
@@ -48,7 +50,7 @@ const ATTACKS: readonly (readonly [string, () => Sent, number, object])[] = [
       return { headers: [['X-DRS-Bundle', value], ['X-DRS-Bundle', value], JSON_TYPE], body: good };
     },
     400,
-    { code: 'MALFORMED_BUNDLE' },
+    { error: { code: 'MULTIPLE_BUNDLES' } },
   ],
   [
     'two values joined by a comma',
@@ -57,25 +59,25 @@ const ATTACKS: readonly (readonly [string, () => Sent, number, object])[] = [
       return { headers: [['X-DRS-Bundle', `${value},${value}`], JSON_TYPE], body: good };
     },
     400,
-    { code: 'MALFORMED_BUNDLE' },
+    { error: { code: 'MULTIPLE_BUNDLES' } },
   ],
   [
     'an empty header',
     () => ({ headers: [['X-DRS-Bundle', ''], JSON_TYPE], body: good }),
     400,
-    { code: 'MALFORMED_BUNDLE' },
+    { error: { code: 'MALFORMED_BUNDLE' } },
   ],
   [
     'bad base64url',
     () => ({ headers: [['X-DRS-Bundle', `${encode(liveCall(chain, args))}!`], JSON_TYPE], body: good }),
     400,
-    { code: 'MALFORMED_BUNDLE', error: expect.stringContaining('base64url') as string },
+    { error: { code: 'MALFORMED_BUNDLE', message: expect.stringContaining('base64url') as string } },
   ],
   [
     'bad JSON',
     () => ({ headers: [['X-DRS-Bundle', encode('{"receipts":')], JSON_TYPE], body: good }),
     400,
-    { code: 'MALFORMED_BUNDLE', error: expect.stringContaining('JSON') as string },
+    { error: { code: 'MALFORMED_BUNDLE', message: expect.stringContaining('JSON') as string } },
   ],
   ['JSON that is no bundle', () => ask(good, []), 403, { valid: false, error: { code: 'MALFORMED_BUNDLE' } }],
   [
@@ -215,11 +217,11 @@ const ATTACKS: readonly (readonly [string, () => Sent, number, object])[] = [
     'a larger body than is read',
     () => ask(`{"tool":"${'x'.repeat(20_000)}"}`),
     413,
-    { code: 'BODY_TOO_LARGE' },
+    { error: { code: 'BODY_TOO_LARGE' } },
   ],
 ];
 
-type Options = MiddlewareOptions;
+type Options = NodeMiddlewareOptions & { readonly tool: string };
 /** Every shape of server: the handler answers with what it got, and with who is behind the call. */
 const SHAPES: readonly (readonly [string, (options: Options, ran: () => void) => Promise<TestServer>])[] = [
   [
@@ -254,7 +256,7 @@ const SHAPES: readonly (readonly [string, (options: Options, ran: () => void) =>
     'Hono',
     (options, ran) => {
       const app = new Hono();
-      const handler = drsFetch(options, async (request) => {
+      const handler = drsFetch(options as never, async (request) => {
         ran();
         return Response.json({ got: await request.json(), principal: drsContext().root_principal });
       });
@@ -279,6 +281,7 @@ describe.each(SOURCES)('with verdicts %s', (_, open) => {
     beforeAll(async () => {
       const options: Options = {
         ...opened.source,
+        ...OPEN_ROUTE,
         replayStore: createMemoryReplayStore(),
         maxBodyBytes: 16_384,
       };

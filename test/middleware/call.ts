@@ -23,3 +23,9 @@ export const encode = (text: string | object) =>
   Buffer.from(typeof text === 'string' ? text : JSON.stringify(text)).toString('base64url');
 
 export { now };
+
+/** What an operator says who opens everything, in so many words. */
+export const OPEN = { trustedRoots: 'any', serverIdentity: 'any', replayStore: 'none' } as const;
+
+/** The same for a route. */
+export const OPEN_ROUTE = { ...OPEN, tool: 'any' } as const;

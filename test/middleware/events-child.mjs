@@ -19,6 +19,9 @@ publishToolCall(
     policy_result: 'pass',
     cost_usd: 0,
     inv_jti: 'inv:1',
+    agent: 'did:key:z6Mm',
+    at: '2027-01-15T08:00:00.000Z',
+    outcome: 'ok',
   },
   {},
 );

@@ -9,12 +9,16 @@ export const call = (args: object, bundle: object | string | undefined, key = KE
   const meta = bundle === undefined ? {} : { [key]: typeof bundle === 'string' ? bundle : encode(bundle) };
   return { name: tool, arguments: rest, _meta: meta };
 };
-export const invalid = (code: string) => ({ valid: false, error: { code } });
-export const mismatch = (binding: string) => ({ valid: true, binding, error: { code: 'BINDING_MISMATCH' } });
+export const invalid = (code: string) => ({ valid: false, code });
+export const mismatch = (binding: string) => ({
+  valid: true,
+  binding,
+  code: 'BINDING_MISMATCH',
+});
 
-/** What must never reach a tool: name, parameters of the call, code and data of the error. */
-export const ATTACKS: readonly (readonly [string, () => object, number, object])[] = [
-  ['no bundle', () => call(search, undefined), 401, { code: 'MISSING_BUNDLE' }],
+/** What must never reach a tool: name, parameters of the call, status and data of the error. */
+export const ATTACKS: readonly (readonly [string, () => object, number, { readonly code: string }])[] = [
+  ['no bundle', () => call(search, undefined), 403, { code: 'MISSING_BUNDLE' }],
   ['bad base64url', () => call(search, '{}'), 400, { code: 'MALFORMED_BUNDLE' }],
   [
     'two values joined by a comma',
@@ -39,7 +43,7 @@ export const ATTACKS: readonly (readonly [string, () => object, number, object])
       },
     }),
     400,
-    { code: 'MALFORMED_BUNDLE' },
+    { code: 'MULTIPLE_BUNDLES' },
   ],
   [
     'an invalid chain',
@@ -86,8 +90,8 @@ export const ATTACKS: readonly (readonly [string, () => object, number, object])
   [
     'an argument named tool',
     () => ({ ...call({ ...search, tool: 'fetch' }, liveCall(chain, search)), arguments: search }),
-    403,
-    mismatch('invalid_body'),
+    400,
+    { code: 'RESERVED_ARGUMENT' },
   ],
   [
     'a number beyond 2^53',

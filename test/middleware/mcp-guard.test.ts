@@ -17,7 +17,7 @@ import {
 } from '../../src/middleware/mcp/index.js';
 import { createConsent, generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { liveCall } from './call.js';
+import { liveCall, OPEN } from './call.js';
 import { ATTACKS, call, chain, principal, search } from './mcp-attacks.js';
 import { eventually } from '../support/eventually.js';
 
@@ -29,6 +29,7 @@ const events: ToolCallEvent[] = [];
 const protection = (more: object = {}) =>
   drsMcp({
     verifier,
+    ...OPEN,
     replayStore: createMemoryReplayStore(),
     onToolCall: (event) => events.push(event),
     ...more,
@@ -42,7 +43,7 @@ async function wire(handler: (extra: { signal: AbortSignal }) => Promise<string>
   server.setRequestHandler(CallToolRequestSchema, async (_request, extra) => content(await handler(extra)));
   const [client, transport] = V1Pair.createLinkedPair();
   await protection(more).protectServer(server).connect(transport);
-  const answers: { id?: unknown; error?: { code: number; message: string } }[] = [];
+  const answers: { id?: unknown; error?: { code: number; data: object } }[] = [];
   client.onmessage = (message) => answers.push(message as never);
   await client.start();
   const send = (message: object) => client.send({ jsonrpc: '2.0', ...message } as never);
@@ -67,7 +68,13 @@ describe('a protected connection', () => {
     await eventually(() => expect(running).toHaveLength(1));
     await send(toolCall(1));
     expect(answers).toMatchObject([
-      { id: 1, error: { code: 400, message: expect.stringContaining('in use') as string } },
+      {
+        id: 1,
+        error: {
+          code: -32010,
+          data: { code: 'INVALID_JSONRPC', detail: expect.stringContaining('in use') as string },
+        },
+      },
     ]);
     running[0]?.('done');
     await eventually(() => expect(answers).toHaveLength(2));
@@ -110,7 +117,7 @@ describe('a protected connection', () => {
     await eventually(() => expect(handler).toHaveBeenCalled());
     expect(events).toEqual([]);
     await end(wired);
-    expect(events).toMatchObject([{ inv_jti: `inv:${how}` }]);
+    expect(events).toMatchObject([{ inv_jti: `inv:${how}`, outcome: 'cancelled' }]);
   });
 
   it('lets a call without a bundle pass where that is optional, without a context', async () => {
@@ -120,7 +127,9 @@ describe('a protected connection', () => {
     await send(toolCall(1, { name: 'search' }));
     await eventually(() => expect(answers).toMatchObject([{ result: { content: [{ text: 'null' }] } }]));
     await send(toolCall(2, { name: 'search', _meta: { 'X-DRS-Bundle': '' } }));
-    await eventually(() => expect(answers[1]).toMatchObject({ error: { code: 400 } }));
+    await eventually(() =>
+      expect(answers[1]).toMatchObject({ error: { data: { code: 'MALFORMED_BUNDLE', status: 400 } } }),
+    );
   });
 
   it.each([
@@ -152,7 +161,9 @@ describe('a protected connection', () => {
     await server.server.connect(transport);
     const client = new V2Client(info);
     await client.connect(clientSide);
-    await expect(client.callTool({ name: 'search' })).rejects.toMatchObject({ code: 401 });
+    await expect(client.callTool({ name: 'search' })).rejects.toMatchObject({
+      data: { code: 'MISSING_BUNDLE', status: 403 },
+    });
     expect(handler).not.toHaveBeenCalled();
   });
 });
@@ -192,13 +203,16 @@ describe.each([
     events.length = 0;
     const client = await connect(() => drsContext().root_principal);
     expect(await client.callTool(signed())).toMatchObject({ content: [{ text: principal }] });
-    expect(events).toMatchObject([{ event: 'drs:tool-call', tool: 'search' }]);
+    expect(events).toMatchObject([{ event: 'drs:tool-call', tool: 'search', outcome: 'ok' }]);
   });
 
-  it.each(ATTACKS)('refuses %s', async (_name, params, code, data) => {
+  it.each(ATTACKS)('refuses %s', async (_name, params, status, data) => {
     const handler = vi.fn(() => 'ran');
     const client = await connect(handler);
-    await expect(client.callTool(params() as never)).rejects.toMatchObject({ code, data });
+    await expect(client.callTool(params() as never)).rejects.toMatchObject({
+      code: -32010,
+      data: { ...data, status },
+    });
     expect(handler).not.toHaveBeenCalled();
   });
 });

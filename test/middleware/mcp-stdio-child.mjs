@@ -6,6 +6,8 @@ import { createMemoryReplayStore, drsContext, drsMcp } from '../../dist/middlewa
 const input = { query: z.string().optional(), n: z.number().optional() };
 const drs = drsMcp({
   verifier: createVerifier({ workerThreads: 0 }),
+  trustedRoots: 'any',
+  serverIdentity: 'any',
   replayStore: createMemoryReplayStore(),
   eventSink: process.stderr,
 });

@@ -50,8 +50,11 @@ describe.each(GENERATIONS)('MCP %s over stdio', (_, connect) => {
   });
   afterAll(() => client.close());
 
-  it.each(ATTACKS)('refuses %s', async (_name, params, code, data) => {
-    await expect(client.callTool({ ...params() })).rejects.toMatchObject({ code, data });
+  it.each(ATTACKS)('refuses %s', async (_name, params, status, data) => {
+    await expect(client.callTool({ ...params() })).rejects.toMatchObject({
+      code: -32010,
+      data: { ...data, status },
+    });
   });
 
   it('executes what was signed, once, and nothing of the above', async () => {
@@ -59,7 +62,7 @@ describe.each(GENERATIONS)('MCP %s over stdio', (_, connect) => {
     const { content } = await client.callTool(params);
     expect(content[0]?.text).toBe(`tea for ${principal}`);
     await expect(client.callTool(params)).rejects.toMatchObject({
-      code: 409,
+      code: -32010,
       data: invalid('REPLAY_DETECTED'),
     });
     await client.close();

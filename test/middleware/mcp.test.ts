@@ -7,8 +7,8 @@ import {
   type Delegation,
   type ToolCallEvent,
 } from '../../src/middleware/mcp/index.js';
-import { encode, liveCall } from './call.js';
-import { ATTACKS, call, chain, invalid, KEY, mismatch, principal, search } from './mcp-attacks.js';
+import { encode, liveCall, OPEN } from './call.js';
+import { ATTACKS, call, chain, invalid, KEY, principal, search } from './mcp-attacks.js';
 import type { TestServer } from './http.js';
 import { GENERATIONS, type Connection, type ToolCaller } from './mcp-generations.js';
 import { SOURCES } from './sources.js';
@@ -47,6 +47,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
     beforeAll(async () => {
       const drs = drsMcp({
         ...opened.source,
+        ...OPEN,
         replayStore: createMemoryReplayStore(),
         onToolCall: (event) => events.push(event),
       });
@@ -79,6 +80,9 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
           policy_result: 'pass',
           cost_usd: 0,
           inv_jti: expect.stringMatching(/^inv:/) as string,
+          agent: signer.key.did,
+          at: expect.stringMatching(/^20.*Z$/) as string,
+          outcome: 'ok',
         },
       ]);
     });
@@ -110,9 +114,13 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
       expect(result.content[0]?.text).toBe(`tea for ${principal}`);
     });
 
-    it.each(ATTACKS)('refuses %s', async (_name, params, code, data) => {
+    it.each(ATTACKS)('refuses %s', async (_name, params, status, data) => {
       const client = await connected();
-      await expect(client.callTool({ ...params() })).rejects.toMatchObject({ code, data });
+      await expect(client.callTool({ ...params() })).rejects.toMatchObject({
+        code: -32010,
+        message: expect.stringContaining(`DRS: ${data.code}`) as string,
+        data: { ...data, status },
+      });
       expect(runs).toBe(0);
       expect(events).toEqual([]);
     });
@@ -121,7 +129,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
       const params = call(search, liveCall(chain, search));
       await (await connected()).callTool(params);
       await expect((await connected()).callTool(params)).rejects.toMatchObject({
-        code: 409,
+        code: -32010,
         data: invalid('REPLAY_DETECTED'),
       });
       expect(runs).toBe(1);
@@ -131,8 +139,8 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
       const client = await connected({ headers: { [KEY]: encode(liveCall(chain, search)) } });
       const params = call(search, liveCall(chain, search));
       await expect(client.callTool(params)).rejects.toMatchObject({
-        code: 400,
-        data: { code: 'MALFORMED_BUNDLE' },
+        code: -32010,
+        data: { code: 'MULTIPLE_BUNDLES', status: 400 },
       });
       expect(runs).toBe(0);
     });
@@ -153,7 +161,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('with verdi
         .split('\n')
         .filter((line) => line.startsWith('data: {'))
         .map((line) => JSON.parse(line.slice(6)) as { id: number });
-      const refused = { error: { code: 403, data: mismatch('invalid_body') } };
+      const refused = { error: { code: -32010, data: { code: 'BATCH_NOT_SUPPORTED', status: 400 } } };
       expect(answers.toSorted((a, b) => a.id - b.id)).toMatchObject([
         { id: 1, ...refused },
         { id: 2, ...refused },

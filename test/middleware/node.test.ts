@@ -14,12 +14,13 @@ import {
   explainHeaderLimit,
   findDrsContext,
   openRedisReplayStore,
-  type MiddlewareOptions,
+  type NodeMiddlewareOptions,
+  type Outcome,
   type ToolCallEvent,
 } from '../../src/middleware/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { hasRedis, RedisServer } from '../replay/redis-server.js';
-import { encode, liveCall, liveChain } from './call.js';
+import { encode, liveCall, liveChain, OPEN_ROUTE } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 import { startTestService } from './sources.js';
 import { eventually } from '../support/eventually.js';
@@ -43,8 +44,8 @@ const good = JSON.stringify(args);
 const header = (bundle: object = liveCall(chain, args)) => ['X-DRS-Bundle', encode(bundle)] as const;
 
 /** A server whose handler tells what it found. */
-const serve = (options: Partial<MiddlewareOptions> = {}) => {
-  const drs = drsMiddleware({ verifier, ...options } as MiddlewareOptions);
+const serve = (options: Partial<NodeMiddlewareOptions> = {}) => {
+  const drs = drsMiddleware({ verifier, ...OPEN_ROUTE, ...options } as NodeMiddlewareOptions);
   return start((req, res) => {
     drs(req, res, (error) => {
       if (error !== undefined) {
@@ -75,7 +76,7 @@ describe('the body of a verified call', () => {
   });
 
   it('reaches a handler that iterates over it, and one that pipes it', async () => {
-    const drs = drsMiddleware({ verifier });
+    const drs = drsMiddleware({ verifier, ...OPEN_ROUTE });
     const { url } = await start((req, res) => {
       drs(req, res, () => {
         if (req.url === '/pipe') req.pipe(res);
@@ -97,7 +98,9 @@ describe('the body of a verified call', () => {
       expect(await send(url, [header()], body)).toMatchObject({
         status: 413,
         headers: { connection: 'close' },
-        body: { code: 'BODY_TOO_LARGE', error: expect.stringContaining('100 bytes') as string },
+        body: {
+          error: { code: 'BODY_TOO_LARGE', message: expect.stringContaining('100 bytes') as string },
+        },
       });
     }
   });
@@ -105,7 +108,7 @@ describe('the body of a verified call', () => {
   it('that something has read before is an error, and not a pass', async () => {
     const app = express();
     let runs = 0;
-    app.post('/', express.json(), drsMiddleware({ verifier }), () => runs++);
+    app.post('/', express.json(), drsMiddleware({ verifier, ...OPEN_ROUTE }), () => runs++);
     app.use((error: Error, _req: express.Request, res: express.Response, next: express.NextFunction) => {
       // Express tells error handlers by their four parameters.
       expect(next).toBeTypeOf('function');
@@ -118,7 +121,7 @@ describe('the body of a verified call', () => {
       body: expect.stringContaining('in front of every body parser') as string,
     });
     expect(runs).toBe(0);
-    const handler = drsFetch({ verifier }, () => Response.json(null));
+    const handler = drsFetch({ verifier, ...OPEN_ROUTE }, () => Response.json(null));
     const used = new Request(url, { method: 'POST', body: good, headers: [[...header()]] });
     await used.text();
     await expect(handler(used)).rejects.toThrow('hand the request in unread');
@@ -128,7 +131,7 @@ describe('the body of a verified call', () => {
     let gone: (() => void) | undefined;
     const left = new Promise<void>((resolve) => (gone = resolve));
     let runs = 0;
-    const drs = drsMiddleware({ verifier });
+    const drs = drsMiddleware({ verifier, ...OPEN_ROUTE });
     const { url } = await start((req, res) => {
       res.on('close', () => gone?.());
       drs(req, res, () => runs++);
@@ -171,6 +174,10 @@ describe('modes', () => {
       root_principal: principal,
       chain_depth: 3,
       leaf_policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 },
+      agent: chain.parties[3]?.did,
+      tool: 'search',
+      root_type: 'human',
+      session_id: 'session-1',
     };
     expect(await send(url, [header()], wrong)).toMatchObject({
       status: 200,
@@ -198,17 +205,6 @@ describe('modes', () => {
     });
   });
 
-  it.each([
-    [{}, 'exactly one of verifier'],
-    [{ verifier, verifyUrl: 'http://127.0.0.1' }, 'exactly one of verifier'],
-    [{ verifyUrl: 'ftp://x' }, 'not an http or https URL'],
-    [{ verifier, bindingMode: 'strict' }, 'bindingMode is "strict"'],
-    [{ verifier, maxBodyBytes: 0 }, 'maxBodyBytes is 0'],
-    [{ verifier, replayWindowSecs: -1 }, 'replayWindowSecs is -1'],
-  ])('options that cannot work are refused at once: %o', (options, message) => {
-    expect(() => drsMiddleware(options as unknown as MiddlewareOptions)).toThrow(message);
-  });
-
   it('a handler that needs a verified call says so where there is none', () => {
     expect(() => drsContext({})).toThrow('no verified call here');
     expect(() => drsContext()).toThrow('no verified call here');
@@ -224,9 +220,9 @@ describe('a verifier that gives no verdict', () => {
       verifier: undefined,
       verifyUrl: service.url,
       onError,
-    } as unknown as MiddlewareOptions);
+    } as unknown as NodeMiddlewareOptions);
     const answer = await send(url, [header()], good);
-    expect(answer).toMatchObject({ status: 503, body: { code: 'VERIFIER_UNAVAILABLE' } });
+    expect(answer).toMatchObject({ status: 503, body: { error: { code: 'VERIFIER_UNAVAILABLE' } } });
     expect(JSON.stringify(answer.body)).not.toContain('127.0.0.1');
     expect(onError).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ code: 'unreachable' }));
   });
@@ -255,7 +251,7 @@ describe('a verifier that gives no verdict', () => {
 });
 
 describe('the event of an executed call', () => {
-  const expected = (inv_jti: string): ToolCallEvent => ({
+  const expected = (inv_jti: string, outcome: Outcome = 'ok'): ToolCallEvent => ({
     event: 'drs:tool-call',
     root_principal: principal,
     chain_depth: 3,
@@ -264,6 +260,9 @@ describe('the event of an executed call', () => {
     policy_result: 'pass',
     cost_usd: 0.05,
     inv_jti,
+    agent: chain.parties.at(-1)?.did as string,
+    at: expect.stringMatching(/^20\d\d-.*T.*Z$/) as string,
+    outcome,
   });
   const call = (jti: string) => header(liveCall(chain, args, { jti }));
 
@@ -296,17 +295,17 @@ describe('the event of an executed call', () => {
 
   it('comes also where the caller hangs up before the answer', async () => {
     const told: ToolCallEvent[] = [];
-    const drs = drsMiddleware({ verifier, onToolCall: (event) => told.push(event) });
+    const drs = drsMiddleware({ verifier, ...OPEN_ROUTE, onToolCall: (event) => told.push(event) });
     const { url } = await start((incoming, res) => drs(incoming, res, () => req.destroy()));
     const req = request(url, { method: 'POST', headers: Object.fromEntries([call('inv:gone')]) });
     req.on('error', () => undefined);
     req.end(good);
-    await eventually(() => expect(told).toEqual([expected('inv:gone')]));
+    await eventually(() => expect(told).toEqual([expected('inv:gone', 'cancelled')]));
   });
 
   it('comes from a fetch handler too, also from one that throws', async () => {
     const told: ToolCallEvent[] = [];
-    const handler = drsFetch({ verifier, onToolCall: (event) => told.push(event) }, () => {
+    const handler = drsFetch({ verifier, ...OPEN_ROUTE, onToolCall: (event) => told.push(event) }, () => {
       throw new Error('handler');
     });
     const request = new Request('http://localhost', {
@@ -315,7 +314,7 @@ describe('the event of an executed call', () => {
       headers: [[...call('inv:fetch')], ['Content-Type', 'application/json']],
     });
     await expect(handler(request)).rejects.toThrow('handler');
-    expect(told).toEqual([expected('inv:fetch')]);
+    expect(told).toEqual([expected('inv:fetch', 'error')]);
   });
 
   it.each([
@@ -363,7 +362,7 @@ describe('a header that is larger than the server takes', () => {
 
   it('is refused with a reason', async () => {
     let runs = 0;
-    const drs = drsMiddleware({ verifier });
+    const drs = drsMiddleware({ verifier, ...OPEN_ROUTE });
     const { url, server } = await start((req, res) => drs(req, res, () => runs++));
     explainHeaderLimit(server);
     expect(await send(url, [header(liveCall(deep, args))], good)).toMatchObject({
@@ -374,7 +373,7 @@ describe('a header that is larger than the server takes', () => {
   });
 
   it('fits where there is room for it', async () => {
-    const drs = drsMiddleware({ verifier });
+    const drs = drsMiddleware({ verifier, ...OPEN_ROUTE });
     const { url } = await start((req, res) => drs(req, res, () => res.end('{}')), {
       maxHeaderSize: BUNDLE_HEADER_ROOM,
     });

@@ -10,7 +10,7 @@ import {
 import { Failure } from '../../src/verify/codes.js';
 
 const NOW = 1_800_000_000;
-const rules = { windowSecs: 900, clockSkewSecs: 0 };
+const rules = { windowSecs: 900, clockSkewSecs: 0, scope: 'verify' };
 const invocation = { iss: 'did:key:z6Mk', jti: 'inv:1', iat: NOW };
 
 const codeOf = (judged: Failure | null | Promise<Failure | null>) => {
@@ -33,6 +33,13 @@ describe('an invocation', () => {
     expect(codeOf(judgeReplay({ ...invocation, iss: 'did:key:z6Mm' }, store, NOW, rules))).toBeNull();
   });
 
+  it('that was used in one scope is new in another', () => {
+    const store = createMemoryReplayStore();
+    expect(codeOf(judgeReplay(invocation, store, NOW, rules))).toBeNull();
+    expect(codeOf(judgeReplay(invocation, store, NOW, { ...rules, scope: 'http' }))).toBeNull();
+    expect(codeOf(judgeReplay(invocation, store, NOW, { ...rules, scope: 'http' }))).toBe('REPLAY_DETECTED');
+  });
+
   it.each([
     [900, 0, null],
     [901, 0, 'INVOCATION_STALE'],
@@ -44,7 +51,7 @@ describe('an invocation', () => {
   ])('that is %i s old, with a tolerance of %i s: %s', (age, clockSkewSecs, code) => {
     const store = createMemoryReplayStore();
     const judged = judgeReplay({ ...invocation, iat: NOW - age }, store, NOW, {
-      windowSecs: 900,
+      ...rules,
       clockSkewSecs,
     });
     expect(codeOf(judged)).toBe(code);
@@ -68,7 +75,7 @@ describe('an invocation', () => {
     'issued %i s ahead, with a tolerance of %i s, is on record until it is stale',
     (ahead, clockSkewSecs) => {
       const store = createMemoryReplayStore();
-      const its = { windowSecs: 900, clockSkewSecs };
+      const its = { ...rules, clockSkewSecs };
       const subject = { ...invocation, iat: NOW + ahead };
       expect(codeOf(judgeReplay(subject, store, NOW, its))).toBeNull();
       expect(codeOf(judgeReplay(subject, store, NOW + ahead + 900, its))).toBe('REPLAY_DETECTED');
@@ -121,7 +128,7 @@ describe('the key of an invocation', () => {
     fc.assert(
       fc.property(part, part, part, part, (iss, jti, otherIss, otherJti) => {
         const same = iss === otherIss && jti === otherJti;
-        expect(replayKey(iss, jti) === replayKey(otherIss, otherJti)).toBe(same);
+        expect(replayKey(iss, jti, 's') === replayKey(otherIss, otherJti, 's')).toBe(same);
       }),
     );
   });
@@ -130,13 +137,13 @@ describe('the key of an invocation', () => {
     fc.assert(
       fc.property(part, fc.nat(), fc.nat(), (text, a, b) => {
         const [at, other] = [a % (text.length + 1), b % (text.length + 1)];
-        const keys = [at, other].map((split) => replayKey(text.slice(0, split), text.slice(split)));
+        const keys = [at, other].map((split) => replayKey(text.slice(0, split), text.slice(split), 's'));
         expect(keys[0] === keys[1]).toBe(at === other);
       }),
     );
   });
 
   it('stays short', () => {
-    expect(replayKey('did:key:z6Mk', 'x'.repeat(1_000_000)).length).toBeLessThan(100);
+    expect(replayKey('did:key:z6Mk', 'x'.repeat(1_000_000), 's').length).toBeLessThan(100);
   });
 });

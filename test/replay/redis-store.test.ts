@@ -9,7 +9,7 @@ import { hasRedis, RedisServer } from './redis-server.js';
 import { eventually } from '../support/eventually.js';
 
 const NOW = 1_800_000_000;
-const rules = { windowSecs: 900, clockSkewSecs: 0 };
+const rules = { windowSecs: 900, clockSkewSecs: 0, scope: 'verify' };
 let serial = 0;
 const fresh = () => ({ iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW });
 

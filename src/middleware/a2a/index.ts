@@ -8,16 +8,7 @@
  */
 export { drsA2a, type A2aOptions } from './protect-agent.js';
 export { signA2aRequests } from './sign-requests.js';
-export { drsContext, findDrsContext, type DrsContext } from '../context.js';
-export type { Delegation } from '../delegation.js';
-export { TOOL_CALL, type EventOptions, type ToolCallEvent } from '../events.js';
+export { drsUserBuilder, type DrsUser } from './user-builder.js';
 export { BUNDLE_HEADER_ROOM, explainHeaderLimit } from '../header-limit.js';
 export type { NodeMiddleware } from '../node.js';
-export type { CallVerifier, ProtectionOptions } from '../options.js';
-export {
-  createMemoryReplayStore,
-  openRedisReplayStore,
-  ReplayStoreError,
-  type RedisReplayStoreOptions,
-  type ReplayStore,
-} from '../../replay/index.js';
+export * from '../common.js';

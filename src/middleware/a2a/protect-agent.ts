@@ -1,74 +1,34 @@
-import type { IncomingMessage } from 'node:http';
-import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
-import { bodyOfCall, unusable, type CallBody } from '../call-body.js';
-import { Gate } from '../gate.js';
-import { refusalResponse, type RequestId } from '../json-rpc.js';
-import { bodyOf, bundleHeaderOf, guardNode, refuse, type NodeMiddleware } from '../node.js';
-import { bodyRulesOf, type ProtectionOptions } from '../options.js';
+import { openA2a } from '../../gate/index.js';
+import { checkOptions } from '../check-options.js';
+import { Guard } from '../guard.js';
+import { answer, bodyOf, guardNode, headersOfNode, type NodeMiddleware } from '../node.js';
+import { DEFAULT_MAX_BODY_BYTES, type ProtectionOptions } from '../options.js';
 
 /** Options of {@link drsA2a}. The binding is always enforced, and the command is that of the method. */
 export type A2aOptions = ProtectionOptions & {
-  readonly command?: never;
   /** The largest request body, in bytes; default 1 MiB. */
   readonly maxBodyBytes?: number;
 };
 
-/** The command of an A2A method. */
-export const A2A_COMMAND = '/a2a';
-
 /**
  * Lets only verified JSON-RPC requests reach an A2A agent: every method is a call, with the command `/a2a/<method>`,
- * bound to `{ tool: method, ...params }`. To be put in front of the SDK's `jsonRpcHandler` and of every body parser.
+ * bound to `{ tool: method, ...params }`. To be put in front of the SDK's `jsonRpcHandler` and of every body parser, and
+ * of nothing else: GET, DELETE, HEAD and OPTIONS pass unjudged.
  *
- * @returns middleware; a refused request gets the HTTP status and a JSON-RPC error with the verdict in `data`
- * @throws TypeError where the options contradict each other
+ * @returns middleware; a refused request gets the HTTP status and a JSON-RPC error with the reason in `data`
+ * @throws TypeError naming every problem with the options
  * @example
- * app.use('/a2a', drsA2a({ verifier, replayStore }), jsonRpcHandler({ requestHandler, userBuilder }));
+ * const drs = drsA2a({ verifier, trustedRoots, serverIdentity, replayStore });
+ * app.use('/a2a', drs, jsonRpcHandler({ requestHandler, userBuilder: drsUserBuilder }));
  */
 export function drsA2a(options: A2aOptions): NodeMiddleware {
-  const gate = new Gate(options);
-  const { maxBodyBytes } = bodyRulesOf(options);
+  checkOptions('a2a', options);
+  const guard = new Guard('a2a', options);
+  const { maxBodyBytes = DEFAULT_MAX_BODY_BYTES } = options;
   return (req, res, next) =>
-    guardNode(gate, req, res, next, async () => {
-      const opened = gate.open(bundleHeaderOf(req));
-      if (opened.kind === 'absent') return 'absent';
-      if (opened.kind === 'refused') {
-        return refuse(res, opened.refusal, refusalResponse(null, opened.refusal));
-      }
-      const bytes = await bodyOf(req, res, maxBodyBytes);
-      if (bytes === null) return 'over';
-      const { id, method, body } = readCall(req, bytes);
-      const judged = await gate.judge(
-        opened,
-        body,
-        'enforced',
-        method === null ? undefined : `${A2A_COMMAND}/${method}`,
-      );
-      if (judged.kind === 'admitted') return judged;
-      return refuse(res, judged.refusal, refusalResponse(id, judged.refusal));
+    guardNode(guard, req, res, next, answer, async () => {
+      const method = req.method ?? '';
+      const body = method === 'POST' ? await bodyOf(req, maxBodyBytes) : ({ kind: 'unread' } as const);
+      return body === 'gone' ? body : openA2a({ method, headers: headersOfNode(req), body });
     });
-}
-
-interface Call {
-  readonly id: RequestId | null;
-  readonly method: string | null;
-  readonly body: CallBody;
-}
-
-/** The call in a request body; one that is not exactly one JSON-RPC request binds to nothing. */
-function readCall({ method: verb }: IncomingMessage, body: CallBody): Call {
-  const none = (reason: string): Call => ({ id: null, method: null, body: unusable(reason) });
-  if (body.kind !== 'text') return { id: null, method: null, body };
-  if (verb !== 'POST') return none(`the HTTP method is ${verb ?? 'missing'}, expected POST`);
-  const { value, defect } = parseStrictJson(body.text);
-  if (defect) return none(`the body is not strict JSON: ${defect.message}`);
-  if (Array.isArray(value)) return none('the body is a JSON-RPC batch, expected one request');
-  if (!isJsonObject(value) || typeof value['method'] !== 'string')
-    return none('the body is not a JSON-RPC request');
-  const { id, method, params } = value;
-  return {
-    id: typeof id === 'string' || typeof id === 'number' ? id : null,
-    method,
-    body: bodyOfCall(method, params, 'params'),
-  };
 }

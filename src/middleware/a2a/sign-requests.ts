@@ -1,8 +1,6 @@
+import { A2A_COMMAND, BUNDLE_HEADER, signedArgumentsOf } from '../../gate/index.js';
 import { isJsonObject } from '../../protocol/json.js';
-import { bodyOfCall } from '../call-body.js';
 import { signCall, type Delegation } from '../delegation.js';
-import { BUNDLE_HEADER } from '../refusal.js';
-import { A2A_COMMAND } from './protect-agent.js';
 
 /**
  * A `fetch` that signs each JSON-RPC request of an A2A client, as it is sent. What is no JSON-RPC request, such as the
@@ -19,14 +17,13 @@ export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch
   return async (input, init) => {
     const call = callIn(init?.body);
     if (call === null) return fetch(input, init);
-    const body = bodyOfCall(call.method, call.params, 'params');
-    if (body.kind !== 'value') {
-      throw new TypeError(
-        `cannot sign this A2A request: ${body.kind === 'unusable' ? body.reason : body.kind}`,
-      );
+    const args = signedArgumentsOf(call.method, call.params);
+    if (typeof args === 'string') {
+      const reason = args === 'reserved' ? 'has a member named "tool"' : 'is not an object';
+      throw new TypeError(`cannot sign this A2A request: params ${reason}`);
     }
     const headers = new Headers(init?.headers);
-    headers.set(BUNDLE_HEADER, signCall(delegation, `${A2A_COMMAND}/${call.method}`, body.value));
+    headers.set(BUNDLE_HEADER, signCall(delegation, `${A2A_COMMAND}/${call.method}`, args));
     return fetch(input, { ...init, headers });
   };
 }

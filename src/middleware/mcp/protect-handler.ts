@@ -1,22 +1,44 @@
+import type { McpRules } from '../../gate/index.js';
 import { runWithContext } from '../context.js';
-import type { Gate } from '../gate.js';
-import { DrsRefusalError } from '../json-rpc.js';
-import { countMessage, judgeToolCall } from './call.js';
+import type { Outcome } from '../events.js';
+import type { Guard } from '../guard.js';
+import { DrsRefusalError } from '../refusal-error.js';
+import { withHandlerAuthInfo } from './auth-info.js';
+import { callMessage, countMessage, openMessage, refuseBatched } from './open-call.js';
 
 /** Wraps a handler of `tools/call`. See `McpProtection`. */
 export function protectHandler<Q extends { params: object }, X, R>(
-  gate: Gate,
+  guard: Guard,
+  rules: McpRules,
   handler: (request: Q, extra: X) => R | Promise<R>,
 ): (request: Q, extra: X) => Promise<R> {
   return async (request, extra) => {
     countMessage(extra);
-    const judged = await judgeToolCall(gate, request.params, extra);
-    if (judged.kind === 'refused') throw new DrsRefusalError(judged.refusal);
-    if (judged.kind === 'absent') return handler(request, extra);
+    const opened = openMessage(callMessage(request.params), extra, rules);
+    const passage = await guard.admit(await refuseBatched(opened, extra));
+    if (passage.kind === 'deny') throw new DrsRefusalError(passage);
+    if (passage.kind === 'pass') return runWithContext(null, null, () => handler(request, extra));
+    const { context } = passage;
+    let outcome: Outcome = 'error';
     try {
-      return await runWithContext(judged.context, null, () => handler(request, extra));
+      const result = await runWithContext(context, null, () =>
+        handler(request, withHandlerAuthInfo(extra, context)),
+      );
+      if (!isError(result)) outcome = 'ok';
+      return result;
     } finally {
-      gate.publish(judged);
+      passage.finish(isAborted(extra) ? 'cancelled' : outcome);
     }
   };
+}
+
+/** Whether a result says that its tool failed. */
+export function isError(result: unknown): boolean {
+  return typeof result === 'object' && result !== null && 'isError' in result && result.isError === true;
+}
+
+/** Whether the call was cancelled: both SDKs have a signal, 2.x one level down. */
+function isAborted(extra: unknown): boolean {
+  const { signal, mcpReq } = (extra ?? {}) as { signal?: unknown; mcpReq?: { signal?: unknown } };
+  return [signal, mcpReq?.signal].some((given) => given instanceof AbortSignal && given.aborted);
 }

@@ -1,14 +1,22 @@
+import { gateFailure, rpcError, TOOLS_CALL, type Denial, type McpRules } from '../../gate/index.js';
+import { checkOptions } from '../check-options.js';
 import { runWithContext } from '../context.js';
-import { Gate, type Admission } from '../gate.js';
-import { refusalResponse, type RequestId } from '../json-rpc.js';
+import type { Outcome } from '../events.js';
+import { Guard, type Admission } from '../guard.js';
 import type { ProtectionOptions } from '../options.js';
-import type { Refusal } from '../refusal.js';
-import { countMessage, judgeToolCall, TOOLS_CALL } from './call.js';
-import { protectHandler } from './protect-handler.js';
-import { onConnect, type Connectable, type McpTransport, type Message } from './transport.js';
+import { withAuthInfo } from './auth-info.js';
+import { countMessage, openMessage, refuseBatched } from './open-call.js';
+import { isError, protectHandler } from './protect-handler.js';
+import { onConnect, type Connectable, type McpTransport, type Message, type RequestId } from './transport.js';
 
 /** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/tools/call`. */
-export type McpOptions = ProtectionOptions & { readonly command?: never };
+export type McpOptions = ProtectionOptions & {
+  /**
+   * Whether a tool is protected, by its name; default: every tool. Calls of other tools pass without a context, whatever
+   * they come with.
+   */
+  readonly protect?: (name: string) => boolean;
+};
 
 /** Protects MCP servers; to be made once, also where each client has a server of its own. */
 export interface McpProtection {
@@ -31,35 +39,53 @@ export interface McpProtection {
 
 /**
  * Verification for MCP servers of `@modelcontextprotocol/sdk` 1.x and `@modelcontextprotocol/server` 2.x, over any
- * transport. A refused call is answered with a JSON-RPC error, `code` the HTTP status and `data` the verdict; a tool
- * finds its verified call with `drsContext()`.
+ * transport. A refused call is answered with a JSON-RPC error, `code` -32010 and `data.code` the reason; a tool finds its
+ * verified call with `drsContext()`, or in `authInfo`.
  *
- * @throws TypeError where the options contradict each other
+ * @throws TypeError naming every problem with the options
  * @example
- * const drs = drsMcp({ verifier: createVerifier(), replayStore: createMemoryReplayStore() });
+ * const drs = drsMcp({ verifier: createVerifier(), trustedRoots, serverIdentity, replayStore: createMemoryReplayStore() });
  * await drs.protectServer(new McpServer({ name: 'shop', version: '1.0.0' })).connect(new StdioServerTransport());
  */
 export function drsMcp(options: McpOptions): McpProtection {
-  const gate = new Gate(options);
+  checkOptions('mcp', options);
+  const guard = new Guard('mcp', options);
+  const { protect } = options;
+  const rules: McpRules = {
+    serverIdentity: guard.serverIdentity,
+    ...(protect === undefined ? {} : { protect: (name) => isProtected(name, protect, guard) }),
+  };
   return {
     protectServer: (server) => {
-      onConnect(server, (transport) => new GuardedTransport(gate, transport).install());
+      onConnect(server, (transport) => new GuardedTransport(guard, rules, transport).install());
       return server;
     },
-    protectHandler: (handler) => protectHandler(gate, handler),
+    protectHandler: (handler) => protectHandler(guard, rules, handler),
   };
+}
+
+/** A tool is protected unless the operator plainly says no. */
+function isProtected(name: string, protect: (name: string) => boolean, guard: Guard): boolean {
+  try {
+    return (protect(name) as unknown) !== false;
+  } catch (error) {
+    guard.report(error);
+    return true;
+  }
 }
 
 /** The calls of one connection, from their arrival to their answer. */
 class GuardedTransport {
-  readonly #gate: Gate;
+  readonly #guard: Guard;
+  readonly #rules: McpRules;
   readonly #transport: McpTransport;
   readonly #send: McpTransport['send'];
   /** By request id: calls that are being judged (`null`) or executed. */
   readonly #open = new Map<RequestId, Admission | null>();
 
-  constructor(gate: Gate, transport: McpTransport) {
-    this.#gate = gate;
+  constructor(guard: Guard, rules: McpRules, transport: McpTransport) {
+    this.#guard = guard;
+    this.#rules = rules;
     this.#transport = transport;
     this.#send = transport.send.bind(transport);
   }
@@ -69,57 +95,72 @@ class GuardedTransport {
     const { onmessage: deliver, onclose } = transport;
     transport.onmessage = (message, extra) => {
       countMessage(extra);
-      if (message.method === TOOLS_CALL) this.#receive(message, extra, deliver);
-      else {
-        if (message.method === 'notifications/cancelled')
-          this.#settle(message.params?.['requestId'] as RequestId);
-        deliver?.(message, extra);
+      if (message.method === TOOLS_CALL) {
+        this.#receive(message, extra, deliver);
+        return;
       }
+      if (message.method === 'notifications/cancelled') {
+        this.#settle(message.params?.['requestId'] as RequestId, 'cancelled');
+      }
+      runWithContext(null, null, () => deliver?.(message, extra));
     };
     transport.send = async (message, options) => {
-      if (message.method === undefined && message.id !== undefined) this.#settle(message.id);
+      if (message.method === undefined && message.id !== undefined) {
+        this.#settle(message.id, message.error !== undefined || isError(message.result) ? 'error' : 'ok');
+      }
       await this.#send(message, options);
     };
     transport.onclose = () => {
-      for (const id of [...this.#open.keys()]) this.#settle(id);
+      for (const id of [...this.#open.keys()]) this.#settle(id, 'cancelled');
       onclose?.();
     };
   }
 
   #receive(message: Message, extra: unknown, deliver: McpTransport['onmessage']): void {
-    const { id, params } = message;
+    const { id } = message;
     // A notification has no answer, and so cannot be refused; no handler of the SDKs would serve it either.
     if (id === undefined || deliver === undefined) return;
     if (this.#open.has(id)) {
-      const error = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
-      this.#refuse(id, { status: 400, body: { error, code: 'MALFORMED_BUNDLE' } });
+      const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
+      const failure = gateFailure('INVALID_JSONRPC', 'mcp', reason, {
+        suggestion: 'Give each request of a connection an id of its own.',
+      });
+      this.#refuse(id, this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure }));
       return;
     }
     this.#open.set(id, null);
-    judgeToolCall(this.#gate, params, extra)
-      .then((judged) => {
+    this.#judge(message, extra)
+      .then((passage) => {
         // Cancelled, or the client has gone.
         if (!this.#open.has(id)) return;
-        if (judged.kind === 'admitted') {
-          this.#open.set(id, judged);
-          runWithContext(judged.context, null, () => deliver(message, extra));
-          return;
-        }
         this.#open.delete(id);
-        if (judged.kind === 'refused') this.#refuse(id, judged.refusal);
-        else deliver(message, extra);
+        if (passage.kind === 'deny') this.#refuse(id, passage);
+        else if (passage.kind === 'pass') runWithContext(null, null, () => deliver(message, extra));
+        else {
+          const { context } = passage;
+          this.#open.set(id, passage);
+          runWithContext(context, null, () => deliver(message, withAuthInfo(extra, context)));
+        }
       })
-      .catch((error: unknown) => this.#gate.report(error));
+      .catch((error: unknown) => this.#guard.report(error));
+  }
+
+  async #judge(message: Message, extra: unknown) {
+    const opened = openMessage(message, extra, this.#rules);
+    return this.#guard.admit(await refuseBatched(opened, extra));
   }
 
   /** A call is over: answered, cancelled, or cut off with the connection. Whichever it was, it was executed. */
-  #settle(id: RequestId): void {
+  #settle(id: RequestId, outcome: Outcome): void {
     const admission = this.#open.get(id);
     this.#open.delete(id);
-    if (admission) this.#gate.publish(admission);
+    admission?.finish(outcome);
   }
 
-  #refuse(id: RequestId, refusal: Refusal): void {
-    this.#send(refusalResponse(id, refusal)).catch((error: unknown) => this.#gate.report(error));
+  /** With the id of the message, which the gate does not echo where it is longer than any client makes it. */
+  #refuse(id: RequestId, { failure }: Denial): void {
+    this.#send({ jsonrpc: '2.0', id, error: rpcError(failure) }).catch((error: unknown) =>
+      this.#guard.report(error),
+    );
   }
 }

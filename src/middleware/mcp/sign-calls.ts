@@ -1,8 +1,18 @@
+import { BUNDLE_HEADER, MCP_COMMAND, META_KEYS, signedArgumentsOf, TOOLS_CALL } from '../../gate/index.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { bodyOfCall } from '../call-body.js';
 import { signCall, type Delegation } from '../delegation.js';
-import { MCP_COMMAND, META_KEYS, TOOLS_CALL } from './call.js';
-import { onConnect, type Connectable } from './transport.js';
+import { onConnect, type Connectable, type McpTransport } from './transport.js';
+
+/** Options of {@link signToolCalls}. */
+export interface SignToolCallsOptions {
+  /** Whether a call of a tool is signed, by its name; default: every call. Others go out as they are. */
+  readonly sign?: (name: string) => boolean;
+  /**
+   * Where the bundle goes over HTTP: into the header and `params._meta` (`both`, the default, since some gateways see only
+   * one of them), or into `_meta` alone, for servers that do not take large headers.
+   */
+  readonly carriers?: 'both' | '_meta';
+}
 
 /**
  * Has an MCP client sign each tool call, as it leaves: also one that the SDK sends again gets an invocation of its
@@ -16,12 +26,21 @@ import { onConnect, type Connectable } from './transport.js';
  * await client.connect(transport);
  * await client.callTool({ name: 'search', arguments: { query: 'tea' } });
  */
-export function signToolCalls<C extends Connectable>(client: C, delegation: Delegation): C {
+export function signToolCalls<C extends Connectable>(
+  client: C,
+  delegation: Delegation,
+  { sign, carriers = 'both' }: SignToolCallsOptions = {},
+): C {
   onConnect(client, (transport) => {
     const send = transport.send.bind(transport);
+    if (carriers === 'both') copyBundlesToHeaders(transport);
     transport.send = async (message, options) => {
-      if (message.method !== TOOLS_CALL) await send(message, options);
-      else await send({ ...message, params: signToolCall(message.params ?? {}, delegation) }, options);
+      const name = message.params?.['name'];
+      if (message.method !== TOOLS_CALL || (typeof name === 'string' && sign?.(name) === false)) {
+        await send(message, options);
+        return;
+      }
+      await send({ ...message, params: signToolCall(message.params ?? {}, delegation) }, options);
     };
   });
   return client;
@@ -31,7 +50,8 @@ export function signToolCalls<C extends Connectable>(client: C, delegation: Dele
  * Signs the parameters of one tool call, for a client that is not one of the SDKs'.
  *
  * @param params `name` and `arguments` of the call
- * @returns the parameters to send: as JSON gives them back, and with the bundle in `_meta`
+ * @returns the parameters to send: as JSON gives them back, and with the bundle in `_meta`. Over HTTP, send
+ *   `_meta['X-DRS-Bundle']` as a header of that name, too.
  * @throws IssueError where the delegation does not allow the call
  * @throws TypeError where the call cannot be bound: no name, or an argument named `tool`
  * @example send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: signToolCall({ name: 'search' }, delegation) });
@@ -39,12 +59,45 @@ export function signToolCalls<C extends Connectable>(client: C, delegation: Dele
 export function signToolCall(params: object, delegation: Delegation): JsonObject {
   // What is signed must be what is sent: JSON drops members that are undefined, and turns a Date into a string.
   const sent = JSON.parse(JSON.stringify(params)) as JsonObject;
-  const body = bodyOfCall(sent['name'], sent['arguments'], 'arguments');
-  if (body.kind !== 'value') throw new TypeError(`cannot sign this tool call: ${reasonOf(body)}`);
+  const name = sent['name'];
+  if (typeof name !== 'string') throw new TypeError('cannot sign this tool call: the call names no tool');
+  const args = signedArgumentsOf(name, sent['arguments']);
+  if (args === 'reserved') {
+    throw new TypeError(
+      'cannot sign this tool call: arguments has a member named "tool", which stands for the tool that is called',
+    );
+  }
+  if (args === 'not an object') throw new TypeError('cannot sign this tool call: arguments is not an object');
   const meta = isJsonObject(sent['_meta']) ? sent['_meta'] : {};
-  return { ...sent, _meta: { ...meta, [META_KEYS[0]]: signCall(delegation, MCP_COMMAND, body.value) } };
+  return { ...sent, _meta: { ...meta, [META_KEYS[0]]: signCall(delegation, MCP_COMMAND, args) } };
 }
 
-function reasonOf(body: { kind: string; reason?: string }): string {
-  return body.reason ?? `its body is ${body.kind}`;
+type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
+/**
+ * Has an HTTP transport send the bundle of each message as a header, too. Neither SDK has a public way to give one message
+ * of 1.x a header, so this puts itself in front of the `fetch` that their transports hold; one that holds none is left as
+ * it is, and sends `_meta` alone.
+ */
+function copyBundlesToHeaders(transport: McpTransport): void {
+  if (!('_fetch' in transport)) return;
+  const holder = transport as { _fetch: Fetch | undefined };
+  const inner = holder._fetch;
+  holder._fetch = (url, init) => {
+    const bundle = bundleIn(init?.body);
+    if (bundle === null) return (inner ?? fetch)(url, init);
+    const headers = new Headers(init?.headers);
+    headers.set(BUNDLE_HEADER, bundle);
+    return (inner ?? fetch)(url, { ...init, headers });
+  };
+}
+
+/** The bundle in the message that is sent, which this client has written itself. */
+function bundleIn(body: unknown): string | null {
+  if (typeof body !== 'string' || !body.includes(META_KEYS[0])) return null;
+  const message: unknown = JSON.parse(body);
+  const params = isJsonObject(message) ? message['params'] : undefined;
+  const meta = isJsonObject(params) ? params['_meta'] : undefined;
+  const bundle = isJsonObject(meta) ? meta[META_KEYS[0]] : undefined;
+  return typeof bundle === 'string' ? bundle : null;
 }

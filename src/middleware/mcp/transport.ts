@@ -1,9 +1,14 @@
+/** The id of a JSON-RPC request. */
+export type RequestId = string | number;
+
 /** A JSON-RPC message, as far as it is looked at here. */
 export interface Message {
   readonly jsonrpc: '2.0';
-  readonly id?: string | number;
+  readonly id?: RequestId;
   readonly method?: string;
   readonly params?: Record<string, unknown>;
+  readonly result?: unknown;
+  readonly error?: unknown;
 }
 
 /** What the transports of both SDKs have in common. */

@@ -1,0 +1,155 @@
+import type { Binding } from '../verify/binding.js';
+
+/** The protocols whose requests the gate understands. */
+export type Protocol = 'http' | 'mcp' | 'a2a';
+
+interface Row {
+  readonly code: string;
+  /** Of the HTTP answer. */
+  readonly status: number;
+  /** Where it differs from `status` on JSON-RPC. */
+  readonly rpcStatus?: number;
+  /** What the caller can do. */
+  readonly suggestion: string;
+}
+
+/**
+ * Every code that the gate adds to those of a verdict, in the order in which they are judged. `docs/codes.md` explains
+ * each under an anchor `gate-<code>`.
+ */
+export const GATE_CATALOGUE = [
+  {
+    code: 'METHOD_NOT_ALLOWED',
+    status: 405,
+    suggestion: 'Send the message with POST. GET, DELETE, HEAD and OPTIONS pass without being judged.',
+  },
+  {
+    code: 'BODY_TOO_LARGE',
+    status: 413,
+    suggestion: 'Send less, or have the operator raise the limit on bodies.',
+  },
+  {
+    code: 'INVALID_JSONRPC',
+    status: 400,
+    suggestion: 'Send one JSON-RPC 2.0 message as strict JSON in UTF-8.',
+  },
+  {
+    code: 'BATCH_NOT_SUPPORTED',
+    status: 400,
+    suggestion: 'Send each message in a request of its own: a bundle is for one call.',
+  },
+  {
+    code: 'HEADER_MISMATCH',
+    status: 400,
+    suggestion: 'Leave Mcp-Method and Mcp-Name out, or set them to the method and the tool of the body.',
+  },
+  {
+    code: 'MULTIPLE_BUNDLES',
+    status: 400,
+    suggestion: 'Send one X-DRS-Bundle header; where the bundle is in _meta too, send the same one.',
+  },
+  {
+    code: 'MISSING_BUNDLE',
+    status: 401,
+    // MCP clients take a 401 for an OAuth challenge.
+    rpcStatus: 403,
+    suggestion:
+      'Sign an invocation of this very call under a delegation for it, and send chain and invocation as a base64url bundle.',
+  },
+  {
+    code: 'MALFORMED_BUNDLE',
+    status: 400,
+    suggestion: 'Send the bundle as one string, as encodeBundle() writes it: base64url of a JSON object.',
+  },
+  {
+    code: 'INVALID_TOOL_CALL',
+    status: 400,
+    suggestion: 'Send tools/call as a request with an id, and with params.name, the name of the tool.',
+  },
+  {
+    code: 'INVALID_PARAMS',
+    status: 400,
+    suggestion: 'Send the arguments as a JSON object, or leave them out.',
+  },
+  {
+    code: 'RESERVED_ARGUMENT',
+    status: 400,
+    suggestion: 'Rename the argument: "tool" stands for the tool that is called, in what is signed.',
+  },
+  {
+    code: 'VERIFIER_UNAVAILABLE',
+    status: 503,
+    suggestion: 'Try again in a moment. This says nothing about the call.',
+  },
+  {
+    code: 'TOOL_MISMATCH',
+    status: 403,
+    suggestion: 'Sign the invocation for the tool that this route serves.',
+  },
+  {
+    code: 'BINDING_MISMATCH',
+    status: 403,
+    suggestion: 'Sign the invocation with the arguments of this very call, and send them unaltered.',
+  },
+] as const satisfies readonly Row[];
+
+/** A code of {@link GATE_CATALOGUE}. */
+export type GateCode = (typeof GATE_CATALOGUE)[number]['code'];
+
+/** Why a request is denied. */
+export interface GateFailure {
+  /** A {@link GateCode}, or a code of a verdict. */
+  readonly code: string;
+  readonly status: number;
+  /** For a person: what was found, what was expected. */
+  readonly message: string;
+  /** What the caller can do. */
+  readonly suggestion: string;
+  /** Whether the chain is valid, and how the call compares with it; `null` where nothing was judged. */
+  readonly verdict: { readonly valid: boolean; readonly binding?: Exclude<Binding, 'match'> } | null;
+}
+
+const rows: ReadonlyMap<string, Row> = new Map(GATE_CATALOGUE.map((row) => [row.code, row]));
+
+/**
+ * A failure that the gate found.
+ *
+ * @param message what was found and expected, for a person
+ * @param suggestion in place of the catalogue's
+ */
+export function gateFailure(
+  code: GateCode,
+  protocol: Protocol,
+  message: string,
+  { verdict = null, suggestion }: { verdict?: GateFailure['verdict']; suggestion?: string } = {},
+): GateFailure {
+  const row = rows.get(code);
+  if (row === undefined) throw new RangeError(`no such code: ${code}`);
+  const status = protocol === 'http' ? row.status : (row.rpcStatus ?? row.status);
+  return { code, status, message, suggestion: suggestion ?? row.suggestion, verdict };
+}
+
+/** The failure for a verdict that is not valid, or for one on replay. */
+export function verdictFailure({
+  code,
+  message,
+  suggestion,
+}: {
+  readonly code: string;
+  readonly message: string;
+  readonly suggestion: string;
+}): GateFailure {
+  return { code, status: statusOfVerdict(code), message, suggestion, verdict: { valid: false } };
+}
+
+function statusOfVerdict(code: string): number {
+  switch (code) {
+    case 'REPLAY_DETECTED':
+    case 'INVOCATION_STALE':
+      return 409;
+    case 'REPLAY_STORE_UNAVAILABLE':
+      return 503;
+    default:
+      return 403;
+  }
+}

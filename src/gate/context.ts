@@ -1,0 +1,128 @@
+import {
+  readInvocationClaims,
+  readReceiptClaims,
+  type InvocationClaims,
+  type ReceiptClaims,
+} from '../protocol/claims.js';
+import { isJsonObject } from '../protocol/json.js';
+import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
+import type { Policy } from '../protocol/policy.js';
+import type { Binding } from '../verify/binding.js';
+
+/** What can be told of a verified call besides the three members of a verdict's context. */
+export interface CallContext {
+  /** The DID of the last delegate, who signed the call: the invocation's `iss`. */
+  readonly agent: string;
+  /** The invocation's `cmd`. */
+  readonly command: string;
+  /** `args.tool`; `null` where the call names none. */
+  readonly tool: string | null;
+  /** The invocation's `jti`. */
+  readonly invocation: string;
+  /** The receipts' `jti`s, root first. */
+  readonly receipts: readonly string[];
+  /** The root's `drs_root_type`, such as `human`; `null` where it has none. */
+  readonly root_type: string | null;
+  /** From the consent record; absent where there is none. */
+  readonly session_id?: string;
+  /** The earliest `exp` of the receipts, in Unix seconds; `null` where none of them expires. */
+  readonly expires_at: number | null;
+}
+
+/** All that is handed on with an allowed call. */
+export interface GateContext extends CallContext {
+  /** The DID of the root principal. */
+  readonly root_principal: string;
+  /** The number of delegation receipts. */
+  readonly chain_depth: number;
+  readonly leaf_policy: Policy;
+  /** How the body compares with the signed arguments; absent where nothing was compared. */
+  readonly binding?: Binding;
+}
+
+/** The claims of a bundle. */
+export interface BundleClaims {
+  /** At least one, root first. */
+  readonly receipts: readonly ReceiptClaims[];
+  readonly invocation: InvocationClaims;
+}
+
+/**
+ * What the claims of a verified chain tell of a call.
+ *
+ * @param receipts at least one, root first
+ * @example callContextOf(receipts, invocation).agent; // 'did:key:z6Mk…'
+ */
+export function callContextOf(receipts: readonly ReceiptClaims[], invocation: InvocationClaims): CallContext {
+  const { tool } = invocation.args;
+  const root = receipts[0];
+  const sessionId = root?.drs_consent?.session_id;
+  let expiresAt: number | null = null;
+  for (const { exp } of receipts) {
+    if (typeof exp === 'number' && (expiresAt === null || exp < expiresAt)) expiresAt = exp;
+  }
+  return {
+    agent: invocation.iss,
+    command: invocation.cmd,
+    tool: typeof tool === 'string' ? tool : null,
+    invocation: invocation.jti,
+    receipts: receipts.map(({ jti }) => jti),
+    root_type: root?.drs_root_type ?? null,
+    ...(sessionId === undefined ? {} : { session_id: sessionId }),
+    expires_at: expiresAt,
+  };
+}
+
+/**
+ * The context of an allowed call, frozen through and through: it is made of `claims`, which nobody else may hold.
+ *
+ * @param binding `null` where nothing was compared
+ */
+export function gateContextOf({ receipts, invocation }: BundleClaims, binding: Binding | null): GateContext {
+  const [root, leaf] = [receipts[0], receipts.at(-1)];
+  if (root === undefined || leaf === undefined) throw new Error('the chain has no receipts');
+  return freeze({
+    root_principal: root.iss,
+    chain_depth: receipts.length,
+    leaf_policy: leaf.policy,
+    ...callContextOf(receipts, invocation),
+    ...(binding === null ? {} : { binding }),
+  });
+}
+
+/**
+ * Reads the claims of a bundle that a verifier has accepted, so that they are objects of this call alone.
+ *
+ * @throws Error where they cannot be read: the verifier is of another version, or none
+ */
+export function readBundleClaims(bundle: unknown): BundleClaims {
+  const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
+  if (!Array.isArray(receipts) || receipts.length === 0) throw unreadable('receipts');
+  const claims: ReceiptClaims[] = [];
+  for (const jwt of receipts) {
+    const place = { isRoot: claims.length === 0, underHumanRoot: claims[0]?.drs_root_type === 'human' };
+    const read = readReceiptClaims(partsOf(jwt, 'a receipt').payload, place);
+    if (read.claims === undefined) throw unreadable('a receipt');
+    claims.push(read.claims);
+  }
+  const read = readInvocationClaims(partsOf(invocation, 'an invocation').payload);
+  if (read.claims === undefined) throw unreadable('an invocation');
+  return { receipts: claims, invocation: read.claims };
+}
+
+function partsOf(jwt: unknown, what: string): CompactJwt {
+  const parts = typeof jwt === 'string' ? parseCompactJwt(jwt) : null;
+  if (parts === null || parts.defect !== undefined) throw unreadable(what);
+  return parts;
+}
+
+function unreadable(what: string): Error {
+  return new Error(`the verifier accepted ${what} that cannot be read; are both of one version?`);
+}
+
+/** Freezes a value and all that it holds; claims nest no deeper than strict JSON does. */
+function freeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value;
+  for (const member of Object.values(value)) freeze(member);
+  return Object.freeze(value);
+}

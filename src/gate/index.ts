@@ -1,0 +1,82 @@
+/**
+ * Judges whole protocol requests: a plain HTTP request, an MCP or an A2A message. Pure: whoever carries requests opens one
+ * here, has its bundle verified, decides, and records the invocation last.
+ *
+ * @example
+ * const opened = openRequest('mcp', { method, headers: headersOf(headers), body: { kind: 'text', text } });
+ * if (opened.kind === 'deny') return responseTo(opened);
+ * if (opened.kind === 'pass') return next();
+ * const decided = judgeCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), rules);
+ */
+import { openA2a } from './a2a.js';
+import type { Protocol } from './codes.js';
+import { openHttp } from './http.js';
+import { openMcp } from './mcp.js';
+import type { GateRequest, Opening } from './request.js';
+
+export { bodyOfBytes, signedArgumentsOf, unusable } from './call-body.js';
+export { BUNDLE_HEADER, META_KEYS } from './carriers.js';
+export {
+  GATE_CATALOGUE,
+  gateFailure,
+  verdictFailure,
+  type GateCode,
+  type GateFailure,
+  type Protocol,
+} from './codes.js';
+export {
+  callContextOf,
+  gateContextOf,
+  readBundleClaims,
+  type BundleClaims,
+  type CallContext,
+  type GateContext,
+} from './context.js';
+export { openHttp, withHttpBody, type RouteExpectation } from './http.js';
+export { openMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
+export { openA2a, A2A_COMMAND } from './a2a.js';
+export { echoOf } from './json-rpc.js';
+export {
+  bindOptionsOf,
+  denied,
+  judgeCall,
+  verifierUnavailable,
+  type Allowance,
+  type BindingMode,
+  type ChainVerdict,
+  type GateRules,
+} from './judge.js';
+export {
+  headersOf,
+  type CallBody,
+  type Denial,
+  type GateRequest,
+  type HeaderLookup,
+  type Opening,
+  type PendingCall,
+  type RequestBody,
+} from './request.js';
+export {
+  httpRefusal,
+  responseTo,
+  rpcError,
+  rpcRefusal,
+  RPC_ERROR_CODE,
+  type GateResponse,
+  type HttpRefusal,
+  type RpcError,
+  type RpcErrorData,
+  type RpcRefusal,
+} from './response.js';
+
+/** Opens a request of any protocol; on `http`, one for any command and tool. */
+export function openRequest(protocol: Protocol, request: GateRequest): Opening {
+  switch (protocol) {
+    case 'http':
+      return openHttp(request, { command: null, tool: null });
+    case 'mcp':
+      return openMcp(request);
+    case 'a2a':
+      return openA2a(request);
+  }
+}

@@ -1,0 +1,142 @@
+import type { Binding } from '../verify/binding.js';
+import { coversCommand } from '../verify/blocks/d-policy.js';
+import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
+import { gateContextOf, readBundleClaims, type BundleClaims, type GateContext } from './context.js';
+import type { CallBody, Denial, PendingCall } from './request.js';
+
+/** What a verifier says of a bundle, as far as the gate reads it. */
+export type ChainVerdict =
+  | { readonly valid: true; readonly binding?: Binding }
+  | {
+      readonly valid: false;
+      readonly error: { readonly code: string; readonly message: string; readonly suggestion: string };
+    };
+
+/**
+ * What becomes of the binding check: `enforced` refuses what does not match, `report` puts the outcome into the
+ * context, `off` does not look at the body.
+ */
+export type BindingMode = 'enforced' | 'report' | 'off';
+
+/** What an operator decides about calls, whatever the verifier was told. */
+export interface GateRules {
+  /** The principals that may be roots; `null` for any. */
+  readonly trustedRoots: ReadonlySet<string> | null;
+  /** The `tool_server` that invocations must be for; `null` for any. */
+  readonly serverIdentity: string | null;
+  readonly bindingMode: BindingMode;
+}
+
+/** A call that may reach its handler, once its replay check holds too. */
+export interface Allowance {
+  readonly kind: 'allow';
+  readonly context: GateContext;
+  readonly claims: BundleClaims;
+}
+
+/** What the verifier is to compare with the signed arguments: the second parameter of `verify`. */
+export function bindOptionsOf(body: CallBody): { bodyText?: string; body?: unknown } {
+  switch (body.kind) {
+    case 'text':
+      return { bodyText: body.text };
+    case 'value':
+      return { body: body.value };
+    default:
+      return {};
+  }
+}
+
+/**
+ * Decides on a call whose chain was verified: command, tool, binding, in this order. Replay comes after it, since a
+ * refused call must not use up its invocation.
+ *
+ * @param verdict on `call.bundle`, with {@link bindOptionsOf} of `call.body`
+ * @throws Error where the verdict accepts what cannot be read: then there is none
+ * @example
+ * const verdict = await verifier.verify(call.bundle, bindOptionsOf(call.body));
+ * const decided = judgeCall(call, verdict, rules);
+ */
+export function judgeCall(call: PendingCall, verdict: ChainVerdict, rules: GateRules): Allowance | Denial {
+  if (!verdict.valid) return denied(call, failureOf(call, verdict.error));
+  const claims = readBundleClaims(call.bundle);
+  const mismatch = findMismatch(call, claims, rules);
+  if (mismatch !== null) return denied(call, mismatch);
+  const binding = bindingOf(verdict, call.body);
+  if (rules.bindingMode === 'enforced' && binding !== 'match') {
+    return denied(call, bindingFailure(call, binding ?? 'invalid_body'));
+  }
+  return { kind: 'allow', context: gateContextOf(claims, binding), claims };
+}
+
+/** Denies a call for what was found after {@link judgeCall}: a replay, or a verifier that gave no verdict. */
+export function denied({ protocol, id, requested }: PendingCall, failure: GateFailure): Denial {
+  return { kind: 'deny', protocol, id, requested, failure };
+}
+
+/** The failure where no verdict could be had. The reason is the operator's, not the caller's. */
+export function verifierUnavailable({ protocol }: Pick<PendingCall, 'protocol'>): GateFailure {
+  return gateFailure('VERIFIER_UNAVAILABLE', protocol, 'the call could not be verified');
+}
+
+/** The first thing for which the chain was not signed, in the order of block D, then command, then tool. */
+function findMismatch(
+  { protocol, expected }: PendingCall,
+  { receipts, invocation }: BundleClaims,
+  { trustedRoots, serverIdentity }: GateRules,
+): GateFailure | null {
+  const root = receipts[0]?.iss ?? '';
+  if (trustedRoots !== null && !trustedRoots.has(root)) {
+    return verdictFailure({
+      code: 'UNTRUSTED_ROOT',
+      message: `Receipt 0: iss is ${brief(root)}, expected one of the principals that this server trusts`,
+      suggestion: 'Use a delegation by a principal that this server trusts, or have the operator add this one.',
+    });
+  }
+  const { tool_server: server, cmd, args } = invocation;
+  if (serverIdentity !== null && server !== serverIdentity) {
+    return verdictFailure({
+      code: 'TOOL_SERVER_MISMATCH',
+      message: `Invocation: tool_server is ${brief(server)}, expected ${brief(serverIdentity)}`,
+      suggestion: 'Sign the invocation for the tool server that is called.',
+    });
+  }
+  const { command, orBelow, tool } = expected;
+  if (command !== null && !(orBelow ? coversCommand(command, cmd) : cmd === command)) {
+    return verdictFailure({
+      code: 'COMMAND_MISMATCH',
+      message: `Invocation: cmd is ${brief(cmd)}, expected ${brief(command)}${orBelow ? ' or a path below it' : ''}`,
+      suggestion: 'Sign the invocation for the command of this very request.',
+    });
+  }
+  if (tool === null || args['tool'] === tool) return null;
+  const found = typeof args['tool'] === 'string' ? brief(args['tool']) : 'no tool';
+  const message = `Invocation: it was signed for ${found}, and this is ${brief(tool)}`;
+  return gateFailure('TOOL_MISMATCH', protocol, message, { verdict: { valid: false } });
+}
+
+/** A verifier may enforce the binding itself (`REQUIRE_BINDING`): its refusal is the gate's, then. */
+function failureOf(call: PendingCall, error: Extract<ChainVerdict, { valid: false }>['error']): GateFailure {
+  if (error.code === 'BINDING_MISMATCH') return bindingFailure(call, 'mismatch');
+  if (error.code === 'BINDING_REQUIRED') return bindingFailure(call, 'invalid_body');
+  return verdictFailure(error);
+}
+
+/** Taken from the call's body alone: a bundle may name a body of its own, which a verifier then compares. */
+function bindingOf({ binding }: Extract<ChainVerdict, { valid: true }>, body: CallBody): Binding | null {
+  if (body.kind === 'unusable') return 'invalid_body';
+  return body.kind === 'unread' ? null : (binding ?? null);
+}
+
+function bindingFailure({ protocol, body }: PendingCall, binding: Exclude<Binding, 'match'>): GateFailure {
+  const message =
+    body.kind === 'unusable'
+      ? body.reason
+      : binding === 'mismatch'
+        ? 'the body of the call is not what invocation.args were signed for'
+        : 'the body of the call is not JSON with one meaning, expected the signed invocation.args';
+  return gateFailure('BINDING_MISMATCH', protocol, message, { verdict: { valid: true, binding } });
+}
+
+function brief(text: string): string {
+  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text);
+}

@@ -1,0 +1,126 @@
+import { Buffer } from 'node:buffer';
+import { isJsonObject, type JsonValue } from '../protocol/json.js';
+import { decodeUtf8 } from '../protocol/utf8.js';
+import { signedArgumentsOf } from './call-body.js';
+import { BUNDLE_HEADER, findBundle } from './carriers.js';
+import { gateFailure } from './codes.js';
+import { findLookalike, own, type RpcMessage } from './json-rpc.js';
+import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
+import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
+
+/** The method that is judged; every other one passes. */
+export const TOOLS_CALL = 'tools/call';
+
+/** The command of a tool call. */
+export const MCP_COMMAND = '/mcp/tools/call';
+
+/** What an operator says about the tools of an MCP server. */
+export interface McpRules {
+  /** Whether a tool is protected; left out, all are. */
+  readonly protect?: (name: string) => boolean;
+  /** By what name the tool server knows itself, to tell agents what to sign for; `null` where it does not say. */
+  readonly serverIdentity?: string | null;
+}
+
+/**
+ * Opens a request to an MCP server. Only `tools/call` is judged: handshakes, lists, notifications and answers pass.
+ *
+ * @example openMcp({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text } });
+ */
+export function openMcp(request: GateRequest, rules: McpRules = {}): Opening {
+  const opened = openRpc('mcp', request);
+  return opened.kind === 'message' ? openMcpMessage(opened.message, request.headers, rules) : opened;
+}
+
+const PARAMS: ReadonlySet<string> = new Set(['name', 'arguments', '_meta']);
+
+function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRules): Opening {
+  const { method, id } = message;
+  const params = isJsonObject(message.params) ? message.params : null;
+  const name = params === null ? undefined : own(params, 'name');
+  const requested = method === TOOLS_CALL ? shorten(name) : null;
+  const deny = denier('mcp', answerId(message), requested);
+  const mismatch = findHeaderMismatch(method, name, headers);
+  if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
+  if (method !== TOOLS_CALL) return { kind: 'pass' };
+  if (typeof name === 'string' && rules.protect?.(name) === false) return { kind: 'pass' };
+
+  const meta = params === null ? undefined : own(params, '_meta');
+  const encoded = findBundle('mcp', headers, meta, missingBundle(requested, rules.serverIdentity ?? null));
+  if (typeof encoded !== 'string') return deny(encoded);
+  if (typeof id !== 'string' && typeof id !== 'number') {
+    const what =
+      id === undefined ? 'is a notification, which has no answer' : 'has no id that is a string or a number';
+    return deny(gateFailure('INVALID_TOOL_CALL', 'mcp', `the tools/call ${what}`));
+  }
+  if (params === null || typeof name !== 'string' || name === '') {
+    return deny(
+      gateFailure(
+        'INVALID_TOOL_CALL',
+        'mcp',
+        'the call names no tool: params.name is not a non-empty string',
+      ),
+    );
+  }
+  const lookalike = findLookalike(params, PARAMS);
+  if (lookalike !== null) {
+    const reason = `the parameter ${JSON.stringify(lookalike)} is another one to parsers that ignore case`;
+    return deny(gateFailure('INVALID_TOOL_CALL', 'mcp', reason));
+  }
+  const args = signedArgumentsOf(name, own(params, 'arguments'));
+  if (args === 'not an object') {
+    return deny(gateFailure('INVALID_PARAMS', 'mcp', 'params.arguments is not an object'));
+  }
+  if (args === 'reserved') {
+    return deny(gateFailure('RESERVED_ARGUMENT', 'mcp', 'params.arguments has a member named "tool"'));
+  }
+  return openCall('mcp', {
+    id: answerId(message),
+    requested,
+    encoded,
+    body: bodyOfMessage(message, args),
+    expected: { command: MCP_COMMAND, orBelow: false, tool: null },
+  });
+}
+
+/** What an agent without a bundle has to do: it, and no person, reads the error. */
+function missingBundle(tool: string | null, server: string | null): { message: string; suggestion: string } {
+  const what = tool === null ? 'this tool' : `the tool ${JSON.stringify(tool)}`;
+  const whom = server === null ? '' : ` for the tool server ${JSON.stringify(server)}`;
+  return {
+    message: `no bundle in params._meta[${JSON.stringify(BUNDLE_HEADER)}], nor a header of that name`,
+    suggestion: `Ask the person you act for to delegate ${what} to you under the command ${MCP_COMMAND}. Then sign an invocation of this very call${whom}, and send delegation and invocation as a bundle (drs-verify/mcp: signToolCalls).`,
+  };
+}
+
+/** Servers and proxies may route by these headers: they must not say anything else than the body. */
+function findHeaderMismatch(
+  method: string | undefined,
+  name: JsonValue | undefined,
+  headers: HeaderLookup,
+): string | null {
+  const methods = headers('mcp-method');
+  if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) {
+    return 'the header Mcp-Method is not the method of the body';
+  }
+  if (method !== TOOLS_CALL) return null;
+  const names = headers('mcp-name');
+  if (names.length === 0) return null;
+  if (names.length === 1 && typeof name === 'string' && decodeName(names[0] as string) === name) return null;
+  return 'the header Mcp-Name is not params.name of the body';
+}
+
+const ENCODED_START = '=?base64?';
+const ENCODED_END = '?=';
+
+/** A name in a header: as it is, or as base64 of its UTF-8 where a header cannot hold it; `null` where it is neither. */
+function decodeName(value: string): string | null {
+  const isEncoded =
+    value.startsWith(ENCODED_START) &&
+    value.endsWith(ENCODED_END) &&
+    value.length >= ENCODED_START.length + ENCODED_END.length;
+  if (!isEncoded) return value;
+  const base64 = value.slice(ENCODED_START.length, -ENCODED_END.length);
+  const bytes = Buffer.from(base64, 'base64');
+  return bytes.toString('base64') === base64 ? decodeUtf8(bytes) : null;
+}

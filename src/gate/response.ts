@@ -1,0 +1,80 @@
+import type { JsonValue } from '../protocol/json.js';
+import type { GateFailure } from './codes.js';
+import type { Denial } from './request.js';
+
+/** The JSON-RPC error code of every refusal. */
+export const RPC_ERROR_CODE = -32010;
+
+/** What to send a caller whose request is denied. */
+export interface GateResponse {
+  readonly status: number;
+  /** In lower case; `content-type` is among them. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: HttpRefusal | RpcRefusal;
+}
+
+/** The body of a refusal over plain HTTP. `valid` and `binding` stand where there is a verdict. */
+export interface HttpRefusal {
+  readonly valid?: boolean;
+  readonly binding?: 'mismatch' | 'invalid_body';
+  readonly error: { readonly code: string; readonly message: string; readonly suggestion: string };
+}
+
+/** The `error` member of a JSON-RPC response that refuses a request. */
+export interface RpcError {
+  readonly code: typeof RPC_ERROR_CODE;
+  /** `DRS: <code>` */
+  readonly message: string;
+  readonly data: RpcErrorData;
+}
+
+/** What is said about a refusal over JSON-RPC. */
+export interface RpcErrorData {
+  readonly code: string;
+  readonly detail: string;
+  readonly suggestion: string;
+  /** The status that the refusal has over HTTP. */
+  readonly status: number;
+  readonly valid?: boolean;
+  readonly binding?: 'mismatch' | 'invalid_body';
+}
+
+/** A JSON-RPC response that refuses a request. */
+export interface RpcRefusal {
+  readonly jsonrpc: '2.0';
+  readonly id: JsonValue;
+  readonly error: RpcError;
+}
+
+/**
+ * The answer to a denied request, in the form of its protocol.
+ *
+ * @example const { status, headers, body } = responseTo(denial);
+ */
+export function responseTo(denial: Denial): GateResponse {
+  const { protocol, failure } = denial;
+  const { status } = failure;
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  if (status === 401) headers['www-authenticate'] = 'DRS';
+  if (status === 405) headers['allow'] = 'POST, GET, DELETE, HEAD, OPTIONS';
+  return { status, headers, body: protocol === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
+}
+
+/** The body of a refusal over plain HTTP. */
+export function httpRefusal({ code, message, suggestion, verdict }: GateFailure): HttpRefusal {
+  return { ...verdict, error: { code, message, suggestion } };
+}
+
+/** The JSON-RPC response to a denied request. */
+export function rpcRefusal({ id, failure }: Pick<Denial, 'id' | 'failure'>): RpcRefusal {
+  return { jsonrpc: '2.0', id, error: rpcError(failure) };
+}
+
+/** The error of a JSON-RPC response. */
+export function rpcError({ code, message, suggestion, status, verdict }: GateFailure): RpcError {
+  return {
+    code: RPC_ERROR_CODE,
+    message: `DRS: ${code}`,
+    data: { code, detail: message, suggestion, status, ...verdict },
+  };
+}

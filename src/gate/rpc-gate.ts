@@ -1,0 +1,67 @@
+import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { bodyOfValue, unusable } from './call-body.js';
+import { decodeCarried, findBundle } from './carriers.js';
+import { gateFailure, type GateFailure, type Protocol } from './codes.js';
+import { echoOf, readRpcMessage, type RpcMessage } from './json-rpc.js';
+import type { CallBody, Denial, Expectation, GateRequest, Opening, PendingCall } from './request.js';
+
+/** What is the same in the two protocols of JSON-RPC messages, `mcp` and `a2a`. */
+
+const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
+
+/**
+ * The message of a request, or what became of the request without it: what is no POST passes or is denied, and of a body
+ * that cannot be read, only the bundle in the header is looked at.
+ */
+export function openRpc(
+  protocol: Exclude<Protocol, 'http'>,
+  { method, headers, body }: GateRequest,
+): { readonly kind: 'message'; readonly message: RpcMessage } | Opening {
+  if (PASSING_METHODS.has(method)) return { kind: 'pass' };
+  const deny = denier(protocol, null, null);
+  if (method !== 'POST') {
+    return deny(gateFailure('METHOD_NOT_ALLOWED', protocol, `the HTTP method is not POST`));
+  }
+  if (body.kind === 'too large') return deny(gateFailure('BODY_TOO_LARGE', protocol, body.reason));
+  if (body.kind === 'unread' || body.kind === 'unusable') {
+    const encoded = findBundle(protocol, headers, undefined);
+    if (typeof encoded !== 'string') return deny(encoded);
+    const unreadable = body.kind === 'unread' ? unusable('the body was not read') : body;
+    return openCall(protocol, { id: null, requested: null, encoded, body: unreadable, expected: ANY });
+  }
+  const message = readRpcMessage(protocol, body);
+  if ('failure' in message) return denier(protocol, message.id, null)(message.failure);
+  return { kind: 'message', message };
+}
+
+const ANY: Expectation = { command: null, orBelow: false, tool: null };
+
+/** Makes denials of one message. */
+export function denier(
+  protocol: Protocol,
+  id: JsonValue,
+  requested: string | null,
+): (failure: GateFailure) => Denial {
+  return (failure) => ({ kind: 'deny', protocol, id, requested, failure });
+}
+
+/** Decodes the bundle of a call. */
+export function openCall(
+  protocol: Protocol,
+  { encoded, ...call }: Omit<PendingCall, 'kind' | 'protocol' | 'bundle'> & { readonly encoded: string },
+): PendingCall | Denial {
+  const decoded = decodeCarried(protocol, encoded);
+  if ('code' in decoded) return denier(protocol, call.id, call.requested)(decoded);
+  return { kind: 'judge', protocol, bundle: decoded.bundle, ...call };
+}
+
+/** What is compared with the signed arguments, for a message that was read by {@link readRpcMessage}. */
+export function bodyOfMessage({ defect, isReparsed }: RpcMessage, args: JsonObject): CallBody {
+  if (defect !== null) return unusable(`the body is not strict JSON: ${defect}`);
+  return isReparsed ? bodyOfValue(args) : { kind: 'value', value: args };
+}
+
+/** The id to answer a message with. */
+export function answerId({ id, defect, isReparsed }: RpcMessage): JsonValue {
+  return echoOf(id, defect !== null || isReparsed);
+}

@@ -1,0 +1,19 @@
+import { findDrsContext } from '../context.js';
+
+/** A caller, as the A2A SDK knows it. */
+export interface DrsUser {
+  readonly isAuthenticated: boolean;
+  /** The DID of the agent that signed the request; empty where nobody did. */
+  readonly userName: string;
+}
+
+/**
+ * The `userBuilder` for the A2A SDK behind `drsA2a`: the user of a request is the agent that signed it. For whom it acts,
+ * `drsContext().root_principal` says.
+ *
+ * @example jsonRpcHandler({ requestHandler, userBuilder: drsUserBuilder });
+ */
+export function drsUserBuilder(request: object): Promise<DrsUser> {
+  const context = findDrsContext(request);
+  return Promise.resolve({ isAuthenticated: context !== null, userName: context?.agent ?? '' });
+}

@@ -1,0 +1,141 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Readable } from 'node:stream';
+import {
+  bodyOfBytes,
+  openHttp,
+  responseTo,
+  withHttpBody,
+  type Denial,
+  type RequestBody,
+} from '../../gate/index.js';
+import { checkOptions } from '../check-options.js';
+import { runWithContext, setContext, type DrsContext } from '../context.js';
+import { Guard, type Admission } from '../guard.js';
+import { headersOfNode, outcomeOf, tooLarge } from '../node.js';
+import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from '../options.js';
+import { DrsRefusalError } from '../refusal-error.js';
+import { routeOf } from '../route.js';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The verified call, in the scope of `drsFastify`; `null` where it let a request without a bundle pass. */
+    drs: DrsContext | null;
+  }
+}
+
+/** Options of {@link drsFastify}. */
+export type FastifyMiddlewareOptions = MiddlewareOptions<FastifyRequest> & {
+  /** `next` throws a refusal as a `DrsRefusalError`, for `setErrorHandler`; default `answer`. */
+  readonly errors?: 'answer' | 'next';
+};
+
+type RequestPayload = NodeJS.ReadableStream;
+
+/**
+ * A Fastify plugin that lets only verified calls reach the routes of the scope in which it is registered, and of the
+ * scopes in it. Routes outside are not touched: encapsulate what is protected.
+ *
+ * @throws TypeError (the registration fails) naming every problem with the options
+ * @example
+ * app.register(async (tools) => {
+ *   await tools.register(drsFastify, { verifier, trustedRoots, serverIdentity, replayStore, tool: 'weather' });
+ *   tools.post('/weather', (request) => forecast(request.body.city, request.drs.agent));
+ * });
+ */
+export function drsFastify(
+  fastify: FastifyInstance,
+  registered: FastifyMiddlewareOptions,
+  done: (error?: Error) => void,
+): void {
+  const options = withoutFastifys(registered);
+  try {
+    checkOptions('express', options);
+  } catch (error) {
+    done(error as Error);
+    return;
+  }
+  const guard = new Guard('http', options, options.bindingMode);
+  const admissions = new WeakMap<object, Admission>();
+  if (!fastify.hasRequestDecorator('drs')) fastify.decorateRequest('drs', null);
+
+  // In front of the parser of the body: the gate compares the body as it came.
+  fastify.addHook('preParsing', async (request, reply, payload) => {
+    const { opened, body } = await open(request, payload, options);
+    const passage = await guard.admit(opened);
+    if (passage.kind === 'deny') {
+      if (options.errors === 'next') throw new DrsRefusalError(passage);
+      await answer(reply, passage);
+      return;
+    }
+    request.drs = passage.kind === 'allow' ? passage.context : null;
+    setContext(request.drs, request);
+    if (passage.kind === 'allow') {
+      admissions.set(request, passage);
+      // A caller that hangs up gets no `onResponse`.
+      reply.raw.once('close', () => passage.finish(outcomeOf(reply.raw)));
+    }
+    return body ?? payload;
+  });
+  // Fastify leaves the asynchronous context between parsing and handler.
+  fastify.addHook('preHandler', (request, _reply, next) => runWithContext(request.drs, request.raw, next));
+  fastify.addHook('onResponse', (request, reply, next) => {
+    admissions.get(request)?.finish(reply.statusCode >= 400 ? 'error' : 'ok');
+    next();
+  });
+  done();
+}
+
+// As fastify-plugin marks a plugin whose hooks are for the scope that registers it, and not for one of its own.
+Object.assign(drsFastify, {
+  [Symbol.for('skip-override')]: true,
+  [Symbol.for('fastify.display-name')]: 'drs-verify',
+});
+
+/** The options without those that Fastify reads itself. */
+function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewareOptions {
+  const fastifys = new Set(['prefix', 'logLevel', 'logSerializers']);
+  return Object.fromEntries(
+    Object.entries(registered).filter(([name]) => !fastifys.has(name)),
+  ) as unknown as FastifyMiddlewareOptions;
+}
+
+async function open(request: FastifyRequest, payload: RequestPayload, options: FastifyMiddlewareOptions) {
+  const opened = openHttp(
+    { method: request.method, headers: headersOfNode(request.raw), body: { kind: 'unread' } },
+    routeOf(options, request),
+  );
+  if (opened.kind === 'deny' || options.bindingMode === 'off') return { opened };
+  const { bytes, body } = await read(request, payload, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES);
+  return { opened: withHttpBody(opened, body), body: again(bytes) };
+}
+
+async function read(
+  { headers }: FastifyRequest,
+  payload: RequestPayload,
+  maxBytes: number,
+): Promise<{ bytes: Buffer; body: RequestBody }> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const limit = { bytes: Buffer.alloc(0), body: tooLarge(maxBytes) };
+  if (Number(headers['content-length']) > maxBytes) return limit;
+  for await (const chunk of payload as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxBytes) return limit;
+    chunks.push(chunk);
+  }
+  const bytes = Buffer.concat(chunks, size);
+  const [contentType, contentEncoding] = [headers['content-type'], headers['content-encoding']];
+  return { bytes, body: bodyOfBytes(bytes, { contentType, contentEncoding }) };
+}
+
+/** The body once more, for Fastify's parser, which compares its length with `Content-Length`. */
+function again(bytes: Buffer): Readable & { receivedEncodedLength: number } {
+  return Object.assign(Readable.from(bytes, { objectMode: false }), { receivedEncodedLength: bytes.length });
+}
+
+async function answer(reply: FastifyReply, denial: Denial): Promise<void> {
+  const { status, headers, body } = responseTo(denial);
+  // What is left of the body would be taken for the next request, or read to the end.
+  if (status === 413) void reply.header('connection', 'close');
+  await reply.code(status).headers(headers).send(JSON.stringify(body));
+}

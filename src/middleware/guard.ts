@@ -1,0 +1,116 @@
+import { DrsClient } from '../client/drs-client.js';
+import {
+  bindOptionsOf,
+  denied,
+  judgeCall,
+  verdictFailure,
+  verifierUnavailable,
+  type Allowance,
+  type BindingMode,
+  type Denial,
+  type GateContext,
+  type GateRules,
+  type Opening,
+  type PendingCall,
+  type Protocol,
+} from '../gate/index.js';
+import { DEFAULT_REPLAY_WINDOW_SECS, judgeReplay, type ReplayRules } from '../replay/judge-replay.js';
+import type { ReplayStore } from '../replay/replay-store.js';
+import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
+import type { CallVerifier, ProtectionOptions } from './options.js';
+
+/** A call that is handed to its handler. */
+export interface Admission {
+  readonly kind: 'allow';
+  readonly context: GateContext;
+  /** To be called when the call is over; only the first time counts. */
+  readonly finish: (outcome: Outcome) => void;
+}
+
+/** What becomes of a request: its handler runs with or without a context, or does not run. */
+export type Passage = { readonly kind: 'pass' } | Admission | Denial;
+
+const PASS = { kind: 'pass' } as const;
+
+/**
+ * Carries a request from its opening to its handler: verdict, decision of the gate, replay. Transports open requests and
+ * carry out what was decided. Their options have been checked.
+ */
+export class Guard {
+  readonly #verifier: CallVerifier;
+  readonly #options: ProtectionOptions;
+  readonly #rules: GateRules;
+  readonly #replayStore: ReplayStore | null;
+  readonly #replayRules: ReplayRules;
+
+  constructor(protocol: Protocol, options: ProtectionOptions, bindingMode: BindingMode = 'enforced') {
+    const { verifier, verifyUrl, trustedRoots, serverIdentity, replayStore } = options;
+    this.#verifier = verifier ?? new DrsClient(verifyUrl);
+    this.#options = options;
+    this.#rules = {
+      trustedRoots: trustedRoots === 'any' ? null : new Set(trustedRoots),
+      serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
+      bindingMode,
+    };
+    this.#replayStore = replayStore === 'none' ? null : replayStore;
+    this.#replayRules = {
+      windowSecs: options.replayWindowSecs ?? DEFAULT_REPLAY_WINDOW_SECS,
+      clockSkewSecs: options.clockSkewSecs ?? 0,
+      scope: options.replayScope ?? protocol,
+    };
+  }
+
+  /** The name that calls must be signed for; `null` for any. */
+  get serverIdentity(): string | null {
+    return this.#rules.serverIdentity;
+  }
+
+  /** Decides on a request. Never throws: what cannot be judged is refused. */
+  async admit(opened: Opening): Promise<Passage> {
+    if (opened.kind === 'judge') return this.#judge(opened);
+    if (opened.kind === 'pass') return opened;
+    if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;
+    return this.refuse(opened);
+  }
+
+  /** Tells the operator of a denial. */
+  refuse(denial: Denial, context: GateContext | null = null): Denial {
+    publishRefusal(denial, context, this.#options);
+    return denial;
+  }
+
+  /** Reports a fault to the operator. */
+  report(error: unknown): void {
+    reportError(error, this.#options.onError);
+  }
+
+  async #judge(call: PendingCall): Promise<Admission | Denial> {
+    try {
+      const verdict = await this.#verifier.verify(call.bundle, bindOptionsOf(call.body));
+      const decided = judgeCall(call, verdict, this.#rules);
+      if (decided.kind === 'deny') return this.refuse(decided);
+      const { context } = decided;
+      const replay = await this.#judgeReplay(decided);
+      if (replay !== null) return this.refuse(denied(call, verdictFailure(replay)), context);
+      let isOver = false;
+      const finish = (outcome: Outcome): void => {
+        if (!isOver) this.#publish(decided, outcome);
+        isOver = true;
+      };
+      return { kind: 'allow', context, finish };
+    } catch (error) {
+      this.report(error);
+      return this.refuse(denied(call, verifierUnavailable(call)));
+    }
+  }
+
+  #judgeReplay({ claims }: Allowance) {
+    if (this.#replayStore === null) return null;
+    const now = Math.floor(Date.now() / 1000);
+    return judgeReplay(claims.invocation, this.#replayStore, now, this.#replayRules);
+  }
+
+  #publish({ context, claims }: Allowance, outcome: Outcome): void {
+    publishToolCall(toolCallEvent(context, claims.invocation.args, outcome), this.#options);
+  }
+}

@@ -1,0 +1,52 @@
+import type { Context, MiddlewareHandler } from 'hono';
+import { checkOptions } from '../check-options.js';
+import { runWithContext, type DrsContext } from '../context.js';
+import { openFetch, refusalResponse } from '../fetch.js';
+import { Guard } from '../guard.js';
+import type { MiddlewareOptions } from '../options.js';
+
+/** Options of {@link drsHono}. */
+export type HonoMiddlewareOptions = MiddlewareOptions<Context>;
+
+/** The context variable of a route behind {@link drsHono}. */
+export interface DrsEnv<C extends DrsContext | null = DrsContext> {
+  Variables: { drs: C };
+}
+
+/**
+ * Hono middleware that lets only verified calls reach the handlers behind it. They find the call in the context variable
+ * `drs`, and with `drsContext()`. Put it in front of whatever reads the body.
+ *
+ * @throws TypeError naming every problem with the options
+ * @example
+ * app.post('/weather', drsHono({ ...drs, tool: 'weather' }), async (c) => {
+ *   return c.json(forecast((await c.req.json()).city, c.var.drs.agent));
+ * });
+ */
+export function drsHono(
+  options: HonoMiddlewareOptions & { readonly optional: true },
+): MiddlewareHandler<DrsEnv<DrsContext | null>>;
+export function drsHono(
+  options: HonoMiddlewareOptions & { readonly optional?: false },
+): MiddlewareHandler<DrsEnv>;
+export function drsHono(options: HonoMiddlewareOptions): MiddlewareHandler {
+  checkOptions('http', options);
+  const guard = new Guard('http', options, options.bindingMode);
+  return async (c, next) => {
+    const request = c.req.raw;
+    const passage = await guard.admit(await openFetch(request, options, c));
+    if (passage.kind === 'deny') return refusalResponse(passage);
+    const context = passage.kind === 'allow' ? passage.context : null;
+    c.set('drs', context);
+    let failed = true;
+    try {
+      await runWithContext(context, request, next);
+      failed = c.error !== undefined || c.res.status >= 400;
+    } finally {
+      if (passage.kind === 'allow') {
+        passage.finish(request.signal.aborted ? 'cancelled' : failed ? 'error' : 'ok');
+      }
+    }
+    return undefined;
+  };
+}

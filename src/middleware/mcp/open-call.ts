@@ -1,0 +1,79 @@
+import {
+  gateFailure,
+  openMcp,
+  TOOLS_CALL,
+  type HeaderLookup,
+  type McpRules,
+  type Opening,
+} from '../../gate/index.js';
+
+/**
+ * Opens one message of an MCP transport. The SDKs have parsed it, so the gate trusts no number beyond 2^53.
+ *
+ * @param extra what the SDK passes beside a message or to a handler; over HTTP it has the headers
+ */
+export function openMessage(message: object, extra: unknown, rules: McpRules): Opening {
+  return openMcp(
+    { method: 'POST', headers: headersOf(extra), body: { kind: 'value', value: message } },
+    rules,
+  );
+}
+
+/**
+ * Denies a call that came in a batch: one bundle is for one call. The SDKs take batches apart before anyone sees them;
+ * all messages of one have come by the time that a promise has resolved.
+ */
+export async function refuseBatched(opened: Opening, extra: unknown): Promise<Opening> {
+  await Promise.resolve();
+  if (opened.kind !== 'judge' || !isBatched(extra)) return opened;
+  const { protocol, id, requested } = opened;
+  const message = 'the call is part of a JSON-RPC batch, expected a request of its own';
+  return {
+    kind: 'deny',
+    protocol,
+    id,
+    requested,
+    failure: gateFailure('BATCH_NOT_SUPPORTED', 'mcp', message),
+  };
+}
+
+/** A message of `tools/call`, made of what a handler gets of it. */
+export function callMessage(params: unknown): object {
+  // Its id is not known to a handler, and the SDK answers.
+  return { jsonrpc: '2.0', id: 0, method: TOOLS_CALL, params };
+}
+
+/** The headers of a request, in each of the shapes that the two SDKs give them in. */
+function headersOf(extra: unknown): HeaderLookup {
+  const headers =
+    at(at(extra, 'request'), 'headers') ?? // 2.x, beside a message
+    at(at(at(extra, 'http'), 'req'), 'headers') ?? // 2.x, to a handler
+    at(at(extra, 'requestInfo'), 'headers'); // 1.x, to both
+  return (name) => {
+    const value = headers instanceof Headers ? headers.get(name) : at(headers, name);
+    if (typeof value === 'string') return [value];
+    return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+  };
+}
+
+const messagesOf = new WeakMap<object, number>();
+
+/** Counts the messages that one HTTP request brought: the SDKs hand each the same request. */
+export function countMessage(extra: unknown): void {
+  const source = sourceOf(extra);
+  if (source !== null) messagesOf.set(source, (messagesOf.get(source) ?? 0) + 1);
+}
+
+function isBatched(extra: unknown): boolean {
+  const source = sourceOf(extra);
+  return source !== null && (messagesOf.get(source) ?? 0) > 1;
+}
+
+function sourceOf(extra: unknown): object | null {
+  const source = at(extra, 'request') ?? at(at(extra, 'http'), 'req') ?? at(extra, 'requestInfo');
+  return typeof source === 'object' && source !== null ? source : null;
+}
+
+function at(value: unknown, member: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[member] : undefined;
+}

@@ -1,0 +1,251 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import express from 'express';
+import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
+import {
+  createMemoryReplayStore,
+  drsContext,
+  DrsRefusalError,
+  drsMiddleware,
+  type DrsContext,
+  type NodeMiddlewareOptions,
+} from '../../src/middleware/index.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { eventually } from '../support/eventually.js';
+import { encode, liveCall, liveChain, OPEN, OPEN_ROUTE } from './call.js';
+import { listen, send, type TestServer } from './http.js';
+
+/** Issue 16 items 1, 4, 5 and 7, over Express as the issue tried it. */
+const verifier = createVerifier({ workerThreads: 0 });
+afterAll(() => verifier.close());
+const servers: TestServer[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+
+const SERVER = 'https://weather.example';
+const chain = liveChain(2, { cmd: '/tools' });
+const principal = chain.parties[0]?.did as string;
+const agent = chain.parties[2]?.did as string;
+const weather = { tool: 'search', city: 'Zürich' };
+const signed = (args: object = weather, overrides: object = {}) =>
+  [
+    'X-DRS-Bundle',
+    encode(liveCall(chain, args, { cmd: '/tools/search', tool_server: SERVER, ...overrides })),
+  ] as const;
+
+type Options = Partial<NodeMiddlewareOptions<express.Request>>;
+const serve = async (
+  options: Options,
+  handler: (req: express.Request) => unknown = (req) => drsContext(req),
+) => {
+  const app = express();
+  const drs = drsMiddleware({ verifier, ...OPEN, ...options } as NodeMiddlewareOptions<express.Request>);
+  app.post('/:name', drs, express.json(), (req, res) => {
+    res.json(handler(req));
+  });
+  app.use((error: Error, _req: express.Request, res: express.Response, next: express.NextFunction) => {
+    if (error instanceof DrsRefusalError) {
+      res.status(error.status).set(error.headers).json({ mine: error.data.code, body: error.body });
+    } else next(error);
+  });
+  const server = await listen(app);
+  servers.push(server);
+  return (header: readonly [string, string], args: object = weather, path = '/search') =>
+    send(`${server.url}${path}`, [header, ['Content-Type', 'application/json']], JSON.stringify(args));
+};
+const refused = (status: number, code: string) => ({ status, body: { valid: false, error: { code } } });
+
+describe('a route', () => {
+  it('serves no call that was signed for another tool, though its delegation allows that tool', async () => {
+    const post = await serve({ tool: 'fetch' });
+    expect(await post(signed())).toMatchObject(refused(403, 'TOOL_MISMATCH'));
+    expect(await post(signed({ city: 'Bern' }), { city: 'Bern' })).toMatchObject({ status: 403 });
+    const fetch = { tool: 'fetch', city: 'Bern' };
+    expect(await post(signed(fetch), fetch)).toMatchObject({ status: 200, body: { tool: 'fetch' } });
+  });
+
+  it('can tell its tool and command by the request', async () => {
+    const post = await serve({
+      tool: ({ params }) => params['name'] as string,
+      command: ({ params }) => `/tools/${params['name'] as string}`,
+    });
+    expect(await post(signed())).toMatchObject({ status: 200 });
+    expect(await post(signed(), weather, '/fetch')).toMatchObject(refused(403, 'COMMAND_MISMATCH'));
+    const fetch = { ...weather, tool: 'fetch' };
+    expect(await post(signed(fetch), fetch)).toMatchObject(refused(403, 'TOOL_MISMATCH'));
+  });
+
+  it('serves commands below its own, and no others', async () => {
+    const post = await serve({ command: '/tools' });
+    expect(await post(signed())).toMatchObject({ status: 200 });
+    expect(await (await serve({ command: '/tools/sea' }))(signed())).toMatchObject(
+      refused(403, 'COMMAND_MISMATCH'),
+    );
+  });
+
+  it('whose function gives no name fails, and lets nothing through', async () => {
+    const handler = vi.fn();
+    const post = await serve({ tool: () => undefined as never }, handler);
+    expect(await post(signed())).toMatchObject({ status: 500 });
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  it('does not use up an invocation by refusing it', async () => {
+    const replayStore = createMemoryReplayStore();
+    const one = signed();
+    expect(await (await serve({ tool: 'fetch', replayStore }))(one)).toMatchObject({ status: 403 });
+    expect(await (await serve({ tool: 'search', replayStore }))(one)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('trust that the verifier was not told of', () => {
+  it('is enforced: roots', async () => {
+    expect(await (await serve({ tool: 'any', trustedRoots: [principal] }))(signed())).toMatchObject({
+      status: 200,
+    });
+    expect(await (await serve({ tool: 'any', trustedRoots: [agent] }))(signed())).toMatchObject(
+      refused(403, 'UNTRUSTED_ROOT'),
+    );
+  });
+
+  it('is enforced: tool server', async () => {
+    expect(await (await serve({ tool: 'any', serverIdentity: SERVER }))(signed())).toMatchObject({
+      status: 200,
+    });
+    expect(
+      await (
+        await serve({ tool: 'any', serverIdentity: 'https://other.example' })
+      )(signed()),
+    ).toMatchObject(refused(403, 'TOOL_SERVER_MISMATCH'));
+  });
+});
+
+describe('replay scopes', () => {
+  it('let a call pass two places with one store, and each of them once', async () => {
+    const replayStore = createMemoryReplayStore();
+    const inner = await serve({ ...OPEN_ROUTE, replayStore, replayScope: 'inner' });
+    const outer = await serve({ ...OPEN_ROUTE, replayStore });
+    const same = await serve({ ...OPEN_ROUTE, replayStore, replayScope: 'http' });
+    const one = signed();
+    expect(await outer(one)).toMatchObject({ status: 200 });
+    expect(await inner(one)).toMatchObject({ status: 200 });
+    for (const post of [outer, inner, same]) {
+      expect(await post(one)).toMatchObject(refused(409, 'REPLAY_DETECTED'));
+    }
+  });
+});
+
+describe('the context', () => {
+  it('says who calls, for whom, and what', async () => {
+    const post = await serve({ tool: 'search' });
+    const { body } = await post(signed(weather, { jti: 'inv:who' }));
+    expect(body).toEqual({
+      root_principal: principal,
+      chain_depth: 2,
+      leaf_policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 },
+      agent,
+      command: '/tools/search',
+      tool: 'search',
+      invocation: 'inv:who',
+      receipts: ['dr:7a1f6f0e-6a3f-4d5a-9c0e-1f2a3b4c5d6e', 'dr:7a1f6f0e-6a3f-4d5a-9c0e-1f2a3b4c5d6e'],
+      root_type: 'human',
+      session_id: 'session-1',
+      expires_at: expect.any(Number) as number,
+      binding: 'match',
+    });
+  });
+
+  it('cannot be used to change what later calls are judged by', async () => {
+    const seen: DrsContext[] = [];
+    const post = await serve({ tool: 'search' }, (req) => {
+      const context = drsContext(req);
+      seen.push(context);
+      expect(() => {
+        (context.leaf_policy as { max_cost_usd: number }).max_cost_usd += 10;
+      }).toThrow(TypeError);
+      expect(() => (context.leaf_policy.allowed_tools as string[]).push('delete')).toThrow(TypeError);
+      return null;
+    });
+    const dear = { ...weather, estimated_cost_usd: 9 };
+    expect(await post(signed())).toMatchObject({ status: 200 });
+    expect(await post(signed(dear), dear)).toMatchObject(refused(403, 'POLICY_VIOLATION'));
+    expect(await post(signed())).toMatchObject({ status: 200 });
+    expect(seen[0]).not.toBe(seen[1]);
+    expect(seen[1]?.leaf_policy).toEqual({ allowed_tools: ['search', 'fetch'], max_cost_usd: 5 });
+  });
+});
+
+describe('a refusal', () => {
+  it('leaves a trace: in onRefused and in the channel, with who it was where that is known', async () => {
+    const onRefused = vi.fn();
+    const published: unknown[] = [];
+    const listener = (message: unknown) => published.push(message);
+    subscribe('drs:refusal', listener);
+    const post = await serve({ tool: 'search', replayStore: createMemoryReplayStore(), onRefused });
+    const one = signed(weather, { jti: 'inv:again' });
+    await post(one);
+    await post(one);
+    await post(['X-Other', '1']);
+    unsubscribe('drs:refusal', listener);
+    expect(onRefused.mock.calls).toEqual([
+      [
+        {
+          code: 'REPLAY_DETECTED',
+          status: 409,
+          message: expect.stringContaining('inv:again') as string,
+          suggestion: expect.any(String) as string,
+        },
+        {
+          protocol: 'http',
+          tool: 'search',
+          context: expect.objectContaining({
+            agent,
+            root_principal: principal,
+            invocation: 'inv:again',
+          }) as object,
+          at: expect.stringMatching(/^20.*Z$/) as string,
+        },
+      ],
+      [
+        expect.objectContaining({ code: 'MISSING_BUNDLE', status: 401 }),
+        expect.objectContaining({ protocol: 'http', context: null }),
+      ],
+    ]);
+    expect(published).toMatchObject([
+      { event: 'drs:refusal', code: 'REPLAY_DETECTED', protocol: 'http', context: { agent } },
+      { event: 'drs:refusal', code: 'MISSING_BUNDLE' },
+    ]);
+  });
+
+  it('is answered even where its subscriber throws', async () => {
+    const onError = vi.fn();
+    const onRefused = () => {
+      throw new Error('subscriber');
+    };
+    const post = await serve({ tool: 'search', onRefused, onError });
+    expect(await post(['X-Other', '1'])).toMatchObject({ status: 401 });
+    expect(onError).toHaveBeenCalledWith(expect.objectContaining({ message: 'subscriber' }));
+  });
+
+  it('goes to next() where that is asked for', async () => {
+    const post = await serve({ tool: 'search', errors: 'next' });
+    expect(await post(['X-Other', '1'])).toMatchObject({
+      status: 401,
+      headers: { 'www-authenticate': 'DRS' },
+      body: { mine: 'MISSING_BUNDLE', body: { error: { code: 'MISSING_BUNDLE' } } },
+    });
+  });
+});
+
+it('the event says how the call ended', async () => {
+  const outcomes: string[] = [];
+  const post = await serve({ tool: 'search', onToolCall: ({ outcome }) => outcomes.push(outcome) }, (req) => {
+    if ((req.body as { fail?: boolean }).fail === true) throw new Error('handler');
+    return null;
+  });
+  await post(signed());
+  await eventually(() => expect(outcomes).toEqual(['ok']));
+  const failing = { ...weather, fail: true };
+  await post(signed(failing), failing);
+  await eventually(() => expect(outcomes).toEqual(['ok', 'error']));
+});
