@@ -22,7 +22,7 @@ beforeEach(async () => {
   cache = new StatusListCache(
     { url: server.url, ttlSecs: 0, maxStaleSecs: 300 },
     // Only the tests of slowness wait so long; on a busy machine, no other test must run into it.
-    { log: recorder.log, observer: recorder, now: Date.now, timeoutMs: 20_000 },
+    { log: recorder.log, observer: recorder, now: Date.now, giveUpMs: 20_000 },
   );
   server.serve('application/octet-stream', bitsWith([7]));
   await cache.freshen();
@@ -206,7 +206,7 @@ describe('a server that is slow', () => {
     server.respond = (_, response) => respond(response);
     const hasty = new StatusListCache(
       { url: server.url, ttlSecs: 300, maxStaleSecs: 0 },
-      { log: recorder.log, observer: recorder, now: Date.now, timeoutMs: 250 },
+      { log: recorder.log, observer: recorder, now: Date.now, giveUpMs: 250 },
     );
     await hasty.freshen();
     expect([recorder.outcomes.at(-1), hasty.statusOf(7)]).toEqual(['timeout', 'unavailable']);
