@@ -39,7 +39,11 @@ export function readOnThread(file: string, task: ListTask, signal: AbortSignal):
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
     // Options of this process, such as a debugger's port, are not meant for it.
-    const worker = new Worker(file, { workerData: task, transferList: transferable(task.body), execArgv: [] });
+    const worker = new Worker(file, {
+      workerData: task,
+      transferList: transferable(task.body),
+      execArgv: [],
+    });
     const fail = (message: string, cause?: unknown) =>
       end(() => reject(new StatusListError('internal', message, { cause })));
     const onAbort = () => end(() => reject(signal.reason as Error));

@@ -191,5 +191,4 @@ function unsigned(found: string, issuer: string): StatusListError {
 const malformed = (message: string) => new StatusListError('malformed', message);
 
 /** A time for a message; one that ISO 8601 cannot say, in milliseconds. */
-export const isoTime = (ms: number) =>
-  Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`;
+export const isoTime = (ms: number) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`);

@@ -232,7 +232,8 @@ export class StatusListCache {
   #noteSuccess(): void {
     this.#failures = 0;
     this.#failureLogged = null;
-    if (this.#hasRefused) this.#log.info({ url: withoutSecrets(this.#url) }, 'the status list is there again');
+    if (this.#hasRefused)
+      this.#log.info({ url: withoutSecrets(this.#url) }, 'the status list is there again');
     this.#hasRefused = false;
   }
 
@@ -278,6 +279,10 @@ export class StatusListCache {
 /** An older list would un-revoke what was revoked since, and its signature is as good as that of the newer one. */
 function assertNotOlder(list: StatusList, { validFromMs }: StatusList): void {
   if (list.validFromMs >= validFromMs) return;
-  const found = list.validFromMs === -Infinity ? 'it has no validFrom' : `it is valid from ${isoTime(list.validFromMs)}`;
-  throw new StatusListError('rollback', `${found}, expected ${isoTime(validFromMs)} as in the copy at hand, or later`);
+  const found =
+    list.validFromMs === -Infinity ? 'it has no validFrom' : `it is valid from ${isoTime(list.validFromMs)}`;
+  throw new StatusListError(
+    'rollback',
+    `${found}, expected ${isoTime(validFromMs)} as in the copy at hand, or later`,
+  );
 }

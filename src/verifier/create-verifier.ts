@@ -77,6 +77,7 @@ export async function openEngine(
             url,
             ttlSecs: settings.statusCacheTtlSecs,
             maxStaleSecs: settings.statusMaxStaleSecs,
+            maxWaitMs: settings.statusFetchTimeoutMs,
             ...(issuer === undefined ? {} : { issuer }),
           },
         }),
