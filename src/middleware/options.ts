@@ -64,7 +64,7 @@ export function replayRulesOf(options: ProtectionOptions): ReplayRules {
     if (Number.isSafeInteger(value) && value >= 0) continue;
     throw new TypeError(`${name} is ${String(value)}, expected an integer of at least 0 (seconds)`);
   }
-  return { windowSecs, clockSkewSecs };
+  return { scope: 'middleware', windowSecs, clockSkewSecs };
 }
 
 /** The binding mode and the body limit, with defaults. */

@@ -78,7 +78,11 @@ export class Engine {
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
-    this.replayRules = { windowSecs: settings.replayWindowSecs, clockSkewSecs: settings.clockSkewSecs };
+    this.replayRules = {
+      scope: 'verify',
+      windowSecs: settings.replayWindowSecs,
+      clockSkewSecs: settings.clockSkewSecs,
+    };
     this.signatures =
       settings.workerThreads === 0
         ? new InThreadVerifier()

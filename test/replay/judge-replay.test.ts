@@ -10,7 +10,7 @@ import {
 import { Failure } from '../../src/verify/codes.js';
 
 const NOW = 1_800_000_000;
-const rules = { windowSecs: 900, clockSkewSecs: 0 };
+const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
 const invocation = { iss: 'did:key:z6Mk', jti: 'inv:1', iat: NOW };
 
 const codeOf = (judged: Failure | null | Promise<Failure | null>) => {
@@ -33,6 +33,14 @@ describe('an invocation', () => {
     expect(codeOf(judgeReplay({ ...invocation, iss: 'did:key:z6Mm' }, store, NOW, rules))).toBeNull();
   });
 
+  it('that was used in one place may be used in another that shares the store, once in each', () => {
+    const store = createMemoryReplayStore();
+    for (const scope of ['verify', 'gate', 'tools']) {
+      expect(codeOf(judgeReplay(invocation, store, NOW, { ...rules, scope }))).toBeNull();
+      expect(codeOf(judgeReplay(invocation, store, NOW, { ...rules, scope }))).toBe('REPLAY_DETECTED');
+    }
+  });
+
   it.each([
     [900, 0, null],
     [901, 0, 'INVOCATION_STALE'],
@@ -44,7 +52,7 @@ describe('an invocation', () => {
   ])('that is %i s old, with a tolerance of %i s: %s', (age, clockSkewSecs, code) => {
     const store = createMemoryReplayStore();
     const judged = judgeReplay({ ...invocation, iat: NOW - age }, store, NOW, {
-      windowSecs: 900,
+      ...rules,
       clockSkewSecs,
     });
     expect(codeOf(judged)).toBe(code);
@@ -68,7 +76,7 @@ describe('an invocation', () => {
     'issued %i s ahead, with a tolerance of %i s, is on record until it is stale',
     (ahead, clockSkewSecs) => {
       const store = createMemoryReplayStore();
-      const its = { windowSecs: 900, clockSkewSecs };
+      const its = { ...rules, clockSkewSecs };
       const subject = { ...invocation, iat: NOW + ahead };
       expect(codeOf(judgeReplay(subject, store, NOW, its))).toBeNull();
       expect(codeOf(judgeReplay(subject, store, NOW + ahead + 900, its))).toBe('REPLAY_DETECTED');
@@ -117,26 +125,34 @@ describe('the key of an invocation', () => {
     fc.string({ minLength: 150, maxLength: 300 }),
   );
 
-  it('differs for any two pairs', () => {
+  it('differs for any two', () => {
+    const triple = fc.tuple(part, part, part);
     fc.assert(
-      fc.property(part, part, part, part, (iss, jti, otherIss, otherJti) => {
-        const same = iss === otherIss && jti === otherJti;
-        expect(replayKey(iss, jti) === replayKey(otherIss, otherJti)).toBe(same);
+      fc.property(triple, triple, (one, other) => {
+        const same = one.every((text, at) => text === other[at]);
+        expect(replayKey(...one) === replayKey(...other)).toBe(same);
       }),
     );
   });
 
-  it('differs where two pairs are the same text', () => {
+  it('differs where two are the same text, cut in other places', () => {
+    const cut = (text: string, a: number, b: number): [string, string, string] => {
+      const [from, to] = [a % (text.length + 1), b % (text.length + 1)].sort((x, y) => x - y) as [
+        number,
+        number,
+      ];
+      return [text.slice(0, from), text.slice(from, to), text.slice(to)];
+    };
     fc.assert(
-      fc.property(part, fc.nat(), fc.nat(), (text, a, b) => {
-        const [at, other] = [a % (text.length + 1), b % (text.length + 1)];
-        const keys = [at, other].map((split) => replayKey(text.slice(0, split), text.slice(split)));
-        expect(keys[0] === keys[1]).toBe(at === other);
+      fc.property(part, fc.nat(), fc.nat(), fc.nat(), fc.nat(), (text, ...at) => {
+        const [one, other] = [cut(text, at[0], at[1]), cut(text, at[2], at[3])];
+        const same = one.every((piece, place) => piece === other[place]);
+        expect(replayKey(...one) === replayKey(...other)).toBe(same);
       }),
     );
   });
 
   it('stays short', () => {
-    expect(replayKey('did:key:z6Mk', 'x'.repeat(1_000_000)).length).toBeLessThan(100);
+    expect(replayKey('verify', 'did:key:z6Mk', 'x'.repeat(1_000_000)).length).toBeLessThan(100);
   });
 });

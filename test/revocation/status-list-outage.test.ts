@@ -58,7 +58,6 @@ describe('a list that hangs', () => {
     }
     await eventually(() => expect(server.requests).toHaveLength(2));
     expect(freshen()).toBe(null);
-    expect(recorder.outcomes).toEqual(['updated']);
   });
 
   test('holds up those that need it for a bounded time, and whoever comes later not at all', async () => {
@@ -96,19 +95,18 @@ test('a list that answers 500 is asked about once a second, however many need it
   await pause(1000);
   server.respond = (_, response) => response.writeHead(500).end();
   const startedAt = Date.now();
+  const fetches = () => server.requests.length - 1;
   let verifications = 0;
   const refuse = async () => {
-    for (; Date.now() < startedAt + 3500; verifications++) {
+    for (; fetches() < 4; verifications++) {
       await freshen();
       expect(view.remoteStatusOf(7)).toBe('unavailable');
       await pause(1);
     }
   };
   await Promise.all(Array.from({ length: 20 }, refuse));
-  const fetches = server.requests.length - 1;
-  expect(fetches).toBeGreaterThan(1);
-  expect(fetches).toBeLessThanOrEqual(1 + (Date.now() - startedAt) / 1000);
-  expect(verifications).toBeGreaterThan(fetches);
+  expect(fetches()).toBeLessThanOrEqual(1 + (Date.now() - startedAt) / 1000);
+  expect(verifications).toBeGreaterThan(fetches());
   expect(opened.unreadyReason).toBe('status_list_stale');
   server.serve(RAW, bitsWith([7]));
   await eventually(() => expect(opened.unreadyReason).toBe(null));
@@ -116,16 +114,21 @@ test('a list that answers 500 is asked about once a second, however many need it
 
 test('a verification without an index does not wait for a list that hangs', async () => {
   hang();
+  const [withIndex, ...withoutIndex] = [
+    invoke(makeChain(1, { 0: { drs_status_list_index: 7 } })),
+    ...Array.from({ length: 50 }, () => invoke(makeChain(1))),
+  ];
   const verifier = createVerifier({
     statusListBaseUrl: server.url,
     statusFetchTimeoutMs: 10_000,
     workerThreads: 0,
   });
   try {
-    const revocable = verifier.verify(invoke(makeChain(1, { 0: { drs_status_list_index: 7 } })));
-    const plain = Array.from({ length: 50 }, () => verifier.verify(invoke(makeChain(1))));
+    const revocable = verifier.verify(withIndex);
+    const plain = withoutIndex.map((bundle) => verifier.verify(bundle));
     const first = await Promise.race([revocable, Promise.all(plain)]);
     expect(Array.isArray(first) && first.every(({ valid }) => valid)).toBe(true);
+    await eventually(() => expect(server.requests).toHaveLength(1));
     server.requests[0]?.socket.resetAndDestroy();
     expect((await revocable).error?.code).toBe('REVOCATION_CHECK_FAILED');
   } finally {
