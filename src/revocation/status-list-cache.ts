@@ -63,8 +63,8 @@ export class StatusListCache {
   #stop: AbortController | null = null;
   #startedAt = -Infinity;
   #nextStart = -Infinity;
-  /** Failed fetches since the last success. */
-  #failures = 0;
+  /** Retries in a row that no verification asked for. */
+  #retries = 0;
   #retryTimer: NodeJS.Timeout | undefined;
   /** Whether a verification has been refused since the last success. */
   #hasRefused = false;
@@ -126,7 +126,10 @@ export class StatusListCache {
     const state = this.#stateAt(now);
     if (state === 'fresh') return null;
     // Before #startedAt the clock was set back, which must not hold fetches up for as long.
-    if (now >= this.#nextStart || now < this.#startedAt) this.#startFetch(now);
+    if (now >= this.#nextStart || now < this.#startedAt) {
+      this.#retries = 0;
+      this.#startFetch(now);
+    }
     return state === 'unusable' ? this.#awaited : null;
   }
 
@@ -230,7 +233,7 @@ export class StatusListCache {
   }
 
   #noteSuccess(): void {
-    this.#failures = 0;
+    this.#retries = 0;
     this.#failureLogged = null;
     if (this.#hasRefused)
       this.#log.info({ url: withoutSecrets(this.#url) }, 'the status list is there again');
@@ -240,7 +243,6 @@ export class StatusListCache {
   #noteFailure(fault: string, error: Error): void {
     if (this.#closed) return;
     const now = this.#now();
-    this.#failures++;
     // Instances that lost the same server at the same moment must not come back to it at the same moment.
     this.#nextStart += (MIN_GAP_MS * Math.random()) / 4;
     this.#retryLater();
@@ -261,9 +263,14 @@ export class StatusListCache {
 
   /** Without traffic nobody asks for the list, and a service that is not ready gets none. */
   #retryLater(): void {
-    const backOff = Math.min(MAX_RETRY_MS, MIN_GAP_MS * 2 ** this.#failures);
-    const delay = Math.max(MIN_GAP_MS, backOff * (0.5 + Math.random() / 2));
-    this.#retryTimer = setTimeout(() => this.#startFetch(this.#now()), delay).unref();
+    const backOff = Math.min(MAX_RETRY_MS, 2 * MIN_GAP_MS * 2 ** this.#retries);
+    this.#retryTimer = setTimeout(
+      () => {
+        this.#retries++;
+        this.#startFetch(this.#now());
+      },
+      backOff * (0.5 + Math.random() / 2),
+    ).unref();
   }
 
   #noteRefusal(): void {

@@ -27,7 +27,7 @@ const attempt = vi.fn(() => fail('no answer'));
 const run = () =>
   breaker.run(attempt).then(
     () => 'done',
-    (error: Error) => error.message,
+    (error: unknown) => (error as Error).message,
   );
 
 describe('a breaker', () => {

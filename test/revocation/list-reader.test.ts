@@ -37,7 +37,10 @@ afterEach(() => {
 const outcomeOf = (promise: Promise<StatusList>): Promise<unknown> =>
   promise.then(
     (list) => ({ ...list, bits: createHash('sha256').update(list.bits).digest('hex') }),
-    ({ fault, message }: StatusListError) => ({ fault, message }),
+    (error: unknown) => {
+      const { fault, message } = error as StatusListError;
+      return { fault, message };
+    },
   );
 
 describe('a long list', () => {
