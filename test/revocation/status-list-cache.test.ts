@@ -121,7 +121,8 @@ describe('readiness', () => {
     for (let retry = 3; retry < 12; retry++) {
       const before = fetches.mock.calls.length;
       let waited = 0;
-      for (; waited < 60_000 && fetches.mock.calls.length === before; waited += 100) vi.advanceTimersByTime(100);
+      for (; waited < 60_000 && fetches.mock.calls.length === before; waited += 100)
+        vi.advanceTimersByTime(100);
       waits.push(waited);
       await recorder.fetched(retry);
     }
