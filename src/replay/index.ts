@@ -1,5 +1,9 @@
 export { DEFAULT_REPLAY_WINDOW_SECS, judgeReplay, type ReplayRules } from './judge-replay.js';
 export { createMemoryReplayStore, type MemoryReplayStore } from './memory-store.js';
-export { openRedisReplayStore, type RedisReplayStoreOptions } from './redis-store.js';
+export {
+  DEFAULT_REDIS_TIMEOUT_MS,
+  openRedisReplayStore,
+  type RedisReplayStoreOptions,
+} from './redis-store.js';
 export { replayKey } from './replay-key.js';
-export { ReplayStoreError, type ReplayStore } from './replay-store.js';
+export { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-store.js';

@@ -3,42 +3,43 @@ import { Failure } from '../verify/codes.js';
 import { replayKey } from './replay-key.js';
 import { ReplayStoreError, type ReplayStore } from './replay-store.js';
 
-/** For how long an invocation counts as fresh, in seconds, and whose record of it is asked. */
+/** Under what an invocation may be used. */
 export interface ReplayRules {
-  /** How old an invocation may be; `REPLAY_WINDOW_SECS`. */
-  readonly windowSecs: number;
-  /** The clock tolerance; an invocation may come from the future by this, and by at least 60. */
-  readonly clockSkewSecs: number;
   /**
-   * Names the place that consumes invocations. Places with one store and different scopes do not take a call that
-   * passes both for its own replay.
+   * The name of the place that uses it up. Each that shares a store has one of its own: a call that passes two of them
+   * on its way is no replay.
    */
   readonly scope: string;
+  /** How old it may be, in seconds; `REPLAY_WINDOW_SECS`. */
+  readonly windowSecs: number;
+  /** The clock tolerance in seconds; it may come from the future by this, and by at least 60. */
+  readonly clockSkewSecs: number;
 }
 
 /** The default of `REPLAY_WINDOW_SECS`. */
 export const DEFAULT_REPLAY_WINDOW_SECS = 900;
 
-const LEAST_LEEWAY_SECS = 60;
+const MIN_LEEWAY_SECS = 60;
 
 /**
  * Says whether an invocation may be used, and records that it was. To be asked last, when all else holds: a refused
- * call must not use up its invocation. Decisions section 6.
+ * call must not use up its invocation.
  *
  * @param now Unix seconds
  * @returns `null` where it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`.
  *   A promise only where the store gave one.
  * @example
- * const judged = judgeReplay(invocation.claims, store, now, { windowSecs: 900, clockSkewSecs: 0, scope: 'http' });
+ * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
+ * const judged = judgeReplay(invocation.claims, store, now, rules);
  * const failure = judged instanceof Promise ? await judged : judged;
  */
 export function judgeReplay(
   { iss, jti, iat }: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
   store: ReplayStore,
   now: number,
-  { windowSecs, clockSkewSecs, scope }: ReplayRules,
+  { scope, windowSecs, clockSkewSecs }: ReplayRules,
 ): Failure | null | Promise<Failure | null> {
-  const leeway = Math.max(clockSkewSecs, LEAST_LEEWAY_SECS);
+  const leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
   if (iat < now - windowSecs || iat > now + leeway) {
     const expected = `from ${now - windowSecs} to ${now + leeway}, ${windowSecs} s before now to ${leeway} s after`;
     return new Failure('INVOCATION_STALE', { subject: 'invocation', claimed: iat, expected });
@@ -46,7 +47,7 @@ export function judgeReplay(
   // One issued `leeway` ahead stays fresh for as much longer than the window, and must not be forgotten before.
   const ttlSecs = windowSecs + leeway + 1;
   try {
-    const recorded = store.record(replayKey(iss, jti, scope), now, ttlSecs);
+    const recorded = store.record(replayKey(scope, iss, jti), now, ttlSecs);
     if (typeof recorded === 'boolean') return recorded ? null : replayed(jti);
     return recorded.then(
       (isNew) => (isNew ? null : replayed(jti)),

@@ -1,4 +1,4 @@
-import { ReplayStoreError, type ReplayStore } from './replay-store.js';
+import { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-store.js';
 
 interface Entry {
   readonly key: string;
@@ -15,34 +15,52 @@ export interface MemoryReplayStore extends ReplayStore {
   record(key: string, now: number, ttlSecs: number): boolean;
   /** Invocations on record. */
   readonly size: number;
+  readonly capacity: number;
 }
+
+/** Options of {@link createMemoryReplayStore}. */
+export interface MemoryReplayStoreOptions {
+  /**
+   * The most invocations on record; each takes about 300 bytes. Size it as calls per second × (window + 60 s). When it is
+   * full of live entries, calls are refused rather than others forgotten. Default 1,000,000.
+   */
+  readonly maxEntries?: number;
+  /** Gets a warning when it is nearly full. Default: nobody is told. */
+  readonly log?: ReplayLog;
+}
+
+/** It warns above the first share of its capacity, and once more only after it was below the second. */
+const NEARLY_FULL = 0.8;
+const NO_LONGER_NEARLY_FULL = 0.6;
 
 /**
  * A replay store in this process, lost with it and not seen by others.
  *
- * @param options.maxEntries the most invocations on record; each takes about 300 bytes. Size it as calls per second
- *   × (window + 60 s). When it is full of live entries, calls are refused rather than others forgotten.
  * @example const replayStore = createMemoryReplayStore({ maxEntries: 100_000 });
  */
 export function createMemoryReplayStore({
   maxEntries = 1_000_000,
-}: { readonly maxEntries?: number } = {}): MemoryReplayStore {
+  log,
+}: MemoryReplayStoreOptions = {}): MemoryReplayStore {
   if (!Number.isSafeInteger(maxEntries) || maxEntries < 1) {
     throw new RangeError(`maxEntries is ${maxEntries}, expected an integer of at least 1`);
   }
-  return new KeyQueue(maxEntries);
+  return new KeyQueue(maxEntries, log);
 }
 
 class KeyQueue implements MemoryReplayStore {
-  readonly #maxEntries: number;
+  readonly capacity: number;
+  readonly #log: ReplayLog | undefined;
   readonly #keys = new Set<string>();
   // In the order in which they expire, since all have the same time to live. A list, because a Set does not give its
   // oldest member in constant time once many before it were deleted.
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
+  #hasWarned = false;
 
-  constructor(maxEntries: number) {
-    this.#maxEntries = maxEntries;
+  constructor(capacity: number, log: ReplayLog | undefined) {
+    this.capacity = capacity;
+    this.#log = log;
   }
 
   get size(): number {
@@ -52,14 +70,15 @@ class KeyQueue implements MemoryReplayStore {
   record(key: string, now: number, ttlSecs: number): boolean {
     this.#evict(now);
     if (this.#keys.has(key)) return false;
-    if (this.#keys.size >= this.#maxEntries) {
-      throw new ReplayStoreError(`it is full: ${this.#maxEntries} invocations are on record`);
+    if (this.#keys.size >= this.capacity) {
+      throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
     }
     const entry: Entry = { key, end: now + ttlSecs, next: null };
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.next = entry;
     this.#newest = entry;
     this.#keys.add(key);
+    this.#watch();
     return true;
   }
 
@@ -67,6 +86,17 @@ class KeyQueue implements MemoryReplayStore {
     this.#keys.clear();
     this.#oldest = this.#newest = null;
     return Promise.resolve();
+  }
+
+  #watch(): void {
+    const share = this.#keys.size / this.capacity;
+    if (share < NO_LONGER_NEARLY_FULL) this.#hasWarned = false;
+    if (share < NEARLY_FULL || this.#hasWarned) return;
+    this.#hasWarned = true;
+    this.#log?.warn(
+      { entries: this.#keys.size, capacity: this.capacity },
+      'the replay store is nearly full: once it is, calls are refused; give it more entries or a shorter window',
+    );
   }
 
   #evict(now: number): void {

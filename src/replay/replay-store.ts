@@ -15,8 +15,19 @@ export interface ReplayStore {
    * @throws ReplayStoreError (or rejects with it) where the store cannot tell
    */
   record(key: string, now: number, ttlSecs: number): boolean | Promise<boolean>;
+  /** Invocations on record, where the store knows. */
+  readonly size?: number;
+  /** The most invocations that it takes, where it has a limit of its own. */
+  readonly capacity?: number;
   /** Releases what the store holds. Nothing may be recorded afterwards. */
   close(): Promise<void>;
+}
+
+/** Where a store says what an operator must know. A pino logger fits as it is. */
+export interface ReplayLog {
+  info(facts: object, message: string): void;
+  warn(facts: object, message: string): void;
+  error(facts: object, message: string): void;
 }
 
 /** A replay store that cannot tell whether an invocation was used. The call must be refused. */

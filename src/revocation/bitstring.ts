@@ -21,15 +21,16 @@ export function isBitSet(bits: Uint8Array, index: number): boolean {
 }
 
 /**
- * Unpacks the `encodedList` of a status list, off the main thread.
+ * Unpacks the `encodedList` of a status list.
  *
  * @param encodedList `u` (multibase base64url) and GZIP; or the older form without `u`, in base64url or base64,
  *   which can never begin with `u` because GZIP begins with `H4sI`
- * @throws {@link StatusListError} `malformed`, or `too_large` past {@link MAX_UNPACKED_BYTES}, found while unpacking
+ * @param maxBytes at most {@link MAX_UNPACKED_BYTES}
+ * @throws {@link StatusListError} `malformed`, or `too_large` past `maxBytes`, found while unpacking
  * @see W3C Bitstring Status List §3.3, RFC 1952
  * @example await unpackBits('uH4sIAAAAAAAAA-3BMQEAAADCoPVPbQwfoAAAAAAAAAAAAAAAAAAAAIC3AYbSVKsAQAAA'); // 16 KiB of zeros
  */
-export async function unpackBits(encodedList: string): Promise<Buffer> {
+export async function unpackBits(encodedList: string, maxBytes = MAX_UNPACKED_BYTES): Promise<Buffer> {
   const packed = encodedList.startsWith('u')
     ? decodeBase64url(encodedList.slice(1))
     : decodeBase64url(
@@ -42,11 +43,11 @@ export async function unpackBits(encodedList: string): Promise<Buffer> {
     throw new StatusListError('malformed', 'its encodedList is not base64url, expected "u" and base64url');
   }
   try {
-    return await gunzipAsync(packed, { maxOutputLength: MAX_UNPACKED_BYTES, chunkSize: 256 * 1024 });
+    return await gunzipAsync(packed, { maxOutputLength: maxBytes, chunkSize: 256 * 1024 });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw code === 'ERR_BUFFER_TOO_LARGE'
-      ? new StatusListError('too_large', `its encodedList unpacks to more than ${MAX_UNPACKED_BYTES} bytes`)
+      ? new StatusListError('too_large', `its encodedList unpacks to more than ${maxBytes} bytes`)
       : new StatusListError('malformed', `its encodedList is not whole GZIP data: ${message}`);
   }
 }

@@ -2,10 +2,10 @@ import { publicKeyOf } from '../protocol/did-key.js';
 import type { RevocationView } from '../verify/revocation-view.js';
 import { LocalStore } from './local-store.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
-import { StatusListCache, type StatusListOptions } from './status-list-cache.js';
+import { StatusListCache, type StatusListOptions, type UnreadyReason } from './status-list-cache.js';
 
 export type { RevocationLog, RevocationObserver } from './observer.js';
-export type { StatusListOptions } from './status-list-cache.js';
+export { DEFAULT_MAX_WAIT_MS, type StatusListOptions, type UnreadyReason } from './status-list-cache.js';
 export type { FetchOutcome, StatusListFault } from './status-list-error.js';
 export { RevocationStoreError, type RevocationStoreFault } from './store-error.js';
 
@@ -36,8 +36,8 @@ export interface Revocation {
   /**
    * Call this before reading {@link view} for a verification whose chain has an index.
    *
-   * @returns `null` where no wait is needed; otherwise the one fetch that all share. It never rejects: the view then
-   *   says whether there is a usable copy.
+   * @returns `null` where the view can be read at once: there is a usable copy, or none that is worth waiting for.
+   *   Otherwise a promise that never rejects and resolves once the copy is there or its `maxWaitMs` is over.
    */
   freshen(): Promise<void> | null;
   /**
@@ -49,8 +49,11 @@ export interface Revocation {
    * @throws RangeError for anything but such an index
    */
   revoke(index: number): Promise<void>;
-  /** Whether the remote list has been fetched once; true where none is configured. */
-  isReady(): boolean;
+  /**
+   * Why verifications with an index are refused: the remote list has not been fetched once, or its copy is too old and
+   * refusals have begun. `null` where they are judged, and where no list is configured.
+   */
+  readonly unreadyReason: UnreadyReason | null;
   /** Ends fetches and timers, finishes what is being recorded, lets another process have the file. */
   close(): Promise<void>;
 }
@@ -60,7 +63,6 @@ export interface Revocation {
  *
  * @throws {@link RevocationStoreError} where the local store is in use by another process or cannot be read
  * @throws TypeError where the list's URL is no `http:` or `https:` URL, or the pinned issuer no Ed25519 `did:key`
- * @see spec/service.md §3, spec/decisions.md §8
  * @example
  * const revocation = await openRevocation({
  *   storePath: '/var/lib/drs/revoked.txt',
@@ -81,7 +83,7 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
 
 function openStatusList(
   options: StatusListOptions,
-  surroundings: { log: RevocationLog; observer: RevocationObserver; now: () => number },
+  deps: { log: RevocationLog; observer: RevocationObserver; now: () => number },
 ): StatusListCache {
   const { protocol } = new URL(options.url);
   if (protocol !== 'http:' && protocol !== 'https:') {
@@ -92,7 +94,7 @@ function openStatusList(
       `the status list's issuer is ${options.issuer}, expected the did:key of an Ed25519 key`,
     );
   }
-  return new StatusListCache(options, surroundings);
+  return new StatusListCache(options, deps);
 }
 
 class OpenRevocation implements Revocation {
@@ -147,8 +149,8 @@ class OpenRevocation implements Revocation {
     await this.#store.record(index);
   }
 
-  isReady(): boolean {
-    return this.#list?.isReady ?? true;
+  get unreadyReason(): UnreadyReason | null {
+    return this.#list?.unreadyReason ?? null;
   }
 
   async close(): Promise<void> {

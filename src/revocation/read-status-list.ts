@@ -13,53 +13,78 @@ export interface StatusList {
   readonly bits: Buffer;
   /** One for each bit. */
   readonly entries: number;
+  /** Unix milliseconds; `-Infinity` where it has no beginning. */
+  readonly validFromMs: number;
   /** Unix milliseconds; `Infinity` where it has no end. */
   readonly validUntilMs: number;
 }
 
+/** What a list is read under. */
+export interface ReadOptions {
+  /** A `did:key` that must have signed the list. */
+  readonly issuer?: string | undefined;
+  /** Unix milliseconds, which must lie in the list's validity period. */
+  readonly nowMs: number;
+  /** The most bytes that it may have when unpacked; default {@link MAX_UNPACKED_BYTES}. */
+  readonly maxUnpackedBytes?: number | undefined;
+}
+
 const JSON_TYPES = ['application/vc', 'application/json', 'application/ld+json', 'application/vc+ld+json'];
 const JWT_TYPES = ['application/vc+jwt', 'application/jwt', 'application/vc+ld+json+jwt'];
-const RAW_TYPE = 'application/octet-stream';
+// Object stores send the second.
+const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
+
+/** The most values that a credential may have. A real one has some dozens, and its bytes are in one long string. */
+const MAX_VALUES = 100_000;
+
+/** The media type of a `Content-Type`, which alone says which form a list has. */
+export function mediaTypeOf(contentType: string): string {
+  return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
+}
+
+/** Whether a list of this `Content-Type` is a raw bitstring, which takes no reading. */
+export function isRaw(contentType: string): boolean {
+  return RAW_TYPES.includes(mediaTypeOf(contentType));
+}
 
 /**
  * Reads a status list in any of the forms that are understood: a credential as JSON, one secured as a JWT, a raw
- * bitstring. Unpacks off the main thread.
+ * bitstring. A long one takes tenths of a second of the calling thread.
  *
  * Without a pinned issuer nothing shows who made the list but the connection, so no signature is looked at.
  *
  * @param body at most 16 MiB
- * @param contentType the value of `Content-Type`; it alone says which form the body has
- * @param options.issuer a `did:key` that must have signed the list
- * @param options.nowMs Unix milliseconds, which must lie in the list's validity period
+ * @param contentType the value of `Content-Type`
  * @throws {@link StatusListError} where it is no list, or not one to rely on
- * @see W3C Bitstring Status List §3.2; spec/decisions.md §8
+ * @see W3C Bitstring Status List §3.2
  * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { issuer, nowMs: Date.now() });
  */
 export async function readStatusList(
   body: Buffer,
   contentType: string,
-  options: { issuer?: string | undefined; nowMs: number },
+  { issuer, nowMs, maxUnpackedBytes }: ReadOptions,
 ): Promise<StatusList> {
-  const mediaType = (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
-  if (mediaType === RAW_TYPE) {
-    if (options.issuer !== undefined) throw unsigned('it is a raw bitstring', options.issuer);
-    return toStatusList(body, Infinity);
+  const mediaType = mediaTypeOf(contentType);
+  if (RAW_TYPES.includes(mediaType)) {
+    if (issuer !== undefined) throw unsigned('it is a raw bitstring', issuer);
+    return toStatusList(body, { validFromMs: -Infinity, validUntilMs: Infinity });
   }
   let credential: StatusListCredential;
-  if (JWT_TYPES.includes(mediaType)) credential = readJwt(body, options.issuer);
-  else if (JSON_TYPES.includes(mediaType)) credential = readJson(body, options.issuer);
+  if (JWT_TYPES.includes(mediaType)) credential = readJwt(body, issuer);
+  else if (JSON_TYPES.includes(mediaType)) credential = readJson(body, issuer);
   else {
-    const understood = [...JWT_TYPES, ...JSON_TYPES, RAW_TYPE].join(', ');
+    const understood = [...JWT_TYPES, ...JSON_TYPES, ...RAW_TYPES].join(', ');
     throw new StatusListError(
       'content_type',
       `its Content-Type is ${JSON.stringify(contentType.slice(0, 80))}, expected one of ${understood}`,
     );
   }
-  assertValidAt(options.nowMs, credential);
-  return toStatusList(await unpackBits(credential.encodedList), credential.validUntilMs);
+  assertValidAt(nowMs, credential);
+  return toStatusList(await unpackBits(credential.encodedList, maxUnpackedBytes), credential);
 }
 
 function readJson(body: Buffer, issuer: string | undefined): StatusListCredential {
+  assertFewValues(body);
   const { value: document, defect } = parseStrictJson(decodeUtf8(body) ?? '');
   if (defect) throw malformed(`it is not strict JSON: ${defect.message}`);
   if (!isJsonObject(document)) throw malformed('it is not a JSON object');
@@ -72,6 +97,7 @@ function readJson(body: Buffer, issuer: string | undefined): StatusListCredentia
 function readJwt(body: Buffer, issuer: string | undefined): StatusListCredential {
   // latin1 keeps every byte one character, so what is signed is what was parsed; a JWT is ASCII in any case.
   const text = body.toString('latin1').trim();
+  for (const segment of text.split('.', 2)) assertFewValues(Buffer.from(segment, 'base64url'));
   const jwt = parseCompactJwt(text);
   if (jwt.defect !== undefined) throw malformed(`it is not a JWT: ${jwt.defect}`);
   if (jwt.algorithm !== 'EdDSA' && jwt.algorithm !== 'Ed25519') {
@@ -114,18 +140,38 @@ function assertIssuedBy(issuer: string | undefined, credential: StatusListCreden
 function assertValidAt(nowMs: number, { validFromMs, validUntilMs }: StatusListCredential): void {
   const defect =
     nowMs < validFromMs
-      ? `it becomes valid at ${iso(validFromMs)}`
+      ? `it becomes valid at ${isoTime(validFromMs)}`
       : nowMs >= validUntilMs
-        ? `it was valid until ${iso(validUntilMs)}`
+        ? `it was valid until ${isoTime(validUntilMs)}`
         : null;
   if (defect !== null) {
-    throw new StatusListError('out_of_validity', `${defect}; the clock here says ${iso(nowMs)}`);
+    throw new StatusListError('out_of_validity', `${defect}; the clock here says ${isoTime(nowMs)}`);
   }
 }
 
-function toStatusList(bits: Buffer, validUntilMs: number): StatusList {
+function toStatusList(
+  bits: Buffer,
+  { validFromMs, validUntilMs }: Pick<StatusListCredential, 'validFromMs' | 'validUntilMs'>,
+): StatusList {
   if (bits.length === 0) throw malformed('it has no entries');
-  return { bits, entries: bits.length * 8, validUntilMs };
+  return { bits, entries: bits.length * 8, validFromMs, validUntilMs };
+}
+
+const COMMA = 0x2c;
+const BRACKET = 0x5b;
+const BRACE = 0x7b;
+
+/**
+ * Bounds the memory that parsing takes: 16 MiB of `[],[],…` become several hundred, and where that is more than the
+ * heap has, it ends the whole process, on whichever thread. Every value but the first follows one of these characters
+ * or is the value of a member that does.
+ */
+function assertFewValues(json: Uint8Array): void {
+  let values = 0;
+  for (const byte of json) if (byte === COMMA || byte === BRACKET || byte === BRACE) values++;
+  if (values > MAX_VALUES) {
+    throw malformed(`it has more than ${MAX_VALUES} values, expected a credential with one long encodedList`);
+  }
 }
 
 function keyOf(issuer: string): Buffer {
@@ -143,4 +189,6 @@ function unsigned(found: string, issuer: string): StatusListError {
 }
 
 const malformed = (message: string) => new StatusListError('malformed', message);
-const iso = (ms: number) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`);
+
+/** A time for a message; one that ISO 8601 cannot say, in milliseconds. */
+export const isoTime = (ms: number) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`);

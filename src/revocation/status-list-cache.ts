@@ -1,88 +1,103 @@
 import { Agent } from 'undici';
 import type { RemoteStatus } from '../verify/revocation-view.js';
 import { isBitSet } from './bitstring.js';
+import { copyState, type CopyLimits, type CopyTimes } from './copy-state.js';
 import { fetchStatusList, withoutSecrets } from './fetch-status-list.js';
+import { readList } from './list-reader.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
-import { readStatusList, type StatusList } from './read-status-list.js';
+import { isoTime, type StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
 /** Where the remote list is, and how long a copy of it serves. */
 export interface StatusListOptions {
   /** `http:` or `https:`. Who controls what it answers decides what is revoked, unless an issuer is pinned. */
   readonly url: string;
-  /** Seconds for which a copy serves without a fetch. */
+  /** Seconds for which a copy serves without a fetch, at least 1. */
   readonly ttlSecs: number;
-  /** Seconds after that for which the copy serves where the fetch fails; 0 fails closed at once. */
+  /** Seconds after that for which the copy serves while a fetch is tried; 0 fails closed at once. */
   readonly maxStaleSecs: number;
+  /** Milliseconds for which a verification waits where no usable copy is left, counted from the start of the fetch. */
+  readonly maxWaitMs?: number | undefined;
   /** A `did:key` that must have signed the list. */
   readonly issuer?: string | undefined;
 }
 
-/** The whole fetch, from the connection to the last byte. */
-export const FETCH_TIMEOUT_MS = 10_000;
-// A verification that found the copy fresh may finish with it: nobody failed, it only took a moment longer.
-const LEASE_MS = 1_000;
-const W3C_MIN_ENTRIES = 131_072;
-const FIRST_RETRY_MS = 500;
+/** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
+export type UnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
+
+/** The default of {@link StatusListOptions.maxWaitMs}. */
+export const DEFAULT_MAX_WAIT_MS = 2_000;
+/** The whole fetch is given up after this, from the connection to the last bit that was read. */
+export const GIVE_UP_MS = 10_000;
+/** No two fetches start within this. */
+const MIN_GAP_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
-const AHEAD_RETRY_MS = 1_000;
+const W3C_MIN_ENTRIES = 131_072;
 const FAILURE_LOG_MS = 10_000;
 
-interface Copy {
+interface Copy extends CopyTimes {
   readonly list: StatusList;
   readonly etag: string | undefined;
-  readonly fetchedAt: number;
 }
 
 /**
  * The remote status list, in memory. Runs on the main thread, which alone reads and writes it.
  *
- * @see spec/service.md §3.1 and §3.2, spec/decisions.md §8
+ * A verification uses a usable copy at once, whatever the server does. Fetches run in the background, one at a time.
  */
 export class StatusListCache {
   readonly #url: URL;
-  readonly #ttlMs: number;
-  readonly #maxStaleMs: number;
+  readonly #limits: CopyLimits;
+  readonly #maxWaitMs: number;
+  readonly #giveUpMs: number;
   readonly #issuer: string | undefined;
   readonly #log: RevocationLog;
   readonly #observer: RevocationObserver;
   readonly #now: () => number;
-  readonly #timeoutMs: number;
   readonly #agent = new Agent();
   #copy: Copy | null = null;
   /** The one fetch under way; it never rejects. */
   #fetching: Promise<void> | null = null;
+  /** What a verification may wait for: the fetch under way, until `maxWaitMs` after its start. */
+  #awaited: Promise<void> | null = null;
   #stop: AbortController | null = null;
-  /** Whether a fetch has failed when the copy was no longer fresh. */
-  #missFailed = false;
-  #aheadNotBefore = -Infinity;
+  #startedAt = -Infinity;
+  #nextStart = -Infinity;
+  /** Retries in a row that no verification asked for. */
+  #retries = 0;
   #retryTimer: NodeJS.Timeout | undefined;
+  /** Whether a verification has been refused since the last success. */
+  #hasRefused = false;
   #closed = false;
   #failureLogged: { fault: string; at: number } | null = null;
 
   /** @throws TypeError where the URL is none */
   constructor(
     options: StatusListOptions,
-    surroundings: {
+    deps: {
       log: RevocationLog;
       observer: RevocationObserver;
       now: () => number;
-      timeoutMs?: number | undefined;
+      giveUpMs?: number | undefined;
     },
   ) {
     this.#url = new URL(options.url);
-    this.#ttlMs = options.ttlSecs * 1000;
-    this.#maxStaleMs = options.maxStaleSecs * 1000;
+    this.#limits = { ttlMs: options.ttlSecs * 1000, maxStaleMs: options.maxStaleSecs * 1000 };
+    this.#maxWaitMs = options.maxWaitMs ?? DEFAULT_MAX_WAIT_MS;
     this.#issuer = options.issuer;
-    this.#log = surroundings.log;
-    this.#observer = surroundings.observer;
-    this.#now = surroundings.now;
-    this.#timeoutMs = surroundings.timeoutMs ?? FETCH_TIMEOUT_MS;
+    this.#log = deps.log;
+    this.#observer = deps.observer;
+    this.#now = deps.now;
+    this.#giveUpMs = deps.giveUpMs ?? GIVE_UP_MS;
   }
 
-  /** Whether the list has been fetched once. */
-  get isReady(): boolean {
-    return this.#copy !== null;
+  /**
+   * Why verifications that need the list are refused, or `null` where they are not: the list has not been fetched once,
+   * or the copy is too old, fetches fail, and a verification has already been refused for it.
+   */
+  get unreadyReason(): UnreadyReason | null {
+    if (this.#copy === null) return 'status_list_not_fetched';
+    return this.#hasRefused && this.#stateAt(this.#now()) === 'unusable' ? 'status_list_stale' : null;
   }
 
   /** Entries of the copy at hand; 0 without one. */
@@ -95,36 +110,36 @@ export class StatusListCache {
     return this.#copy === null ? Number.NaN : (this.#now() - this.#copy.fetchedAt) / 1000;
   }
 
-  /** Fetches the list in the background, again and again with back-off and jitter until the first success. */
-  start(attempt = 0): void {
-    void this.#fetchOnce().then(() => {
-      if (this.isReady || this.#closed) return;
-      const delay = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** attempt) * (0.5 + Math.random() / 2);
-      this.#retryTimer = setTimeout(() => {
-        if (!this.isReady) this.start(attempt + 1);
-      }, delay).unref();
-    });
+  /** Fetches the list in the background, and tries again until it is there. */
+  start(): void {
+    this.#startFetch(this.#now());
   }
 
   /**
-   * Makes the copy fresh before a verification that needs it.
+   * To be called before a verification that needs the list. Starts a fetch where one is due.
    *
-   * @returns `null` where the copy is fresh; otherwise the one fetch that all wait for, which never rejects. Then
-   *   {@link statusOf} decides.
+   * @returns `null` where {@link statusOf} can be asked at once: there is a usable copy, or none that is worth waiting
+   *   for. Otherwise a promise that never rejects and resolves after `maxWaitMs` at the latest; then ask.
    */
   freshen(): Promise<void> | null {
-    if (this.#closed) return null;
     const now = this.#now();
-    if (this.#copy === null || !this.#isFresh(this.#copy, now)) return this.#fetchOnce();
-    if (now >= this.#copy.fetchedAt + this.#ttlMs * 0.8 && now >= this.#aheadNotBefore)
-      void this.#fetchOnce();
-    return null;
+    const state = this.#stateAt(now);
+    if (state === 'fresh') return null;
+    // Before #startedAt the clock was set back, which must not hold fetches up for as long.
+    if (now >= this.#nextStart || now < this.#startedAt) {
+      this.#retries = 0;
+      this.#startFetch(now);
+    }
+    return state === 'unusable' ? this.#awaited : null;
   }
 
   /** What the copy at hand says of an index at this moment. One bit test; never waits. */
   statusOf(index: number): Exclude<RemoteStatus, 'not_configured'> {
     const copy = this.#copy;
-    if (copy === null || !this.#isUsable(copy, this.#now())) return 'unavailable';
+    if (copy === null || this.#stateAt(this.#now()) === 'unusable') {
+      this.#noteRefusal();
+      return 'unavailable';
+    }
     if (index >= copy.list.entries) return 'out_of_range';
     return isBitSet(copy.list.bits, index) ? 'revoked' : 'not_revoked';
   }
@@ -138,49 +153,50 @@ export class StatusListCache {
     await this.#agent.destroy();
   }
 
-  #isFresh(copy: Copy, now: number): boolean {
-    // A clock that was set back would make the copy young again; its age is then unknown.
-    return now >= copy.fetchedAt && now < this.#freshUntil(copy);
+  #stateAt(now: number) {
+    return copyState(this.#copy, now, this.#limits);
   }
 
-  #isUsable(copy: Copy, now: number): boolean {
-    if (this.#isFresh(copy, now)) return true;
-    if (!this.#missFailed) return now < this.#freshUntil(copy) + LEASE_MS;
-    const staleUntil = Math.min(copy.fetchedAt + this.#ttlMs + this.#maxStaleMs, copy.list.validUntilMs);
-    return now >= copy.fetchedAt && now < staleUntil;
-  }
-
-  #freshUntil(copy: Copy): number {
-    return Math.min(copy.fetchedAt + this.#ttlMs, copy.list.validUntilMs);
-  }
-
-  #fetchOnce(): Promise<void> {
-    this.#fetching ??= this.#fetch().finally(() => {
-      this.#fetching = null;
-    });
-    return this.#fetching;
-  }
-
-  async #fetch(): Promise<void> {
+  #startFetch(now: number): void {
+    if (this.#closed || this.#fetching !== null) return;
+    clearTimeout(this.#retryTimer);
+    this.#startedAt = now;
+    this.#nextStart = now + MIN_GAP_MS;
     const startedAt = performance.now();
+    // One timer for all who wait, from the start of the fetch: a server that hangs holds nobody up for longer.
+    this.#awaited = new Promise((resolve) => {
+      const stopWaiting = () => {
+        clearTimeout(timer);
+        this.#awaited = null;
+        resolve();
+      };
+      const timer = setTimeout(stopWaiting, this.#maxWaitMs);
+      this.#fetching = this.#fetch().then((outcome) => {
+        this.#fetching = null;
+        stopWaiting();
+        if (!this.#closed) this.#observer.statusListFetched?.(outcome, performance.now() - startedAt);
+      });
+    });
+  }
+
+  async #fetch(): Promise<FetchOutcome> {
     const stop = new AbortController();
     this.#stop = stop;
     const timer = setTimeout(() => {
-      stop.abort(new StatusListError('timeout', `it was not there after ${this.#timeoutMs} ms`));
-    }, this.#timeoutMs);
-    let outcome: FetchOutcome;
+      stop.abort(new StatusListError('timeout', `it was not there after ${this.#giveUpMs} ms`));
+    }, this.#giveUpMs);
     try {
-      outcome = await this.#takeOver(stop.signal);
-      this.#missFailed = false;
-      this.#failureLogged = null;
+      const outcome = await this.#takeOver(stop.signal);
+      this.#noteSuccess();
+      return outcome;
     } catch (error) {
-      outcome = error instanceof StatusListError ? error.fault : 'internal';
-      this.#noteFailure(outcome, error as Error);
+      const fault = error instanceof StatusListError ? error.fault : 'internal';
+      this.#noteFailure(fault, error as Error);
+      return fault;
     } finally {
       clearTimeout(timer);
       stop.abort();
     }
-    if (!this.#closed) this.#observer.statusListFetched?.(outcome, performance.now() - startedAt);
   }
 
   async #takeOver(signal: AbortSignal): Promise<'updated' | 'not_modified'> {
@@ -190,16 +206,23 @@ export class StatusListCache {
       if (copy === null)
         throw new StatusListError('http_status', 'it answers 304 to an unconditional request');
       const now = this.#now();
-      if (now >= copy.list.validUntilMs) {
-        const end = new Date(copy.list.validUntilMs).toISOString();
-        throw new StatusListError('out_of_validity', `it has not changed, and was valid until ${end}`);
+      if (now >= copy.validUntilMs) {
+        throw new StatusListError(
+          'out_of_validity',
+          `it has not changed, and was valid until ${isoTime(copy.validUntilMs)}`,
+        );
       }
       this.#copy = { ...copy, fetchedAt: now };
       return 'not_modified';
     }
     const { body, contentType, etag } = fetched;
-    const list = await readStatusList(body, contentType, { issuer: this.#issuer, nowMs: this.#now() });
-    this.#copy = { list, etag, fetchedAt: this.#now() };
+    const list = await readList(body, contentType, {
+      issuer: this.#issuer,
+      nowMs: this.#now(),
+      signal,
+    });
+    if (copy !== null && this.#issuer !== undefined) assertNotOlder(list, copy.list);
+    this.#copy = { list, etag, fetchedAt: this.#now(), validUntilMs: list.validUntilMs };
     if (list.entries < W3C_MIN_ENTRIES) {
       this.#log.warn(
         { url: withoutSecrets(this.#url), entries: list.entries },
@@ -209,17 +232,64 @@ export class StatusListCache {
     return 'updated';
   }
 
+  #noteSuccess(): void {
+    this.#retries = 0;
+    this.#failureLogged = null;
+    if (this.#hasRefused)
+      this.#log.info({ url: withoutSecrets(this.#url) }, 'the status list is there again');
+    this.#hasRefused = false;
+  }
+
   #noteFailure(fault: string, error: Error): void {
+    if (this.#closed) return;
     const now = this.#now();
-    if (this.#copy !== null && !this.#isFresh(this.#copy, now)) this.#missFailed = true;
-    this.#aheadNotBefore = now + AHEAD_RETRY_MS;
+    // Instances that lost the same server at the same moment must not come back to it at the same moment.
+    this.#nextStart += (MIN_GAP_MS * Math.random()) / 4;
+    this.#retryLater();
     const last = this.#failureLogged;
-    const isRepetition = last?.fault === fault && Math.abs(now - last.at) < FAILURE_LOG_MS;
-    if (this.#closed || isRepetition) return;
+    if (last?.fault === fault && Math.abs(now - last.at) < FAILURE_LOG_MS) return;
     this.#failureLogged = { fault, at: now };
     this.#log.error(
-      { err: error, url: withoutSecrets(this.#url), fault, ageSecs: this.ageSecs },
+      {
+        err: error,
+        url: withoutSecrets(this.#url),
+        fault,
+        copy: this.#stateAt(now),
+        ageSecs: this.ageSecs,
+      },
       `the status list was not taken over: ${error.message}`,
     );
   }
+
+  /** Without traffic nobody asks for the list, and a service that is not ready gets none. */
+  #retryLater(): void {
+    const backOff = Math.min(MAX_RETRY_MS, 2 * MIN_GAP_MS * 2 ** this.#retries);
+    this.#retryTimer = setTimeout(
+      () => {
+        this.#retries++;
+        this.#startFetch(this.#now());
+      },
+      backOff * (0.5 + Math.random() / 2),
+    ).unref();
+  }
+
+  #noteRefusal(): void {
+    if (this.#hasRefused || this.#closed) return;
+    this.#hasRefused = true;
+    this.#log.error(
+      { url: withoutSecrets(this.#url), ageSecs: this.ageSecs },
+      'there is no usable copy of the status list: receipts with a status list index are refused until it is fetched',
+    );
+  }
+}
+
+/** An older list would un-revoke what was revoked since, and its signature is as good as that of the newer one. */
+function assertNotOlder(list: StatusList, { validFromMs }: StatusList): void {
+  if (list.validFromMs >= validFromMs) return;
+  const found =
+    list.validFromMs === -Infinity ? 'it has no validFrom' : `it is valid from ${isoTime(list.validFromMs)}`;
+  throw new StatusListError(
+    'rollback',
+    `${found}, expected ${isoTime(validFromMs)} as in the copy at hand, or later`,
+  );
 }

@@ -19,7 +19,9 @@ export type StatusListFault =
   | 'untrusted'
   /** Not valid yet, or no longer. */
   | 'out_of_validity'
-  /** A fault in this program. */
+  /** From the pinned issuer, but older than the copy at hand. */
+  | 'rollback'
+  /** A fault in this program, or the thread that read the list ended. */
   | 'internal';
 
 /** How a fetch of the status list ended. */

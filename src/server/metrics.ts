@@ -96,7 +96,7 @@ export class Metrics {
 
   /** Adds the figures that the parts of a verifier keep themselves. */
   watch(engine: Engine, routes: { readonly open: number; readonly pending: number }): void {
-    const { cache, signatures, revocation } = engine;
+    const { cache, signatures, revocation, replays } = engine;
     this.#count('drs_receipt_cache_lookups_total', 'Receipts looked up in the cache', ['result'], (set) => {
       set(cache.figures.hits, 'hit');
       set(cache.figures.misses, 'miss');
@@ -135,6 +135,10 @@ export class Metrics {
       'Since the status list was fetched',
       () => revocation.listAgeSecs,
     );
+    const capacity = replays?.capacity;
+    if (capacity === undefined) return;
+    this.#gauge('drs_replay_entries', 'Invocations on record in this process', () => replays?.size ?? 0);
+    this.#gauge('drs_replay_capacity', 'The most invocations on record in this process', () => capacity);
   }
 
   #observeRevocation(): RevocationObserver {

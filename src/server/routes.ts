@@ -140,8 +140,7 @@ export class Routes {
   }
 
   #readiness(exchange: Exchange): void {
-    const isReady = this.#context.engine.revocation.isReady();
-    const reason = this.isDraining ? 'shutting_down' : isReady ? null : 'status_list_not_fetched';
+    const reason = this.isDraining ? 'shutting_down' : this.#context.engine.revocation.unreadyReason;
     if (reason === null) exchange.answer(200, '{"status":"ready"}');
     else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason }));
   }

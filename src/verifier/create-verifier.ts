@@ -81,6 +81,7 @@ export async function openEngine(
             url,
             ttlSecs: settings.statusCacheTtlSecs,
             maxStaleSecs: settings.statusMaxStaleSecs,
+            maxWaitMs: settings.statusFetchTimeoutMs,
             ...(issuer === undefined ? {} : { issuer }),
           },
         }),
@@ -100,20 +101,16 @@ export async function openEngine(
 }
 
 async function openReplays(
-  { replayProtection, replayMaxEntries, redisUrl }: VerifierSettings,
+  { replayProtection, replayMaxEntries, redisUrl, redisTimeoutMs }: VerifierSettings,
   log: RevocationLog,
 ): Promise<ReplayStore | null> {
   switch (replayProtection) {
     case undefined:
       return null;
     case 'memory':
-      return createMemoryReplayStore({ maxEntries: replayMaxEntries });
+      return createMemoryReplayStore({ maxEntries: replayMaxEntries, log });
     case 'redis':
-      return openRedisReplayStore({
-        url: redisUrl,
-        onError: (error) =>
-          log.error({ err: error }, 'the connection to Redis failed; replays cannot be told apart'),
-      });
+      return openRedisReplayStore({ url: redisUrl, timeoutMs: redisTimeoutMs, log });
   }
 }
 

@@ -73,9 +73,9 @@ export class Engine {
     this.revocation = revocation;
     this.replays = replays;
     this.replayRules = {
+      scope: 'verify',
       windowSecs: settings.replayWindowSecs,
       clockSkewSecs: settings.clockSkewSecs,
-      scope: 'verify',
     };
     this.signatures =
       settings.workerThreads === 0

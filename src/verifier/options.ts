@@ -1,9 +1,10 @@
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { publicKeyOf } from '../protocol/did-key.js';
-import { DEFAULT_REPLAY_WINDOW_SECS } from '../replay/index.js';
+import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../replay/index.js';
+import { DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
 
-const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
+const count = (min: number, max = Number.MAX_SAFE_INTEGER) => z.number().int().min(min).max(max);
 const did = z.string().refine((text) => publicKeyOf(text) !== null, {
   error: ({ input }) => `${JSON.stringify(input)} is not a did:key of an Ed25519 key`,
 });
@@ -31,8 +32,10 @@ export const verifierOptions = z.strictObject({
   statusListBaseUrl: z.url({ protocol: /^https?$/ }).optional(),
   /** Seconds for which a fetched list is used: how long a remote revocation may go unnoticed. */
   statusCacheTtlSecs: count(1, 31_536_000).default(300),
-  /** Seconds for which an expired list still serves while it cannot be fetched; 0 fails closed at once. */
+  /** Seconds for which an expired list still serves while a fetch is tried; 0 fails closed at once. */
   statusMaxStaleSecs: count(0, 31_536_000).default(0),
+  /** Milliseconds for which a verification waits for the list where no usable copy is left, before it is refused. */
+  statusFetchTimeoutMs: count(1, 10_000).default(DEFAULT_MAX_WAIT_MS),
   /** Accept only lists signed by this did:key. Unset, whoever answers at the URL can revoke and un-revoke. */
   statusListIssuer: did.optional(),
   /** Refuse an invocation that was used before: on record in this process, or in Redis for all instances. */
@@ -46,6 +49,8 @@ export const verifierOptions = z.strictObject({
     .string()
     .regex(/^rediss?:\/\/\S+$/, 'expected redis:// or rediss://')
     .default('redis://127.0.0.1:6379'),
+  /** Milliseconds to wait for an answer of Redis before a call is refused; every call may have to wait so long. */
+  redisTimeoutMs: count(1, 60_000).default(DEFAULT_REDIS_TIMEOUT_MS),
 });
 
 /** Options of a verifier, all optional; see {@link verifierOptions}. */

@@ -70,7 +70,8 @@ describe.skipIf(!hasRedis)('replay protection over Redis', () => {
   afterAll(() => redis.stop());
 
   it('holds across instances, fails closed without Redis, and recovers', async () => {
-    const env = { REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url };
+    // What refuses here is the lost connection, never a slow machine.
+    const env = { REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url, REDIS_TIMEOUT_MS: '20000' };
     const [one, two] = await Promise.all([startService(env), startService(env)]);
     try {
       const bundle = invoke(chain, { jti: 'inv:shared' });

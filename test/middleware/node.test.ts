@@ -385,8 +385,8 @@ describe.skipIf(!hasRedis)('replay across instances', () => {
   it('is refused on another instance; without Redis all is; with Redis back, calls pass', async () => {
     const redis = await RedisServer.start();
     const stores = [
-      await openRedisReplayStore({ url: redis.url }),
-      await openRedisReplayStore({ url: redis.url }),
+      await openRedisReplayStore({ url: redis.url, timeoutMs: 20_000 }),
+      await openRedisReplayStore({ url: redis.url, timeoutMs: 20_000 }),
     ];
     const [one, other] = [
       await serve({ replayStore: stores[0] } as object),

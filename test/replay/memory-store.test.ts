@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { createMemoryReplayStore, ReplayStoreError } from '../../src/replay/index.js';
 
 describe('the memory replay store', () => {
@@ -37,6 +37,25 @@ describe('the memory replay store', () => {
     expect(store.record('b', 2000, 1)).toBe(true);
     expect(store.record('c', 3000, 1)).toBe(true);
     expect(store.record('c', 3000, 1)).toBe(false);
+  });
+
+  it('warns once when it is nearly full, and again only after it was emptier', () => {
+    const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
+    const store = createMemoryReplayStore({ maxEntries: 10, log });
+    const fill = (from: number, to: number, now: number) => {
+      for (let at = from; at < to; at++) store.record(`${now} ${at}`, now, 60);
+    };
+    fill(0, 7, 1000);
+    expect(log.warn).not.toHaveBeenCalled();
+    fill(7, 10, 1000);
+    expect(() => fill(10, 11, 1000)).toThrow(ReplayStoreError);
+    expect(log.warn.mock.calls).toEqual([
+      [{ entries: 8, capacity: 10 }, expect.stringContaining('nearly full')],
+    ]);
+    // As those of before expire, four go for each that comes in.
+    fill(0, 10, 2000);
+    expect([store.size, store.capacity]).toEqual([10, 10]);
+    expect(log.warn).toHaveBeenCalledTimes(2);
   });
 
   it.each([0, -1, 1.5, Number.NaN])('is not made for %s entries', (maxEntries) => {

@@ -13,16 +13,19 @@ export const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
 export class RedisServer {
   readonly url: string;
   readonly #port: number;
+  readonly #options: readonly string[];
   readonly #directory = mkdtempSync(path.join(tmpdir(), 'drs-redis-'));
   #process: ChildProcess | null = null;
 
-  private constructor(port: number) {
+  private constructor(port: number, options: readonly string[]) {
+    this.#options = options;
     this.#port = port;
     this.url = `redis://127.0.0.1:${port}`;
   }
 
-  static async start(): Promise<RedisServer> {
-    const server = new RedisServer(await freePort());
+  /** @param options further options of the command, such as `--maxmemory-policy` */
+  static async start(...options: string[]): Promise<RedisServer> {
+    const server = new RedisServer(await freePort(), options);
     await server.restart();
     return server;
   }
@@ -30,7 +33,17 @@ export class RedisServer {
   async restart(): Promise<void> {
     const child = spawn(
       'redis-server',
-      ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', '', '--dir', this.#directory],
+      [
+        '--port',
+        String(this.#port),
+        '--bind',
+        '127.0.0.1',
+        '--save',
+        '',
+        '--dir',
+        this.#directory,
+        ...this.#options,
+      ],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     );
     this.#process = child;

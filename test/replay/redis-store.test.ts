@@ -1,7 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   judgeReplay,
   openRedisReplayStore,
+  type RedisReplayStoreOptions,
   ReplayStoreError,
   type ReplayStore,
 } from '../../src/replay/index.js';
@@ -9,15 +12,15 @@ import { hasRedis, RedisServer } from './redis-server.js';
 import { eventually } from '../support/eventually.js';
 
 const NOW = 1_800_000_000;
-const rules = { windowSecs: 900, clockSkewSecs: 0, scope: 'verify' };
+const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
 let serial = 0;
 const fresh = () => ({ iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW });
 
 describe.skipIf(!hasRedis)('the Redis replay store', () => {
   let redis: RedisServer;
   const open: ReplayStore[] = [];
-  const openStore = async (options: { timeoutMs?: number; keyPrefix?: string } = {}) => {
-    const store = await openRedisReplayStore({ url: redis.url, timeoutMs: 5000, ...options });
+  const openStore = async (options: Partial<RedisReplayStoreOptions> = {}) => {
+    const store = await openRedisReplayStore({ url: redis.url, timeoutMs: 20_000, ...options });
     open.push(store);
     return store;
   };
@@ -59,22 +62,51 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     await client.close();
   });
 
-  it('refuses while Redis is frozen, after a bounded wait', async () => {
-    const store = await openStore({ timeoutMs: 50 });
+  /** A log, and the lines that were written to it. */
+  const logInto = (lines: string[]) => ({
+    info: (_: object, message: string) => lines.push(`info ${message}`),
+    warn: (_: object, message: string) => lines.push(`warn ${message}`),
+    error: (_: object, message: string) => lines.push(`error ${message}`),
+  });
+  const away = expect.stringMatching(/^error Redis at redis:.* does not record: calls are refused/) as string;
+  const back = expect.stringMatching(/^info Redis at redis:.* records again/) as string;
+
+  it('refuses while Redis is frozen: three after a bounded wait, then all at once, with one log line', async () => {
+    const lines: string[] = [];
+    const onError = vi.fn();
+    const store = await openStore({ timeoutMs: 50, log: logInto(lines), onError });
     redis.freeze();
     try {
-      expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({
-        code: 'REPLAY_STORE_UNAVAILABLE',
-        message: expect.stringContaining('(Redis does not answer)') as string,
-      });
+      for (let call = 0; call < 3; call++) {
+        expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({
+          code: 'REPLAY_STORE_UNAVAILABLE',
+          message: expect.stringContaining('(Redis did not record it)') as string,
+        });
+      }
+      expect(lines).toEqual([away]);
+      // None of these waits for a timer: they all end before one that was set first.
+      let waited = false;
+      const timer = setTimeout(() => (waited = true), 0);
+      for (let call = 0; call < 1000; call++) {
+        expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({
+          code: 'REPLAY_STORE_UNAVAILABLE',
+        });
+      }
+      expect(waited).toBe(false);
+      clearTimeout(timer);
+      expect(lines).toEqual([away]);
     } finally {
       redis.thaw();
     }
+    await eventually(() => expect(lines).toEqual([away, back]));
+    await eventually(async () => expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull());
+    expect(onError).toHaveBeenCalledOnce();
   });
 
   it('refuses when Redis dies, at once and before, and recovers by itself', async () => {
     // Longer than this test may take: what refuses is the lost connection, not the wait.
-    const store = await openStore({ timeoutMs: 600_000 });
+    const lines: string[] = [];
+    const store = await openStore({ timeoutMs: 600_000, log: logInto(lines) });
     redis.freeze();
     const inFlight = judgeReplay(fresh(), store, NOW, rules);
     await redis.kill();
@@ -82,6 +114,104 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
     await redis.restart();
     await eventually(async () => expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull());
+    expect(lines).toEqual([away, back]);
+  });
+
+  it('gives up a connection that stays silent, for one that answers', async () => {
+    const lines: string[] = [];
+    // What a network does that drops every packet: the connection stays, and nothing comes any more.
+    const pairs: { socket: Socket; upstream: Socket }[] = [];
+    const proxy = createServer((socket) => {
+      const upstream = connect(Number(new URL(redis.url).port), '127.0.0.1');
+      pairs.push({ socket, upstream });
+      for (const end of [socket, upstream]) end.on('error', () => undefined);
+      socket.pipe(upstream).pipe(socket);
+    }).listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const { port } = proxy.address() as AddressInfo;
+    const store = await openStore({ url: `redis://127.0.0.1:${port}`, timeoutMs: 50, log: logInto(lines) });
+    for (const { socket, upstream } of pairs) socket.unpipe(upstream).resume();
+    await eventually(async () => {
+      await judgeReplay(fresh(), store, NOW, rules);
+      expect(lines).toEqual([away]);
+    });
+    await eventually(() => expect(lines).toEqual([away, back]));
+    expect(pairs.length).toBeGreaterThan(1);
+    await store.close();
+    for (const { socket } of pairs) socket.destroy();
+    proxy.close();
+  });
+
+  it('refuses at once where Redis answers and does not record, until it does', async () => {
+    const lines: string[] = [];
+    const store = await openStore({ log: logInto(lines) });
+    const { createClient } = await import('redis');
+    const client = await createClient({ url: redis.url }).connect();
+    await client.sendCommand(['REPLICAOF', '127.0.0.1', '1']);
+    for (let call = 0; call < 5; call++) {
+      expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({
+        code: 'REPLAY_STORE_UNAVAILABLE',
+      });
+    }
+    expect(lines).toEqual([away]);
+    await client.sendCommand(['REPLICAOF', 'NO', 'ONE']);
+    await eventually(() => expect(lines).toEqual([away, back]));
+    expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull();
+    await client.close();
+  });
+
+  it('is closed in the middle of an outage', async () => {
+    const store = await openStore({ timeoutMs: 50 });
+    redis.freeze();
+    for (let call = 0; call < 3; call++) await judgeReplay(fresh(), store, NOW, rules);
+    await store.close();
+    redis.thaw();
+    expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+  });
+
+  describe('opened with a Redis', () => {
+    const withRedis = async (options: string[], use: (server: RedisServer) => Promise<void>) => {
+      const server = await RedisServer.start(...options);
+      try {
+        await use(server);
+      } finally {
+        await server.stop();
+      }
+    };
+
+    it.each(['allkeys-lru', 'volatile-ttl'])('that evicts keys (%s) is refused', async (policy) => {
+      await withRedis(['--maxmemory-policy', policy], async ({ url }) => {
+        const opening = openRedisReplayStore({
+          url,
+        });
+        await expect(opening).rejects.toThrow(ReplayStoreError);
+        await expect(opening).rejects.toThrow(
+          `Redis at ${url} has the maxmemory-policy ${policy}, expected noeviction: `,
+        );
+        await expect(opening).rejects.toThrow('set `maxmemory-policy noeviction`');
+      });
+    });
+
+    it('whose provider took CONFIG away is judged by what INFO says', async () => {
+      const withoutConfig = ['--rename-command', 'CONFIG', ''];
+      await withRedis([...withoutConfig, '--maxmemory-policy', 'allkeys-lru'], async ({ url }) => {
+        await expect(openRedisReplayStore({ url })).rejects.toThrow('has the maxmemory-policy allkeys-lru');
+      });
+    });
+
+    it('that says nothing of it is used, with a warning', async () => {
+      await withRedis(['--rename-command', 'CONFIG', '', '--rename-command', 'INFO', ''], async ({ url }) => {
+        const lines: string[] = [];
+        const store = await openStore({ url, log: logInto(lines) });
+        expect(lines).toEqual([
+          expect.stringMatching(
+            /^warn Redis at .* does not tell its maxmemory-policy, which could not be checked/,
+          ),
+        ]);
+        expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull();
+        await store.close();
+      });
+    });
   });
 
   it('is not opened where there is no Redis, and says where it looked', async () => {

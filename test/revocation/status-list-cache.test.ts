@@ -14,6 +14,8 @@ let now: number;
 const opened: Revocation[] = [];
 
 beforeEach(async () => {
+  // Background retries come when a test says so, and never in between.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   server = await ListServer.start();
   recorder = new Recorder();
   now = Date.parse('2026-06-01T12:00:00Z');
@@ -48,6 +50,9 @@ async function openWith(revoked: number[], list: Partial<StatusListOptions> = {}
 /** Counts the fetches that begin from now on, at the moment at which they begin. */
 const countFetches = () => vi.spyOn(Agent.prototype, 'dispatch');
 
+/** Long enough for the next fetch to start. */
+const NEXT_FETCH_MS = 1250;
+
 const ask = async (revocation: Revocation, index: number) => {
   await revocation.freshen();
   return revocation.view.remoteStatusOf(index);
@@ -57,7 +62,7 @@ describe('without a list', () => {
   test('nothing is fetched, the service is ready, and only the local store counts', async () => {
     const revocation = await openRevocation({ log: recorder.log });
     opened.push(revocation);
-    expect([revocation.isReady(), revocation.freshen()]).toEqual([true, null]);
+    expect([revocation.unreadyReason, revocation.freshen()]).toEqual([null, null]);
     expect(revocation.view.remoteStatusOf(0)).toBe('not_configured');
     await revocation.revoke(5);
     expect([revocation.view.isRevokedLocally(5), revocation.view.isRevokedLocally(6)]).toEqual([true, false]);
@@ -69,24 +74,63 @@ describe('without a list', () => {
 });
 
 describe('readiness', () => {
-  test('comes without traffic, as soon as the list has been fetched, and stays', async () => {
+  test('comes without traffic, as soon as the list has been fetched', async () => {
     const revocation = await open();
     await recorder.fetched(1);
-    expect([revocation.isReady(), revocation.view.remoteStatusOf(0)]).toEqual([false, 'unavailable']);
+    expect(revocation.unreadyReason).toBe('status_list_not_fetched');
     server.reset();
+    vi.advanceTimersByTime(2_000);
     await recorder.fetched(2);
-    expect(revocation.isReady()).toBe(false);
+    expect(revocation.unreadyReason).toBe('status_list_not_fetched');
     server.serve(RAW, bitsWith([7]));
+    vi.advanceTimersByTime(4_000);
     await recorder.fetched(3);
-    expect(revocation.isReady()).toBe(true);
+    expect(revocation.unreadyReason).toBe(null);
     expect(recorder.outcomes).toEqual(['http_status', 'unreachable', 'updated']);
     expect(revocation.freshen()).toBe(null);
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+  });
 
+  test('ends when the copy is too old and refusals have begun, and comes back without traffic', async () => {
+    const revocation = await openWith([7], { maxStaleSecs: 60 });
     server.reset();
-    now += 400_000;
+    now += 359_999;
+    expect(await ask(revocation, 7)).toBe('revoked');
+    await recorder.fetched(2);
+    now += 1;
+    // Nobody has been refused yet: the next verification may well find the list there.
+    expect(revocation.unreadyReason).toBe(null);
+    now += NEXT_FETCH_MS;
     expect(await ask(revocation, 7)).toBe('unavailable');
-    expect(revocation.isReady()).toBe(true);
+    expect(revocation.unreadyReason).toBe('status_list_stale');
+    server.serve(RAW, bitsWith([]));
+    vi.advanceTimersByTime(4_000);
+    await recorder.fetched(4);
+    expect(revocation.unreadyReason).toBe(null);
+    expect(revocation.view.remoteStatusOf(7)).toBe('not_revoked');
+  });
+
+  test('without traffic, retries become rarer up to one in 30 s', async () => {
+    const revocation = await openWith([7]);
+    const fetches = countFetches();
+    server.reset();
+    now += 240_000;
+    expect(revocation.freshen()).toBe(null);
+    await recorder.fetched(2);
+    const waits: number[] = [];
+    for (let retry = 3; retry < 12; retry++) {
+      const before = fetches.mock.calls.length;
+      let waited = 0;
+      for (; waited < 60_000 && fetches.mock.calls.length === before; waited += 100)
+        vi.advanceTimersByTime(100);
+      waits.push(waited);
+      await recorder.fetched(retry);
+    }
+    const longest = [2, 4, 8, 16, 30, 30, 30, 30, 30].map((secs) => secs * 1000);
+    waits.forEach((waited, at) => {
+      expect(waited).toBeLessThanOrEqual((longest[at] as number) + 100);
+      expect(waited).toBeGreaterThanOrEqual((longest[at] as number) / 2);
+    });
   });
 
   test('a verification that comes before it waits for the fetch under way', async () => {
@@ -101,6 +145,7 @@ describe('readiness', () => {
     server.requests[0]?.socket.resetAndDestroy();
     await waiting;
     expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
+    now += NEXT_FETCH_MS;
     expect(await ask(revocation, 7)).toBe('revoked');
   });
 });
@@ -137,18 +182,21 @@ describe('the copy', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test('all who waited for a fetch that fails are refused, and the next one tries again', async () => {
+  test('all who waited for a fetch that fails are refused; a second later the next one tries again', async () => {
     const revocation = await openWith([]);
     now += 300_000;
     server.reset();
     const answers = await Promise.all(Array.from({ length: 500 }, () => ask(revocation, 7)));
     expect(new Set(answers)).toEqual(new Set(['unavailable']));
     expect(server.requests).toHaveLength(2);
-    expect(await ask(revocation, 7)).toBe('unavailable');
-    expect(server.requests).toHaveLength(3);
     server.serve(RAW, bitsWith([7]));
+    now += 999;
+    // Refused at once: another fetch so soon would press a server that is in trouble.
+    expect([revocation.freshen(), revocation.view.remoteStatusOf(7)]).toEqual([null, 'unavailable']);
+    expect(server.requests).toHaveLength(2);
+    now += 251;
     expect(await ask(revocation, 7)).toBe('revoked');
-    expect(server.requests).toHaveLength(4);
+    expect(server.requests).toHaveLength(3);
   });
 
   test('is refreshed ahead in the last fifth of its TTL, and nobody waits', async () => {
@@ -177,45 +225,34 @@ describe('the copy', () => {
     expect(revocation.freshen()).toBe(null);
     expect(fetches).not.toHaveBeenCalled();
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
-    now += 1;
+    now += 251;
     expect(revocation.freshen()).toBe(null);
     expect(fetches).toHaveBeenCalledOnce();
     await recorder.fetched(3);
   });
 
-  test('serves for STATUS_MAX_STALE_SECS more where the fetch fails, and no longer', async () => {
+  test('past its TTL serves at once for STATUS_MAX_STALE_SECS more, while one fetch runs, and no longer', async () => {
     const revocation = await openWith([7], { maxStaleSecs: 60 });
-    server.reset();
+    server.respond = () => undefined;
+    const asked = server.asked();
     now += 300_000;
-    expect(await ask(revocation, 7)).toBe('revoked');
+    for (let verification = 0; verification < 500; verification++) {
+      expect(revocation.freshen()).toBe(null);
+      expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+    }
+    await asked;
     expect(server.requests).toHaveLength(2);
     now += 59_999;
-    expect(await ask(revocation, 7)).toBe('revoked');
+    expect([revocation.freshen(), revocation.view.remoteStatusOf(7)]).toEqual([null, 'revoked']);
     now += 1;
-    expect(await ask(revocation, 7)).toBe('unavailable');
-    server.serve(RAW, bitsWith([]));
-    expect(await ask(revocation, 7)).toBe('not_revoked');
-  });
-
-  test('a verification that found it fresh finishes with it, unless a fetch has failed since', async () => {
-    const revocation = await openWith([7]);
-    now += 299_999;
-    expect(revocation.freshen()).toBe(null);
-    await recorder.fetched(2);
-    now += 299_999;
-    server.reset();
-    expect(revocation.freshen()).toBe(null);
-    now += 1;
-    expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
-    await recorder.fetched(3);
     expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
-  });
-
-  test('a TTL of nothing fetches for each verification, which can use what it fetched', async () => {
-    const revocation = await openWith([7], { ttlSecs: 0 });
-    expect(await ask(revocation, 7)).toBe('revoked');
-    expect(await ask(revocation, 7)).toBe('revoked');
-    expect(server.requests).toHaveLength(3);
+    const waiting = revocation.freshen();
+    expect(waiting).not.toBe(null);
+    server.serve(RAW, bitsWith([]));
+    server.requests[1]?.socket.resetAndDestroy();
+    await waiting;
+    now += NEXT_FETCH_MS;
+    expect(await ask(revocation, 7)).toBe('not_revoked');
   });
 
   test('ends with the validity of the list, stale or not', async () => {
@@ -239,6 +276,19 @@ describe('the copy', () => {
     expect(server.requests).toHaveLength(2);
   });
 
+  test('does not serve where the clock was set back behind its fetch: it would for as long again', async () => {
+    const revocation = await openWith([7], { maxStaleSecs: 3600 });
+    server.reset();
+    now -= 1;
+    expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    now -= 3_600_000;
+    expect(await ask(revocation, 7)).toBe('unavailable');
+    expect(revocation.unreadyReason).toBe('status_list_stale');
+    // Neither does a clock that was set back hold fetches up.
+    expect(recorder.outcomes).toEqual(['updated', 'unreachable', 'unreachable']);
+  });
+
   test('is taken over only from the pinned issuer', async () => {
     const issuer = newIssuer();
     server.serve('application/vc+jwt', await toJwt(credentialWith([7], { issuer: issuer.did }), issuer));
@@ -249,6 +299,56 @@ describe('the copy', () => {
     now += 300_000;
     expect(await ask(revocation, 7)).toBe('unavailable');
     expect(recorder.outcomes.at(-1)).toBe('untrusted');
+  });
+
+  describe('from a pinned issuer', () => {
+    const issuer = newIssuer();
+    const serveList = async (revoked: number[], changes: Record<string, unknown>) =>
+      server.serve(
+        'application/vc+jwt',
+        await toJwt(credentialWith(revoked, { issuer: issuer.did, ...changes }), issuer),
+      );
+
+    test.each([
+      ['an earlier validFrom', { validFrom: '2026-05-01T11:59:59Z' }, 'it is valid from 2026-05-01T11:59:59'],
+      ['no validFrom', {}, 'it has no validFrom'],
+    ])('is not replaced by a list with %s, which would un-revoke', async (_, older, message) => {
+      await serveList([7], { validFrom: '2026-05-01T12:00:00Z' });
+      const revocation = await open({ issuer: issuer.did, maxStaleSecs: 60 });
+      await recorder.fetched(1);
+      await serveList([], older);
+      now += 300_000;
+      expect(await ask(revocation, 7)).toBe('revoked');
+      await recorder.fetched(2);
+      expect(recorder.outcomes).toEqual(['updated', 'rollback']);
+      expect(recorder.messages.at(-1)).toContain(message);
+      expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
+      now += 60_000;
+      expect(await ask(revocation, 7)).toBe('unavailable');
+    });
+
+    test.each([
+      ['the same validFrom', { validFrom: '2026-05-01T12:00:00Z' }],
+      ['a later validFrom', { validFrom: '2026-05-01T14:00:00.001+02:00' }],
+    ])('is replaced by a list with %s', async (_, changes) => {
+      await serveList([7], { validFrom: '2026-05-01T12:00:00Z' });
+      const revocation = await open({ issuer: issuer.did });
+      await recorder.fetched(1);
+      await serveList([8], changes);
+      now += 300_000;
+      expect(await ask(revocation, 7)).toBe('not_revoked');
+      expect(recorder.outcomes).toEqual(['updated', 'updated']);
+    });
+  });
+
+  test('without a pinned issuer any list that the server gives is taken over', async () => {
+    const validFrom = '2026-05-01T12:00:00Z';
+    server.serve('application/vc', JSON.stringify(credentialWith([7], { validFrom })));
+    const revocation = await open();
+    await recorder.fetched(1);
+    server.serve('application/vc', JSON.stringify(credentialWith([8])));
+    now += 300_000;
+    expect(await ask(revocation, 7)).toBe('not_revoked');
   });
 });
 
@@ -307,11 +407,22 @@ describe('what an operator sees', () => {
     const revocation = await openWith([], { url: server.url.replace('//', '//user:word@') + '?key=secret' });
     server.reset();
     now += 300_000;
-    for (let verification = 0; verification < 5; verification++) await ask(revocation, 1);
-    expect(recorder.messages).toHaveLength(1);
+    const tryAgain = async () => {
+      await ask(revocation, 1);
+      now += NEXT_FETCH_MS;
+    };
+    for (let verification = 0; verification < 5; verification++) await tryAgain();
+    expect(server.requests).toHaveLength(6);
+    expect(recorder.messages).toEqual([
+      expect.stringContaining('error the status list was not taken over'),
+      expect.stringContaining('error there is no usable copy of the status list'),
+    ]);
     server.respond = (_, response) => response.writeHead(503).end();
-    await ask(revocation, 1);
-    expect(recorder.messages[1]).toMatch(/list answers 503, expected 200/);
+    await tryAgain();
+    expect(recorder.messages[2]).toMatch(/list answers 503, expected 200/);
+    server.serve(RAW, bitsWith([]));
+    await tryAgain();
+    expect(recorder.messages.slice(3)).toEqual(['info the status list is there again']);
     expect(recorder.messages.join()).not.toMatch(/secret|word/);
   });
 
@@ -327,8 +438,6 @@ describe('what an operator sees', () => {
 
 describe('closing', () => {
   test('ends a fetch under way and lets no other begin', async () => {
-    // So that its own time limit cannot be what ends it.
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     server.respond = () => undefined;
     const asked = server.asked();
     const revocation = await open();

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import type { ServerResponse } from 'node:http';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { StatusListCache } from '../../src/revocation/status-list-cache.js';
 import { ListServer } from './list-server.js';
 import { bitsWith, credentialWith } from './lists.js';
@@ -14,21 +14,34 @@ let server: ListServer;
 let other: ListServer;
 let recorder: Recorder;
 let cache: StatusListCache;
+let now: number;
+
+/** Fetches, whatever the copy at hand is worth, and waits for the end of it. */
+async function refresh(): Promise<void> {
+  now += 2_000;
+  const ended = recorder.outcomes.length;
+  void cache.freshen();
+  await recorder.fetched(ended + 1);
+}
 
 beforeEach(async () => {
   server = await ListServer.start();
   other = await ListServer.start();
   recorder = new Recorder();
+  now = Date.now();
   cache = new StatusListCache(
-    { url: server.url, ttlSecs: 0, maxStaleSecs: 300 },
+    { url: server.url, ttlSecs: 1, maxStaleSecs: 300 },
     // Only the tests of slowness wait so long; on a busy machine, no other test must run into it.
-    { log: recorder.log, observer: recorder, now: Date.now, timeoutMs: 20_000 },
+    { log: recorder.log, observer: recorder, now: () => now, giveUpMs: 20_000 },
   );
+  // No retry of its own comes in between.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   server.serve('application/octet-stream', bitsWith([7]));
-  await cache.freshen();
+  await refresh();
 });
 
 afterEach(async () => {
+  vi.useRealTimers();
   await cache.close();
   await server.close();
   await other.close();
@@ -39,7 +52,7 @@ async function outcomeOf(
   respond: (response: ServerResponse, path: string) => void,
 ): Promise<string | undefined> {
   server.respond = (request, response) => respond(response, request.url ?? '');
-  await cache.freshen();
+  await refresh();
   return recorder.outcomes.at(-1);
 }
 
@@ -120,7 +133,7 @@ describe('every fault of the server', () => {
       'a list that is not valid yet',
       'out_of_validity',
       (response) => {
-        const validFrom = new Date(Date.now() + 60_000).toISOString();
+        const validFrom = new Date(now + 60_000).toISOString();
         response.writeHead(200, VC).end(JSON.stringify(credentialWith([], { validFrom })));
       },
     ],
@@ -140,7 +153,7 @@ describe('every fault of the server', () => {
     // Nothing of it was taken over, and the next fetch is none the worse.
     expect([cache.statusOf(7), cache.statusOf(1)]).toEqual(['revoked', 'not_revoked']);
     server.serve('application/octet-stream', bitsWith([1]));
-    await cache.freshen();
+    await refresh();
     expect([recorder.outcomes.at(-1), cache.statusOf(7), cache.statusOf(1)]).toEqual([
       'updated',
       'not_revoked',
@@ -178,9 +191,13 @@ describe('every fault of the server', () => {
       { log: recorder.log, observer: recorder, now: Date.now },
     );
     await gone.close();
-    await lonely.freshen();
-    expect([recorder.outcomes.at(-1), lonely.isReady]).toEqual(['unreachable', false]);
-    expect(recorder.messages.at(-1)).toContain('ECONNREFUSED');
+    lonely.start();
+    await recorder.fetched(2);
+    expect([recorder.outcomes.at(-1), lonely.unreadyReason]).toEqual([
+      'unreachable',
+      'status_list_not_fetched',
+    ]);
+    expect(recorder.messages.join()).toContain('ECONNREFUSED');
     await lonely.close();
   });
 });
@@ -203,12 +220,14 @@ describe('a server that is slow', () => {
       },
     ],
   ])('%s', async (_, respond) => {
+    vi.useRealTimers();
     server.respond = (_, response) => respond(response);
     const hasty = new StatusListCache(
       { url: server.url, ttlSecs: 300, maxStaleSecs: 0 },
-      { log: recorder.log, observer: recorder, now: Date.now, timeoutMs: 250 },
+      { log: recorder.log, observer: recorder, now: Date.now, giveUpMs: 250 },
     );
-    await hasty.freshen();
+    hasty.start();
+    await recorder.fetched(2);
     expect([recorder.outcomes.at(-1), hasty.statusOf(7)]).toEqual(['timeout', 'unavailable']);
     await hasty.close();
   });

@@ -1,0 +1,75 @@
+import { createRequire } from 'node:module';
+import { Worker } from 'node:worker_threads';
+import type { ListAnswer, ListTask } from './list-reader-thread.js';
+import { isRaw, readStatusList, type ReadOptions, type StatusList } from './read-status-list.js';
+import { StatusListError } from './status-list-error.js';
+
+// What is within both takes a few milliseconds to read. A short body can unpack to a thousand times its length.
+const MAX_BYTES_HERE = 256 * 1024;
+const MAX_UNPACKED_BYTES_HERE = 1024 * 1024;
+
+/**
+ * Reads a status list as {@link readStatusList} does, with the same results and errors: a short one here, a long one on
+ * a thread of its own, so that the event loop goes on meanwhile.
+ *
+ * @param body of any length below 16 MiB; it may be gone afterwards
+ * @param options.signal ends the thread; its reason is thrown
+ * @throws {@link StatusListError} as {@link readStatusList}, and `internal` where the thread ends without an answer
+ */
+export async function readList(
+  body: Buffer,
+  contentType: string,
+  { signal, ...options }: ReadOptions & { readonly signal: AbortSignal },
+): Promise<StatusList> {
+  if (isRaw(contentType)) return readStatusList(body, contentType, options);
+  if (body.length <= MAX_BYTES_HERE) {
+    try {
+      const here = { ...options, maxUnpackedBytes: MAX_UNPACKED_BYTES_HERE };
+      return await readStatusList(body, contentType, here);
+    } catch (error) {
+      if (!(error instanceof StatusListError) || error.fault !== 'too_large') throw error;
+    }
+  }
+  const file = createRequire(import.meta.url).resolve('#status-list-reader');
+  return readOnThread(file, { body, contentType, options }, signal);
+}
+
+/** Hands a list to a thread that lives as long as it reads. Exported for tests, which give it other threads. */
+export function readOnThread(file: string, task: ListTask, signal: AbortSignal): Promise<StatusList> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    // Options of this process, such as a debugger's port, are not meant for it.
+    const worker = new Worker(file, {
+      workerData: task,
+      transferList: transferable(task.body),
+      execArgv: [],
+    });
+    const fail = (message: string, cause?: unknown) =>
+      end(() => reject(new StatusListError('internal', message, { cause })));
+    const onAbort = () => end(() => reject(signal.reason as Error));
+    const end = (settle: () => void) => {
+      signal.removeEventListener('abort', onAbort);
+      settle();
+      void worker.terminate();
+    };
+    signal.addEventListener('abort', onAbort);
+    worker.on('message', (answer: ListAnswer) =>
+      end(() => {
+        if (answer.list === undefined) reject(new StatusListError(answer.fault, answer.message));
+        else resolve({ ...answer.list, bits: bufferOver(answer.list.bits) });
+      }),
+    );
+    worker.on('error', (error) => fail(`the thread that read it failed: ${error.message}`, error));
+    worker.on('exit', (code) => fail(`the thread that read it ended with ${code} and without an answer`));
+  });
+}
+
+/** The memory of bytes where it can be handed over; a part of Node's pool is copied instead. */
+export function transferable({ buffer, byteLength }: Uint8Array): ArrayBuffer[] {
+  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];
+}
+
+/** A view of bytes that came from another thread, where they arrive as a plain `Uint8Array`. */
+export function bufferOver({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}

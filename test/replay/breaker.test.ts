@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Breaker } from '../../src/replay/breaker.js';
+
+const events: string[] = [];
+let isWell: boolean;
+let probes: number;
+let breaker: Breaker;
+
+beforeEach(() => {
+  events.length = 0;
+  isWell = true;
+  probes = 0;
+  breaker = new Breaker({
+    probe: async () => {
+      probes++;
+      await fail('not yet');
+    },
+    onOpen: ({ message }) => events.push(`open: ${message}`),
+    onClose: () => events.push('closed'),
+  });
+});
+
+afterEach(() => breaker.close());
+
+const fail = (message: string) => (isWell ? Promise.resolve() : Promise.reject(new Error(message)));
+const attempt = vi.fn(() => fail('no answer'));
+const run = () =>
+  breaker.run(attempt).then(
+    () => 'done',
+    (error: unknown) => (error as Error).message,
+  );
+
+describe('a breaker', () => {
+  it('fails at once after three failures in a row, says so once, and closes by itself', async () => {
+    isWell = false;
+    for (let call = 0; call < 3; call++) expect(await run()).toBe('no answer');
+    attempt.mockClear();
+    for (let call = 0; call < 100; call++) expect(await run()).toBe('no answer');
+    expect(attempt).not.toHaveBeenCalled();
+    await vi.waitFor(() => expect(probes).toBeGreaterThan(1), { timeout: 20_000 });
+    expect(events).toEqual(['open: no answer']);
+    isWell = true;
+    await vi.waitFor(() => expect(events).toEqual(['open: no answer', 'closed']), { timeout: 20_000 });
+    expect(await run()).toBe('done');
+  });
+
+  it('stays closed over failures with successes in between', async () => {
+    for (let round = 0; round < 5; round++) {
+      isWell = false;
+      expect([await run(), await run()]).toEqual(['no answer', 'no answer']);
+      isWell = true;
+      expect(await run()).toBe('done');
+    }
+    expect(events).toEqual([]);
+  });
+
+  it('opens at once when it is told', async () => {
+    breaker.open(new Error('connection lost'));
+    breaker.open(new Error('connection lost'));
+    expect(await run()).toBe('connection lost');
+    expect(events).toEqual(['open: connection lost']);
+  });
+
+  it('that was ended probes no more, and does not open', async () => {
+    isWell = false;
+    breaker.open(new Error('connection lost'));
+    await vi.waitFor(() => expect(probes).toBe(1), { timeout: 20_000 });
+    breaker.close();
+    isWell = true;
+    const seen = probes;
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    expect(probes).toBe(seen);
+    expect(events).toEqual(['open: connection lost']);
+  });
+});

@@ -1,0 +1,169 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createVerifier, type Verdict } from '../../src/index.js';
+import { openRevocation, type Revocation } from '../../src/revocation/index.js';
+import { invoke, makeChain } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { startService } from '../support/service.js';
+import { ListServer } from './list-server.js';
+import { bitsWith } from './lists.js';
+import { Recorder } from './recorder.js';
+
+// On real time, with a real server that fails as servers do.
+
+const RAW = 'application/octet-stream';
+
+let server: ListServer;
+let recorder: Recorder;
+let revocation: Revocation | null = null;
+
+beforeEach(async () => {
+  server = await ListServer.start();
+  recorder = new Recorder();
+});
+
+afterEach(async () => {
+  await revocation?.close();
+  revocation = null;
+  await server.close();
+});
+
+async function open(list: {
+  ttlSecs?: number;
+  maxStaleSecs?: number;
+  maxWaitMs?: number;
+}): Promise<Revocation> {
+  revocation = await openRevocation({
+    statusList: { url: server.url, ttlSecs: 1, maxStaleSecs: 0, ...list },
+    log: recorder.log,
+    observer: recorder,
+  });
+  return revocation;
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const hang = () => {
+  server.respond = () => undefined;
+};
+
+describe('a list that hangs', () => {
+  test('holds nobody up while a stale copy is allowed, and is asked once', async () => {
+    server.serve(RAW, bitsWith([7]));
+    const { freshen, view } = bound(await open({ maxStaleSecs: 3600 }));
+    await recorder.fetched(1);
+    hang();
+    await pause(1000);
+    for (let verification = 0; verification < 1000; verification++) {
+      expect(freshen()).toBe(null);
+      expect(view.remoteStatusOf(7)).toBe('revoked');
+    }
+    await eventually(() => expect(server.requests).toHaveLength(2));
+    expect(freshen()).toBe(null);
+  });
+
+  test('holds up those that need it for a bounded time, and whoever comes later not at all', async () => {
+    hang();
+    const { freshen, view } = bound(await open({ maxWaitMs: 300 }));
+    const waiting = Array.from({ length: 100 }, () => freshen());
+    expect(waiting).not.toContain(null);
+    for (const wait of waiting) await wait;
+    // The fetch is still under way, and nobody waits for it any more.
+    expect(recorder.outcomes).toEqual([]);
+    expect([freshen(), view.remoteStatusOf(7)]).toEqual([null, 'unavailable']);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('is taken over when it comes late after all', async () => {
+    const responses: (() => void)[] = [];
+    server.respond = (_, response) => {
+      responses.push(() => response.writeHead(200, { 'content-type': RAW }).end(bitsWith([7])));
+    };
+    const { freshen, view } = bound(await open({ ttlSecs: 300, maxWaitMs: 1 }));
+    await freshen();
+    expect(view.remoteStatusOf(7)).toBe('unavailable');
+    await eventually(() => expect(responses).toHaveLength(1));
+    responses[0]?.();
+    await recorder.fetched(1);
+    expect([freshen(), view.remoteStatusOf(7)]).toEqual([null, 'revoked']);
+  });
+});
+
+test('a list that answers 500 is asked about once a second, however many need it, and recovers', async () => {
+  server.serve(RAW, bitsWith([7]));
+  const opened = await open({});
+  const { freshen, view } = bound(opened);
+  await recorder.fetched(1);
+  await pause(1000);
+  server.respond = (_, response) => response.writeHead(500).end();
+  const startedAt = Date.now();
+  const fetches = () => server.requests.length - 1;
+  let verifications = 0;
+  const refuse = async () => {
+    for (; fetches() < 4; verifications++) {
+      await freshen();
+      expect(view.remoteStatusOf(7)).toBe('unavailable');
+      await pause(1);
+    }
+  };
+  await Promise.all(Array.from({ length: 20 }, refuse));
+  expect(fetches()).toBeLessThanOrEqual(1 + (Date.now() - startedAt) / 1000);
+  expect(verifications).toBeGreaterThan(fetches());
+  expect(opened.unreadyReason).toBe('status_list_stale');
+  server.serve(RAW, bitsWith([7]));
+  await eventually(() => expect(opened.unreadyReason).toBe(null));
+});
+
+test('a verification without an index does not wait for a list that hangs', async () => {
+  hang();
+  const [withIndex, ...withoutIndex] = [
+    invoke(makeChain(1, { 0: { drs_status_list_index: 7 } })),
+    ...Array.from({ length: 50 }, () => invoke(makeChain(1))),
+  ];
+  const verifier = createVerifier({
+    statusListBaseUrl: server.url,
+    statusFetchTimeoutMs: 10_000,
+    workerThreads: 0,
+  });
+  try {
+    const revocable = verifier.verify(withIndex);
+    const plain = withoutIndex.map((bundle) => verifier.verify(bundle));
+    const first = await Promise.race([revocable, Promise.all(plain)]);
+    expect(Array.isArray(first) && first.every(({ valid }) => valid)).toBe(true);
+    await eventually(() => expect(server.requests).toHaveLength(1));
+    server.requests[0]?.socket.resetAndDestroy();
+    expect((await revocable).error?.code).toBe('REVOCATION_CHECK_FAILED');
+  } finally {
+    await verifier.close();
+  }
+});
+
+test('/readyz says that the list is stale once refusals have begun, and recovers without traffic', async () => {
+  server.serve(RAW, bitsWith([]));
+  const service = await startService({
+    STATUS_LIST_BASE_URL: server.url,
+    STATUS_CACHE_TTL_SECS: '1',
+    STATUS_FETCH_TIMEOUT_MS: '100',
+  });
+  const readiness = async () => {
+    const response = await fetch(`${service.url}/readyz`);
+    return [response.status, ((await response.json()) as { reason?: string }).reason];
+  };
+  const bundle = invoke(makeChain(1, { 0: { drs_status_list_index: 7 } }));
+  const verify = async () => {
+    const verdict = (await (await service.post('/verify', bundle)).json()) as Verdict;
+    return verdict.error?.code ?? 'valid';
+  };
+  try {
+    await eventually(async () => expect(await readiness()).toEqual([200, undefined]));
+    hang();
+    await eventually(async () => expect(await verify()).toBe('REVOCATION_CHECK_FAILED'));
+    expect(await readiness()).toEqual([503, 'status_list_stale']);
+    server.serve(RAW, bitsWith([]));
+    for (const { socket } of server.requests) socket.resetAndDestroy();
+    await eventually(async () => expect(await readiness()).toEqual([200, undefined]));
+  } finally {
+    await service.stop();
+  }
+});
+
+/** The parts of a revocation, without its `this`. */
+const bound = (opened: Revocation) => ({ freshen: () => opened.freshen(), view: opened.view });
