@@ -197,7 +197,8 @@ export class Exchange {
       this.#writeEarly(early);
     }
     this.#discarded += bytes;
-    if (isLast || this.#discarded > MAX_DISCARDED_BYTES) this.#close();
+    // Not here: what was written in this turn is sent at its end, and closing would throw it away.
+    if (isLast || this.#discarded > MAX_DISCARDED_BYTES) setImmediate(() => this.#close());
   }
 
   #close(): void {
