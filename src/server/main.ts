@@ -24,7 +24,7 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
     console.error(`It reads ${VARIABLES.join(', ')}; README.md explains each.`);
     process.exit(2);
   }
-  const log = pino({ name: 'drs-verify', level: configuration.logLevel });
+  const log = openLog(configuration);
   for (const warning of warningsAbout(env, configuration)) log.warn(warning);
   let service: Service;
   try {
@@ -37,6 +37,16 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
   stopOnSignals(configuration, service, log);
   // Last, since whoever reads this line may send a signal at once.
   announce(configuration, service, log);
+}
+
+/**
+ * Lines go out one by one: pino's other way, which gathers them, tries for ever to write the last ones to a reader that
+ * is gone, and keeps the process from ending. A log that cannot be written is given up.
+ */
+function openLog({ logLevel }: Configuration): Logger {
+  const output = pino.destination({ dest: 1, sync: true });
+  output.on('error', () => (output.write = () => true));
+  return pino({ name: 'drs-verify', level: logLevel }, output);
 }
 
 function stopOnSignals(

@@ -13,11 +13,22 @@ import type { RouteContext } from './routes.js';
 const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
 const RETRY_ELSEWHERE: AnswerOptions = { ...RETRY, closes: true };
 
+// The worst body of 1 MiB takes a quarter of a second to parse, and 64 of them may be read: whoever comes late is told
+// to come again rather than kept waiting.
+const MAX_LARGE_WAIT_MS = 1000;
+
+interface LargeBody {
+  readonly exchange: Exchange;
+  readonly body: Buffer;
+  /** When it was complete, in milliseconds of `performance.now()`. */
+  readonly at: number;
+}
+
 /** `POST /verify`. */
 export class VerifyRoute {
   readonly #context: RouteContext;
   /** Bodies that take long to parse, oldest first. */
-  readonly #large: { readonly exchange: Exchange; readonly body: Buffer }[] = [];
+  readonly #large: LargeBody[] = [];
 
   constructor(context: RouteContext) {
     this.#context = context;
@@ -49,7 +60,7 @@ export class VerifyRoute {
       if (typeof body === 'string') this.#rejectBody(exchange, body);
       else if (body.length <= MAX_TYPICAL_BYTES) this.#judge(exchange, body);
       else {
-        this.#large.push({ exchange, body });
+        this.#large.push({ exchange, body, at: performance.now() });
         if (this.#large.length === 1) setImmediate(this.#judgeNextLarge);
       }
     });
@@ -71,7 +82,9 @@ export class VerifyRoute {
   readonly #judgeNextLarge = (): void => {
     const next = this.#large.shift();
     if (this.#large.length > 0) setImmediate(this.#judgeNextLarge);
-    if (next !== undefined && !next.exchange.isOver) this.#judge(next.exchange, next.body);
+    if (next === undefined || next.exchange.isOver) return;
+    if (performance.now() - next.at > MAX_LARGE_WAIT_MS) this.#rejectBody(next.exchange, 'overloaded');
+    else this.#judge(next.exchange, next.body);
   };
 
   #judge(exchange: Exchange, bytes: Buffer): void {
