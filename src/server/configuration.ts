@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { OptionsError, verifierOptions } from '../verifier/options.js';
+import { findForeign, findMisspelt } from './environment.js';
+import { printableUrl } from './printable-url.js';
 
 const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
+
+const origin = z.string().refine((text) => URL.canParse(text) && new URL(text).origin === text, {
+  error: ({ input }) => `${JSON.stringify(input)} is not an origin such as https://app.example`,
+});
 
 /** Options of the service: those of the verifier and its own. Each is read from the environment. */
 const serviceOptions = verifierOptions.extend({
@@ -11,18 +17,38 @@ const serviceOptions = verifierOptions.extend({
   port: count(0, 65_535).default(8080),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
-  /** The most requests that wait for a verdict; above it `/verify` answers 503. Bounds memory and delay. */
+  /** The most requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
+  /** Milliseconds that a request may wait for its turn; where it would be more, `/verify` answers 503 at once. */
+  queueTargetMs: count(1, 60_000).default(20),
+  /**
+   * Bytes for bodies that are being read, parsed or waiting for a verdict, with what is parsed of them; above it
+   * `/verify` answers 503. At least, and by default where that is more than 128 MiB, four times `maxBodyBytes`.
+   */
+  maxBodyMemory: count(1024).default(128 * 1024 * 1024),
+  /** Seconds within which the body of a request must have come. More gives slow clients more of `maxBodyMemory`. */
+  requestTimeoutSecs: count(1, 3600).default(10),
+  /** The most connections; more are closed at once. By default what the limit of open files allows. */
+  maxConnections: count(1).optional(),
+  /** Seconds between the signal to stop and the drain: `/readyz` fails, all else is served, so balancers notice. */
+  shutdownDelaySecs: count(0, 3600).default(0),
+  /** Seconds that what is in flight has to be answered before the process ends. */
+  shutdownGraceSecs: count(1, 3600).default(10),
+  /** Origins of web pages that may call. A page that is listed can ask for verdicts in its visitors' network. */
+  allowedOrigins: z.array(origin).min(1).optional(),
   /**
    * For so many µs after the last answer the event loop looks for the next request without sleeping, so that a lone
    * client waits a third less; 0 lets it sleep at once.
    */
   busyPollMicrosecs: count(0, 100_000).default(200),
   /** The bearer token of `/admin/revoke`, which whoever holds it can call. Unset, the endpoint is off. */
-  drsAdminToken: z.string().min(1).optional(),
-  /** Requests a second for each client address; 0 is no limit. */
+  drsAdminToken: z
+    .string()
+    .regex(/^[!-~]+$/, 'no request can carry it: expected printable ASCII without white space')
+    .optional(),
+  /** Requests a second for each client (an IPv4 address, an IPv6 /64) and class of endpoints; 0 is no limit. */
   rateLimitPerIp: count(0).default(0),
-  /** Requests a second for all clients together; 0 is no limit. */
+  /** Requests a second for all clients together, for each class of endpoints; 0 is no limit. */
   rateLimitGlobal: count(0).default(0),
   /** The least severe message that is logged. */
   logLevel: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
@@ -31,7 +57,10 @@ const serviceOptions = verifierOptions.extend({
 /** The configuration of the service. */
 export type Configuration = z.output<typeof serviceOptions>;
 
-const SECRETS: ReadonlySet<string> = new Set(['drsAdminToken', 'redisUrl']);
+const SECRETS: ReadonlySet<string> = new Set(['drsAdminToken']);
+const URLS: ReadonlySet<string> = new Set(['statusListBaseUrl', 'redisUrl']);
+const BODIES_IN_MEMORY = 4;
+const SAFE_TOKEN_LENGTH = 16;
 
 /** The environment variable of an option: `maxBodyBytes` is `MAX_BODY_BYTES`. */
 export function variableOf(option: string): string {
@@ -53,15 +82,44 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
     const text = env[variableOf(option)]?.trim();
     if (text !== undefined && text !== '') options[option] = read(text, schema);
   }
+  if (options['maxBodyMemory'] === undefined && typeof options['maxBodyBytes'] === 'number')
+    options['maxBodyMemory'] = Math.max(128 * 1024 * 1024, BODIES_IN_MEMORY * options['maxBodyBytes']);
   const { success, data, error } = serviceOptions.safeParse(options);
-  if (success) return data;
-  throw new OptionsError(
-    error.issues.map(({ path, message }) => {
+  const problems = findMisspelt(env, VARIABLES);
+  if (success) {
+    const { maxBodyBytes, maxBodyMemory } = data;
+    if (maxBodyMemory < BODIES_IN_MEMORY * maxBodyBytes)
+      problems.push(
+        `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
+      );
+    if (problems.length === 0) return data;
+  } else {
+    for (const { path, message } of error.issues) {
       const option = String(path[0]);
-      const found = SECRETS.has(option) ? '(hidden)' : JSON.stringify(env[variableOf(option)]);
-      return `${variableOf(option)} is ${found}: ${message}`;
-    }),
-  );
+      problems.push(`${variableOf(option)} is ${show(option, env[variableOf(option)] ?? '')}: ${message}`);
+    }
+  }
+  throw new OptionsError(problems);
+}
+
+/** What a configuration that works should still be told about. */
+export function warningsAbout(
+  env: Readonly<Record<string, string | undefined>>,
+  { drsAdminToken }: Configuration,
+): string[] {
+  const warnings = findForeign(env);
+  if (drsAdminToken !== undefined && drsAdminToken.length < SAFE_TOKEN_LENGTH)
+    warnings.push(
+      `DRS_ADMIN_TOKEN is shorter than ${SAFE_TOKEN_LENGTH} characters and may be guessed; ` +
+        'make one with `openssl rand -base64 24`',
+    );
+  return warnings;
+}
+
+/** A value as it may be printed. */
+function show(option: string, value: string): string {
+  if (SECRETS.has(option)) return '(hidden)';
+  return JSON.stringify(URLS.has(option) ? printableUrl(value) : value);
 }
 
 /** The first reading of a text that the option accepts: as it is, as a number, as a list. */

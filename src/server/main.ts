@@ -1,11 +1,12 @@
 import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../verifier/options.js';
-import { readConfiguration, VARIABLES, type Configuration } from './configuration.js';
+import { readConfiguration, VARIABLES, warningsAbout, type Configuration } from './configuration.js';
+import { printableUrl } from './printable-url.js';
 import { startService, type Service } from './service.js';
 
-/** Longer than the service takes to drain, so that only a shutdown that hangs is cut short. */
-const SHUTDOWN_MS = 15_000;
+/** Beyond the grace, for what the service closes after its connections. */
+const CLOSING_MS = 5000;
 
 /**
  * Runs the service until a signal ends it. Never throws: a configuration that cannot work ends the process with exit
@@ -23,7 +24,8 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
     console.error(`It reads ${VARIABLES.join(', ')}; README.md explains each.`);
     process.exit(2);
   }
-  const log = pino({ name: 'drs-verify', level: configuration.logLevel });
+  const log = openLog(configuration);
+  for (const warning of warningsAbout(env, configuration)) log.warn(warning);
   let service: Service;
   try {
     service = await startService(configuration, log);
@@ -32,19 +34,54 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
     console.error(`drs-verify cannot start: ${(error as Error).message}`);
     process.exit(1);
   }
-  closeWithGrace({ delay: SHUTDOWN_MS, logger: false }, async ({ signal, err }) => {
-    if (err) log.fatal({ err }, 'an error that nothing caught');
-    log.info({ signal }, 'shutting down: what is in flight is answered first');
-    await service.close();
-    log.info('stopped');
-  });
+  stopOnSignals(configuration, service, log);
   // Last, since whoever reads this line may send a signal at once.
   announce(configuration, service, log);
 }
 
+/**
+ * Lines go out one by one: pino's other way, which gathers them, tries for ever to write the last ones to a reader that
+ * is gone, and keeps the process from ending. A log that cannot be written is given up.
+ */
+function openLog({ logLevel }: Configuration): Logger {
+  const output = pino.destination({ dest: 1, sync: true });
+  output.on('error', () => (output.write = () => true));
+  return pino({ name: 'drs-verify', level: logLevel }, output);
+}
+
+function stopOnSignals(
+  { shutdownDelaySecs, shutdownGraceSecs, logLevel }: Configuration,
+  service: Service,
+  log: Logger,
+): void {
+  const delay = (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
+  closeWithGrace(
+    {
+      delay,
+      logger: false,
+      skip: ['SIGHUP', 'SIGUSR2'],
+      onSecondSignal: (signal) => log.warn({ signal }, 'a second signal: ending at once'),
+      onSecondError: (err) => log.fatal({ err }, 'an error that nothing caught, while shutting down'),
+      onTimeout: () => log.error({ afterMs: delay }, 'shutting down took too long: ending at once'),
+    },
+    async ({ signal, err }) => {
+      if (err) log.fatal({ err }, 'an error that nothing caught');
+      log.info({ signal, shutdownDelaySecs }, 'shutting down: what is in flight is answered first');
+      await service.close(err !== undefined);
+      log.info('stopped');
+    },
+  );
+  // There is no file to open anew; without a handler this signal, which a closed terminal sends, would end the process.
+  process.on('SIGHUP', () => log.info('SIGHUP changes nothing: the configuration is read at the start only'));
+  process.on('SIGUSR2', () => {
+    log.level = log.level === 'debug' ? logLevel : 'debug';
+    log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
+  });
+}
+
 function announce(
   { host, drsAdminToken, statusListBaseUrl, revocationStorePath, workerThreads }: Configuration,
-  { port }: Service,
+  { port, maxConnections }: Service,
   log: Logger,
 ): void {
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
@@ -54,7 +91,8 @@ function announce(
       port,
       url,
       workerThreads,
-      statusList: statusListBaseUrl ?? null,
+      maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
+      statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),
       revocationStore: revocationStorePath ?? 'memory',
       adminEndpoint: drsAdminToken === undefined ? 'off' : 'on',
     },

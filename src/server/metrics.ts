@@ -3,6 +3,8 @@ import type { RevocationObserver } from '../revocation/index.js';
 import type { Engine, Outcome } from '../verifier/engine.js';
 import type { Binding } from '../verify/binding.js';
 import { CATALOGUE, type Code } from '../verify/codes.js';
+import type { Admission } from './admission.js';
+import type { Connections } from './connections.js';
 import { DurationHistogram } from './duration-histogram.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */
@@ -13,7 +15,14 @@ export type Endpoint = (typeof ENDPOINTS)[number];
 
 /** Why `/verify` turned a request away without a verdict. */
 export type Rejection =
-  'malformed' | 'too_large' | 'overloaded' | 'rate_limited' | 'shutting_down' | 'internal';
+  | 'malformed'
+  | 'too_large'
+  | 'timeout'
+  | 'overloaded'
+  | 'rate_limited'
+  | 'foreign_origin'
+  | 'shutting_down'
+  | 'internal';
 
 const BINDINGS = ['match', 'mismatch', 'invalid_body'] as const satisfies readonly Binding[];
 
@@ -29,8 +38,10 @@ export class Metrics {
   readonly #rejections: Record<Rejection, number> = {
     malformed: 0,
     too_large: 0,
+    timeout: 0,
     overloaded: 0,
     rate_limited: 0,
+    foreign_origin: 0,
     shutting_down: 0,
     internal: 0,
   };
@@ -95,8 +106,7 @@ export class Metrics {
   }
 
   /** Adds the figures that the parts of a verifier keep themselves. */
-  watch(engine: Engine, routes: { readonly open: number; readonly pending: number }): void {
-    const { cache, signatures, revocation, replays } = engine;
+  watch({ cache, signatures, revocation, replays }: Engine): void {
     this.#count('drs_receipt_cache_lookups_total', 'Receipts looked up in the cache', ['result'], (set) => {
       set(cache.figures.hits, 'hit');
       set(cache.figures.misses, 'miss');
@@ -121,8 +131,6 @@ export class Metrics {
       'Signatures waiting for a thread',
       () => signatures.figures.pending,
     );
-    this.#gauge('drs_http_open_requests', 'Requests without an answer yet', () => routes.open);
-    this.#gauge('drs_verify_pending', 'Requests waiting for a verdict', () => routes.pending);
     this.#gauge('drs_revocation_entries', 'Indices in the local store', () => revocation.entries);
     this.#gauge(
       'drs_status_list_entries',
@@ -139,6 +147,22 @@ export class Metrics {
     if (capacity === undefined) return;
     this.#gauge('drs_replay_entries', 'Invocations on record in this process', () => replays?.size ?? 0);
     this.#gauge('drs_replay_capacity', 'The most invocations on record in this process', () => capacity);
+  }
+
+  /** Adds the figures that the HTTP side keeps itself. */
+  watchHttp(routes: { readonly open: number }, admission: Admission, connections: Connections): void {
+    this.#gauge('drs_http_open_requests', 'Requests without an answer yet', () => routes.open);
+    this.#gauge('drs_http_connections', 'Connections that are open', () => connections.open);
+    this.#gauge('drs_http_max_connections', 'Connections that may be open', () => connections.limit);
+    this.#count('drs_http_connections_refused_total', 'Connections closed at once: too many', [], (set) => {
+      set(connections.refused);
+    });
+    this.#gauge('drs_verify_pending', 'Requests waiting for a verdict', () => admission.pending);
+    this.#gauge(
+      'drs_http_body_bytes',
+      'Memory counted for bodies that are read, parsed or waiting',
+      () => admission.bodyBytes,
+    );
   }
 
   #observeRevocation(): RevocationObserver {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 
-const MOST_CLIENTS = 100_000;
+const MAX_CLIENTS = 100_000;
 
 /** A token bucket that holds one second's worth of requests. */
 class Bucket {
@@ -22,11 +22,11 @@ class Bucket {
   }
 }
 
-/** Limits requests for each client address and overall. */
+/** Limits the requests of one class of endpoints, for each client and overall. */
 export class RateLimit {
   readonly #perClient: number;
   readonly #overall: number;
-  readonly #clients = new LRUCache<string, Bucket>({ max: MOST_CLIENTS });
+  readonly #clients = new LRUCache<string, Bucket>({ max: MAX_CLIENTS });
   #all: Bucket | null = null;
 
   /** Requests a second; 0 is no limit. */
@@ -42,7 +42,7 @@ export class RateLimit {
   /**
    * Counts a request.
    *
-   * @param client the client's address in any form
+   * @param client what {@link clientOf} makes of its address
    * @param now milliseconds of a clock that never goes back
    * @returns 0 where it may pass, or the seconds after which to try again
    */
@@ -57,4 +57,18 @@ export class RateLimit {
     this.#all ??= new Bucket(this.#overall, now);
     return this.#all.take(this.#overall, now);
   }
+}
+
+const MAPPED_PREFIX = '\0'.repeat(10) + '\xff\xff';
+
+/**
+ * Who counts as one client: an IPv4 address, also where it is written as IPv6 (`::ffff:192.0.2.1`), or the first 64 bits
+ * of an IPv6 address, since whoever has one address has all of its network.
+ *
+ * @param address 4 or 16 bytes
+ */
+export function clientOf(address: ArrayBuffer): string {
+  const text = Buffer.from(address).toString('latin1');
+  if (text.length !== 16) return text;
+  return text.startsWith(MAPPED_PREFIX) ? text.slice(12) : text.slice(0, 8);
 }

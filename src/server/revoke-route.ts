@@ -4,12 +4,14 @@ import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { show } from '../verify/codes.js';
+import type { BodyFault } from './body-reader.js';
 import type { Exchange } from './exchange.js';
+import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 
 const BODY_BYTES = 1024;
 
-/** `POST /admin/revoke`. Service document 4.5. */
+/** `POST /admin/revoke`. */
 export class RevokeRoute {
   readonly #context: RouteContext;
   readonly #tokenDigest: Buffer | null;
@@ -20,8 +22,8 @@ export class RevokeRoute {
     this.#tokenDigest = drsAdminToken === undefined ? null : sha256(drsAdminToken);
   }
 
-  /** Checks in the order of decisions section 5: configured, authorised, size, body. */
-  serve(exchange: Exchange, req: HttpRequest): void {
+  /** Checks in this order: configured, authorised, size, body. */
+  serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
     if (this.#tokenDigest === null) {
       exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
       return;
@@ -32,15 +34,40 @@ export class RevokeRoute {
       exchange.refuse(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
       return;
     }
-    exchange.readBody(BODY_BYTES, (body) => {
-      if (body === null) {
+    const { admission, configuration } = this.#context;
+    const rules = {
+      admission,
+      maxBytes: BODY_BYTES,
+      announcedBytes: contentLength,
+      timeoutMs: configuration.requestTimeoutSecs * 1000,
+    };
+    if (contentLength > BODY_BYTES) this.#refuseBody(exchange, 'too_large');
+    else
+      exchange.readBody(rules, (body) => {
+        if (typeof body === 'string') this.#refuseBody(exchange, body);
+        else this.#revoke(exchange, body);
+      });
+  }
+
+  #refuseBody(exchange: Exchange, fault: BodyFault): void {
+    const { requestTimeoutSecs } = this.#context.configuration;
+    switch (fault) {
+      case 'too_large':
         exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
-        return;
-      }
-      const index = readIndex(body);
-      if (typeof index === 'string') exchange.refuse(400, index);
-      else void this.#record(exchange, index);
-    });
+        break;
+      case 'timeout':
+        exchange.refuse(408, `the body did not arrive within ${requestTimeoutSecs} s`, { closes: true });
+        break;
+      case 'overloaded':
+        exchange.refuse(503, 'overloaded', { headers: { 'Retry-After': '1' } });
+    }
+  }
+
+  #revoke(exchange: Exchange, body: Buffer): void {
+    const index = readIndex(body);
+    exchange.releaseBody();
+    if (typeof index === 'string') exchange.refuse(400, index);
+    else void this.#record(exchange, index);
   }
 
   async #record(exchange: Exchange, index: number): Promise<void> {

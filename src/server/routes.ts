@@ -3,97 +3,95 @@ import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Engine } from '../verifier/engine.js';
+import type { Admission } from './admission.js';
 import { BusyPoll } from './busy-poll.js';
 import type { Configuration } from './configuration.js';
-import { Exchange } from './exchange.js';
+import { Exchange, type ExchangeOwner } from './exchange.js';
 import type { Endpoint, Metrics } from './metrics.js';
-import { RateLimit } from './rate-limit.js';
+import { isForeignOrigin } from './origins.js';
+import { clientOf, RateLimit } from './rate-limit.js';
+import { readHead, type RequestHead } from './request-head.js';
 import { RevokeRoute } from './revoke-route.js';
 import { VerifyRoute } from './verify-route.js';
 
 interface Route {
   readonly endpoint: Endpoint;
   readonly methods: readonly string[];
-  /** Whether rate limits apply. */
-  readonly isLimited: boolean;
-  readonly serve: (exchange: Exchange, req: HttpRequest) => void;
+  /** `null` where none applies. Each class of endpoints has its own, so that none starves another. */
+  readonly rateLimit: RateLimit | null;
+  readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
 }
 
 /** What the routes work with. */
 export interface RouteContext {
   readonly engine: Engine;
   readonly configuration: Configuration;
+  readonly admission: Admission;
   readonly metrics: Metrics;
   readonly log: Logger;
 }
 
+// pino's number for the level `debug`.
+const DEBUG = 20;
+const POST = ['post'] as const;
 const READ = ['get', 'head'] as const;
 
-/** The HTTP interface: which request goes where, and what holds for all of them. Service document 4, decisions section 5. */
-export class Routes {
-  /** Once set, health and readiness fail and no new bundle is taken in. Owner: the service's shutdown. */
-  isDraining = false;
+/** The HTTP interface: which request goes where, and what holds for all of them. */
+export class Routes implements ExchangeOwner {
   readonly #context: RouteContext;
-  readonly #rateLimit: RateLimit;
-  readonly #verify: VerifyRoute;
   readonly #routes: ReadonlyMap<string, Route>;
   readonly #unknown: Route;
+  readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
   #open = 0;
 
   constructor(context: RouteContext) {
     this.#context = context;
-    const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs } = context.configuration;
-    this.#rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
+    const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs, allowedOrigins } = context.configuration;
+    this.#origins = new Set(allowedOrigins);
     // A single core is the client's, too, or the workers'.
     this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
+    const limit = () => {
+      const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
+      return rateLimit.isOn ? rateLimit : null;
+    };
     const verify = new VerifyRoute(context);
     const revoke = new RevokeRoute(context);
-    this.#verify = verify;
+    const read = (endpoint: Endpoint, serve: (exchange: Exchange) => void): Route => ({
+      endpoint,
+      methods: READ,
+      rateLimit: null,
+      serve,
+    });
     this.#routes = new Map<string, Route>([
       [
         '/verify',
         {
           endpoint: 'verify',
-          methods: ['post'],
-          isLimited: true,
-          serve: (exchange, req) =>
-            this.isDraining ? verify.turnAway(exchange) : verify.serve(exchange, req),
+          methods: POST,
+          rateLimit: limit(),
+          serve: (exchange, _, head) => verify.serve(exchange, head),
         },
       ],
       [
         '/admin/revoke',
         {
           endpoint: 'revoke',
-          methods: ['post'],
-          isLimited: true,
-          serve: (exchange, req) => revoke.serve(exchange, req),
+          methods: POST,
+          rateLimit: limit(),
+          serve: (exchange, req, head) => revoke.serve(exchange, req, head),
         },
       ],
-      [
-        '/healthz',
-        { endpoint: 'healthz', methods: READ, isLimited: false, serve: (exchange) => this.#health(exchange) },
-      ],
-      [
-        '/readyz',
-        {
-          endpoint: 'readyz',
-          methods: READ,
-          isLimited: false,
-          serve: (exchange) => this.#readiness(exchange),
-        },
-      ],
-      [
-        '/metrics',
-        { endpoint: 'metrics', methods: READ, isLimited: false, serve: (exchange) => this.#scrape(exchange) },
-      ],
+      ['/healthz', read('healthz', (exchange) => this.#health(exchange))],
+      ['/readyz', read('readyz', (exchange) => this.#readiness(exchange))],
+      ['/metrics', read('metrics', (exchange) => this.#scrape(exchange))],
     ]);
-    const unknown = `unknown path; there are ${[...this.#routes.keys()].join(', ')}`;
+    const error = `unknown path; there are ${[...this.#routes.keys()].join(', ')}`;
     this.#unknown = {
       endpoint: 'other',
       methods: [],
-      isLimited: true,
-      serve: (exchange) => exchange.refuse(404, unknown),
+      rateLimit: limit(),
+      serve: (exchange) => exchange.refuse(404, error),
     };
   }
 
@@ -102,45 +100,77 @@ export class Routes {
     return this.#open;
   }
 
-  /** Requests that wait for a verdict. */
-  get pending(): number {
-    return this.#verify.pending;
+  get isLeaving(): boolean {
+    return this.#context.admission.isLeaving;
   }
 
   /** Handles any request. Paths match exactly, so no router is needed. */
   readonly handle = (res: HttpResponse, req: HttpRequest): void => {
     const route = this.#routes.get(req.getUrl()) ?? this.#unknown;
     const method = req.getMethod();
+    const head = readHead(req);
     this.#open++;
     this.#busyPoll.end();
-    const exchange = new Exchange(res, method === 'head', ({ startedAt }) => {
-      if (--this.#open === 0) this.#busyPoll.begin();
-      this.#context.metrics.observeDuration(route.endpoint, performance.now() - startedAt);
-    });
+    const exchange = new Exchange(res, method === 'head', head, route.endpoint, this);
     try {
-      const wait = route.isLimited && this.#rateLimit.isOn ? this.#rateLimit.admit(addressOf(res)) : 0;
-      if (wait > 0) {
-        if (route.endpoint === 'verify') this.#context.metrics.countRejection('rate_limited');
-        exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
-      } else if (route !== this.#unknown && !route.methods.includes(method)) {
-        const allowed = route.methods.join(', ').toUpperCase();
-        const error = `method ${method.toUpperCase()} is not allowed here, expected ${allowed}`;
-        exchange.refuse(405, error, { headers: { Allow: allowed } });
-      } else {
-        route.serve(exchange, req);
-      }
+      this.#serve(route, method, exchange, head, res, req);
     } catch (error) {
       this.#fail(exchange, error);
     }
   };
 
+  ended({ endpoint, startedAt, status }: Exchange): void {
+    const { metrics, log } = this.#context;
+    const milliseconds = performance.now() - startedAt;
+    if (--this.#open === 0) this.#busyPoll.begin();
+    metrics.observeDuration(endpoint, milliseconds);
+    if (log.levelVal <= DEBUG) log.debug({ endpoint, status, milliseconds }, 'request');
+  }
+
+  #serve(
+    route: Route,
+    method: string,
+    exchange: Exchange,
+    head: RequestHead,
+    res: HttpResponse,
+    req: HttpRequest,
+  ): void {
+    const { metrics } = this.#context;
+    const isVerify = route.endpoint === 'verify';
+    if (head.framingFault !== null) {
+      if (isVerify) metrics.countRejection('malformed');
+      exchange.refuse(400, head.framingFault, { closes: true });
+      return;
+    }
+    if (isForeignOrigin(head, this.#origins)) {
+      if (isVerify) metrics.countRejection('foreign_origin');
+      exchange.refuse(
+        403,
+        'requests of web pages are refused unless their origin is listed in ALLOWED_ORIGINS',
+      );
+      return;
+    }
+    const wait = route.rateLimit?.admit(clientOf(res.getRemoteAddress())) ?? 0;
+    if (wait > 0) {
+      if (isVerify) metrics.countRejection('rate_limited');
+      exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
+    } else if (route !== this.#unknown && !route.methods.includes(method)) {
+      const allowed = route.methods.join(', ').toUpperCase();
+      const error = `method ${method.toUpperCase()} is not allowed here, expected ${allowed}`;
+      exchange.refuse(405, error, { headers: { Allow: allowed } });
+    } else {
+      route.serve(exchange, req, head);
+    }
+  }
+
   #health(exchange: Exchange): void {
-    if (this.isDraining) exchange.answer(503, '{"status":"shutting_down"}', { closes: true });
+    if (this.#context.admission.isDraining)
+      exchange.answer(503, '{"status":"shutting_down"}', { closes: true });
     else exchange.answer(200, '{"status":"ok"}');
   }
 
   #readiness(exchange: Exchange): void {
-    const reason = this.isDraining ? 'shutting_down' : this.#context.engine.revocation.unreadyReason;
+    const reason = this.isLeaving ? 'shutting_down' : this.#context.engine.revocation.unreadyReason;
     if (reason === null) exchange.answer(200, '{"status":"ready"}');
     else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason }));
   }
@@ -157,8 +187,4 @@ export class Routes {
     this.#context.log.error({ err: error }, 'a request failed inside the service');
     exchange.refuse(500, 'internal');
   }
-}
-
-function addressOf(res: HttpResponse): string {
-  return Buffer.from(res.getRemoteAddress()).toString('latin1');
 }

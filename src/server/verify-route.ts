@@ -1,64 +1,99 @@
-import type { HttpRequest } from 'uWebSockets.js';
 import { hasMoreNodes, isJsonObject, MAX_JSON_NODES } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import { toVerdictJson } from '../verifier/verdict.js';
+import { MAX_TYPICAL_BYTES, type Ticket } from './admission.js';
+import type { BodyFault } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import type { Rejection } from './metrics.js';
+import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 
 const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
 const RETRY_ELSEWHERE: AnswerOptions = { ...RETRY, closes: true };
 
-/** `POST /verify`. Service document 4.1, decisions sections 4 and 5. */
+// Large bodies take their turns, and 64 of them may be read: whoever comes late is told to come again.
+const MAX_LARGE_WAIT_MS = 1000;
+
+interface LargeBody {
+  readonly exchange: Exchange;
+  readonly body: Buffer;
+  /** When it was complete, in milliseconds of `performance.now()`. */
+  readonly at: number;
+}
+
+/** `POST /verify`. */
 export class VerifyRoute {
   readonly #context: RouteContext;
-  #pending = 0;
+  /** Bodies that take long to parse, oldest first. */
+  readonly #large: LargeBody[] = [];
 
   constructor(context: RouteContext) {
     this.#context = context;
   }
 
-  /** Requests that wait for a verdict. */
-  get pending(): number {
-    return this.#pending;
-  }
-
-  /** Reads the body, however it comes, and judges it. */
-  serve(exchange: Exchange, req: HttpRequest): void {
-    const { maxBodyBytes } = this.#context.configuration;
-    if (Number(req.getHeader('content-length')) > maxBodyBytes) {
-      this.#rejectSize(exchange);
+  /** Reads the body, however it comes, and answers with a verdict. */
+  serve(exchange: Exchange, { contentLength }: RequestHead): void {
+    const { admission, configuration } = this.#context;
+    const { maxBodyBytes, requestTimeoutSecs } = configuration;
+    if (admission.isDraining) {
+      this.#reject(exchange, 'shutting_down', 503, 'shutting down', RETRY_ELSEWHERE);
       return;
     }
-    exchange.readBody(maxBodyBytes, (body) => {
-      try {
-        if (body === null) this.#rejectSize(exchange);
-        else this.#judge(exchange, body);
-      } catch (error) {
-        this.fail(exchange, error);
+    if (contentLength > maxBodyBytes) {
+      this.#rejectBody(exchange, 'too_large');
+      return;
+    }
+    if (!admission.hasRoomFor(contentLength)) {
+      this.#rejectBody(exchange, 'overloaded');
+      return;
+    }
+    const rules = {
+      admission,
+      maxBytes: maxBodyBytes,
+      announcedBytes: contentLength,
+      timeoutMs: requestTimeoutSecs * 1000,
+    };
+    exchange.readBody(rules, (body) => {
+      if (typeof body === 'string') this.#rejectBody(exchange, body);
+      else if (body.length <= MAX_TYPICAL_BYTES) void this.#verify(exchange, body);
+      else {
+        this.#large.push({ exchange, body, at: performance.now() });
+        if (this.#large.length === 1) setImmediate(this.#verifyNextLarge);
       }
     });
   }
 
-  /** Answers a request that came too late to be judged. */
-  turnAway(exchange: Exchange): void {
-    this.#reject(exchange, 'shutting_down', 503, 'shutting down', RETRY_ELSEWHERE);
-  }
+  /** One for each turn of the event loop, so that everything else is served between them. */
+  readonly #verifyNextLarge = (): void => {
+    const next = this.#large.shift();
+    if (this.#large.length > 0) setImmediate(this.#verifyNextLarge);
+    if (next === undefined || next.exchange.isOver) return;
+    if (performance.now() - next.at > MAX_LARGE_WAIT_MS) this.#rejectBody(next.exchange, 'overloaded');
+    else void this.#verify(next.exchange, next.body);
+  };
 
-  /** Answers a request that failed inside the service, which is never a verdict. */
-  fail(exchange: Exchange, error: unknown): void {
-    this.#context.log.error({ err: error }, 'a request failed inside the service');
-    this.#reject(exchange, 'internal', 500, 'internal');
-  }
-
-  #judge(exchange: Exchange, bytes: Buffer): void {
-    const { configuration } = this.#context;
-    if (this.#pending >= configuration.maxPending) {
-      this.#reject(exchange, 'overloaded', 503, 'overloaded', RETRY);
+  async #verify(exchange: Exchange, bytes: Buffer): Promise<void> {
+    const ticket = this.#context.admission.enter(bytes.length);
+    if (ticket === null) {
+      this.#rejectBody(exchange, 'overloaded');
       return;
     }
+    try {
+      await this.#answer(exchange, bytes, ticket);
+    } catch (error) {
+      // The one place for whatever fails on the way to a verdict, and is none.
+      if (error instanceof WorkDropped) return;
+      this.#context.log.error({ err: error }, 'a request failed inside the service');
+      this.#reject(exchange, 'internal', 500, 'internal');
+    } finally {
+      ticket.release();
+    }
+  }
+
+  async #answer(exchange: Exchange, bytes: Buffer, ticket: Ticket): Promise<void> {
     const text = decodeUtf8(bytes);
+    exchange.releaseBody();
     if (text === null) {
       this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
       return;
@@ -75,28 +110,35 @@ export class VerifyRoute {
       this.#reject(exchange, 'malformed', 400, (error as SyntaxError).message);
       return;
     }
-    void this.#answer(exchange, text, bundle);
+    const outcome = await this.#context.engine.verify({
+      bundle,
+      body:
+        isJsonObject(bundle) && Object.hasOwn(bundle, 'body')
+          ? { kind: 'member', text, document: bundle }
+          : null,
+      isWanted: () => !exchange.isOver,
+      mayWait: () => ticket.park(),
+    });
+    this.#context.metrics.countOutcome(outcome);
+    exchange.answer(200, toVerdictJson(outcome));
   }
 
-  async #answer(exchange: Exchange, text: string, bundle: unknown): Promise<void> {
-    const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
-    const body = hasBody ? ({ kind: 'member', text, document: bundle } as const) : null;
-    this.#pending++;
-    try {
-      const outcome = await this.#context.engine.verify({ bundle, body, isWanted: () => !exchange.isOver });
-      this.#context.metrics.countOutcome(outcome);
-      exchange.answer(200, toVerdictJson(outcome));
-    } catch (error) {
-      if (!(error instanceof WorkDropped)) this.fail(exchange, error);
-    } finally {
-      this.#pending--;
+  #rejectBody(exchange: Exchange, fault: BodyFault): void {
+    const { maxBodyBytes, requestTimeoutSecs } = this.#context.configuration;
+    switch (fault) {
+      case 'too_large': {
+        const error = `the body is larger than MAX_BODY_BYTES (${maxBodyBytes})`;
+        this.#reject(exchange, 'too_large', 413, error, { closes: true });
+        break;
+      }
+      case 'timeout': {
+        const error = `the body did not arrive within REQUEST_TIMEOUT_SECS (${requestTimeoutSecs})`;
+        this.#reject(exchange, 'timeout', 408, error, { closes: true });
+        break;
+      }
+      case 'overloaded':
+        this.#reject(exchange, 'overloaded', 503, 'overloaded', RETRY);
     }
-  }
-
-  #rejectSize(exchange: Exchange): void {
-    const { maxBodyBytes } = this.#context.configuration;
-    const error = `the body is larger than MAX_BODY_BYTES (${maxBodyBytes})`;
-    this.#reject(exchange, 'too_large', 413, error, { closes: true });
   }
 
   #reject(

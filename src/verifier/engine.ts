@@ -35,6 +35,8 @@ export interface Request {
   readonly now?: number | undefined;
   /** Asked before work that waited is begun: whether anyone still waits for the outcome. */
   readonly isWanted?: (() => boolean) | undefined;
+  /** Asked before a wait for the status list; where it says no, the list counts as unavailable at once. */
+  readonly mayWait?: (() => boolean) | undefined;
 }
 
 /** What became of a bundle. */
@@ -100,7 +102,7 @@ export class Engine {
     const chain = proveVerification(opened, verified, now, rules, cache);
     if (chain instanceof Failure) return refused(chain);
     const fetching = chain.isRevocable ? revocation.freshen() : null;
-    if (fetching !== null) {
+    if (fetching !== null && request.mayWait?.() !== false) {
       await fetching;
       // A receipt may have expired meanwhile.
       now = request.now ?? clock();

@@ -20,10 +20,28 @@ export interface RunningService {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
+/** What Node is given to run the service. */
+export const SERVICE_COMMAND: readonly string[] = [MAIN, 'serve'];
+
+/** How the process of a service is set up. */
+export interface ProcessOptions {
+  /** Its limit of open files (`ulimit -n`). */
+  readonly openFiles?: number;
+}
+
 /** Starts the service on a free port; the caller's environment does not reach it. */
-export async function startService(env: Environment = {}): Promise<RunningService> {
+export async function startService(
+  env: Environment = {},
+  { openFiles }: ProcessOptions = {},
+): Promise<RunningService> {
   const { PATH = '' } = process.env;
-  const child = spawn(process.execPath, [MAIN, 'serve'], {
+  const limited = `ulimit -n ${openFiles}; exec "$0" "$@"`;
+  const [program, ...args] = [
+    ...(openFiles === undefined ? [] : ['sh', '-c', limited]),
+    process.execPath,
+    ...SERVICE_COMMAND,
+  ] as [string, ...string[]];
+  const child = spawn(program, args, {
     env: { PATH, PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

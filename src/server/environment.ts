@@ -1,0 +1,53 @@
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Variables of the public DRS implementation, and what to set here instead. */
+const FOREIGN: Readonly<Record<string, string>> = {
+  NONCE_STORE_BACKEND: 'set REPLAY_PROTECTION to memory or redis',
+  NONCE_STORE_TTL_SECS: 'set REPLAY_WINDOW_SECS',
+  LISTEN_ADDR: 'set HOST and PORT',
+  METRICS_ADDR: '/metrics is served on HOST and PORT',
+  TRUST_PROXY: 'rate limits count by the address of the connection; behind a proxy, limit there',
+  DRS_REQUIRE_BINDING: 'read `binding` in each verdict, or set REQUIRE_BINDING where this version has it',
+};
+
+/** Warnings about variables that another implementation reads, so that nobody takes them for being in force. */
+export function findForeign(env: Environment): string[] {
+  return Object.entries(FOREIGN)
+    .filter(([name]) => isSet(env, name))
+    .map(([name, instead]) => `${name} is not a variable of drs-verify and does nothing here: ${instead}`);
+}
+
+const MIN_LENGTH = 8;
+
+/**
+ * Problems with variables that are one slip of the keyboard away from one of ours: left alone, `TRUSTED_ROOT` would
+ * trust everybody.
+ *
+ * @param names of our variables
+ */
+export function findMisspelt(env: Environment, names: readonly string[]): string[] {
+  const problems: string[] = [];
+  for (const found of Object.keys(env)) {
+    if (!isSet(env, found) || names.includes(found)) continue;
+    const meant = names.find((name) => name.length >= MIN_LENGTH && isOneEditAway(found, name));
+    if (meant !== undefined)
+      problems.push(`${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`);
+  }
+  return problems;
+}
+
+function isSet(env: Environment, name: string): boolean {
+  return (env[name] ?? '').trim() !== '';
+}
+
+/** Whether one insertion, deletion, replacement or swap of neighbours makes one text of the other. */
+export function isOneEditAway(one: string, other: string): boolean {
+  if (one === other || Math.abs(one.length - other.length) > 1) return false;
+  let at = 0;
+  while (at < one.length && at < other.length && one[at] === other[at]) at++;
+  const rest = (text: string, from: number) => text.slice(at + from);
+  if (one.length > other.length) return rest(one, 1) === rest(other, 0);
+  if (one.length < other.length) return rest(one, 0) === rest(other, 1);
+  if (rest(one, 1) === rest(other, 1)) return true;
+  return one[at] === other[at + 1] && one[at + 1] === other[at] && rest(one, 2) === rest(other, 2);
+}

@@ -1,0 +1,66 @@
+import type { HttpRequest } from 'uWebSockets.js';
+
+/** What the headers of a request say that concerns every route. */
+export interface RequestHead {
+  /** The announced length of the body; 0 where there is none. */
+  readonly contentLength: number;
+  /** Whether a body follows. */
+  readonly hasBody: boolean;
+  /** What leaves open where the body ends, or `null`. */
+  readonly framingFault: string | null;
+  readonly origin: string | null;
+  readonly fetchSite: string | null;
+}
+
+let lengths = 0;
+let codings = 0;
+let contentLength = '';
+let coding = '';
+let origin: string | null = null;
+let fetchSite: string | null = null;
+
+function readHeader(name: string, value: string): void {
+  switch (name) {
+    case 'content-length':
+      lengths++;
+      contentLength = value;
+      break;
+    case 'transfer-encoding':
+      codings++;
+      coding = value;
+      break;
+    case 'origin':
+      origin = value;
+      break;
+    case 'sec-fetch-site':
+      fetchSite = value;
+      break;
+  }
+}
+
+/**
+ * Reads the headers in one pass, which costs as much as asking for five of them by name, and is the only way in which
+ * uWebSockets.js shows that one comes twice.
+ */
+export function readHead(req: HttpRequest): RequestHead {
+  lengths = codings = 0;
+  contentLength = coding = '';
+  origin = fetchSite = null;
+  req.forEach(readHeader);
+  return {
+    contentLength: lengths === 0 ? 0 : Number(contentLength),
+    hasBody: codings > 0 || (lengths > 0 && contentLength !== '0'),
+    framingFault: findFramingFault(),
+    origin,
+    fetchSite,
+  };
+}
+
+/** uWebSockets.js takes the first of two lengths, and any coding as `chunked`; a proxy in front may read it otherwise. */
+function findFramingFault(): string | null {
+  if (lengths > 1) return 'Content-Length comes more than once, expected one';
+  if (codings > 1) return 'Transfer-Encoding comes more than once, expected "chunked"';
+  if (codings === 1 && coding.toLowerCase() !== 'chunked')
+    return `Transfer-Encoding is ${JSON.stringify(coding.slice(0, 40))}, expected "chunked"`;
+  return null;
+}

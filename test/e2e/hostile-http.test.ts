@@ -1,0 +1,301 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makeBundle } from '../support/chain.js';
+import { isInstalled } from '../support/programs.js';
+import { connectRaw, sendRaw } from '../support/raw-http.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
+
+const run = promisify(execFile);
+const metricsOf = async (service: RunningService) => (await fetch(`${service.url}/metrics`)).text();
+const errorOf = async (response: Response) => ((await response.json()) as { error: string }).error;
+
+describe('a client that sends too much', () => {
+  let service: RunningService;
+  let folder: string;
+  let file: string;
+  beforeAll(async () => {
+    service = await startService({ DRS_ADMIN_TOKEN: 'a-token-for-the-tests', MAX_BODY_BYTES: '65536' });
+    folder = mkdtempSync(path.join(tmpdir(), 'drs-413-'));
+    file = path.join(folder, 'body');
+    writeFileSync(file, Buffer.alloc(3 * 1024 * 1024, 'x'));
+  });
+  afterAll(async () => {
+    rmSync(folder, { recursive: true, force: true });
+    expect(await service.stop()).toBe(0);
+  });
+
+  it.each([
+    ['/verify', 2 * 1024 * 1024, /MAX_BODY_BYTES \(65536\)/],
+    ['/admin/revoke', 1024 * 1024, /1024 bytes/],
+  ])('can read the 413 of %s: 300 posts by fetch', async (where, bytes, says) => {
+    const body = Buffer.alloc(bytes, 'x');
+    const headers = { Authorization: 'Bearer a-token-for-the-tests' };
+    for (let round = 0; round < 10; round++) {
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, async () => {
+          const response = await service.post(where, body, headers);
+          return [response.status, await errorOf(response)];
+        }),
+      );
+      for (const answer of answers) expect(answer).toEqual([413, expect.stringMatching(says)]);
+    }
+  });
+
+  it('can read the 413 where the length is not announced', async () => {
+    for (let round = 0; round < 30; round++) {
+      const body = new ReadableStream({
+        start(controller) {
+          for (let chunk = 0; chunk < 32; chunk++) controller.enqueue(Buffer.alloc(65_536, 'x'));
+          controller.close();
+        },
+      });
+      const response = await fetch(`${service.url}/verify`, { method: 'POST', body, duplex: 'half' });
+      expect([response.status, await errorOf(response)]).toEqual([
+        413,
+        expect.stringContaining('MAX_BODY_BYTES'),
+      ]);
+    }
+  });
+
+  it('can read an answer that comes before its body: 401, 404', async () => {
+    const body = Buffer.alloc(2 * 1024 * 1024, 'x');
+    for (let round = 0; round < 20; round++) {
+      expect((await service.post('/admin/revoke', body)).status).toBe(401);
+      expect((await service.post('/nowhere', body)).status).toBe(404);
+    }
+  });
+
+  it.runIf(isInstalled('curl'))('can read the 413 with curl', async () => {
+    for (const extra of [[], ['-H', 'Expect:'], ['-H', 'Transfer-Encoding: chunked']]) {
+      const { stdout } = await run('curl', [
+        ...['-sS', '-w', ' %{http_code}', '--data-binary', `@${file}`, ...extra],
+        `${service.url}/verify`,
+      ]);
+      expect(stdout).toMatch(/MAX_BODY_BYTES.* 413$/s);
+    }
+  });
+
+  it.runIf(isInstalled('python3'))("can read the 413 with Python's http.client", async () => {
+    const script = `
+import http.client, sys
+for _ in range(20):
+    c = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]))
+    c.request('POST', '/verify', body=b'x' * (3 << 20))
+    r = c.getresponse()
+    print(r.status, b'MAX_BODY_BYTES' in r.read())
+`;
+    const { stdout } = await run('python3', ['-c', script, String(service.port)]);
+    expect(stdout).toBe('413 True\n'.repeat(20));
+  });
+
+  it('gets its answer at once, and its connection is closed though it never stops sending', async () => {
+    const { socket, until, closed } = await connectRaw(service.port);
+    socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n');
+    const answer = await until('MAX_BODY_BYTES (65536)"}');
+    expect(answer).toMatch(/^HTTP\/1\.1 413 Payload Too Large\r\nContent-Type: application\/json\r\n/);
+    expect(answer).toMatch(/\r\nConnection: close\r\n/);
+    const chunk = Buffer.alloc(65_536, 'x');
+    const push = () => {
+      while (!socket.destroyed && socket.write(chunk));
+    };
+    socket.on('drain', push);
+    push();
+    await closed;
+    expect(socket.bytesWritten).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  it('is cut off after a while though it sends nothing more', async () => {
+    const { socket, closed } = await connectRaw(service.port);
+    socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\nabc');
+    expect(await closed).toMatch(/^HTTP\/1\.1 413 /);
+  });
+
+  it('keeps its connection where the refused body has come with the request', async () => {
+    const { socket, until } = await connectRaw(service.port);
+    socket.write('POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc');
+    expect(await until('unknown path')).not.toMatch(/connection: close/i);
+    socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    await until('"ok"');
+    socket.destroy();
+  });
+});
+
+describe('headers', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService({ ALLOWED_ORIGINS: 'https://app.example, http://localhost:3000' });
+  });
+  afterAll(() => service.stop());
+
+  it('may come in pieces of any size, up to 64 KiB', async () => {
+    const { socket, until } = await connectRaw(service.port);
+    socket.setNoDelay(true);
+    const body = JSON.stringify(makeBundle(2));
+    const head =
+      `POST /verify HTTP/1.1\r\nHost: x\r\nX-DRS-Bundle: ${'a'.repeat(60 * 1024)}\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n`;
+    for (let at = 0; at < head.length; at += 1000) {
+      socket.write(head.slice(at, at + 1000));
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    socket.write(body);
+    expect(await until('}')).toMatch(/^HTTP\/1\.1 200 OK.*"valid":true/s);
+    socket.destroy();
+  });
+
+  it.each([
+    [
+      'two lengths',
+      'Content-Length: 2\r\nContent-Length: 5\r\n\r\n{}abc',
+      /Content-Length comes more than once/,
+    ],
+    [
+      'two equal lengths',
+      'Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}',
+      /Content-Length comes more than once/,
+    ],
+    [
+      'another coding',
+      'Transfer-Encoding: gzip\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
+      /Transfer-Encoding is \\"gzip\\"/,
+    ],
+    ['two codings', 'Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n', /gzip, chunked/],
+    [
+      'two coding headers',
+      'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
+      /more than once/,
+    ],
+  ])('leave no doubt where the body ends: %s', async (_, rest, says) => {
+    const answer = await sendRaw(service.port, `POST /verify HTTP/1.1\r\nHost: x\r\n${rest}`);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(answer).toMatch(says);
+    // One answer: nothing behind the first length was taken for a request.
+    expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+
+  it('may say Transfer-Encoding: chunked', async () => {
+    const body = JSON.stringify(makeBundle(1));
+    const { socket, until } = await connectRaw(service.port);
+    socket.write(
+      `POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n` +
+        `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    );
+    expect(await until('}')).toMatch(/^HTTP\/1\.1 200 OK/);
+    socket.destroy();
+  });
+
+  // fetch sends no Origin and no Sec-Fetch-Site of its own from Node, and would refuse to send these.
+  const post = async (headers: string) => {
+    const { socket, until } = await connectRaw(service.port);
+    socket.write(`POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n${headers}\r\n{}`);
+    const answer = await until('}');
+    socket.destroy();
+    return Number(answer.slice(9, 12));
+  };
+
+  it.each([
+    ['Origin: https://evil.example\r\n', 403],
+    ['Origin: null\r\n', 403],
+    ['Origin: https://app.example.evil\r\n', 403],
+    ['Origin: https://app.example\r\n', 200],
+    ['Origin: http://localhost:3000\r\nSec-Fetch-Site: cross-site\r\n', 200],
+    ['Sec-Fetch-Site: cross-site\r\n', 403],
+    ['Sec-Fetch-Site: same-site\r\n', 403],
+    ['Sec-Fetch-Site: same-origin\r\n', 200],
+    ['Sec-Fetch-Site: none\r\n', 200],
+    ['', 200],
+  ])('of web pages: %j gives %i', async (headers, status) => {
+    expect(await post(headers)).toBe(status);
+  });
+
+  it('of web pages are refused everywhere', async () => {
+    for (const target of ['/healthz', '/metrics', '/admin/revoke', '/nowhere']) {
+      const { socket, until } = await connectRaw(service.port);
+      socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\n\r\n`);
+      expect(await until('}')).toMatch(/^HTTP\/1\.1 403 Forbidden.*ALLOWED_ORIGINS/s);
+      socket.destroy();
+    }
+  });
+});
+
+describe('rate limits', () => {
+  it('count each class of endpoints by itself: unknown paths starve nobody', async () => {
+    const service = await startService({
+      RATE_LIMIT_GLOBAL: '3',
+      RATE_LIMIT_PER_IP: '3',
+      DRS_ADMIN_TOKEN: 'a-token-for-the-tests',
+    });
+    try {
+      const unknown = await Promise.all(Array.from({ length: 40 }, () => fetch(`${service.url}/x`)));
+      expect(unknown.filter(({ status }) => status === 429).length).toBeGreaterThan(10);
+      expect(unknown.filter(({ status }) => status === 404).length).toBeGreaterThan(0);
+      const headers = { Authorization: 'Bearer a-token-for-the-tests' };
+      const revoked = await service.post('/admin/revoke', { status_list_index: 1 }, headers);
+      expect(revoked.status).toBe(200);
+      expect((await service.post('/verify', makeBundle(1))).status).toBe(200);
+    } finally {
+      await service.stop();
+    }
+  });
+});
+
+describe('a body that does not arrive', () => {
+  it('is answered 408 after REQUEST_TIMEOUT_SECS, and nothing of it is kept', async () => {
+    const service = await startService({ REQUEST_TIMEOUT_SECS: '1' });
+    try {
+      for (const sent of ['', '{"bundle_version":']) {
+        const { socket, closed } = await connectRaw(service.port);
+        socket.write(`POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n${sent}`);
+        expect(await closed).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n.*REQUEST_TIMEOUT_SECS \(1\)"\}/s);
+      }
+      const metrics = await metricsOf(service);
+      expect(metricOf(metrics, 'drs_http_body_bytes')).toBe(0);
+      expect(metricOf(metrics, 'drs_verify_rejections_total{reason="timeout"}')).toBe(2);
+      expect((await service.post('/verify', makeBundle(1))).status).toBe(200);
+    } finally {
+      await service.stop();
+    }
+  });
+
+  it('may take longer than uWebSockets.js itself would wait', async () => {
+    const service = await startService({ REQUEST_TIMEOUT_SECS: '15' });
+    try {
+      const { socket, closed } = await connectRaw(service.port);
+      socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{');
+      expect(await closed).toMatch(/^HTTP\/1\.1 408 /);
+    } finally {
+      await service.stop();
+    }
+  });
+});
+
+describe('a bundle that the verifier stumbles over', () => {
+  it('leaves nothing behind, whatever comes of it', async () => {
+    const service = await startService({ MAX_PENDING: '3', MAX_BODY_BYTES: String(16 * 1024 * 1024) });
+    try {
+      const bundle = makeBundle(1);
+      const [header = '', payload = '', signature = ''] = bundle.invocation.split('.');
+      const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
+      const cmd = '/a'.repeat(4_000_000);
+      const long = Buffer.from(JSON.stringify({ ...claims, cmd })).toString('base64url');
+      const body = JSON.stringify({ ...bundle, invocation: [header, long, signature].join('.') });
+      for (let round = 0; round < 4; round++) {
+        const response = await service.post('/verify', body);
+        // Once the verifier copes with it, this is a verdict.
+        expect([200, 500]).toContain(response.status);
+        const answer = await response.text();
+        expect(answer).toMatch(response.status === 500 ? /^\{"error":"internal"\}$/ : /"valid":false/);
+      }
+      const metrics = await metricsOf(service);
+      expect(metricOf(metrics, 'drs_verify_pending')).toBe(0);
+      expect(metricOf(metrics, 'drs_http_body_bytes')).toBe(0);
+      expect((await service.post('/verify', bundle)).status).toBe(200);
+    } finally {
+      await service.stop();
+    }
+  });
+});

@@ -1,0 +1,162 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { makeBundle } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { connectRaw } from '../support/raw-http.js';
+import { metricOf, SERVICE_COMMAND, startService, type RunningService } from '../support/service.js';
+
+const messagesOf = ({ log }: RunningService) => log.map(({ msg }) => String(msg));
+const statusOf = async (service: RunningService, path: string) => (await fetch(service.url + path)).status;
+
+/** Keeps one request open, so that the service cannot drain. */
+async function holdOpen(service: RunningService) {
+  const held = await connectRaw(service.port);
+  held.socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{');
+  await eventually(async () => {
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(metrics, 'drs_http_open_requests')).toBeGreaterThan(1);
+  });
+  return held;
+}
+
+describe('stopping', () => {
+  it('fails only /readyz for SHUTDOWN_DELAY_SECS, and says Connection: close', async () => {
+    const service = await startService({ SHUTDOWN_DELAY_SECS: '4' });
+    const stopped = service.stop();
+    await eventually(async () => expect(await statusOf(service, '/readyz')).toBe(503));
+    const ready = await fetch(`${service.url}/readyz`);
+    expect(await ready.json()).toEqual({ status: 'not_ready', reason: 'shutting_down' });
+    expect(await statusOf(service, '/healthz')).toBe(200);
+    const verdict = await service.post('/verify', makeBundle(1));
+    expect([verdict.status, verdict.headers.get('connection')]).toEqual([200, 'close']);
+    expect(await stopped).toBe(0);
+  });
+
+  it('says Connection: close once, to what is in flight and to what it refuses', async () => {
+    const service = await startService();
+    const { socket, closed } = await holdOpen(service);
+    const stopped = service.stop();
+    await eventually(async () => expect(await statusOf(service, '/healthz')).toBe(503));
+    for (const path of ['/healthz', '/verify', '/nowhere']) {
+      const other = await connectRaw(service.port);
+      const method = path === '/verify' ? 'POST' : 'GET';
+      other.socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`);
+      expect((await other.closed).match(/connection: close/gi)).toHaveLength(1);
+    }
+    socket.write('x'.repeat(99_999));
+    expect((await closed).match(/connection: close/gi)).toHaveLength(1);
+    expect(await stopped).toBe(0);
+  });
+
+  it('cuts off what is not answered within SHUTDOWN_GRACE_SECS', async () => {
+    const service = await startService({ SHUTDOWN_GRACE_SECS: '1', REQUEST_TIMEOUT_SECS: '100' });
+    const { closed } = await holdOpen(service);
+    expect(await service.stop()).toBe(0);
+    expect(await closed).toBe('');
+    expect(messagesOf(service)).toContain('requests were cut off: they took too long to drain');
+  });
+
+  it('ends at once on a second signal, and logs it', async () => {
+    const service = await startService({ SHUTDOWN_DELAY_SECS: '3600' });
+    service.child.kill('SIGTERM');
+    await eventually(() => expect(messagesOf(service).join()).toContain('shutting down'));
+    expect(await service.stop('SIGTERM')).toBe(1);
+    await eventually(() => expect(messagesOf(service)).toContain('a second signal: ending at once'));
+  });
+
+  it('is not what SIGHUP asks for', async () => {
+    const service = await startService();
+    service.child.kill('SIGHUP');
+    await eventually(() => expect(messagesOf(service).join()).toContain('SIGHUP changes nothing'));
+    expect(await statusOf(service, '/readyz')).toBe(200);
+    expect(await service.stop()).toBe(0);
+  });
+
+  // With no worker to end it is over before a write that is on its way has failed.
+  it.each(['none', 'some'])(
+    'works where the reader of the log has died: %s written since',
+    async (written) => {
+      const { PATH = '' } = process.env;
+      const child = spawn(process.execPath, SERVICE_COMMAND, {
+        env: { PATH, PORT: '0', LOG_LEVEL: 'debug', WORKER_THREADS: '0' },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      const exited = once(child, 'exit');
+      const [first] = (await once(child.stdout, 'data')) as [Buffer];
+      const { url } = JSON.parse(first.toString().split('\n')[0] ?? '') as { url: string };
+      child.stdout.destroy();
+      child.stderr.destroy();
+      if (written === 'some') expect((await fetch(`${url}/healthz`)).status).toBe(200);
+      child.kill('SIGTERM');
+      expect(await exited).toEqual([0, null]);
+    },
+  );
+});
+
+describe('SIGUSR2', () => {
+  it('switches between the configured log level and debug', async () => {
+    const service = await startService({ LOG_LEVEL: 'info' });
+    const requests = () => service.log.filter(({ msg }) => msg === 'request').length;
+    await fetch(`${service.url}/healthz`);
+    expect(requests()).toBe(0);
+    service.child.kill('SIGUSR2');
+    await eventually(() => expect(service.log.at(-1)).toMatchObject({ logLevel: 'debug' }));
+    await fetch(`${service.url}/healthz`);
+    await eventually(() =>
+      expect(service.log.at(-1)).toMatchObject({ msg: 'request', endpoint: 'healthz', status: 200 }),
+    );
+    service.child.kill('SIGUSR2');
+    await eventually(() => expect(service.log.at(-1)).toMatchObject({ logLevel: 'info' }));
+    const before = requests();
+    await fetch(`${service.url}/healthz`);
+    expect(await service.stop()).toBe(0);
+    expect(requests()).toBe(before);
+  });
+});
+
+describe.runIf(process.platform === 'linux')('connections', () => {
+  /** Seconds of processor time a process has taken, in clock ticks. */
+  const ticksOf = (pid: number) => {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? [];
+    return Number(fields[11]) + Number(fields[12]);
+  };
+
+  it('are closed at once above MAX_CONNECTIONS, which is said and counted', async () => {
+    const service = await startService({ MAX_CONNECTIONS: '5' });
+    const metrics = await connectRaw(service.port);
+    const others = await Promise.all(Array.from({ length: 20 }, () => connectRaw(service.port)));
+    await eventually(() => expect(others.filter(({ socket }) => socket.destroyed)).toHaveLength(16));
+    metrics.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+    const text = (await metrics.until('drs_http_connections_refused_total 16')).replaceAll('\r', '');
+    expect(metricOf(text, 'drs_http_connections')).toBe(5);
+    expect(metricOf(text, 'drs_http_max_connections')).toBe(5);
+    expect(service.log.filter(({ msg }) => String(msg).startsWith('too many connections'))).toHaveLength(1);
+    for (const { socket } of [...others, metrics]) socket.destroy();
+    await eventually(async () => expect(await statusOf(service, '/healthz')).toBe(200));
+    expect(await service.stop()).toBe(0);
+  });
+
+  it('never use up the descriptors of the process', async () => {
+    const service = await startService({ MAX_CONNECTIONS: '1000' }, { openFiles: 256 });
+    const pid = service.child.pid as number;
+    expect(messagesOf(service).join()).toContain('the limit of open files allows fewer connections');
+    const { maxConnections } = service.log.find(({ msg }) => msg === 'listening') as {
+      maxConnections: number;
+    };
+    expect(maxConnections).toBeLessThan(256);
+    const connections = await Promise.all(Array.from({ length: 400 }, () => connectRaw(service.port)));
+    await eventually(() =>
+      expect(connections.filter(({ socket }) => !socket.destroyed).length).toBe(maxConnections),
+    );
+    expect(readdirSync(`/proc/${pid}/fd`).length).toBeLessThan(256);
+    // An accept loop that turns for want of descriptors would take most of this second.
+    const before = ticksOf(pid);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect(ticksOf(pid) - before).toBeLessThan(50);
+    for (const { socket } of connections) socket.destroy();
+    await eventually(async () => expect(await statusOf(service, '/healthz')).toBe(200));
+    expect(await service.stop()).toBe(0);
+  });
+});

@@ -1,0 +1,107 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { makeBundle } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { connectRaw, type RawConnection } from '../support/raw-http.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
+
+const MIB = 1024 * 1024;
+
+/** The most memory a process has ever held, in bytes. */
+const peakOf = (pid: number) =>
+  1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
+
+const json = (text: string) => {
+  const count = Math.floor((MIB - 2) / (text.length + 1));
+  return `[${Array<string>(count).fill(text).join(',')}]`;
+};
+const headOf = (body: string) => `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`;
+
+/** Opens connections on each of which all of a request but its last bytes has been sent. */
+async function sendAllBut(service: RunningService, body: string, count: number, left: number) {
+  const text = headOf(body) + body;
+  const connections: RawConnection[] = [];
+  for (let at = 0; at < count; at += 50) {
+    const some = await Promise.all(Array.from({ length: 50 }, () => connectRaw(service.port)));
+    for (const { socket } of some) socket.write(text.slice(0, text.length - left));
+    connections.push(...some);
+  }
+  return connections;
+}
+
+async function metricsOf(service: RunningService): Promise<string> {
+  return (await fetch(`${service.url}/metrics`)).text();
+}
+
+/** Asks for the health of a service until it is told to stop; every answer must be 200. */
+function watchHealth(service: RunningService) {
+  let isOver = false;
+  const watched = (async () => {
+    while (!isOver) {
+      const { status } = await fetch(`${service.url}/healthz`);
+      expect(status).toBe(200);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  return {
+    stop: async () => {
+      isOver = true;
+      await watched;
+    },
+  };
+}
+
+describe.runIf(process.platform === 'linux')('the memory of the service', () => {
+  it.each([
+    ['empty arrays', json('[]')],
+    ['what takes most of all when it is parsed', json('{"31":1}')],
+  ])(
+    'stays under 1 GiB when 500 bodies of 1 MB are completed at once: %s',
+    async (_, body) => {
+      const service = await startService();
+      try {
+        const health = watchHealth(service);
+        const connections = await sendAllBut(service, body, 500, 1);
+        for (const { socket } of connections) socket.write(']');
+        const answers = await Promise.all(connections.map(({ until }) => until('}')));
+        await health.stop();
+        const statuses = answers.map((answer) => answer.slice(9, 12));
+        expect(new Set(statuses)).toEqual(new Set(['200', '503']));
+        for (const answer of answers)
+          expect(answer).toMatch(/MALFORMED_BUNDLE|Retry-After: 1.*"error":"overloaded"/s);
+        for (const { socket } of connections) socket.destroy();
+        const peak = peakOf(service.child.pid as number);
+        expect(peak).toBeLessThan(1024 * MIB);
+        await eventually(async () =>
+          expect(metricOf(await metricsOf(service), 'drs_http_body_bytes')).toBe(0),
+        );
+        expect((await service.post('/verify', makeBundle(2))).status).toBe(200);
+      } finally {
+        expect(await service.stop()).toBe(0);
+      }
+    },
+    120_000,
+  );
+
+  it('stays bounded when 1,000 bodies of 1 MB are sent by half, and others are still judged', async () => {
+    const service = await startService({ REQUEST_TIMEOUT_SECS: '60' });
+    try {
+      const connections = await sendAllBut(service, json('[]'), 1000, MIB / 2);
+      await eventually(async () => {
+        const metrics = await metricsOf(service);
+        expect(metricOf(metrics, 'drs_verify_rejections_total{reason="overloaded"}')).toBeGreaterThan(800);
+      });
+      const held = metricOf(await metricsOf(service), 'drs_http_body_bytes');
+      expect(held).toBeGreaterThan(32 * MIB);
+      expect(held).toBeLessThanOrEqual(64 * MIB);
+      // Half of the budget is for those that send at once.
+      expect((await service.post('/verify', makeBundle(2))).status).toBe(200);
+      const peak = peakOf(service.child.pid as number);
+      expect(peak).toBeLessThan(512 * MIB);
+      for (const { socket } of connections) socket.destroy();
+      await eventually(async () => expect(metricOf(await metricsOf(service), 'drs_http_body_bytes')).toBe(0));
+    } finally {
+      expect(await service.stop()).toBe(0);
+    }
+  }, 120_000);
+});

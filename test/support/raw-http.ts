@@ -1,0 +1,47 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import { eventually } from './eventually.js';
+
+/** A connection on which a test sends what no HTTP client does. */
+export interface RawConnection {
+  readonly socket: net.Socket;
+  /** What has come so far. */
+  received(): string;
+  /** Resolves with all that has come once it holds this text. */
+  until(text: string): Promise<string>;
+  /** Resolves with all that has come once the connection is over; a reset ends it, too. */
+  readonly closed: Promise<string>;
+}
+
+/** Opens a connection to the service on this machine. */
+export async function connectRaw(port: number): Promise<RawConnection> {
+  const socket = net.connect(port, '127.0.0.1');
+  let text = '';
+  socket.on('data', (chunk) => (text += chunk.toString('latin1')));
+  socket.on('error', () => undefined);
+  const closed = new Promise<string>((resolve) => socket.once('close', () => resolve(text)));
+  await once(socket, 'connect');
+  return {
+    socket,
+    received: () => text,
+    until: async (end) => {
+      await eventually(() => {
+        if (!text.includes(end))
+          throw new Error(`expected ${JSON.stringify(end)} in ${JSON.stringify(text)}`);
+      });
+      return text;
+    },
+    closed,
+  };
+}
+
+/** Sends text on a connection of its own and resolves with the answer, once the service or `end` has ended it. */
+export async function sendRaw(port: number, ...pieces: readonly string[]): Promise<string> {
+  const { socket, closed } = await connectRaw(port);
+  socket.setNoDelay(true);
+  for (const piece of pieces) {
+    socket.write(piece);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return closed;
+}
