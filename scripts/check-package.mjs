@@ -26,9 +26,13 @@ try {
   const stray = files.filter((name) => !allowed.test(name));
   if (stray.length > 0) throw new Error(`the package holds what it should not: ${stray.join(', ')}`);
   const manifest =
-    /** @type {{ version: string, exports: Record<string, string | { types: string, default: string }> }} */ (
+    /** @type {{ version: string, imports: Record<string, string>, exports: Record<string, string | { types: string, default: string }> }} */ (
       parse(readFileSync(path.join(root, 'package.json'), 'utf8'))
     );
+  for (const target of Object.values(manifest.imports)) {
+    if (!files.includes(target.replace('./', '')))
+      throw new Error(`started as a thread, but not in the package: ${target}`);
+  }
   const entries = Object.entries(manifest.exports);
   for (const [, entry] of entries) {
     for (const target of typeof entry === 'string' ? [entry] : [entry.types, entry.default]) {
@@ -46,7 +50,12 @@ try {
   // The middleware entries need peers that a user of them installs; these two stand alone.
   writeFileSync(
     path.join(folder, 'use.mts'),
-    `import { createVerifier, type Verdict } from 'drs-verify';
+    `import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { createVerifier, type Verdict } from 'drs-verify';
 import { createBundle, createConsent, generateKey, issueInvocation, issueRootDelegation } from 'drs-verify/issue';
 const [alice, bot] = [generateKey(), generateKey()];
 const root = issueRootDelegation({
@@ -63,6 +72,40 @@ for (const workerThreads of [0, 1]) {
   await verifier.close();
   if (!verdict.valid || verdict.binding !== 'match') throw new Error(JSON.stringify(verdict));
 }
+
+// A status list that is long enough to be read on a thread of its own.
+const bits = randomBytes(600_000);
+bits[0] = 0xff;
+const list = JSON.stringify({
+  type: ['VerifiableCredential', 'BitstringStatusListCredential'],
+  issuer: 'https://issuer.example',
+  credentialSubject: {
+    type: 'BitstringStatusList',
+    statusPurpose: 'revocation',
+    encodedList: 'u' + gzipSync(bits).toString('base64url'),
+  },
+});
+const server = createServer((_, response) => response.writeHead(200, { 'content-type': 'application/vc' }).end(list));
+await once(server.listen(0, '127.0.0.1'), 'listening');
+const { port } = server.address() as AddressInfo;
+const verifier = createVerifier({
+  statusListBaseUrl: 'http://127.0.0.1:' + port,
+  statusFetchTimeoutMs: 10_000,
+  workerThreads: 0,
+});
+const revocable = issueRootDelegation({
+  key: alice,
+  audience: bot.did,
+  command: '/mcp/tools/call',
+  policy: { allowed_tools: ['search'] },
+  consent: createConsent({ text: 'Bot may search.', locale: 'en', method: 'explicit-ui-click', sessionId: 's-1' }),
+  statusListIndex: 7,
+});
+const call = issueInvocation({ key: bot, chain: [revocable], args: { tool: 'search' }, toolServer: 'https://tools.example' });
+const revoked = await verifier.verify(createBundle({ receipts: [revocable], invocation: call }));
+await verifier.close();
+server.close();
+if (revoked.error?.code !== 'RECEIPT_REVOKED') throw new Error(JSON.stringify(revoked));
 `,
   );
   const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');

@@ -152,6 +152,11 @@ describe('the key of an invocation', () => {
     );
   });
 
+  it('differs where the end of one part looks like the length of the next', () => {
+    expect(replayKey('a1', '', '0123456789b')).not.toBe(replayKey('a', '0123456789', 'b'));
+    expect(replayKey('a', '1', '')).not.toBe(replayKey('', 'a', '1'));
+  });
+
   it('stays short', () => {
     expect(replayKey('verify', 'did:key:z6Mk', 'x'.repeat(1_000_000)).length).toBeLessThan(100);
   });
