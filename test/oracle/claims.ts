@@ -61,8 +61,9 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
   if (timeOf(member(claims, 'iat')) === undefined || nbf === undefined) return malformed;
   const exp = optional(claims, 'exp');
   const previous = optional(claims, 'prev_dr_hash');
-  const rootType = optional(claims, 'drs_root_type');
-  const consent = optional(claims, 'drs_consent');
+  // Claims of the root DR only: below it they are members that the verifier does not know, and ignores.
+  const rootType = index === 0 ? optional(claims, 'drs_root_type') : undefined;
+  const consent = index === 0 ? optional(claims, 'drs_consent') : undefined;
   const statusIndex = optional(claims, 'drs_status_list_index');
   if (exp !== undefined && timeOf(exp) === undefined) return malformed;
   if (statusIndex !== undefined && timeOf(statusIndex) === undefined) return malformed;

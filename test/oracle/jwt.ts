@@ -1,4 +1,5 @@
 import { fromBase64url } from './encoding.js';
+import { faithful } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type JsonObject } from './json.js';
 
 /** A compact JWT, taken apart and not yet verified. */
@@ -22,6 +23,9 @@ export function readJwt(text: string): Jwt | undefined {
   const headerObject = readObject(header);
   const payloadObject = readObject(payload);
   if (headerObject === undefined || payloadObject === undefined) return undefined;
+  // The specification says this of `args` and bodies only; of other claims it is read here into "valid UTF-8, a JSON object"
+  // together with "serialized in JCS order": what has no faithful RFC 8785 form cannot have been serialized so.
+  if (faithful(payloadObject) === undefined) return undefined;
   if (['crit', 'b64'].some((name) => member(headerObject, name) !== undefined)) return undefined;
   const signed = Buffer.from(segments.slice(0, 2).join('.'), 'ascii');
   return { text, header: headerObject, payload: payloadObject, signed, signature };

@@ -24,7 +24,8 @@ export function hasKnownMembersOfRightType(policy: JsonObject): boolean {
     if (isOneOf(SWITCHES, name)) return value.kind === 'boolean';
     if (value.kind !== 'number') return false;
     const number = toDouble(value.text);
-    return number >= 0 && (name === 'max_calls' ? Number.isInteger(number) : Number.isFinite(number));
+    // The specification gives `max_calls` no upper bound; an integer ends at 2^53−1 here, as times and indexes do.
+    return number >= 0 && (name === 'max_calls' ? Number.isSafeInteger(number) : Number.isFinite(number));
   });
 }
 

@@ -48,6 +48,8 @@ const editNames = ({ request: { recipe } }: Difference) =>
     .map((names) => names.join('.'))
     .join(' and ') || 'unaltered';
 
+const MAX_CASES_OF_A_PAIR = 3;
+const cases = new Map<string, number>();
 const seen = new Map<string, number>();
 const started = Date.now();
 let shown = 0;
@@ -57,7 +59,10 @@ async function onDifference(difference: Difference): Promise<void> {
   const summary = `${actual} instead of ${expected} (${editNames(difference)})`;
   const times = (seen.get(summary) ?? 0) + 1;
   seen.set(summary, times);
-  if (seen.size > maxCases || times > 1) return;
+  const pair = `${actual} instead of ${expected}`;
+  const kept = (cases.get(pair) ?? 0) + 1;
+  if (seen.size > maxCases || times > 1 || kept > MAX_CASES_OF_A_PAIR) return;
+  cases.set(pair, kept);
   const small = toCase(await shrink(difference, createVerifier));
   mkdirSync(values.out, { recursive: true });
   const file = `${values.out}/${fileName(small)}`;

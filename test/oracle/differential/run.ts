@@ -60,7 +60,7 @@ function worlds(random: Random): World[] {
         trustedRoots: [didOf(0), didOf(1), didOf(2)],
         serverIdentity: SERVERS[0] ?? '',
         clockSkewSecs: 10,
-        maxChainDepth: 3,
+        maxChainDepth: 4,
       },
       remote: 'none',
     },

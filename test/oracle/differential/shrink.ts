@@ -44,14 +44,16 @@ export async function replay(
 }
 
 const MAX_ATTEMPTS = 400;
+const MAX_MILLISECONDS = 15_000;
 
 /** A smaller case with the same wrong answer; the case itself where none is found (it then depends on timing). */
 export async function shrink(difference: Difference, createVerifier: CreateVerifier): Promise<Difference> {
   const name = (line: string) => line.split(' ')[0];
   let attempts = 0;
+  const until = Date.now() + MAX_MILLISECONDS;
   let best = difference;
   const attempt = async (steps: readonly Step[]): Promise<boolean> => {
-    if (attempts++ >= MAX_ATTEMPTS) return false;
+    if (attempts++ >= MAX_ATTEMPTS || Date.now() > until) return false;
     const found = await replay(steps, difference, createVerifier);
     const same =
       found !== undefined &&

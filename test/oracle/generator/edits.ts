@@ -8,6 +8,7 @@ import {
   ODD,
   ODD_HEADERS,
   ODD_PATHS,
+  ODD_RESOURCES,
   PATHS,
   POLICY_MEMBERS,
   policyRow,
@@ -51,7 +52,8 @@ export function randomEdits(random: Random, links: readonly Link[]): Edit[] {
   const kind = random.next();
   if (kind < 0.2) return [oddClaim(random, at)];
   if (kind < 0.36) return [policyEdit(random, random.below(links.length))];
-  if (kind < 0.5) return [argEdit(random)];
+  if (kind < 0.46) return [argEdit(random)];
+  if (kind < 0.5) return resourceEdits(random, links);
   if (kind < 0.7) return [aimedClaim(random, at)];
   if (kind < 0.76) return [{ kind: 'header', at, text: random.pick(ODD_HEADERS) }];
   if (kind < 0.82) return [{ kind: 'payload', at, change: random.pick(keys(PAYLOAD_CHANGES)) }];
@@ -98,6 +100,62 @@ function policyEdit(random: Random, at: number): Edit {
   if (kind < 0.55 && name.startsWith('allowed_'))
     return claim(random, at, ['policy', name, 0], random.pick(ODD));
   return claim(random, at, ['policy', name], policyRow(name)?.value(random) ?? extraValue(random));
+}
+
+/** What follows a prefix that is allowed, and may lead out of it. */
+const SUFFIXES = [
+  ...ODD_RESOURCES.filter((resource) => resource.startsWith('file:///data/')).map((resource) =>
+    resource.slice(13),
+  ),
+  '',
+  'a',
+  'a/*',
+  '*',
+  'a/.\r./.%2e/b',
+  'a\\b',
+  '%2E%2e',
+  '.\u200b./a',
+  '\u0020',
+  '\u001f',
+];
+
+/** A resource below a prefix that some level allows: asked for by the call, or given on by the receipt after it. */
+function resourceEdits(random: Random, links: readonly Link[]): Edit[] {
+  const at = random.below(links.length);
+  const link = links[at];
+  const policy = link === undefined ? undefined : member(link.claims, 'policy');
+  const list = policy?.kind === 'object' ? member(policy, 'allowed_resources') : undefined;
+  const entries = list?.kind === 'array' ? list.items : [];
+  const prefixes = entries.flatMap((entry) =>
+    entry.kind === 'string' && entry.value.endsWith('/*') ? [entry.value.slice(0, -1)] : [],
+  );
+  const own = prefixes.length === 0 ? 'file:///data/' : random.pick(prefixes);
+  const text = JSON.stringify(own + random.pick(SUFFIXES));
+  const edits: Edit[] = [];
+  if (prefixes.length === 0) {
+    const path = ['policy', 'allowed_resources'];
+    for (let level = at; level < links.length; level++)
+      edits.push({ kind: 'claim', at: level, path, text: `["${own}*"]`, sign: true, relink: true });
+  }
+  if (at + 1 < links.length && random.chance(0.5))
+    edits.push({
+      kind: 'claim',
+      at: at + 1,
+      path: ['policy', 'allowed_resources', 0],
+      text,
+      sign: true,
+      relink: true,
+    });
+  else
+    edits.push({
+      kind: 'claim',
+      at: 'invocation',
+      path: ['args', 'resource_uri'],
+      text,
+      sign: true,
+      relink: true,
+    });
+  return edits;
 }
 
 function argEdit(random: Random): Edit {

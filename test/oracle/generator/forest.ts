@@ -41,7 +41,8 @@ export class Forest {
 
   /** The receipts down to a random one, and a call by its audience. */
   chain(): { links: Link[]; call: Link } {
-    const leaf = this.random.pick(this.nodes);
+    const shallow = this.nodes.filter(({ depth }) => depth <= 5);
+    const leaf = this.random.pick(this.random.chance(0.03) ? this.nodes : shallow);
     const links: Link[] = [];
     for (let node: Node | undefined = leaf; node !== undefined; node = node.parent) links.unshift(node.link);
     return { links, call: this.call(links, leaf.audience) };
@@ -66,10 +67,21 @@ export class Forest {
     const isHuman = parent === undefined && random.chance(0.5);
     if (isHuman) claims.push(['drs_root_type', toJson('human')], ['drs_consent', parse(CONSENT)]);
     else if (random.chance(0.1))
-      claims.push(['drs_root_type', toJson(random.pick([null, 'organisation', 'human']))]);
+      claims.push([
+        'drs_root_type',
+        toJson(
+          random.pick([
+            null,
+            'organisation',
+            'organisation',
+            'agent',
+            parent === undefined ? 'organisation' : 'human',
+          ]),
+        ),
+      ]);
     this.addTimes(claims, parent, isHuman || isUnderHuman(parent), plain);
     if (random.chance(0.5)) claims.push(['drs_status_list_index', this.statusIndex()]);
-    else if (random.chance(0.1)) claims.push(['drs_status_list_index', toJson(null)]);
+    else if (random.chance(0.03)) claims.push(['drs_status_list_index', toJson(null)]);
     const node: Node = {
       link: { key, claims: { kind: 'object', members: claims } },
       parent,
@@ -121,13 +133,13 @@ export class Forest {
       if (fate < 0.75 || (known === undefined && fate < 0.97)) members.push([name, value]);
       else if (fate < 0.9 && known !== undefined) members.push([name, this.narrowed(name, value)]);
       else if (fate < 0.94) members.push([name, parse(known?.value(random) ?? extraValue(random))]);
-      else if (fate < 0.96) members.push([name, toJson(null)]);
+      else if (fate < 0.945) members.push([name, toJson(null)]);
     }
     for (const name of POLICY_MEMBERS) {
       if (members.some(([known]) => known === name) || !random.chance(parent === undefined ? 0.35 : 0.08))
         continue;
       const value = random.chance(0.15) && /allowed/.test(name) ? '["*"]' : policyRow(name)?.value(random);
-      members.push([name, random.chance(0.05) ? toJson(null) : parse(value ?? 'null')]);
+      members.push([name, random.chance(0.02) ? toJson(null) : parse(value ?? 'null')]);
     }
     if (random.chance(0.1)) {
       const name = random.pick(UNKNOWN_MEMBERS);

@@ -142,7 +142,7 @@ export function buildBundle(recipe: Recipe): Json {
     ],
   };
   for (const edit of recipe.edits) {
-    if (edit.kind === 'order')
+    if (edit.kind === 'order' && bundle.kind === 'object')
       bundle = setMember(bundle, 'receipts', toJson(edit.order.map((number) => receipts[number] ?? '')));
     if (edit.kind === 'bundle') bundle = editAt(bundle, edit.path, edit.text, false);
   }
