@@ -54,6 +54,7 @@ export function randomEdits(random: Random, links: readonly Link[]): Edit[] {
   if (kind < 0.36) return [policyEdit(random, random.below(links.length))];
   if (kind < 0.46) return [argEdit(random)];
   if (kind < 0.5) return resourceEdits(random, links);
+  if (kind < 0.54) return inheritedEdits(random, links);
   if (kind < 0.7) return [aimedClaim(random, at)];
   if (kind < 0.76) return [{ kind: 'header', at, text: random.pick(ODD_HEADERS) }];
   if (kind < 0.82) return [{ kind: 'payload', at, change: random.pick(keys(PAYLOAD_CHANGES)) }];
@@ -117,6 +118,9 @@ const SUFFIXES = [
   '.\u200b./a',
   '\u0020',
   '\u001f',
+  '..%5cetc',
+  '%5c..%5cetc',
+  '..%3fq',
 ];
 
 /** A resource below a prefix that some level allows: asked for by the call, or given on by the receipt after it. */
@@ -156,6 +160,27 @@ function resourceEdits(random: Random, links: readonly Link[]): Edit[] {
       relink: true,
     });
   return edits;
+}
+
+/** A limit that one level sets and those below it do not repeat, and an argument of any type that it is about. */
+function inheritedEdits(random: Random, links: readonly Link[]): Edit[] {
+  const name = random.pick(POLICY_MEMBERS);
+  const { arg, argValue, value } = policyRow(name) ?? {};
+  const at = random.below(links.length);
+  const text = name.startsWith('allowed_') && random.chance(0.6) ? '["*"]' : (value?.(random) ?? '0');
+  const set = (place: Place, path: Path, json?: string): Edit => ({
+    kind: 'claim',
+    at: place,
+    path,
+    ...(json !== undefined && { text: json }),
+    sign: true,
+    relink: true,
+  });
+  return [
+    set(at, ['policy', name], text),
+    ...links.slice(at + 1).map((_, below) => set(at + 1 + below, ['policy', name])),
+    set('invocation', ['args', arg ?? name], random.chance(0.6) ? random.pick(ODD) : argValue?.(random)),
+  ];
 }
 
 function argEdit(random: Random): Edit {
