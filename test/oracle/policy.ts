@@ -109,9 +109,9 @@ function isCovered(resource: string, entries: readonly string[]): boolean {
 function isEvasive(resource: string): boolean {
   for (const character of resource)
     if (character < '\u0021' || character === '\u007f' || character === '\\') return true;
-  // A segment ends where a URI's path does as well, and at an encoded slash, which some servers decode first.
+  // A segment ends where a URI's path does as well, and at an encoded slash or backslash, which some servers decode first.
   return resource
-    .split(/[/?#]|%2f/i)
+    .split(/[/?#]|%2f|%5c/i)
     .map((segment) => segment.replace(/%2e/gi, '.'))
     .some((segment) => segment === '.' || segment === '..');
 }

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { createVerifier } from 'drs-verify';
 import { fileName, toCase } from './cases.js';
+import { forgetKnownDifferences } from './known-differences.js';
 import { run, type Difference } from './run.js';
 import { shrink } from './shrink.js';
 import { LIBRARIES, SERVICES } from './targets.js';
@@ -13,6 +14,7 @@ const { values } = parseArgs({
     targets: { type: 'string', default: '' },
     epoch: { type: 'string', default: '5e4' },
     'max-cases': { type: 'string', default: '12' },
+    'forget-known': { type: 'string' },
     out: { type: 'string', default: 'test/oracle/cases' },
   },
 });
@@ -47,6 +49,8 @@ const editNames = ({ request: { recipe } }: Difference) =>
     ])
     .map((names) => names.join('.'))
     .join(' and ') || 'unaltered';
+
+if (values['forget-known'] !== undefined) forgetKnownDifferences(values['forget-known']);
 
 const MAX_CASES_OF_A_PAIR = 3;
 const cases = new Map<string, number>();

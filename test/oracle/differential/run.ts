@@ -1,7 +1,7 @@
 import { member, readJson, writeJson } from '../json.js';
 import { readJwt } from '../jwt.js';
 import type { Revocation } from '../oracle.js';
-import { randomBody, randomEdits } from '../generator/edits.js';
+import { argEdit, randomBody, randomEdits } from '../generator/edits.js';
 import { Forest, NOW, SERVERS, STATUS_LIST_BITS } from '../generator/forest.js';
 import { didOf } from '../generator/keys.js';
 import { Random } from '../generator/random.js';
@@ -120,7 +120,14 @@ function generate(random: Random): (count: number) => Request[] {
   };
   return (count) =>
     Array.from({ length: count }, () => {
-      const recipe = recent.length > 0 && random.chance(0.3) ? random.pick(recent) : fresh();
+      const known = recent.length > 0 && random.chance(0.4) ? random.pick(recent) : undefined;
+      // The same chain under another call is what a cache of chains is for.
+      const recipe =
+        known === undefined
+          ? fresh()
+          : random.chance(0.5)
+            ? known
+            : { ...known, edits: [...known.edits, argEdit(random)] };
       if (recent.length < 200) recent.push(recipe);
       else recent[random.below(recent.length)] = recipe;
       const now =

@@ -183,7 +183,8 @@ function inheritedEdits(random: Random, links: readonly Link[]): Edit[] {
   ];
 }
 
-function argEdit(random: Random): Edit {
+/** Another argument of the call. */
+export function argEdit(random: Random): Edit {
   const { arg, argValue } = policyRow(random.pick(POLICY_MEMBERS)) ?? {};
   const kind = random.next();
   const path = ['args', arg ?? 'n'];

@@ -128,6 +128,10 @@ export class Forest {
     if (plain) return { kind: 'object', members: old };
     const members: [string, Json][] = [];
     for (const [name, value] of old) {
+      // Under `*` a child need not repeat the list: what it then inherits is still a limit.
+      const mayDrop =
+        value.kind === 'array' && value.items.some((item) => item.kind === 'string' && item.value === '*');
+      if (mayDrop && random.chance(0.3)) continue;
       const fate = random.next();
       const known = policyRow(name);
       if (fate < 0.75 || (known === undefined && fate < 0.97)) members.push([name, value]);
@@ -138,7 +142,7 @@ export class Forest {
     for (const name of POLICY_MEMBERS) {
       if (members.some(([known]) => known === name) || !random.chance(parent === undefined ? 0.35 : 0.08))
         continue;
-      const value = random.chance(0.15) && /allowed/.test(name) ? '["*"]' : policyRow(name)?.value(random);
+      const value = random.chance(0.3) && /allowed/.test(name) ? '["*"]' : policyRow(name)?.value(random);
       members.push([name, random.chance(0.02) ? toJson(null) : parse(value ?? 'null')]);
     }
     if (random.chance(0.1)) {
