@@ -48,10 +48,10 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
 
   const iss = stringOf(claims, 'iss');
   const aud = stringOf(claims, 'aud');
-  const sub = stringOf(claims, 'sub');
+  const subject = stringOf(claims, 'sub');
   const cmd = stringOf(claims, 'cmd');
   const jti = stringOf(claims, 'jti');
-  if (iss === undefined || aud === undefined || sub === undefined || jti === undefined) return malformed;
+  if (iss === undefined || aud === undefined || subject === undefined || jti === undefined) return malformed;
   if (cmd === undefined || !isPath(cmd)) return malformed;
 
   const policy = member(claims, 'policy');
@@ -81,7 +81,7 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
     jwt,
     iss,
     aud,
-    sub,
+    sub: subject,
     cmd,
     jti,
     policy,
@@ -104,11 +104,11 @@ export function readInvocation(text: string): Read<Invocation> {
   if (stringOf(claims, 'drs_v') !== '4.0') return 'VERSION_MISMATCH';
 
   const iss = stringOf(claims, 'iss');
-  const sub = stringOf(claims, 'sub');
+  const subject = stringOf(claims, 'sub');
   const cmd = stringOf(claims, 'cmd');
   const jti = stringOf(claims, 'jti');
   const toolServer = stringOf(claims, 'tool_server');
-  if (iss === undefined || sub === undefined || jti === undefined) return malformed;
+  if (iss === undefined || subject === undefined || jti === undefined) return malformed;
   if (toolServer === undefined || toolServer === '') return malformed;
   if (cmd === undefined || !isPath(cmd)) return malformed;
   if (timeOf(member(claims, 'iat')) === undefined) return malformed;
@@ -119,7 +119,7 @@ export function readInvocation(text: string): Read<Invocation> {
   const hashes = chain.items.map((item) => (item.kind === 'string' ? item.value : undefined));
   if (!hashes.every((hash) => hash !== undefined)) return malformed;
   if (!/^inv:./su.test(jti)) return 'INVALID_JTI';
-  return { jwt, iss, sub, cmd, jti, args, chain: hashes, toolServer };
+  return { jwt, iss, sub: subject, cmd, jti, args, chain: hashes, toolServer };
 }
 
 export function stringOf(object: JsonObject, name: string): string | undefined {

@@ -44,6 +44,8 @@ export function fileName(found: Case): string {
   return `${words}-${createHash('sha256').update(JSON.stringify(found.steps)).digest('hex').slice(0, 8)}.json`;
 }
 
-function withoutRecipe({ recipe: _, ...request }: Request): Request {
-  return request;
+function withoutRecipe(request: Request): Request {
+  const copy: { recipe?: unknown } = { ...request };
+  delete copy.recipe;
+  return copy as Request;
 }

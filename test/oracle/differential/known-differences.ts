@@ -53,7 +53,6 @@ function hasOddResource(claims: JsonObject): boolean {
   const list = policy?.kind === 'object' ? member(policy, 'allowed_resources') : undefined;
   const uri = args?.kind === 'object' ? member(args, 'resource_uri') : undefined;
   return [...(list?.kind === 'array' ? list.items : []), uri].some(
-    // eslint-disable-next-line no-control-regex -- control characters are what it looks for
     (item) => item?.kind === 'string' && /[\u0000-\u0020\u007f\\]/.test(item.value),
   );
 }
@@ -74,7 +73,7 @@ function hasOddArgument(payloads: readonly JsonObject[], names: readonly string[
  * Whether the harness writes on each verdict that it was given, as a careless handler would; no later verdict may change by it.
  * Off for now: verdicts share their objects with the cache (`leaf_policy`), and every later difference would be that one.
  */
-export const mayScribble = false;
+export const mayScribble: boolean = false;
 
 /** Makes known differences count like any other, those whose reason has this word: that a run finds them shows that it looks. */
 export function forgetKnownDifferences(word: string): void {

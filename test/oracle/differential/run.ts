@@ -125,7 +125,7 @@ function generate(random: Random): (count: number) => Request[] {
       const recipe =
         known === undefined
           ? fresh()
-          : random.chance(0.5)
+          : random.chance(0.4) || known.edits.length > 6
             ? known
             : { ...known, edits: [...known.edits, argEdit(random)] };
       if (recent.length < 200) recent.push(recipe);

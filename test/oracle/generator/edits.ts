@@ -185,7 +185,8 @@ function inheritedEdits(random: Random, links: readonly Link[]): Edit[] {
 
 /** Another argument of the call. */
 export function argEdit(random: Random): Edit {
-  const { arg, argValue } = policyRow(random.pick(POLICY_MEMBERS)) ?? {};
+  const { arg, argValue } =
+    policyRow(random.pick(POLICY_MEMBERS.filter((name) => policyRow(name)?.arg !== undefined))) ?? {};
   const kind = random.next();
   const path = ['args', arg ?? 'n'];
   if (kind < 0.15) return claim(random, 'invocation', path, undefined);
