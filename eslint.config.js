@@ -54,7 +54,7 @@ const roomRules = Object.entries(mayImport).map(([room, others]) => {
 });
 
 export default defineConfig(
-  { ignores: ['dist', 'coverage', 'node_modules', 'bench/results', 'bench/.build', 'bench/report/browser'] },
+  { ignores: ['dist', 'coverage', 'node_modules', 'bench/results', 'bench/.build', 'bench/report/browser', 'test/oracle/.build'] },
   ...tseslint.configs.strictTypeChecked,
   {
     languageOptions: { parserOptions: { projectService: true } },

@@ -1,0 +1,153 @@
+import { faithful, toDouble } from './jcs.js';
+import { member, type Json, type JsonObject } from './json.js';
+import { readJwt, type Jwt } from './jwt.js';
+import { hasKnownMembersOfRightType } from './policy.js';
+
+/** A delegation receipt that passed block A. */
+export interface Receipt {
+  readonly jwt: Jwt;
+  readonly iss: string;
+  readonly aud: string;
+  readonly sub: string;
+  readonly cmd: string;
+  readonly jti: string;
+  readonly policy: JsonObject;
+  readonly nbf: number;
+  readonly exp: number | undefined;
+  readonly previous: string | undefined;
+  readonly rootType: string | undefined;
+  readonly sessionId: string | undefined;
+  readonly statusIndex: number | undefined;
+}
+
+/** An invocation receipt that passed block A. */
+export interface Invocation {
+  readonly jwt: Jwt;
+  readonly iss: string;
+  readonly sub: string;
+  readonly cmd: string;
+  readonly jti: string;
+  readonly args: JsonObject;
+  readonly chain: readonly string[];
+  readonly toolServer: string;
+}
+
+/** A string is the code of what is wrong. */
+type Read<T> = T | string;
+
+const CONSENT = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'];
+
+/** Block A for one receipt (decisions, section 2): rows in the order of the table. */
+export function readReceipt(text: string, index: number, humanRoot: boolean | undefined): Read<Receipt> {
+  const malformed = 'MALFORMED_RECEIPT';
+  const jwt = readJwt(text);
+  if (jwt === undefined) return malformed;
+  const claims = jwt.payload;
+  if (stringOf(claims, 'drs_type') !== 'delegation-receipt') return 'WRONG_TYPE';
+  if (stringOf(claims, 'drs_v') !== '4.0') return 'VERSION_MISMATCH';
+
+  const iss = stringOf(claims, 'iss');
+  const aud = stringOf(claims, 'aud');
+  const subject = stringOf(claims, 'sub');
+  const cmd = stringOf(claims, 'cmd');
+  const jti = stringOf(claims, 'jti');
+  if (iss === undefined || aud === undefined || subject === undefined || jti === undefined) return malformed;
+  if (cmd === undefined || !isPath(cmd)) return malformed;
+
+  const policy = member(claims, 'policy');
+  if (policy?.kind !== 'object' || !hasKnownMembersOfRightType(policy)) return malformed;
+
+  const nbf = timeOf(member(claims, 'nbf'));
+  if (timeOf(member(claims, 'iat')) === undefined || nbf === undefined) return malformed;
+  const exp = optional(claims, 'exp');
+  const previous = optional(claims, 'prev_dr_hash');
+  // Claims of the root DR only: below it they are members that the verifier does not know, and ignores.
+  const rootType = index === 0 ? optional(claims, 'drs_root_type') : undefined;
+  const consent = index === 0 ? optional(claims, 'drs_consent') : undefined;
+  const statusIndex = optional(claims, 'drs_status_list_index');
+  if (exp !== undefined && timeOf(exp) === undefined) return malformed;
+  if (statusIndex !== undefined && timeOf(statusIndex) === undefined) return malformed;
+  if (previous !== undefined && previous.kind !== 'string') return malformed;
+  if (rootType !== undefined && rootType.kind !== 'string') return malformed;
+  if (consent !== undefined && !isConsent(consent)) return malformed;
+
+  const isHumanRoot = index === 0 && rootType?.value === 'human';
+  // A standing delegation has no place under a human root, at any depth.
+  if (exp === undefined && (humanRoot ?? isHumanRoot)) return malformed;
+  if (!/^dr:./su.test(jti)) return 'INVALID_JTI';
+  if (isHumanRoot && consent === undefined) return 'MISSING_CONSENT';
+
+  return {
+    jwt,
+    iss,
+    aud,
+    sub: subject,
+    cmd,
+    jti,
+    policy,
+    nbf,
+    exp: timeOf(exp),
+    previous: previous?.value,
+    rootType: rootType?.value,
+    sessionId: consent?.kind === 'object' ? stringOf(consent, 'session_id') : undefined,
+    statusIndex: timeOf(statusIndex),
+  };
+}
+
+/** Block A for the invocation. */
+export function readInvocation(text: string): Read<Invocation> {
+  const malformed = 'MALFORMED_INVOCATION';
+  const jwt = readJwt(text);
+  if (jwt === undefined) return malformed;
+  const claims = jwt.payload;
+  if (stringOf(claims, 'drs_type') !== 'invocation-receipt') return 'WRONG_TYPE';
+  if (stringOf(claims, 'drs_v') !== '4.0') return 'VERSION_MISMATCH';
+
+  const iss = stringOf(claims, 'iss');
+  const subject = stringOf(claims, 'sub');
+  const cmd = stringOf(claims, 'cmd');
+  const jti = stringOf(claims, 'jti');
+  const toolServer = stringOf(claims, 'tool_server');
+  if (iss === undefined || subject === undefined || jti === undefined) return malformed;
+  if (toolServer === undefined || toolServer === '') return malformed;
+  if (cmd === undefined || !isPath(cmd)) return malformed;
+  if (timeOf(member(claims, 'iat')) === undefined) return malformed;
+  const args = member(claims, 'args');
+  if (args?.kind !== 'object' || faithful(args) === undefined) return malformed;
+  const chain = member(claims, 'dr_chain');
+  if (chain?.kind !== 'array') return malformed;
+  const hashes = chain.items.map((item) => (item.kind === 'string' ? item.value : undefined));
+  if (!hashes.every((hash) => hash !== undefined)) return malformed;
+  if (!/^inv:./su.test(jti)) return 'INVALID_JTI';
+  return { jwt, iss, sub: subject, cmd, jti, args, chain: hashes, toolServer };
+}
+
+export function stringOf(object: JsonObject, name: string): string | undefined {
+  const value = member(object, name);
+  return value?.kind === 'string' ? value.value : undefined;
+}
+
+/** `null` in an optional place is the same as absence. */
+export function optional(object: JsonObject, name: string): Json | undefined {
+  const value = member(object, name);
+  return value?.kind === 'null' ? undefined : value;
+}
+
+/** An integer from 0 to 2^53−1. */
+function timeOf(value: Json | undefined): number | undefined {
+  if (value?.kind !== 'number') return undefined;
+  const number = toDouble(value.text);
+  return Number.isSafeInteger(number) && number >= 0 ? number : undefined;
+}
+
+function isConsent(value: Json): boolean {
+  return value.kind === 'object' && CONSENT.every((name) => stringOf(value, name) !== undefined);
+}
+
+/** Begins with `/`; no segment is empty, `.` or `..`. */
+function isPath(cmd: string): boolean {
+  const [before, ...segments] = cmd.split('/');
+  return (
+    before === '' && segments.length > 0 && segments.every((segment) => !['', '.', '..'].includes(segment))
+  );
+}

@@ -1,0 +1,104 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { createVerifier } from 'drs-verify';
+import { fileName, toCase } from './cases.js';
+import { forgetKnownDifferences } from './known-differences.js';
+import { run, type Difference } from './run.js';
+import { shrink } from './shrink.js';
+import { LIBRARIES, SERVICES } from './targets.js';
+
+const { values } = parseArgs({
+  options: {
+    verdicts: { type: 'string', default: '1e5' },
+    seed: { type: 'string', default: '1' },
+    targets: { type: 'string', default: '' },
+    epoch: { type: 'string', default: '5e4' },
+    'max-cases': { type: 'string', default: '12' },
+    'forget-known': { type: 'string' },
+    out: { type: 'string', default: 'test/oracle/cases' },
+  },
+});
+
+const number = (name: 'verdicts' | 'seed' | 'epoch' | 'max-cases'): number => {
+  const value = Number(values[name]);
+  if (Number.isSafeInteger(value) && value >= 0) return value;
+  console.error(`--${name} is ${values[name]}, expected a whole number such as 100000 or 1e5`);
+  process.exit(2);
+};
+
+const [verdicts, seed, epoch, maxCases] = [
+  number('verdicts'),
+  number('seed'),
+  number('epoch'),
+  number('max-cases'),
+];
+const kinds = [...LIBRARIES, ...SERVICES].filter(({ name }) => name.includes(values.targets));
+if (kinds.length === 0) {
+  console.error(
+    `--targets ${values.targets} names none of: ${[...LIBRARIES, ...SERVICES].map(({ name }) => name).join('; ')}`,
+  );
+  process.exit(2);
+}
+
+/** What was altered, without where and how: differences of one cause have it in common. */
+const editNames = ({ request: { recipe } }: Difference) =>
+  (recipe?.edits ?? [])
+    .map((edit) => [
+      edit.kind,
+      ...('path' in edit ? edit.path.filter((step) => typeof step === 'string') : []),
+    ])
+    .map((names) => names.join('.'))
+    .join(' and ') || 'unaltered';
+
+if (values['forget-known'] !== undefined) forgetKnownDifferences(values['forget-known']);
+
+const MAX_CASES_OF_A_PAIR = 3;
+const cases = new Map<string, number>();
+const seen = new Map<string, number>();
+const started = Date.now();
+let shown = 0;
+
+async function onDifference(difference: Difference): Promise<void> {
+  const [expected, actual] = [difference.expected.split(' ')[0], difference.actual.split(' ')[0]];
+  const summary = `${actual} instead of ${expected} (${editNames(difference)})`;
+  const times = (seen.get(summary) ?? 0) + 1;
+  seen.set(summary, times);
+  const pair = `${actual} instead of ${expected}`;
+  const kept = (cases.get(pair) ?? 0) + 1;
+  if (seen.size > maxCases || times > 1 || kept > MAX_CASES_OF_A_PAIR) return;
+  cases.set(pair, kept);
+  const small = toCase(await shrink(difference, createVerifier));
+  mkdirSync(values.out, { recursive: true });
+  const file = `${values.out}/${fileName(small)}`;
+  writeFileSync(file, `${JSON.stringify(small, null, 2)}\n`);
+  console.log(`\n${summary} (${difference.target.name}, ${difference.world.name}), kept as ${file}`);
+  console.log(JSON.stringify({ ...small, steps: small.steps.length }, null, 2));
+}
+
+const result = await run({
+  verdicts,
+  seed,
+  epoch,
+  kinds,
+  createVerifier,
+  onDifference,
+  onProgress: (done) => {
+    if (done - shown < 100_000) return;
+    shown = done;
+    const seconds = (Date.now() - started) / 1000;
+    console.error(
+      `${done} verdicts, ${Math.round(done / seconds)} a second, ${[...seen.values()].reduce((a, b) => a + b, 0)} differences`,
+    );
+  },
+});
+
+const seconds = (Date.now() - started) / 1000;
+console.log(
+  `\n${result.verdicts} verdicts of ${kinds.length} targets in ${Math.round(seconds)} s, seed ${seed}`,
+);
+for (const [code, count] of [...result.codes].sort(([, a], [, b]) => b - a))
+  console.log(`  ${code} ${count}`);
+for (const [reason, count] of result.known) console.log(`known difference, ${count} times: ${reason}`);
+for (const [summary, count] of seen) console.log(`DIFFERENCE, ${count} times: ${summary}`);
+console.log(result.differences === 0 ? 'no difference' : `${result.differences} differences`);
+process.exitCode = result.differences === 0 ? 0 : 1;

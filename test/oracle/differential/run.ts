@@ -1,0 +1,219 @@
+import { member, readJson, writeJson } from '../json.js';
+import { readJwt } from '../jwt.js';
+import type { Revocation } from '../oracle.js';
+import { argEdit, randomBody, randomEdits } from '../generator/edits.js';
+import { Forest, NOW, SERVERS, STATUS_LIST_BITS } from '../generator/forest.js';
+import { didOf } from '../generator/keys.js';
+import { Random } from '../generator/random.js';
+import type { Recipe } from '../generator/recipe.js';
+import { knownReason } from './known-differences.js';
+import { expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
+import {
+  openListHost,
+  openTarget,
+  type CreateVerifier,
+  type Target,
+  type TargetKind,
+  type World,
+} from './targets.js';
+
+/** An answer that is not the oracle's. */
+export interface Difference {
+  readonly target: TargetKind;
+  readonly world: World;
+  readonly request: Request;
+  readonly expected: string;
+  readonly actual: string;
+  /** All that happened to that target, this request last. */
+  readonly steps: readonly Step[];
+}
+
+export interface RunOptions {
+  readonly verdicts: number;
+  readonly seed: number;
+  readonly kinds: readonly TargetKind[];
+  readonly createVerifier: CreateVerifier;
+  /** Verdicts of an epoch, which has verifiers, chains and a status list of its own. */
+  readonly epoch?: number;
+  readonly onDifference: (difference: Difference) => Promise<void> | void;
+  readonly onProgress?: (verdicts: number) => void;
+}
+
+export interface RunResult {
+  verdicts: number;
+  /** Answers by their code, as the oracle gives it. */
+  readonly codes: Map<string, number>;
+  readonly known: Map<string, number>;
+  differences: number;
+}
+
+function worlds(random: Random): World[] {
+  const bits = new Uint8Array(STATUS_LIST_BITS / 8).map(() =>
+    random.chance(0.3) ? 1 << random.below(8) : 0,
+  );
+  return [
+    { name: 'plain', settings: {}, remote: 'none' },
+    { name: 'list', settings: {}, remote: bits },
+    {
+      name: 'strict',
+      settings: {
+        trustedRoots: [didOf(0), didOf(1), didOf(2)],
+        serverIdentity: SERVERS[0] ?? '',
+        clockSkewSecs: 10,
+        maxChainDepth: 4,
+      },
+      remote: 'none',
+    },
+    { name: 'list down', settings: { maxChainDepth: 17 }, remote: 'unavailable' },
+  ];
+}
+
+/** Puts the same questions to the oracle and to every target, until the number of verdicts is reached. */
+export async function run(options: RunOptions): Promise<RunResult> {
+  const result: RunResult = { verdicts: 0, codes: new Map(), known: new Map(), differences: 0 };
+  for (let epoch = 0; result.verdicts < options.verdicts; epoch++) {
+    const random = new Random(options.seed * 1_000_003 + epoch);
+    const all = worlds(random);
+    const world = all[epoch % all.length];
+    if (world !== undefined) await runEpoch(random, world, options, result);
+  }
+  return result;
+}
+
+async function runEpoch(random: Random, world: World, options: RunOptions, result: RunResult): Promise<void> {
+  const end = Math.min(options.verdicts, result.verdicts + (options.epoch ?? 50_000));
+  const host = await openListHost(world.remote);
+  const targets: Target[] = [];
+  try {
+    for (const kind of options.kinds)
+      targets.push(await openTarget(kind, world, host.url, options.createVerifier));
+    const requests = generate(random);
+    const steps: Step[] = [];
+    const local = new Set<number>();
+    while (result.verdicts < end) {
+      if (random.chance(0.004)) {
+        const index = random.below(STATUS_LIST_BITS);
+        for (const target of targets) await target.revoke(index);
+        local.add(index);
+        steps.push({ kind: 'revoke', index });
+      }
+      const batch = requests(1 + random.below(6));
+      await runBatch(batch, random.chance(0.5), { world, targets, steps, local, result, options });
+    }
+  } finally {
+    for (const target of targets) await target.close();
+    await host.close();
+  }
+}
+
+/** New requests, and ones that were sent before at another time. */
+function generate(random: Random): (count: number) => Request[] {
+  const forest = new Forest(random, 5, 60);
+  const recent: Recipe[] = [];
+  const fresh = (): Recipe => {
+    const { links, call } = forest.chain();
+    const edits = [];
+    for (let count = random.pick([0, 0, 0, 1, 1, 1, 2]); count > 0; count--)
+      edits.push(...randomEdits(random, links));
+    const body = randomBody(random, call);
+    return { links, call, edits, ...(body !== undefined && { body }) };
+  };
+  return (count) =>
+    Array.from({ length: count }, () => {
+      const known = recent.length > 0 && random.chance(0.4) ? random.pick(recent) : undefined;
+      // The same chain under another call is what a cache of chains is for.
+      const recipe =
+        known === undefined
+          ? fresh()
+          : random.chance(0.4) || known.edits.length > 6
+            ? known
+            : { ...known, edits: [...known.edits, argEdit(random)] };
+      if (recent.length < 200) recent.push(recipe);
+      else recent[random.below(recent.length)] = recipe;
+      const now =
+        NOW +
+        (random.chance(0.6)
+          ? 0
+          : random.pick([-11, -10, -1, 1, 10, 11, 20, 21, -1_000_000_000, 500_000_001]));
+      const channel = random.pick(['text', 'value', 'member'] as const);
+      return toRequest(recipe, { channel, now, ...(random.chance(0.05) && { details: true }) });
+    });
+}
+
+interface Epoch {
+  readonly world: World;
+  readonly targets: readonly Target[];
+  readonly steps: Step[];
+  readonly local: ReadonlySet<number>;
+  readonly result: RunResult;
+  readonly options: RunOptions;
+}
+
+/** Each request one to four times, in any order, one after the other or all at once. */
+async function runBatch(batch: readonly Request[], together: boolean, epoch: Epoch): Promise<void> {
+  const { world, targets, steps, local, result, options } = epoch;
+  const revocation: Revocation = { remote: world.remote, local };
+  const random = new Random(result.verdicts + options.seed);
+  const sent = random.shuffled(batch.flatMap((request) => Array<Request>(1 + random.below(4)).fill(request)));
+  const before = steps.length;
+  steps.push(...sent.map((request): Step => ({ kind: 'verify', request })));
+  const ofLibrary = new Map(
+    batch.map((request) => [request, expectedOfLibrary(request, world.settings, revocation)]),
+  );
+  for (const line of ofLibrary.values()) count(result.codes, line.split(' ')[0] ?? '');
+
+  for (const target of targets) {
+    const expected = target.kind.service
+      ? new Map(batch.map((request) => [request, expectedOfService(request, world.settings, revocation)]))
+      : ofLibrary;
+    const answers: string[] = [];
+    if (together) answers.push(...(await Promise.all(sent.map((request) => target.ask(request)))));
+    else for (const request of sent) answers.push(await target.ask(request));
+    result.verdicts += answers.length;
+    for (const [at, actual] of answers.entries()) {
+      const request = sent[at];
+      const wanted = request && expected.get(request);
+      if (request === undefined || wanted === undefined || actual === wanted) continue;
+      const difference: Difference = {
+        target: target.kind,
+        world,
+        request,
+        expected: wanted,
+        actual,
+        steps: steps.slice(0, before + at + 1),
+      };
+      const reason = knownReason(difference);
+      if (reason !== undefined) count(result.known, reason);
+      else {
+        result.differences++;
+        await options.onDifference(difference);
+      }
+    }
+  }
+  options.onProgress?.(result.verdicts);
+}
+
+function count(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
+}
+
+/** The tokens of a request in a form that a person can read. */
+export function explain(request: Request): Record<string, unknown> {
+  const bundle = readJson(request.bundle);
+  if (bundle?.kind !== 'object') return { bundle: request.bundle };
+  const list = member(bundle, 'receipts');
+  const texts = [...(list?.kind === 'array' ? list.items : []), member(bundle, 'invocation')].map((item) =>
+    item?.kind === 'string' ? item.value : JSON.stringify(item),
+  );
+  return {
+    tokens: texts.map((text) => {
+      const jwt = readJwt(text);
+      if (jwt !== undefined) return `${writeJson(jwt.header)} ${writeJson(jwt.payload)}`;
+      return text
+        .split('.')
+        .slice(0, 2)
+        .map((part) => Buffer.from(part, 'base64url').toString())
+        .join(' ');
+    }),
+  };
+}

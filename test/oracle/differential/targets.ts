@@ -1,0 +1,171 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createInterface } from 'node:readline';
+import { Pool } from 'undici';
+import type { Verifier, VerifierOptions } from 'drs-verify';
+import type { Revocation, Settings } from '../oracle.js';
+import { mayScribble } from './known-differences.js';
+import { comparableAnswer, httpText, libraryCall, type Request } from './request.js';
+
+/** Which verifier: one in this process, or a service in a process of its own. */
+export interface TargetKind {
+  readonly name: string;
+  readonly service: boolean;
+  readonly receiptCacheBytes?: number;
+  readonly workerThreads: number;
+}
+
+const TINY = 20_000;
+
+export const LIBRARIES: readonly TargetKind[] = [
+  { name: 'library, no cache', service: false, receiptCacheBytes: 0, workerThreads: 0 },
+  { name: 'library', service: false, workerThreads: 0 },
+  { name: 'library, tiny cache', service: false, receiptCacheBytes: TINY, workerThreads: 0 },
+  { name: 'library, thread', service: false, workerThreads: 1 },
+  { name: 'library, thread, tiny cache', service: false, receiptCacheBytes: TINY, workerThreads: 1 },
+];
+export const SERVICES: readonly TargetKind[] = [
+  { name: 'service', service: true, workerThreads: 1 },
+  { name: 'service, tiny cache', service: true, receiptCacheBytes: TINY, workerThreads: 0 },
+];
+
+/** What gives verdicts. */
+export interface Target {
+  readonly kind: TargetKind;
+  /** The verdict in one comparable line. */
+  ask(request: Request): Promise<string>;
+  revoke(index: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+export type CreateVerifier = (options: VerifierOptions) => Verifier;
+
+/** How a verifier is set up, and the list that it reads. */
+export interface World {
+  readonly name: string;
+  readonly settings: Settings;
+  readonly remote: Revocation['remote'];
+}
+
+/** Opens a target. Close it, and the list host, when done. */
+export async function openTarget(
+  kind: TargetKind,
+  world: World,
+  listUrl: string | undefined,
+  createVerifier: CreateVerifier,
+): Promise<Target> {
+  const cache = kind.receiptCacheBytes === undefined ? {} : { receiptCacheBytes: kind.receiptCacheBytes };
+  const list = listUrl === undefined ? {} : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 86_400 };
+  const { trustedRoots, ...settings } = world.settings;
+  const options = {
+    ...settings,
+    ...(trustedRoots !== undefined && { trustedRoots: [...trustedRoots] }),
+    ...cache,
+    ...list,
+    workerThreads: kind.workerThreads,
+  };
+  return kind.service ? openService(kind, options) : openLibrary(kind, createVerifier(options));
+}
+
+function openLibrary(kind: TargetKind, verifier: Verifier): Target {
+  return {
+    kind,
+    async ask(request) {
+      const [bundle, options] = libraryCall(request);
+      try {
+        const verdict = await verifier.verify(bundle, options);
+        const line = comparableAnswer(verdict);
+        // Whoever writes on a verdict must not change a later one.
+        if (verdict.valid && mayScribble) scribble(verdict.context.leaf_policy);
+        return line;
+      } catch (error) {
+        return `threw ${String(error)}`;
+      }
+    },
+    revoke: (index) => verifier.revoke(index),
+    close: () => verifier.close(),
+  };
+}
+
+function scribble(value: unknown): void {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return;
+  for (const item of Object.values(value)) scribble(item);
+  const target = value as Record<string, unknown>;
+  if (Array.isArray(value)) value.push('*');
+  else for (const name of Object.keys(target)) target[name] = 10;
+}
+
+const TOKEN = 'differential-admin-token';
+
+async function openService(kind: TargetKind, options: object): Promise<Target> {
+  const env = Object.fromEntries(
+    Object.entries(options).map(([name, value]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase(),
+      value === true ? '1' : String(value),
+    ]),
+  );
+  const child = spawn(process.execPath, ['dist/cli/main.js', 'serve'], {
+    env: { PATH: process.env['PATH'] ?? '', PORT: '0', DRS_ADMIN_TOKEN: TOKEN, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const exited = once(child, 'exit');
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  const url = await new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on('line', (text) => {
+      const entry = JSON.parse(text) as { msg?: string; url?: string };
+      if (entry.msg === 'listening') resolve(entry.url ?? '');
+    });
+    void exited.then(() => reject(new Error(`the service ended: ${errors}`)));
+  });
+  const pool = new Pool(url, { connections: 8 });
+  const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
+    const answer = await pool.request({
+      method: 'POST',
+      path,
+      body,
+      headers: { 'content-type': 'application/json', ...headers },
+    });
+    return { status: answer.statusCode, text: await answer.body.text() };
+  };
+  return {
+    kind,
+    async ask(request) {
+      const { status, text } = await post('/verify', httpText(request));
+      return status === 200 ? comparableAnswer(JSON.parse(text)) : `status ${status}`;
+    },
+    async revoke(index) {
+      const body = JSON.stringify({ status_list_index: index });
+      const { status, text } = await post('/admin/revoke', body, { authorization: `Bearer ${TOKEN}` });
+      if (status !== 200) throw new Error(`/admin/revoke answered ${status} ${text}`);
+    },
+    async close() {
+      await pool.close();
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+/** Serves the status list of a world, or refuses to. */
+export async function openListHost(
+  remote: Revocation['remote'],
+): Promise<{ url: string | undefined; close(): Promise<void> }> {
+  if (remote === 'none') return { url: undefined, close: () => Promise.resolve() };
+  const server = createServer((_, response) => {
+    if (remote === 'unavailable') response.writeHead(500).end();
+    else response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(remote);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/list`,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

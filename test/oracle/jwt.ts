@@ -1,0 +1,45 @@
+import { fromBase64url } from './encoding.js';
+import { faithful } from './jcs.js';
+import { depthOf, hasDuplicateNames, member, readJson, type JsonObject } from './json.js';
+
+/** A compact JWT, taken apart and not yet verified. */
+export interface Jwt {
+  readonly text: string;
+  readonly header: JsonObject;
+  readonly payload: JsonObject;
+  /** What is signed: `header.payload`. */
+  readonly signed: Buffer;
+  readonly signature: Buffer;
+}
+
+const MAX_DEPTH = 64;
+
+/** Decisions, section 1. `undefined` where it is no JWT of JSON objects. */
+export function readJwt(text: string): Jwt | undefined {
+  const segments = text.split('.');
+  if (segments.length !== 3 || segments.includes('')) return undefined;
+  const [header, payload, signature] = segments.map(fromBase64url);
+  if (header === undefined || payload === undefined || signature === undefined) return undefined;
+  const headerObject = readObject(header);
+  const payloadObject = readObject(payload);
+  if (headerObject === undefined || payloadObject === undefined) return undefined;
+  // The specification says this of `args` and bodies only; of other claims it is read here into "valid UTF-8, a JSON object"
+  // together with "serialized in JCS order": what has no faithful RFC 8785 form cannot have been serialized so.
+  if (faithful(payloadObject) === undefined) return undefined;
+  if (['crit', 'b64'].some((name) => member(headerObject, name) !== undefined)) return undefined;
+  const signed = Buffer.from(segments.slice(0, 2).join('.'), 'ascii');
+  return { text, header: headerObject, payload: payloadObject, signed, signature };
+}
+
+/** Valid UTF-8, a JSON object, no repeated name, not nested too deep. */
+function readObject(bytes: Buffer): JsonObject | undefined {
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+  const json = readJson(text);
+  if (json?.kind !== 'object' || hasDuplicateNames(json) || depthOf(json) > MAX_DEPTH) return undefined;
+  return json;
+}

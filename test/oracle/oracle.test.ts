@@ -1,0 +1,166 @@
+import { readFileSync } from 'node:fs';
+import sodium from 'sodium-native';
+import { describe, expect, test } from 'vitest';
+import { hasVectors, vectorPath } from '../support/vectors.js';
+import { verifyStrictly } from './ed25519.js';
+import { fromBase58, fromBase64url, keyOfDid, toBase58 } from './encoding.js';
+import { FORGERIES, forge, KEYS, publicKeyOf, signWith, WEAK_DIDS } from './generator/keys.js';
+import { canonical, isFaithfulNumber } from './jcs.js';
+import { depthOf, hasDuplicateNames, readJson, writeJson } from './json.js';
+
+// The oracle is judged by what neither it nor the code under test wrote: libsodium, the platform, public vectors.
+
+describe('signatures', () => {
+  const accepts = (key: Buffer, message: Buffer, signature: Buffer) =>
+    signature.length === 64 && sodium.crypto_sign_verify_detached(signature, message, key);
+
+  test('are judged as libsodium judges them, forged ones too', () => {
+    let [valid, invalid] = [0, 0];
+    const weak = WEAK_DIDS.map((did) => keyOfDid(did) ?? Buffer.alloc(0));
+    for (let round = 0; round < 40; round++) {
+      const signed = `message ${round}`;
+      const message = Buffer.from(signed);
+      const key = round % KEYS;
+      for (const signature of [signWith(key, signed), ...FORGERIES.map((kind) => forge(kind, key, signed))])
+        for (const publicKey of [publicKeyOf(key), ...weak]) {
+          const expected = accepts(publicKey, message, signature);
+          expect(verifyStrictly(publicKey, message, signature)).toBe(expected);
+          if (expected) valid++;
+          else invalid++;
+        }
+    }
+    expect(valid).toBe(40);
+    expect(invalid).toBeGreaterThan(1_000);
+  });
+
+  test.skipIf(!hasVectors)('are judged as Project Wycheproof says', () => {
+    const { testGroups } = JSON.parse(
+      readFileSync(vectorPath('01-wycheproof-ed25519', 'ed25519_test.json'), 'utf8'),
+    ) as {
+      testGroups: {
+        publicKey: { pk: string };
+        tests: { msg: string; sig: string; result: string; tcId: number }[];
+      }[];
+    };
+    let seen = 0;
+    for (const { publicKey, tests } of testGroups)
+      for (const { msg, sig, result, tcId } of tests) {
+        const [key, message, signature] = [publicKey.pk, msg, sig].map((hex) => Buffer.from(hex, 'hex'));
+        if (key === undefined || message === undefined || signature === undefined) continue;
+        expect(verifyStrictly(key, message, signature), `tcId ${tcId}`).toBe(result === 'valid');
+        seen++;
+      }
+    expect(seen).toBeGreaterThan(100);
+  });
+});
+
+describe('JSON', () => {
+  const texts = [
+    ...[
+      '{}',
+      '[]',
+      'null',
+      ' 1 ',
+      '-0',
+      '1e400',
+      '"\\ud800"',
+      '{"a":1,"a":2}',
+      '{"__proto__":{"a":[1,2.50]}}',
+    ],
+    ...[
+      '01',
+      '1.',
+      '.5',
+      '+1',
+      '1e',
+      '[1,]',
+      '{"a":1,}',
+      "{'a':1}",
+      '"\u0001"',
+      '"\\x"',
+      '"\\u12"',
+      '\ufeff{}',
+      'NaN',
+      '',
+      '{}x',
+    ],
+    ...[
+      '{"a" :\t[ true,false\r\n,null ] }',
+      '"\\u0041\\/\\b"',
+      '[[[]]]',
+      'tru',
+      '{"a"}',
+      '{1:2}',
+      '\u00a01',
+      '"a\u2028b"',
+    ],
+  ];
+
+  test.each(texts)('reads %j as the platform does', (text) => {
+    let expected: unknown;
+    try {
+      expected = JSON.parse(text);
+    } catch {
+      expect(readJson(text)).toBeUndefined();
+      return;
+    }
+    const json = readJson(text);
+    expect(json && JSON.stringify(JSON.parse(writeJson(json)))).toBe(JSON.stringify(expected));
+  });
+
+  test('sees repeated names and depth', () => {
+    const read = (text: string) => readJson(text) ?? { kind: 'null' as const };
+    expect(hasDuplicateNames(read('[{"a":{"b":1,"\\u0062":1}}]'))).toBe(true);
+    expect(hasDuplicateNames(read('[{"a":{"b":1}},{"a":1}]'))).toBe(false);
+    expect([depthOf(read('1')), depthOf(read('{}')), depthOf(read('[{"a":[]}]'))]).toEqual([0, 1, 3]);
+  });
+
+  test('knows which numbers RFC 8785 writes as themselves', () => {
+    const faithful = [
+      '1E30',
+      '1.10',
+      '333333333.33333329',
+      '9007199254740992',
+      '-0',
+      '1e-400',
+      '0e99999999999',
+      '1e23',
+      '1.0',
+    ];
+    const others = [
+      '9007199254740993',
+      '9007199254740993.0',
+      '0.9007199254740993e16',
+      '-9007199254740993',
+      '1e400',
+      '1e99999999999999',
+    ];
+    expect(faithful.filter((text) => !isFaithfulNumber(text))).toEqual([]);
+    expect(others.filter(isFaithfulNumber)).toEqual([]);
+  });
+
+  test.skipIf(!hasVectors)('canonicalizes as the vectors of RFC 8785 do', () => {
+    for (const name of ['arrays', 'french', 'structures', 'unicode', 'values', 'weird']) {
+      const json = readJson(readFileSync(vectorPath('04-jcs-rfc8785', 'input', `${name}.json`), 'utf8'));
+      const expected = readFileSync(vectorPath('04-jcs-rfc8785', 'output', `${name}.json`), 'utf8').trimEnd();
+      expect(json && canonical(json), name).toBe(expected);
+    }
+  });
+});
+
+describe('encodings', () => {
+  test('base64url is read only where it is written so', () => {
+    for (let length = 0; length < 70; length++) {
+      const bytes = Buffer.alloc(length, length * 37);
+      expect(fromBase64url(bytes.toString('base64url'))).toEqual(bytes);
+    }
+    for (const text of ['A', 'AB', 'AAB', 'AA==', 'AA A', 'A+/A', 'AAAAA', 'é'])
+      expect(fromBase64url(text), text).toBeUndefined();
+  });
+
+  test('base58 goes there and back, with its leading zeros', () => {
+    for (const hex of ['', '00', '0000ff', 'ed01', 'ff'.repeat(34), '00'.repeat(34)])
+      expect(fromBase58(toBase58(Buffer.from(hex, 'hex')))?.toString('hex')).toBe(hex);
+    expect(fromBase58('0')).toBeUndefined();
+  });
+});

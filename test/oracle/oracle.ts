@@ -1,0 +1,211 @@
+import { readInvocation, readReceipt, stringOf, type Invocation, type Receipt } from './claims.js';
+import { verifyStrictly } from './ed25519.js';
+import { digestOf, keyOfDid } from './encoding.js';
+import { faithful } from './jcs.js';
+import { member, type Json, type JsonObject } from './json.js';
+import type { Jwt } from './jwt.js';
+import { allows, isWithin } from './policy.js';
+
+/** How the verifier is set up. */
+export interface Settings {
+  readonly maxChainDepth?: number;
+  readonly clockSkewSecs?: number;
+  readonly serverIdentity?: string;
+  readonly trustedRoots?: readonly string[];
+  readonly requireBinding?: boolean;
+}
+
+/** What is revoked at the moment. */
+export interface Revocation {
+  /** The remote list: not configured, no usable copy, or its bytes. */
+  readonly remote: 'none' | 'unavailable' | Uint8Array;
+  readonly local: ReadonlySet<number>;
+}
+
+export interface Question {
+  readonly bundle: Json;
+  /** The body of the call: none sent, a text that is no JSON, or a value. */
+  readonly body: Json | 'unreadable' | undefined;
+  /** Whether the request asks for `details`. */
+  readonly details?: boolean;
+  readonly now: number;
+  readonly settings: Settings;
+  readonly revocation: Revocation;
+}
+
+export type Binding = 'match' | 'mismatch' | 'invalid_body';
+
+/** The verdict, without the words of its messages. */
+export type Answer =
+  | {
+      readonly valid: true;
+      readonly context: { root_principal: string; chain_depth: number; leaf_policy: JsonObject };
+      readonly binding?: Binding;
+      readonly details?: Readonly<Record<string, unknown>>;
+    }
+  | { readonly valid: false; readonly code: string; readonly binding?: Binding };
+
+/**
+ * The verdict on a bundle, from the specification alone: block after block, the first failure is the verdict.
+ * Slow, and free of anything that could be remembered from one question to the next.
+ */
+export function judge(question: Question): Answer {
+  const { settings, revocation, now } = question;
+  const structure = blockA(question.bundle, settings);
+  if (typeof structure === 'string') return { valid: false, code: structure };
+  const { receipts, invocation } = structure;
+  const code =
+    blockB(receipts, invocation) ??
+    blockC(receipts, invocation) ??
+    blockD(receipts, invocation, settings) ??
+    blockE(receipts, now, settings.clockSkewSecs ?? 0) ??
+    blockF(receipts, revocation);
+  if (code !== undefined) return { valid: false, code };
+
+  const binding = question.body === undefined ? undefined : bindingOf(question.body, invocation);
+  if (settings.requireBinding === true) {
+    if (binding === undefined) return { valid: false, code: 'BINDING_REQUIRED' };
+    if (binding !== 'match') return { valid: false, code: 'BINDING_MISMATCH', binding };
+  }
+  const [root, leaf] = [receipts[0], receipts.at(-1)];
+  if (root === undefined || leaf === undefined) throw new Error('block A lets no empty chain pass');
+  return {
+    valid: true,
+    context: { root_principal: root.iss, chain_depth: receipts.length, leaf_policy: leaf.policy },
+    ...(binding !== undefined && { binding }),
+    ...(question.details === true && { details: detailsOf(receipts, invocation, binding) }),
+  };
+}
+
+/** Structure. A string is the code of what is wrong. */
+function blockA(bundle: Json, settings: Settings): string | { receipts: Receipt[]; invocation: Invocation } {
+  if (bundle.kind !== 'object') return 'MALFORMED_BUNDLE';
+  const version = member(bundle, 'bundle_version');
+  const list = member(bundle, 'receipts');
+  const last = member(bundle, 'invocation');
+  if (version?.kind !== 'string') return 'MALFORMED_BUNDLE';
+  if (list !== undefined && list.kind !== 'array') return 'MALFORMED_BUNDLE';
+  if (last !== undefined && last.kind !== 'string') return 'MALFORMED_BUNDLE';
+  const texts = (list?.items ?? []).map((item) => (item.kind === 'string' ? item.value : undefined));
+  if (!texts.every((text) => text !== undefined)) return 'MALFORMED_BUNDLE';
+  if (version.value !== '4.0') return 'VERSION_MISMATCH';
+  if (texts.length === 0) return 'EMPTY_CHAIN';
+  if (texts.length > (settings.maxChainDepth ?? 16)) return 'CHAIN_TOO_DEEP';
+  if (last === undefined || last.value === '') return 'MISSING_INVOCATION';
+
+  const receipts: Receipt[] = [];
+  for (const [index, text] of texts.entries()) {
+    const root = receipts[0];
+    const receipt = readReceipt(text, index, root === undefined ? undefined : root.rootType === 'human');
+    if (typeof receipt === 'string') return receipt;
+    receipts.push(receipt);
+  }
+  const invocation = readInvocation(last.value);
+  return typeof invocation === 'string' ? invocation : { receipts, invocation };
+}
+
+/** Linkage. */
+function blockB(receipts: readonly Receipt[], invocation: Invocation): string | undefined {
+  for (const [index, receipt] of receipts.entries()) {
+    const parent = receipts[index - 1];
+    if (receipt.previous !== (parent && digestOf(parent.jwt.text))) return 'CHAIN_BREAK';
+    if (parent !== undefined && receipt.iss !== parent.aud) return 'ISSUER_MISMATCH';
+  }
+  if (invocation.iss !== receipts.at(-1)?.aud) return 'INVOKER_MISMATCH';
+  const hashes = receipts.map((receipt) => digestOf(receipt.jwt.text));
+  const same =
+    hashes.length === invocation.chain.length && hashes.every((hash, at) => hash === invocation.chain[at]);
+  return same ? undefined : 'CHAIN_REFERENCE_MISMATCH';
+}
+
+/** Signatures. */
+function blockC(receipts: readonly Receipt[], invocation: Invocation): string | undefined {
+  for (const receipt of receipts) {
+    const code = signatureFault(receipt.jwt, receipt.iss, 'INVALID_SIGNATURE');
+    if (code !== undefined) return code;
+  }
+  return signatureFault(invocation.jwt, invocation.iss, 'INVALID_INVOCATION_SIGNATURE');
+}
+
+function signatureFault(jwt: Jwt, iss: string, code: string): string | undefined {
+  const algorithm = stringOf(jwt.header, 'alg');
+  if (algorithm !== 'EdDSA' && algorithm !== 'Ed25519') return 'UNSUPPORTED_ALGORITHM';
+  const key = keyOfDid(iss);
+  if (key === undefined) return 'UNRESOLVABLE_DID';
+  return verifyStrictly(key, jwt.signed, jwt.signature) ? undefined : code;
+}
+
+/** Policy. */
+function blockD(receipts: readonly Receipt[], call: Invocation, settings: Settings): string | undefined {
+  const root = receipts[0];
+  for (const [index, receipt] of receipts.entries()) {
+    const parent = receipts[index - 1];
+    if (receipt.sub !== (parent === undefined ? receipt.iss : root?.sub)) return 'SUBJECT_MISMATCH';
+    if (parent !== undefined && !isBelow(receipt.cmd, parent.cmd)) return 'COMMAND_MISMATCH';
+    if (parent === undefined && settings.trustedRoots?.includes(receipt.iss) === false)
+      return 'UNTRUSTED_ROOT';
+    if (parent !== undefined && !isWithin(receipt.policy, parent.policy)) return 'POLICY_ESCALATION';
+  }
+  if (call.sub !== root?.sub) return 'INVOCATION_SUBJECT_MISMATCH';
+  if (!isBelow(call.cmd, receipts.at(-1)?.cmd ?? '')) return 'COMMAND_MISMATCH';
+  if (settings.serverIdentity !== undefined && call.toolServer !== settings.serverIdentity)
+    return 'TOOL_SERVER_MISMATCH';
+  return receipts.every((receipt) => allows(receipt.policy, call.args)) ? undefined : 'POLICY_VIOLATION';
+}
+
+const isBelow = (cmd: string, parent: string) => cmd === parent || cmd.startsWith(`${parent}/`);
+
+/** Time. */
+function blockE(receipts: readonly Receipt[], now: number, skew: number): string | undefined {
+  for (const [index, receipt] of receipts.entries()) {
+    if (now < receipt.nbf - skew) return 'NOT_YET_VALID';
+    if (receipt.exp !== undefined && now > receipt.exp + skew) return 'EXPIRED';
+    const parent = receipts[index - 1];
+    if (parent === undefined) continue;
+    if (receipt.nbf < parent.nbf) return 'TEMPORAL_BOUNDS_VIOLATION';
+    if (parent.exp !== undefined && (receipt.exp === undefined || receipt.exp > parent.exp))
+      return 'TEMPORAL_BOUNDS_VIOLATION';
+  }
+  return undefined;
+}
+
+/** Revocation. */
+function blockF(receipts: readonly Receipt[], { remote, local }: Revocation): string | undefined {
+  for (const { statusIndex } of receipts) {
+    if (statusIndex === undefined) continue;
+    const list = remote instanceof Uint8Array ? remote : undefined;
+    if (list !== undefined && bitAt(list, statusIndex)) return 'RECEIPT_REVOKED';
+    if (local.has(statusIndex)) return 'RECEIPT_REVOKED';
+    if (list !== undefined && statusIndex >= list.length * 8) return 'STATUS_INDEX_OUT_OF_RANGE';
+    if (remote === 'unavailable') return 'REVOCATION_CHECK_FAILED';
+  }
+  return undefined;
+}
+
+/** Bit 0 is the most significant bit of byte 0. */
+const bitAt = (list: Uint8Array, index: number) =>
+  (((list[Math.floor(index / 8)] ?? 0) >> (7 - (index % 8))) & 1) === 1;
+
+function bindingOf(body: Json | 'unreadable', invocation: Invocation): Binding {
+  const form = body === 'unreadable' ? undefined : faithful(body);
+  if (form === undefined) return 'invalid_body';
+  return form === faithful(invocation.args) ? 'match' : 'mismatch';
+}
+
+/** The context of gateways.md, section 1, without the three members that every verdict has. */
+function detailsOf(receipts: readonly Receipt[], call: Invocation, binding: Binding | undefined) {
+  const expiries = receipts.flatMap(({ exp }) => (exp === undefined ? [] : [exp]));
+  const tool = stringOf(call.args, 'tool');
+  const { rootType, sessionId } = receipts[0] ?? {};
+  return {
+    agent: call.iss,
+    command: call.cmd,
+    ...(tool !== undefined && { tool }),
+    invocation: call.jti,
+    receipts: receipts.map(({ jti }) => jti),
+    ...(rootType !== undefined && { root_type: rootType }),
+    ...(sessionId !== undefined && { session_id: sessionId }),
+    expires_at: expiries.length === 0 ? null : Math.min(...expiries),
+    ...(binding !== undefined && { binding }),
+  };
+}
