@@ -50,7 +50,10 @@ async function main(): Promise<number> {
     schema: RESULTS_SCHEMA,
     startedAt: startedAt.toISOString(),
     seconds: Math.round((performance.now() - start) / 1000),
-    command: `npm run bench -- ${process.argv.slice(2).join(' ')}`.replace(/ -- $/, ''),
+    // Without the folder of the results: the command stands in documents, and that folder is on one machine only.
+    command: `npm run bench -- ${process.argv.slice(2).join(' ')}`
+      .replace(/ ?--out[ =]\S+/, '')
+      .replace(/ -- ?$/, ''),
     mode: options.plan.mode,
     ...{ commit, isDirty, machine, versions: describeVersions() },
     isVoid: recorder.wrongVerdicts.length > 0,

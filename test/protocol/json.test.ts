@@ -1,11 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { parseTree, type Node } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
 import { hasMoreNodes, MAX_JSON_NODES, parseStrictJson } from '../../src/protocol/json.js';
 import { isFaithfulNumber, MAX_JSON_DEPTH } from '../../src/protocol/json-defects.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
-import { hasVectors, vectorPath } from '../support/vectors.js';
+import { readVectors } from '../support/vectors.js';
 
 const kindOf = (text: string) => parseStrictJson(text).defect?.kind ?? 'none';
 
@@ -249,20 +248,26 @@ describe('strict JSON', () => {
   });
 });
 
-describe.skipIf(!hasVectors)('JSONTestSuite (shared/vectors/05-jsontestsuite)', () => {
-  const files = hasVectors ? readdirSync(vectorPath('05-jsontestsuite', 'test_parsing')) : [];
-  it.each(files)('%s', (file) => {
-    const text = decodeUtf8(readFileSync(vectorPath('05-jsontestsuite', 'test_parsing', file)));
-    const kind = text === null ? 'utf-8' : kindOf(text);
-    if (file.startsWith('n_')) expect(['syntax', 'utf-8', 'depth', 'size']).toContain(kind);
-    if (text === null || kind === 'syntax' || kind === 'size') {
-      expect(file.startsWith('y_')).toBe(false);
-      return;
-    }
-    expectAgreement(text);
-    // What a strict reader refuses of what a parser must accept: names that occur twice, and nothing else.
-    if (file.startsWith('y_'))
-      expect([file, kind]).toEqual([file, /duplicated_key/.test(file) ? 'duplicate' : 'none']);
+describe('JSON texts of JSONTestSuite', () => {
+  const vectors = readVectors('json');
+
+  it.each(vectors)(
+    'judges text $id: $expect',
+    ({ expect: expected, strict, text = '', bytes, times = 1, then = '' }) => {
+      const input =
+        bytes === undefined ? Buffer.from(text.repeat(times) + then) : Buffer.from(bytes, 'base64');
+      const decoded = decodeUtf8(input);
+      const kind = decoded === null ? 'utf-8' : kindOf(decoded);
+      if (expected === 'refuse') expect(['syntax', 'utf-8', 'depth', 'size']).toContain(kind);
+      // What a strict reader refuses of what a parser must accept: names that occur twice, and nothing else.
+      if (expected === 'accept') expect(kind).toBe(strict ?? 'none');
+      if (decoded !== null && kind !== 'syntax' && kind !== 'size') expectAgreement(decoded);
+    },
+  );
+
+  it('has texts of each sort', () => {
+    const count = (sort: string) => vectors.filter((vector) => vector.expect === sort).length;
+    expect([count('accept'), count('refuse'), count('either')]).toEqual([95, 188, 57]);
   });
 });
 

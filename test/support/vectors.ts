@@ -1,11 +1,68 @@
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import path from 'node:path';
+import { readFileSync } from 'node:fs';
 
-/** Public test vectors; they lie beside the project and are not part of it. */
-const folder = fileURLToPath(new URL('../../../shared/vectors', import.meta.url));
+/** An Ed25519 signature that must verify or must not. Key, message and signature are base64url. */
+export interface SignatureVector {
+  readonly id: number;
+  readonly key: string;
+  readonly message: string;
+  readonly signature: string;
+  readonly valid: boolean;
+}
 
-/** Whether the vectors are there. Where they are not, the tests that need them are reported as skipped. */
-export const hasVectors = existsSync(folder);
+/** A JSON text and its RFC 8785 form. */
+export interface CanonicalVector {
+  readonly id: number;
+  readonly json: string;
+  readonly canonical: string;
+}
 
-export const vectorPath = (...parts: string[]) => path.join(folder, ...parts);
+/** A double and its RFC 8785 form. */
+export interface NumberVector {
+  /** The 64 bits of the double, big-endian, in hex. */
+  readonly bits: string;
+  /** `null` where the double has no canonical form. */
+  readonly canonical: string | null;
+  /** Set on the doubles with which the long sequence of test/protocol/jcs.test.ts begins, in their order. */
+  readonly seed?: true;
+}
+
+/** What a JSON parser must do with some bytes. */
+export interface JsonVector {
+  readonly id: number;
+  readonly expect: 'accept' | 'refuse' | 'either';
+  /** What a strict reader finds wrong in a text that an ordinary parser accepts. */
+  readonly strict?: 'duplicate';
+  /** UTF-8 text, or base64 in `bytes` where the bytes are not UTF-8. */
+  readonly text?: string;
+  readonly bytes?: string;
+  /** How often the text is repeated, and what follows then. */
+  readonly times?: number;
+  readonly then?: string;
+}
+
+/** A DID and the Ed25519 key that it names. */
+export interface DidVector {
+  readonly did: string;
+  /** 32 bytes in hex; `null` where the DID must not resolve. */
+  readonly key: string | null;
+  readonly from: 'w3c' | 'here';
+  /** How many `z` follow the text of `did`. */
+  readonly times?: number;
+}
+
+interface Sets {
+  ed25519: SignatureVector;
+  jcs: CanonicalVector;
+  'jcs-numbers': NumberVector;
+  json: JsonVector;
+  'did-key': DidVector;
+}
+
+/** Reads a set of test vectors. `test/vectors/README.md` says where each comes from. */
+export function readVectors<S extends keyof Sets>(set: S): Sets[S][] {
+  const text = readFileSync(new URL(`../vectors/${set}.jsonl`, import.meta.url), 'utf8');
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Sets[S]);
+}

@@ -1,0 +1,80 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { VARIABLES } from '../../src/server/configuration.js';
+import { anchorsOf, linksOf } from './markdown.js';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
+
+const MADE = new Set(['.git', 'node_modules', 'dist', 'coverage', 'results', '.build']);
+
+/** Every Markdown file of the repository. */
+function documentsIn(folder: string): string[] {
+  return readdirSync(path.join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const file = path.join(folder, entry.name);
+    if (entry.isDirectory()) return MADE.has(entry.name) ? [] : documentsIn(file);
+    return entry.name.endsWith('.md') ? [file] : [];
+  });
+}
+
+const documents = documentsIn('');
+
+/** What is wrong with a link, or `null`. */
+function findLinkDefect(document: string, target: string): string | null {
+  if (/^(?:https?|mailto):/.test(target)) return null;
+  const [relative = '', anchor] = target.split('#');
+  const file = relative === '' ? document : path.join(path.dirname(document), decodeURIComponent(relative));
+  if (file.startsWith('..')) return 'leads out of the repository';
+  if (!existsSync(path.join(root, file))) return 'the file does not exist';
+  if (anchor === undefined || anchor === '') return null;
+  if (statSync(path.join(root, file)).isDirectory() || !file.endsWith('.md'))
+    return 'has an anchor, and is no document';
+  return anchorsOf(read(file)).has(anchor) ? null : 'the document has no such heading or anchor';
+}
+
+it('finds the documents of the repository', () => {
+  expect(documents).toEqual(expect.arrayContaining(['README.md', 'SECURITY.md', 'docs/threat-model.md']));
+});
+
+describe.each(documents)('%s', (document) => {
+  const text = read(document);
+
+  it('has no dead link', () => {
+    const defects = linksOf(text)
+      .map(({ target }) => ({ target, defect: findLinkDefect(document, target) }))
+      .filter(({ defect }) => defect !== null);
+    expect(defects).toEqual([]);
+  });
+
+  it('names nothing that lies outside the repository', () => {
+    expect(text.match(/\.\.\/shared\b|(?<![\w.])\/(?:work|tmp|var\/tmp)\/\S*/g)).toBeNull();
+  });
+});
+
+describe('docs/threat-model.md', () => {
+  const text = read('docs/threat-model.md');
+  const tests = linksOf(text).filter(({ target }) => target.startsWith('../test/'));
+
+  it('links tests that exist', () => {
+    expect(tests.length).toBeGreaterThan(40);
+    const missing = tests.filter(({ label, target }) => !read(path.join('docs', target)).includes(label));
+    expect(missing).toEqual([]);
+  });
+
+  it('links a test beside each promise', () => {
+    const promises = text.slice(text.indexOf('## Promises'), text.indexOf('## Configuration'));
+    const rows = promises
+      .split('\n')
+      .filter((line) => /^\| (?!promise|input|-)/.test(line) && !line.startsWith('|---'));
+    expect(rows.length).toBeGreaterThan(40);
+    expect(rows.filter((row) => !row.includes('(../test/'))).toEqual([]);
+  });
+
+  it('says of each configuration variable what an attacker gains', () => {
+    const section = text.slice(text.indexOf('## Configuration'));
+    const rows = new Set([...section.matchAll(/^\| `([A-Z][A-Z_]+)` \| \S/gm)].map(([, name]) => name));
+    expect(VARIABLES.filter((variable) => !rows.has(variable))).toEqual([]);
+  });
+});
