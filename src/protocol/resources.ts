@@ -18,7 +18,7 @@ export function coversResource(entries: readonly string[], uri: string): boolean
   let isPlain: boolean | undefined;
   for (const entry of entries) {
     if (entry === uri || entry === '*') return true;
-    if (isPrefix(entry) && uri.startsWith(entry.slice(0, -1)) && (isPlain ??= isPlainUri(uri))) return true;
+    if (isPrefix(entry) && uri.startsWith(withoutStar(entry)) && (isPlain ??= isPlainUri(uri))) return true;
   }
   return false;
 }
@@ -35,9 +35,9 @@ export function coversEveryEntry(parent: readonly string[], child: readonly stri
   // Ascending, without those that another one covers. Then the last prefix that sorts before an entry is the only one
   // that can cover it.
   const prefixes: string[] = [];
-  for (const entry of [...entries].filter(isPrefix).sort()) {
+  for (const prefix of [...entries].filter(isPrefix).map(withoutStar).sort()) {
     const last = prefixes.at(-1);
-    if (last === undefined || !entry.startsWith(last)) prefixes.push(entry.slice(0, -1));
+    if (last === undefined || !prefix.startsWith(last)) prefixes.push(prefix);
   }
   return child.every((entry) => {
     if (entries.has(entry)) return true;
@@ -48,6 +48,10 @@ export function coversEveryEntry(parent: readonly string[], child: readonly stri
 
 function isPrefix(entry: string): boolean {
   return entry.endsWith('/*');
+}
+
+function withoutStar(entry: string): string {
+  return entry.slice(0, -1);
 }
 
 function isPlainUri(uri: string): boolean {
