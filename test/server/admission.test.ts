@@ -82,9 +82,7 @@ describe('a fault of the verifier', () => {
     });
     const app = uWS.App().any('/*', routes.handle);
     const port = await new Promise<number>((resolve) => {
-      app.listen('127.0.0.1', 0, (socket) =>
-        resolve(uWS.us_socket_local_port(socket)),
-      );
+      app.listen('127.0.0.1', 0, (socket) => resolve(uWS.us_socket_local_port(socket)));
     });
     close = () => app.close();
     const post = async () => {
