@@ -132,6 +132,11 @@ export class Exchange {
     this.#receive();
   }
 
+  /** Throws the body away; needed where the answer comes later and nobody reads it. */
+  ignoreBody(): void {
+    this.#receive();
+  }
+
   /** Gives back the memory of a body that came in pieces. */
   releaseBody(): void {
     this.#reader?.release();
@@ -181,7 +186,8 @@ export class Exchange {
     const lines = [REASONS[status] ?? String(status), 'Content-Type: application/json'];
     for (const [name, value] of Object.entries(headers ?? {})) lines.push(`${name}: ${value}`);
     lines.push('Connection: close', `Content-Length: ${Buffer.byteLength(json) + 2}`);
-    this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${json}`));
+    const body = this.#isHead ? '' : json;
+    this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${body}`));
     this.#discardTimer = setTimeout(() => this.#close(), MAX_DISCARDING_MS);
   }
 

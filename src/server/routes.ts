@@ -177,6 +177,7 @@ export class Routes implements ExchangeOwner {
 
   #scrape(exchange: Exchange): void {
     const { registry } = this.#context.metrics;
+    exchange.ignoreBody();
     registry.metrics().then(
       (text) => exchange.answer(200, text, { headers: { 'Content-Type': registry.contentType } }),
       (error: unknown) => this.#fail(exchange, error),

@@ -124,6 +124,22 @@ for _ in range(20):
   });
 });
 
+describe('a body that nobody asked for', () => {
+  it.each(['GET', 'HEAD'])('with %s is thrown away, and the answer comes', async (method) => {
+    const service = await startService();
+    try {
+      for (const path of ['/healthz', '/readyz', '/metrics']) {
+        const { socket, until } = await connectRaw(service.port);
+        socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc`);
+        expect(await until('\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+        socket.destroy();
+      }
+    } finally {
+      await service.stop();
+    }
+  });
+});
+
 describe('headers', () => {
   let service: RunningService;
   beforeAll(async () => {

@@ -35,9 +35,9 @@ async function metricsOf(service: RunningService): Promise<string> {
 
 /** Asks for the health of a service until it is told to stop; every answer must be 200. */
 function watchHealth(service: RunningService) {
-  let isOver = false;
+  const watch = { isOver: false };
   const watched = (async () => {
-    while (!isOver) {
+    while (!watch.isOver) {
       const { status } = await fetch(`${service.url}/healthz`);
       expect(status).toBe(200);
       await new Promise((resolve) => setTimeout(resolve, 20));
@@ -45,7 +45,7 @@ function watchHealth(service: RunningService) {
   })();
   return {
     stop: async () => {
-      isOver = true;
+      watch.isOver = true;
       await watched;
     },
   };

@@ -38,6 +38,30 @@ describe('starting', () => {
     expect(JSON.stringify(service.log)).not.toContain('hush-hush');
   });
 
+  it('logs no secret of the status list, and warns of what does nothing', async () => {
+    const service = await startService({
+      STATUS_LIST_BASE_URL: 'http://me:pa55@127.0.0.1:9/list?key=k3y',
+      NONCE_STORE_BACKEND: 'redis',
+      DRS_ADMIN_TOKEN: 'short',
+    });
+    await service.stop();
+    const text = JSON.stringify(service.log);
+    expect(text).toContain('http://127.0.0.1:9/list');
+    expect(text).not.toMatch(/pa55|k3y/);
+    const warnings = service.log.filter(({ level }) => level === 40).map(({ msg }) => String(msg));
+    expect(warnings).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
+        expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter/),
+      ]),
+    );
+  });
+
+  it('does not start with a name that is one slip away from one of its own', async () => {
+    const { code, stderr } = await runToExit({ TRUSTED_ROOT: 'did:key:z6Mk' });
+    expect([code, stderr]).toEqual([2, expect.stringContaining('TRUSTED_ROOT is not a variable')]);
+  });
+
   it('counts an empty variable as unset', async () => {
     const service = await startService({ MAX_BODY_BYTES: '', TRUSTED_ROOTS: ' ' });
     expect(await service.stop()).toBe(0);

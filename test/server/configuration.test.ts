@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readConfiguration, VARIABLES } from '../../src/server/configuration.js';
-import { RateLimit } from '../../src/server/rate-limit.js';
+import { readConfiguration, VARIABLES, warningsAbout } from '../../src/server/configuration.js';
+import { isOneEditAway } from '../../src/server/environment.js';
+import { printableUrl } from '../../src/server/printable-url.js';
+import { clientOf, RateLimit } from '../../src/server/rate-limit.js';
 import { OptionsError } from '../../src/verifier/options.js';
 
 const problemsOf = (env: Record<string, string>) => {
@@ -26,7 +28,18 @@ describe('the configuration', () => {
       statusMaxStaleSecs: 0,
       rateLimitPerIp: 0,
       rateLimitGlobal: 0,
+      maxBodyMemory: 134_217_728,
+      requestTimeoutSecs: 10,
+      shutdownDelaySecs: 0,
+      shutdownGraceSecs: 10,
     });
+  });
+
+  it('gives bodies memory in proportion to their size', () => {
+    expect(readConfiguration({ MAX_BODY_BYTES: '100000000' }).maxBodyMemory).toBe(400_000_000);
+    expect(problemsOf({ MAX_BODY_BYTES: '1000', MAX_BODY_MEMORY: '3999' })).toEqual([
+      'MAX_BODY_MEMORY is "3999": expected at least four times MAX_BODY_BYTES (1000)',
+    ]);
   });
 
   it('reads numbers, lists and text that looks like a number', () => {
@@ -50,16 +63,99 @@ describe('the configuration', () => {
     ['STATUS_LIST_ISSUER', 'did:key:x'],
     ['TRUSTED_ROOTS', ','],
     ['STATUS_LIST_BASE_URL', 'example.org/list'],
+    ['ALLOWED_ORIGINS', 'https://app.example/'],
+    ['ALLOWED_ORIGINS', 'null'],
+    ['ALLOWED_ORIGINS', 'https://app.example,app.example'],
+    ['REQUEST_TIMEOUT_SECS', '0'],
+    ['MAX_CONNECTIONS', '0'],
   ])('refuses %s=%s and names it', (variable, value) => {
     const problems = problemsOf({ [variable]: value });
     expect(problems).toHaveLength(1);
     expect(problems[0]).toMatch(new RegExp(`^${variable} is "${value}": .`));
   });
 
+  it.each(['has space', 'tab\there', 'snow\u2603man'])('refuses the admin token %j, unseen', (token) => {
+    const problems = problemsOf({ DRS_ADMIN_TOKEN: token });
+    expect(problems).toEqual([expect.stringMatching(/^DRS_ADMIN_TOKEN is \(hidden\): .*white space/)]);
+    expect(problems[0]).not.toContain(token);
+  });
+
+  it.each([
+    ['STATUS_LIST_BASE_URL', 'ftp://me:pa55@lists.example/1?key=k3y'],
+    ['STATUS_LIST_BASE_URL', 'me:pa55@lists.example/1?key=k3y'],
+    ['STATUS_LIST_BASE_URL', '//me:p@55@lists.example/1?key=k3y'],
+    ['REDIS_URL', 'http://me:pa55@redis.example/1?key=k3y'],
+  ])('shows no secret of %s=%s', (variable, value) => {
+    const [problem = ''] = problemsOf({ [variable]: value });
+    expect(problem).toMatch(new RegExp(`^${variable} is "`));
+    expect(problem).not.toMatch(/me:|pa55|p@55|k3y/);
+    expect(problem).toMatch(/(lists|redis)\.example/);
+  });
+
+  it('refuses variables that are one slip away from one of ours, by name', () => {
+    for (const [found, meant] of [
+      ['TRUSTED_ROOT', 'TRUSTED_ROOTS'],
+      ['TRUSTED_ROOTSS', 'TRUSTED_ROOTS'],
+      ['TRUSTDE_ROOTS', 'TRUSTED_ROOTS'],
+      ['TRUSTED-ROOTS', 'TRUSTED_ROOTS'],
+      ['DRS_ADMIN_TOKEM', 'DRS_ADMIN_TOKEN'],
+    ] as const)
+      expect(problemsOf({ [found]: 'x' })).toEqual([
+        `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`,
+      ]);
+    // Short names are too close to other programs' own, an empty variable counts as unset.
+    expect(problemsOf({ HOSTS: 'x', POST: 'x', TRUSTED_ROOT: '', RUSTED_ROOT: 'x', PATH: '/bin' })).toEqual(
+      [],
+    );
+    for (const name of VARIABLES) expect(VARIABLES.filter((other) => isOneEditAway(name, other))).toEqual([]);
+  });
+
+  it('is named for what another implementation calls it', () => {
+    const warnings = (env: Record<string, string>) => warningsAbout(env, readConfiguration(env));
+    expect(warnings({ NONCE_STORE_BACKEND: 'redis', NONCE_STORE_TTL_SECS: '60' })).toEqual([
+      expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
+      expect.stringMatching(/^NONCE_STORE_TTL_SECS .*REPLAY_WINDOW_SECS/),
+    ]);
+    for (const name of ['LISTEN_ADDR', 'METRICS_ADDR', 'TRUST_PROXY', 'DRS_REQUIRE_BINDING'])
+      expect(warnings({ [name]: '1' })).toEqual([expect.stringMatching(`^${name} is not a variable`)]);
+    expect(warnings({ LISTEN_ADDR: '' })).toEqual([]);
+  });
+
+  it('warns of a short admin token', () => {
+    const warnings = (token: string) => warningsAbout({}, readConfiguration({ DRS_ADMIN_TOKEN: token }));
+    expect(warnings('123456789012345')).toEqual([
+      expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter than 16/),
+    ]);
+    expect(warnings('1234567890123456')).toEqual([]);
+  });
+
   it('is documented in the README, variable by variable', () => {
     const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
     const documented = [...readme.matchAll(/^\| `([A-Z][A-Z_]+)` \|/gm)].map(([, name]) => name);
     expect(documented.sort()).toEqual([...VARIABLES].sort());
+  });
+});
+
+describe('a URL that is printed', () => {
+  it.each([
+    ['https://me:pw@lists.example/1?key=k#f', 'https://lists.example/1'],
+    ['redis://me:pw@redis.example:6379/2', 'redis://redis.example:6379/2'],
+    ['https://lists.example/a@b', 'https://lists.example/a@b'],
+    ['me:pw@lists.example', 'lists.example'],
+    ['lists.example/1?key=k', 'lists.example/1'],
+    ['', ''],
+  ])('of %j shows %j', (text, shown) => expect(printableUrl(text)).toBe(shown));
+});
+
+describe('a client', () => {
+  const bytes = (...some: number[]) => Uint8Array.from(some).buffer;
+  const v6 = (text: string) => Uint8Array.from(Buffer.from(text, 'hex')).buffer;
+  it('is an IPv4 address, however it is written, or the first half of an IPv6 address', () => {
+    expect(clientOf(bytes(192, 0, 2, 1))).toBe(clientOf(v6('00000000000000000000ffffc0000201')));
+    expect(clientOf(bytes(192, 0, 2, 1))).not.toBe(clientOf(bytes(192, 0, 2, 2)));
+    const first = clientOf(v6('20010db8000000010000000000000001'));
+    expect(clientOf(v6('20010db8000000010abcdef012345678'))).toBe(first);
+    expect(clientOf(v6('20010db8000000020000000000000001'))).not.toBe(first);
   });
 });
 

@@ -6,9 +6,9 @@ import { eventually } from './eventually.js';
 export interface RawConnection {
   readonly socket: net.Socket;
   /** What has come so far. */
-  received(): string;
+  readonly received: () => string;
   /** Resolves with all that has come once it holds this text. */
-  until(text: string): Promise<string>;
+  readonly until: (text: string) => Promise<string>;
   /** Resolves with all that has come once the connection is over; a reset ends it, too. */
   readonly closed: Promise<string>;
 }
