@@ -185,6 +185,11 @@ describe('resources', () => {
     );
   });
 
+  it('are covered by a prefix that sorts behind the star of another', () => {
+    expect(coversEveryEntry(['a/!x/*', 'a/!y/*', 'a/*'], ['a/!a', 'a/!x/b', 'a/!'])).toBe(true);
+    expect(coversEveryEntry(['a/!x/*', 'a/!y/*', 'a/b/*'], ['a/!a'])).toBe(false);
+  });
+
   it('of a child are covered by exactly the lists that cover each of them', () => {
     const entry = fc
       .tuple(fc.array(fc.constantFrom('a', 'b', '!', '!a', '%41', '.', '..', 'é'), { maxLength: 4 }), fc.boolean())
