@@ -111,6 +111,8 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const inFlight = judgeReplay(fresh(), store, NOW, rules);
     await redis.kill();
     expect(await inFlight).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+    // The lost connection is enough to know: no further call has to fail for it.
+    await eventually(() => expect(lines).toEqual([away]));
     expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
     await redis.restart();
     await eventually(async () => expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull());
