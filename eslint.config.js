@@ -14,7 +14,7 @@ const mayImport = {
   replay: ['protocol', 'verify'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'verifier'],
-  verifier: ['protocol', 'verify', 'signatures', 'revocation', 'replay'],
+  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
   server: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier'],
   middleware: [
     'protocol',

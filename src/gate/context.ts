@@ -47,16 +47,28 @@ export interface BundleClaims {
   readonly invocation: InvocationClaims;
 }
 
+/** What a receipt adds to the context of a call. */
+export interface ContextReceipt {
+  readonly jti: string;
+  readonly exp?: number | null;
+  readonly drs_root_type?: string | null;
+  /** From the consent record. */
+  readonly session_id?: string | null;
+}
+
 /**
  * What the claims of a verified chain tell of a call.
  *
  * @param receipts at least one, root first
  * @example callContextOf(receipts, invocation).agent; // 'did:key:z6Mk…'
  */
-export function callContextOf(receipts: readonly ReceiptClaims[], invocation: InvocationClaims): CallContext {
+export function callContextOf(
+  receipts: readonly ContextReceipt[],
+  invocation: Pick<InvocationClaims, 'iss' | 'cmd' | 'jti' | 'args'>,
+): CallContext {
   const { tool } = invocation.args;
   const root = receipts[0];
-  const sessionId = root?.drs_consent?.session_id;
+  const sessionId = root?.session_id ?? undefined;
   let expiresAt: number | null = null;
   for (const { exp } of receipts) {
     if (typeof exp === 'number' && (expiresAt === null || exp < expiresAt)) expiresAt = exp;
@@ -85,7 +97,10 @@ export function gateContextOf({ receipts, invocation }: BundleClaims, binding: B
     root_principal: root.iss,
     chain_depth: receipts.length,
     leaf_policy: leaf.policy,
-    ...callContextOf(receipts, invocation),
+    ...callContextOf(
+      receipts.map((claims) => ({ ...claims, session_id: claims.drs_consent?.session_id ?? null })),
+      invocation,
+    ),
     ...(binding === null ? {} : { binding }),
   });
 }

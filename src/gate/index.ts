@@ -30,6 +30,7 @@ export {
   readBundleClaims,
   type BundleClaims,
   type CallContext,
+  type ContextReceipt,
   type GateContext,
 } from './context.js';
 export { openHttp, withHttpBody, type RouteExpectation } from './http.js';

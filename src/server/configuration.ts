@@ -122,14 +122,16 @@ function show(option: string, value: string): string {
   return JSON.stringify(URLS.has(option) ? printableUrl(value) : value);
 }
 
-/** The first reading of a text that the option accepts: as it is, as a number, as a list. */
+const FLAGS: Readonly<Record<string, boolean>> = { '1': true, true: true, '0': false, false: false };
+
+/** The first reading of a text that the option accepts: as it is, as a flag, as a number, as a list. */
 function read(text: string, schema: z.ZodType): unknown {
   const number = /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
   const list = text
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '');
-  for (const reading of [text, number, list]) if (schema.safeParse(reading).success) return reading;
+  for (const reading of [text, FLAGS[text], number, list]) if (reading !== undefined && schema.safeParse(reading).success) return reading;
   // No reading fits; the one of the right type gives the most telling message.
   const wantsList = schema.safeParse([]).error?.issues.some(({ code }) => code !== 'invalid_type') === true;
   return wantsList ? list : number;

@@ -1,6 +1,7 @@
 import { hasMoreNodes, isJsonObject, MAX_JSON_NODES } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
+import { asksForDetails } from '../verifier/create-verifier.js';
 import { toVerdictJson } from '../verifier/verdict.js';
 import { MAX_TYPICAL_BYTES, type Ticket } from './admission.js';
 import type { BodyFault } from './body-reader.js';
@@ -116,6 +117,7 @@ export class VerifyRoute {
         isJsonObject(bundle) && Object.hasOwn(bundle, 'body')
           ? { kind: 'member', text, document: bundle }
           : null,
+      wantsDetails: asksForDetails(bundle),
       isWanted: () => !exchange.isOver,
       mayWait: () => ticket.park(),
     });

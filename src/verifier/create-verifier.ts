@@ -1,3 +1,4 @@
+import { isJsonObject } from '../protocol/json.js';
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../replay/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
 import { Engine, type Body } from './engine.js';
@@ -10,6 +11,8 @@ export interface VerifyOptions {
   readonly body?: unknown;
   /** The body of the call as JSON text, which also shows what parsing hides. Takes the place of `body`. */
   readonly bodyText?: string;
+  /** Whether a valid verdict is to have `details`; also asked for by a member `details: true` of the bundle. */
+  readonly details?: boolean;
   /** The verification time in Unix seconds; by default the current time. */
   readonly now?: number;
 }
@@ -48,8 +51,8 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
   // Each use rethrows it; this only keeps an unused failure from ending the process.
   engine.catch(() => undefined);
   return {
-    verify: async (bundle, { body, bodyText, now } = {}) => {
-      const request = { bundle, body: bodyOf(bundle, body, bodyText), now };
+    verify: async (bundle, { body, bodyText, details = asksForDetails(bundle), now } = {}) => {
+      const request = { bundle, body: bodyOf(bundle, body, bodyText), wantsDetails: details, now };
       return toVerdict(await (await engine).verify(request));
     },
     revoke: async (index) => (await engine).revocation.revoke(index),
@@ -61,6 +64,11 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
       await opened?.close();
     },
   };
+}
+
+/** Whether a bundle has the member `details: true`. */
+export function asksForDetails(bundle: unknown): boolean {
+  return isJsonObject(bundle) && Object.hasOwn(bundle, 'details') && bundle['details'] === true;
 }
 
 const nothing = () => undefined;

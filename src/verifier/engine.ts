@@ -31,6 +31,8 @@ export interface Request {
   /** What `JSON.parse` made of the bundle; trusted in nothing. */
   readonly bundle: unknown;
   readonly body: Body | null;
+  /** Whether the outcome is to tell more of a valid call. */
+  readonly wantsDetails?: boolean | undefined;
   /** Unix seconds; by default the time after the last wait. */
   readonly now?: number | undefined;
   /** Asked before work that waited is begun: whether anyone still waits for the outcome. */
@@ -45,9 +47,11 @@ export type Outcome =
       readonly chain: Chain;
       readonly invocation: Invocation;
       readonly binding: Binding | null;
+      readonly wantsDetails: boolean;
       readonly failure: null;
     }
-  | { readonly chain: null; readonly failure: Failure };
+  /** `binding` is there only where it is the reason. */
+  | { readonly chain: null; readonly failure: Failure; readonly binding: Binding | null };
 
 /** The parts of a verifier, put together: pipeline, receipt cache, signatures, revocation, replay protection. */
 export class Engine {
@@ -58,6 +62,7 @@ export class Engine {
   readonly replays: ReplayStore | null;
   readonly rules: Rules;
   readonly replayRules: ReplayRules;
+  readonly #requireBinding: boolean;
 
   constructor(
     settings: VerifierSettings,
@@ -74,6 +79,7 @@ export class Engine {
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
+    this.#requireBinding = settings.requireBinding;
     this.replayRules = {
       scope: 'verify',
       windowSecs: settings.replayWindowSecs,
@@ -110,9 +116,14 @@ export class Engine {
       if (failure !== null) return refused(failure);
     }
     const { invocation } = opened.structure;
-    const failure = checkRevocationOf(chain, revocation.view) ?? (await this.#checkReplay(invocation, now));
-    if (failure !== null) return refused(failure);
-    return { chain, invocation, binding: bind(invocation.claims.args, request.body), failure: null };
+    const revoked = checkRevocationOf(chain, revocation.view);
+    if (revoked !== null) return refused(revoked);
+    const binding = bind(invocation.claims.args, request.body);
+    const unbound = this.#requireBinding ? checkBinding(binding) : null;
+    if (unbound !== null) return refused(unbound, binding);
+    const replayed = await this.#checkReplay(invocation, now);
+    if (replayed !== null) return refused(replayed);
+    return { chain, invocation, binding, wantsDetails: request.wantsDetails === true, failure: null };
   }
 
   async close(): Promise<void> {
@@ -127,8 +138,30 @@ export class Engine {
   }
 }
 
-function refused(failure: Failure): Outcome {
-  return { chain: null, failure };
+function refused(failure: Failure, binding: Binding | null = null): Outcome {
+  return { chain: null, failure, binding };
+}
+
+/** `REQUIRE_BINDING`: what is not bound to the call is not valid. */
+function checkBinding(binding: Binding | null): Failure | null {
+  switch (binding) {
+    case 'match':
+      return null;
+    case null:
+      return new Failure('BINDING_REQUIRED', {
+        subject: 'bundle',
+        member: 'body',
+        expected: 'the body of the call',
+      });
+    default: {
+      const reason = binding === 'mismatch' ? 'it says something else' : 'it is not JSON with one meaning';
+      return new Failure('BINDING_MISMATCH', {
+        subject: 'invocation',
+        expected: 'what the body of the call says',
+        reason,
+      });
+    }
+  }
 }
 
 function bind(args: JsonObject, body: Body | null): Binding | null {

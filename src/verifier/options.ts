@@ -22,6 +22,11 @@ export const verifierOptions = z.strictObject({
   serverIdentity: z.string().min(1).optional(),
   /** Accept only these root principals. Unset, anyone can be a root: the caller must judge `root_principal`. */
   trustedRoots: z.array(did).min(1).optional(),
+  /**
+   * `true` (`REQUIRE_BINDING=1`): a call without a body, or with another one than was signed, is not valid. For callers
+   * that read only `valid`.
+   */
+  requireBinding: z.boolean().default(false),
   /** Threads that verify signatures; 0 verifies on the calling thread. */
   workerThreads: count(0, 256).default(() => Math.max(1, availableParallelism() - 1)),
   /** Bytes for receipts known to verify; 0 turns the cache off. It never changes a verdict. */

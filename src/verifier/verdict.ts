@@ -1,3 +1,4 @@
+import { callContextOf, type CallContext } from '../gate/context.js';
 import type { Binding } from '../verify/binding.js';
 import type { Code } from '../verify/codes.js';
 import type { VerdictContext } from '../verify/receipt.js';
@@ -16,35 +17,59 @@ export type Verdict =
       readonly valid: true;
       readonly context: VerdictContext;
       readonly binding?: Binding;
+      /** Only where it was asked for. */
+      readonly details?: VerdictDetails;
       readonly error?: never;
     }
   | {
       readonly valid: false;
       readonly error: VerdictError;
       readonly context?: never;
-      readonly binding?: never;
+      /** Only where it is the reason. */
+      readonly binding?: Binding;
+      readonly details?: never;
     };
+
+/** What a valid verdict tells besides its context, where that was asked for. */
+export interface VerdictDetails extends CallContext {
+  /** Absent where nothing was compared. */
+  readonly binding?: Binding;
+}
 
 /** The verdict on an outcome, as a value. */
 export function toVerdict(outcome: Outcome): Verdict {
+  const { binding } = outcome;
+  const bound = binding === null ? {} : { binding };
   if (outcome.failure !== null) {
     const { code, message, suggestion } = outcome.failure;
-    return { valid: false, error: { code, message, suggestion } };
+    return { valid: false, error: { code, message, suggestion }, ...bound };
   }
-  const { chain, binding } = outcome;
   // A copy of the caller's own: whatever it does with it, later verdicts are not changed.
-  const context = JSON.parse(chain.contextJson) as VerdictContext;
-  return binding === null ? { valid: true, context } : { valid: true, context, binding };
+  const context = JSON.parse(outcome.chain.contextJson) as VerdictContext;
+  const details = outcome.wantsDetails ? { details: detailsOf(outcome) } : {};
+  return { valid: true, context, ...bound, ...details };
 }
 
 /** The verdict on an outcome, as JSON: the context of a known chain is written once. */
 export function toVerdictJson(outcome: Outcome): string {
+  const bound = outcome.binding === null ? '' : `,"binding":"${outcome.binding}"`;
   if (outcome.failure !== null) {
     const { code, message, suggestion } = outcome.failure;
     const texts = `"message":${JSON.stringify(message)},"suggestion":${JSON.stringify(suggestion)}`;
-    return `{"valid":false,"error":{"code":"${code}",${texts}}}`;
+    return `{"valid":false,"error":{"code":"${code}",${texts}}${bound}}`;
   }
-  const { chain, binding } = outcome;
-  if (binding === null) return `{"valid":true,"context":${chain.contextJson}}`;
-  return `{"valid":true,"context":${chain.contextJson},"binding":"${binding}"}`;
+  const details = outcome.wantsDetails ? `,"details":${JSON.stringify(detailsOf(outcome))}` : '';
+  return `{"valid":true,"context":${outcome.chain.contextJson}${bound}${details}}`;
+}
+
+function detailsOf({
+  chain,
+  invocation,
+  binding,
+}: Extract<Outcome, { readonly failure: null }>): VerdictDetails {
+  const details = callContextOf(
+    chain.receipts.map(({ claims }) => claims),
+    invocation.claims,
+  );
+  return binding === null ? details : { ...details, binding };
 }

@@ -1,5 +1,5 @@
-/** The six blocks of a verification, and replay protection, which runs after them. */
-export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'replay';
+/** The six blocks of a verification, and what runs after them where it is on: required binding, replay protection. */
+export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'replay';
 
 interface Row {
   readonly block: Block;
@@ -208,6 +208,18 @@ export const CATALOGUE = [
     message: '{subject}: the state of status list index {claimed} is unknown, expected {expected}',
     suggestion:
       'Try again; the operator can see at /readyz and in the metrics why the status list cannot be had.',
+  },
+  {
+    block: 'binding',
+    code: 'BINDING_REQUIRED',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion: 'Send the body of the call beside the bundle: this verifier accepts no call without it.',
+  },
+  {
+    block: 'binding',
+    code: 'BINDING_MISMATCH',
+    message: 'Invocation: args are not {expected}: {reason}',
+    suggestion: 'Sign the invocation with the arguments of this very call, and send them unaltered.',
   },
   {
     block: 'replay',

@@ -8,7 +8,7 @@ export interface Receipt {
   readonly jwt: Jwt;
   readonly iss: string;
   readonly aud: string;
-  readonly sub: string;
+  readonly subject: string;
   readonly cmd: string;
   readonly jti: string;
   readonly policy: JsonObject;
@@ -24,7 +24,7 @@ export interface Receipt {
 export interface Invocation {
   readonly jwt: Jwt;
   readonly iss: string;
-  readonly sub: string;
+  readonly subject: string;
   readonly cmd: string;
   readonly jti: string;
   readonly args: JsonObject;
@@ -81,7 +81,7 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
     jwt,
     iss,
     aud,
-    sub: subject,
+    subject,
     cmd,
     jti,
     policy,
@@ -119,7 +119,7 @@ export function readInvocation(text: string): Read<Invocation> {
   const hashes = chain.items.map((item) => (item.kind === 'string' ? item.value : undefined));
   if (!hashes.every((hash) => hash !== undefined)) return malformed;
   if (!/^inv:./su.test(jti)) return 'INVALID_JTI';
-  return { jwt, iss, sub: subject, cmd, jti, args, chain: hashes, toolServer };
+  return { jwt, iss, subject, cmd, jti, args, chain: hashes, toolServer };
 }
 
 export function stringOf(object: JsonObject, name: string): string | undefined {

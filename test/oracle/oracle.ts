@@ -140,13 +140,13 @@ function blockD(receipts: readonly Receipt[], call: Invocation, settings: Settin
   const root = receipts[0];
   for (const [index, receipt] of receipts.entries()) {
     const parent = receipts[index - 1];
-    if (receipt.sub !== (parent === undefined ? receipt.iss : root?.sub)) return 'SUBJECT_MISMATCH';
+    if (receipt.subject !== (parent === undefined ? receipt.iss : root?.subject)) return 'SUBJECT_MISMATCH';
     if (parent !== undefined && !isBelow(receipt.cmd, parent.cmd)) return 'COMMAND_MISMATCH';
     if (parent === undefined && settings.trustedRoots?.includes(receipt.iss) === false)
       return 'UNTRUSTED_ROOT';
     if (parent !== undefined && !isWithin(receipt.policy, parent.policy)) return 'POLICY_ESCALATION';
   }
-  if (call.sub !== root?.sub) return 'INVOCATION_SUBJECT_MISMATCH';
+  if (call.subject !== root?.subject) return 'INVOCATION_SUBJECT_MISMATCH';
   if (!isBelow(call.cmd, receipts.at(-1)?.cmd ?? '')) return 'COMMAND_MISMATCH';
   if (settings.serverIdentity !== undefined && call.toolServer !== settings.serverIdentity)
     return 'TOOL_SERVER_MISMATCH';
@@ -200,10 +200,10 @@ function detailsOf(receipts: readonly Receipt[], call: Invocation, binding: Bind
   return {
     agent: call.iss,
     command: call.cmd,
-    ...(tool !== undefined && { tool }),
+    tool: tool ?? null,
     invocation: call.jti,
     receipts: receipts.map(({ jti }) => jti),
-    ...(rootType !== undefined && { root_type: rootType }),
+    root_type: rootType ?? null,
     ...(sessionId !== undefined && { session_id: sessionId }),
     expires_at: expiries.length === 0 ? null : Math.min(...expiries),
     ...(binding !== undefined && { binding }),
