@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { issueSubDelegation, type Policy } from '../../issue/index.js';
+import { issueSubDelegation, type IssuedPolicy } from '../../issue/index.js';
+import { isKnownMember } from '../../issue/policy.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { chainText, readChainFile } from '../chain-file.js';
@@ -82,9 +83,15 @@ Examples:
     });
 }
 
-/** The policy of a receipt; empty where there is none, which issuing refuses with a better message. */
-function policyOf(jwt = ''): Policy {
+/**
+ * The policy of a receipt, of which a child repeats every member; a null says nothing and need not be repeated. Empty
+ * where there is none, which issuing refuses with a better message.
+ */
+function policyOf(jwt = ''): IssuedPolicy {
   const parts = parseCompactJwt(jwt);
   const policy = parts.defect === undefined ? parts.payload['policy'] : undefined;
-  return isJsonObject(policy) ? policy : {};
+  if (!isJsonObject(policy)) return {};
+  const said = Object.entries(policy).filter(([name, value]) => value !== null || !isKnownMember(name));
+  // Members that only the parent knows pass too: issuing accepts what the parent holds.
+  return Object.fromEntries(said) as IssuedPolicy;
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { createConsent, issueRootDelegation, type Consent, type Policy } from '../../issue/index.js';
+import { createConsent, issueRootDelegation, type Consent, type IssuedPolicy } from '../../issue/index.js';
 import { toJcs } from '../../protocol/jcs.js';
 import type { JsonObject } from '../../protocol/json.js';
 import { chainText } from '../chain-file.js';
@@ -94,7 +94,7 @@ Examples:
     });
 }
 
-function requireLimits(policy: Policy, options: IssueOptions): void {
+function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
   if (Object.keys(policy).length > 0 || options.policy !== undefined) return;
   throw new CommandError(
     'no limit was given, so the delegate could do anything under the command',
@@ -104,7 +104,7 @@ function requireLimits(policy: Policy, options: IssueOptions): void {
 
 interface Agreement {
   readonly audience: string;
-  readonly policy: Policy;
+  readonly policy: IssuedPolicy;
   readonly expiresAt: number | null;
   readonly now: number;
 }
