@@ -15,14 +15,14 @@ export function bundleTextOf(content: string, file: string): string {
   if (isChainText(text)) {
     throw new CommandError(
       `${file} holds receipts but no invocation, expected a bundle`,
-      'make a bundle with `drs invoke`; `drs audit` shows a chain too',
+      'make a bundle with `npx drs-verify invoke`; `npx drs-verify audit` shows a chain too',
     );
   }
   const decoded = decodeHeaderForm(text);
   if (decoded !== null && isJson(decoded)) return decoded;
   throw new CommandError(
     `${file} is not a bundle: ${/^[[{]/.test(text) ? syntaxErrorOf(text) : 'neither JSON nor base64url of JSON'}`,
-    'give a JSON bundle, or the value of an X-DRS-Bundle header, as `drs invoke` writes them',
+    'give a JSON bundle, or the value of an X-DRS-Bundle header, as `npx drs-verify invoke` writes them',
   );
 }
 

@@ -33,7 +33,7 @@ export async function postToService(
   } catch (error) {
     throw new CommandError(
       `no answer from the service at ${url.origin}: ${reasonOf(error)}`,
-      'start it with `drs serve` (or `npm start` in a clone), or set DRS_VERIFY_URL to where it runs',
+      'start it with `npx drs-verify serve` (or `npm start` in a clone), or set DRS_VERIFY_URL to where it runs',
     );
   }
 }

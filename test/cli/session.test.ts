@@ -72,7 +72,7 @@ describe('a session against the service', () => {
     const refused = await work.drs([...greedy, '-o', 'greedy.jwt']);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toMatch(
-      /^drs: refused, POLICY_ESCALATION: Receipt 1: policy\.max_cost_usd is 6,.*\n {2}hint: .+\n$/,
+      /^drs-verify: refused, POLICY_ESCALATION: Receipt 1: policy\.max_cost_usd is 6,.*\n {2}hint: .+\n$/,
     );
 
     await work.done(...greedy, '--unchecked', '-o', 'greedy.jwt');
@@ -111,11 +111,11 @@ describe('a session against the service', () => {
       '--expires',
       'never',
     ];
-    await work.done(...root, '--policy', '{"region":"eu"}', '--deny-write', '-o', 'standing.jwt');
+    await work.done(...root, '--policy', '{"acme:region":"eu"}', '--deny-write', '-o', 'standing.jwt');
     const call = ['invoke', '--key', 'agent.key', '--chain', 'standing.jwt', '--tool-server', 'x'];
     await work.done(...call, '--args', '{}', '-o', 'standing.json');
     const { code, stdout } = await work.drs(['verify', 'standing.json'], { env });
-    expect(stdout).toContain('{"region":"eu","write_access":false}');
+    expect(stdout).toContain('{"acme:region":"eu","write_access":false}');
     expect(code).toBe(0);
   });
 

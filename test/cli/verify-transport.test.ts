@@ -91,7 +91,7 @@ describe('exit code 2, and a hint, for', () => {
     answerWith(status, body, status === 307 ? { Location: '/elsewhere' } : {});
     const { code, stdout, stderr } = await post('{"invocation":"i"}');
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toMatch(/^drs: .+\n {2}hint: .+\n$/);
+    expect(stderr).toMatch(/^drs-verify: .+\n {2}hint: .+\n$/);
     expect(stderr).toContain(message);
   });
 

@@ -32,9 +32,9 @@ Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (bin
 2 usage, unreadable file or no verdict from the service.
 
 Examples:
-  drs verify bundle.json
-  drs verify bundle.json --body request.json
-  DRS_VERIFY_URL=https://verify.example drs verify --json - < header.txt`,
+  npx drs-verify verify bundle.json
+  npx drs-verify verify bundle.json --body request.json
+  DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`,
     )
     .action(async (file: string, options: VerifyOptions) => {
       if (file === '-' && options.body === '-') {
