@@ -30,9 +30,9 @@ export function family<const C extends Readonly<Record<string, readonly Choice[]
  * The largest body of at most `budget` bytes that a builder makes from a count, found by a few guesses.
  *
  * @param build makes a body whose size grows about evenly with `count`
- * @param max the largest count to try
+ * @param max the largest count to try; a builder may not grow at all
  */
-export function fit(budget: number, build: (count: number) => string, max = Infinity): string {
+export function fit(budget: number, build: (count: number) => string, max = 2 * budget): string {
   let best = build(1);
   let low = { count: 1, bytes: Buffer.byteLength(best) };
   let tooMany = Infinity;

@@ -22,40 +22,48 @@ export interface Cost {
   readonly parse: number;
 }
 
-// Parts of the full size that are measured: the smaller ones tell whether the larger ones can be, and the half how the
-// time grows.
-const ALL_PARTS = [1 / 64, 1 / 16, 1 / 4, 1 / 2, 1];
-// What a search needs to tell which of two bodies is worse.
-const FEW_PARTS = [1 / 32, 1];
+/** How closely a body is looked at. */
+interface Care {
+  /** Calls of each kind at the full size. */
+  readonly calls: number;
+  /** Where the full size is expected to take longer, it is estimated: a quadratic one takes minutes. */
+  readonly maxMs: number;
+  /** Whether the growth is measured from half the size; otherwise two small sizes have to do. */
+  readonly isGrowthWanted: boolean;
+}
+
+// Parts of the full size, from small to large, so that nothing is measured before it is known to end.
+const PARTS = [1 / 128, 1 / 32, 1 / 8, 1 / 2, 1];
 
 /**
  * Measures one body at the full size.
  *
- * @param maxMs where the full size is expected to take longer, it is estimated: a quadratic one takes minutes
  * @returns `null` where no body of these parameters is small enough
  */
 export async function measure(
   family: Family,
   parameters: Parameters,
   maxBytes: number,
-  calls: number,
-  maxMs: number,
-  parts: readonly number[] = ALL_PARTS,
+  { calls, maxMs, isGrowthWanted }: Care,
 ): Promise<Cost | null> {
   let before: { bytes: number; ms: number } | null = null;
-  for (const part of parts) {
+  let isHarmless = false;
+  for (const part of PARTS) {
+    if (isHarmless && part < (isGrowthWanted ? 1 / 2 : 1)) continue;
     const body = family.make(parameters, Math.floor(maxBytes * part));
     if (Buffer.byteLength(body) > maxBytes * part) continue;
     const now = await time(body, part === 1 ? calls : 1);
-    const growth =
+    const growth: number =
       before === null || before.ms === 0 || now.bytes < before.bytes * 1.2
         ? 0
         : Math.log(now.ms / before.ms) / Math.log(now.bytes / before.bytes);
     const cost = { ...now, parameters, growth, measuredBytes: now.bytes, parse: timeParse(body) };
     if (part === 1) return cost;
     const estimate = now.ms * (maxBytes / now.bytes) ** Math.max(1, growth);
-    if (estimate > maxMs && (before !== null || now.ms > maxMs))
+    if (now.ms > maxMs || (before !== null && estimate > maxMs)) {
       return { ...cost, bytes: maxBytes, ms: estimate };
+    }
+    isHarmless = before !== null;
     before = now;
   }
   return null;
@@ -106,9 +114,8 @@ function medianOf(calls: readonly Call[]): number {
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
 }
 
-const MAX_MS_OF_ROW = 15_000;
-// Enough to tell which of two slow bodies is slower.
-const MAX_MS_OF_SEARCH = 500;
+// Enough to tell which of two bodies is worse.
+const IN_SEARCH: Care = { calls: 1, maxMs: 500, isGrowthWanted: false };
 
 /** How a family is searched. */
 export interface SearchOptions {
@@ -137,7 +144,7 @@ export async function search(
     const key = JSON.stringify(parameters);
     if (seen.has(key)) return;
     seen.add(key);
-    const cost = await measure(family, parameters, maxBytes, 1, MAX_MS_OF_SEARCH, FEW_PARTS);
+    const cost = await measure(family, parameters, maxBytes, IN_SEARCH);
     if (cost === null) return;
     onBody?.(cost);
     if (worst === null || cost.ms > worst.ms) worst = cost;
@@ -150,7 +157,11 @@ export async function search(
     if (seen.size > size) idle = 0;
   }
   const { parameters } = worst ?? fail(`${family.name}: no body has at most ${maxBytes} bytes`);
-  const confirmed = await measure(family, parameters, maxBytes, calls, MAX_MS_OF_ROW);
+  const confirmed = await measure(family, parameters, maxBytes, {
+    calls,
+    maxMs: 15_000,
+    isGrowthWanted: true,
+  });
   return { worst: confirmed ?? (worst as unknown as Cost), tried: seen.size };
 }
 
