@@ -114,6 +114,8 @@ function medianOf(calls: readonly Call[]): number {
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
 }
 
+// A row is measured itself as long as it takes no longer than that.
+const MAX_MS_OF_ROW = 15_000;
 // Enough to tell which of two bodies is worse.
 const IN_SEARCH: Care = { calls: 1, maxMs: 500, isGrowthWanted: false };
 
@@ -126,7 +128,6 @@ export interface SearchOptions {
   readonly calls: number;
   /** A number from 0 to 1, the same sequence for the same seed. */
   readonly random: () => number;
-  readonly onBody?: (cost: Cost) => void;
 }
 
 /**
@@ -137,32 +138,33 @@ export async function search(
   family: Family,
   options: SearchOptions,
 ): Promise<{ worst: Cost; tried: number }> {
-  const { maxBytes, secs, calls, random, onBody } = options;
+  const { maxBytes, secs, calls, random } = options;
   const seen = new Set<string>();
-  let worst: Cost | null = null;
+  // An object, since the compiler does not see that a closure sets it.
+  const found: { worst: Cost | null } = { worst: null };
   const attempt = async (parameters: Parameters): Promise<void> => {
     const key = JSON.stringify(parameters);
     if (seen.has(key)) return;
     seen.add(key);
     const cost = await measure(family, parameters, maxBytes, IN_SEARCH);
     if (cost === null) return;
-    onBody?.(cost);
-    if (worst === null || cost.ms > worst.ms) worst = cost;
+    if (found.worst === null || cost.ms > found.worst.ms) found.worst = cost;
   };
   for (const parameters of sweep(family)) await attempt(parameters);
   const end = performance.now() + secs * 1000;
   for (let idle = 0; performance.now() < end && idle < 200; idle++) {
     const size = seen.size;
-    await attempt(change(family, (worst as Cost | null)?.parameters ?? {}, random));
+    await attempt(change(family, found.worst?.parameters ?? {}, random));
     if (seen.size > size) idle = 0;
   }
-  const { parameters } = worst ?? fail(`${family.name}: no body has at most ${maxBytes} bytes`);
-  const confirmed = await measure(family, parameters, maxBytes, {
+  const { worst } = found;
+  if (worst === null) throw new RangeError(`${family.name}: no body has at most ${maxBytes} bytes`);
+  const row = await measure(family, worst.parameters, maxBytes, {
     calls,
-    maxMs: 15_000,
+    maxMs: MAX_MS_OF_ROW,
     isGrowthWanted: true,
   });
-  return { worst: confirmed ?? (worst as unknown as Cost), tried: seen.size };
+  return { worst: row ?? worst, tried: seen.size };
 }
 
 /** The ordinary parameters, and each other value of each. */
@@ -186,8 +188,4 @@ function change({ choices }: Family, parameters: Parameters, random: () => numbe
     changed[name] = pick(choices[name] as readonly Choice[]);
   }
   return changed;
-}
-
-function fail(message: string): never {
-  throw new RangeError(message);
 }

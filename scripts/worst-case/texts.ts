@@ -140,7 +140,7 @@ const nesting = family(
   },
   ({ open, where, closed }, budget) =>
     fit(budget, (count) => {
-      const ends = [...open].filter((character) => character === '[' || character === '{').reverse();
+      const ends = (open.match(/[[{]/g) ?? []).reverse();
       const end = (open === '[[],' ? ['['] : ends)
         .map((character) => (character === '[' ? ']' : '}'))
         .join('');

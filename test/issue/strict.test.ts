@@ -87,9 +87,9 @@ describe('a policy member that no verifier knows', () => {
     // `npm run typecheck` fails where one of these is accepted.
     const policies: IssuedPolicy[] = [
       { allowed_tools: ['search'], 'acme:tier': 1, 'example.com/x': { y: [1] } },
-      // @ts-expect-error misspelt
+      // @ts-expect-error a misspelt member limits nothing
       { allowed_tool: ['search'] },
-      // @ts-expect-error no namespace
+      // @ts-expect-error a name without a namespace
       { region: 'eu' },
       // @ts-expect-error a null limits nothing
       { pii_access: null },
