@@ -43,7 +43,17 @@ const roomRules = Object.entries(mayImport).map(([room, others]) => {
 });
 
 export default defineConfig(
-  { ignores: ['dist', 'coverage', 'node_modules', 'bench/results', 'bench/.build', 'scripts/worst-case/.build', 'bench/report/browser'] },
+  {
+    ignores: [
+      'dist',
+      'coverage',
+      'node_modules',
+      'bench/results',
+      'bench/.build',
+      'scripts/worst-case/.build',
+      'bench/report/browser',
+    ],
+  },
   ...tseslint.configs.strictTypeChecked,
   {
     languageOptions: { parserOptions: { projectService: true } },
