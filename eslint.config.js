@@ -54,7 +54,18 @@ const roomRules = Object.entries(mayImport).map(([room, others]) => {
 });
 
 export default defineConfig(
-  { ignores: ['dist', 'coverage', 'node_modules', 'bench/results', 'bench/.build', 'bench/report/browser', 'test/oracle/.build'] },
+  {
+    ignores: [
+      'dist',
+      'coverage',
+      'node_modules',
+      'bench/results',
+      'bench/.build',
+      'scripts/worst-case/.build',
+      'test/oracle/.build',
+      'bench/report/browser',
+    ],
+  },
   ...tseslint.configs.strictTypeChecked,
   {
     languageOptions: { parserOptions: { projectService: true } },

@@ -43,9 +43,9 @@ try {
 
   writeFileSync(path.join(folder, 'package.json'), '{"type":"module","private":true}');
   run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline', packed.filename]);
-  const version = run('npx', ['drs', '--version']).trim();
+  const version = run('npx', ['drs-verify', '--version']).trim();
   if (version !== manifest.version)
-    throw new Error(`drs --version says ${version}, expected ${manifest.version}`);
+    throw new Error(`drs-verify --version says ${version}, expected ${manifest.version}`);
 
   // The middleware entries need peers that a user of them installs; these two stand alone.
   writeFileSync(

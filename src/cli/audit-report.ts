@@ -57,10 +57,17 @@ export function auditBundle(bundle: unknown): AuditReport {
   for (const entry of entries) reports.push(auditReceipt(entry, reports));
   return {
     signatures_verified: false,
-    ...(bundle_version !== undefined && { bundle_version }),
+    // It is a short string, or something to be shown in short: it may nest so deep that no report could be written.
+    ...(bundle_version !== undefined && {
+      bundle_version: isScalar(bundle_version) ? bundle_version : show(bundle_version),
+    }),
     receipts: reports,
     ...(invocation !== undefined && { invocation: auditInvocation(invocation, reports) }),
   };
+}
+
+function isScalar(value: JsonValue): boolean {
+  return typeof value !== 'object' || value === null;
 }
 
 function auditReceipt(entry: JsonValue, above: readonly ReceiptReport[]): ReceiptReport {

@@ -4,7 +4,9 @@ import type { AuditReport, InvocationReport, PolicyChange, ReceiptReport } from 
 import { aligned, coloursFor, printable, printableJson } from './terminal.js';
 import { showTime } from './times.js';
 
-type Rows = [label: string, value: string][];
+type Row = [label: string, value: string];
+// Put together by spreading into arrays, never into a call: a call takes no more than some 100,000 arguments.
+type Rows = readonly Row[];
 
 const LONGEST_VALUE = 300;
 
@@ -16,7 +18,9 @@ export function showAudit(report: AuditReport): string {
   const count = `${receipts.length} receipt${receipts.length === 1 ? '' : 's'}`;
   return [
     `${version}${count}${invocation ? ' and an invocation' : ', no invocation'}`,
-    yellow('signatures NOT verified: this is what the file claims; `drs verify` gives the verdict'),
+    yellow(
+      'signatures NOT verified: this is what the file claims; `npx drs-verify verify` gives the verdict',
+    ),
     ...receipts.map((receipt, at) => `\n${showReceipt(receipt, at, receipts)}`.trimEnd()),
     ...(invocation
       ? [`\n${bold('invocation')}${showInvocation(invocation, receipts.length)}`.trimEnd()]
@@ -31,32 +35,40 @@ function showReceipt(receipt: ReceiptReport, at: number, receipts: readonly Rece
   const title = `${bold(`receipt ${at}${at === 0 ? ' (root)' : ''}`)}  ${showValue(claims?.['jti'] ?? '')}\n`;
   const rows: Rows = malformed === undefined ? [] : [['malformed', red(printable(malformed))]];
   if (claims === undefined) return title + aligned([...rows, ['hash', shorten(digest)]]);
-  rows.push(...showClaims(claims, ['iss', 'aud', 'sub', 'cmd']), [
-    'window',
-    showWindow(claims, receipts[at - 1]),
-  ]);
-  rows.push(...showTimes(claims), ['hash', shorten(digest)]);
   const previous = claims['prev_dr_hash'] ?? null;
   const place = at === 0 ? 'a root' : `receipt ${at - 1}`;
-  if (at > 0 || !linked) {
-    rows.push(['prev_dr_hash', `${shorten(previous)}  ${linked ? `is ${place}` : red(`is NOT ${place}`)}`]);
-  }
-  rows.push(...showClaims(claims, ['drs_root_type', 'drs_status_list_index']));
-  rows.push(...showConsent(claims['drs_consent']), ...showPolicy(receipt));
-  return title + aligned(rows);
+  const link = `${shorten(previous)}  ${linked ? `is ${place}` : red(`is NOT ${place}`)}`;
+  return (
+    title +
+    aligned([
+      ...rows,
+      ...showClaims(claims, ['iss', 'aud', 'sub', 'cmd']),
+      ['window', showWindow(claims, receipts[at - 1])],
+      ...showTimes(claims),
+      ['hash', shorten(digest)],
+      ...(at > 0 || !linked ? ([['prev_dr_hash', link]] as const) : []),
+      ...showClaims(claims, ['drs_root_type', 'drs_status_list_index']),
+      ...showConsent(claims['drs_consent']),
+      ...showPolicy(receipt),
+    ])
+  );
 }
 
 function showInvocation({ claims, malformed, chain_matches }: InvocationReport, depth: number): string {
   const { red } = coloursFor(process.stdout);
   const rows: Rows = malformed === undefined ? [] : [['malformed', red(printable(malformed))]];
   if (claims === undefined) return `\n${aligned(rows)}`;
-  rows.push(...showClaims(claims, ['iss', 'sub', 'cmd', 'tool_server']), ...showTimes(claims));
   const hashes = Array.isArray(claims['dr_chain']) ? claims['dr_chain'].length : 0;
   const chain = `${hashes} hash${hashes === 1 ? '' : 'es'}`;
   const those = depth === 1 ? 'that of the receipt above' : 'those of the receipts above';
-  rows.push(['dr_chain', chain_matches ? `${chain}, ${those}` : `${chain}, ${red(`NOT ${those}`)}`]);
-  rows.push(...showMembers('args', claims['args']));
-  return `  ${showValue(claims['jti'] ?? '')}\n${aligned(rows)}`;
+  const all: Rows = [
+    ...rows,
+    ...showClaims(claims, ['iss', 'sub', 'cmd', 'tool_server']),
+    ...showTimes(claims),
+    ['dr_chain', chain_matches ? `${chain}, ${those}` : `${chain}, ${red(`NOT ${those}`)}`],
+    ...showMembers('args', claims['args']),
+  ];
+  return `  ${showValue(claims['jti'] ?? '')}\n${aligned(all)}`;
 }
 
 function showClaims(claims: JsonObject, names: readonly string[]): Rows {

@@ -1,3 +1,4 @@
+import { spliceBody } from '../client/splice-body.js';
 import { decodeBundleText, IssueError } from '../issue/index.js';
 import { isJsonObject } from '../protocol/json.js';
 import { isChainText } from './chain-file.js';
@@ -15,31 +16,23 @@ export function bundleTextOf(content: string, file: string): string {
   if (isChainText(text)) {
     throw new CommandError(
       `${file} holds receipts but no invocation, expected a bundle`,
-      'make a bundle with `drs invoke`; `drs audit` shows a chain too',
+      'make a bundle with `npx drs-verify invoke`; `npx drs-verify audit` shows a chain too',
     );
   }
   const decoded = decodeHeaderForm(text);
   if (decoded !== null && isJson(decoded)) return decoded;
   throw new CommandError(
     `${file} is not a bundle: ${/^[[{]/.test(text) ? syntaxErrorOf(text) : 'neither JSON nor base64url of JSON'}`,
-    'give a JSON bundle, or the value of an X-DRS-Bundle header, as `drs invoke` writes them',
+    'give a JSON bundle, or the value of an X-DRS-Bundle header, as `npx drs-verify invoke` writes them',
   );
 }
 
 /**
- * Puts a request body into a bundle as its member `body`, character for character: parsing it would round a big
- * integer and drop a repeated name, and then the service would judge another body.
+ * Puts a request body into a bundle as its member `body`, character for character.
  *
  * @throws CommandError where the body is not JSON (it would run on into the bundle) or the bundle has a body already
- * @example spliceBody('{"invocation":"…"}', '9007199254740993'); // '{"invocation":"…","body":9007199254740993}'
  */
-export function spliceBody(bundle: string, body: string): string {
-  if (!isJson(body)) {
-    throw new CommandError(
-      `the body is not JSON: ${syntaxErrorOf(body)}`,
-      'give the request body exactly as the tool server received it; one that is not JSON never matches',
-    );
-  }
+export function withBody(bundle: string, body: string): string {
   const value: unknown = JSON.parse(bundle);
   if (!isJsonObject(value)) {
     throw new CommandError('the bundle is not a JSON object, so it cannot carry a body', 'leave out --body');
@@ -50,8 +43,14 @@ export function spliceBody(bundle: string, body: string): string {
       'leave out --body, or remove the body from the bundle',
     );
   }
-  const separator = Object.keys(value).length === 0 ? '' : ',';
-  return `${bundle.slice(0, bundle.lastIndexOf('}'))}${separator}"body":${body}}`;
+  try {
+    return spliceBody(bundle, body);
+  } catch (error) {
+    throw new CommandError(
+      `the body is not JSON: ${(error as SyntaxError).message}`,
+      'give the request body exactly as the tool server received it; one that is not JSON never matches',
+    );
+  }
 }
 
 function decodeHeaderForm(text: string): string | null {

@@ -23,13 +23,13 @@ export function receiptsOf(text: string): string[] {
   return linesOf(text);
 }
 
-/** Reads a chain file as `drs issue` and `drs delegate` write it. */
+/** Reads a chain file as `npx drs-verify issue` and `npx drs-verify delegate` write it. */
 export async function readChainFile(file: string): Promise<string[]> {
   const text = await readText(file, 'a chain of receipts');
   if (isChainText(text)) return receiptsOf(text);
   throw new CommandError(
     `${file} is not a chain of receipts: expected one compact JWT a line, root first`,
-    'give the file that `drs issue` or `drs delegate` wrote with -o',
+    'give the file that `npx drs-verify issue` or `npx drs-verify delegate` wrote with -o',
   );
 }
 

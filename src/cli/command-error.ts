@@ -21,6 +21,8 @@ export class CommandError extends Error {
 
 // These are about what the command was given; any other code is a verdict on what it was asked to sign.
 const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set([
+  'INVALID_POLICY',
+  'INVALID_OPTION',
   'INVALID_KEY',
   'INVALID_BASE64URL',
   'INVALID_JSON',

@@ -8,8 +8,8 @@ import {
   issueRootDelegation,
   issueSubDelegation,
   type Bundle,
+  type IssuedPolicy,
   type JsonObject,
-  type Policy,
 } from '../issue/index.js';
 import { startService, type DemoService } from './demo-service.js';
 import { coloursFor, printableJson } from './terminal.js';
@@ -24,7 +24,7 @@ let surprises = 0;
 const say = (text = '') => process.stdout.write(`${text}\n`);
 const step = (title: string) => say(`\n${bold(title)}`);
 const short = (did: string) => `${did.slice(0, 17)}…`;
-const showPolicy = (policy: Policy) => printableJson(policy);
+const showPolicy = (policy: IssuedPolicy) => printableJson(policy);
 
 /** Prints an outcome, and counts it where the story should have gone another way. */
 function show(outcome: string, explanation: string, expected: string): void {
@@ -57,7 +57,7 @@ async function tell(service: DemoService): Promise<void> {
 
   step('2. Alice consents, and signs the root receipt for her agent');
   const text = 'Agent may search and fetch for me, at most $5 a call.';
-  const rootPolicy: Policy = { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 };
+  const rootPolicy: IssuedPolicy = { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 };
   const root = issueRootDelegation({
     key: alice,
     audience: agent.did,
@@ -71,8 +71,8 @@ async function tell(service: DemoService): Promise<void> {
 
   step('3. Two more levels, each narrower: the agent to its helper, the helper to a sub-task of its own');
   const task = generateKey();
-  const helperPolicy: Policy = { allowed_tools: ['search'], max_cost_usd: 2 };
-  const taskPolicy: Policy = { allowed_tools: ['search'], max_cost_usd: 0.5, write_access: false };
+  const helperPolicy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 2 };
+  const taskPolicy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 0.5, write_access: false };
   const second = issueSubDelegation({
     key: agent,
     chain: [root],
@@ -104,7 +104,7 @@ async function tell(service: DemoService): Promise<void> {
   await verify(service, forgeUnder(withCost(root, 50)), 'invalid INVALID_SIGNATURE');
 
   step('7. The helper wants to hand on more than it has');
-  const greedy: Policy = { allowed_tools: ['search', 'delete'], max_cost_usd: 2 };
+  const greedy: IssuedPolicy = { allowed_tools: ['search', 'delete'], max_cost_usd: 2 };
   const wide = { key: helper, chain, audience: task.did, policy: greedy };
   say(`  policy  ${showPolicy(greedy)}`);
   say('  issuing it is refused:');

@@ -3,7 +3,7 @@ import { publicKeyOf } from '../protocol/did-key.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
 
-/** Reads a private key file as `drs keygen` writes it. */
+/** Reads a private key file as `npx drs-verify keygen` writes it. */
 export async function readKeyFile(file: string): Promise<SigningKey> {
   return importKey(await readJwk(file, 'a private key (JWK)'));
 }
@@ -19,7 +19,7 @@ export async function readDid(didOrFile: string): Promise<string> {
   if (publicKeyOf(didOrFile) !== null) return didOrFile;
   throw new CommandError(
     `${didOrFile} is not the did:key of an Ed25519 key`,
-    'give the DID that `drs keygen` printed, or the name of a .pub file',
+    'give the DID that `npx drs-verify keygen` printed, or the name of a .pub file',
   );
 }
 
@@ -29,6 +29,9 @@ async function readJwk(file: string, what: string): Promise<unknown> {
     return JSON.parse(text);
   } catch {
     // The parser's message quotes what it read, which may be secret.
-    throw new CommandError(`${file} is not JSON, expected ${what}`, 'make a key with `drs keygen -o <file>`');
+    throw new CommandError(
+      `${file} is not JSON, expected ${what}`,
+      'make a key with `npx drs-verify keygen -o <file>`',
+    );
   }
 }

@@ -26,16 +26,16 @@ const COMMANDS = [
 ];
 
 const SESSION = `
-A first session, with \`drs serve\` running in another terminal:
-  drs keygen -o alice.key; drs keygen -o bot.key; drs keygen -o helper.key
-  drs issue    --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 --status-index 7 -o root.jwt
-  drs delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
-  drs invoke   --key helper.key --chain helper.jwt --tool-server https://tools.example \\
+A first session, with \`npx drs-verify serve\` running in another terminal:
+  npx drs-verify keygen -o alice.key; npx drs-verify keygen -o bot.key; npx drs-verify keygen -o helper.key
+  npx drs-verify issue    --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 --status-index 7 --yes -o root.jwt
+  npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
+  npx drs-verify invoke   --key helper.key --chain helper.jwt --tool-server https://tools.example \\
                --args '{"tool":"search","query":"tea"}' -o bundle.json
-  drs verify bundle.json
-  drs audit bundle.json`;
+  npx drs-verify verify bundle.json
+  npx drs-verify audit bundle.json`;
 
-const program = new Command('drs')
+const program = new Command('drs-verify')
   .description('Delegation receipts (DRS 4.0): verify what an agent may do, and make chains by hand.')
   .version(readVersion())
   .addHelpText('after', SESSION)
@@ -43,7 +43,7 @@ const program = new Command('drs')
   .exitOverride();
 for (const add of COMMANDS) add(program);
 
-// A reader that has seen enough (`drs audit … | head`) is no error.
+// A reader that has seen enough (`npx drs-verify audit … | head`) is no error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();
@@ -66,7 +66,7 @@ function report(error: unknown): ExitCode {
     return EXIT.failed;
   }
   process.stderr.write(
-    `${red('drs:')} ${printable(known.message)}\n  ${dim('hint:')} ${printable(known.hint)}\n`,
+    `${red('drs-verify:')} ${printable(known.message)}\n  ${dim('hint:')} ${printable(known.hint)}\n`,
   );
   return known.exitCode;
 }

@@ -1,5 +1,5 @@
 import { InvalidArgumentError, type Command } from 'commander';
-import type { JsonObject, Policy } from '../issue/index.js';
+import type { IssuedPolicy, JsonObject } from '../issue/index.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
@@ -29,11 +29,11 @@ export function addPolicyOptions(command: Command): Command {
     .option('--policy <json>', 'a policy as JSON, or @file; the options above are put on top');
 }
 
-/** The policy members that the options name; none where no option was given. */
-export async function readPolicy(options: PolicyOptions): Promise<Policy> {
+/** The policy members that the options name; none where no option was given. Issuing refuses what is no policy. */
+export async function readPolicy(options: PolicyOptions): Promise<IssuedPolicy> {
   const { tool, maxCost, maxCalls, resource, dataClass, denyPii, denyWrite, policy } = options;
   return {
-    ...(policy === undefined ? {} : await readJsonObject(policy, '--policy')),
+    ...((policy === undefined ? {} : await readJsonObject(policy, '--policy')) as IssuedPolicy),
     ...(tool && { allowed_tools: tool }),
     ...(maxCost !== undefined && { max_cost_usd: maxCost }),
     ...(maxCalls !== undefined && { max_calls: maxCalls }),

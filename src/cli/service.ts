@@ -1,3 +1,4 @@
+import { serviceUrl } from '../client/service-url.js';
 import { CommandError } from './command-error.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
@@ -6,6 +7,7 @@ const TIMEOUT_SECS = 30;
 /** What the service answered. */
 export interface ServiceAnswer {
   readonly status: number;
+  readonly text: string;
   /** The parsed body; `undefined` where it is not JSON. */
   readonly body: unknown;
 }
@@ -20,7 +22,7 @@ export async function postToService(
   json: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<ServiceAnswer> {
-  const url = serviceUrl(path);
+  const url = urlOf(path);
   try {
     const response = await fetch(url, {
       method: 'POST',
@@ -29,11 +31,12 @@ export async function postToService(
       redirect: 'manual',
       signal: AbortSignal.timeout(TIMEOUT_SECS * 1000),
     });
-    return { status: response.status, body: parseJson(await response.text()) };
+    const text = await response.text();
+    return { status: response.status, text, body: parseJson(text) };
   } catch (error) {
     throw new CommandError(
       `no answer from the service at ${url.origin}: ${reasonOf(error)}`,
-      'start it with `drs serve` (or `npm start` in a clone), or set DRS_VERIFY_URL to where it runs',
+      'start it with `npx drs-verify serve` (or `npm start` in a clone), or set DRS_VERIFY_URL to where it runs',
     );
   }
 }
@@ -61,20 +64,15 @@ export function errorOf(body: unknown): string {
   return body === undefined ? '(its body is not JSON)' : '(its body is not what this command expects)';
 }
 
-function serviceUrl(path: string): URL {
-  const base = process.env['DRS_VERIFY_URL'] || DEFAULT_URL;
-  const url = URL.canParse(base) ? new URL(base) : null;
-  // The value itself is not shown: it may hold a password.
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
+function urlOf(path: '/verify' | '/admin/revoke'): URL {
+  try {
+    return serviceUrl(process.env['DRS_VERIFY_URL'] || DEFAULT_URL, path);
+  } catch {
     throw new CommandError(
       'DRS_VERIFY_URL is not an http or https URL without credentials',
       `set it to an address such as ${DEFAULT_URL}, or unset it for that one`,
     );
   }
-  url.pathname = url.pathname.replace(/\/+$/, '') + path;
-  url.search = '';
-  url.hash = '';
-  return url;
 }
 
 function reasonOf(error: unknown): string {

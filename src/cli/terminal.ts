@@ -19,11 +19,20 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-/** A value as JSON that cannot steer a terminal; it still parses to the same value. */
+/**
+ * A value as JSON that cannot steer a terminal; it still parses to the same value. Of a value that nests deeper than
+ * can be written only that is said, as a JSON string.
+ */
 export function printableJson(value: unknown, indent = 0): string {
-  return JSON.stringify(value, null, indent).replace(UNPRINTABLE, (character) =>
-    character === '\n' ? character : toEscapes(character),
-  );
+  let json: string;
+  try {
+    json = JSON.stringify(value, null, indent);
+  } catch (error) {
+    // Not a value that JSON cannot say: all of them come from JSON.parse.
+    if (!(error instanceof RangeError)) throw error;
+    json = '"(a deeply nested value)"';
+  }
+  return json.replace(UNPRINTABLE, (character) => (character === '\n' ? character : toEscapes(character)));
 }
 
 function toEscapes(character: string): string {
@@ -35,6 +44,6 @@ function toEscapes(character: string): string {
 
 /** Lines of a label and a value each, the values aligned. */
 export function aligned(rows: readonly (readonly [label: string, value: string])[], indent = 2): string {
-  const width = Math.max(...rows.map(([label]) => label.length));
+  const width = rows.reduce((longest, [label]) => Math.max(longest, label.length), 0);
   return rows.map(([label, value]) => `${' '.repeat(indent)}${label.padEnd(width)}  ${value}\n`).join('');
 }

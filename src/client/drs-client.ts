@@ -3,6 +3,8 @@ import type { Verdict } from '../verifier/verdict.js';
 import { DrsClientError } from './client-error.js';
 import { neverConnected, openPool, postByFetch, type Answer, type Poster } from './post.js';
 import { readVerdict } from './read-verdict.js';
+import { serviceUrl } from './service-url.js';
+import { spliceBody } from './splice-body.js';
 
 /** Options of {@link DrsClient}. */
 export interface DrsClientOptions {
@@ -41,7 +43,7 @@ export class DrsClient {
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
     const { timeoutMs = 5000, retries = 2, connections = 16, fetch } = options;
-    this.#url = verifyUrl(url);
+    this.#url = serviceUrl(url, '/verify');
     this.#timeoutMs = timeoutMs;
     this.#retries = retries;
     this.#openPoster = () =>
@@ -106,18 +108,6 @@ export class DrsClient {
   }
 }
 
-function verifyUrl(address: string | URL): URL {
-  const url = URL.canParse(String(address)) ? new URL(address) : null;
-  // The address itself is not shown: it may hold a password.
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
-    throw new TypeError(
-      'the address of the verification service is not an http or https URL without credentials; ' +
-        'give one such as http://127.0.0.1:8080',
-    );
-  }
-  return new URL(url.pathname.replace(/\/+$/, '') + '/verify', url.origin);
-}
-
 /** The request body. A body text goes in as it is, so that the service sees what parsing would hide. */
 function writeRequest(
   bundle: unknown,
@@ -128,25 +118,23 @@ function writeRequest(
     return { json: JSON.stringify(bundle ?? null), hadBody: own, isBodyUnusable: false };
   }
   const rest = Object.entries(bundle).filter(([name]) => name !== 'body');
-  const start = JSON.stringify(Object.fromEntries(rest)).slice(0, -1);
-  const written = bodyText ?? toJson(body);
-  // Whatever is not exactly one JSON value could end the member and begin another.
-  const text = written !== undefined && isJson(written) ? written : undefined;
-  if (text === undefined) return { json: `${start}}`, hadBody: false, isBodyUnusable: true };
-  return { json: `${start}${start === '{' ? '' : ','}"body":${text}}`, hadBody: true, isBodyUnusable: false };
-}
-
-/** `undefined` for what JSON has no word for, such as a function. */
-function toJson(value: unknown): string | undefined {
-  return JSON.stringify(value);
-}
-
-function isJson(text: string): boolean {
+  const start = JSON.stringify(Object.fromEntries(rest));
+  const text = bodyText ?? toJson(body);
   try {
-    JSON.parse(text);
-    return true;
+    if (text !== undefined) return { json: spliceBody(start, text), hadBody: true, isBodyUnusable: false };
   } catch {
-    return false;
+    // It is not JSON, and so it is not sent.
+  }
+  return { json: start, hadBody: false, isBodyUnusable: true };
+}
+
+/** `undefined` for what JSON has no word for, such as a function, and for what nests too deep to be written. */
+function toJson(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
   }
 }
 

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { Consent } from '../protocol/claims.js';
 import { digestOf } from '../protocol/digest.js';
 import { clock } from './delegation.js';
+import { IssueError } from './issue-error.js';
+import { requireKnownOptions, requireNearTimes } from './options.js';
 
 /** Options of {@link createConsent}. */
 export interface ConsentOptions {
@@ -21,9 +23,20 @@ export interface ConsentOptions {
  * The record of what a person agreed to, for a root receipt. Service document 2.2. Keep the text itself: the record
  * holds only `sha256:` and the lowercase hex digest of its UTF-8 bytes.
  *
+ * @throws IssueError `INVALID_OPTION` where the text is empty, an option unknown or the time far away
  * @example createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' });
  */
-export function createConsent({ text, locale, method, sessionId, now = clock() }: ConsentOptions): Consent {
+export function createConsent(options: ConsentOptions): Consent {
+  requireKnownOptions(options, CONSENT_OPTIONS);
+  const { text, locale, method, sessionId, now = clock() } = options;
+  requireNearTimes({ now });
+  if (typeof text !== 'string' || text.trim() === '') {
+    throw new IssueError(
+      'INVALID_OPTION',
+      'the consent has no text, expected the text that the person saw',
+      'pass that text as `text`, exactly; only its digest goes into the receipt',
+    );
+  }
   return {
     locale,
     method,
@@ -32,3 +45,26 @@ export function createConsent({ text, locale, method, sessionId, now = clock() }
     timestamp: new Date(now * 1000).toISOString(),
   };
 }
+
+const CONSENT_OPTIONS = { text: true, locale: true, method: true, sessionId: true, now: true } as const;
+
+const CONSENT_MEMBERS: readonly string[] = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'];
+
+/**
+ * Refuses a consent record that says nothing of what the person saw. A verifier cannot tell: it takes any five strings.
+ *
+ * @throws IssueError `INVALID_OPTION`
+ */
+export function requireConsentText(consent: Consent): void {
+  const stranger = Object.keys(consent).find((name) => !CONSENT_MEMBERS.includes(name));
+  if (stranger === undefined && DIGEST.test(consent.policy_hash)) return;
+  throw new IssueError(
+    'INVALID_OPTION',
+    stranger === undefined
+      ? `the consent's policy_hash is ${JSON.stringify(consent.policy_hash)}, expected the digest of the text that the person saw`
+      : `the consent has a member ${JSON.stringify(stranger)}, which no verifier reads; expected ${CONSENT_MEMBERS.join(', ')}`,
+    'make the record with createConsent({ text, locale, method })',
+  );
+}
+
+const DIGEST = /^sha256:[0-9a-f]{64}$/;

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
-import type { Policy } from '../protocol/policy.js';
 import {
   DEFAULT_MAX_CHAIN_DEPTH,
   readChain,
@@ -8,7 +7,10 @@ import {
   requireUnexpired,
   requireValidChain,
 } from './chain.js';
+import { requireConsentText } from './consent.js';
 import { refusal } from './issue-error.js';
+import { requireKnownOptions, requireNearTimes } from './options.js';
+import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { signClaims } from './sign-claims.js';
 import type { SigningKey } from './signing-key.js';
 
@@ -21,8 +23,8 @@ export interface DelegationOptions {
   readonly key: SigningKey;
   /** The delegate, a `did:key` of an Ed25519 key. */
   readonly audience: string;
-  /** What the delegate may do; an absent limit is no limit at this level. Decisions section 3 */
-  readonly policy: Policy;
+  /** What the delegate may do; an absent limit is no limit at this level. */
+  readonly policy: IssuedPolicy;
   /** The time of issuing; default: the clock. */
   readonly now?: number;
   /** Start of the window; default: `now`, or the parent's start where that is later. */
@@ -68,7 +70,7 @@ export interface SubDelegationOptions extends DelegationOptions {
  * first delegate. Service document 2.2.
  *
  * @returns the receipt as a compact JWT, its payload in RFC 8785 form
- * @throws IssueError where no verifier would accept the receipt: `MISSING_CONSENT`, `MALFORMED_RECEIPT`,
+ * @throws IssueError `INVALID_POLICY`, `INVALID_OPTION`; and where no verifier would accept the receipt: `MISSING_CONSENT`, `MALFORMED_RECEIPT`,
  *   `UNRESOLVABLE_DID`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`, `INVALID_JTI`
  * @example
  * const root = issueRootDelegation({
@@ -80,7 +82,10 @@ export interface SubDelegationOptions extends DelegationOptions {
  * });
  */
 export function issueRootDelegation(options: RootDelegationOptions): string {
+  requireKnownOptions(options, ROOT_OPTIONS);
+  requireKnownMembers(options.policy);
   const { key, command, rootType = 'human', consent } = options;
+  if (consent !== undefined) requireConsentText(consent);
   const now = options.now ?? clock();
   const notBefore = options.notBefore ?? now;
   const jwt = signReceipt(key, 0, {
@@ -88,7 +93,7 @@ export function issueRootDelegation(options: RootDelegationOptions): string {
     cmd: command,
     sub: key.did,
     nbf: notBefore,
-    exp: options.expiresAt === undefined ? notBefore + DEFAULT_LIFETIME_SECS : options.expiresAt,
+    ...expiry(options.expiresAt, notBefore + DEFAULT_LIFETIME_SECS),
     prev_dr_hash: null,
     drs_root_type: rootType,
     ...(consent === undefined ? {} : { drs_consent: consent }),
@@ -116,11 +121,13 @@ export function issueRootDelegation(options: RootDelegationOptions): string {
  * });
  */
 export function issueSubDelegation(options: SubDelegationOptions): string {
+  requireKnownOptions(options, SUB_OPTIONS);
   const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked = false } = options;
   const now = options.now ?? clock();
   const chain = readChain(options.chain);
   const [root] = chain;
   const parent = chain.at(-1) ?? root;
+  requireKnownMembers(options.policy, parent.policy);
   const at = chain.length;
   const notBefore = options.notBefore ?? Math.max(now, parent.claims.nbf);
   const jwt = signReceipt(key, at, {
@@ -128,7 +135,7 @@ export function issueSubDelegation(options: SubDelegationOptions): string {
     cmd: options.command ?? parent.claims.cmd,
     sub: root.claims.sub,
     nbf: notBefore,
-    exp: options.expiresAt === undefined ? defaultEnd(notBefore, parent.claims) : options.expiresAt,
+    ...expiry(options.expiresAt, defaultEnd(notBefore, parent.claims)),
     prev_dr_hash: parent.digest,
   });
   const receipts = [...options.chain, jwt];
@@ -146,7 +153,27 @@ export function clock(): number {
   return Math.floor(Date.now() / 1000);
 }
 
+const COMMON_OPTIONS = {
+  key: true,
+  audience: true,
+  policy: true,
+  now: true,
+  notBefore: true,
+  expiresAt: true,
+  statusListIndex: true,
+  jti: true,
+} as const;
+const ROOT_OPTIONS = { ...COMMON_OPTIONS, command: true, rootType: true, consent: true } as const;
+const SUB_OPTIONS = {
+  ...COMMON_OPTIONS,
+  chain: true,
+  command: true,
+  maxChainDepth: true,
+  unchecked: true,
+} as const;
+
 function commonClaims(options: DelegationOptions, now: number) {
+  requireNearTimes({ now, notBefore: options.notBefore, expiresAt: options.expiresAt });
   return {
     drs_type: RECEIPT_TYPE,
     drs_v: DRS_VERSION,
@@ -157,6 +184,11 @@ function commonClaims(options: DelegationOptions, now: number) {
     jti: options.jti ?? `dr:${randomUUID()}`,
     ...(options.statusListIndex === undefined ? {} : { drs_status_list_index: options.statusListIndex }),
   } as const;
+}
+
+/** A standing delegation has no end: the claim is left out, for a null says nothing that its absence does not. */
+function expiry(expiresAt: number | null | undefined, byDefault: number): { exp?: number } {
+  return expiresAt === null ? {} : { exp: expiresAt ?? byDefault };
 }
 
 function defaultEnd(notBefore: number, { exp }: { readonly exp: number | null }): number {

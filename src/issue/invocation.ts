@@ -10,6 +10,7 @@ import { createBundle, type Bundle } from './bundle.js';
 import { DEFAULT_MAX_CHAIN_DEPTH, readChain, rulesFor } from './chain.js';
 import { clock } from './delegation.js';
 import { asIssueError, refusal } from './issue-error.js';
+import { requireKnownOptions, requireNearTimes } from './options.js';
 import { signClaims } from './sign-claims.js';
 import type { SigningKey } from './signing-key.js';
 
@@ -55,8 +56,10 @@ export interface InvocationOptions {
  * });
  */
 export function issueInvocation(options: InvocationOptions): string {
+  requireKnownOptions(options, INVOCATION_OPTIONS);
   const { key } = options;
   const now = options.now ?? clock();
+  requireNearTimes({ now });
   const chain = readChain(options.chain);
   const [root] = chain;
   const leaf = chain.at(-1) ?? root;
@@ -77,6 +80,18 @@ export function issueInvocation(options: InvocationOptions): string {
   if (failure !== null) throw asIssueError(failure);
   return jwt;
 }
+
+const INVOCATION_OPTIONS = {
+  key: true,
+  chain: true,
+  args: true,
+  toolServer: true,
+  command: true,
+  now: true,
+  jti: true,
+  maxChainDepth: true,
+  unchecked: true,
+} as const;
 
 /** The verdict of a verifier without trust settings of its own, but for revocation. */
 function findFailure(bundle: Bundle, options: InvocationOptions, now: number): Failure | null {

@@ -1,10 +1,15 @@
 import { Failure, type Code, type Details } from '../verify/codes.js';
 
 /**
- * Why something was not issued or not decoded: the code that a verdict on the result would have carried, or one of
- * three that exist only on the signing side.
+ * Why something was not issued or not decoded: the code that a verdict on the result would have carried, or one that
+ * exists only on the signing side:
+ *
+ * - `INVALID_POLICY`: a policy member that every verifier would ignore, such as a misspelt one
+ * - `INVALID_OPTION`: an option that does not exist, a time more than 100 years away, or a consent without its text
+ * - `INVALID_KEY`, `INVALID_BASE64URL`, `INVALID_JSON`: what was to be read is not that
  */
-export type IssueErrorCode = Code | 'INVALID_KEY' | 'INVALID_BASE64URL' | 'INVALID_JSON';
+export type IssueErrorCode =
+  Code | 'INVALID_POLICY' | 'INVALID_OPTION' | 'INVALID_KEY' | 'INVALID_BASE64URL' | 'INVALID_JSON';
 
 /**
  * What every function of `drs-verify/issue` throws when it refuses. The message says what was found and what was

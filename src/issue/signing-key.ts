@@ -113,7 +113,7 @@ function readMember(jwk: unknown, name: 'x' | 'd'): Buffer {
     throw new IssueError(
       'INVALID_KEY',
       'this is not an Ed25519 key as a JWK: expected an object with "kty": "OKP" and "crv": "Ed25519"',
-      'generate a key with generateKey() or `drs keygen`',
+      'generate a key with generateKey() or `npx drs-verify keygen`',
     );
   }
   const encoded = jwk[name];

@@ -42,7 +42,7 @@ describe('audit', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(masked(stdout)).toBe(`\
 bundle 4.0, 2 receipts and an invocation
-signatures NOT verified: this is what the file claims; \`drs verify\` gives the verdict
+signatures NOT verified: this is what the file claims; \`npx drs-verify verify\` gives the verdict
 
 receipt 0 (root)  dr:<uuid>
   iss                      <did>
@@ -232,5 +232,5 @@ describe('a hostile bundle', () => {
 it.each(['nonsense!', '', '{"receipts":'])('audit refuses %j', async (stdin) => {
   const { code, stdout, stderr } = await work.drs(['audit', '-'], { stdin });
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-  expect(stderr).toMatch(/^drs: - is not a bundle: .+\n {2}hint: .+\n$/);
+  expect(stderr).toMatch(/^drs-verify: - is not a bundle: .+\n {2}hint: .+\n$/);
 });

@@ -78,7 +78,7 @@ export async function createChain(): Promise<Workplace> {
   const work = await createWorkplace();
   for (const name of ['alice', 'bot', 'helper']) await work.done('keygen', '-o', `${name}.key`);
   const root = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--tool', 'search', '--tool', 'fetch'];
-  await work.done(...root, '--max-cost', '5', '--status-index', '7', '-o', 'root.jwt');
+  await work.done(...root, '--max-cost', '5', '--status-index', '7', '--yes', '-o', 'root.jwt');
   const sub = [
     'delegate',
     '--key',

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createChain, createWorkplace, INVOKE, MAIN, type Workplace } from './drs.js';
@@ -9,7 +10,7 @@ beforeAll(async () => {
   work = await createChain();
 });
 
-const ISSUE = ['issue', '--key', 'alice.key', '--to', 'bot.pub'] as const;
+const ISSUE = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--yes'] as const;
 const modeOf = async (name: string) => (await stat(work.path(name))).mode & 0o777;
 
 describe('keygen', () => {
@@ -53,15 +54,68 @@ describe('keygen', () => {
 });
 
 describe('issue', () => {
-  it('says what is agreed to, and signs its hash', async () => {
-    await work.write('consent.txt', 'You let Bot search.\u001b[2J');
+  const consentOf = (jwt: string) =>
+    (JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()) as { drs_consent: object })
+      .drs_consent;
+
+  it('shows the text of the person beside the policy in plain words, and signs its hash', async () => {
+    await work.write('consent.txt', 'You let Bot search.\u001b[2J\nOnly that.');
     const { stdout, stderr } = await work.done(...ISSUE, '--tool', 'search', '--consent-text', 'consent.txt');
-    expect(stderr).toBe('consent: You let Bot search.\\u{1b}[2J\n');
-    const claims = JSON.parse(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString()) as object;
+    expect(stderr).toContain('You agree to this:\n  You let Bot search.\\u{1b}[2J\n  Only that.\n');
+    expect(stderr).toContain('which gives:\n  I let did:key:z6Mk');
+    expect(stderr).toContain('  It may use only this tool: "search".\n');
     const hash = spawnSync('sha256sum', [work.path('consent.txt')])
       .stdout.toString()
       .slice(0, 64);
-    expect(claims).toMatchObject({ drs_consent: { policy_hash: `sha256:${hash}`, locale: 'en' } });
+    expect(consentOf(stdout)).toMatchObject({ policy_hash: `sha256:${hash}`, locale: 'en' });
+  });
+
+  it('shows the policy in plain words, and signs the hash of exactly that', async () => {
+    const { stdout, stderr } = await work.done(...ISSUE, '--max-cost', '5');
+    const [, shown = ''] = /^You agree to this:\n((?: {2}.+\n)+)note: /.exec(stderr) ?? [];
+    expect(shown).toContain(
+      '  It may use any tool.\n  A call that states its cost may cost at most 5 US dollars.\n',
+    );
+    const text = shown.replace(/^ {2}/gm, '').trimEnd();
+    const hash = createHash('sha256').update(text).digest('hex');
+    expect(consentOf(stdout)).toMatchObject({ policy_hash: `sha256:${hash}` });
+  });
+
+  it('refuses without --yes where nobody can be asked, and says what to do', async () => {
+    const args = [...ISSUE.filter((word) => word !== '--yes'), '--tool', 'a', '-o', 'unasked.jwt'];
+    const { code, stdout, stderr } = await work.drs(args, { stdin: 'y\n' });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/no terminal\n {2}hint: .*add --yes\n$/);
+    expect(existsSync(work.path('unasked.jwt'))).toBe(false);
+  });
+
+  it('refuses a policy that limits nothing, before it asks', async () => {
+    const { code, stderr } = await work.drs([...ISSUE, '--policy', '{"allowed_tool":["search"]}']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('did you mean allowed_tools?');
+    expect(stderr).not.toContain('You agree');
+  });
+
+  it('refuses a time in milliseconds', async () => {
+    const { code, stderr } = await work.drs([
+      ...ISSUE,
+      '--tool',
+      'a',
+      '--expires',
+      String(Date.now() + 60_000),
+    ]);
+    expect(code).toBe(2);
+    expect(stderr).toContain('it looks like milliseconds');
+  });
+
+  it('says that what has no status list index cannot be revoked', async () => {
+    const without = await work.done(...ISSUE, '--tool', 'a');
+    expect(without.stderr).toContain('cannot be revoked');
+    const withIndex = await work.done(...ISSUE, '--tool', 'a', '--status-index', '7');
+    expect(withIndex.stderr).not.toContain('revoked');
+    const delegate = ['delegate', '--key', 'bot.key', '--chain', 'root.jwt', '--to', 'helper.pub'];
+    expect((await work.done(...delegate)).stderr).toContain('cannot be revoked');
+    expect((await work.done(...delegate, '--status-index', '8')).stderr).toBe('');
   });
 
   it('puts every option into the policy', async () => {
@@ -69,7 +123,7 @@ describe('issue', () => {
       ...[
         ...ISSUE,
         '--policy',
-        '{"region":"eu","max_calls":9}',
+        '{"acme:region":"eu","max_calls":9}',
         '--tool',
         'a',
         '--tool',
@@ -94,7 +148,7 @@ describe('issue', () => {
       nbf: 4_070_908_800,
       exp: 4_070_908_800 + 3600,
       policy: {
-        region: 'eu',
+        'acme:region': 'eu',
         allowed_tools: ['a', 'b'],
         max_cost_usd: 0.5,
         max_calls: 3,
@@ -130,7 +184,7 @@ describe('delegate', () => {
 
 describe('exit code 2, and a hint, for', () => {
   const cases: [string, readonly string[], string][] = [
-    ['no command', [], 'Usage: drs'],
+    ['no command', [], 'Usage: drs-verify'],
     ['an unknown command', ['verfy'], 'Did you mean verify?'],
     ['an unknown option', ['verify', 'x', '--jsn'], 'Did you mean --json?'],
     ['no file', ['verify'], "missing required argument 'bundle_file'"],
@@ -244,9 +298,12 @@ describe('help', () => {
 
   it('holds a first session that works', async () => {
     const { stdout } = await work.done('--help');
-    const session = stdout.slice(stdout.indexOf('  drs keygen'), stdout.indexOf('  drs verify'));
+    const session = stdout.slice(
+      stdout.indexOf('  npx drs-verify keygen'),
+      stdout.indexOf('  npx drs-verify verify'),
+    );
     const place = await createWorkplace();
-    const script = `drs() { "${process.execPath}" "${MAIN}" "$@"; }\nset -e\n${session}\ndrs audit bundle.json`;
+    const script = `npx() { shift; "${process.execPath}" "${MAIN}" "$@"; }\nset -e\n${session}\nnpx drs-verify audit bundle.json`;
     const { status, stdout: shown } = spawnSync('sh', ['-c', script], {
       cwd: place.directory,
       encoding: 'utf8',
@@ -258,6 +315,39 @@ describe('help', () => {
 
 // util-linux's script gives a command a terminal; there is no other way to have one in a test.
 const hasScript = spawnSync('script', ['--version']).status === 0;
+describe.runIf(hasScript)('on a terminal, a person is asked', () => {
+  const answer = (text: string) =>
+    spawnSync(
+      'script',
+      [
+        '-qec',
+        `"${process.execPath}" "${MAIN}" issue --key alice.key --to bot.pub --tool a -o asked-${text}.jwt`,
+        '/dev/null',
+      ],
+      {
+        cwd: work.directory,
+        env: { PATH: process.env['PATH'], TERM: 'dumb' },
+        encoding: 'utf8',
+        input: `${text}\n`,
+      },
+    );
+
+  it('y issues', () => {
+    const { status, stdout } = answer('y');
+    expect(stdout).toContain('It may use only this tool: "a".');
+    expect(stdout).toContain('Do you agree? [y/N]');
+    expect(status).toBe(0);
+    expect(existsSync(work.path('asked-y.jwt'))).toBe(true);
+  });
+
+  it.each(['n', 'maybe'])('%s does not', (text) => {
+    const { status, stdout } = answer(text);
+    expect(stdout).toContain('nothing was issued');
+    expect(status).toBe(1);
+    expect(existsSync(work.path(`asked-${text}.jwt`))).toBe(false);
+  });
+});
+
 describe.runIf(hasScript)('colours', () => {
   const onTerminal = (env: Record<string, string>) =>
     spawnSync('script', ['-qec', `"${process.execPath}" "${MAIN}" audit bundle.json`, '/dev/null'], {

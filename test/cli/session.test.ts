@@ -1,5 +1,15 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createChain, INVOKE, startService, type RunningService, type Workplace } from './drs.js';
+import {
+  createChain,
+  createWorkplace,
+  INVOKE,
+  MAIN,
+  startService,
+  type RunningService,
+  type Workplace,
+} from './drs.js';
 
 const ADMIN_TOKEN = 'a-token-for-tests';
 let work: Workplace;
@@ -14,6 +24,29 @@ beforeAll(async () => {
 afterAll(() => service.stop());
 
 describe('a session against the service', () => {
+  it('the quick start of the README, word for word', async () => {
+    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+    const [, script = ''] = /```sh\n(mkdir -p drs-demo.*?)```/s.exec(readme) ?? [];
+    expect(script).toContain('npx drs-verify verify bundle.json');
+    const place = await createWorkplace();
+    // The command of this checkout, in place of the one that npx would find.
+    const npx = `npx() { test "$1" = drs-verify || exit 9; shift; "${process.execPath}" "${MAIN}" "$@"; }`;
+    const { status, stdout } = spawnSync('sh', ['-ec', `${npx}\n${script}`], {
+      cwd: place.directory,
+      env: { PATH: process.env['PATH'], ...env },
+      encoding: 'utf8',
+    });
+    expect(status).toBe(0);
+    expect(stdout).toContain('\nvalid\n  root principal  did:key:');
+    expect(stdout).toContain('receipt 2');
+    expect(existsSync(place.path('drs-demo/alice.key'))).toBe(true);
+  });
+
+  it('git ignores the folder of the quick start', () => {
+    const ignored = readFileSync(new URL('../../.gitignore', import.meta.url), 'utf8').split('\n');
+    expect(ignored).toContain('drs-demo/');
+  });
+
   it('a chain made by hand is valid', async () => {
     const { code, stdout, stderr } = await work.drs(['verify', 'bundle.json'], { env });
     expect(stderr).toBe('');
@@ -72,7 +105,7 @@ describe('a session against the service', () => {
     const refused = await work.drs([...greedy, '-o', 'greedy.jwt']);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toMatch(
-      /^drs: refused, POLICY_ESCALATION: Receipt 1: policy\.max_cost_usd is 6,.*\n {2}hint: .+\n$/,
+      /^drs-verify: refused, POLICY_ESCALATION: Receipt 1: policy\.max_cost_usd is 6,.*\n {2}hint: .+\n$/,
     );
 
     await work.done(...greedy, '--unchecked', '-o', 'greedy.jwt');
@@ -111,11 +144,11 @@ describe('a session against the service', () => {
       '--expires',
       'never',
     ];
-    await work.done(...root, '--policy', '{"region":"eu"}', '--deny-write', '-o', 'standing.jwt');
+    await work.done(...root, '--policy', '{"acme:region":"eu"}', '--deny-write', '-o', 'standing.jwt');
     const call = ['invoke', '--key', 'agent.key', '--chain', 'standing.jwt', '--tool-server', 'x'];
     await work.done(...call, '--args', '{}', '-o', 'standing.json');
     const { code, stdout } = await work.drs(['verify', 'standing.json'], { env });
-    expect(stdout).toContain('{"region":"eu","write_access":false}');
+    expect(stdout).toContain('{"acme:region":"eu","write_access":false}');
     expect(code).toBe(0);
   });
 

@@ -64,6 +64,7 @@ describe('drs status-list', () => {
       'x',
       '--status-index',
       '7',
+      '--yes',
       '-o',
       'root.jwt',
     );

@@ -91,8 +91,14 @@ describe('exit code 2, and a hint, for', () => {
     answerWith(status, body, status === 307 ? { Location: '/elsewhere' } : {});
     const { code, stdout, stderr } = await post('{"invocation":"i"}');
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toMatch(/^drs: .+\n {2}hint: .+\n$/);
+    expect(stderr).toMatch(/^drs-verify: .+\n {2}hint: .+\n$/);
     expect(stderr).toContain(message);
+  });
+
+  it('a valid verdict that does not say how the body binds', async () => {
+    answerWith(200, VALID);
+    expect(await post('{"invocation":"i"}', '{}')).toMatchObject({ code: 2, stdout: '' });
+    expect(await post('{"invocation":"i","body":{}}')).toMatchObject({ code: 2, stdout: '' });
   });
 
   it('a connection that breaks', async () => {
@@ -109,6 +115,14 @@ describe('exit code 2, and a hint, for', () => {
     expect(stderr).toMatch(
       /no answer from the service at http:\/\/127\.0\.0\.1:9: .+\n {2}hint: start it with/,
     );
+  });
+
+  it('an address with a query, which is neither sent nor shown', async () => {
+    const { stderr } = await work.drs(['verify', 'bundle.json'], {
+      env: { DRS_VERIFY_URL: 'http://127.0.0.1:9/drs?token=secret#secret' },
+    });
+    expect(stderr).toContain('http://127.0.0.1:9');
+    expect(stderr).not.toContain('secret');
   });
 
   const urls = ['127.0.0.1:8080', 'ftp://127.0.0.1', 'http://name:secret@127.0.0.1'];

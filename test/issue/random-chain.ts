@@ -5,8 +5,8 @@ import {
   IssueError,
   issueRootDelegation,
   issueSubDelegation,
+  type IssuedPolicy,
   type JsonObject,
-  type Policy,
   type SigningKey,
 } from '../../src/issue/index.js';
 
@@ -16,7 +16,7 @@ export const NOW = 1_900_000_000;
 export interface IssuedChain {
   readonly receipts: string[];
   readonly keys: SigningKey[];
-  readonly policies: Policy[];
+  readonly policies: IssuedPolicy[];
   readonly commands: string[];
 }
 
@@ -40,7 +40,7 @@ const rootPolicy = fc.record(
     write_access: fc.boolean(),
     allowed_resources: fc.constant(['file:///data/*', 'https://api.example/*']),
     allowed_data_classes: fc.constant(['public', 'internal']),
-    'x-terms': jsonObject,
+    'example.com/terms': jsonObject,
   },
   { requiredKeys: [] },
 );
@@ -54,13 +54,15 @@ const step = fc.record({
   index: fc.option(fc.nat(), { nil: undefined }),
 });
 
-function narrow(policy: Policy, { keep, factor }: { keep: boolean[]; factor: number }): Policy {
-  const narrowed: Record<string, Policy[string]> = { ...policy };
-  if (policy.allowed_tools) narrowed['allowed_tools'] = policy.allowed_tools.filter((_, at) => keep[at]);
-  if (typeof policy.max_cost_usd === 'number') narrowed['max_cost_usd'] = policy.max_cost_usd * factor;
-  if (typeof policy.max_calls === 'number') narrowed['max_calls'] = Math.floor(policy.max_calls * factor);
-  if (policy.allowed_resources && keep[0]) narrowed['allowed_resources'] = ['file:///data/reports/*'];
-  if (keep[1]) narrowed['write_access'] = false;
+type Writable<T> = { -readonly [N in keyof T]: T[N] };
+
+function narrow(policy: IssuedPolicy, { keep, factor }: { keep: boolean[]; factor: number }): IssuedPolicy {
+  const narrowed: Writable<IssuedPolicy> = { ...policy };
+  if (policy.allowed_tools) narrowed.allowed_tools = policy.allowed_tools.filter((_, at) => keep[at]);
+  if (policy.max_cost_usd !== undefined) narrowed.max_cost_usd = policy.max_cost_usd * factor;
+  if (policy.max_calls !== undefined) narrowed.max_calls = Math.floor(policy.max_calls * factor);
+  if (policy.allowed_resources && keep[0]) narrowed.allowed_resources = ['file:///data/reports/*'];
+  if (keep[1]) narrowed.write_access = false;
   return narrowed;
 }
 
@@ -69,7 +71,7 @@ export const issuedChain: fc.Arbitrary<IssuedChain> = fc
   .tuple(rootPolicy, fc.array(step, { maxLength: 15 }))
   .map(([policy, steps]) => {
     const keys = [generateKey(), generateKey()];
-    const policies: Policy[] = [policy];
+    const policies: IssuedPolicy[] = [policy];
     const commands = ['/mcp/tools/call'];
     let window = { notBefore: NOW - 1000, expiresAt: NOW + 1000 };
     const receipts = [

@@ -30,7 +30,7 @@ const rootOptions: RootDelegationOptions = {
     write_access: false,
     allowed_resources: ['file:///data/*'],
     allowed_data_classes: ['public'],
-    'x-terms': { v: 1 },
+    'example.com/terms': { v: 1 },
   },
   consent: aConsent,
   now: NOW,
@@ -81,7 +81,7 @@ describe('issueRootDelegation refuses', () => {
     ['a command with a dot segment', { command: '/mcp/../admin' }, 'MALFORMED_RECEIPT'],
     ['a negative cost', { policy: { max_cost_usd: -1 } }, 'MALFORMED_RECEIPT'],
     ['a cost that is not finite', { policy: { max_cost_usd: Infinity } }, 'MALFORMED_RECEIPT'],
-    ['a lone surrogate', { policy: { note: '\ud800' } }, 'MALFORMED_RECEIPT'],
+    ['a lone surrogate', { policy: { 'acme:note': '\ud800' } }, 'MALFORMED_RECEIPT'],
     ['a negative index', { statusListIndex: -1 }, 'MALFORMED_RECEIPT'],
     ['a jti of another form', { jti: 'inv:1' }, 'INVALID_JTI'],
   ];
@@ -109,7 +109,7 @@ describe('issueSubDelegation refuses', () => {
     ['write access', wider({ write_access: true }), 'POLICY_ESCALATION'],
     ['another resource', wider({ allowed_resources: ['file:///etc/*'] }), 'POLICY_ESCALATION'],
     ['another data class', wider({ allowed_data_classes: ['secret'] }), 'POLICY_ESCALATION'],
-    ['a changed member of the tool server', wider({ 'x-terms': { v: 2 } }), 'POLICY_ESCALATION'],
+    ['a changed member of the tool server', wider({ 'example.com/terms': { v: 2 } }), 'POLICY_ESCALATION'],
     ['a dropped limit', { policy: {} }, 'POLICY_ESCALATION'],
     ["a command beside the parent's", { command: '/mcp/tools/callback' }, 'COMMAND_MISMATCH'],
     ["a command above the parent's", { command: '/mcp/tools' }, 'COMMAND_MISMATCH'],
@@ -274,9 +274,10 @@ describe('defaults', () => {
   it('a standing delegation stands under a root that is not human', () => {
     const organisation = { ...without(open, 'consent'), rootType: 'organisation', expiresAt: null };
     const standing = issueRootDelegation(organisation);
-    expect(windowOf(standing)).toEqual({ iat: NOW, nbf: NOW, exp: null });
+    expect(windowOf(standing)).toEqual({ iat: NOW, nbf: NOW });
+    expect(payloadOf(standing)).not.toHaveProperty('exp');
     const below = issueSubDelegation({ ...subOptions, chain: [standing], expiresAt: null });
-    expect(windowOf(below)).toEqual({ iat: NOW, nbf: NOW, exp: null });
+    expect(windowOf(below)).toEqual({ iat: NOW, nbf: NOW });
     expect(windowOf(issueSubDelegation({ ...subOptions, chain: [standing] }))['exp']).toBe(NOW + 3600);
   });
 

@@ -88,7 +88,8 @@ it('a receipt is issued exactly where the verdict on it would be valid, and refu
       'issued',
     ]),
   );
-});
+  // Thousands of signatures: generous, for a machine that has other work.
+}, 300_000);
 
 it('a call is signed exactly where its verdict would be valid, and refused with its code', async () => {
   const call = fc.record(

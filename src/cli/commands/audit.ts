@@ -16,7 +16,7 @@ export function addAudit(program: Command): void {
     .command('audit')
     .summary('show what a bundle or a chain says, offline')
     .description(
-      'Shows the key fields of every receipt and of the invocation, and how the policy narrows from level to level.\nWorks offline and verifies nothing: signatures, time and revocation are for `drs verify`.',
+      'Shows the key fields of every receipt and of the invocation, and how the policy narrows from level to level.\nWorks offline and verifies nothing: signatures, time and revocation are for `npx drs-verify verify`.',
     )
     .argument(
       '<bundle_file>',
@@ -29,9 +29,9 @@ export function addAudit(program: Command): void {
 Exit code: 0 shown, also where a receipt is malformed; 2 usage, or neither a bundle nor a chain.
 
 Examples:
-  drs audit bundle.json
-  drs audit root.jwt
-  drs audit --json - < header.txt`,
+  npx drs-verify audit bundle.json
+  npx drs-verify audit root.jwt
+  npx drs-verify audit --json - < header.txt`,
     )
     .action(async (file: string, options: AuditOptions) => {
       const content = await readText(file, 'a bundle');

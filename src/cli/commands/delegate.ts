@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
-import { issueSubDelegation, type Policy } from '../../issue/index.js';
+import { issueSubDelegation, type IssuedPolicy } from '../../issue/index.js';
+import { isKnownMember } from '../../issue/policy.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
+import { warnIfIrrevocable } from '../agreement.js';
 import { chainText, readChainFile } from '../chain-file.js';
 import { writeResult } from '../files.js';
 import { readDid, readKeyFile } from '../key-file.js';
@@ -33,7 +35,7 @@ export function addDelegate(program: Command): void {
     .requiredOption('--key <file>', 'your private key')
     .requiredOption(
       '--chain <file>',
-      'the chain so far, as `drs issue` or `drs delegate` wrote it; - for standard input',
+      'the chain so far, as `npx drs-verify issue` or `npx drs-verify delegate` wrote it; - for standard input',
     )
     .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
     .option('--cmd <path>', "a command path at or below the parent's (default: the parent's)");
@@ -48,7 +50,7 @@ export function addDelegate(program: Command): void {
     )
     .option(
       '--status-index <n>',
-      'its index in the status list, by which `drs revoke` can end it',
+      'its index in the status list, by which `npx drs-verify revoke` can end it',
       parseIndex,
     )
     .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
@@ -60,8 +62,8 @@ export function addDelegate(program: Command): void {
 Exits with 1 where the receipt is refused.
 
 Examples:
-  drs delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
-  drs delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`,
+  npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
+  npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`,
     )
     .action(async (options: DelegateOptions) => {
       const key = await readKeyFile(options.key);
@@ -78,13 +80,20 @@ Examples:
         ...(options.statusIndex !== undefined && { statusListIndex: options.statusIndex }),
         ...(options.unchecked && { unchecked: true }),
       });
+      warnIfIrrevocable(options.statusIndex);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
 }
 
-/** The policy of a receipt; empty where there is none, which issuing refuses with a better message. */
-function policyOf(jwt = ''): Policy {
+/**
+ * The policy of a receipt, of which a child repeats every member; a null says nothing and need not be repeated. Empty
+ * where there is none, which issuing refuses with a better message.
+ */
+function policyOf(jwt = ''): IssuedPolicy {
   const parts = parseCompactJwt(jwt);
   const policy = parts.defect === undefined ? parts.payload['policy'] : undefined;
-  return isJsonObject(policy) ? policy : {};
+  if (!isJsonObject(policy)) return {};
+  const said = Object.entries(policy).filter(([name, value]) => value !== null || !isKnownMember(name));
+  // Members that only the parent knows pass too: issuing accepts what the parent holds.
+  return Object.fromEntries(said);
 }

@@ -28,7 +28,7 @@ export function addInvoke(program: Command): void {
     .requiredOption('--key <file>', 'your private key')
     .requiredOption(
       '--chain <file>',
-      'the chain, as `drs issue` or `drs delegate` wrote it; - for standard input',
+      'the chain, as `npx drs-verify issue` or `npx drs-verify delegate` wrote it; - for standard input',
     )
     .requiredOption(
       '--tool-server <id>',
@@ -46,9 +46,9 @@ export function addInvoke(program: Command): void {
 Exits with 1 where the call is refused.
 
 Examples:
-  drs invoke --key helper.key --chain helper.jwt --tool-server https://tools.example \\
+  npx drs-verify invoke --key helper.key --chain helper.jwt --tool-server https://tools.example \\
     --args '{"tool":"search","query":"tea","estimated_cost_usd":0.02}' -o bundle.json
-  drs invoke … --args @call.json --header > header.txt`,
+  npx drs-verify invoke … --args @call.json --header > header.txt`,
     )
     .action(async (options: InvokeOptions) => {
       const key = await readKeyFile(options.key);

@@ -1,14 +1,18 @@
 import type { Command } from 'commander';
-import { createConsent, issueRootDelegation, type Consent, type Policy } from '../../issue/index.js';
-import { toJcs } from '../../protocol/jcs.js';
-import type { JsonObject } from '../../protocol/json.js';
+import { createConsent, issueRootDelegation, type Consent, type IssuedPolicy } from '../../issue/index.js';
+import {
+  agreementText,
+  requireAgreement,
+  showText,
+  warnIfIrrevocable,
+  type Delegation,
+} from '../agreement.js';
 import { chainText } from '../chain-file.js';
 import { CommandError } from '../command-error.js';
 import { readText, writeResult } from '../files.js';
 import { readDid, readKeyFile } from '../key-file.js';
 import { addPolicyOptions, parseIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
-import { printable } from '../terminal.js';
-import { parseEnd, parseTime, showTime, TIME_FORMS, toExpiresAt } from '../times.js';
+import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
 interface IssueOptions extends PolicyOptions {
   readonly key: string;
@@ -22,6 +26,7 @@ interface IssueOptions extends PolicyOptions {
   readonly consentMethod: string;
   readonly consentLocale: string;
   readonly consentSession?: string;
+  readonly yes?: true;
   readonly out?: string;
   readonly force?: true;
 }
@@ -33,7 +38,7 @@ export function addIssue(program: Command): void {
     .command('issue')
     .summary('give authority to a first delegate (root receipt)')
     .description(
-      'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy.\nSays what you agree to; the hash of that text goes into the receipt as your consent.',
+      'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in\nplain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
     )
     .requiredOption('--key <file>', 'your private key')
     .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
@@ -47,54 +52,65 @@ export function addIssue(program: Command): void {
     .option('--not-before <time>', 'when it starts (default: now)', (text) => parseTime(text, now))
     .option(
       '--status-index <n>',
-      'its index in the status list, by which `drs revoke` can end it',
+      'its index in the status list, by which `npx drs-verify revoke` can end it',
       parseIndex,
     )
     .option('--root-type <type>', 'who stands at the root', 'human')
-    .option('--consent-text <file>', 'the text that the person saw (default: a sentence made of the options)')
+    .option('--consent-text <file>', 'the text that the person saw (default: the options in plain words)')
     .option('--consent-method <method>', 'how the person agreed', 'explicit-cli-command')
     .option('--consent-locale <tag>', 'the language of the text', 'en')
     .option('--consent-session <id>', 'the session of the consent (default: a random UUID)')
+    .option('--yes', 'do not ask: the person has agreed to the text already')
     .option('-o, --out <file>', 'where to write the chain (default: standard output)')
     .option('--force', 'replace the file where it exists')
     .addHelpText(
       'after',
       `
-The file holds the chain so far, one receipt (JWT) a line, root first; \`drs delegate\` and \`drs invoke\` read it.
+The file holds the chain so far, one receipt (JWT) a line, root first; \`npx drs-verify delegate\` and \`npx drs-verify invoke\` read it.
 
 Examples:
-  drs issue --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 -o root.jwt
-  drs issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 7 -o root.jwt
-  drs issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`,
+  npx drs-verify issue --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 -o root.jwt
+  npx drs-verify issue --key alice.key --to did:key:z6Mk… --tool search --expires 8h --status-index 7 -o root.jwt
+  npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`,
     )
     .action(async (options: IssueOptions) => {
       const key = await readKeyFile(options.key);
-      const audience = await readDid(options.to);
       const policy = await readPolicy(options);
       requireLimits(policy, options);
       const notBefore = options.notBefore ?? now;
-      const expiresAt = options.expires === undefined ? notBefore + 3600 : toExpiresAt(options.expires);
-      const consent =
-        options.rootType === 'human'
-          ? await readConsent(options, { audience, policy, expiresAt, now })
-          : undefined;
-      const root = issueRootDelegation({
-        key,
-        audience,
+      const delegation = {
+        audience: await readDid(options.to),
         command: options.cmd,
         policy,
-        now,
         notBefore,
-        expiresAt,
+        expiresAt: options.expires === undefined ? notBefore + 3600 : toExpiresAt(options.expires),
+      };
+      const isHuman = options.rootType === 'human';
+      const text = isHuman ? await readConsentText(options, delegation) : null;
+      const root = issueRootDelegation({
+        ...delegation,
+        key,
+        now,
         rootType: options.rootType,
-        ...(consent && { consent }),
+        ...(text !== null && { consent: consentTo(text, options, now) }),
         ...(options.statusIndex !== undefined && { statusListIndex: options.statusIndex }),
       });
+      if (text !== null) {
+        process.stderr.write('You agree to this:\n');
+        showText(text);
+        if (options.consentText !== undefined) {
+          process.stderr.write('which gives:\n');
+          showText(agreementText(delegation));
+        }
+      }
+      warnIfIrrevocable(options.statusIndex);
+      // What would be refused is refused before anyone is asked; and nothing is written before they agree.
+      if (isHuman && !options.yes) await requireAgreement();
       await writeResult(options.out, chainText([root]), options);
     });
 }
 
-function requireLimits(policy: Policy, options: IssueOptions): void {
+function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
   if (Object.keys(policy).length > 0 || options.policy !== undefined) return;
   throw new CommandError(
     'no limit was given, so the delegate could do anything under the command',
@@ -102,25 +118,13 @@ function requireLimits(policy: Policy, options: IssueOptions): void {
   );
 }
 
-interface Agreement {
-  readonly audience: string;
-  readonly policy: Policy;
-  readonly expiresAt: number | null;
-  readonly now: number;
+/** The text that the person sees, character for character. */
+async function readConsentText(options: IssueOptions, delegation: Delegation): Promise<string> {
+  if (options.consentText === undefined) return agreementText(delegation);
+  return readText(options.consentText, 'the consent text');
 }
 
-async function readConsent(
-  options: IssueOptions,
-  { audience, policy, expiresAt, now }: Agreement,
-): Promise<Consent> {
-  // A policy's arrays are read-only, which JSON types cannot say.
-  const limits = toJcs(policy as JsonObject);
-  const until = expiresAt === null ? 'without end' : `until ${showTime(expiresAt)}`;
-  const text =
-    options.consentText === undefined
-      ? `I let ${audience} act for me at ${options.cmd} ${until}, within this policy: ${limits}`
-      : await readText(options.consentText, 'the consent text');
-  process.stderr.write(`consent: ${printable(text)}\n`);
+function consentTo(text: string, options: IssueOptions, now: number): Consent {
   return createConsent({
     text,
     locale: options.consentLocale,

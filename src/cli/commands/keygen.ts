@@ -23,8 +23,8 @@ export function addKeygen(program: Command): void {
       'after',
       `
 Examples:
-  drs keygen -o alice.key            writes alice.key and alice.pub
-  did=$(drs keygen -o bot.key)`,
+  npx drs-verify keygen -o alice.key            writes alice.key and alice.pub
+  did=$(npx drs-verify keygen -o bot.key)`,
     )
     .action(async ({ out, force }: KeygenOptions) => {
       const publicFile = `${out.replace(/\.key$/, '')}.pub`;

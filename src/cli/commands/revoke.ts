@@ -19,7 +19,7 @@ export function addRevoke(program: Command): void {
 Exit code: 0 recorded; 1 refused by the service; 2 usage or no answer from the service.
 
 Examples:
-  DRS_ADMIN_TOKEN=… drs revoke 7`,
+  DRS_ADMIN_TOKEN=… npx drs-verify revoke 7`,
     )
     .action(async (index: number) => {
       const answer = await postToService('/admin/revoke', JSON.stringify({ status_list_index: index }), {

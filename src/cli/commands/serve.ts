@@ -12,8 +12,8 @@ export function addServe(program: Command): void {
       'after',
       `
 Examples:
-  drs serve
-  PORT=9000 DRS_ADMIN_TOKEN=… drs serve`,
+  npx drs-verify serve
+  PORT=9000 DRS_ADMIN_TOKEN=… npx drs-verify serve`,
     )
     .action(async () => {
       // Only this command needs the native server; loading it would slow down every other.

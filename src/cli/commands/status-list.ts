@@ -31,13 +31,13 @@ export function addStatusList(program: Command): void {
       'after',
       `
 Examples, in one terminal:
-  drs status-list create --key org.key --id http://127.0.0.1:8090/list -o list.jwt
-  drs status-list serve list.jwt --port 8090
+  npx drs-verify status-list create --key org.key --id http://127.0.0.1:8090/list -o list.jwt
+  npx drs-verify status-list serve list.jwt --port 8090
 in a second one:
   STATUS_LIST_BASE_URL=http://127.0.0.1:8090/list STATUS_LIST_ISSUER=did:key:z6Mk… \\
-    STATUS_CACHE_TTL_SECS=5 drs serve
+    STATUS_CACHE_TTL_SECS=5 npx drs-verify serve
 and in a third one, to revoke the receipts that were issued with --status-index 7:
-  drs status-list revoke --key org.key list.jwt 7`,
+  npx drs-verify status-list revoke --key org.key list.jwt 7`,
     );
 
   command
@@ -69,7 +69,7 @@ and in a third one, to revoke the receipts that were issued with --status-index 
       .summary(revoked ? 'mark entries as revoked' : 'mark entries as no longer revoked')
       .requiredOption('--key <file>', "the issuer's private key")
       .option('--expires <time>', 'after it, verifiers refuse the list (default: never)', toSeconds)
-      .argument('<list_file>', 'the list, as `drs status-list create` wrote it; it is replaced')
+      .argument('<list_file>', 'the list, as `npx drs-verify status-list create` wrote it; it is replaced')
       .argument('<index...>', 'status list indices')
       .action(async (file: string, indices: string[], { key, expires }: ChangeOptions) => {
         const list = await open(file);
@@ -117,7 +117,7 @@ async function open(file: string): Promise<EditableStatusList> {
     if (!(error instanceof SyntaxError || error instanceof StatusListError)) throw error;
     throw new CommandError(
       `${file} is no status list: ${error.message}`,
-      'make one with `drs status-list create`',
+      'make one with `npx drs-verify status-list create`',
     );
   }
 }

@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
-import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { bundleTextOf, spliceBody } from '../bundle-file.js';
+import type { Verdict } from '../../client/index.js';
+import { readVerdict } from '../../client/read-verdict.js';
+import { isJsonObject } from '../../protocol/json.js';
+import { bundleTextOf, withBody } from '../bundle-file.js';
 import { CommandError, EXIT, type ExitCode } from '../command-error.js';
 import { readText } from '../files.js';
 import { errorOf, postToService, unexpectedAnswer, type ServiceAnswer } from '../service.js';
@@ -32,9 +34,9 @@ Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (bin
 2 usage, unreadable file or no verdict from the service.
 
 Examples:
-  drs verify bundle.json
-  drs verify bundle.json --body request.json
-  DRS_VERIFY_URL=https://verify.example drs verify --json - < header.txt`,
+  npx drs-verify verify bundle.json
+  npx drs-verify verify bundle.json --body request.json
+  DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`,
     )
     .action(async (file: string, options: VerifyOptions) => {
       if (file === '-' && options.body === '-') {
@@ -47,56 +49,49 @@ Examples:
       const request =
         options.body === undefined
           ? bundle
-          : spliceBody(bundle, await readText(options.body, 'a request body'));
-      const verdict = readVerdict(await postToService('/verify', request));
+          : withBody(bundle, await readText(options.body, 'a request body'));
+      const verdict = verdictOf(await postToService('/verify', request), request);
       process.stdout.write(options.json ? `${printableJson(verdict, 2)}\n` : showVerdict(verdict));
       process.exitCode = exitCodeOf(verdict);
     });
 }
 
-type Verdict = JsonObject & { valid: boolean };
-
-function readVerdict(answer: ServiceAnswer): Verdict {
-  if (answer.status === 200 && isVerdict(answer.body)) return answer.body;
+/** @param request what was sent: where it had a body, a valid verdict must say how that binds */
+function verdictOf(answer: ServiceAnswer, request: string): Verdict {
   if (answer.status === 400) {
     throw new CommandError(
       `the service could not parse the request: ${errorOf(answer.body)}`,
       'check the bundle file and the body file',
     );
   }
-  throw unexpectedAnswer(answer);
+  const sent: unknown = JSON.parse(request);
+  const hadBody = isJsonObject(sent) && Object.hasOwn(sent, 'body');
+  const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
+  if (verdict === null) throw unexpectedAnswer(answer);
+  return verdict;
 }
 
-function isVerdict(body: unknown): body is Verdict {
-  return isJsonObject(body) && typeof body['valid'] === 'boolean';
-}
-
-function exitCodeOf({ valid, binding = 'match' }: Verdict): ExitCode {
-  return valid && binding === 'match' ? EXIT.ok : EXIT.no;
+function exitCodeOf(verdict: Verdict): ExitCode {
+  return verdict.valid && (verdict.binding ?? 'match') === 'match' ? EXIT.ok : EXIT.no;
 }
 
 /** A verdict for people. What the service says may quote the bundle, so nothing of it is printed as it is. */
-function showVerdict({ valid, context, error, binding }: Verdict): string {
+function showVerdict(verdict: Verdict): string {
   const { bold, green, red, dim } = coloursFor(process.stdout);
-  if (valid) {
-    const details = isJsonObject(context) ? context : {};
-    const rows: [string, string][] = [
-      ['root principal', showMember(details['root_principal'])],
-      ['chain depth', showMember(details['chain_depth'])],
-      ['leaf policy', showMember(details['leaf_policy'])],
-    ];
-    const isBound = binding === undefined || binding === 'match';
-    if (binding !== undefined) rows.push(['binding', isBound ? 'match' : red(showMember(binding))]);
-    const headline = isBound
-      ? green('valid')
-      : `${green('valid')}, ${red('but the body is not what was signed')}`;
-    return `${bold(headline)}\n${aligned(rows)}`;
+  if (!verdict.valid) {
+    const { code, message, suggestion } = verdict.error;
+    return `${bold(red('invalid'))}  ${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
   }
-  const { code, message, suggestion } = isJsonObject(error) ? error : {};
-  return `${bold(red('invalid'))}  ${showMember(code)}\n  ${showMember(message)}\n  ${dim('hint:')} ${showMember(suggestion)}\n`;
-}
-
-function showMember(value: unknown): string {
-  if (value === undefined) return '(missing)';
-  return typeof value === 'string' ? printable(value) : printableJson(value);
+  const { context, binding } = verdict;
+  const rows: [string, string][] = [
+    ['root principal', printable(context.root_principal)],
+    ['chain depth', String(context.chain_depth)],
+    ['leaf policy', printableJson(context.leaf_policy)],
+  ];
+  const isBound = binding === undefined || binding === 'match';
+  if (binding !== undefined) rows.push(['binding', isBound ? 'match' : red(binding)]);
+  const headline = isBound
+    ? green('valid')
+    : `${green('valid')}, ${red('but the body is not what was signed')}`;
+  return `${bold(headline)}\n${aligned(rows)}`;
 }

@@ -1,0 +1,191 @@
+import { mainThreadMs } from './clock.js';
+import { openVerifyPath, type Call } from './verify-path.js';
+import type { Choice, Family, Parameters } from './family.js';
+
+/** What one body costs. */
+export interface Cost {
+  readonly parameters: Parameters;
+  readonly bytes: number;
+  /** Milliseconds of the main thread: the median of several calls, of the dearer of the two kinds. */
+  readonly ms: number;
+  /** First seen by a verifier. */
+  readonly cold: number;
+  /** Seen for the third time. */
+  readonly warm: number;
+  readonly answer: string;
+  readonly answerBytes: number;
+  /** Where the full size would take too long: the size that was measured, from which `ms` follows by the growth. */
+  readonly measuredBytes: number;
+  /** The exponent of the growth from half the size. 1 is linear. */
+  readonly growth: number;
+  /** What `JSON.parse` of the request alone takes, which no check can spare. */
+  readonly parse: number;
+}
+
+/** How closely a body is looked at. */
+interface Care {
+  /** Calls of each kind at the full size. */
+  readonly calls: number;
+  /** Where the full size is expected to take longer, it is estimated: a quadratic one takes minutes. */
+  readonly maxMs: number;
+  /** Whether the growth is measured from half the size; otherwise two small sizes have to do. */
+  readonly isGrowthWanted: boolean;
+}
+
+// Parts of the full size, from small to large, so that nothing is measured before it is known to end.
+const PARTS = [1 / 128, 1 / 32, 1 / 8, 1 / 2, 1];
+
+/**
+ * Measures one body at the full size.
+ *
+ * @returns `null` where no body of these parameters is small enough
+ */
+export async function measure(
+  family: Family,
+  parameters: Parameters,
+  maxBytes: number,
+  { calls, maxMs, isGrowthWanted }: Care,
+): Promise<Cost | null> {
+  let before: { bytes: number; ms: number } | null = null;
+  let isHarmless = false;
+  for (const part of PARTS) {
+    if (isHarmless && part < (isGrowthWanted ? 1 / 2 : 1)) continue;
+    const body = family.make(parameters, Math.floor(maxBytes * part));
+    if (Buffer.byteLength(body) > maxBytes * part) continue;
+    const now = await time(body, part === 1 ? calls : 1);
+    const growth: number =
+      before === null || before.ms === 0 || now.bytes < before.bytes * 1.2
+        ? 0
+        : Math.log(now.ms / before.ms) / Math.log(now.bytes / before.bytes);
+    const cost = { ...now, parameters, growth, measuredBytes: now.bytes, parse: timeParse(body) };
+    if (part === 1) return cost;
+    const estimate = now.ms * (maxBytes / now.bytes) ** Math.max(1, growth);
+    if (now.ms > maxMs || (before !== null && estimate > maxMs)) {
+      return { ...cost, bytes: maxBytes, ms: estimate };
+    }
+    isHarmless = before !== null;
+    before = now;
+  }
+  return null;
+}
+
+function timeParse(text: string): number {
+  globalThis.gc?.();
+  const start = mainThreadMs();
+  try {
+    JSON.parse(text);
+  } catch {
+    // How long it takes to refuse it counts as well.
+  }
+  return mainThreadMs() - start;
+}
+
+async function time(text: string, calls: number) {
+  const bytes = Buffer.from(text);
+  const cold: Call[] = [];
+  const warm: Call[] = [];
+  for (let at = 0; at < calls; at++) {
+    const verify = await openVerifyPath();
+    globalThis.gc?.();
+    const first = await verify(bytes);
+    cold.push(first);
+    if (first.ms > 300) {
+      warm.push(first);
+      continue;
+    }
+    await verify(bytes);
+    globalThis.gc?.();
+    warm.push(await verify(bytes));
+  }
+  const [coldMs, warmMs] = [medianOf(cold), medianOf(warm)];
+  const { answer, answerBytes } = cold[0] as Call;
+  return {
+    bytes: bytes.length,
+    cold: coldMs,
+    warm: warmMs,
+    ms: Math.max(coldMs, warmMs),
+    answer,
+    answerBytes,
+  };
+}
+
+function medianOf(calls: readonly Call[]): number {
+  const sorted = calls.map(({ ms }) => ms).sort((left, right) => left - right);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
+}
+
+// A row is measured itself as long as it takes no longer than that.
+const MAX_MS_OF_ROW = 15_000;
+// Enough to tell which of two bodies is worse.
+const IN_SEARCH: Care = { calls: 1, maxMs: 500, isGrowthWanted: false };
+
+/** How a family is searched. */
+export interface SearchOptions {
+  readonly maxBytes: number;
+  /** Seconds for the random part of the search. */
+  readonly secs: number;
+  /** Calls of each kind for the row that is reported. */
+  readonly calls: number;
+  /** A number from 0 to 1, the same sequence for the same seed. */
+  readonly random: () => number;
+}
+
+/**
+ * Looks for the dearest body of a family: every value of every parameter beside the ordinary ones, then changes at
+ * random of the dearest so far.
+ */
+export async function search(
+  family: Family,
+  options: SearchOptions,
+): Promise<{ worst: Cost; tried: number }> {
+  const { maxBytes, secs, calls, random } = options;
+  const seen = new Set<string>();
+  // An object, since the compiler does not see that a closure sets it.
+  const found: { worst: Cost | null } = { worst: null };
+  const attempt = async (parameters: Parameters): Promise<void> => {
+    const key = JSON.stringify(parameters);
+    if (seen.has(key)) return;
+    seen.add(key);
+    const cost = await measure(family, parameters, maxBytes, IN_SEARCH);
+    if (cost === null) return;
+    if (found.worst === null || cost.ms > found.worst.ms) found.worst = cost;
+  };
+  for (const parameters of sweep(family)) await attempt(parameters);
+  const end = performance.now() + secs * 1000;
+  for (let idle = 0; performance.now() < end && idle < 200; idle++) {
+    const size = seen.size;
+    await attempt(change(family, found.worst?.parameters ?? {}, random));
+    if (seen.size > size) idle = 0;
+  }
+  const { worst } = found;
+  if (worst === null) throw new RangeError(`${family.name}: no body has at most ${maxBytes} bytes`);
+  const row = await measure(family, worst.parameters, maxBytes, {
+    calls,
+    maxMs: MAX_MS_OF_ROW,
+    isGrowthWanted: true,
+  });
+  return { worst: row ?? worst, tried: seen.size };
+}
+
+/** The ordinary parameters, and each other value of each. */
+export function* sweep({ choices }: Family): Generator<Parameters> {
+  const ordinary = Object.fromEntries(
+    Object.entries(choices).map(([name, values]) => [name, values[0] as Choice]),
+  );
+  yield ordinary;
+  for (const [name, values] of Object.entries(choices)) {
+    for (const value of values.slice(1)) yield { ...ordinary, [name]: value };
+  }
+}
+
+/** Parameters of which one or two differ from those given. */
+function change({ choices }: Family, parameters: Parameters, random: () => number): Parameters {
+  const names = Object.keys(choices);
+  const changed: Record<string, Choice> = { ...parameters };
+  const pick = <T>(items: readonly T[]) => items[Math.floor(random() * items.length)] as T;
+  for (let at = 0; at < (random() < 0.5 ? 1 : 2); at++) {
+    const name = pick(names);
+    changed[name] = pick(choices[name] as readonly Choice[]);
+  }
+  return changed;
+}

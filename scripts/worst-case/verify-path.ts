@@ -1,0 +1,62 @@
+import sodium from 'sodium-native';
+import { mainThreadMs } from './clock.js';
+
+// A service verifies signatures on other threads, so their time is taken off. The library must be loaded after this.
+let signatureMs = 0;
+const verifyDetached = sodium.crypto_sign_verify_detached;
+sodium.crypto_sign_verify_detached = (signature, message, publicKey) => {
+  const start = mainThreadMs();
+  const verified = verifyDetached(signature, message, publicKey);
+  signatureMs += mainThreadMs() - start;
+  return verified;
+};
+
+const { openEngine } = await import('../../src/verifier/create-verifier.js');
+const { readVerifierOptions } = await import('../../src/verifier/options.js');
+const { toVerdictJson } = await import('../../src/verifier/verdict.js');
+const { hasMoreNodes } = await import('../../src/protocol/json.js');
+const { decodeUtf8 } = await import('../../src/protocol/utf8.js');
+
+/** What became of a body: a code, `valid` with the binding, or `not JSON`. */
+export type Answer = string;
+
+/** One call: how long the main thread was busy, signatures left out, and what came of it. */
+export interface Call {
+  readonly ms: number;
+  readonly answer: Answer;
+  /** Bytes of the verdict. */
+  readonly answerBytes: number;
+}
+
+/**
+ * A verifier with an empty cache that takes the bytes of a request as `src/server/verify-route.ts` does: UTF-8, the bound
+ * on nodes, `JSON.parse`, blocks A to F, binding, the verdict as JSON. No socket and no thread is involved.
+ */
+export async function openVerifyPath(): Promise<(bytes: Buffer) => Promise<Call>> {
+  const engine = await openEngine(readVerifierOptions({ workerThreads: 0 }));
+  return async (bytes) => {
+    signatureMs = 0;
+    const start = mainThreadMs();
+    const answer = await verify(bytes);
+    const ms = mainThreadMs() - start - signatureMs;
+    return { ms, ...answer };
+  };
+
+  async function verify(bytes: Buffer): Promise<Omit<Call, 'ms'>> {
+    const text = decodeUtf8(bytes);
+    if (text === null) return { answer: 'not UTF-8', answerBytes: 0 };
+    if (hasMoreNodes(text)) return { answer: 'too many nodes', answerBytes: 0 };
+    let bundle: unknown;
+    try {
+      bundle = JSON.parse(text);
+    } catch (error) {
+      return { answer: 'not JSON', answerBytes: (error as SyntaxError).message.length };
+    }
+    const hasBody = typeof bundle === 'object' && bundle !== null && Object.hasOwn(bundle, 'body');
+    const body = hasBody ? ({ kind: 'member', text, document: bundle as never } as const) : null;
+    const outcome = await engine.verify({ bundle, body });
+    const json = toVerdictJson(outcome);
+    const answer = outcome.failure === null ? `valid ${outcome.binding ?? ''}`.trim() : outcome.failure.code;
+    return { answer, answerBytes: Buffer.byteLength(json) };
+  }
+}

@@ -1,0 +1,62 @@
+import { createInterface } from 'node:readline/promises';
+import { describePolicy, type IssuedPolicy } from '../issue/index.js';
+import { CommandError, EXIT } from './command-error.js';
+import { printable } from './terminal.js';
+import { showTime } from './times.js';
+
+/** What a principal is about to give away. Times in Unix seconds. */
+export interface Delegation {
+  /** A DID. */
+  readonly audience: string;
+  readonly command: string;
+  readonly policy: IssuedPolicy;
+  readonly notBefore: number;
+  readonly expiresAt: number | null;
+}
+
+/**
+ * What a person agrees to, in plain words: the text whose digest goes into the receipt where there is no other.
+ */
+export function agreementText({ audience, command, policy, notBefore, expiresAt }: Delegation): string {
+  const until = expiresAt === null ? 'without end' : `until ${showTime(expiresAt)}`;
+  return [
+    `I let ${audience} act for me at ${command} and below it, from ${showTime(notBefore)} ${until}.`,
+    ...describePolicy(policy),
+  ].join('\n');
+}
+
+/** Shows a text line by line on standard error, such that it cannot steer the terminal. */
+export function showText(text: string): void {
+  const lines = text.split('\n').map((line) => `  ${printable(line)}\n`);
+  process.stderr.write(lines.join(''));
+}
+
+/**
+ * Asks the person at the terminal.
+ *
+ * @throws CommandError where the answer is not yes, and where there is nobody to ask
+ */
+export async function requireAgreement(): Promise<void> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    throw new CommandError(
+      'nobody can be asked whether they agree: this is no terminal',
+      'where the person has agreed to this text already, add --yes',
+    );
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await terminal.question('Do you agree? [y/N] ');
+    if (/^\s*y(es)?\s*$/i.test(answer)) return;
+  } finally {
+    terminal.close();
+  }
+  throw new CommandError('you did not agree, so nothing was issued', 'answer y to agree', EXIT.no);
+}
+
+/** Says so where a receipt cannot be taken back. */
+export function warnIfIrrevocable(statusIndex: number | undefined): void {
+  if (statusIndex !== undefined) return;
+  process.stderr.write(
+    'note: this receipt has no status list index, so it cannot be revoked before it ends; --status-index gives it one\n',
+  );
+}

@@ -1,0 +1,18 @@
+/**
+ * The URL of an endpoint of a service.
+ *
+ * @param address where the service is, possibly below a path; a query and a fragment are left out
+ * @throws TypeError where it is not an http or https URL without credentials. The address is not in the message: it may
+ *   hold a password.
+ * @example serviceUrl('http://127.0.0.1:8080/drs/', '/verify').href; // 'http://127.0.0.1:8080/drs/verify'
+ */
+export function serviceUrl(address: string | URL, path: '/verify' | '/admin/revoke'): URL {
+  const url = URL.canParse(String(address)) ? new URL(address) : null;
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
+    throw new TypeError(
+      'the address of the verification service is not an http or https URL without credentials; ' +
+        'give one such as http://127.0.0.1:8080',
+    );
+  }
+  return new URL(url.pathname.replace(/\/+$/, '') + path, url.origin);
+}

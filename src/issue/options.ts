@@ -1,0 +1,50 @@
+import { IssueError } from './issue-error.js';
+import { nearestName } from './nearest-name.js';
+
+/**
+ * Refuses an option that does not exist: a misspelt one would silently be left out.
+ *
+ * @param known every option, as the names of an object, so that the compiler finds one that is missing
+ * @throws IssueError `INVALID_OPTION`
+ */
+export function requireKnownOptions<T extends object>(
+  options: T,
+  known: { readonly [Name in keyof Required<T>]: true },
+): void {
+  const names = Object.keys(known);
+  for (const name of Object.keys(options)) {
+    if (Object.hasOwn(known, name)) continue;
+    const near = nearestName(name, names);
+    throw new IssueError(
+      'INVALID_OPTION',
+      `there is no option ${JSON.stringify(name.slice(0, 60))}${near === null ? '' : `; did you mean ${near}?`}`,
+      `the options are ${names.join(', ')}`,
+    );
+  }
+}
+
+const MAX_YEARS = 100;
+// The year 1973 in milliseconds, the year 5138 in seconds.
+const MIN_MILLISECONDS = 1e11;
+const MAX_DISTANCE_SECS = MAX_YEARS * 365.25 * 86_400;
+
+/**
+ * Refuses a time that nobody means. Nearly always it is in milliseconds: a receipt would then last for 50,000 years.
+ *
+ * @param times Unix seconds by the name of the option; what is no number is for the verifier's check to refuse
+ * @throws IssueError `INVALID_OPTION`
+ */
+export function requireNearTimes(times: Readonly<Record<string, number | null | undefined>>): void {
+  const now = Date.now() / 1000;
+  for (const [name, time] of Object.entries(times)) {
+    if (typeof time !== 'number' || !(Math.abs(time - now) > MAX_DISTANCE_SECS)) continue;
+    const isMilliseconds = time > MIN_MILLISECONDS && time / 1000 - now <= MAX_DISTANCE_SECS;
+    throw new IssueError(
+      'INVALID_OPTION',
+      `${name} is ${time}, more than ${MAX_YEARS} years away; expected Unix seconds`,
+      isMilliseconds
+        ? `it looks like milliseconds: divide by 1000, which gives ${Math.floor(time / 1000)}`
+        : 'give a time in Unix seconds, such as Math.floor(Date.now() / 1000) + 3600',
+    );
+  }
+}

@@ -1,0 +1,57 @@
+import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
+
+/**
+ * A policy in plain words, a sentence for each member: also for what is *not* limited, since that is what people
+ * overlook. Names and values stand in JSON quotes; whoever prints them to a terminal must escape control characters.
+ *
+ * @example describePolicy({ allowed_tools: ['search'] })[0]; // 'It may use only this tool: "search".'
+ */
+export function describePolicy(policy: Policy): string[] {
+  const sentences = KNOWN_POLICY_MEMBERS.map((member) => WORDS[member](policy));
+  for (const [name, value] of Object.entries(policy)) {
+    if (Object.hasOwn(WORDS, name) || value === undefined) continue;
+    sentences.push(`${quote(name)} is ${quote(value)}: this is for the tool server to enforce.`);
+  }
+  return sentences;
+}
+
+const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
+  allowed_tools: ({ allowed_tools: tools }) => describeList(tools, 'use', 'tool', 'tools'),
+  max_cost_usd: ({ max_cost_usd: cost }) =>
+    isNothing(cost)
+      ? 'A call may cost any amount.'
+      : `A call that states its cost may cost at most ${cost} US dollars.`,
+  max_calls: ({ max_calls: calls }) =>
+    isNothing(calls)
+      ? 'It may call any number of times.'
+      : `It may call at most ${calls} times, which the tool server has to count.`,
+  pii_access: ({ pii_access: access }) =>
+    access === false ? 'It may not ask for personal data.' : 'It may ask for personal data.',
+  write_access: ({ write_access: access }) =>
+    access === false ? 'It may not ask to change anything.' : 'It may ask to change things.',
+  allowed_resources: ({ allowed_resources: resources }) =>
+    describeList(resources, 'name', 'resource', 'resources'),
+  allowed_data_classes: ({ allowed_data_classes: classes }) =>
+    describeList(classes, 'name', 'class of data', 'classes of data'),
+};
+
+function describeList(
+  entries: readonly string[] | null | undefined,
+  verb: string,
+  one: string,
+  several: string,
+): string {
+  if (isNothing(entries) || entries.includes('*')) return `It may ${verb} any ${one}.`;
+  if (entries.length === 0) return `It may ${verb} no ${one} at all.`;
+  return `It may ${verb} only ${entries.length === 1 ? `this ${one}` : `these ${several}`}: ${entries.map(quote).join(', ')}.`;
+}
+
+/** Absent, or null, which a verifier reads as absent. */
+function isNothing(value: unknown): value is null | undefined {
+  return value === undefined || value === null;
+}
+
+function quote(value: JsonValue | JsonObject | readonly string[]): string {
+  return JSON.stringify(value);
+}

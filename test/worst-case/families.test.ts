@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { claimFamilies } from '../../scripts/worst-case/claims.js';
+import { fit, list } from '../../scripts/worst-case/family.js';
+import { policyFamilies } from '../../scripts/worst-case/policies.js';
+import { sweep } from '../../scripts/worst-case/search.js';
+import { textFamilies } from '../../scripts/worst-case/texts.js';
+import { openVerifyPath } from '../../scripts/worst-case/verify-path.js';
+import { CATALOGUE } from '../../src/verify/codes.js';
+
+// How long the worst of these takes is for `npm run worst-case` to say. Here they are small, and only have to be judged.
+const BUDGET = 4096;
+const families = [...policyFamilies, ...claimFamilies, ...textFamilies];
+const answers: ReadonlySet<string> = new Set([
+  ...CATALOGUE.map(({ code }) => code),
+  'valid',
+  'valid match',
+  'valid mismatch',
+  'valid invalid_body',
+  'not JSON',
+  'not UTF-8',
+]);
+
+describe('every hostile body has a verdict, the first time and the third', () => {
+  it.each(families)('$name', async (family) => {
+    const verify = await openVerifyPath();
+    let small = 0;
+    for (const parameters of sweep(family)) {
+      const body = Buffer.from(family.make(parameters, BUDGET));
+      if (body.length <= BUDGET) small++;
+      const calls = [await verify(body), await verify(body), await verify(body)];
+      const [first, ...later] = calls.map(({ answer }) => answer);
+      expect(answers, JSON.stringify(parameters)).toContain(first);
+      expect(later).toEqual([first, first]);
+    }
+    // Some have a smallest size, such as a list of 4,096 entries.
+    expect(small).toBeGreaterThan(0);
+  });
+});
+
+describe('fit', () => {
+  it.each([
+    ['even growth', (count: number) => 'x'.repeat(count)],
+    ['growth in steps', (count: number) => 'x'.repeat(7 * Math.floor(count / 7))],
+    ['much overhead', (count: number) => 'x'.repeat(500 + 3 * count)],
+    ['longer numbers', (count: number) => list(count, (index) => index).join()],
+  ])('comes close to the budget with %s', (_, build) => {
+    const { length } = fit(1000, build);
+    expect(length).toBeGreaterThan(900);
+    expect(length).toBeLessThanOrEqual(1000);
+  });
+});
