@@ -131,7 +131,8 @@ function read(text: string, schema: z.ZodType): unknown {
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '');
-  for (const reading of [text, FLAGS[text], number, list]) if (reading !== undefined && schema.safeParse(reading).success) return reading;
+  for (const reading of [text, FLAGS[text], number, list])
+    if (reading !== undefined && schema.safeParse(reading).success) return reading;
   // No reading fits; the one of the right type gives the most telling message.
   const wantsList = schema.safeParse([]).error?.issues.some(({ code }) => code !== 'invalid_type') === true;
   return wantsList ? list : number;

@@ -7,7 +7,12 @@ describe('the catalogue', () => {
     const documented: [string, string][] = [];
     let block = '';
     for (const line of readFileSync(new URL('../../docs/codes.md', import.meta.url), 'utf8').split('\n')) {
-      block = /^## (?:Block ([A-F])|Required (binding)|(Replay)|(Gate))/.exec(line)?.slice(1).find(Boolean)?.toLowerCase() ?? block;
+      block =
+        /^## (?:Block ([A-F])|Required (binding)|(Replay)|(Gate))/
+          .exec(line)
+          ?.slice(1)
+          .find(Boolean)
+          ?.toLowerCase() ?? block;
       const code = /^\| <a id="(\w+)"><\/a>`(\w+)`/.exec(line);
       if (code === null) continue;
       expect(code[1]).toBe(code[2]);

@@ -192,7 +192,10 @@ describe('resources', () => {
 
   it('of a child are covered by exactly the lists that cover each of them', () => {
     const entry = fc
-      .tuple(fc.array(fc.constantFrom('a', 'b', '!', '!a', '%41', '.', '..', 'é'), { maxLength: 4 }), fc.boolean())
+      .tuple(
+        fc.array(fc.constantFrom('a', 'b', '!', '!a', '%41', '.', '..', 'é'), { maxLength: 4 }),
+        fc.boolean(),
+      )
       .map(([segments, isPrefix]) => segments.join('/') + (isPrefix ? '/*' : ''));
     const list = fc.array(fc.oneof({ weight: 20, arbitrary: entry }, fc.constant('*')), { maxLength: 6 });
     fc.assert(
