@@ -1,12 +1,13 @@
 import { Role } from '@a2a-js/sdk';
 import { AgentEvent, DefaultRequestHandler, InMemoryTaskStore } from '@a2a-js/sdk/server';
-import { agentCardHandler, jsonRpcHandler, UserBuilder } from '@a2a-js/sdk/server/express';
+import { agentCardHandler, jsonRpcHandler } from '@a2a-js/sdk/server/express';
 import { createVerifier } from 'drs-verify';
 import {
   BUNDLE_HEADER_ROOM,
   createMemoryReplayStore,
   drsA2a,
   drsContext,
+  drsUserBuilder,
   explainHeaderLimit,
 } from 'drs-verify/a2a';
 import express from 'express';
@@ -32,18 +33,16 @@ const executor = {
 };
 const requestHandler = new DefaultRequestHandler(agentCard(), new InMemoryTaskStore(), executor);
 
-const trustedRoots = process.env['TRUSTED_ROOTS']?.split(',');
 const drs = drsA2a({
-  // Without trustedRoots, anyone can be a principal: then judge root_principal in the agent.
-  verifier: createVerifier({
-    serverIdentity: 'https://weather.example',
-    ...(trustedRoots && { trustedRoots }),
-  }),
+  verifier: createVerifier(),
+  // With 'any', anyone can be a principal: then judge root_principal in the agent.
+  trustedRoots: process.env['TRUSTED_ROOTS']?.split(',') ?? 'any',
+  serverIdentity: 'https://weather.example',
   replayStore: createMemoryReplayStore(),
   eventSink: process.stderr,
 });
 app.use('/.well-known/agent-card.json', agentCardHandler({ agentCardProvider: requestHandler }));
-app.use('/a2a', drs, jsonRpcHandler({ requestHandler, userBuilder: UserBuilder.noAuthentication }));
+app.use('/a2a', drs, jsonRpcHandler({ requestHandler, userBuilder: drsUserBuilder }));
 console.log(`listening on ${url}`);
 
 /** @param {string} text */

@@ -1,25 +1,35 @@
 import { createBundle, encodeBundle, issueInvocation } from 'drs-verify/issue';
+import { signFetch } from 'drs-verify/middleware';
 import { demoDelegation } from './delegation.js';
 
-const url = process.argv[2] ?? 'http://127.0.0.1:3000/tools';
-const { key, chain, toolServer } = demoDelegation();
+const url = process.argv[2] ?? 'http://127.0.0.1:3000/weather';
+const delegation = demoDelegation();
 
+/** @param {Response} response */
+const show = async (response) => `${response.status} ${await response.text()}`;
+
+// What an agent does: each request is signed as it leaves.
+const call = signFetch(delegation);
 const args = { tool: 'weather', city: 'Zürich', estimated_cost_usd: 0.01 };
-const bundle = createBundle({
-  receipts: chain,
-  invocation: issueInvocation({ key, chain, args, toolServer }),
-});
+const signed = { method: 'POST', body: JSON.stringify(args) };
+console.log('as signed:', await show(await call(url, signed)));
 
-/** @param {object} body */
-async function call(body) {
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json', 'X-DRS-Bundle': encodeBundle(bundle) },
-    body: JSON.stringify(body),
-  });
-  return `${response.status} ${await response.text()}`;
+// What it must not do, which takes signing by hand.
+/**
+ * @param {object} body
+ * @param {import('drs-verify/issue').JsonObject} signedArgs
+ */
+function bundleAndBody(body, signedArgs) {
+  const { key, chain, toolServer } = delegation;
+  const invocation = issueInvocation({ key, chain, args: signedArgs, toolServer });
+  const bundle = encodeBundle(createBundle({ receipts: chain, invocation }));
+  const headers = { 'Content-Type': 'application/json', 'X-DRS-Bundle': bundle };
+  return { method: 'POST', headers, body: JSON.stringify(body) };
 }
-
-console.log('another city:', await call({ ...args, city: 'Basel' }));
-console.log('as signed:', await call(args));
-console.log('once more:', await call(args));
+const basel = bundleAndBody({ ...args, city: 'Basel' }, args);
+console.log('another city:', await show(await fetch(url, basel)));
+const news = { tool: 'news', city: 'Zürich' };
+console.log('another tool:', await show(await fetch(url, bundleAndBody(news, news))));
+const used = bundleAndBody(args, args);
+await fetch(url, used);
+console.log('once more:', await show(await fetch(url, used)));

@@ -11,9 +11,9 @@ export function demoDelegation() {
     key: person,
     audience: agent.did,
     command: '/tools',
-    policy: { allowed_tools: ['weather'], max_cost_usd: 1 },
+    policy: { allowed_tools: ['weather', 'news'], max_cost_usd: 1 },
     consent: createConsent({
-      text: 'The agent may look up the weather for you.',
+      text: 'The agent may look up the weather and the news for you.',
       locale: 'en',
       method: 'explicit-ui-click',
     }),

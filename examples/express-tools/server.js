@@ -9,21 +9,21 @@ import {
   explainHeaderLimit,
 } from 'drs-verify/middleware';
 
-const trustedRoots = process.env['TRUSTED_ROOTS']?.split(',');
-const drs = drsMiddleware({
-  // Without trustedRoots, anyone can be a principal: then judge root_principal in the handler.
-  verifier: createVerifier({
-    serverIdentity: 'https://weather.example',
-    ...(trustedRoots && { trustedRoots }),
-  }),
+/** @type {import('drs-verify/middleware').ProtectionOptions} */
+const protection = {
+  verifier: createVerifier(),
+  // With 'any', anyone can be a principal: then judge root_principal in the handler.
+  trustedRoots: process.env['TRUSTED_ROOTS']?.split(',') ?? 'any',
+  serverIdentity: 'https://weather.example',
   replayStore: createMemoryReplayStore(),
-  command: '/tools',
   eventSink: process.stderr,
-});
+};
 
 const app = express();
+// A call that was signed for another tool is refused here, even where its delegation allows that tool.
+const weather = drsMiddleware({ ...protection, tool: 'weather' });
 // In front of every body parser: the middleware compares the body as it came.
-app.post('/tools', drs, express.json(), (req, res) => {
+app.post('/weather', weather, express.json(), (req, res) => {
   const { root_principal } = drsContext(req);
   const { city } = /** @type {{ city: string }} */ (req.body);
   res.json({ forecast: `sunny in ${city}`, for: root_principal });
@@ -33,5 +33,5 @@ app.post('/tools', drs, express.json(), (req, res) => {
 const server = explainHeaderLimit(createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app));
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  console.log(`listening on http://127.0.0.1:${port}/tools`);
+  console.log(`listening on http://127.0.0.1:${port}/weather`);
 });

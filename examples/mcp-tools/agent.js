@@ -16,12 +16,13 @@ const newClient = () =>
 
 const call = { name: 'weather', arguments: { city: 'Zürich' } };
 
-const client = signToolCalls(newClient(), demoDelegation());
+const client = signToolCalls(newClient(), demoDelegation(), { sign: (tool) => tool !== 'help' });
 await client.connect(transport());
 console.log('signed:', JSON.stringify((await client.callTool(call)).content));
 await client.close();
 
 const other = newClient();
 await other.connect(transport());
-await other.callTool(call).catch((error) => console.log('not signed:', error.code, error.message));
+console.log('help:', JSON.stringify((await other.callTool({ name: 'help' })).content));
+await other.callTool(call).catch((error) => console.log('not signed:', error.message, error.data.suggestion));
 await other.close();

@@ -3,15 +3,15 @@ import { createVerifier } from 'drs-verify';
 import { createMemoryReplayStore, drsContext, drsMcp } from 'drs-verify/mcp';
 import { z } from 'zod';
 
-const trustedRoots = process.env['TRUSTED_ROOTS']?.split(',');
 // One for the whole process: what was used on one connection is used on all.
 const drs = drsMcp({
-  // Without trustedRoots, anyone can be a principal: then judge root_principal in the tool.
-  verifier: createVerifier({
-    serverIdentity: 'https://weather.example',
-    ...(trustedRoots && { trustedRoots }),
-  }),
+  verifier: createVerifier(),
+  // With 'any', anyone can be a principal: then judge root_principal in the tool.
+  trustedRoots: process.env['TRUSTED_ROOTS']?.split(',') ?? 'any',
+  serverIdentity: 'https://weather.example',
   replayStore: createMemoryReplayStore(),
+  // Tools that need no delegation.
+  protect: (tool) => tool !== 'help',
   // Over stdio, standard output belongs to the protocol.
   eventSink: process.stderr,
 });
@@ -22,5 +22,6 @@ export function weatherServer() {
   server.registerTool('weather', { inputSchema: z.object({ city: z.string() }) }, ({ city }) => ({
     content: [{ type: 'text', text: `sunny in ${city}, for ${drsContext().root_principal}` }],
   }));
+  server.registerTool('help', {}, () => ({ content: [{ type: 'text', text: 'Ask for a city.' }] }));
   return drs.protectServer(server);
 }

@@ -1,5 +1,4 @@
 import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { findJsonDefect } from '../protocol/json-defects.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import type { RequestBody } from './request.js';
 
@@ -138,7 +137,44 @@ function parse(text: string): { value: unknown; defect: string | null } | { synt
   return { value: JSON.parse(text), defect: defect.message };
 }
 
-/** Whether a member that decides what is judged occurs twice. Each look takes time in proportion to the text. */
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+// "jsonrpc" with each letter as an escape, in quotes: a longer name is another one.
+const MAX_NAME_TEXT = 7 * 6 + 2;
+
+/**
+ * Whether a member that decides what is judged occurs twice in the outermost object. One pass that keeps nothing but a
+ * depth: the text is as large as a caller likes.
+ *
+ * @param text an object that `JSON.parse` has accepted
+ */
 function isAmbiguousEnvelope(text: string): boolean {
-  return ['jsonrpc', 'method'].some((within) => findJsonDefect(text, { within, depth: Infinity }) !== null);
+  const seen = new Set<string>();
+  let depth = 0;
+  let isNameNext = false;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) {
+      const start = at++;
+      while (text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1;
+      if (depth !== 1 || !isNameNext || at + 1 - start > MAX_NAME_TEXT) continue;
+      const name = JSON.parse(text.slice(start, at + 1)) as string;
+      if (name !== 'method' && name !== 'jsonrpc') continue;
+      if (seen.has(name)) return true;
+      seen.add(name);
+    } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
+      depth++;
+      isNameNext = unit === OPEN_BRACE;
+    } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth--;
+    else if (unit === COMMA) isNameNext = true;
+    else if (unit === COLON) isNameNext = false;
+  }
+  return false;
 }
+
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const COMMA = 0x2c;
+const COLON = 0x3a;

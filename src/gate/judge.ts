@@ -89,7 +89,8 @@ function findMismatch(
     return verdictFailure({
       code: 'UNTRUSTED_ROOT',
       message: `Receipt 0: iss is ${brief(root)}, expected one of the principals that this server trusts`,
-      suggestion: 'Use a delegation by a principal that this server trusts, or have the operator add this one.',
+      suggestion:
+        'Use a delegation by a principal that this server trusts, or have the operator add this one.',
     });
   }
   const { tool_server: server, cmd, args } = invocation;

@@ -10,9 +10,12 @@ import type { Duplex } from 'node:stream';
 export const BUNDLE_HEADER_ROOM = 64 * 1024;
 
 const ANSWER = JSON.stringify({
-  error:
-    'the request headers are larger than this server takes: delegate over fewer levels, or have the operator raise maxHeaderSize (node --max-http-header-size)',
-  code: 'HEADERS_TOO_LARGE',
+  error: {
+    code: 'HEADERS_TOO_LARGE',
+    message: 'the request headers are larger than this server takes',
+    suggestion:
+      'Delegate over fewer levels, or have the operator raise maxHeaderSize (node --max-http-header-size).',
+  },
 });
 
 /**

@@ -46,7 +46,7 @@ const ATTACKS: readonly (readonly [
   () => string | undefined,
   () => string,
   number,
-  { readonly code: string },
+  { readonly code: string; readonly valid?: boolean },
 ])[] = [
   ['no bundle', () => undefined, () => JSON.stringify(rpc()), 403, { code: 'MISSING_BUNDLE' }],
   [

@@ -49,7 +49,7 @@ const throughNode = (middleware: ReturnType<typeof drsMiddleware>) =>
     req.method = 'GET';
     middleware(req, new ServerResponse(req), (error) => {
       if (error === undefined) resolve(findDrsContext());
-      else reject(error as Error);
+      else reject(new Error('the middleware failed', { cause: error }));
     });
   });
 

@@ -66,38 +66,63 @@ const event = (members: object) => ({
   ...members,
 });
 
-beforeAll(() => ['express-tools', 'mcp-tools', 'mcp-tools-v1', 'a2a-agent'].forEach(link));
+beforeAll(() =>
+  ['express-tools', 'fastify-tools', 'hono-tools', 'mcp-tools', 'mcp-tools-v1', 'a2a-agent'].forEach(link),
+);
 
 describe.each([
   [
     'express-tools',
     'server.js',
     [
-      /^another city: 403 .*BINDING_MISMATCH/,
       /^as signed: 200 .*sunny in Zürich/,
+      /^another city: 403 .*BINDING_MISMATCH/,
+      /^another tool: 403 .*TOOL_MISMATCH/,
       /^once more: 409 .*REPLAY_DETECTED/,
     ],
     { command: '/tools', tool: 'weather', cost_usd: 0.01 },
+    2,
   ],
+  ...['fastify-tools', 'hono-tools'].map(
+    (name) =>
+      [
+        name,
+        'server.js',
+        [/^signed: 200 .*sunny in Zürich.*did:key:z6Mk/, /^not signed: 401 .*MISSING_BUNDLE/],
+        { command: '/tools', tool: 'weather', cost_usd: 0 },
+        1,
+      ] as const,
+  ),
   [
     'mcp-tools',
     'http.js',
-    [/^signed: .*sunny in Zürich, for did:key:z6Mk/, /^not signed: 401 /],
+    [
+      /^signed: .*sunny in Zürich, for did:key:z6Mk/,
+      /^help: .*Ask for a city/,
+      /^not signed: .*DRS: MISSING_BUNDLE.*delegate the tool "weather" to you/,
+    ],
     { command: '/mcp/tools/call', tool: 'weather', cost_usd: 0 },
+    1,
   ],
   [
     'mcp-tools-v1',
     'http.js',
-    [/^signed: .*sunny in Zürich, for did:key:z6Mk/, /^not signed: 401 /],
+    [
+      /^signed: .*sunny in Zürich, for did:key:z6Mk/,
+      /^help: .*Ask for a city/,
+      /^not signed: .*DRS: MISSING_BUNDLE.*delegate the tool "weather" to you/,
+    ],
     { command: '/mcp/tools/call', tool: 'weather', cost_usd: 0 },
+    1,
   ],
   [
     'a2a-agent',
     'server.js',
-    [/^signed: .*sunny, for did:key:z6Mk/, /^not signed: .*X-DRS-Bundle/],
+    [/^signed: .*sunny, for did:key:z6Mk/, /^not signed: .*DRS: MISSING_BUNDLE/],
     { command: '/a2a/SendMessage', tool: 'SendMessage', cost_usd: 0 },
+    1,
   ],
-])('the example %s', (example, script, lines, executed) => {
+] as const)('the example %s', (example, script, lines, executed, times) => {
   let server: ExampleServer;
   let url: string;
   beforeAll(async () => {
@@ -112,14 +137,18 @@ describe.each([
     const printed = out.trimEnd().split('\n');
     expect(printed).toHaveLength(lines.length);
     for (const [at, line] of lines.entries()) expect(printed[at]).toMatch(line);
-    expect(server.events).toEqual([expect.objectContaining(event(executed))]);
+    expect(server.events).toEqual(
+      Array.from({ length: times }, () => expect.objectContaining(event(executed)) as unknown),
+    );
   });
 });
 
 describe.each(['mcp-tools', 'mcp-tools-v1'])('the example %s over stdio', (example) => {
   it('serves its agent, and only what the agent signed', async () => {
     const { out, err } = await run(example, 'agent.js');
-    expect(out).toMatch(/^signed: .*sunny in Zürich, for did:key:z6Mk.*\nnot signed: 401 .*\n$/);
+    expect(out).toMatch(
+      /^signed: .*sunny in Zürich, for did:key:z6Mk.*\nhelp: .*\nnot signed: .*DRS: MISSING_BUNDLE.*\n$/,
+    );
     expect(JSON.parse(err)).toMatchObject(event({ command: '/mcp/tools/call', tool: 'weather' }));
   });
 });

@@ -34,7 +34,7 @@ const body = JSON.stringify(args);
 interface Served {
   readonly url: string;
   readonly events: ToolCallEvent[];
-  runs(): number;
+  readonly runs: () => number;
 }
 
 type Framework = readonly [string, (options: object) => Promise<Served>];
@@ -83,7 +83,7 @@ const FRAMEWORKS: readonly Framework[] = [
           same: drsContext() === c.var.drs && drsContext(c.req.raw) === c.var.drs,
         });
       });
-      app.post('/maybe', drs, (c) => c.json({ drs: c.get('drs') as unknown, inside: findDrsContext() }));
+      app.post('/maybe', drs, (c) => c.json({ drs: c.get('drs'), inside: findDrsContext() }));
       const listener = getRequestListener(app.fetch);
       const server = await listen((req, res) => void listener(req, res));
       closing.push(() => server.close());

@@ -159,7 +159,7 @@ describe.each(KINDS)('%s', (_, connect) => {
       { verifier, ...OPEN, protect: (name: string) => name !== 'help' },
     );
     await client.callTool({ name: 'help' });
-    await client.callTool(call({ tool: 'help' }, 'no bundle') as Record<string, unknown>);
+    await client.callTool(call({ tool: 'help' }, 'no bundle'));
     await client.callTool(signed());
     await expect(client.callTool({ name: 'search' })).rejects.toMatchObject({
       data: {
@@ -235,7 +235,7 @@ it('keeps what OAuth says of the caller, and adds the verified call', async () =
   await clientSide.start();
   const authInfo = { token: 'bearer', clientId: 'app', scopes: ['s'], extra: { mine: 1 } };
   const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: signed() } as const;
-  await clientSide.send(message as never, { authInfo });
+  await clientSide.send(message, { authInfo });
   await eventually(() =>
     expect(seen).toMatchObject([{ ...authInfo, extra: { mine: 1, drs: { agent, tool: 'search' } } }]),
   );
@@ -294,7 +294,7 @@ it('a client signs only what it is told to, and sends _meta alone where it is to
       return fetch(url, init);
     },
   });
-  await client.connect(transport as never);
+  await client.connect(transport);
   closing.push(() => client.close());
   sent.length = 0;
   await client.callTool({ name: 'fetch' });

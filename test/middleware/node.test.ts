@@ -367,7 +367,12 @@ describe('a header that is larger than the server takes', () => {
     explainHeaderLimit(server);
     expect(await send(url, [header(liveCall(deep, args))], good)).toMatchObject({
       status: 431,
-      body: { code: 'HEADERS_TOO_LARGE', error: expect.stringContaining('maxHeaderSize') as string },
+      body: {
+        error: {
+          code: 'HEADERS_TOO_LARGE',
+          suggestion: expect.stringContaining('maxHeaderSize') as string,
+        },
+      },
     });
     expect(runs).toBe(0);
   });

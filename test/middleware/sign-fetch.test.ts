@@ -25,7 +25,7 @@ const args = { tool: 'search', query: 'tea' };
 const served = drsFetch({ verifier, ...OPEN, serverIdentity: 'https://tools.example', tool: 'search' }, () =>
   Response.json({ agent: drsContext().agent, command: drsContext().command }),
 );
-const direct = ((input: RequestInfo | URL, init?: RequestInit) =>
+const direct = ((input: string | URL | Request, init?: RequestInit) =>
   served(new Request(input, init))) as typeof fetch;
 
 describe('signFetch', () => {
