@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describeCommit, describeMachine, describeVersions } from './environment.js';
+import { measureFloor } from './measure/floor.js';
 import { median } from './measure/statistics.js';
 import { readOptions, USAGE, type Options } from './options.js';
 import { ROOT } from './paths.js';
@@ -24,7 +25,7 @@ async function main(): Promise<number> {
   }
   const suites = choose(options);
   const startedAt = new Date();
-  const recorder = new Recorder(options.plan.floorSeconds);
+  const recorder = new Recorder(() => measureFloor(options.plan.floorSeconds));
   const scratch = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
   const start = performance.now();
   const machine = describeMachine();

@@ -14,8 +14,12 @@ import { sampleResults } from './sample-results.js';
 const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 const ARGS = [
   ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
-  ...['--disable-component-update', '--disable-sync'],
+  // Shared memory is small in containers, where a browser ends for want of it.
+  ...['--disable-component-update', '--disable-sync', '--disable-dev-shm-usage'],
 ];
+
+/** Only a browser that hangs takes so long: a busy machine may take a minute to start one. In ms. */
+const PATIENCE = 150_000;
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-report-'));
 const results = sampleResults(directory);
@@ -58,8 +62,9 @@ it('prints a table with every bar that was measured', () => {
 // Where there is no browser this shows as skipped.
 describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   let browser: Browser;
+  const launch = () => chromium.launch({ executablePath: CHROMIUM, args: ARGS, timeout: PATIENCE });
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGS });
+    browser = await launch();
   });
   afterAll(() => browser.close());
 
@@ -68,7 +73,10 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   afterEach(() => expect(complaints.splice(0)).toEqual([]));
 
   async function open(file: string, width = 1200, colorScheme: 'light' | 'dark' = 'light'): Promise<Page> {
+    // A browser that the system ended is started again: what is tested is the page.
+    if (!browser.isConnected()) browser = await launch();
     const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+    page.setDefaultTimeout(PATIENCE);
     page.on('console', (message) => complaints.push(message.text()));
     page.on('pageerror', (error) => complaints.push(error.message));
     page.on('request', (request) => {
@@ -137,7 +145,9 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   it('shows values at the pointer', async () => {
     const page = await open(report);
     await page.locator('#depth .u-over').first().hover();
-    expect(await page.locator('#depth .u-legend').first().textContent()).toMatch(/warm\d[\d.,]* µs/);
+    await expect
+      .poll(() => page.locator('#depth .u-legend').first().textContent())
+      .toMatch(/warm\d[\d.,]* µs/);
     await page.close();
   });
 

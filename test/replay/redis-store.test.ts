@@ -60,7 +60,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
   });
 
   it('refuses while Redis is frozen, after a bounded wait', async () => {
-    const store = await openStore({ timeoutMs: 50 });
+    const store = await openStore({ timeoutMs: 2000 });
     redis.freeze();
     try {
       expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({
