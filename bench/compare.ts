@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { readCompareOptions, USAGE } from './compare/options.js';
 import { exitCodeOf, renderOutcome } from './compare/outcome.js';
-import { compareVersions } from './compare/run.js';
+import { compareVersions, withVersions } from './compare/run.js';
 
 async function main(): Promise<number> {
   const options = readCompareOptions(process.argv.slice(2));
@@ -9,7 +9,8 @@ async function main(): Promise<number> {
     process.stdout.write(USAGE);
     return 0;
   }
-  const outcome = await compareVersions(options, (what) => process.stderr.write(`${what}\n`));
+  const say = (what: string) => process.stderr.write(`${what}\n`);
+  const outcome = await withVersions(options.versions, say, (built) => compareVersions(built, options, say));
   process.stdout.write(renderOutcome(outcome));
   if (options.out !== null) writeFileSync(options.out, `${JSON.stringify(outcome, null, 1)}\n`);
   return exitCodeOf(outcome.findings);
