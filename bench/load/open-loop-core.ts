@@ -29,6 +29,8 @@ export interface Tally {
   readonly sendDelays: Histogram;
   /** How long requests that were due waited for a free connection. */
   readonly connectionWaits: Histogram;
+  /** When the last answer came, in µs after the start. */
+  lastAnswerAt: number;
   answered: number;
   refused: number;
   /** Not answered within the client's patience, sent or not. */
@@ -68,7 +70,7 @@ export class OpenLoopCore {
   readonly tally: Tally = {
     ...{ latencies: newLatencies(), refusals: newLatencies() },
     ...{ sendDelays: newLatencies(), connectionWaits: newLatencies() },
-    ...{ answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
+    ...{ lastAnswerAt: 0, answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
   };
   readonly #rules: OpenLoopRules;
   readonly #deps: OpenLoopDeps;
@@ -130,7 +132,8 @@ export class OpenLoopCore {
     if (underway.isOver) return;
     this.#close(underway);
     this.add(underway.line);
-    const latency = this.#deps.now() - underway.intendedAt;
+    this.tally.lastAnswerAt = this.#deps.now();
+    const latency = this.tally.lastAnswerAt - underway.intendedAt;
     if (this.#rules.mayRefuse && (status === 503 || status === 429)) {
       if (!underway.isWarmUp) {
         this.tally.refused++;

@@ -30,6 +30,7 @@ const together = (name: 'latencies' | 'refusals' | 'sendDelays' | 'connectionWai
 };
 const summary: OpenLoopReport = {
   startedAt: String(startedAt),
+  lastAnswerAt: Math.max(...reports.map((report) => report.lastAnswerAt)),
   ...{ answered: sum('answered'), refused: sum('refused'), timedOut: sum('timedOut'), wrong: sum('wrong') },
   firstWrong: reports.map(({ firstWrong }) => firstWrong).find((text) => text !== '') ?? '',
   ...{ latencies: together('latencies'), refusals: together('refusals') },

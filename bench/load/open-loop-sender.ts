@@ -13,6 +13,8 @@ export interface SenderJob extends OpenLoopJob {
 
 /** What it answers; histograms as text. */
 export interface SenderReport {
+  /** µs after the start. */
+  readonly lastAnswerAt: number;
   readonly answered: number;
   readonly refused: number;
   readonly timedOut: number;

@@ -28,6 +28,8 @@ export interface OpenLoopJob extends Target {
 export interface OpenLoopReport {
   /** Of the system's monotonic clock, which all processes share, in ns. */
   readonly startedAt: string;
+  /** µs after the start. */
+  readonly lastAnswerAt: number;
   readonly answered: number;
   readonly refused: number;
   readonly timedOut: number;
@@ -42,6 +44,8 @@ export interface OpenLoopReport {
 /** What the open-loop generator saw. */
 export interface OpenLoopResult extends LoadResult {
   readonly startedAt: bigint;
+  /** From the start to the last answer. */
+  readonly elapsedSeconds: number;
   readonly refused: number;
   readonly timedOut: number;
   readonly refusals: Histogram;
@@ -78,6 +82,7 @@ export async function runOpenLoop(workload: Workload, target: OpenLoopTarget): P
   const report = JSON.parse(output) as OpenLoopReport;
   return {
     seconds: target.seconds,
+    elapsedSeconds: report.lastAnswerAt / 1e6,
     ...{ requests: report.answered, refused: report.refused, timedOut: report.timedOut },
     ...{ wrong: report.wrong, firstWrong: report.firstWrong },
     latencies: decodeLatencies(report.latencies),

@@ -8,13 +8,14 @@ import path from 'node:path';
 import fc from 'fast-check';
 import type { Histogram } from 'hdr-histogram-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { measurePair } from '../../bench/compare/pair.js';
 import { runAutocannon } from '../../bench/load/autocannon.js';
 import { checkAnswers } from '../../bench/load/check-answers.js';
 import type { LoadResult, Target } from '../../bench/load/load-result.js';
 import { runOpenLoop } from '../../bench/load/open-loop.js';
 import { runWrk, uncorrect, wrkVersion, type Counts } from '../../bench/load/wrk.js';
 import { ROOT } from '../../bench/paths.js';
-import type { Workload } from '../../bench/workload/workload.js';
+import { Workloads, type Workload } from '../../bench/workload/workload.js';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-test-'));
 const servers: Server[] = [];
@@ -313,4 +314,18 @@ describe("wrk's correction for coordinated omission", () => {
     expect(latencies.totalCount).toBeGreaterThan(requests);
     expect(uncorrected?.maxValue).toBe(latencies.maxValue);
   });
+});
+
+it('a pair of real services under slices: what is planted in one is found', async () => {
+  // The build that the other tests start, too. What is planted is many times a request, so that no neighbour hides it.
+  const tree = { name: 'this', folder: ROOT };
+  const { effects, means } = await measurePair(
+    [tree, tree],
+    { traffic: 'warm', depth: 2 },
+    new Workloads(directory),
+    { precision: 10, isSwapped: true, plantedMicros: 800 },
+  );
+  expect(effects.cpu).toBeGreaterThan(Math.log(1.5));
+  expect(effects['latency p50']).toBeGreaterThan(Math.log(1.5));
+  expect(means.cpu[1]).toBeGreaterThan(means.cpu[0]);
 });
