@@ -58,15 +58,23 @@ function describeBars(all: readonly Results[]): string {
   const judged = new Map(
     all.flatMap((results) => judgeBars(results).map((one) => [one.bar.id, one] as const)),
   );
-  const rows = [...judged.values()].map(({ bar, measured, verdict }) => [
-    ...[bar.what, bar.show(measured), bar.show(bar.bar), bar.show(bar.aim), verdict, `\`${bar.id}\``],
+  const rows = [...judged.values()].map(({ bar, measured, low, high, verdict }) => [
+    ...[
+      bar.what,
+      bar.show(measured),
+      `${bar.show(low)} … ${bar.show(high)}`,
+      bar.show(bar.bar),
+      bar.show(bar.aim),
+      verdict,
+      `\`${bar.id}\``,
+    ],
   ]);
   if (rows.length === 0) return '';
   const sources = all.map(
     ({ command, commit, floorMicroseconds }) =>
       `- \`${command}\` at commit ${commit.slice(0, 9)}, 1 floor = ${floorMicroseconds.toFixed(1)} µs`,
   );
-  const head = ['bar', 'measured', 'bar', 'aim', '', 'figure in results.json'];
+  const head = ['bar', 'measured', 'interval', 'bar', 'aim', '', 'figure in results.json'];
   return `${table(head, rows)}\n\nFrom these runs; where two have a figure, the later counts:\n\n${sources.join('\n')}`;
 }
 

@@ -63,7 +63,7 @@ async function main(): Promise<number> {
     notes: recorder.notes,
   };
   writeFileSync(path.join(directory, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
-  writeFileSync(path.join(directory, 'report.html'), renderReport(results));
+  writeFileSync(path.join(directory, 'report.html'), await renderReport(results));
   process.stdout.write(renderTable(results));
   process.stdout.write(
     `\n${path.relative(process.cwd(), directory) || '.'}/ has results.json, report.html, histograms/\n`,

@@ -16,10 +16,17 @@ export function renderTable(results: Results): string {
   const bars = judgeBars(results);
   if (bars.length > 0) {
     lines.push('\nBars (ratio to the floor of this run)\n');
-    const rowsOfBars = bars.map(({ bar, measured, verdict }) => [
-      ...[bar.what, bar.show(measured), bar.show(bar.bar), bar.show(bar.aim), verdict],
+    const rowsOfBars = bars.map(({ bar, measured, low, high, verdict }) => [
+      ...[
+        bar.what,
+        bar.show(measured),
+        `${bar.show(low)} … ${bar.show(high)}`,
+        bar.show(bar.bar),
+        bar.show(bar.aim),
+        verdict,
+      ],
     ]);
-    lines.push(...align([['bar', 'measured', 'bar', 'aim', ''], ...rowsOfBars]));
+    lines.push(...align([['bar', 'measured', 'interval', 'bar', 'aim', ''], ...rowsOfBars]));
   }
   for (const { what, reason } of skipped) lines.push(`skipped: ${what}: ${reason}`);
   for (const note of notes) lines.push(`note: ${note}`);

@@ -24,7 +24,7 @@ const PATIENCE = 150_000;
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-report-'));
 const results = sampleResults(directory);
 const report = path.join(directory, 'report.html');
-writeFileSync(report, renderReport(results));
+writeFileSync(report, await renderReport(results));
 afterAll(() => rmSync(directory, { recursive: true }));
 
 describe('results.json', () => {
@@ -174,7 +174,7 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   it('says when a run is void', async () => {
     const file = path.join(directory, 'void.html');
     const wrongVerdicts = [{ where: 'closed-loop/wrk/warm/d4/c32', count: 3, first: '200 {"valid":false}' }];
-    writeFileSync(file, renderReport({ ...results, isVoid: true, wrongVerdicts }));
+    writeFileSync(file, await renderReport({ ...results, isVoid: true, wrongVerdicts }));
     const page = await open(file);
     expect(await page.locator('.void').textContent()).toContain(
       '3 wrong answers in closed-loop/wrk/warm/d4/c32',

@@ -40,6 +40,35 @@ export function sampleResults(directory: string): Results {
       const parameters = { traffic: 'warm', depth: 4, load, rate: 100 * load };
       record(recorder, `open-loop/warm/d4/at${load}`, 2 ** (2 * at), run, parameters);
     }
+    for (const [depth, traffic] of DEPTHS.flatMap((depth) => [
+      [depth, 'warm'] as const,
+      [depth, 'cold'] as const,
+    ])) {
+      for (const load of [25, 50, 75]) {
+        const signatures = traffic === 'warm' ? 1 : depth + 1;
+        const parameters = { traffic, depth, load, arrivals: 'poisson' };
+        record(
+          recorder,
+          `latency/${traffic}/d${depth}/at${load}`,
+          signatures * (1 + load / 50),
+          run,
+          parameters,
+        );
+      }
+    }
+    for (const workers of ['default', '0']) {
+      for (const factor of [1, 2, 3]) {
+        const parameters = { workers, factor };
+        for (const [name, unit, value] of [
+          ['goodput', '1/s', 4000 / factor],
+          ['refused', '1/s', 4000 * (factor - 1)],
+          ['p99', 'µs', 300_000 * factor + 1000 * run],
+        ] as const) {
+          const id = `overload/w-${workers}/x${factor}/${name}`;
+          recorder.record({ id, unit, better: 'neither', value, parameters });
+        }
+      }
+    }
     for (const [at, peer] of ['drs-verify', 'express-jose'].entries()) {
       record(recorder, `peers/${peer}/d4`, 1 + 9 * at, run, { peer, depth: 4, tool: 'wrk' });
     }

@@ -62,13 +62,13 @@ document
   );
 
 if ((results.bars ?? []).length > 0) {
-  const rows = results.bars.map(({ what, measured, bar, aim, verdict }) => [
+  const rows = results.bars.map(({ what, measured, interval, bar, aim, verdict }) => [
     what,
-    make('span', { class: verdict === 'NOT MET' ? 'bad' : 'good' }, verdict),
-    ...[measured, bar, aim].map((text) => text.replace(' floors', '')),
+    make('span', { class: { 'not met': 'bad', 'cannot tell': 'faint' }[verdict] ?? 'good' }, verdict),
+    ...[measured, interval, bar, aim].map((text) => text.replaceAll(' floors', '')),
   ]);
   const about = 'What the project promises itself. Times are in floors of this very run.';
-  section('bars', 'Bars', about, table(['bar', '', 'measured', 'bar', 'aim'], rows));
+  section('bars', 'Bars', about, table(['bar', '', 'measured', 'interval', 'bar', 'aim'], rows));
 }
 
 if (depths.length > 0) {
