@@ -56,16 +56,18 @@ async function measureDepth(
       const parameters: Parameters = { traffic, depth, load, arrivals };
       recorder.measureFloor();
       const workload = workloads.files(traffic, depth);
-      const result = await runOpenLoop(workload, {
-        ...{
-          ...target,
-          rate,
-          arrivals,
-          seed: 1000 * run + depth,
-          seconds: plan.latencySeconds,
-          warmUpSeconds: 0.5,
-        },
-      });
+      const result = await bench.watch(id, server.pid, () =>
+        runOpenLoop(workload, {
+          ...{
+            ...target,
+            rate,
+            arrivals,
+            seed: 1000 * run + depth,
+            seconds: plan.latencySeconds,
+            warmUpSeconds: 0.5,
+          },
+        }),
+      );
       workloads.advance(workload, Math.ceil(rate * (plan.latencySeconds + 0.5)));
       recorder.blame(id, result.wrong, result.firstWrong);
       recorder.record({ id: `${id}/rate`, unit: '1/s', better: 'neither', value: rate, parameters });

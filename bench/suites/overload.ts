@@ -77,10 +77,12 @@ async function measure(
   const { plan, recorder, workloads, say } = bench;
   const workload = workloads.files('cold', DEPTH);
   const probe = new Probe(server);
-  const result = await runOpenLoop(workload, {
-    ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
-    ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true },
-  });
+  const result = await bench.watch(id, server.pid, () =>
+    runOpenLoop(workload, {
+      ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
+      ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true },
+    }),
+  );
   workloads.advance(workload, rate * (plan.overloadSeconds + 1));
   await probe.stop();
   recorder.blame(id, result.wrong, result.firstWrong);

@@ -57,6 +57,8 @@ it('prints a table with every bar that was measured', () => {
   expect(text).toContain('warm CPU, depth 4, 128 connections');
   expect(text).toContain('RSS after a million verdicts');
   expect(text).toContain('skipped: peers/biscuit');
+  expect(text).toContain('while each figure was taken: ▁▅');
+  expect(text).toContain('NOISY: others had more than a tenth of the cores in 1 of 2');
 });
 
 // Where there is no browser this shows as skipped.

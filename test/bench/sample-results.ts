@@ -96,6 +96,10 @@ export function sampleResults(directory: string): Results {
     floorMicroseconds: figures.find(({ id }) => id === 'floor/verify')?.median ?? Number.NaN,
     figures,
     distributions: recorder.writeDistributions(directory),
+    interference: [
+      { id: 'closed-loop/wrk/warm/d4/c32', others: 0.02, stolen: 0 },
+      { id: 'closed-loop/wrk/cold/d4/c32', others: 0.5, stolen: 0.1 },
+    ],
     ...{ skipped: recorder.skipped, notes: recorder.notes },
   };
 }
