@@ -12,6 +12,7 @@ const CONFIG: TopLevelSpec['config'] = {
   background: 'white',
   font: 'system-ui, sans-serif',
   view: { stroke: '#cccccc' },
+  legend: { orient: 'bottom', labelFontSize: 11 },
   axis: { gridColor: '#eeeeee', labelFontSize: 11, titleFontSize: 11, titleFontWeight: 'normal' },
   header: { labelFontSize: 12, titleFontSize: 12 },
 };
