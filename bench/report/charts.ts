@@ -158,3 +158,47 @@ export async function drawOverload({ figures }: Results): Promise<string | null>
     resolve: { scale: { color: 'independent' } },
   } as TopLevelSpec);
 }
+
+/** Figures from commit to commit, a panel each, with whiskers; what was measured beside busy neighbours is hollow. */
+export async function drawHistory(
+  entries: readonly {
+    readonly commit: string;
+    readonly figure: string;
+    readonly machine: string;
+    readonly median: number;
+    readonly low: number;
+    readonly high: number;
+    readonly isNoisy: boolean;
+  }[],
+): Promise<string> {
+  const rows = entries.map((entry) => ({ ...entry, commit: entry.commit.slice(0, 9) }));
+  const commits = [...new Set(rows.map(({ commit }) => commit))];
+  return draw({
+    data: { values: rows },
+    facet: { field: 'figure', type: 'nominal', title: null },
+    columns: 2,
+    spec: {
+      width: 320,
+      height: 120,
+      encoding: {
+        x: { field: 'commit', type: 'ordinal', sort: commits, title: null },
+        color: { field: 'machine', type: 'nominal', title: null },
+      },
+      layer: [
+        {
+          mark: { type: 'rule' },
+          encoding: { y: { field: 'low', type: 'quantitative', title: 'µs' }, y2: { field: 'high' } },
+        },
+        {
+          mark: { type: 'point', size: 40 },
+          encoding: {
+            y: { field: 'median', type: 'quantitative' },
+            fillOpacity: { condition: { test: 'datum.isNoisy', value: 0 }, value: 1 },
+            fill: { field: 'machine', type: 'nominal', legend: null },
+          },
+        },
+      ],
+    },
+    resolve: { scale: { y: 'independent' } },
+  });
+}
