@@ -48,7 +48,7 @@ export class Watch {
       const [command, args] = canPin
         ? ['taskset', ['-c', String(core), process.execPath, file]]
         : [process.execPath, [file]];
-      return spawn(command as string, args as string[], { stdio: ['ignore', 'pipe', 'ignore'] });
+      return spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] });
     });
     for (const sampler of samplers) sampler.on('error', () => undefined);
     return new Watch(samplers);

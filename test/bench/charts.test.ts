@@ -21,13 +21,13 @@ describe('the interval of a median', () => {
       estimate: 5.5,
       low: 2,
       high: 9,
-      confidence: expect.closeTo(0.979, 3),
+      confidence: expect.closeTo(0.979, 3) as number,
     });
     expect(intervalOf(runs(6))).toEqual({
       estimate: 3.5,
       low: 1,
       high: 6,
-      confidence: expect.closeTo(0.969, 3),
+      confidence: expect.closeTo(0.969, 3) as number,
     });
     expect(intervalOf(runs(4))).toEqual({ estimate: 2.5, low: 1, high: 4, confidence: 0.875 });
     expect(intervalOf([7])).toEqual({ estimate: 7, low: 7, high: 7, confidence: 0 });
