@@ -25,10 +25,10 @@ const SOURCES = ['src', 'package.json', 'package-lock.json', 'tsconfig.json', 't
  */
 export function buildTree(given: string, folder: string): Tree {
   const isFolder = existsSync(given) && statSync(given).isDirectory();
+  if (isFolder && !existsSync(path.join(given, 'src')))
+    throw new Error(`${given} has no src/, expected a commit or a working copy of this project`);
   const name = isFolder ? nameOf(given) : run('git', ['rev-parse', '--short=9', `${given}^{commit}`], ROOT);
   if (isFolder) {
-    if (!existsSync(path.join(given, 'src')))
-      throw new Error(`${given} has no src/, expected a commit or a working copy of this project`);
     mkdirSync(folder, { recursive: true });
     for (const file of SOURCES) cpSync(path.join(given, file), path.join(folder, file), { recursive: true });
   } else run('git', ['worktree', 'add', '--quiet', '--detach', folder, name], ROOT);
