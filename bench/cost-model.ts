@@ -52,7 +52,9 @@ export function fitModel(results: Results): FittedModel | null {
   );
   if (!isEnough) return null;
   const whole = fit(fitted);
-  const mainThread = { ...whole, perSignature: whole.perSignature - results.floorMicroseconds };
+  // The floor and the fit are measured at different moments: a difference below nothing means "too small to see".
+  const perSignature = Math.max(0, whole.perSignature - results.floorMicroseconds);
+  const mainThread = { ...whole, perSignature };
   return { whole, mainThread, checks: points.map((point) => check(results, point, whole, mainThread)) };
 }
 

@@ -1,8 +1,11 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fitModel } from './cost-model.js';
 import { ROOT } from './paths.js';
 import { readResults } from './read-results.js';
+import { NOISY } from './compare/outcome.js';
+import { intervalOf } from './measure/interval.js';
+import { drawLatency, drawOverload } from './report/charts.js';
 import { judgeBars } from './report/bars.js';
 import { formatValue } from './report/format.js';
 import type { Results } from './results.js';
@@ -15,6 +18,9 @@ import type { Results } from './results.js';
 export function fillDocument(text: string, results: Results, longer: readonly Results[] = []): string {
   const parts: Readonly<Record<string, string>> = {
     run: describeRun(results),
+    // The last result that has one.
+    latency: [results, ...longer].map(describeLatency).findLast((text) => text !== '') ?? '',
+    overload: [results, ...longer].map(describeOverload).findLast((text) => text !== '') ?? '',
     bars: describeBars([results, ...longer]),
     model: describeModel(results),
     handover: describeSuite(results, 'handover', ['throughput', 'cpu', 'p50', 'p99']),
@@ -58,15 +64,23 @@ function describeBars(all: readonly Results[]): string {
   const judged = new Map(
     all.flatMap((results) => judgeBars(results).map((one) => [one.bar.id, one] as const)),
   );
-  const rows = [...judged.values()].map(({ bar, measured, verdict }) => [
-    ...[bar.what, bar.show(measured), bar.show(bar.bar), bar.show(bar.aim), verdict, `\`${bar.id}\``],
+  const rows = [...judged.values()].map(({ bar, measured, low, high, verdict }) => [
+    ...[
+      bar.what,
+      bar.show(measured),
+      `${bar.show(low)} … ${bar.show(high)}`,
+      bar.show(bar.bar),
+      bar.show(bar.aim),
+      verdict,
+      `\`${bar.id}\``,
+    ],
   ]);
   if (rows.length === 0) return '';
   const sources = all.map(
     ({ command, commit, floorMicroseconds }) =>
       `- \`${command}\` at commit ${commit.slice(0, 9)}, 1 floor = ${floorMicroseconds.toFixed(1)} µs`,
   );
-  const head = ['bar', 'measured', 'bar', 'aim', '', 'figure in results.json'];
+  const head = ['bar', 'measured', 'interval', 'bar', 'aim', '', 'figure in results.json'];
   return `${table(head, rows)}\n\nFrom these runs; where two have a figure, the later counts:\n\n${sources.join('\n')}`;
 }
 
@@ -150,16 +164,90 @@ function show(results: Results, id: string): string {
   return figure === undefined ? '–' : formatValue(figure.median, figure.unit);
 }
 
-const [, program = '', given, ...longer] = process.argv;
-if (path.basename(program) === 'document.js') {
-  if (given === undefined) {
-    process.stderr.write(
-      'usage: npm run bench && node bench/.build/bench/document.js bench/results/<run> [results of longer runs …]\n',
-    );
-    process.exit(2);
-  }
+function describeLatency(results: Results): string {
+  const points = results.figures.filter(({ id }) => /^latency\/\w+\/d\d+\/at\d+\/p50$/.test(id));
+  if (points.length === 0) return '';
+  const rows = points.map(({ id, parameters, samples }) => [
+    `${parameters['traffic'] ?? ''}, depth ${parameters['depth'] ?? ''}, ${parameters['load'] ?? ''} %`,
+    ...['p50', 'p90', 'p99', 'p99.9'].map((name) => withInterval(results, id.replace(/p50$/, name))),
+    String(samples.length),
+  ]);
+  const source = `From \`${results.command}\` at commit ${results.commit.slice(0, 9)}; ${describeNoise(results)}`;
+  const head = ['traffic, depth, load', 'p50', 'p90', 'p99', 'p99.9', 'runs'];
+  return `![Latency by chain depth](latency-by-depth.svg)\n\n${source}\n\n${table(head, rows)}`;
+}
+
+function describeOverload(results: Results): string {
+  const points = results.figures.filter(({ id }) => /^overload\/w-\w+\/x\d\/goodput$/.test(id));
+  if (points.length === 0) return '';
+  const names = [
+    'offered',
+    'goodput',
+    'refused',
+    'timed-out',
+    'p99',
+    'refusal-p99',
+    'healthz-longest',
+    'resident-highest',
+  ];
+  const rows = points.map(({ id, parameters }) => [
+    `WORKER_THREADS ${parameters['workers'] ?? ''}, ${parameters['factor'] ?? ''}×`,
+    ...names.map((name) => withInterval(results, id.replace(/goodput$/, name))),
+  ]);
+  return `![Overload](overload.svg)\n\n${table(['', ...names], rows)}`;
+}
+
+/** Whether the machine was quiet. */
+function describeNoise({ interference }: Results): string {
+  if (interference.length === 0) return 'what others did on the machine was not recorded.';
+  const noisy = interference.filter(({ others, stolen }) => others + stolen > NOISY).length;
+  return noisy === 0
+    ? 'others never had more than a tenth of the cores meanwhile.'
+    : `**others had more than a tenth of the cores in ${noisy} of ${interference.length} measurements.**`;
+}
+
+/** A figure with between what it lies. */
+function withInterval(results: Results, id: string): string {
+  const figure = results.figures.find((one) => one.id === id);
+  if (figure === undefined) return '–';
+  const { estimate, low, high } = intervalOf(figure.samples);
+  const text = formatValue(estimate, figure.unit);
+  return low === high
+    ? text
+    : `${text} (${formatValue(low, figure.unit)} … ${formatValue(high, figure.unit)})`;
+}
+
+/** Results that are in the repository, in the order of their names; the first is the main one. */
+const KEPT = path.join(ROOT, 'bench', 'runs');
+
+async function main(given: readonly string[]): Promise<void> {
+  const files =
+    given.length > 0
+      ? given
+      : readdirSync(KEPT)
+          .filter((name) => name.endsWith('.json'))
+          .sort()
+          .map((name) => path.join(KEPT, name));
+  const [first, ...longer] = files.map(readResults);
+  if (first === undefined) throw new Error(`${KEPT} holds no results; copy the results.json of a run there`);
   const document = path.join(ROOT, 'docs', 'performance.md');
-  const text = readFileSync(document, 'utf8');
-  writeFileSync(document, fillDocument(text, readResults(given), longer.map(readResults)));
-  process.stdout.write(`filled docs/performance.md from ${[given, ...longer].join(', ')}\n`);
+  writeFileSync(document, fillDocument(readFileSync(document, 'utf8'), first, longer));
+  for (const results of [first, ...longer]) {
+    for (const [name, draw] of [
+      ['latency-by-depth', drawLatency],
+      ['overload', drawOverload],
+    ] as const) {
+      const svg = await draw(results);
+      if (svg !== null) writeFileSync(path.join(ROOT, 'docs', `${name}.svg`), `${svg}\n`);
+    }
+  }
+  process.stdout.write(`filled docs/performance.md and drew its pictures from ${files.join(', ')}\n`);
+}
+
+const [, program = '', ...given] = process.argv;
+if (path.basename(program) === 'document.js') {
+  main(given).catch((error: unknown) => {
+    process.stderr.write(`bench:document: ${(error as Error).message}\n`);
+    process.exitCode = 2;
+  });
 }

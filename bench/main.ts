@@ -2,7 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describeCommit, describeMachine, describeVersions } from './environment.js';
+import { measureFloor } from './measure/floor.js';
 import { median } from './measure/statistics.js';
+import { Watch } from './measure/watch.js';
 import { readOptions, USAGE, type Options } from './options.js';
 import { ROOT } from './paths.js';
 import { Recorder } from './recorder.js';
@@ -24,12 +26,18 @@ async function main(): Promise<number> {
   }
   const suites = choose(options);
   const startedAt = new Date();
-  const recorder = new Recorder(options.plan.floorSeconds);
+  const recorder = new Recorder(() => measureFloor(options.plan.floorSeconds));
   const scratch = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
   const start = performance.now();
   const machine = describeMachine();
+  const watch = Watch.start();
   const bench: Bench = {
     ...{ plan: options.plan, recorder, workloads: new Workloads(scratch) },
+    watch: async (id, pid, measure) => {
+      const { value, surroundings } = await watch.during(pid, measure);
+      recorder.surround(id, surroundings);
+      return value;
+    },
     say: (what) => {
       const seconds = ((performance.now() - start) / 1000).toFixed(0).padStart(4);
       process.stderr.write(`${seconds} s  ${what}\n`);
@@ -39,6 +47,7 @@ async function main(): Promise<number> {
     recorder.measureFloor();
     for (const suite of suites) await runSuite(suite, bench);
   } finally {
+    watch.stop();
     rmSync(scratch, { recursive: true, force: true });
   }
   const { commit, isDirty } = describeCommit();
@@ -61,11 +70,12 @@ async function main(): Promise<number> {
     floorMicroseconds: median(figures.find(({ id }) => id === 'floor/verify')?.samples ?? []),
     figures,
     distributions: recorder.writeDistributions(directory),
+    interference: recorder.interference,
     skipped: recorder.skipped,
     notes: recorder.notes,
   };
   writeFileSync(path.join(directory, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
-  writeFileSync(path.join(directory, 'report.html'), renderReport(results));
+  writeFileSync(path.join(directory, 'report.html'), await renderReport(results));
   process.stdout.write(renderTable(results));
   process.stdout.write(
     `\n${path.relative(process.cwd(), directory) || '.'}/ has results.json, report.html, histograms/\n`,

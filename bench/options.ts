@@ -23,7 +23,7 @@ export const USAGE = `npm run bench -- [options]
   --out <directory>    where the results go (default: bench/results/<time>-<commit>)
 
   --runs <n>           independent runs of each figure (default 4, quick 1)
-  --seconds <n>        of each closed-loop run (default 1; wrk takes whole seconds)
+  --seconds <n>        of each run under load (default: closed loop 1, wrk takes whole seconds; overload 10)
   --depths <1,4>       chain depths
   --traffic <warm,..>  warm, cold, mixed, forged, malformed
   --connections <32>   of closed loops; together with --depths or --traffic every combination is measured
@@ -72,6 +72,10 @@ export function readOptions(args: readonly string[]): Options {
     coreDepths: depths ?? base.coreDepths,
     openLoopDepths: depths ?? base.openLoopDepths,
     openLoopSeconds: values.seconds === undefined ? base.openLoopSeconds : seconds,
+    latencySeconds: values.seconds === undefined ? base.latencySeconds : seconds,
+    latencyRuns: values.runs === undefined ? base.latencyRuns : positive('runs', values.runs),
+    overloadSeconds: values.seconds === undefined ? base.overloadSeconds : seconds,
+    overloadRuns: values.runs === undefined ? base.overloadRuns : positive('runs', values.runs),
     traffics: values.traffic === undefined ? base.traffics : readTraffics(values.traffic),
     connections:
       values.connections?.split(',').map((text) => positive('connections', text)) ?? base.connections,

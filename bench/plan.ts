@@ -27,6 +27,12 @@ export interface Plan {
   readonly openLoopDepths: readonly number[];
   /** Percent of the closed-loop maximum. */
   readonly openLoopLoads: readonly number[];
+  /** Of latency by chain depth: runs of each point, seconds of each, percent of the capacity. */
+  readonly latencyRuns: number;
+  readonly latencySeconds: number;
+  readonly latencyLoads: readonly number[];
+  readonly overloadSeconds: number;
+  readonly overloadRuns: number;
   readonly memoryVerdicts: number;
   readonly localEntries: number;
   readonly scrapeSeconds: number;
@@ -48,6 +54,11 @@ const FULL: Plan = {
   openLoopSeconds: 3,
   openLoopDepths: [4],
   openLoopLoads: [25, 50, 75, 90],
+  latencyRuns: 5,
+  latencySeconds: 2,
+  latencyLoads: [25, 50, 75],
+  overloadSeconds: 10,
+  overloadRuns: 1,
   memoryVerdicts: 200_000,
   localEntries: 10_000_000,
   scrapeSeconds: 3,

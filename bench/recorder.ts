@@ -1,10 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Histogram } from 'hdr-histogram-js';
-import { measureFloor } from './measure/floor.js';
 import { curveOf, newLatencies, PERCENTILES } from './measure/latencies.js';
 import { median, spread } from './measure/statistics.js';
-import type { Better, Distribution, Figure, Parameters, Skipped } from './results.js';
+import type { Surroundings } from './measure/watch.js';
+import type { Better, Distribution, Figure, Interference, Parameters, Skipped } from './results.js';
 
 /** The samples of one figure so far. */
 export interface Recording {
@@ -36,23 +36,32 @@ export interface Sample {
 export class Recorder {
   readonly skipped: Skipped[] = [];
   readonly notes: string[] = [];
+  readonly interference: Interference[] = [];
   readonly wrongVerdicts: { where: string; count: number; first: string }[] = [];
   readonly #recordings = new Map<string, Recording>();
   readonly #latencies = new Map<string, { all: Histogram; parameters: Parameters }>();
-  readonly #floorSeconds: number;
+  readonly #measureFloor: () => number;
   #floor = Number.NaN;
 
-  /** @param floorSeconds for how long each measurement of the floor takes */
-  constructor(floorSeconds: number) {
-    this.#floorSeconds = floorSeconds;
+  /** @param measureFloor measures one libsodium verification, in µs */
+  constructor(measureFloor: () => number) {
+    this.#measureFloor = measureFloor;
   }
 
   /** Measures the floor again; what is recorded from now on is compared with it. Nothing else may be running. */
   measureFloor(): number {
-    this.#floor = measureFloor(this.#floorSeconds);
+    this.#floor = this.#measureFloor();
     // The machine's, and the unit of all that is compared.
     this.record({ id: 'floor/verify', unit: 'µs', better: 'neither', value: this.#floor });
     return this.#floor;
+  }
+
+  /** Keeps what went on while a figure was taken; what is recorded from now on is compared with the floor of then. */
+  surround(id: string, { floor, others, stolen }: Surroundings): void {
+    this.interference.push({ id, others, stolen });
+    if (floor === null) return;
+    this.#floor = floor;
+    this.record({ id: 'floor/under-load', unit: 'µs', better: 'neither', value: floor });
   }
 
   /** The floor as last measured, in µs. */

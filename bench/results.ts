@@ -1,7 +1,7 @@
 import type { CurvePoint } from './measure/latencies.js';
 
 /** The version of the file format; raised when a reader of the old one would go wrong. */
-export const RESULTS_SCHEMA = 1;
+export const RESULTS_SCHEMA = 2;
 
 /** Which way is an improvement. */
 export type Better = 'lower' | 'higher' | 'neither';
@@ -38,6 +38,13 @@ export interface Skipped {
   readonly reason: string;
 }
 
+/** What others did to the machine while a figure was taken, as shares of all cores. */
+export interface Interference {
+  readonly id: string;
+  readonly others: number;
+  readonly stolen: number;
+}
+
 /** results.json */
 export interface Results {
   readonly schema: typeof RESULTS_SCHEMA;
@@ -58,6 +65,8 @@ export interface Results {
   readonly floorMicroseconds: number;
   readonly figures: readonly Figure[];
   readonly distributions: readonly Distribution[];
+  /** In the order of measuring. */
+  readonly interference: readonly Interference[];
   readonly skipped: readonly Skipped[];
   readonly notes: readonly string[];
 }

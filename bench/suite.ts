@@ -7,6 +7,11 @@ export interface Bench {
   readonly plan: Plan;
   readonly recorder: Recorder;
   readonly workloads: Workloads;
+  /**
+   * Measures something of a server while the machine is watched: what is recorded next is compared with the floor of
+   * this very time, and what others did meanwhile is kept under `id`.
+   */
+  readonly watch: <Value>(id: string, pid: number, measure: () => Promise<Value>) => Promise<Value>;
   /** Tells on the terminal what is being measured. */
   readonly say: (what: string) => void;
 }

@@ -1,10 +1,7 @@
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
-import type {
-  SignatureFigures,
-  SignatureJob,
-  SignatureVerifier,
-} from '../../src/signatures/signature-verifier.js';
+import type { SignatureFigures, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
+import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import type { Design } from './job.js';
 import { transferred } from './transferred.js';
 
@@ -13,7 +10,10 @@ class ThresholdVerifier implements SignatureVerifier {
   readonly #here = new InThreadVerifier();
   readonly #pool: PoolVerifier;
   readonly #threshold: number;
-  #queue: SignatureJob[] = [];
+  #queue: {
+    checks: readonly SignatureCheck[];
+    resolve: (results: boolean[] | Promise<boolean[]>) => void;
+  }[] = [];
 
   constructor(workers: number, threshold: number) {
     this.#pool = new PoolVerifier(workers);
@@ -24,15 +24,22 @@ class ThresholdVerifier implements SignatureVerifier {
     return this.#pool.figures;
   }
 
-  submit(job: SignatureJob): void {
-    this.#queue.push(job);
-    if (this.#queue.length > 1) return;
-    setImmediate(() => {
-      const jobs = this.#queue;
-      this.#queue = [];
-      // The workers begin with theirs before this thread turns to its own.
-      for (const handedOver of jobs.slice(this.#threshold)) this.#pool.submit(handedOver);
-      for (const own of jobs.slice(0, this.#threshold)) this.#here.submit(own);
+  get waitingSince(): number | null {
+    return this.#pool.waitingSince;
+  }
+
+  verify(checks: readonly SignatureCheck[]): Promise<boolean[]> {
+    return new Promise((resolve) => {
+      this.#queue.push({ checks, resolve });
+      if (this.#queue.length > 1) return;
+      setImmediate(() => {
+        const jobs = this.#queue;
+        this.#queue = [];
+        // The workers begin with theirs before this thread turns to its own.
+        for (const handedOver of jobs.slice(this.#threshold))
+          handedOver.resolve(this.#pool.verify(handedOver.checks));
+        for (const own of jobs.slice(0, this.#threshold)) own.resolve(this.#here.verify(own.checks));
+      });
     });
   }
 

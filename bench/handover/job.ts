@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { decodeBase64url } from '../../src/protocol/base64url.js';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
-import type { SignatureJob, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
+import type { SignatureVerifier } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import type { Exchange } from '../workload/chains.js';
 
@@ -28,14 +28,8 @@ export function checkOf({ body }: Exchange): SignatureCheck {
   return { jwt, signingInputLength, signature, publicKey };
 }
 
-/** Submits one check at a time and resolves to whether it verified. */
-export function verifyOne(verifier: SignatureVerifier, check: SignatureCheck): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const job: SignatureJob = {
-      checks: [check],
-      settle: (isVerified) => resolve(isVerified(0)),
-      abandon: reject,
-    };
-    verifier.submit(job);
-  });
+/** Whether one check, submitted alone, verified. */
+export async function verifyOne(verifier: SignatureVerifier, check: SignatureCheck): Promise<boolean> {
+  const [isVerified] = await verifier.verify([check]);
+  return isVerified === true;
 }

@@ -1,10 +1,6 @@
 import { Piscina } from 'piscina';
 import { BATCH_CHECKS, bytesFor, CheckState, SlotWriter } from '../../src/signatures/slot.js';
-import type {
-  SignatureFigures,
-  SignatureJob,
-  SignatureVerifier,
-} from '../../src/signatures/signature-verifier.js';
+import type { SignatureFigures, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import { program } from '../paths.js';
 import type { Design } from './job.js';
@@ -19,7 +15,12 @@ export interface TransferredBatch {
 class TransferringVerifier implements SignatureVerifier {
   readonly #pool: Piscina<TransferredBatch, Uint8Array>;
   readonly #workers: number;
-  #queue: { job: SignatureJob; check: SignatureCheck }[] = [];
+  readonly waitingSince = null;
+  #queue: {
+    check: SignatureCheck;
+    resolve: (isVerified: boolean) => void;
+    reject: (error: Error) => void;
+  }[] = [];
   #running = 0;
   #isFlushDue = false;
 
@@ -39,14 +40,18 @@ class TransferringVerifier implements SignatureVerifier {
     return { pending: this.#queue.length, inThread: 0, pooled: 0, batches: 0, repeated: 0 };
   }
 
-  submit(job: SignatureJob): void {
-    for (const check of job.checks) this.#queue.push({ job, check });
-    if (this.#isFlushDue) return;
-    this.#isFlushDue = true;
-    setImmediate(() => {
-      this.#isFlushDue = false;
-      this.#flush();
-    });
+  verify(checks: readonly SignatureCheck[]): Promise<boolean[]> {
+    const results = checks.map(
+      (check) => new Promise<boolean>((resolve, reject) => this.#queue.push({ check, resolve, reject })),
+    );
+    if (!this.#isFlushDue) {
+      this.#isFlushDue = true;
+      setImmediate(() => {
+        this.#isFlushDue = false;
+        this.#flush();
+      });
+    }
+    return Promise.all(results);
   }
 
   close(): Promise<void> {
@@ -64,12 +69,11 @@ class TransferringVerifier implements SignatureVerifier {
       this.#pool.run({ memory, checks: checks.length }, { transferList: [memory] }).then(
         (results) => {
           this.#running--;
-          for (const [at, { job }] of entries.entries())
-            job.settle(() => results[at] === CheckState.verified);
+          for (const [at, { resolve }] of entries.entries()) resolve(results[at] === CheckState.verified);
           this.#flush();
         },
         (error: unknown) => {
-          for (const { job } of entries) job.abandon(error as Error);
+          for (const { reject } of entries) reject(error as Error);
         },
       );
     }

@@ -12,6 +12,7 @@ const options: autocannon.Options = {
   url: `http://127.0.0.1:${port}`,
   connections,
   duration: seconds,
+  timeout: 30,
   sampleInt: 100,
   requests: [
     {

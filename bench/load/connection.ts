@@ -30,6 +30,7 @@ export class Connection<About> {
   readonly #answers: Answers<About>;
   #about: About | null = null;
   #gathered: Buffer = NOTHING;
+  #isClosed = false;
 
   private constructor(port: number, answers: Answers<About>) {
     this.#answers = answers;
@@ -51,6 +52,7 @@ export class Connection<About> {
     const socket = connection.#socket;
     await once(socket, 'connect');
     const onBroken = (reason: string) => {
+      if (connection.#isClosed) return;
       connection.close();
       answers.broken(connection.#about, reason);
     };
@@ -64,12 +66,14 @@ export class Connection<About> {
     this.#socket.write(request);
   }
 
+  /** Nothing is told of this connection any more. */
   close(): void {
-    this.#socket.removeAllListeners('end');
+    this.#isClosed = true;
     this.#socket.destroy();
   }
 
   #read(chunk: Buffer): void {
+    if (this.#isClosed) return;
     this.#gathered = this.#gathered.length === 0 ? chunk : Buffer.concat([this.#gathered, chunk]);
     const headerEnd = this.#gathered.indexOf(HEADER_END);
     if (headerEnd < 0) {

@@ -38,7 +38,9 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   const before = await countersOf(loop);
   const timeBefore = server.processorTime();
   const run = tool === 'wrk' ? runWrk : runAutocannon;
-  const result = await run(workload, { port: server.port, connections, seconds });
+  const result = await bench.watch(id, server.pid, () =>
+    run(workload, { port: server.port, connections, seconds }),
+  );
   const timeAfter = server.processorTime();
   const after = await countersOf(loop);
   bench.workloads.advance(workload, result.requests + connections);
@@ -64,6 +66,7 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
     recorder.record({ id: `${id}/${name}`, unit: 'µs', better, parameters, value: microseconds / requests });
   if (timeBefore !== null && timeAfter !== null) {
     time('cpu', 'lower', timeAfter.total - timeBefore.total);
+    checkArithmetic(bench, loop, (timeAfter.total - timeBefore.total) / requests);
     // Its share goes up and down with what the workers leave to it; only the whole says what is better.
     time('main-thread-cpu', 'neither', timeAfter.mainThread - timeBefore.mainThread);
   }
@@ -75,6 +78,24 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
     recorder.skip(id, `${after.signatures - before.signatures} malformed requests had a signature verified`);
   }
   return result;
+}
+
+// Samples of the floor scatter, and signatures of different messages cost differently.
+const TOLERANCE = 0.9;
+
+/** A request that took less than its signatures take was not measured rightly, whatever the reason. */
+function checkArithmetic(
+  { plan, recorder }: Bench,
+  { id, workload, hasMetrics }: ClosedLoop,
+  cpu: number,
+): void {
+  if (!hasMetrics || (workload.traffic !== 'warm' && workload.traffic !== 'cold')) return;
+  const least = (workload.traffic === 'warm' ? 1 : workload.depth + 1) * recorder.floor;
+  if (cpu >= TOLERANCE * least) return;
+  const found = `${cpu.toFixed(1)} µs of processor time, less than the ${least.toFixed(1)} µs of its signatures`;
+  // In CI a busy machine must not decide.
+  if (plan.mode === 'smoke') recorder.notes.push(`${id}: impossible: ${found}`);
+  else recorder.blame(id, 1, `no wrong answer, but an impossible figure: ${found}`);
 }
 
 async function countersOf({ server, hasMetrics }: ClosedLoop) {

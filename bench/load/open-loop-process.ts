@@ -15,26 +15,25 @@ const senders = Array.from({ length: job.threads }, (_, number) => {
 });
 await Promise.all(senders.map((sender) => once(sender, 'message')));
 
-const total = Math.round(job.rate * (job.seconds + job.warmUpSeconds));
 const startedAt = process.hrtime.bigint() + LEAD_NS;
-for (const sender of senders) sender.postMessage({ startedAt, total });
-
+for (const sender of senders) sender.postMessage(startedAt);
 const reports = await Promise.all(
-  senders.map(async (sender) => (await once(sender, 'message')) as [SenderReport]),
+  senders.map(async (sender) => ((await once(sender, 'message')) as [SenderReport])[0]),
 );
 
-const latencies = newLatencies();
-const sendDelays = newLatencies();
-for (const [report] of reports) {
-  latencies.add(decodeLatencies(report.latencies));
-  sendDelays.add(decodeLatencies(report.sendDelays));
-}
+const sum = (count: 'answered' | 'refused' | 'timedOut' | 'wrong') =>
+  reports.reduce((total, report) => total + report[count], 0);
+const together = (name: 'latencies' | 'refusals' | 'sendDelays' | 'connectionWaits') => {
+  const all = newLatencies();
+  for (const report of reports) all.add(decodeLatencies(report[name]));
+  return encodeLatencies(all);
+};
 const summary: OpenLoopReport = {
   startedAt: String(startedAt),
-  requests: reports.reduce((sum, [{ answered }]) => sum + answered, 0),
-  wrong: reports.reduce((sum, [{ wrong }]) => sum + wrong, 0),
-  firstWrong: reports.map(([{ firstWrong }]) => firstWrong).find((text) => text !== '') ?? '',
-  latencies: encodeLatencies(latencies),
-  sendDelays: encodeLatencies(sendDelays),
+  lastAnswerAt: Math.max(...reports.map((report) => report.lastAnswerAt)),
+  ...{ answered: sum('answered'), refused: sum('refused'), timedOut: sum('timedOut'), wrong: sum('wrong') },
+  firstWrong: reports.map(({ firstWrong }) => firstWrong).find((text) => text !== '') ?? '',
+  ...{ latencies: together('latencies'), refusals: together('refusals') },
+  ...{ sendDelays: together('sendDelays'), connectionWaits: together('connectionWaits') },
 };
 process.stdout.write(JSON.stringify(summary), () => process.exit(0));

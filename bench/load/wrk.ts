@@ -36,6 +36,8 @@ export async function runWrk(
   const threads = Math.min(connections, Math.max(1, Math.floor(availableParallelism() / 2)));
   const { output, processorTime } = await runProgram('wrk', [
     ...['-t', String(threads), '-c', String(connections), '-d', `${Math.max(1, Math.round(seconds))}s`],
+    // A late answer is a latency, not a wrong answer.
+    ...['--timeout', '30s'],
     ...['-s', source('load/wrk.lua'), `http://127.0.0.1:${port}/verify`, '--'],
     ...[workload.coldEvery === 1 ? '' : workload.bodiesFile, workload.coldBodiesFile],
     ...[workload.coldEvery, workload.coldStart, threads].map(String),

@@ -18,12 +18,9 @@ const server = createServer((request, response) => {
       response.end(json);
     };
     const bundle = JSON.parse(Buffer.concat(chunks).toString()) as unknown;
-    engine.judge(
-      { bundle, body: null },
-      {
-        deliver: (outcome) => answer(200, toVerdictJson(outcome)),
-        abandon: (error) => answer(500, JSON.stringify({ error: error.message })),
-      },
+    engine.verify({ bundle, body: null }).then(
+      (outcome) => answer(200, toVerdictJson(outcome)),
+      (error: unknown) => answer(500, JSON.stringify({ error: (error as Error).message })),
     );
   });
 });

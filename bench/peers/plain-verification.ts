@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
  */
 
 /** Whether a JWT's signature verifies under the key of a did:key. */
-export type CheckSignature = (jwt: string, did: string) => boolean | Promise<boolean>;
+export type CheckSignature = (jwt: string, did: string, isInvocation: boolean) => boolean | Promise<boolean>;
 
 interface Claims {
   readonly drs_type: string;
@@ -47,9 +47,9 @@ export async function verifyPlainly(bundle: unknown, check: CheckSignature): Pro
   const linkage = findBrokenLink(claims, call, hashes);
   if (linkage !== null) return refuse(linkage);
   for (const [at, jwt] of receipts.entries()) {
-    if (!(await check(jwt, claims[at]?.iss ?? ''))) return refuse('INVALID_SIGNATURE');
+    if (!(await check(jwt, claims[at]?.iss ?? '', false))) return refuse('INVALID_SIGNATURE');
   }
-  if (!(await check(invocation, call.iss))) return refuse('INVALID_INVOCATION_SIGNATURE');
+  if (!(await check(invocation, call.iss, true))) return refuse('INVALID_INVOCATION_SIGNATURE');
   const policy = findPolicyBreach(claims, call);
   if (policy !== null) return refuse(policy);
   const now = Date.now() / 1000;

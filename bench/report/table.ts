@@ -1,3 +1,4 @@
+import { NOISY, stripOf } from '../compare/outcome.js';
 import type { Figure, Results } from '../results.js';
 import { judgeBars } from './bars.js';
 import { formatValue } from './format.js';
@@ -16,14 +17,37 @@ export function renderTable(results: Results): string {
   const bars = judgeBars(results);
   if (bars.length > 0) {
     lines.push('\nBars (ratio to the floor of this run)\n');
-    const rowsOfBars = bars.map(({ bar, measured, verdict }) => [
-      ...[bar.what, bar.show(measured), bar.show(bar.bar), bar.show(bar.aim), verdict],
+    const rowsOfBars = bars.map(({ bar, measured, low, high, verdict }) => [
+      ...[
+        bar.what,
+        bar.show(measured),
+        `${bar.show(low)} … ${bar.show(high)}`,
+        bar.show(bar.bar),
+        bar.show(bar.aim),
+        verdict,
+      ],
     ]);
-    lines.push(...align([['bar', 'measured', 'bar', 'aim', ''], ...rowsOfBars]));
+    lines.push(...align([['bar', 'measured', 'interval', 'bar', 'aim', ''], ...rowsOfBars]));
   }
+  lines.push(...describeInterference(results));
   for (const { what, reason } of skipped) lines.push(`skipped: ${what}: ${reason}`);
   for (const note of notes) lines.push(`note: ${note}`);
   return `${lines.join('\n')}\n`;
+}
+
+/** What others did meanwhile, as a strip in the order of measuring, and a flag where it was too much. */
+function describeInterference({ interference }: Results): string[] {
+  if (interference.length === 0) return [];
+  const noisy = interference.filter(({ others, stolen }) => others + stolen > NOISY);
+  const strip = stripOf(interference.map(({ others, stolen }) => others + stolen));
+  return [
+    `\nOthers on the cores while each figure was taken: ${strip}`,
+    ...(noisy.length > 0
+      ? [
+          `NOISY: others had more than a tenth of the cores in ${noisy.length} of ${interference.length} measurements`,
+        ]
+      : []),
+  ];
 }
 
 function rowOf({ id, median, unit, floors, spread, samples }: Figure): string[] {

@@ -1,8 +1,16 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { processorTimeOf, type ProcessorTime } from '../measure/processor-time.js';
 import { program, ROOT } from '../paths.js';
+
+/** How a server is started. */
+export interface ServerOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly nodeArgs?: readonly string[];
+  readonly args?: readonly string[];
+}
 
 /** A server under test, in a process of its own. */
 export class ServerProcess {
@@ -19,21 +27,22 @@ export class ServerProcess {
   /**
    * Starts a program that prints a line of JSON with its `port` once it listens.
    *
-   * @param file below bench/, as compiled
+   * @param file below bench/, as compiled, or an absolute path
    * @throws Error where it ends instead
    */
   static async start(
     file: string,
-    {
-      env = {},
-      nodeArgs = [],
-    }: { env?: Readonly<Record<string, string>>; nodeArgs?: readonly string[] } = {},
+    { env = {}, nodeArgs = [], args = [] }: ServerOptions = {},
   ): Promise<ServerProcess> {
-    const child = spawn(process.execPath, ['--enable-source-maps', ...nodeArgs, program(file)], {
-      cwd: ROOT,
-      env: { PATH: process.env['PATH'], NODE_ENV: 'production', PORT: '0', ...env },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    const child = spawn(
+      process.execPath,
+      ['--enable-source-maps', ...nodeArgs, path.resolve(program(''), file), ...args],
+      {
+        cwd: ROOT,
+        env: { PATH: process.env['PATH'], NODE_ENV: 'production', PORT: '0', ...env },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
     const lines = createInterface({ input: child.stdout });
     const port = await new Promise<number>((resolve, reject) => {
       lines.on('line', (line) => {
@@ -91,4 +100,9 @@ export function startService(
   nodeArgs: readonly string[] = [],
 ): Promise<ServerProcess> {
   return ServerProcess.start('service/service-process.js', { env, nodeArgs });
+}
+
+/** The service of a built tree of this project, through its command: `drs serve`. */
+export function startTree(folder: string, options: ServerOptions = {}): Promise<ServerProcess> {
+  return ServerProcess.start(path.join(folder, 'dist/cli/main.js'), { ...options, args: ['serve'] });
 }

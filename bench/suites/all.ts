@@ -6,6 +6,8 @@ import { handover } from './handover.js';
 import { inProcess } from './in-process.js';
 import { memory } from './memory.js';
 import { openLoop } from './open-loop.js';
+import { overload } from './overload.js';
+import { latencyByDepth } from './latency-by-depth.js';
 import { overhead } from './overhead.js';
 import { peers } from './peers.js';
 import { revocation } from './revocation.js';
@@ -30,7 +32,7 @@ export const DEFAULT_SUITES: readonly Suite[] = [
 ];
 
 /** What `--only` can name. */
-export const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, peers];
+export const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, latencyByDepth, overload, peers];
 
 /** What CI measures. */
 export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop];

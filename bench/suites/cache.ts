@@ -30,7 +30,7 @@ export const cache: Suite = {
         const opened = openVerification(bundles[index], RULES, receipts);
         if (opened instanceof Failure)
           throw new Error(`a bundle of the suite was refused: ${opened.message}`);
-        proveVerification(opened, () => true, Date.now() / 1000, RULES, receipts);
+        proveVerification(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, RULES, receipts);
       }
       hits = receipts.figures.hits - hits;
       misses = receipts.figures.misses - misses;
@@ -54,6 +54,8 @@ export const cache: Suite = {
     return Promise.resolve();
   },
 };
+
+const isTrue = () => true;
 
 /** Indices 0 … count−1; index k comes in proportion to 1 / (k + 1). The same every time. */
 function zipf(count: number, length: number): number[] {

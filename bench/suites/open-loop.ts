@@ -29,14 +29,16 @@ export const openLoop: Suite = {
           const rate = Math.round((maximum * load) / 100);
           const id = `open-loop/${name}/at${load}`;
           const parameters = { traffic: 'warm', depth, load, rate };
-          const result = await runOpenLoop(workloads.files('warm', depth), {
-            ...{
-              port: service.port,
-              connections: OPEN_LOOP_CONNECTIONS,
-              seconds: plan.openLoopSeconds,
-              rate,
-            },
-          });
+          const result = await bench.watch(id, service.pid, () =>
+            runOpenLoop(workloads.files('warm', depth), {
+              ...{
+                port: service.port,
+                connections: OPEN_LOOP_CONNECTIONS,
+                seconds: plan.openLoopSeconds,
+                rate,
+              },
+            }),
+          );
           recorder.blame(id, result.wrong, result.firstWrong);
           recorder.record({ id: `${id}/rate`, unit: '1/s', better: 'neither', value: rate, parameters });
           recorder.recordLatencies(id, result.latencies, parameters);

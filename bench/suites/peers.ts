@@ -12,6 +12,7 @@ const SERVERS: Readonly<Record<string, () => Promise<ServerProcess>>> = {
   'drs-verify': () => startService(),
   'drs-verify-no-cache': () => startService({ RECEIPT_CACHE_BYTES: '0' }),
   'core-on-node-http': () => ServerProcess.start('peers/node-http-process.js'),
+  'fastify-sodium-memo': () => ServerProcess.start('peers/fastify-memo-process.js'),
   'fastify-node-crypto': () => ServerProcess.start('peers/fastify-process.js'),
   'express-jose': () => ServerProcess.start('peers/express-process.js'),
 };
@@ -25,7 +26,7 @@ const SAME_KIND: Readonly<Record<string, readonly string[]>> = {
 export const peers: Suite = {
   name: 'peers',
   about:
-    'Express + jose, Fastify + node:crypto, the core on node:http, no cache; UCAN and Biscuit in process',
+    'Express + jose, Fastify + node:crypto, Fastify + libsodium + memo, the core on node:http, no cache; UCAN and Biscuit in process',
   run: async (bench) => {
     const servers = new Map<string, ServerProcess>();
     try {

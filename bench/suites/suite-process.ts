@@ -1,3 +1,4 @@
+import { measureFloor } from '../measure/floor.js';
 import { Recorder } from '../recorder.js';
 import { Workloads } from '../workload/workload.js';
 import { ALL_SUITES } from './all.js';
@@ -9,7 +10,11 @@ const COLD_RECEIPTS = 3_000;
 const { suite: name, plan } = JSON.parse(process.argv[2] ?? '') as SuiteJob;
 const suite = ALL_SUITES.find((one) => one.name === name);
 if (suite === undefined) throw new Error(`there is no suite ${name}`);
-const recorder = new Recorder(plan.floorSeconds);
+const recorder = new Recorder(() => measureFloor(plan.floorSeconds));
 recorder.measureFloor();
-await suite.run({ plan, recorder, workloads: new Workloads('', COLD_RECEIPTS), say: () => undefined });
+await suite.run({
+  ...{ plan, recorder, workloads: new Workloads('', COLD_RECEIPTS), say: () => undefined },
+  // In one process there is nothing beside it to watch.
+  watch: (_id, _pid, measure) => measure(),
+});
 process.stdout.write(JSON.stringify(recorder.recorded()), () => process.exit(0));

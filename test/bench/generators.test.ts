@@ -8,16 +8,18 @@ import path from 'node:path';
 import fc from 'fast-check';
 import type { Histogram } from 'hdr-histogram-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { measurePair } from '../../bench/compare/pair.js';
 import { runAutocannon } from '../../bench/load/autocannon.js';
 import { checkAnswers } from '../../bench/load/check-answers.js';
 import type { LoadResult, Target } from '../../bench/load/load-result.js';
 import { runOpenLoop } from '../../bench/load/open-loop.js';
 import { runWrk, uncorrect, wrkVersion, type Counts } from '../../bench/load/wrk.js';
 import { ROOT } from '../../bench/paths.js';
-import type { Workload } from '../../bench/workload/workload.js';
+import { Workloads, type Workload } from '../../bench/workload/workload.js';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-test-'));
 const servers: Server[] = [];
+const now = () => Number(process.hrtime.bigint()) / 1e6;
 
 beforeAll(() => {
   // The generators are programs of their own, which run from their build.
@@ -34,9 +36,12 @@ afterAll(() => {
   rmSync(directory, { recursive: true });
 });
 
-async function listen(handler: RequestListener, idleMs = 60_000): Promise<number> {
-  const server = createServer({ keepAliveTimeout: idleMs }, handler)
-    .setTimeout(idleMs)
+// So long that no pause of the machine makes the server close a connection.
+const IDLE_MS = 600_000;
+
+async function listen(handler: RequestListener): Promise<number> {
+  const server = createServer({ keepAliveTimeout: IDLE_MS }, handler)
+    .setTimeout(IDLE_MS)
     .listen(0, '127.0.0.1');
   servers.push(server);
   await once(server, 'listening');
@@ -65,7 +70,6 @@ describe('the open-loop generator', () => {
   const COUNT = RATE * SECONDS;
   const STALLED = 600;
   const STALL_MS = 1000;
-  const now = () => Number(process.hrtime.bigint()) / 1e6;
   /** 50 ms for most, 100 for one of ten, 200 for one of a hundred. */
   const delayOf = (number: number) => (number % 100 === 50 ? 200 : number % 10 === 0 ? 100 : 50);
 
@@ -101,6 +105,9 @@ describe('the open-loop generator', () => {
     startedAt = Number(result.startedAt) / 1e6;
   });
 
+  // Only limits from below: how much later than the server an answer is seen here is for the machine to say. That nothing
+  // is counted that did not happen is shown in virtual time (open-loop-core.test.ts).
+
   /** What the server knows: when each request was to leave, and when its answer did, in ms. */
   const trueLatencies = () =>
     Array.from(
@@ -117,12 +124,11 @@ describe('the open-loop generator', () => {
   });
 
   it.each([50, 99, 99.9, 100])(
-    'reports the percentile %d as the server saw it, counted from the intended time',
+    'reports for the percentile %d at least what the server saw, counted from the intended time',
     (at) => {
       const reported = (at === 100 ? latencies.maxValue : latencies.getValueAtPercentile(at)) / 1000;
-      // The histogram keeps three digits; an answer takes a moment to arrive, more where the machine is busy.
+      // The histogram keeps three digits.
       expect(reported).toBeGreaterThan(truth(at) * 0.998 - 0.1);
-      expect(reported).toBeLessThan(truth(at) * 1.01 + 25);
     },
   );
 
@@ -131,34 +137,55 @@ describe('the open-loop generator', () => {
     expect(latencies.maxValue / 1000).toBeGreaterThan(STALL_MS);
     expect(latencies.getValueAtPercentile(99) / 1000).toBeGreaterThan(0.9 * STALL_MS);
     expect(latencies.getValueAtPercentile(90) / 1000).toBeGreaterThan(0.5 * STALL_MS);
-    // A generator that waits for answers sees only those that were under way, one for each connection.
-    const seenLong = [...arrivedAt].filter(([n, at]) => (answeredAt.get(n) ?? 0) - at > 0.5 * STALL_MS);
-    expect(seenLong.length).toBeLessThanOrEqual(64);
-    expect(trueLatencies().filter((latency) => latency > 0.5 * STALL_MS).length).toBeGreaterThan(180);
+    // A generator that waits for answers sees only those that are under way, one for each connection.
+    const middle = (arrivedAt.get(STALLED) ?? Number.NaN) + 0.5 * STALL_MS;
+    const isWaiting = (n: number, since: number) => since <= middle && middle < (answeredAt.get(n) ?? 0);
+    const underway = [...arrivedAt].filter(([n, at]) => isWaiting(n, at));
+    expect(underway.length).toBeLessThanOrEqual(64);
+    const due = Array.from({ length: COUNT }, (_, n) => startedAt + (n / RATE) * 1000);
+    expect(due.filter((at, n) => isWaiting(n, at)).length).toBeGreaterThan(180);
   });
 });
 
-it('keeps each connection of the open-loop generator in use, since a service closes one that is idle', async () => {
-  const answer: RequestListener = (request, response) => {
-    request.resume();
-    request.on('end', () => response.end('right'));
-  };
-  // Each has a request every 40 ms.
-  const { wrong, firstWrong, requests } = await runOpenLoop(numbered(300, 'right'), {
-    ...{ port: await listen(answer, 2000), connections: 8, rate: 200, seconds: 4, warmUpSeconds: 0.5 },
+describe('a client that gives up', () => {
+  it('closes its connection, comes back on a new one, and is counted apart from refusals', async () => {
+    let count = 0;
+    const port = await listen((request, response) => {
+      request.resume();
+      request.on('end', () => {
+        count++;
+        // Every tenth gets no answer at all, every fifth but those a refusal.
+        if (count % 10 === 0) return;
+        response.statusCode = count % 5 === 0 ? 503 : 200;
+        response.end('right');
+      });
+    });
+    const { requests, refused, timedOut, wrong, refusals } = await runOpenLoop(numbered(300, 'right'), {
+      ...{ port, connections: 4, rate: 100, seconds: 3, warmUpSeconds: 0, patienceMs: 1000, mayRefuse: true },
+    });
+    // On a busy machine more may be given up; nothing is lost, and nothing is taken for what it is not.
+    expect([requests + refused + timedOut, wrong]).toEqual([300, 0]);
+    expect(timedOut).toBeGreaterThan(0);
+    expect(refusals.totalCount).toBe(refused);
   });
-  expect([wrong, firstWrong]).toEqual([0, '']);
-  expect(requests).toBe(800);
 });
 
 describe('a wrong answer', () => {
-  /** Right but for every hundredth time. */
-  async function liar(): Promise<number> {
+  /** Right but for every so-manieth time. */
+  async function liar(every: number): Promise<number> {
     let count = 0;
     return listen((request, response) => {
       request.resume();
-      request.on('end', () => response.end(++count % 100 === 0 ? 'wrong' : 'right'));
+      request.on('end', () => response.end(++count % every === 0 ? 'wrong' : 'right'));
     });
+  }
+
+  /** Runs again where the machine was too busy for two answers in a second. */
+  async function load(run: (workload: Workload, target: Target) => Promise<LoadResult>, port: number) {
+    for (;;) {
+      const result = await run(numbered(300, 'right'), { port, connections: 4, seconds: 1 });
+      if (result.requests > 2) return result;
+    }
   }
 
   const openLoop = (workload: Workload, target: Target) =>
@@ -172,9 +199,7 @@ describe('a wrong answer', () => {
     'is noticed by %s',
     async (name, run: (workload: Workload, target: Target) => Promise<LoadResult>) => {
       if (name === 'wrk' && wrkVersion() === null) return;
-      const workload = numbered(300, 'right');
-      const result = await run(workload, { port: await liar(), connections: 4, seconds: 1 });
-      expect(result.requests).toBeGreaterThan(100);
+      const result = await load(run, await liar(2));
       expect(result.wrong).toBeGreaterThanOrEqual(1);
       expect(result.firstWrong).toContain('wrong');
     },
@@ -182,7 +207,7 @@ describe('a wrong answer', () => {
 
   it('is noticed when answers are compared to the letter', async () => {
     const exchanges = Array.from({ length: 250 }, (_, number) => ({ body: String(number), answer: 'right' }));
-    const { wrong, firstWrong } = await checkAnswers(await liar(), exchanges);
+    const { wrong, firstWrong } = await checkAnswers(await liar(100), exchanges);
     expect(wrong).toBe(2);
     expect(firstWrong).toContain('wrong');
   });
@@ -193,9 +218,9 @@ describe('a wrong answer', () => {
       request.on('end', () => response.end('right'));
     });
     for (const run of wrkVersion() === null ? [runAutocannon] : [runWrk, runAutocannon]) {
-      const result = await run(numbered(300, 'right'), { port, connections: 4, seconds: 1 });
+      const result = await load(run, port);
       expect([result.wrong, result.firstWrong]).toEqual([0, '']);
-      expect(result.latencies.totalCount).toBeGreaterThan(100);
+      expect(result.latencies.totalCount).toBeGreaterThanOrEqual(result.requests);
     }
   });
 });
@@ -267,16 +292,40 @@ describe("wrk's correction for coordinated omission", () => {
 
   it.skipIf(wrkVersion() === null)('leaves as many latencies as there were answers', async () => {
     let count = 0;
+    let began = now();
     const port = await listen((request, response) => {
       request.resume();
-      // A stall of 60 ms now and then, which wrk counts many times.
-      request.on('end', () => setTimeout(() => response.end('right'), ++count % 200 === 0 ? 60 : 0));
+      request.on('end', () => {
+        // A stall now and then, as long as the twenty answers before it took together: wrk counts it many times.
+        const isStall = ++count % 20 === 0;
+        setTimeout(
+          () => {
+            response.end('right');
+            if (isStall) began = now();
+          },
+          isStall ? now() - began : 0,
+        );
+      });
     });
     const { latencies, uncorrected, requests } = await runWrk(numbered(300, 'right'), {
-      ...{ port, connections: 1, seconds: 2 },
+      ...{ port, connections: 1, seconds: 4 },
     });
     expect(uncorrected?.totalCount).toBe(requests);
-    expect(latencies.totalCount).toBeGreaterThan(1.05 * requests);
+    expect(latencies.totalCount).toBeGreaterThan(requests);
     expect(uncorrected?.maxValue).toBe(latencies.maxValue);
   });
+});
+
+it('a pair of real services under slices: what is planted in one is found', async () => {
+  // The build that the other tests start, too. What is planted is many times a request, so that no neighbour hides it.
+  const tree = { name: 'this', folder: ROOT };
+  const { effects, means } = await measurePair(
+    [tree, tree],
+    { traffic: 'warm', depth: 2 },
+    new Workloads(directory),
+    { precision: 10, isSwapped: true, plantedMicros: 800 },
+  );
+  expect(effects.cpu).toBeGreaterThan(Math.log(1.5));
+  expect(effects['latency p50']).toBeGreaterThan(Math.log(1.5));
+  expect(means.cpu[1]).toBeGreaterThan(means.cpu[0]);
 });

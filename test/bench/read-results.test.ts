@@ -16,7 +16,7 @@ it('takes only results that count, from a file or its directory', () => {
     writeFileSync(file, JSON.stringify({ ...results, isVoid: true }));
     expect(() => readResults(file)).toThrow(/is void: it saw wrong verdicts/);
     writeFileSync(file, JSON.stringify({ ...results, schema: 0 }));
-    expect(() => readResults(directory)).toThrow(/has schema 0, expected 1/);
+    expect(() => readResults(directory)).toThrow(/has schema 0, expected 2/);
   } finally {
     rmSync(directory, { recursive: true });
   }

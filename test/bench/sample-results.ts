@@ -2,11 +2,14 @@ import { newLatencies } from '../../bench/measure/latencies.js';
 import { Recorder } from '../../bench/recorder.js';
 import { RESULTS_SCHEMA, type Results } from '../../bench/results.js';
 
+/** Not measured: no test may depend on how fast the machine is. In µs. */
+export const SAMPLE_FLOOR = 50;
+
 const DEPTHS = [1, 2, 3, 4, 8, 16];
 
 /** Results with a figure in every section of the report, made up but in proportion. @param directory for histograms */
 export function sampleResults(directory: string): Results {
-  const recorder = new Recorder(0);
+  const recorder = new Recorder(() => SAMPLE_FLOOR);
   for (let run = 0; run < 4; run++) {
     recorder.measureFloor();
     for (const depth of DEPTHS) {
@@ -37,6 +40,35 @@ export function sampleResults(directory: string): Results {
       const parameters = { traffic: 'warm', depth: 4, load, rate: 100 * load };
       record(recorder, `open-loop/warm/d4/at${load}`, 2 ** (2 * at), run, parameters);
     }
+    for (const [depth, traffic] of DEPTHS.flatMap((depth) => [
+      [depth, 'warm'] as const,
+      [depth, 'cold'] as const,
+    ])) {
+      for (const load of [25, 50, 75]) {
+        const signatures = traffic === 'warm' ? 1 : depth + 1;
+        const parameters = { traffic, depth, load, arrivals: 'poisson' };
+        record(
+          recorder,
+          `latency/${traffic}/d${depth}/at${load}`,
+          signatures * (1 + load / 50),
+          run,
+          parameters,
+        );
+      }
+    }
+    for (const workers of ['default', '0']) {
+      for (const factor of [1, 2, 3]) {
+        const parameters = { workers, factor };
+        for (const [name, unit, value] of [
+          ['goodput', '1/s', 4000 / factor],
+          ['refused', '1/s', 4000 * (factor - 1)],
+          ['p99', 'µs', 300_000 * factor + 1000 * run],
+        ] as const) {
+          const id = `overload/w-${workers}/x${factor}/${name}`;
+          recorder.record({ id, unit, better: 'neither', value, parameters });
+        }
+      }
+    }
     for (const [at, peer] of ['drs-verify', 'express-jose'].entries()) {
       record(recorder, `peers/${peer}/d4`, 1 + 9 * at, run, { peer, depth: 4, tool: 'wrk' });
     }
@@ -64,6 +96,10 @@ export function sampleResults(directory: string): Results {
     floorMicroseconds: figures.find(({ id }) => id === 'floor/verify')?.median ?? Number.NaN,
     figures,
     distributions: recorder.writeDistributions(directory),
+    interference: [
+      { id: 'closed-loop/wrk/warm/d4/c32', others: 0.02, stolen: 0 },
+      { id: 'closed-loop/wrk/cold/d4/c32', others: 0.5, stolen: 0.1 },
+    ],
     ...{ skipped: recorder.skipped, notes: recorder.notes },
   };
 }

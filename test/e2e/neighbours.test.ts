@@ -64,7 +64,7 @@ describe.skipIf(!has('promtool'))('Prometheus', () => {
     writeFileSync(
       config,
       JSON.stringify({
-        global: { scrape_interval: '200ms', scrape_timeout: '200ms' },
+        global: { scrape_interval: '1s', scrape_timeout: '1s' },
         scrape_configs: [{ job_name: 'drs', static_configs: [{ targets: [new URL(service.url).host] }] }],
       }),
     );
@@ -82,7 +82,7 @@ describe.skipIf(!has('promtool'))('Prometheus', () => {
       const answer = (await response?.json().catch(() => null)) as { data?: { result?: unknown[] } } | null;
       return answer?.data?.result?.length ?? 0;
     };
-    await expect.poll(verdicts, { timeout: 40_000, interval: 200 }).toBe(1);
+    await expect.poll(verdicts, { timeout: 120_000, interval: 200 }).toBe(1);
   });
 });
 
@@ -115,7 +115,7 @@ describe.skipIf(!has('nginx'))('nginx', () => {
             ({ status }) => status,
             () => 0,
           ),
-        { timeout: 20_000 },
+        { timeout: 60_000 },
       )
       .toBe(200);
     const depths = Array.from({ length: 200 }, (_, at) => 1 + (at % 16));

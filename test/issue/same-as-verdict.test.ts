@@ -8,7 +8,7 @@ import {
   IssueError,
   issueSubDelegation,
   type JsonObject,
-  type Policy,
+  type IssuedPolicy,
   type SubDelegationOptions,
 } from '../../src/issue/index.js';
 import { at, issuedChain, NOW, type IssuedChain } from './random-chain.js';
@@ -132,14 +132,17 @@ it('a call is signed exactly where its verdict would be valid, and refused with 
 
 interface Asked {
   readonly foreign: boolean;
-  readonly policy: Policy;
+  readonly policy: IssuedPolicy;
   readonly command: string;
   readonly notBefore: number;
   readonly expiresAt: number;
 }
 
 /** A call that the policies allow, if any call is. */
-function callUnder({ policies }: IssuedChain, policy: Policy): { args: JsonObject; forbidden: boolean } {
+function callUnder(
+  { policies }: IssuedChain,
+  policy: IssuedPolicy,
+): { args: JsonObject; forbidden: boolean } {
   const tools = [...policies, policy].map(({ allowed_tools }) => allowed_tools);
   const tool = tools.findLast((names) => names !== undefined)?.[0];
   return { args: tool === undefined ? {} : { tool }, forbidden: tools.some((names) => names?.length === 0) };

@@ -1,36 +1,41 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import uWS from 'uWebSockets.js';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Admission, chargeOf, MAX_TYPICAL_BYTES } from '../../src/server/admission.js';
+import { Admission, type AdmissionLimits } from '../../src/server/admission.js';
 import { readConfiguration } from '../../src/server/configuration.js';
 import { Metrics } from '../../src/server/metrics.js';
 import { Routes } from '../../src/server/routes.js';
-import type { Engine, OutcomeSink } from '../../src/verifier/engine.js';
+import { WorkDropped } from '../../src/signatures/signature-verifier.js';
+import type { Engine, Outcome, Request } from '../../src/verifier/engine.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
 
 const KIB = 1024;
+// Text and parsed form, for each byte of a body.
+const EXPANSION = 16;
+
+const admissionOf = (limits: Omit<AdmissionLimits, 'queueTargetMs'>) =>
+  new Admission({ ...limits, queueTargetMs: 1 }, { ms: 0 });
 
 describe('admission', () => {
   it('lets in as many as may wait, and takes each back once', () => {
-    const admission = new Admission({ maxPending: 2, maxBodyMemory: 1024 * KIB });
+    const admission = admissionOf({ maxPending: 2, maxBodyMemory: 1024 * KIB });
     const [first, second] = [admission.enter(100), admission.enter(100)];
     expect([admission.enter(100), admission.pending]).toEqual([null, 2]);
     expect(admission.hasRoomFor(1)).toBe(false);
     first?.release();
     first?.release();
-    expect([admission.pending, admission.bodyBytes]).toEqual([1, chargeOf(100)]);
+    expect([admission.pending, admission.bodyBytes]).toEqual([1, 100 * EXPANSION]);
     second?.release();
     expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
   });
 
   it('lets in what fits into the memory, counting what is parsed', () => {
-    const admission = new Admission({ maxPending: 1000, maxBodyMemory: 1024 * KIB });
+    const admission = admissionOf({ maxPending: 1000, maxBodyMemory: 1024 * KIB });
     const tickets = [];
     for (let ticket = admission.enter(KIB); ticket !== null; ticket = admission.enter(KIB))
       tickets.push(ticket);
-    expect(tickets).toHaveLength((1024 * KIB) / chargeOf(KIB));
+    expect(tickets).toHaveLength(1024 / EXPANSION);
     expect(admission.bodyBytes).toBe(1024 * KIB);
     expect(admission.takeBuffer(1)).toBe(false);
     for (const ticket of tickets) ticket.release();
@@ -38,7 +43,7 @@ describe('admission', () => {
   });
 
   it('leaves half of the memory to bodies that are not being read', () => {
-    const admission = new Admission({ maxPending: 1000, maxBodyMemory: 1024 * KIB });
+    const admission = admissionOf({ maxPending: 1000, maxBodyMemory: 1024 * KIB });
     expect(admission.takeBuffer(512 * KIB)).toBe(true);
     expect([admission.takeBuffer(1), admission.bodyBytes]).toEqual([false, 512 * KIB]);
     // A large one is not worth reading, a small one may come in one piece.
@@ -49,9 +54,9 @@ describe('admission', () => {
   });
 
   it('lets in a body that would take more than the memory by itself, but no two', () => {
-    const admission = new Admission({ maxPending: 1000, maxBodyMemory: 1024 * KIB });
-    const size = 4 * MAX_TYPICAL_BYTES;
-    expect(chargeOf(size)).toBeGreaterThan(1024 * KIB);
+    const admission = admissionOf({ maxPending: 1000, maxBodyMemory: 1024 * KIB });
+    const size = 100 * KIB;
+    expect(size * EXPANSION).toBeGreaterThan(1024 * KIB);
     expect([admission.enter(size), admission.enter(size), admission.enter(size)]).toEqual([
       expect.anything(),
       expect.anything(),
@@ -61,20 +66,16 @@ describe('admission', () => {
 });
 
 /** What the verifier does with a request; the real one cannot be made to fail on demand. */
-type Judge = (sink: OutcomeSink) => void;
+type Verify = (request: Request) => Promise<Outcome>;
 
 describe('a fault of the verifier', () => {
   let close = (): void => undefined;
   afterEach(() => close());
 
-  async function start(judge: Judge) {
-    const admission = new Admission({ maxPending: 3, maxBodyMemory: 1024 * KIB });
-    const engine = {
-      cache: { guessChain: () => null },
-      judge: (_: unknown, sink: OutcomeSink) => judge(sink),
-    } as unknown as Engine;
+  async function start(verify: Verify) {
+    const admission = admissionOf({ maxPending: 3, maxBodyMemory: 1024 * KIB });
     const routes = new Routes({
-      engine,
+      engine: { verify } as unknown as Engine,
       configuration: readConfiguration({}),
       admission,
       metrics: new Metrics(),
@@ -97,8 +98,9 @@ describe('a fault of the verifier', () => {
     get failure(): never {
       throw new Error('an outcome that cannot be written');
     },
-  };
-  it.each<[string, Judge]>([
+  } as unknown as Outcome;
+  const later = () => new Promise((resolve) => setImmediate(resolve));
+  it.each<[string, Verify]>([
     [
       'thrown at once',
       () => {
@@ -112,40 +114,35 @@ describe('a fault of the verifier', () => {
         throw 'a string';
       },
     ],
-    ['told at once', (sink) => sink.abandon(new Error('no verdict'))],
-    ['told later', (sink) => void setImmediate(() => sink.abandon(new Error('no verdict')))],
-    [
-      'told and then thrown',
-      (sink) => {
-        sink.abandon(new Error('no verdict'));
-        throw new Error('again');
-      },
-    ],
-    ['met while the verdict is written', (sink) => sink.deliver(broken as never)],
-    [
-      'met while the verdict is written, later',
-      (sink) => void setImmediate(() => sink.deliver(broken as never)),
-    ],
-  ])('is a 500 and leaves nothing behind: %s', async (_, judge) => {
-    const { admission, routes, post } = await start(judge);
+    ['told at once', () => Promise.reject(new Error('no verdict'))],
+    ['told later', () => later().then(() => Promise.reject(new Error('no verdict')))],
+    ['met while the verdict is written', () => Promise.resolve(broken)],
+    ['met while the verdict is written, later', () => later().then(() => broken)],
+  ])('is a 500 and leaves nothing behind: %s', async (_, verify) => {
+    const { admission, routes, post } = await start(verify);
     // More than may wait at once: a count that is not given back would turn the fourth away.
     for (let request = 0; request < 8; request++) expect(await post()).toBe('500 {"error":"internal"}');
-    expect([admission.pending, admission.bodyBytes, routes.open]).toEqual([0, 0, 0]);
+    await eventually(() => expect([admission.pending, admission.bodyBytes, routes.open]).toEqual([0, 0, 0]));
   });
 
   it('leaves what waits where it is until the verifier is done, also when the client has gone', async () => {
-    const sinks: OutcomeSink[] = [];
-    const { admission, port, post } = await start((sink) => void sinks.push(sink));
+    const waiting: { request: Request; fail: (error: Error) => void }[] = [];
+    const { admission, port, post } = await start(
+      (request) => new Promise((_, fail) => waiting.push({ request, fail })),
+    );
     for (let request = 0; request < 3; request++) {
       const { socket } = await connectRaw(port);
       socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}');
-      await eventually(() => expect(sinks).toHaveLength(request + 1));
+      await eventually(() => expect(waiting).toHaveLength(request + 1));
+      expect(waiting[request]?.request.isWanted?.()).toBe(true);
       socket.destroy();
     }
-    await sleep(50);
+    await eventually(() =>
+      expect(waiting.map(({ request }) => request.isWanted?.())).toEqual([false, false, false]),
+    );
     expect(admission.pending).toBe(3);
     expect(await post()).toBe('503 {"error":"overloaded"}');
-    for (const sink of sinks) sink.abandon(new Error('too late'));
-    expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+    for (const { fail } of waiting) fail(new WorkDropped('nobody waits'));
+    await eventually(() => expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]));
   });
 });

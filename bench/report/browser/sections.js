@@ -62,13 +62,13 @@ document
   );
 
 if ((results.bars ?? []).length > 0) {
-  const rows = results.bars.map(({ what, measured, bar, aim, verdict }) => [
+  const rows = results.bars.map(({ what, measured, interval, bar, aim, verdict }) => [
     what,
-    make('span', { class: verdict === 'NOT MET' ? 'bad' : 'good' }, verdict),
-    ...[measured, bar, aim].map((text) => text.replace(' floors', '')),
+    make('span', { class: { 'not met': 'bad', 'cannot tell': 'faint' }[verdict] ?? 'good' }, verdict),
+    ...[measured, interval, bar, aim].map((text) => text.replaceAll(' floors', '')),
   ]);
   const about = 'What the project promises itself. Times are in floors of this very run.';
-  section('bars', 'Bars', about, table(['bar', '', 'measured', 'bar', 'aim'], rows));
+  section('bars', 'Bars', about, table(['bar', '', 'measured', 'interval', 'bar', 'aim'], rows));
 }
 
 if (depths.length > 0) {
@@ -180,16 +180,20 @@ if (counts.length > 0) {
 for (const depth of ascending(parametersOf('open-loop/', 'depth'))) {
   const loads = ascending(parametersOf(`open-loop/warm/d${depth}/at`, 'load'));
   const at = (load, what) => `open-loop/warm/d${depth}/at${load}/${what}`;
-  const calm = median(at(loads[0], 'p99'));
-  // The knee: the last load before p99 leaves four times what it is at the lowest.
-  const bent = loads.findIndex((load) => median(at(load, 'p99')) > 4 * calm);
+  // The knee: the last load before p99 leaves four times what it is at the lowest, in every run. One run has no knee.
+  const runsAt = (load) => byId.get(at(load, 'p99'))?.samples ?? [];
+  const isJudged = loads.every((load) => runsAt(load).length > 1);
+  const calm = Math.max(...runsAt(loads[0]));
+  const bent = isJudged ? loads.findIndex((load) => Math.min(...runsAt(load)) > 4 * calm) : -1;
   const knee = bent > 0 ? loads[bent - 1] : null;
   section(
     `open-loop-${depth}`,
     `Under constant load, depth ${depth}`,
     'Requests leave at a constant rate and a latency counts from the intended send time, so a stall counts for all that should have been sent meanwhile. ' +
       (knee === null
-        ? 'There is no knee up to the highest load measured.'
+        ? isJudged
+          ? 'There is no knee up to the highest load measured.'
+          : 'One run of each load cannot tell where the knee is.'
         : `The knee: up to ${knee} % of the maximum, p99 stays within four times its lowest.`),
     chart({
       ...{ x: loads, xTicks: loads, xFormat: (load) => `${load} %`, xLabel: 'of the closed-loop maximum' },

@@ -1,0 +1,135 @@
+import { mean, median } from 'simple-statistics';
+import { effectOf, judge, type Effect, type Verdict } from './paired.js';
+import { QUANTITIES, type Case, type Quantity, type Restart } from './pair.js';
+
+/** With fewer, no interval has the confidence that is asked for. */
+export const MIN_RESTARTS = 8;
+
+// A comparison looks at its result after each restart and stops when it can tell: with the usual 95 % it would stop by
+// chance too often (test/bench/paired.test.ts).
+const CONFIDENCE = 0.99;
+
+/** Past this share of the cores, what others do is said beside the result. */
+export const NOISY = 0.1;
+
+/** One quantity of one case. */
+export interface Finding {
+  readonly traffic: string;
+  readonly depth: number;
+  readonly quantity: Quantity;
+  readonly isGate: boolean;
+  /** Means over the restarts, in µs. */
+  readonly means: readonly [a: number, b: number];
+  readonly effect: Effect;
+  readonly verdict: Verdict;
+}
+
+/** A comparison, as `--out` writes it. */
+export interface Outcome {
+  readonly versions: readonly [string, string];
+  readonly detect: number;
+  readonly planted: number;
+  readonly restarts: number;
+  readonly seconds: number;
+  readonly findings: readonly Finding[];
+  /** Share of the cores that neither the services nor the generator had, by restart. */
+  readonly others: readonly number[];
+}
+
+/** What the restarts of a case come to. @param restarts {@link MIN_RESTARTS} or more */
+export function findingsOf(
+  { traffic, depth }: Case,
+  restarts: readonly Restart[],
+  detect: number,
+  gates: readonly Quantity[],
+): Finding[] {
+  return QUANTITIES.map((quantity) => {
+    const effect = effectOf(
+      restarts.map(({ effects }) => effects[quantity]),
+      CONFIDENCE,
+    );
+    const side = (at: 0 | 1) => mean(restarts.map(({ means }) => means[quantity][at]));
+    return {
+      ...{ traffic, depth, quantity, effect, isGate: gates.includes(quantity) },
+      means: [side(0), side(1)],
+      verdict: judge(effect, Math.log(1 + detect)),
+    };
+  });
+}
+
+/** 1 where a gate found a regression, 2 where one cannot tell, else 0. */
+export function exitCodeOf(findings: readonly Finding[]): number {
+  const verdicts = findings.filter(({ isGate }) => isGate).map(({ verdict }) => verdict);
+  if (verdicts.includes('regression')) return 1;
+  return verdicts.includes('cannot tell') ? 2 : 0;
+}
+
+const percent = (logarithm: number) => {
+  const value = 100 * Math.expm1(logarithm);
+  return `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(1)} %`;
+};
+
+/** In words, what the interval allows to say. */
+export function describeVerdict({ effect, verdict }: Finding, detect: number): string {
+  const limit = `${(100 * detect).toFixed(1).replace('.0', '')} %`;
+  if (verdict === 'regression') return 'REGRESSION';
+  if (verdict === 'cannot tell') return `cannot tell (${limit} is inside the interval, and so is nothing)`;
+  if (effect.high < 0) return 'better';
+  return effect.low > 0 ? `slower, by less than ${limit}` : `no regression of ${limit}`;
+}
+
+/** The outcome for a person. */
+export function renderOutcome({
+  versions,
+  detect,
+  planted,
+  restarts,
+  seconds,
+  findings,
+  others,
+}: Outcome): string {
+  const head = ['', 'A', 'B', 'B to A', 'interval', ''];
+  const rows = findings.map((finding) => {
+    const { traffic, depth, quantity, means, effect, isGate } = finding;
+    return [
+      `${traffic}, depth ${depth}: ${quantity === 'cpu' ? 'CPU per request' : quantity}${isGate ? ' *' : ''}`,
+      ...means.map((value) => `${value.toFixed(1)} µs`),
+      percent(effect.estimate),
+      `${percent(effect.low)} … ${percent(effect.high)}`,
+      isGate || effect.low > 0 || effect.high < 0 ? describeVerdict(finding, detect) : '',
+    ];
+  });
+  const widths = head.map((_, at) => Math.max(...[head, ...rows].map((row) => row[at]?.length ?? 0)));
+  const lines = [head, ...rows].map((row) =>
+    row
+      .map((cell, at) =>
+        at === 0 || at === 5 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0),
+      )
+      .join('  ')
+      .trimEnd(),
+  );
+  const confidence = Math.min(...findings.map(({ effect }) => effect.confidence));
+  const busy = median(others.filter((share) => !Number.isNaN(share)).concat(others.length === 0 ? [0] : []));
+  return [
+    `A: ${versions[0]}   B: ${versions[1]}${planted > 0 ? `, which burns ${(100 * planted).toFixed(0)} % more (planted)` : ''}`,
+    '',
+    ...lines,
+    '',
+    `${restarts} pairs of processes in ${Math.round(seconds)} s. Hodges-Lehmann estimates over the restarts; exact`,
+    `signed-rank intervals of ${(100 * confidence).toFixed(1)} %. * decides about the exit code. A and B columns are plain means:`,
+    'what the machine does moves both; the ratio is taken slice by slice.',
+    `Others on the cores, by restart: ${stripOf(others)} (median ${(100 * busy).toFixed(0)} %)`,
+    ...(busy > NOISY
+      ? ['NOISY: others had more than a tenth of the cores; intervals are wide for that.']
+      : []),
+    '',
+  ].join('\n');
+}
+
+const LEVELS = '▁▂▃▄▅▆▇█';
+
+/** Shares from 0 to 1 as a strip of bars. */
+export const stripOf = (shares: readonly number[]): string =>
+  shares
+    .map((share) => LEVELS[Math.min(LEVELS.length - 1, Math.floor(share * LEVELS.length))] ?? '?')
+    .join('');

@@ -1,0 +1,167 @@
+import { mean, medianAbsoluteDeviation } from 'simple-statistics';
+import { checkAnswers } from '../load/check-answers.js';
+import { program } from '../paths.js';
+import { startTree, type ServerProcess } from '../service/start.js';
+import { COLD_CACHE_BYTES, type Workloads } from '../workload/workload.js';
+import { hodgesLehmann, logRatioOf, type Quad } from './paired.js';
+import { Slicer, type Slice, type SliceOrder } from './slices.js';
+import type { Tree } from './trees.js';
+
+/** What traffic the two versions get. */
+export interface Case {
+  readonly traffic: 'warm' | 'cold';
+  readonly depth: number;
+}
+
+/** What is compared: processor time under load, latency with one request at a time. */
+export const QUANTITIES = ['cpu', 'latency p50', 'latency p99'] as const;
+export type Quantity = (typeof QUANTITIES)[number];
+
+/** What one pair of processes came to in one case. */
+export interface Restart {
+  /** The effect, as a logarithm of B / A. */
+  readonly effects: Readonly<Record<Quantity, number>>;
+  /** Means over the slices, in µs. */
+  readonly means: Readonly<Record<Quantity, readonly [a: number, b: number]>>;
+  /** Share of the cores that others had, for each slice. */
+  readonly others: readonly number[];
+  /** For each request: how long the service was ready to run and did not. */
+  readonly waited: number;
+}
+
+/** How a pair is measured. */
+export interface PairPlan {
+  /** Quads go on until the effects within this pair are known to so much (a standard error, as a logarithm). */
+  readonly precision: number;
+  /** Which side is started and measured first. */
+  readonly isSwapped: boolean;
+  /** µs of processor time that B burns in each request, to show that it is found. */
+  readonly plantedMicros: number;
+}
+
+const LOADED: Omit<SliceOrder, 'side'> = { connections: 32, requests: 600, milliseconds: 900 };
+const ALONE: Omit<SliceOrder, 'side'> = { connections: 1, requests: 150, milliseconds: 900 };
+const WARM_UP: Omit<SliceOrder, 'side'> = { connections: 32, requests: 4000, milliseconds: 1000 };
+const WARM_UPS = 2;
+const MIN_QUADS = 6;
+const MAX_QUADS = 40;
+
+/**
+ * Starts one process of each version and measures both in slices in turn.
+ *
+ * @throws Error where an answer is wrong, since then nothing that was measured means anything
+ */
+export async function measurePair(
+  trees: readonly [Tree, Tree],
+  { traffic, depth }: Case,
+  workloads: Workloads,
+  plan: PairPlan,
+): Promise<Restart> {
+  const services = await startPair(trees, traffic === 'cold', plan);
+  let slicer: Slicer | undefined;
+  try {
+    const exchanges = traffic === 'cold' ? workloads.cold(depth).slice(-64) : workloads.warm(depth);
+    for (const { port } of services) {
+      const { wrong, firstWrong } = await checkAnswers(port, exchanges);
+      if (wrong > 0) throw new Error(`wrong answers at depth ${depth}: ${firstWrong}`);
+    }
+    slicer = await Slicer.start({ sides: services, workload: workloads.files(traffic, depth) });
+    const take = async (order: SliceOrder, at: Slicer) => {
+      const slice = await at.slice(order);
+      if (slice.wrong > 0)
+        throw new Error(`${slice.wrong} wrong answers at depth ${depth}: ${slice.firstWrong}`);
+      return slice;
+    };
+    for (let at = 0; at < WARM_UPS; at++)
+      for (const side of [0, 1] as const) await take({ ...WARM_UP, side }, slicer);
+    for (const side of [0, 1] as const) await take({ ...ALONE, side }, slicer);
+    const loaded: Slice[][] = [];
+    const alone: Slice[][] = [];
+    const generator = slicer;
+    for (let quad = 0; quad < MAX_QUADS && !isPrecise(quad, loaded, alone, plan.precision); quad++) {
+      // A B B A, then B A A B: neither side is always the first.
+      const order = (quad % 2 === 0) === plan.isSwapped ? ([1, 0, 0, 1] as const) : ([0, 1, 1, 0] as const);
+      for (const [kind, into] of [
+        [LOADED, loaded],
+        [ALONE, alone],
+      ] as const) {
+        const slices: (Slice & { side: 0 | 1 })[] = [];
+        for (const side of order) slices.push({ ...(await take({ ...kind, side }, generator)), side });
+        into.push(slices.filter(({ side }) => side === 0).concat(slices.filter(({ side }) => side === 1)));
+      }
+    }
+    return summarise(loaded, alone);
+  } finally {
+    slicer?.stop();
+    for (const service of services) await service.stop();
+  }
+}
+
+async function startPair(
+  trees: readonly [Tree, Tree],
+  isCold: boolean,
+  { isSwapped, plantedMicros }: PairPlan,
+): Promise<[ServerProcess, ServerProcess]> {
+  const env = {
+    // What is compared is work; a service that spins while it waits would hide what it has less time to wait for.
+    BUSY_POLL_MICROSECS: '0',
+    ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
+  };
+  const start = (side: 0 | 1) =>
+    startTree(trees[side].folder, {
+      nodeArgs: ['--import', program('compare/planted-process.js')],
+      // Both are started alike; A burns nothing.
+      env: { ...env, BENCH_PLANTED_MICROSECONDS: String(side === 1 ? plantedMicros : 0) },
+    });
+  if (!isSwapped) {
+    const a = await start(0);
+    return [a, await start(1)];
+  }
+  const b = await start(1);
+  return [await start(0), b];
+}
+
+/** Each quad is [A, A, B, B] here, whatever its order was. */
+function quadsOf(
+  quantity: Quantity,
+  loaded: readonly (readonly Slice[])[],
+  alone: readonly (readonly Slice[])[],
+): Quad[] {
+  const [slices, of] = {
+    cpu: [loaded, ({ cpu }: Slice) => cpu] as const,
+    'latency p50': [alone, ({ p50 }: Slice) => p50] as const,
+    'latency p99': [alone, ({ p99 }: Slice) => p99] as const,
+  }[quantity];
+  return slices.map((quad) => {
+    const [a1, a2, b1, b2] = quad.map(of) as [number, number, number, number];
+    return { a: [a1, a2], b: [b1, b2] };
+  });
+}
+
+/** Looks at the spread only, never at the effect: so it does not matter for the effect when a pair ends. */
+function isPrecise(
+  quads: number,
+  loaded: readonly (readonly Slice[])[],
+  alone: readonly (readonly Slice[])[],
+  precision: number,
+): boolean {
+  if (quads < MIN_QUADS) return false;
+  return (['cpu', 'latency p50'] as const).every((quantity) => {
+    const effects = quadsOf(quantity, loaded, alone).map(logRatioOf);
+    // Of normal noise the standard deviation is 1.48 times the median absolute one, which outliers do not move.
+    return (1.4826 * medianAbsoluteDeviation(effects)) / Math.sqrt(quads) <= precision;
+  });
+}
+
+function summarise(loaded: readonly (readonly Slice[])[], alone: readonly (readonly Slice[])[]): Restart {
+  const each = <Value>(value: (quads: readonly Quad[]) => Value) =>
+    Object.fromEntries(
+      QUANTITIES.map((quantity) => [quantity, value(quadsOf(quantity, loaded, alone))]),
+    ) as Record<Quantity, Value>;
+  return {
+    effects: each((quads) => hodgesLehmann(quads.map(logRatioOf))),
+    means: each((quads) => [mean(quads.flatMap(({ a }) => a)), mean(quads.flatMap(({ b }) => b))] as const),
+    others: loaded.flatMap((quad) => quad.map(({ others }) => others)),
+    waited: mean(loaded.flatMap((quad) => quad.map(({ waited }) => waited))),
+  };
+}

@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { mean } from 'simple-statistics';
+import { Workloads } from '../workload/workload.js';
+import type { CompareOptions } from './options.js';
+import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from './outcome.js';
+import { measurePair, type Case, type Restart } from './pair.js';
+import { buildTree, removeTree, type Tree } from './trees.js';
+
+/** Of the effects within a pair: so much smaller than the effect that counts. */
+const PRECISION = 1 / 4;
+
+/** Two versions that are built, and what they are sent. */
+export interface Built {
+  readonly trees: readonly [a: Tree, b: Tree];
+  readonly workloads: Workloads;
+}
+
+/** Builds two versions, lets them be used, and removes them. The same version is built once. */
+export async function withVersions<Result>(
+  versions: readonly [string, string],
+  say: (what: string) => void,
+  use: (built: Built) => Promise<Result>,
+): Promise<Result> {
+  const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-compare-'));
+  const build = (version: string, name: string) => {
+    say(`building ${version}`);
+    return buildTree(version, path.join(directory, name));
+  };
+  try {
+    const a = build(versions[0], 'a');
+    const b = versions[0] === versions[1] ? a : build(versions[1], 'b');
+    return await use({ trees: [a, b], workloads: new Workloads(directory) });
+  } finally {
+    for (const name of ['a', 'b']) removeTree(path.join(directory, name));
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Measures pair after pair of processes, until the result can be told or the time is over. */
+export async function compareVersions(
+  { trees, workloads }: Built,
+  { cases, detect, gates, minutes, planted }: Omit<CompareOptions, 'versions' | 'out'>,
+  say: (what: string) => void,
+): Promise<Outcome> {
+  const started = performance.now();
+  const seconds = () => (performance.now() - started) / 1000;
+  const measured = new Map(cases.map((one) => [one, [] as Restart[]]));
+  const plantedIn = new Map<Case, number>();
+  const others: number[] = [];
+  for (let restart = 1; ; restart++) {
+    for (const [one, restarts] of measured) {
+      if (planted > 0 && !plantedIn.has(one)) {
+        // First, what a request costs.
+        const plan = { precision: 1, isSwapped: false, plantedMicros: 0 };
+        const { means } = await measurePair(trees, one, workloads, plan);
+        plantedIn.set(one, planted * mean([...means.cpu]));
+      }
+      const result = await measurePair(trees, one, workloads, {
+        ...{ precision: PRECISION * detect, isSwapped: restart % 2 === 0 },
+        plantedMicros: plantedIn.get(one) ?? 0,
+      });
+      restarts.push(result);
+      others.push(mean(result.others));
+      const effect = 100 * Math.expm1(result.effects.cpu);
+      say(`restart ${restart}, ${one.traffic} depth ${one.depth}: CPU ${effect.toFixed(1)} %`);
+    }
+    if (restart < MIN_RESTARTS) continue;
+    const findings: Finding[] = [...measured].flatMap(([one, restarts]) =>
+      findingsOf(one, restarts, detect, gates),
+    );
+    if (exitCodeOf(findings) === 2 && seconds() < 60 * minutes) continue;
+    return {
+      ...{ versions: [trees[0].name, trees[1].name], detect, planted, restarts: restart },
+      ...{ seconds: seconds(), findings, others },
+    };
+  }
+}

@@ -1,0 +1,83 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import { ROOT } from '../paths.js';
+
+/** A version of the service, built in a folder of its own. */
+export interface Tree {
+  /** As a person names it. */
+  readonly name: string;
+  readonly folder: string;
+}
+
+const run = (command: string, args: readonly string[], cwd: string) =>
+  execFileSync(command, args, { cwd, stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' }).trim();
+
+/** What of a work tree is copied: what it takes to build the service. */
+const SOURCES = ['src', 'package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'];
+
+/**
+ * Builds a version of the service.
+ *
+ * @param given a commit of this repository, or a folder with a working copy, whose changes are taken along
+ * @param folder takes the build
+ * @throws Error where there is no such version, or it does not build
+ */
+export function buildTree(given: string, folder: string): Tree {
+  const isFolder = existsSync(given) && statSync(given).isDirectory();
+  if (isFolder && !existsSync(path.join(given, 'src')))
+    throw new Error(`${given} has no src/, expected a commit or a working copy of this project`);
+  const name = isFolder ? nameOf(given) : run('git', ['rev-parse', '--short=9', `${given}^{commit}`], ROOT);
+  if (isFolder) {
+    mkdirSync(folder, { recursive: true });
+    for (const file of SOURCES) cpSync(path.join(given, file), path.join(folder, file), { recursive: true });
+  } else run('git', ['worktree', 'add', '--quiet', '--detach', folder, name], ROOT);
+  linkPackages(folder, isFolder ? path.resolve(given) : ROOT);
+  run(
+    process.execPath,
+    [path.join(folder, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.build.json'],
+    folder,
+  );
+  return { name, folder };
+}
+
+/** Removes what {@link buildTree} made. */
+export function removeTree(folder: string): void {
+  if (existsSync(path.join(folder, '.git'))) run('git', ['worktree', 'remove', '--force', folder], ROOT);
+  rmSync(folder, { recursive: true, force: true });
+}
+
+function nameOf(folder: string): string {
+  const git = (...args: string[]) => run('git', args, folder);
+  const commit = git('rev-parse', '--short=9', 'HEAD');
+  return git('status', '--porcelain', '--', 'src') === '' ? commit : `${commit}+changes`;
+}
+
+/** A version with the packages of this one, or those of the folder it is from, borrows them; another gets its own. */
+function linkPackages(folder: string, origin: string): void {
+  const lockOf = (root: string) => {
+    const file = path.join(root, 'package-lock.json');
+    return existsSync(file) ? readFileSync(file, 'utf8') : null;
+  };
+  const owner = [origin, ROOT].find(
+    (root) => existsSync(path.join(root, 'node_modules')) && servesLock(lockOf(root), lockOf(folder)),
+  );
+  if (owner === undefined) run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], folder);
+  else symlinkSync(path.join(owner, 'node_modules'), path.join(folder, 'node_modules'));
+}
+
+interface Lock {
+  readonly packages: Readonly<Record<string, { readonly version?: string; readonly dev?: boolean }>>;
+}
+
+/** Whether every package that the service runs on, and the compiler, has the same version in both lockfiles. */
+function servesLock(have: string | null, want: string | null): boolean {
+  if (have === null || want === null) return false;
+  const [owned, wanted] = [JSON.parse(have) as Lock, JSON.parse(want) as Lock];
+  return Object.entries(wanted.packages).every(
+    ([name, { version, dev }]) =>
+      name === '' ||
+      (dev === true && name !== 'node_modules/typescript') ||
+      owned.packages[name]?.version === version,
+  );
+}

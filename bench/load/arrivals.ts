@@ -1,0 +1,26 @@
+/** How requests follow one another: at even distances, or independently of one another as those of many clients do. */
+export type Arrivals = 'even' | 'poisson';
+
+/** Numbers between 0 and 1, the same for the same seed (Park and Miller's generator). */
+export function uniform(seed: number): () => number {
+  let state = (Math.abs(Math.trunc(seed)) % 2_147_483_646) + 1;
+  return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
+}
+
+/**
+ * When each request is meant to leave, in µs after the start, in ascending order.
+ *
+ * @param rate requests a second, in the mean
+ * @param count of requests; with `poisson` the last leaves around `count / rate` seconds, not exactly then
+ */
+export function intendedTimes(arrivals: Arrivals, rate: number, count: number, seed = 1): Float64Array {
+  const times = new Float64Array(count);
+  const random = uniform(seed);
+  let at = 0;
+  for (let n = 0; n < count; n++) {
+    times[n] = arrivals === 'even' ? (n / rate) * 1e6 : at;
+    // The gaps of a Poisson process are exponentially distributed.
+    at += (-Math.log(random()) / rate) * 1e6;
+  }
+  return times;
+}

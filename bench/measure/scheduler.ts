@@ -1,0 +1,59 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** What the scheduler accounts to a process, all its threads together, in µs. */
+export interface Scheduled {
+  /** On a core. */
+  readonly ran: number;
+  /** Ready, and waiting for a core: what neighbours on the same cores cost. */
+  readonly waited: number;
+}
+
+/**
+ * Reads `/proc/<pid>/task/<thread>/schedstat`, which counts in ns and is exact once the threads sleep.
+ *
+ * @returns `null` where the kernel does not offer it, or the process has gone
+ */
+export function scheduledOf(pid: number): Scheduled | null {
+  try {
+    let ran = 0;
+    let waited = 0;
+    for (const thread of readdirSync(`/proc/${pid}/task`)) {
+      const [on = '', ready = ''] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ');
+      ran += Number(on) / 1000;
+      waited += Number(ready) / 1000;
+    }
+    return ran > 0 ? { ran, waited } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Processor time of all cores since the system started, in µs. */
+export interface CoreTimes {
+  readonly busy: number;
+  /** Taken by the hypervisor for other machines. */
+  readonly stolen: number;
+  readonly total: number;
+}
+
+/** Reads `/proc/stat`, which counts in ticks of 10 ms. @returns `null` where there is none */
+export function coreTimes(): CoreTimes | null {
+  try {
+    return parseCoreTimes(readFileSync('/proc/stat', 'utf8'));
+  } catch {
+    return null;
+  }
+}
+
+const TICK_MICROS = 10_000;
+
+/** The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. */
+export function parseCoreTimes(text: string): CoreTimes | null {
+  const line = /^cpu +(.*)$/m.exec(text)?.[1];
+  if (line === undefined) return null;
+  const [user = 0, nice = 0, system = 0, idle = 0, ioWait = 0, irq = 0, softIrq = 0, steal = 0] = line
+    .split(' ')
+    .map((ticks) => Number(ticks) * TICK_MICROS);
+  const busy = user + nice + system + irq + softIrq;
+  return { busy, stolen: steal, total: busy + steal + idle + ioWait };
+}

@@ -1,0 +1,95 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { createInterface } from 'node:readline';
+import { median } from 'simple-statistics';
+import { program } from '../paths.js';
+import { processorTimeOfEndedChildren } from './processor-time.js';
+import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
+
+/** What was going on while something was measured. */
+export interface Surroundings {
+  /** Of a signature on the cores meanwhile, in µs; `null` where the time was too short for a sample. */
+  readonly floor: number | null;
+  /** Share of the cores that neither the server, the generator nor this suite had. */
+  readonly others: number;
+  /** Share of the cores that the hypervisor gave to other machines. */
+  readonly stolen: number;
+}
+
+interface Mark {
+  readonly at: number;
+  readonly cores: CoreTimes | null;
+  readonly ours: number;
+}
+
+/**
+ * Watches the machine while figures are taken: a sampler pinned to each core verifies a few signatures all the time, so
+ * a figure is divided by what a signature cost at the same moment, not before.
+ */
+export class Watch {
+  readonly #samplers: readonly ChildProcess[];
+  readonly #samples: { at: number; value: number }[] = [];
+
+  private constructor(samplers: readonly ChildProcess[]) {
+    this.#samplers = samplers;
+    for (const { stdout } of samplers) {
+      if (stdout === null) continue;
+      createInterface({ input: stdout }).on('line', (line) =>
+        this.#samples.push({ at: performance.now(), value: Number(line) }),
+      );
+    }
+  }
+
+  /** Starts the samplers; where `taskset` is missing they are not pinned, and the scheduler spreads them. */
+  static start(): Watch {
+    const file = program('measure/floor-sampler-process.js');
+    const canPin = spawnSync('taskset', ['--version']).error === undefined;
+    const samplers = Array.from({ length: availableParallelism() }, (_, core) => {
+      const [command, args] = canPin
+        ? ['taskset', ['-c', String(core), process.execPath, file]]
+        : [process.execPath, [file]];
+      return spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] });
+    });
+    for (const sampler of samplers) sampler.on('error', () => undefined);
+    return new Watch(samplers);
+  }
+
+  /** @param pid of the server under test */
+  async during<Value>(
+    pid: number,
+    measure: () => Promise<Value>,
+  ): Promise<{ value: Value; surroundings: Surroundings }> {
+    const before = this.#mark(pid);
+    const value = await measure();
+    return { value, surroundings: this.#since(before, this.#mark(pid)) };
+  }
+
+  stop(): void {
+    for (const sampler of this.#samplers) sampler.kill();
+  }
+
+  #mark(pid: number): Mark {
+    const own = process.cpuUsage();
+    const pids = [pid, ...this.#samplers.map((sampler) => sampler.pid ?? 0)];
+    const running = pids.reduce((sum, one) => sum + (scheduledOf(one)?.ran ?? 0), 0);
+    const ours = own.user + own.system + running + (processorTimeOfEndedChildren() ?? 0);
+    return { at: performance.now(), cores: coreTimes(), ours };
+  }
+
+  #since(before: Mark, after: Mark): Surroundings {
+    const samples = this.#samples.filter(({ at }) => at >= before.at && at <= after.at);
+    this.#samples.length = 0;
+    return {
+      floor: samples.length === 0 ? null : median(samples.map(({ value }) => value)),
+      ...shares(before, after),
+    };
+  }
+}
+
+function shares(before: Mark, after: Mark): Pick<Surroundings, 'others' | 'stolen'> {
+  if (before.cores === null || after.cores === null) return { others: 0, stolen: 0 };
+  const total = Math.max(1, after.cores.total - before.cores.total);
+  const busy = after.cores.busy - before.cores.busy;
+  const others = Math.max(0, busy - (after.ours - before.ours)) / total;
+  return { others, stolen: (after.cores.stolen - before.cores.stolen) / total };
+}

@@ -1,0 +1,204 @@
+import { parse, View } from 'vega';
+import { compile, type TopLevelSpec } from 'vega-lite';
+import { intervalOf } from '../measure/interval.js';
+import type { Figure, Results } from '../results.js';
+
+/** A figure of a suite as a row of a chart: its parameters, the median of its runs and between what it lies. */
+type Row = Readonly<Record<string, string | number>>;
+
+const COLOURS = ['#2f6fb0', '#3b9b6b', '#d08a1d', '#b8433c'];
+
+const CONFIG: TopLevelSpec['config'] = {
+  background: 'white',
+  font: 'system-ui, sans-serif',
+  view: { stroke: '#cccccc' },
+  legend: { orient: 'bottom', labelFontSize: 11 },
+  axis: { gridColor: '#eeeeee', labelFontSize: 11, titleFontSize: 11, titleFontWeight: 'normal' },
+  header: { labelFontSize: 12, titleFontSize: 12 },
+};
+
+/** Draws a chart. @returns an SVG */
+async function draw(spec: TopLevelSpec): Promise<string> {
+  const view = new View(parse(compile({ config: CONFIG, ...spec } as TopLevelSpec).spec), {
+    renderer: 'none',
+  });
+  try {
+    return await view.toSVG();
+  } finally {
+    view.finalize();
+  }
+}
+
+const rowOf = (figure: Figure, series: string, scale: number): Row => {
+  const { estimate, low, high } = intervalOf(figure.samples);
+  return {
+    ...figure.parameters,
+    ...{ series, value: estimate * scale, low: low * scale, high: high * scale, runs: figure.samples.length },
+  };
+};
+
+const PERCENTILE = /^latency\/(?:warm|cold)\/d\d+\/at\d+\/(p50|p90|p99|p99\.9)$/;
+
+/** The rows of the headline: one for each depth, traffic, load and percentile. */
+export function latencyRows({ figures, floorMicroseconds }: Results): Row[] {
+  const rows = figures.flatMap((figure) => {
+    const percentile = PERCENTILE.exec(figure.id)?.[1];
+    return percentile === undefined ? [] : [rowOf(figure, percentile, 1)];
+  });
+  const points = new Map(
+    rows.map(({ traffic = '', depth = 0, load = 0 }) => [
+      `${traffic}/${depth}/${load}`,
+      { traffic, depth: Number(depth), load },
+    ]),
+  );
+  const floors = [...points.values()].map(({ traffic, depth, load }): Row => {
+    const value = floorMicroseconds * (traffic === 'warm' ? 1 : depth + 1);
+    return { traffic, depth, load, series: 'floor', value, low: value, high: value };
+  });
+  return [...rows, ...floors];
+}
+
+/** Latency by chain depth; `null` where the run has none. */
+export async function drawLatency(results: Results): Promise<string | null> {
+  const rows = latencyRows(results).map((row): Row => ({
+    ...row,
+    load: `${row['load'] ?? ''} % of capacity`,
+  }));
+  if (rows.length === 0) return null;
+  const depths = [...new Set(rows.map((row) => Number(row['depth'])))].sort((a, b) => a - b);
+  const x = {
+    field: 'depth',
+    type: 'quantitative' as const,
+    title: 'receipts in the chain',
+    axis: { values: depths },
+    scale: { domain: [Math.min(...depths) - 0.5, Math.max(...depths) + 0.5], nice: false },
+  };
+  const series = ['p99.9', 'p99', 'p90', 'p50', 'floor'];
+  const color = {
+    field: 'series',
+    type: 'nominal',
+    title: null,
+    sort: series,
+    scale: { domain: series, range: [...COLOURS.toReversed(), '#888888'] },
+  } as const;
+  return draw({
+    data: { values: rows },
+    facet: {
+      row: { field: 'traffic', type: 'nominal', title: null, sort: ['warm', 'cold'] },
+      column: { field: 'load', type: 'nominal', title: null },
+    },
+    spec: {
+      width: 210,
+      height: 180,
+      encoding: { x, color },
+      layer: [
+        {
+          mark: { type: 'line', point: { size: 22 } },
+          encoding: {
+            y: { field: 'value', type: 'quantitative', scale: { type: 'log' }, title: 'latency, µs' },
+            strokeDash: {
+              condition: { test: "datum.series === 'floor'", value: [4, 3] },
+              value: [1, 0],
+            },
+          },
+        },
+        {
+          transform: [{ filter: "datum.series !== 'floor'" }],
+          mark: { type: 'rule', strokeWidth: 1.5, opacity: 0.6 },
+          encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' } },
+        },
+      ],
+    },
+    resolve: { scale: { y: 'independent' } },
+  });
+}
+
+const OVERLOAD = /^overload\/w-(\w+)\/x\d\/(goodput|refused|timed-out|p99|refusal-p99|healthz-longest)$/;
+
+/** Overload: what becomes of the requests, and how long those wait that get an answer; `null` where the run has none. */
+export async function drawOverload({ figures }: Results): Promise<string | null> {
+  const rows = figures.flatMap((figure) => {
+    const name = OVERLOAD.exec(figure.id)?.[2];
+    if (name === undefined) return [];
+    const isTime = figure.unit === 'µs';
+    const row = rowOf(figure, name, isTime ? 0.001 : 1);
+    return [{ ...row, isTime, workers: `WORKER_THREADS=${row['workers'] ?? ''}` }];
+  });
+  if (rows.length === 0) return null;
+  const panel = (isTime: boolean, title: string): object => ({
+    transform: [{ filter: { field: 'isTime', equal: isTime } }],
+    facet: { column: { field: 'workers', type: 'nominal', title: null } },
+    spec: {
+      width: 260,
+      height: 180,
+      encoding: {
+        x: {
+          field: 'factor',
+          type: 'quantitative',
+          title: 'offered, times the capacity',
+          axis: { values: [1, 2, 3] },
+        },
+        color: { field: 'series', type: 'nominal', title: null },
+      },
+      layer: [
+        {
+          mark: { type: 'line', point: true },
+          encoding: { y: { field: 'value', type: 'quantitative', title } },
+        },
+        {
+          mark: { type: 'rule', opacity: 0.6 },
+          encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' } },
+        },
+      ],
+    },
+  });
+  return draw({
+    data: { values: rows },
+    vconcat: [panel(false, 'requests / s'), panel(true, 'ms')],
+    resolve: { scale: { color: 'independent' } },
+  } as TopLevelSpec);
+}
+
+/** Figures from commit to commit, a panel each, with whiskers; what was measured beside busy neighbours is hollow. */
+export async function drawHistory(
+  entries: readonly {
+    readonly commit: string;
+    readonly figure: string;
+    readonly machine: string;
+    readonly median: number;
+    readonly low: number;
+    readonly high: number;
+    readonly isNoisy: boolean;
+  }[],
+): Promise<string> {
+  const rows = entries.map((entry) => ({ ...entry, commit: entry.commit.slice(0, 9) }));
+  const commits = [...new Set(rows.map(({ commit }) => commit))];
+  return draw({
+    data: { values: rows },
+    facet: { field: 'figure', type: 'nominal', title: null },
+    columns: 2,
+    spec: {
+      width: 320,
+      height: 120,
+      encoding: {
+        x: { field: 'commit', type: 'ordinal', sort: commits, title: null },
+        color: { field: 'machine', type: 'nominal', title: null },
+      },
+      layer: [
+        {
+          mark: { type: 'rule' },
+          encoding: { y: { field: 'low', type: 'quantitative', title: 'µs' }, y2: { field: 'high' } },
+        },
+        {
+          mark: { type: 'point', size: 40 },
+          encoding: {
+            y: { field: 'median', type: 'quantitative' },
+            fillOpacity: { condition: { test: 'datum.isNoisy', value: 0 }, value: 1 },
+            fill: { field: 'machine', type: 'nominal', legend: null },
+          },
+        },
+      ],
+    },
+    resolve: { scale: { y: 'independent' } },
+  });
+}

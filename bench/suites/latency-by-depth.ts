@@ -1,0 +1,86 @@
+import { measureCapacity } from '../load/capacity.js';
+import { prime } from '../load/measure-load.js';
+import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
+import { PERCENTILES } from '../measure/latencies.js';
+import type { Parameters } from '../results.js';
+import { startService, type ServerProcess } from '../service/start.js';
+import type { Bench, Suite } from '../suite.js';
+import { COLD_CACHE_BYTES } from '../workload/workload.js';
+
+/** One point of the curve is measured with both, to show what the bunching of independent clients costs. */
+const EVEN = { traffic: 'warm', depth: 4, load: 50 } as const;
+
+/** The headline: what a caller waits for, by the length of the chain. */
+export const latencyByDepth: Suite = {
+  name: 'latency',
+  about: 'p50 to p99.9 by chain depth, warm and cold, at 25, 50 and 75 % of the capacity, open loop',
+  run: async (bench) => {
+    const { plan } = bench;
+    // Rounds over everything, each with new processes, so that the runs of a point span the whole time.
+    for (let run = 1; run <= plan.latencyRuns; run++) {
+      for (const traffic of ['warm', 'cold'] as const) {
+        const isCold = traffic === 'cold';
+        const service = await startService(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {});
+        try {
+          for (const depth of plan.depths) {
+            await prime(bench, service, depth, isCold);
+            await measureDepth(bench, service, { traffic, depth, run });
+          }
+        } finally {
+          await service.stop();
+        }
+      }
+    }
+  },
+};
+
+async function measureDepth(
+  bench: Bench,
+  server: ServerProcess,
+  { traffic, depth, run }: { traffic: 'warm' | 'cold'; depth: number; run: number },
+): Promise<void> {
+  const { plan, recorder, workloads, say } = bench;
+  const target = { port: server.port, connections: OPEN_LOOP_CONNECTIONS };
+  recorder.measureFloor();
+  const capacity = await measureCapacity(workloads, () => workloads.files(traffic, depth), target);
+  const base = `latency/${traffic}/d${depth}`;
+  recorder.record({
+    ...{ id: `${base}/capacity`, unit: '1/s', better: 'higher', value: capacity },
+    parameters: { traffic, depth },
+  });
+  for (const load of plan.latencyLoads) {
+    const rate = (capacity * load) / 100;
+    const isEven = traffic === EVEN.traffic && depth === EVEN.depth && load === EVEN.load;
+    for (const arrivals of isEven ? (['poisson', 'even'] as const) : (['poisson'] as const)) {
+      const id = `${base}/at${load}${arrivals === 'even' ? '-even' : ''}`;
+      const parameters: Parameters = { traffic, depth, load, arrivals };
+      recorder.measureFloor();
+      const workload = workloads.files(traffic, depth);
+      const result = await bench.watch(id, server.pid, () =>
+        runOpenLoop(workload, {
+          ...{
+            ...target,
+            rate,
+            arrivals,
+            seed: 1000 * run + depth,
+            seconds: plan.latencySeconds,
+            warmUpSeconds: 0.5,
+          },
+        }),
+      );
+      workloads.advance(workload, Math.ceil(rate * (plan.latencySeconds + 0.5)));
+      recorder.blame(id, result.wrong, result.firstWrong);
+      recorder.record({ id: `${id}/rate`, unit: '1/s', better: 'neither', value: rate, parameters });
+      recorder.recordLatencies(id, result.latencies, parameters);
+      for (const [name, delays] of [
+        ['send-delay-p99', result.sendDelays],
+        ['connection-wait-p99', result.connectionWaits],
+      ] as const) {
+        const value = delays.getValueAtPercentile(99);
+        recorder.record({ id: `${id}/${name}`, unit: 'µs', better: 'neither', value, parameters });
+      }
+      const [p50, , p99] = PERCENTILES.map((at) => result.latencies.getValueAtPercentile(at));
+      say(`${id}, run ${run}: ${Math.round(rate)}/s, p50 ${p50 ?? 0} µs, p99 ${p99 ?? 0} µs`);
+    }
+  }
+}
