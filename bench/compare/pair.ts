@@ -105,6 +105,7 @@ async function startPair(
   const env = {
     // What is compared is work; a service that spins while it waits would hide what it has less time to wait for.
     BUSY_POLL_MICROSECS: '0',
+    QUEUE_TARGET_MS: '60000',
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };
   const start = (side: 0 | 1) =>

@@ -28,7 +28,7 @@ export const overload: Suite = {
       ['default', {}],
       ['0', { WORKER_THREADS: '0' }],
     ] as const) {
-      const env = { ...workerEnv, RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES), BUSY_POLL_MICROSECS: '0' };
+      const env = { ...workerEnv, RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES), BUSY_POLL_MICROSECS: '0', QUEUE_TARGET_MS: '20' };
       for (let run = 1; run <= plan.overloadRuns; run++) {
         const capacity = await withService(bench, env, (server) =>
           measureCapacity(workloads, () => workloads.files('cold', DEPTH), {

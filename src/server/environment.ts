@@ -7,7 +7,7 @@ const FOREIGN: Readonly<Record<string, string>> = {
   LISTEN_ADDR: 'set HOST and PORT',
   METRICS_ADDR: '/metrics is served on HOST and PORT',
   TRUST_PROXY: 'rate limits count by the address of the connection; behind a proxy, limit there',
-  DRS_REQUIRE_BINDING: 'read `binding` in each verdict, or set REQUIRE_BINDING where this version has it',
+  DRS_REQUIRE_BINDING: 'set REQUIRE_BINDING',
 };
 
 /** Warnings about variables that another implementation reads, so that nobody takes them for being in force. */

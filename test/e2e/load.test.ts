@@ -176,3 +176,71 @@ describe('a worker that dies', () => {
     }
   });
 });
+
+describe('overload', () => {
+  it.each(['0', '1'])(
+    'is shed at once and by time, and what is let in is judged right, WORKER_THREADS=%s',
+    async (workers) => {
+      // So short a time that any burst is too much for it, on any machine.
+      const service = await startService({
+        ...{ WORKER_THREADS: workers, RECEIPT_CACHE_BYTES: '0', QUEUE_TARGET_MS: '1' },
+      });
+      try {
+        const bundles = Array.from({ length: 40 }, () => JSON.stringify(makeBundle(16)));
+        const answers = await Promise.all(
+          Array.from({ length: 600 }, async (_, at) => {
+            const response = await service.post('/verify', bundles[at % 40] as string);
+            const text = await response.text();
+            if (response.status === 200) return (JSON.parse(text) as Verdict).valid ? 'valid' : text;
+            return `${response.status} ${response.headers.get('retry-after') ?? ''} ${text}`;
+          }),
+        );
+        expect(new Set(answers)).toEqual(new Set(['valid', '503 1 {"error":"overloaded"}']));
+        expect((await fetch(`${service.url}/healthz`)).status).toBe(200);
+        // Nothing stays behind: one at a time is served again.
+        await expect.poll(async () => (await service.post('/verify', bundles[0] as string)).status).toBe(200);
+        const metrics = await (await fetch(`${service.url}/metrics`)).text();
+        expect(metricOf(metrics, 'drs_verify_pending')).toBe(0);
+        expect(metricOf(metrics, 'drs_http_body_bytes')).toBe(0);
+        const shed = answers.filter((answer) => answer !== 'valid').length;
+        expect(metricOf(metrics, 'drs_verify_rejections_total{reason="overloaded"}')).toBeGreaterThanOrEqual(
+          shed,
+        );
+      } finally {
+        expect(await service.stop()).toBe(0);
+      }
+    },
+  );
+
+  it('does not spend signatures on clients that have gone', async () => {
+    const service = await startService({ RECEIPT_CACHE_BYTES: '0', WORKER_THREADS: '1' });
+    try {
+      const bundle = JSON.stringify(makeBundle(16));
+      const abort = new AbortController();
+      const gone = Array.from({ length: 300 }, () =>
+        fetch(`${service.url}/verify`, { method: 'POST', body: bundle, signal: abort.signal }).then(
+          async (response) => void (await response.text()),
+          () => undefined,
+        ),
+      );
+      // The first of them is answered, and all others are on their way.
+      await Promise.any(gone);
+      abort.abort();
+      await Promise.all(gone);
+      await expect
+        .poll(async () =>
+          metricOf(await (await fetch(`${service.url}/metrics`)).text(), 'drs_verify_pending'),
+        )
+        .toBe(0);
+      const metrics = await (await fetch(`${service.url}/metrics`)).text();
+      const verified = ['main', 'worker'].reduce(
+        (sum, thread) => sum + metricOf(metrics, `drs_signatures_total{thread="${thread}"}`),
+        0,
+      );
+      expect(verified).toBeLessThan(300 * 17);
+      expect(metricOf(metrics, 'drs_signatures_pending')).toBe(0);
+    } finally {
+      expect(await service.stop()).toBe(0);
+    }
+  });
+});
