@@ -63,8 +63,9 @@ export class Admission {
 
   /** Whether it is worth reading a body of so many bytes (0 where its length is not announced). */
   hasRoomFor(announcedBytes: number): boolean {
-    if (this.#isLate() || this.#pending >= this.#limits.maxPending || this.#isFull(0)) return false;
-    return announcedBytes <= SMALL_BYTES || this.#canBuffer(announcedBytes);
+    if (this.#pending >= this.#limits.maxPending || this.#isFull(0)) return false;
+    // A small body is there by now, and enter() says whether it came in time.
+    return announcedBytes <= SMALL_BYTES || (!this.#isLate() && this.#canBuffer(announcedBytes));
   }
 
   /**

@@ -1,9 +1,10 @@
-import { hasMoreNodes, isJsonObject, MAX_JSON_NODES } from '../protocol/json.js';
+import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
+import type { Request } from '../verifier/engine.js';
 import { asksForDetails } from '../verifier/create-verifier.js';
 import { toVerdictJson } from '../verifier/verdict.js';
-import { MAX_TYPICAL_BYTES, type Ticket } from './admission.js';
+import { MAX_TYPICAL_BYTES } from './admission.js';
 import type { BodyFault } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import type { Rejection } from './metrics.js';
@@ -75,54 +76,55 @@ export class VerifyRoute {
   };
 
   async #verify(exchange: Exchange, bytes: Buffer): Promise<void> {
-    const ticket = this.#context.admission.enter(bytes.length);
+    const { admission, engine, log, metrics } = this.#context;
+    const ticket = admission.enter(bytes.length);
     if (ticket === null) {
       this.#rejectBody(exchange, 'overloaded');
       return;
     }
     try {
-      await this.#answer(exchange, bytes, ticket);
+      const request = this.#parse(exchange, bytes);
+      exchange.releaseBody();
+      if (request === null) return;
+      const outcome = await engine.verify({
+        ...request,
+        isWanted: () => !exchange.isOver,
+        mayWait: () => ticket.park(),
+      });
+      metrics.countOutcome(outcome);
+      exchange.answer(200, toVerdictJson(outcome));
     } catch (error) {
       // The one place for whatever fails on the way to a verdict, and is none.
       if (error instanceof WorkDropped) return;
-      this.#context.log.error({ err: error }, 'a request failed inside the service');
+      log.error({ err: error }, 'a request failed inside the service');
       this.#reject(exchange, 'internal', 500, 'internal');
     } finally {
       ticket.release();
     }
   }
 
-  async #answer(exchange: Exchange, bytes: Buffer, ticket: Ticket): Promise<void> {
+  /** Parses a body, or refuses it and returns `null`. */
+  #parse(exchange: Exchange, bytes: Buffer): Pick<Request, 'bundle' | 'body' | 'wantsDetails'> | null {
     const text = decodeUtf8(bytes);
-    exchange.releaseBody();
     if (text === null) {
       this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
-      return;
+      return null;
     }
     if (hasMoreNodes(text)) {
       const error = `the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
       this.#reject(exchange, 'too_large', 413, error);
-      return;
+      return null;
     }
     let bundle: unknown;
     try {
       bundle = JSON.parse(text);
     } catch (error) {
       this.#reject(exchange, 'malformed', 400, (error as SyntaxError).message);
-      return;
+      return null;
     }
-    const outcome = await this.#context.engine.verify({
-      bundle,
-      body:
-        isJsonObject(bundle) && Object.hasOwn(bundle, 'body')
-          ? { kind: 'member', text, document: bundle }
-          : null,
-      wantsDetails: asksForDetails(bundle),
-      isWanted: () => !exchange.isOver,
-      mayWait: () => ticket.park(),
-    });
-    this.#context.metrics.countOutcome(outcome);
-    exchange.answer(200, toVerdictJson(outcome));
+    const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
+    const body = hasBody ? ({ kind: 'member', text, document: bundle as JsonObject } as const) : null;
+    return { bundle, body, wantsDetails: asksForDetails(bundle) };
   }
 
   #rejectBody(exchange: Exchange, fault: BodyFault): void {

@@ -121,7 +121,8 @@ export class Engine {
     const binding = bind(invocation.claims.args, request.body);
     const unbound = this.#requireBinding ? checkBinding(binding) : null;
     if (unbound !== null) return refused(unbound, binding);
-    const replayed = await this.#checkReplay(invocation, now);
+    const checking = this.#checkReplay(invocation, now);
+    const replayed = checking instanceof Promise ? await checking : checking;
     if (replayed !== null) return refused(replayed);
     return { chain, invocation, binding, wantsDetails: request.wantsDetails === true, failure: null };
   }
