@@ -1,10 +1,10 @@
 import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
-import type { Request } from '../verifier/engine.js';
+import type { Outcome, Request } from '../verifier/engine.js';
 import { asksForDetails } from '../verifier/create-verifier.js';
 import { toVerdictJson } from '../verifier/verdict.js';
-import { MAX_TYPICAL_BYTES } from './admission.js';
+import { MAX_TYPICAL_BYTES, type Ticket } from './admission.js';
 import type { BodyFault } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import type { Rejection } from './metrics.js';
@@ -58,7 +58,7 @@ export class VerifyRoute {
     };
     exchange.readBody(rules, (body) => {
       if (typeof body === 'string') this.#rejectBody(exchange, body);
-      else if (body.length <= MAX_TYPICAL_BYTES) void this.#verify(exchange, body);
+      else if (body.length <= MAX_TYPICAL_BYTES) this.#verify(exchange, body);
       else {
         this.#large.push({ exchange, body, at: performance.now() });
         if (this.#large.length === 1) setImmediate(this.#verifyNextLarge);
@@ -72,39 +72,50 @@ export class VerifyRoute {
     if (this.#large.length > 0) setImmediate(this.#verifyNextLarge);
     if (next === undefined || next.exchange.isOver) return;
     if (performance.now() - next.at > MAX_LARGE_WAIT_MS) this.#rejectBody(next.exchange, 'overloaded');
-    else void this.#verify(next.exchange, next.body);
+    else this.#verify(next.exchange, next.body);
   };
 
-  async #verify(exchange: Exchange, bytes: Buffer): Promise<void> {
-    const { admission, engine, log, metrics } = this.#context;
+  #verify(exchange: Exchange, bytes: Buffer): void {
+    const { admission, engine } = this.#context;
     const ticket = admission.enter(bytes.length);
     if (ticket === null) {
       this.#rejectBody(exchange, 'overloaded');
       return;
     }
     try {
-      const request = this.#parse(exchange, bytes);
+      const request = this.#parse(exchange, bytes, ticket);
       exchange.releaseBody();
-      if (request === null) return;
-      const outcome = await engine.verify({
-        ...request,
-        isWanted: () => !exchange.isOver,
-        mayWait: () => ticket.park(),
-      });
-      metrics.countOutcome(outcome);
-      exchange.answer(200, toVerdictJson(outcome));
+      if (request === null) ticket.release();
+      else
+        engine.verify(request).then(
+          (outcome) => this.#answer(exchange, ticket, outcome),
+          (error: unknown) => this.#fail(exchange, ticket, error),
+        );
     } catch (error) {
-      // The one place for whatever fails on the way to a verdict, and is none.
-      if (error instanceof WorkDropped) return;
-      log.error({ err: error }, 'a request failed inside the service');
-      this.#reject(exchange, 'internal', 500, 'internal');
-    } finally {
-      ticket.release();
+      this.#fail(exchange, ticket, error);
     }
   }
 
+  #answer(exchange: Exchange, ticket: Ticket, outcome: Outcome): void {
+    ticket.release();
+    try {
+      this.#context.metrics.countOutcome(outcome);
+      exchange.answer(200, toVerdictJson(outcome));
+    } catch (error) {
+      this.#fail(exchange, ticket, error);
+    }
+  }
+
+  /** Whatever fails on the way to a verdict ends here, and is none. */
+  #fail(exchange: Exchange, ticket: Ticket, error: unknown): void {
+    ticket.release();
+    if (error instanceof WorkDropped) return;
+    this.#context.log.error({ err: error }, 'a request failed inside the service');
+    this.#reject(exchange, 'internal', 500, 'internal');
+  }
+
   /** Parses a body, or refuses it and returns `null`. */
-  #parse(exchange: Exchange, bytes: Buffer): Pick<Request, 'bundle' | 'body' | 'wantsDetails'> | null {
+  #parse(exchange: Exchange, bytes: Buffer, ticket: Ticket): Request | null {
     const text = decodeUtf8(bytes);
     if (text === null) {
       this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
@@ -124,7 +135,13 @@ export class VerifyRoute {
     }
     const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
     const body = hasBody ? ({ kind: 'member', text, document: bundle as JsonObject } as const) : null;
-    return { bundle, body, wantsDetails: asksForDetails(bundle) };
+    return {
+      bundle,
+      body,
+      wantsDetails: asksForDetails(bundle),
+      isWanted: () => !exchange.isOver,
+      mayWait: () => ticket.park(),
+    };
   }
 
   #rejectBody(exchange: Exchange, fault: BodyFault): void {
