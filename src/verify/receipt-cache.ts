@@ -17,16 +17,24 @@ export interface ReceiptCacheFigures {
 const OVERHEAD_BYTES = 704;
 // Of a text, an item of a list or a limit beside its characters.
 const ITEM_BYTES = 32;
+// What a cached receipt takes, about: where the cache is full, as many receipts are remembered to have been seen once.
+const ORDINARY_BYTES = 4_096;
+// From this share of its bytes on the cache is full: it never is to the last byte.
+const FULL = 0.9;
 
 /**
  * Receipts whose signature has verified, and chains of which everything is proved that concerns their receipts alone,
  * both by their exact JWTs. Both are pure functions of these bytes, so that an entry never goes stale; nothing that
  * depends on time, revocation or a call is in here.
  *
- * One LRU bounded in bytes. An entry counts all that it holds, and holds on to no other entry.
+ * One LRU bounded in bytes. An entry counts all that it holds, and holds on to no other entry. Once it is full, a receipt
+ * enters when it is seen for the second time, so that chains that come once neither cost anything nor drive others out.
  */
 export class ReceiptCache {
   readonly #entries: LRUCache<string, Receipt | Chain> | null;
+  readonly #fullBytes: number;
+  // Marks of receipts that were seen once. A collision only costs another look.
+  readonly #seen: Uint32Array;
   #hits = 0;
   #misses = 0;
   #evictions = 0;
@@ -34,6 +42,8 @@ export class ReceiptCache {
 
   /** @param maxBytes 0 turns the cache off */
   constructor(maxBytes: number) {
+    this.#fullBytes = FULL * maxBytes;
+    this.#seen = new Uint32Array(Math.ceil(maxBytes / ORDINARY_BYTES));
     this.#entries =
       maxBytes === 0
         ? null
@@ -78,23 +88,38 @@ export class ReceiptCache {
     return entry;
   }
 
-  /** Takes in a receipt whose signature has verified, and shrinks it. */
+  /** Takes in a receipt whose signature has just verified, and shrinks it. */
   addReceipt(receipt: Receipt): void {
-    const key = keyOf(receipt.jwt);
     // What is there stays: its key may be a slice of its text, which would otherwise outlive it uncounted.
-    if (this.#entries === null || this.#entries.has(key)) return;
+    if (this.#entries === null || this.#entries.has(keyOf(receipt.jwt))) return;
+    if (this.#entries.calculatedSize > this.#fullBytes && !this.#wasSeen(receipt)) return;
     receipt.shrink();
     this.#entries.set(keyOf(receipt.jwt), receipt);
   }
 
-  /** Takes in a chain of which everything is proved that concerns its receipts alone, and shrinks these. */
+  /**
+   * Takes in a chain of which everything is proved that concerns its receipts alone, and shrinks these; where its last
+   * receipt has not entered, neither does the chain.
+   */
   addChain(chain: Chain): void {
-    if (this.#entries === null || this.#entries.has(chainKeyOf(chain.leaf.jwt))) return;
+    if (this.#entries?.has(keyOf(chain.leaf.jwt)) !== true) return;
+    if (this.#entries.has(chainKeyOf(chain.leaf.jwt))) return;
     for (const receipt of chain.receipts) receipt.shrink();
     const key = chainKeyOf(chain.leaf.jwt);
     this.#entries.set(key, chain);
     // A chain that is larger than the cache does not enter it.
     if (this.#entries.has(key)) this.#chains++;
+  }
+
+  /** Whether a receipt was seen before, as far as the marks tell; it is from now on. */
+  #wasSeen({ signature }: Receipt): boolean {
+    if (signature === null) return false;
+    // A signature's first half is as good as random, and cannot be chosen without the issuer's key.
+    const slot = signature.readUInt32LE(0) % this.#seen.length;
+    const mark = signature.readUInt32LE(4);
+    if (this.#seen[slot] === mark) return true;
+    this.#seen[slot] = mark;
+    return false;
   }
 }
 

@@ -60,7 +60,6 @@ function makeReceipt() {
   const read = readReceiptClaims(parts.payload, { isRoot: true, underHumanRoot: false });
   if (read.defect !== undefined) throw new Error(`${read.defect.claim}: ${read.defect.expected}`);
   const receipt = new Receipt(jwt, parts, read.claims, read.limits, true);
-  receipt.signature = null;
   if (receipt.digest === '') throw new Error('no digest');
   return receipt;
 }
@@ -76,7 +75,13 @@ const cache = new ReceiptCache(6_000_000);
 makeReceipt();
 const before = held();
 while (cache.figures.evictions < 20) {
-  if (kind === 'receipt') cache.addReceipt(makeReceipt());
-  else cache.addChain(new Chain(Array.from({ length: 3 }, makeReceipt)));
+  const receipts = Array.from({ length: kind === 'receipt' ? 1 : 3 }, makeReceipt);
+  const leaf = receipts[receipts.length - 1];
+  if (leaf === undefined) throw new Error('no receipt');
+  // As if it had been seen before, and as block C leaves it.
+  cache.addReceipt(leaf);
+  cache.addReceipt(leaf);
+  for (const receipt of receipts) receipt.signature = null;
+  if (kind === 'chain') cache.addChain(new Chain(receipts));
 }
 console.log(JSON.stringify({ counted: cache.figures.bytes, held: held() - before }));

@@ -45,9 +45,12 @@ describe('the receipt cache', () => {
     const cache = new ReceiptCache(1e6);
     const chain = new Chain(receiptsOf(some));
     cache.addChain(chain);
+    expect(cache.getChain(some)).toBeNull();
+    cache.addReceipt(chain.leaf);
+    cache.addChain(chain);
     cache.addChain(new Chain(receiptsOf(some)));
     expect(cache.getChain(some)).toBe(chain);
-    expect(cache.figures).toMatchObject({ hits: 4, receipts: 0, chains: 1 });
+    expect(cache.figures).toMatchObject({ hits: 4, receipts: 1, chains: 1 });
     const others: (readonly string[])[] = [
       [],
       some.slice(1),
@@ -81,16 +84,36 @@ describe('the receipt cache', () => {
       string[],
       ...string[][],
     ];
-    const chain = new Chain(receiptsOf(used));
+    const add = (cache: ReceiptCache, jwts: string[]) => {
+      const chain = new Chain(receiptsOf(jwts));
+      cache.addReceipt(chain.leaf);
+      cache.addChain(chain);
+      return chain;
+    };
     const sized = new ReceiptCache(1e6);
-    sized.addChain(chain);
-    const cache = new ReceiptCache(4.5 * sized.figures.bytes);
-    cache.addChain(chain);
+    add(sized, used);
+    const cache = new ReceiptCache(Math.ceil(4.5 * sized.figures.bytes));
+    const chain = add(cache, used);
     for (const other of others) {
-      cache.addChain(new Chain(receiptsOf(other)));
+      // Once the cache is full, it takes what comes again.
+      add(cache, other);
+      add(cache, other);
       expect(cache.getChain(used)).toBe(chain);
     }
-    expect(cache.figures).toMatchObject({ chains: 4, evictions: 16 });
+    expect(cache.getChain(others.at(-1) as string[])).not.toBeNull();
+    expect(cache.figures.evictions).toBeGreaterThan(10);
+  });
+
+  it('takes in what comes once while there is room, and nothing of it once it is full', () => {
+    const cache = new ReceiptCache(20_000);
+    for (let chain = 0; chain < 100; chain++)
+      for (const receipt of receiptsOf(makeChain(1).receipts)) cache.addReceipt(receipt);
+    const { receipts, evictions } = cache.figures;
+    expect(receipts).toBeGreaterThan(3);
+    expect(evictions).toBeLessThanOrEqual(1);
+    const [again] = makeChain(1).receipts as [string];
+    for (let time = 0; time < 2; time++) for (const receipt of receiptsOf([again])) cache.addReceipt(receipt);
+    expect(cache.getReceipt(again)).not.toBeNull();
   });
 
   it('stays within its bytes and ends, whatever comes in which order', () => {

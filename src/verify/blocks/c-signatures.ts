@@ -88,8 +88,8 @@ export function checkSignatures(
     }
     if (typeof subject === 'number') {
       const receipt = receipts[subject] as Receipt;
-      receipt.signature = null;
       cache.addReceipt(receipt);
+      receipt.signature = null;
     }
   }
   return plan.failure;
