@@ -24,8 +24,8 @@ class ThresholdVerifier implements SignatureVerifier {
     return this.#pool.figures;
   }
 
-  get waitingSince(): number | null {
-    return this.#pool.waitingSince;
+  get waitMs(): number {
+    return this.#pool.waitMs;
   }
 
   verify(checks: readonly SignatureCheck[]): Promise<boolean[]> {

@@ -15,7 +15,7 @@ export interface TransferredBatch {
 class TransferringVerifier implements SignatureVerifier {
   readonly #pool: Piscina<TransferredBatch, Uint8Array>;
   readonly #workers: number;
-  readonly waitingSince = null;
+  readonly waitMs = 0;
   #queue: {
     check: SignatureCheck;
     resolve: (isVerified: boolean) => void;

@@ -28,9 +28,16 @@ export const overload: Suite = {
       ['default', {}],
       ['0', { WORKER_THREADS: '0' }],
     ] as const) {
-      const env = { ...workerEnv, RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES), BUSY_POLL_MICROSECS: '0', QUEUE_TARGET_MS: '20' };
+      const env = {
+        ...workerEnv,
+        RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES),
+        BUSY_POLL_MICROSECS: '0',
+        QUEUE_TARGET_MS: '20',
+      };
       for (let run = 1; run <= plan.overloadRuns; run++) {
-        const capacity = await withService(bench, env, (server) =>
+        // What it can do when nothing is shed.
+        const unshed = { ...env, QUEUE_TARGET_MS: '60000' };
+        const capacity = await withService(bench, unshed, (server) =>
           measureCapacity(workloads, () => workloads.files('cold', DEPTH), {
             ...{ port: server.port, connections: OPEN_LOOP_CONNECTIONS },
           }),

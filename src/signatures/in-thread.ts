@@ -18,7 +18,7 @@ export function verifyCheck({ jwt, signingInputLength, signature, publicKey }: S
 
 /** Verifies signatures on the calling thread, at once: for embedding and tests, and `WORKER_THREADS=0`. */
 export class InThreadVerifier implements SignatureVerifier {
-  readonly waitingSince = null;
+  readonly waitMs = 0;
   #verified = 0;
 
   get figures(): SignatureFigures {

@@ -44,6 +44,8 @@ export class PoolVerifier implements SignatureVerifier {
   // Checks that are waiting or out.
   #out = 0;
   #atOnce = 0;
+  // What a check took on this thread lately; a moving average.
+  #msPerCheck = 0.1;
   #inThread = 0;
   #pooled = 0;
 
@@ -73,8 +75,11 @@ export class PoolVerifier implements SignatureVerifier {
     };
   }
 
-  get waitingSince(): number | null {
-    return this.#queue.waitingSince;
+  get waitMs(): number {
+    const { waiting, waitingSince } = this.#queue;
+    if (waitingSince === null) return 0;
+    const threads = this.#workers + (this.#helps ? 1 : 0);
+    return Math.max((waiting * this.#msPerCheck) / threads, performance.now() - waitingSince);
   }
 
   verify(checks: readonly SignatureCheck[], isWanted = always): boolean[] | Promise<boolean[]> {
@@ -152,7 +157,10 @@ export class PoolVerifier implements SignatureVerifier {
   #verifyHere(job: Job, check: number): void {
     this.#out--;
     this.#inThread++;
-    job.record(check, verifyCheck(job.checks[check] as SignatureCheck));
+    const startedAt = performance.now();
+    const isVerified = verifyCheck(job.checks[check] as SignatureCheck);
+    this.#msPerCheck += (performance.now() - startedAt - this.#msPerCheck) / 16;
+    job.record(check, isVerified);
   }
 }
 

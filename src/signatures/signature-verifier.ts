@@ -14,8 +14,8 @@ export interface SignatureFigures {
 /** Verifies Ed25519 signatures, on this thread or on others. */
 export interface SignatureVerifier {
   readonly figures: SignatureFigures;
-  /** When what has waited longest for a thread was submitted, by `performance.now()`; `null` where nothing waits. */
-  readonly waitingSince: number | null;
+  /** Milliseconds that what is submitted now will wait for a thread, about: as long as what waits takes, and has waited. */
+  readonly waitMs: number;
   /**
    * Verifies signatures that belong together: those of one bundle.
    *
