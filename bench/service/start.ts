@@ -100,7 +100,10 @@ export function startService(
   nodeArgs: readonly string[] = [],
 ): Promise<ServerProcess> {
   // Nothing is shed but where that is what is measured.
-  return ServerProcess.start('service/service-process.js', { env: { QUEUE_TARGET_MS: '60000', ...env }, nodeArgs });
+  return ServerProcess.start('service/service-process.js', {
+    env: { QUEUE_TARGET_MS: '60000', ...env },
+    nodeArgs,
+  });
 }
 
 /** The service of a built tree of this project, through its command: `drs serve`. */
