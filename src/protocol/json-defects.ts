@@ -43,8 +43,9 @@ export function findJsonDefect(
     const unit = text.charCodeAt(at);
     let defect: JsonDefect | null = null;
     if (unit === QUOTE) {
-      const names = open.at(-1);
-      const { end, hasEscapes } = strings.scan(at);
+      const names = open[open.length - 1];
+      strings.scan(at);
+      const { end, hasEscapes } = strings;
       const isName = names !== null && names !== undefined && isFollowedByColon(text, end);
       if (isName || hasEscapes || !strings.isWellFormed) {
         const inner = hasEscapes ? (JSON.parse(text.slice(at, end)) as string) : text.slice(at + 1, end - 1);
@@ -85,9 +86,12 @@ export function findJsonDefect(
   return null;
 }
 
-/** Finds the ends of strings, from left to right. */
+/** Finds the ends of strings, from left to right. The results of a scan are members, since a text may hold 300,000 strings. */
 class StringScanner {
   readonly isWellFormed: boolean;
+  /** The position behind the closing quote. */
+  end = 0;
+  hasEscapes = false;
   readonly #text: string;
   #nextBackslash: number;
 
@@ -97,17 +101,19 @@ class StringScanner {
     this.#nextBackslash = text.indexOf('\\');
   }
 
-  /** The position behind a string's closing quote, given that of its opening one. */
-  scan(start: number): { end: number; hasEscapes: boolean } {
+  /** Finds the end of a string, given the position of its opening quote. */
+  scan(start: number): void {
     const text = this.#text;
     let quote = text.indexOf('"', start + 1);
     if (this.#nextBackslash >= 0 && this.#nextBackslash < start)
       this.#nextBackslash = text.indexOf('\\', start);
-    if (this.#nextBackslash < 0 || this.#nextBackslash > quote) return { end: quote + 1, hasEscapes: false };
+    this.hasEscapes = this.#nextBackslash >= 0 && this.#nextBackslash < quote;
+    this.end = quote + 1;
+    if (!this.hasEscapes) return;
     for (quote = this.#nextBackslash; text.charCodeAt(quote) !== QUOTE; quote++) {
       if (text.charCodeAt(quote) === BACKSLASH) quote++;
     }
-    return { end: quote + 1, hasEscapes: true };
+    this.end = quote + 1;
   }
 }
 
