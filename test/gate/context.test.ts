@@ -11,7 +11,12 @@ describe('the context of a call', () => {
       { 0: { exp: 30, jti: 'dr:0' }, 1: { exp: 10, jti: 'dr:1' }, 2: { exp: 20, jti: 'dr:2' } },
       { jti: 'inv:1', cmd: '/mcp/tools/call/x' },
     );
-    expect(callContextOf(receipts, invocation)).toEqual({
+    expect(
+      callContextOf(
+        receipts.map((claims) => ({ ...claims, session_id: claims.drs_consent?.session_id ?? null })),
+        invocation,
+      ),
+    ).toEqual({
       agent: invocation.iss,
       command: '/mcp/tools/call/x',
       tool: 'search',
