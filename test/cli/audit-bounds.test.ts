@@ -44,7 +44,7 @@ describe('an audit shows whatever a bundle holds', () => {
   it('values that nest deeper than any program can write', () => {
     const deep = nested(200_000);
     const report = auditBundle({ bundle_version: deep, receipts: [deep], invocation: deep });
-    expect(showAudit(report)).toContain('deeply nested');
+    expect(showAudit(report)).toContain('[[[[[[[[');
     expect(() => JSON.parse(printableJson(report, 2)) as unknown).not.toThrow();
   });
 });
