@@ -106,7 +106,13 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
     ]),
   );
   const child = spawn(process.execPath, ['dist/cli/main.js', 'serve'], {
-    env: { PATH: process.env['PATH'] ?? '', PORT: '0', QUEUE_TARGET_MS: '60000', DRS_ADMIN_TOKEN: TOKEN, ...env },
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      PORT: '0',
+      QUEUE_TARGET_MS: '60000',
+      DRS_ADMIN_TOKEN: TOKEN,
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit');
