@@ -77,9 +77,8 @@ export class PoolVerifier implements SignatureVerifier {
 
   get waitMs(): number {
     const { waiting, waitingSince } = this.#queue;
-    if (waitingSince === null) return 0;
-    const threads = this.#workers + (this.#helps ? 1 : 0);
-    return Math.max((waiting * this.#msPerCheck) / threads, performance.now() - waitingSince);
+    const ahead = ((waiting + this.#out) * this.#msPerCheck) / this.#workers;
+    return waitingSince === null ? ahead : Math.max(ahead, performance.now() - waitingSince);
   }
 
   verify(checks: readonly SignatureCheck[], isWanted = always): boolean[] | Promise<boolean[]> {
