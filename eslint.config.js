@@ -2,8 +2,8 @@ import { readdirSync } from 'node:fs';
 import { defineConfig } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, revocation, replay) ← verifier ← (server, middleware, cli).
-// For each room of src/: the rooms it may import from, besides itself.
+// Imports point one way: protocol ← verify ← gate ← (signatures, revocation, replay) ← engine ← (server, middleware, cli).
+// For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
 const mayImport = {
   protocol: [],
@@ -13,9 +13,9 @@ const mayImport = {
   revocation: ['protocol', 'verify', 'signatures'],
   replay: ['protocol', 'verify'],
   issue: ['protocol', 'verify', 'signatures'],
-  client: ['protocol', 'verify', 'verifier'],
-  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
-  server: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier'],
+  client: ['protocol', 'verify', 'engine'],
+  engine: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
+  server: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'engine'],
   middleware: [
     'protocol',
     'verify',
@@ -23,34 +23,34 @@ const mayImport = {
     'signatures',
     'revocation',
     'replay',
-    'verifier',
+    'engine',
     'client',
     'issue',
   ],
-  cli: ['protocol', 'verify', 'revocation', 'verifier', 'server', 'issue', 'client'],
+  cli: ['protocol', 'verify', 'revocation', 'engine', 'server', 'issue', 'client'],
 };
-const rooms = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })
+const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name);
-const unknown = rooms.filter((room) => !(room in mayImport));
+const unknown = folders.filter((folder) => !(folder in mayImport));
 if (unknown.length > 0)
   throw new Error(`eslint.config.js: say what src/${unknown.join(', src/')} may import`);
 
-// Pure rooms: no I/O, no clock, no thread. Time, revocation and signature results are handed in.
+// Pure folders: no I/O, no clock, no thread. Time, revocation and signature results are handed in.
 const pure = ['protocol', 'verify', 'gate'];
 
 /** @type {import('eslint').Linter.Config[]} */
-const roomRules = Object.entries(mayImport).map(([room, others]) => {
-  const foreign = rooms.filter((name) => name !== room && !others.includes(name));
+const folderRules = Object.entries(mayImport).map(([folder, others]) => {
+  const foreign = folders.filter((name) => name !== folder && !others.includes(name));
   const patterns = [
     {
       regex: `^(\\.\\./)+(${foreign.join('|')})/`,
-      message: `src/${room} may import only from ${[room, ...others].join(', ')} (CONTRIBUTING.md, "Where things live")`,
+      message: `src/${folder} may import only from ${[folder, ...others].join(', ')} (CONTRIBUTING.md, "Where things live")`,
     },
     { regex: '^uWebSockets\\.js$', message: 'only src/server talks to uWebSockets.js' },
     { regex: '^node:(?!buffer$|crypto$)', message: 'protocol, verify and gate do no I/O' },
-  ].filter((_, rule) => (rule === 1 ? room !== 'server' : rule === 0 || pure.includes(room)));
-  return { files: [`src/${room}/**`], rules: { 'no-restricted-imports': ['error', { patterns }] } };
+  ].filter((_, rule) => (rule === 1 ? folder !== 'server' : rule === 0 || pure.includes(folder)));
+  return { files: [`src/${folder}/**`], rules: { 'no-restricted-imports': ['error', { patterns }] } };
 });
 
 export default defineConfig(
@@ -75,11 +75,11 @@ export default defineConfig(
       eqeqeq: 'error',
     },
   },
-  ...roomRules,
+  ...folderRules,
   // Plain JavaScript, as its readers write it; `tsc -p examples` checks its types.
   { files: ['examples/**'], ...tseslint.configs.disableTypeChecked },
   {
-    files: pure.map((room) => `src/${room}/**`),
+    files: pure.map((folder) => `src/${folder}/**`),
     rules: {
       'no-restricted-globals': [
         'error',

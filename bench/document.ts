@@ -60,11 +60,11 @@ function describeRun({
 }
 
 function describeBars(all: readonly Results[]): string {
-  // What is judged again by a later result keeps its place.
-  const judged = new Map(
+  // What is checked again by a later result keeps its place.
+  const checked = new Map(
     all.flatMap((results) => judgeBars(results).map((one) => [one.bar.id, one] as const)),
   );
-  const rows = [...judged.values()].map(({ bar, measured, low, high, verdict }) => [
+  const rows = [...checked.values()].map(({ bar, measured, low, high, verdict }) => [
     ...[
       bar.what,
       bar.show(measured),

@@ -34,8 +34,8 @@ async function main(): Promise<number> {
   const bench: Bench = {
     ...{ plan: options.plan, recorder, workloads: new Workloads(scratch) },
     watch: async (id, pid, measure) => {
-      const { value, surroundings } = await watch.during(pid, measure);
-      recorder.surround(id, surroundings);
+      const { value, interference } = await watch.during(pid, measure);
+      recorder.surround(id, interference);
       return value;
     },
     say: (what) => {

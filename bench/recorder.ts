@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Histogram } from 'hdr-histogram-js';
 import { curveOf, newLatencies, PERCENTILES } from './measure/latencies.js';
 import { median, spread } from './measure/statistics.js';
-import type { Surroundings } from './measure/watch.js';
+import type { Disturbance } from './measure/watch.js';
 import type { Better, Distribution, Figure, Interference, Parameters, Skipped } from './results.js';
 
 /** The samples of one figure so far. */
@@ -57,7 +57,7 @@ export class Recorder {
   }
 
   /** Keeps what went on while a figure was taken; what is recorded from now on is compared with the floor of then. */
-  surround(id: string, { floor, others, stolen }: Surroundings): void {
+  surround(id: string, { floor, others, stolen }: Disturbance): void {
     this.interference.push({ id, others, stolen });
     if (floor === null) return;
     this.#floor = floor;

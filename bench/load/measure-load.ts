@@ -25,7 +25,7 @@ export interface ClosedLoop {
 export const bestTool = (): Tool => (wrkVersion() === null ? 'autocannon' : 'wrk');
 
 // The corpus goes round, and what comes by for the second time may enter the cache: a few stay until the third.
-const MOST_COLD_HITS = 0.01;
+const MAX_COLD_HITS = 0.01;
 
 /**
  * Runs a load against a server and records throughput, latencies and processor time per request. A run with a wrong
@@ -47,7 +47,7 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   recorder.blame(id, result.wrong, result.firstWrong);
   const hits = after.hits - before.hits;
   const requests = after.verdicts - before.verdicts || result.requests;
-  const mostHits = MOST_COLD_HITS * requests * workload.depth;
+  const mostHits = MAX_COLD_HITS * requests * workload.depth;
   if (workload.traffic === 'cold' && hits > mostHits) {
     const found = `${hits} of ${requests * workload.depth} receipts were found in the cache`;
     recorder.skip(id, `not cold: ${found}, expected at most ${Math.floor(mostHits)}`);

@@ -7,7 +7,7 @@ import { processorTimeOfEndedChildren } from './processor-time.js';
 import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
 
 /** What was going on while something was measured. */
-export interface Surroundings {
+export interface Disturbance {
   /** Of a signature on the cores meanwhile, in µs; `null` where the time was too short for a sample. */
   readonly floor: number | null;
   /** Share of the cores that neither the server, the generator nor this suite had. */
@@ -58,10 +58,10 @@ export class Watch {
   async during<Value>(
     pid: number,
     measure: () => Promise<Value>,
-  ): Promise<{ value: Value; surroundings: Surroundings }> {
+  ): Promise<{ value: Value; interference: Disturbance }> {
     const before = this.#mark(pid);
     const value = await measure();
-    return { value, surroundings: this.#since(before, this.#mark(pid)) };
+    return { value, interference: this.#since(before, this.#mark(pid)) };
   }
 
   stop(): void {
@@ -76,7 +76,7 @@ export class Watch {
     return { at: performance.now(), cores: coreTimes(), ours };
   }
 
-  #since(before: Mark, after: Mark): Surroundings {
+  #since(before: Mark, after: Mark): Disturbance {
     const samples = this.#samples.filter(({ at }) => at >= before.at && at <= after.at);
     this.#samples.length = 0;
     return {
@@ -86,7 +86,7 @@ export class Watch {
   }
 }
 
-function shares(before: Mark, after: Mark): Pick<Surroundings, 'others' | 'stolen'> {
+function shares(before: Mark, after: Mark): Pick<Disturbance, 'others' | 'stolen'> {
   if (before.cores === null || after.cores === null) return { others: 0, stolen: 0 };
   const total = Math.max(1, after.cores.total - before.cores.total);
   const busy = after.cores.busy - before.cores.busy;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 /**
- * The verification as one would write it from the service document in an afternoon: blocks A to F one after the other,
+ * The verification as one would write it from docs/spec in an afternoon: blocks A to F one after the other,
  * every signature every time, nothing remembered. It leaves out what the decisions add (strict JSON and base64url,
  * duplicate members, resources, data classes, replay), so it does less than the product.
  */

@@ -4,7 +4,7 @@ import { figureOf, type Figure, type Results } from '../results.js';
 /** A promise about speed, as a ratio to the floor of the same run. */
 export interface Bar {
   readonly what: string;
-  /** Of the figure that is judged. */
+  /** Of the figure that is checked. */
   readonly id: string;
   readonly better: 'lower' | 'higher';
   /** In the unit of `measure`. */

@@ -31,7 +31,7 @@ export const handover: Suite = {
           const report = JSON.parse(output) as HandoverReport;
           const id = `handover/${name}/in-flight-${inFlight}`;
           const parameters = { design: name, inFlight, workers: WORKERS };
-          recorder.blame(id, report.wrong, 'a signature was judged wrongly');
+          recorder.blame(id, report.wrong, 'a signature was checked wrongly');
           const cpu = report.processorTime / report.verified;
           recorder.record({ id: `${id}/cpu`, unit: 'µs', better: 'lower', value: cpu, parameters });
           const rate = report.verified / report.seconds;

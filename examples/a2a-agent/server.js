@@ -35,7 +35,7 @@ const requestHandler = new DefaultRequestHandler(agentCard(), new InMemoryTaskSt
 
 const drs = drsA2a({
   verifier: createVerifier(),
-  // With 'any', anyone can be a principal: then judge root_principal in the agent.
+  // With 'any', anyone can be a principal: then check root_principal in the agent.
   trustedRoots: process.env['TRUSTED_ROOTS']?.split(',') ?? 'any',
   serverIdentity: 'https://weather.example',
   replayStore: createMemoryReplayStore(),

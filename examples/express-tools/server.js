@@ -12,7 +12,7 @@ import {
 /** @type {import('drs-verify/middleware').ProtectionOptions} */
 const protection = {
   verifier: createVerifier(),
-  // With 'any', anyone can be a principal: then judge root_principal in the handler.
+  // With 'any', anyone can be a principal: then check root_principal in the handler.
   trustedRoots: process.env['TRUSTED_ROOTS']?.split(',') ?? 'any',
   serverIdentity: 'https://weather.example',
   replayStore: createMemoryReplayStore(),

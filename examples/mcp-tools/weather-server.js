@@ -6,7 +6,7 @@ import { z } from 'zod';
 // One for the whole process: what was used on one connection is used on all.
 const drs = drsMcp({
   verifier: createVerifier(),
-  // With 'any', anyone can be a principal: then judge root_principal in the tool.
+  // With 'any', anyone can be a principal: then check root_principal in the tool.
   trustedRoots: process.env['TRUSTED_ROOTS']?.split(',') ?? 'any',
   serverIdentity: 'https://weather.example',
   replayStore: createMemoryReplayStore(),

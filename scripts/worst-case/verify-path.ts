@@ -11,9 +11,9 @@ sodium.crypto_sign_verify_detached = (signature, message, publicKey) => {
   return verified;
 };
 
-const { openEngine } = await import('../../src/verifier/create-verifier.js');
-const { readVerifierOptions } = await import('../../src/verifier/options.js');
-const { toVerdictJson } = await import('../../src/verifier/verdict.js');
+const { openEngine } = await import('../../src/engine/create-verifier.js');
+const { readVerifierOptions } = await import('../../src/engine/options.js');
+const { toVerdictJson } = await import('../../src/engine/verdict.js');
 const { hasMoreNodes } = await import('../../src/protocol/json.js');
 const { decodeUtf8 } = await import('../../src/protocol/utf8.js');
 

@@ -8,7 +8,7 @@ type Row = [label: string, value: string];
 // Put together by spreading into arrays, never into a call: a call takes no more than some 100,000 arguments.
 type Rows = readonly Row[];
 
-const LONGEST_VALUE = 300;
+const MAX_VALUE_LENGTH = 300;
 
 /** A report for people. Every value comes from the bundle and is printed so that it cannot steer the terminal. */
 export function showAudit(report: AuditReport): string {
@@ -150,5 +150,7 @@ function shorten(digest: JsonValue | undefined): string {
 }
 
 function clip(text: string): string {
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}… (${text.length} characters)` : text;
+  return text.length > MAX_VALUE_LENGTH
+    ? `${text.slice(0, MAX_VALUE_LENGTH)}… (${text.length} characters)`
+    : text;
 }

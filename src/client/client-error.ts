@@ -1,8 +1,8 @@
 /**
  * Why there is no verdict:
  *
- * - `unreachable`: no connection to the service; nothing was judged
- * - `overloaded`: the service answered 503 or 429; nothing was judged
+ * - `unreachable`: no connection to the service; nothing was checked
+ * - `overloaded`: the service answered 503 or 429; nothing was checked
  * - `timeout`: no answer in time
  * - `interrupted`: the connection was lost after the bundle was sent
  * - `rejected`: the service answered with another status, such as 413 for too large a body

@@ -1,5 +1,5 @@
 import { isJsonObject } from '../protocol/json.js';
-import type { Verdict } from '../verifier/verdict.js';
+import type { Verdict } from '../engine/verdict.js';
 import { DrsClientError } from './client-error.js';
 import { neverConnected, openPool, postByFetch, type Answer, type Poster } from './post.js';
 import { readVerdict } from './read-verdict.js';
@@ -10,7 +10,7 @@ import { spliceBody } from './splice-body.js';
 export interface DrsClientOptions {
   /** Milliseconds for one verification, with its retries; default 5000. */
   readonly timeoutMs?: number;
-  /** How often to try again where nothing was judged; default 2. */
+  /** How often to try again where nothing was checked; default 2. */
   readonly retries?: number;
   /** The most connections; default 16. Each is kept alive and carries one request at a time. */
   readonly connections?: number;
@@ -51,12 +51,12 @@ export class DrsClient {
   }
 
   /**
-   * Has a bundle judged.
+   * Has a bundle checked.
    *
    * @param bundle a bundle as `JSON.parse` gives it
    * @param call.body the body of the call as a JSON value: triggers the binding check
    * @param call.bodyText the body of the call as JSON text, sent as it is; takes the place of `body`
-   * @returns the verdict; service document 2.4
+   * @returns the verdict; see docs/spec/verdict.md
    * @throws DrsClientError where none was had
    */
   async verify(

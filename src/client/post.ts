@@ -12,13 +12,13 @@ export interface Poster {
 }
 
 /** A verdict is small: its size is that of one policy. */
-const MOST_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const HEADERS = { 'content-type': 'application/json' };
 
 /** Posts over a pool of kept-alive connections. Needs Node.js. */
 export async function openPool(url: URL, connections: number): Promise<Poster> {
   const { Pool } = await import('undici');
-  const pool = new Pool(url.origin, { connections, maxResponseSize: MOST_ANSWER_BYTES });
+  const pool = new Pool(url.origin, { connections, maxResponseSize: MAX_ANSWER_BYTES });
   return {
     post: async (json, signal) => {
       const { statusCode, headers, body } = await pool.request({

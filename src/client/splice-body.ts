@@ -1,6 +1,6 @@
 /**
  * Puts a request body into a bundle as its member `body`, character for character: parsing it would round a big
- * integer and drop a repeated name, and then the service would judge another body.
+ * integer and drop a repeated name, and then the service would check another body.
  *
  * @param bundle the JSON text of an object that has no member `body`
  * @param body JSON text; what is not exactly one JSON value could end the member and begin another

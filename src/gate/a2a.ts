@@ -8,7 +8,7 @@ import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.j
 export const A2A_COMMAND = '/a2a';
 
 /**
- * Opens a request to an A2A agent over JSON-RPC: every method is judged, under the command `/a2a/<method>`.
+ * Opens a request to an A2A agent over JSON-RPC: every method is checked, under the command `/a2a/<method>`.
  *
  * @example openA2a({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text } });
  */

@@ -14,14 +14,14 @@ interface Row {
 }
 
 /**
- * Every code that the gate adds to those of a verdict, in the order in which they are judged. `docs/codes.md` explains
+ * Every code that the gate adds to those of a verdict, in the order in which they are checked. `docs/codes.md` explains
  * each under an anchor `gate-<code>`.
  */
 export const GATE_CATALOGUE = [
   {
     code: 'METHOD_NOT_ALLOWED',
     status: 405,
-    suggestion: 'Send the message with POST. GET, DELETE, HEAD and OPTIONS pass without being judged.',
+    suggestion: 'Send the message with POST. GET, DELETE, HEAD and OPTIONS pass without being checked.',
   },
   {
     code: 'BODY_TOO_LARGE',
@@ -105,7 +105,7 @@ export interface GateFailure {
   readonly message: string;
   /** What the caller can do. */
   readonly suggestion: string;
-  /** Whether the chain is valid, and how the call compares with it; `null` where nothing was judged. */
+  /** Whether the chain is valid, and how the call compares with it; `null` where nothing was checked. */
   readonly verdict: { readonly valid: boolean; readonly binding?: Exclude<Binding, 'match'> } | null;
 }
 

@@ -7,7 +7,7 @@ import type { Denial, Expectation, GateRequest, PendingCall, RequestBody } from 
 export type RouteExpectation = Pick<Expectation, 'command' | 'tool'>;
 
 /**
- * Opens a plain HTTP request: each one is judged, and its body is what was signed.
+ * Opens a plain HTTP request: each one is checked, and its body is what was signed.
  *
  * A transport may hand in the body as `unread` and put it in with {@link withHttpBody}, so that it reads no body of a
  * request without a bundle.
@@ -20,7 +20,7 @@ export function openHttp(request: GateRequest, { command, tool }: RouteExpectati
   const decoded = decodeCarried('http', encoded);
   if ('code' in decoded) return deny(decoded, tool);
   const call: PendingCall = {
-    kind: 'judge',
+    kind: 'check',
     protocol: 'http',
     id: null,
     bundle: decoded.bundle,

@@ -6,7 +6,7 @@
  * const opened = openRequest('mcp', { method, headers: headersOf(headers), body: { kind: 'text', text } });
  * if (opened.kind === 'deny') return responseTo(opened);
  * if (opened.kind === 'pass') return next();
- * const decided = judgeCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), rules);
+ * const decided = decideCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), rules);
  */
 import { openA2a } from './a2a.js';
 import type { Protocol } from './codes.js';
@@ -40,13 +40,13 @@ export { echoOf } from './json-rpc.js';
 export {
   bindOptionsOf,
   denied,
-  judgeCall,
+  decideCall,
   verifierUnavailable,
   type Allowance,
   type BindingMode,
   type ChainVerdict,
   type GateRules,
-} from './judge.js';
+} from './decide.js';
 export {
   headersOf,
   type CallBody,

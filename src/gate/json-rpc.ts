@@ -24,7 +24,7 @@ export interface RpcDefect {
  * Reads the one JSON-RPC message in a body.
  *
  * Its text must be JSON with one meaning as far as the envelope goes: with `method` twice, or `Method` beside it, what is
- * judged here might not be what the server runs. Defects elsewhere are reported in `defect`: a message that is not judged
+ * checked here might not be what the server runs. Defects elsewhere are reported in `defect`: a message that is not checked
  * passes with them.
  */
 export function readRpcMessage(
@@ -143,7 +143,7 @@ const BACKSLASH = 0x5c;
 const MAX_NAME_TEXT = 7 * 6 + 2;
 
 /**
- * Whether a member that decides what is judged occurs twice in the outermost object. One pass that keeps nothing but a
+ * Whether a member that decides what is checked occurs twice in the outermost object. One pass that keeps nothing but a
  * depth: the text is as large as a caller likes.
  *
  * @param text an object that `JSON.parse` has accepted

@@ -8,7 +8,7 @@ import { findLookalike, own, type RpcMessage } from './json-rpc.js';
 import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
 import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
 
-/** The method that is judged; every other one passes. */
+/** The method that is checked; every other one passes. */
 export const TOOLS_CALL = 'tools/call';
 
 /** The command of a tool call. */
@@ -23,7 +23,7 @@ export interface McpRules {
 }
 
 /**
- * Opens a request to an MCP server. Only `tools/call` is judged: handshakes, lists, notifications and answers pass.
+ * Opens a request to an MCP server. Only `tools/call` is checked: handshakes, lists, notifications and answers pass.
  *
  * @example openMcp({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text } });
  */

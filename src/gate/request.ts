@@ -20,7 +20,7 @@ export type RequestBody =
   /** Not read yet, or not to be looked at. */
   | { readonly kind: 'unread' };
 
-/** A protocol request, before anything of it is judged. */
+/** A protocol request, before anything of it is checked. */
 export interface GateRequest {
   /** The HTTP method, in capitals. */
   readonly method: string;
@@ -31,14 +31,14 @@ export interface GateRequest {
 /** What is compared with the signed arguments. */
 export type CallBody = Exclude<RequestBody, { readonly kind: 'too large' }>;
 
-/** Nothing to judge: the request goes on as it came. */
+/** Nothing to check: the request goes on as it came. */
 export interface Pass {
   readonly kind: 'pass';
 }
 
 /** A call whose chain is to be verified next. */
 export interface PendingCall {
-  readonly kind: 'judge';
+  readonly kind: 'check';
   readonly protocol: Protocol;
   /** The JSON-RPC id to answer with; `null` on `http`. */
   readonly id: JsonValue;

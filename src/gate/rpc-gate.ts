@@ -52,7 +52,7 @@ export function openCall(
 ): PendingCall | Denial {
   const decoded = decodeCarried(protocol, encoded);
   if ('code' in decoded) return denier(protocol, call.id, call.requested)(decoded);
-  return { kind: 'judge', protocol, bundle: decoded.bundle, ...call };
+  return { kind: 'check', protocol, bundle: decoded.bundle, ...call };
 }
 
 /** What is compared with the signed arguments, for a message that was read by {@link readRpcMessage}. */

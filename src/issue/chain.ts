@@ -33,7 +33,7 @@ export function readChain(jwts: readonly string[]): [Receipt, ...Receipt[]] {
 
 /**
  * Checks all that a verifier would check of receipts before a call: blocks A to E, with two allowances for what is
- * issued ahead: the leaf may begin later than `now` (Unix seconds), and then all is judged as of then.
+ * issued ahead: the leaf may begin later than `now` (Unix seconds), and then all is checked as of then.
  */
 export function requireValidChain(jwts: readonly string[], now: number, maxChainDepth: number): void {
   if (jwts.length > maxChainDepth) {

@@ -2,7 +2,7 @@ import { DrsClient } from '../client/drs-client.js';
 import {
   bindOptionsOf,
   denied,
-  judgeCall,
+  decideCall,
   verdictFailure,
   verifierUnavailable,
   type Allowance,
@@ -14,7 +14,7 @@ import {
   type PendingCall,
   type Protocol,
 } from '../gate/index.js';
-import { DEFAULT_REPLAY_WINDOW_SECS, judgeReplay, type ReplayRules } from '../replay/judge-replay.js';
+import { DEFAULT_REPLAY_WINDOW_SECS, checkReplay, type ReplayRules } from '../replay/check-replay.js';
 import type { ReplayStore } from '../replay/replay-store.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
@@ -65,9 +65,9 @@ export class Guard {
     return this.#rules.serverIdentity;
   }
 
-  /** Decides on a request. Never throws: what cannot be judged is refused. */
+  /** Decides on a request. Never throws: what cannot be checked is refused. */
   async admit(opened: Opening): Promise<Passage> {
-    if (opened.kind === 'judge') return this.#judge(opened);
+    if (opened.kind === 'check') return this.#check(opened);
     if (opened.kind === 'pass') return opened;
     if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;
     return this.refuse(opened);
@@ -84,13 +84,13 @@ export class Guard {
     reportError(error, this.#options.onError);
   }
 
-  async #judge(call: PendingCall): Promise<Admission | Denial> {
+  async #check(call: PendingCall): Promise<Admission | Denial> {
     try {
       const verdict = await this.#verifier.verify(call.bundle, bindOptionsOf(call.body));
-      const decided = judgeCall(call, verdict, this.#rules);
+      const decided = decideCall(call, verdict, this.#rules);
       if (decided.kind === 'deny') return this.refuse(decided);
       const { context } = decided;
-      const replay = await this.#judgeReplay(decided);
+      const replay = await this.#checkReplay(decided);
       if (replay !== null) return this.refuse(denied(call, verdictFailure(replay)), context);
       let isOver = false;
       const finish = (outcome: Outcome): void => {
@@ -104,10 +104,10 @@ export class Guard {
     }
   }
 
-  #judgeReplay({ claims }: Allowance) {
+  #checkReplay({ claims }: Allowance) {
     if (this.#replayStore === null) return null;
     const now = Math.floor(Date.now() / 1000);
-    return judgeReplay(claims.invocation, this.#replayStore, now, this.#replayRules);
+    return checkReplay(claims.invocation, this.#replayStore, now, this.#replayRules);
   }
 
   #publish({ context, claims }: Allowance, outcome: Outcome): void {

@@ -19,7 +19,7 @@ export type VerdictSource =
 /** What all that protects a tool server is told. Whatever opens something must be said in so many words. */
 export type ProtectionOptions = VerdictSource &
   EventOptions & {
-    /** The principals (`did:key`) whose delegations count; `'any'`: anyone's, and the handler judges `root_principal`. */
+    /** The principals (`did:key`) whose delegations count; `'any'`: anyone's, and the handler checks `root_principal`. */
     readonly trustedRoots: readonly string[] | 'any';
     /** What calls must be signed for: this server's `did:key` or URL. `'any'`: a call for another server passes too. */
     readonly serverIdentity: string;

@@ -11,7 +11,7 @@ const DID_LENGTH = PREFIX.length + 47;
 
 // The same agents and people turn up in chain after chain, and base58 takes many times what it takes to find a text.
 const known = new Map<string, Uint8Array>();
-const MOST_KNOWN = 4096;
+const MAX_KNOWN = 4096;
 
 /**
  * The Ed25519 public key that a `did:key` names.
@@ -26,7 +26,7 @@ export function publicKeyOf(did: string): Uint8Array | null {
   if (before !== undefined) return before;
   const key = decode(did);
   if (key === null) return null;
-  if (known.size === MOST_KNOWN) known.clear();
+  if (known.size === MAX_KNOWN) known.clear();
   known.set(did, key);
   return key;
 }

@@ -1,4 +1,4 @@
-export { DEFAULT_REPLAY_WINDOW_SECS, judgeReplay, type ReplayRules } from './judge-replay.js';
+export { DEFAULT_REPLAY_WINDOW_SECS, checkReplay, type ReplayRules } from './check-replay.js';
 export { createMemoryReplayStore, type MemoryReplayStore } from './memory-store.js';
 export {
   DEFAULT_REDIS_TIMEOUT_MS,

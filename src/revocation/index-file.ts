@@ -12,7 +12,7 @@ const CHUNK_BYTES = 1024 * 1024;
 const BATCH_INDICES = 1024 * 1024;
 const DAMAGED_LINES_LOGGED = 20;
 
-interface Surroundings {
+interface Deps {
   readonly log: RevocationLog;
   readonly observer: RevocationObserver;
 }
@@ -56,18 +56,18 @@ export class IndexFile {
    * @param into receives the indices
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
-  static async open(path: string, into: IndexSet, surroundings: Surroundings): Promise<IndexFile> {
+  static async open(path: string, into: IndexSet, deps: Deps): Promise<IndexFile> {
     let lock: FileLock | null = null;
     let handle: FileHandle | null = null;
     try {
       const target = await resolveLinks(path);
       lock = await lockFile(target);
       handle = await open(target, constants.O_RDWR | constants.O_CREAT, 0o640);
-      const loaded = await load(handle, target, into, surroundings);
+      const loaded = await load(handle, target, into, deps);
       // Also when nothing changed: whoever created the file may have been killed before it did this.
       await handle.sync();
       await syncFolder(dirname(target));
-      return new IndexFile(target, handle, lock, surroundings.observer, loaded);
+      return new IndexFile(target, handle, lock, deps.observer, loaded);
     } catch (error) {
       await handle?.close();
       await lock?.release();
@@ -144,7 +144,7 @@ async function load(
   handle: FileHandle,
   path: string,
   into: IndexSet,
-  { log, observer }: Surroundings,
+  { log, observer }: Deps,
 ): Promise<Loaded> {
   const batch = new Float64Array(BATCH_INDICES);
   let inBatch = 0;

@@ -51,7 +51,7 @@ export interface Revocation {
   revoke(index: number): Promise<void>;
   /**
    * Why verifications with an index are refused: the remote list has not been fetched once, or its copy is too old and
-   * refusals have begun. `null` where they are judged, and where no list is configured.
+   * refusals have begun. `null` where they are checked, and where no list is configured.
    */
   readonly unreadyReason: UnreadyReason | null;
   /** Ends fetches and timers, finishes what is being recorded, lets another process have the file. */

@@ -43,11 +43,11 @@ export class LocalStore {
    */
   static async open(
     path: string | undefined,
-    surroundings: { log: RevocationLog; observer: RevocationObserver },
+    deps: { log: RevocationLog; observer: RevocationObserver },
   ): Promise<LocalStore> {
     const indices = new IndexSet();
-    const file = path === undefined ? null : await IndexFile.open(path, indices, surroundings);
-    return new LocalStore(indices, file, path, surroundings.log);
+    const file = path === undefined ? null : await IndexFile.open(path, indices, deps);
+    return new LocalStore(indices, file, path, deps.log);
   }
 
   get size(): number {

@@ -3,9 +3,9 @@ import { performance } from 'node:perf_hooks';
 // Once more waits are in vain than one in so many, the next chances are left out: first these, then ever twice as many.
 const ODDS = 4;
 const FIRST_LEFT_OUT = 16;
-const MOST_LEFT_OUT = 1024;
+const MAX_LEFT_OUT = 1024;
 // What a good time is worth at most, in waits: a change shows soon.
-const MOST_CREDIT = 4 * ODDS;
+const MAX_CREDIT = 4 * ODDS;
 
 /**
  * Keeps the event loop turning for a moment once the last request is answered, since to be woken up takes as long as a
@@ -43,7 +43,7 @@ export class BusyPoll {
     if (!this.#isTurning || this.#hasArrived) return;
     this.#until = 0;
     this.#hasArrived = true;
-    this.#credit = Math.min(MOST_CREDIT, this.#credit + 1);
+    this.#credit = Math.min(MAX_CREDIT, this.#credit + 1);
     this.#leaveOut = FIRST_LEFT_OUT;
   }
 
@@ -72,6 +72,6 @@ export class BusyPoll {
     if (this.#credit >= 0) return;
     this.#credit = 0;
     this.#leftOut = this.#leaveOut;
-    this.#leaveOut = Math.min(MOST_LEFT_OUT, 2 * this.#leaveOut);
+    this.#leaveOut = Math.min(MAX_LEFT_OUT, 2 * this.#leaveOut);
   };
 }

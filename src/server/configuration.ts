@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { OptionsError, verifierOptions } from '../verifier/options.js';
+import { OptionsError, verifierOptions } from '../engine/options.js';
 import { findForeign, findMisspelt } from './environment.js';
 import { printableUrl } from './printable-url.js';
 

@@ -1,6 +1,6 @@
 import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
-import { OptionsError } from '../verifier/options.js';
+import { OptionsError } from '../engine/options.js';
 import { readConfiguration, VARIABLES, warningsAbout, type Configuration } from './configuration.js';
 import { printableUrl } from './printable-url.js';
 import { startService, type Service } from './service.js';

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { RevocationObserver } from '../revocation/index.js';
-import type { Engine, Outcome } from '../verifier/engine.js';
+import type { Engine, Outcome } from '../engine/engine.js';
 import type { Binding } from '../verify/binding.js';
 import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import type { Engine } from '../verifier/engine.js';
+import type { Engine } from '../engine/engine.js';
 import type { Admission } from './admission.js';
 import { BusyPoll } from './busy-poll.js';
 import type { Configuration } from './configuration.js';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import './uws-settings.js';
 import uWS from 'uWebSockets.js';
-import { openEngine } from '../verifier/create-verifier.js';
+import { openEngine } from '../engine/create-verifier.js';
 import { Admission } from './admission.js';
 import type { Configuration } from './configuration.js';
 import { Connections, maxConnectionsHere } from './connections.js';

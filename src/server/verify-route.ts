@@ -1,9 +1,9 @@
 import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
-import type { Outcome, Request } from '../verifier/engine.js';
-import { asksForDetails } from '../verifier/create-verifier.js';
-import { toVerdictJson } from '../verifier/verdict.js';
+import type { Outcome, Request } from '../engine/engine.js';
+import { asksForDetails } from '../engine/create-verifier.js';
+import { toVerdictJson } from '../engine/verdict.js';
 import { MAX_TYPICAL_BYTES, type Ticket } from './admission.js';
 import type { BodyFault } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';

@@ -1,7 +1,7 @@
 import type { RequestListener, ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { DrsClient, DrsClientError, type DrsClientOptions } from '../../src/client/index.js';
-import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { createVerifier } from '../../src/engine/create-verifier.js';
 import { liveCall, liveChain } from '../middleware/call.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { startTestService } from '../middleware/sources.js';
@@ -68,7 +68,7 @@ describe.each([
       ['an invalid chain', { ...bundle, receipts: [] }, { body: args }],
       ['no bundle', null, { body: args }],
       ['an array', [], {}],
-    ])('judges %s as a verifier of this process does', async (_name, presented, call) => {
+    ])('checks %s as a verifier of this process does', async (_name, presented, call) => {
       const client = clientOf(service.url, transport);
       expect(await client.verify(presented, call)).toEqual(await verifier.verify(presented, call));
     });
@@ -89,7 +89,7 @@ describe.each([
     expect(connections).toBeLessThanOrEqual(2);
   });
 
-  it('tries again after a 503, for which nothing was judged', async () => {
+  it('tries again after a 503, for which nothing was checked', async () => {
     const answers = [503, 503, 200];
     const server = await fake((_req, res) =>
       answer(res, answers.shift() ?? 500, valid, { 'Retry-After': '0' }),
@@ -187,7 +187,7 @@ describe('a client', () => {
     expect(() => new DrsClient(url)).not.toThrow('hunter2');
   });
 
-  it('judges nothing once it is closed', async () => {
+  it('checks nothing once it is closed', async () => {
     const client = new DrsClient('http://127.0.0.1:1');
     await client.close();
     await expect(client.verify({})).rejects.toMatchObject({ code: 'unreachable' });

@@ -252,7 +252,7 @@ describe('the HTTP interface', () => {
       expect([response.status, await json(response)]).toEqual([401, { error: 'unauthorized' }]);
     });
 
-    it('judges the token before the body', async () => {
+    it('checks the token before the body', async () => {
       expect((await revoke('x'.repeat(2000), null)).status).toBe(401);
       expect((await revoke('x'.repeat(2000))).status).toBe(413);
     });
@@ -333,10 +333,10 @@ describe('limits', () => {
           { error: 'overloaded' },
         ]);
       }
-      const judged = answers.filter(({ status }) => status === 200);
-      expect(judged.length).toBe(100 - refused.length);
-      expect(judged.length).toBeGreaterThan(0);
-      for (const response of judged) expect(await json(response)).toMatchObject({ valid: true });
+      const checked = answers.filter(({ status }) => status === 200);
+      expect(checked.length).toBe(100 - refused.length);
+      expect(checked.length).toBeGreaterThan(0);
+      for (const response of checked) expect(await json(response)).toMatchObject({ valid: true });
       for (const path of ['/healthz', '/readyz']) expect((await fetch(service.url + path)).status).toBe(200);
       const metrics = await (await fetch(`${service.url}/metrics`)).text();
       expect(metricOf(metrics, 'drs_verify_rejections_total{reason="overloaded"}')).toBe(refused.length);

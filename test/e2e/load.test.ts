@@ -83,17 +83,17 @@ describe('correctness under load', () => {
     await answers[0];
     expect(await service.stop()).toBe(0);
     const settled = await outcomes;
-    let judged = 0;
+    let checked = 0;
     for (const outcome of settled) {
       // A request that had not arrived yet may be refused or find the port closed; none may be answered wrongly.
       if (outcome.status === 'rejected') continue;
       const [status, answer] = outcome.value;
       if (status === 200) {
-        judged++;
+        checked++;
         expect(answer).toMatchObject({ valid: true });
       } else expect([status, answer]).toEqual([503, { error: 'shutting down' }]);
     }
-    expect(judged).toBeGreaterThan(0);
+    expect(checked).toBeGreaterThan(0);
     expect(service.log.map(({ msg }) => msg)).toEqual(expect.arrayContaining(['listening', 'stopped']));
   });
 
@@ -179,7 +179,7 @@ describe('a worker that dies', () => {
 
 describe('overload', () => {
   it.each(['0', '1'])(
-    'is shed at once and by time, and what is let in is judged right, WORKER_THREADS=%s',
+    'is shed at once and by time, and what is let in is checked right, WORKER_THREADS=%s',
     async (workers) => {
       // So short a time that any burst is too much for it, on any machine.
       const service = await startService({

@@ -86,7 +86,7 @@ describe.runIf(process.platform === 'linux')('the memory of the service', () => 
     120_000,
   );
 
-  it('stays bounded when 1,000 bodies of 1 MB are sent by half, and others are still judged', async () => {
+  it('stays bounded when 1,000 bodies of 1 MB are sent by half, and others are still checked', async () => {
     const service = await startService({ REQUEST_TIMEOUT_SECS: '60' });
     try {
       const connections = await sendAllBut(service, json('[]'), 1000, MIB / 2);

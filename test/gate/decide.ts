@@ -1,7 +1,7 @@
 import {
   bindOptionsOf,
   headersOf,
-  judgeCall,
+  decideCall,
   openRequest,
   responseTo,
   verdictFailure,
@@ -12,8 +12,8 @@ import {
   type Protocol,
   type RequestBody,
 } from '../../src/gate/index.js';
-import { createMemoryReplayStore, judgeReplay } from '../../src/replay/index.js';
-import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { createMemoryReplayStore, checkReplay } from '../../src/replay/index.js';
+import { createVerifier } from '../../src/engine/create-verifier.js';
 import { liveChain } from '../middleware/call.js';
 
 /** The gate as a service would use it: a method, a map of headers and the text of a body. */
@@ -48,10 +48,10 @@ export function newGate(rules: Partial<GateRules> = {}) {
       ({ decision: 'deny', code: denial.failure.code, response: responseTo(denial) }) as const;
     if (opened.kind === 'deny') return deny(opened);
     const verdict = await verifier.verify(opened.bundle, bindOptionsOf(opened.body));
-    const decided = judgeCall(opened, verdict, { ...RULES, ...rules });
+    const decided = decideCall(opened, verdict, { ...RULES, ...rules });
     if (decided.kind === 'deny') return deny(decided);
     const now = Math.floor(Date.now() / 1000);
-    const replay = await judgeReplay(decided.claims.invocation, store, now, {
+    const replay = await checkReplay(decided.claims.invocation, store, now, {
       windowSecs: 900,
       clockSkewSecs: 0,
       scope: 'gate',

@@ -419,7 +419,7 @@ it('nothing makes the gate throw, or judge what it does not bind', () => {
           headers: headersOf(bundle === undefined ? {} : { 'x-drs-bundle': bundle }),
           body: { kind: 'text', text: body },
         });
-        if (opened.kind !== 'judge') return;
+        if (opened.kind !== 'check') return;
         const { method, params } = JSON.parse(body) as {
           method: unknown;
           params: { name: unknown; arguments?: object };

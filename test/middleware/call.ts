@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { invoke, makeChain, type Chain, type Overrides, type TestBundle } from '../support/chain.js';
 
-/** Calls that are valid now: what the middleware judges, it judges by the clock. */
+/** Calls that are valid now: what the middleware checks, it checks by the clock. */
 
 const now = () => Math.floor(Date.now() / 1000);
 const window = () => ({ iat: now() - 60, nbf: now() - 60, exp: now() + 3600 });

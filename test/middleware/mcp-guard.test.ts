@@ -16,7 +16,7 @@ import {
   type ToolCallEvent,
 } from '../../src/middleware/mcp/index.js';
 import { createConsent, generateKey, issueRootDelegation } from '../../src/issue/index.js';
-import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { createVerifier } from '../../src/engine/create-verifier.js';
 import { liveCall, OPEN } from './call.js';
 import { ATTACKS, call, chain, principal, search } from './mcp-attacks.js';
 import { eventually } from '../support/eventually.js';
@@ -80,7 +80,7 @@ describe('a protected connection', () => {
     await eventually(() => expect(answers).toHaveLength(2));
   });
 
-  it('does not start a call that was cancelled while it was being judged', async () => {
+  it('does not start a call that was cancelled while it was being checked', async () => {
     const handler = vi.fn(() => Promise.resolve('ran'));
     const judge: (() => void)[] = [];
     const verify = (bundle: unknown, options?: object) =>

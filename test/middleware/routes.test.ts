@@ -9,7 +9,7 @@ import {
   type DrsContext,
   type NodeMiddlewareOptions,
 } from '../../src/middleware/index.js';
-import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { createVerifier } from '../../src/engine/create-verifier.js';
 import { eventually } from '../support/eventually.js';
 import { encode, liveCall, liveChain, OPEN, OPEN_ROUTE } from './call.js';
 import { listen, send, type TestServer } from './http.js';
@@ -155,7 +155,7 @@ describe('the context', () => {
     });
   });
 
-  it('cannot be used to change what later calls are judged by', async () => {
+  it('cannot be used to change what later calls are checked by', async () => {
     const seen: DrsContext[] = [];
     const post = await serve({ tool: 'search' }, (req) => {
       const context = drsContext(req);

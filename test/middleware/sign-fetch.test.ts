@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { createConsent, generateKey, IssueError, issueRootDelegation } from '../../src/issue/index.js';
 import { drsContext, drsFetch, signFetch } from '../../src/middleware/index.js';
 import { drsA2a, drsUserBuilder } from '../../src/middleware/a2a/index.js';
-import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { createVerifier } from '../../src/engine/create-verifier.js';
 import { encode, liveCall, liveChain, OPEN } from './call.js';
 import { listen, send } from './http.js';
 

@@ -3,7 +3,7 @@ import { DrsClient } from '../../src/client/index.js';
 import type { VerdictSource } from '../../src/middleware/index.js';
 import { readConfiguration } from '../../src/server/configuration.js';
 import { startService } from '../../src/server/service.js';
-import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { createVerifier } from '../../src/engine/create-verifier.js';
 
 interface Opened {
   readonly source: VerdictSource;

@@ -7,13 +7,13 @@ import { FORGERIES, forge, KEYS, publicKeyOf, signWith, WEAK_DIDS } from './gene
 import { canonical, isFaithfulNumber } from './jcs.js';
 import { depthOf, hasDuplicateNames, readJson, writeJson } from './json.js';
 
-// The oracle is judged by what neither it nor the code under test wrote: libsodium, the platform, public vectors.
+// The oracle is checked by what neither it nor the code under test wrote: libsodium, the platform, public vectors.
 
 describe('signatures', () => {
   const accepts = (key: Buffer, message: Buffer, signature: Buffer) =>
     signature.length === 64 && sodium.crypto_sign_verify_detached(signature, message, key);
 
-  test('are judged as libsodium judges them, forged ones too', () => {
+  test('are checked as libsodium checks them, forged ones too', () => {
     let [valid, invalid] = [0, 0];
     const weak = WEAK_DIDS.map((did) => keyOfDid(did) ?? Buffer.alloc(0));
     for (let round = 0; round < 40; round++) {
@@ -32,7 +32,7 @@ describe('signatures', () => {
     expect(invalid).toBeGreaterThan(1_000);
   });
 
-  test('are judged as Project Wycheproof says', () => {
+  test('are checked as Project Wycheproof says', () => {
     const bytes = (text: string) => Buffer.from(text, 'base64url');
     const vectors = readVectors('ed25519');
     for (const { id, key, message, signature, valid } of vectors)

@@ -9,7 +9,7 @@ import { readVectors } from '../support/vectors.js';
 const kindOf = (text: string) => parseStrictJson(text).defect?.kind ?? 'none';
 
 /**
- * The slow oracle: jsonc-parser keeps every member and every number as it was written. It judges each defect by
+ * The slow oracle: jsonc-parser keeps every member and every number as it was written. It checks each defect by
  * itself, with exact integers in place of any cleverness.
  */
 function oracle(text: string): ReadonlySet<string> {
@@ -100,7 +100,7 @@ describe('strict JSON', () => {
     [`${'{"a":'.repeat(65)}1${'}'.repeat(65)}`, 'depth'],
     [`${'['.repeat(20_000)}${']'.repeat(20_000)}`, 'depth'],
     [`${'['.repeat(100_000)}${']'.repeat(100_000)}`, 'size'],
-  ])('judges %s as %s', (text, kind) => {
+  ])('checks %s as %s', (text, kind) => {
     expect(kindOf(text)).toBe(kind);
   });
 
@@ -226,7 +226,7 @@ describe('strict JSON', () => {
     fc.assert(fc.property(mutated, expectAgreement), { numRuns: 3000 });
   });
 
-  it('judges every number as exact integers do', () => {
+  it('checks every number as exact integers do', () => {
     const digits = fc.stringMatching(/^[1-9][0-9]{0,24}$/);
     const literal = fc
       .tuple(
@@ -252,7 +252,7 @@ describe('JSON texts of JSONTestSuite', () => {
   const vectors = readVectors('json');
 
   it.each(vectors)(
-    'judges text $id: $expect',
+    'checks text $id: $expect',
     ({ expect: expected, strict, text = '', bytes, times = 1, then = '' }) => {
       const input =
         bytes === undefined ? Buffer.from(text.repeat(times) + then) : Buffer.from(bytes, 'base64');

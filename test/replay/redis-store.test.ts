@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
-  judgeReplay,
+  checkReplay,
   openRedisReplayStore,
   type RedisReplayStoreOptions,
   ReplayStoreError,
@@ -36,19 +36,19 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
   it('sees on one instance what another recorded', async () => {
     const [one, other] = [await openStore(), await openStore()];
     const invocation = fresh();
-    expect(await judgeReplay(invocation, one, NOW, rules)).toBeNull();
-    expect(await judgeReplay(invocation, other, NOW, rules)).toMatchObject({ code: 'REPLAY_DETECTED' });
+    expect(await checkReplay(invocation, one, NOW, rules)).toBeNull();
+    expect(await checkReplay(invocation, other, NOW, rules)).toMatchObject({ code: 'REPLAY_DETECTED' });
   });
 
   it('lets exactly one of many concurrent uses pass', async () => {
     const stores = [await openStore(), await openStore(), await openStore()];
     const invocation = fresh();
-    const judged = await Promise.all(
+    const checked = await Promise.all(
       Array.from({ length: 30 }, async (_, at) =>
-        judgeReplay(invocation, stores[at % 3] as ReplayStore, NOW, rules),
+        checkReplay(invocation, stores[at % 3] as ReplayStore, NOW, rules),
       ),
     );
-    expect(judged.filter((failure) => failure === null)).toHaveLength(1);
+    expect(checked.filter((failure) => failure === null)).toHaveLength(1);
   });
 
   it('lets Redis forget by itself', async () => {
@@ -78,7 +78,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     redis.freeze();
     try {
       for (let call = 0; call < 3; call++) {
-        expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({
+        expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({
           code: 'REPLAY_STORE_UNAVAILABLE',
           message: expect.stringContaining('(Redis did not record it)') as string,
         });
@@ -88,7 +88,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
       let waited = false;
       const timer = setTimeout(() => (waited = true), 0);
       for (let call = 0; call < 1000; call++) {
-        expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({
+        expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({
           code: 'REPLAY_STORE_UNAVAILABLE',
         });
       }
@@ -99,7 +99,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
       redis.thaw();
     }
     await eventually(() => expect(lines).toEqual([away, back]));
-    await eventually(async () => expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull());
+    await eventually(async () => expect(await checkReplay(fresh(), store, NOW, rules)).toBeNull());
     expect(onError).toHaveBeenCalledOnce();
   });
 
@@ -108,14 +108,14 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const lines: string[] = [];
     const store = await openStore({ timeoutMs: 600_000, log: logInto(lines) });
     redis.freeze();
-    const inFlight = judgeReplay(fresh(), store, NOW, rules);
+    const inFlight = checkReplay(fresh(), store, NOW, rules);
     await redis.kill();
     expect(await inFlight).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
     // The lost connection is enough to know: no further call has to fail for it.
     await eventually(() => expect(lines).toEqual([away]));
-    expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+    expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
     await redis.restart();
-    await eventually(async () => expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull());
+    await eventually(async () => expect(await checkReplay(fresh(), store, NOW, rules)).toBeNull());
     expect(lines).toEqual([away, back]);
   });
 
@@ -134,7 +134,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const store = await openStore({ url: `redis://127.0.0.1:${port}`, timeoutMs: 50, log: logInto(lines) });
     for (const { socket, upstream } of pairs) socket.unpipe(upstream).resume();
     await eventually(async () => {
-      await judgeReplay(fresh(), store, NOW, rules);
+      await checkReplay(fresh(), store, NOW, rules);
       expect(lines).toEqual([away]);
     });
     await eventually(() => expect(lines).toEqual([away, back]));
@@ -151,24 +151,24 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const client = await createClient({ url: redis.url }).connect();
     await client.sendCommand(['REPLICAOF', '127.0.0.1', '1']);
     for (let call = 0; call < 5; call++) {
-      expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({
+      expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({
         code: 'REPLAY_STORE_UNAVAILABLE',
       });
     }
     expect(lines).toEqual([away]);
     await client.sendCommand(['REPLICAOF', 'NO', 'ONE']);
     await eventually(() => expect(lines).toEqual([away, back]));
-    expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull();
+    expect(await checkReplay(fresh(), store, NOW, rules)).toBeNull();
     await client.close();
   });
 
   it('is closed in the middle of an outage', async () => {
     const store = await openStore({ timeoutMs: 50 });
     redis.freeze();
-    for (let call = 0; call < 3; call++) await judgeReplay(fresh(), store, NOW, rules);
+    for (let call = 0; call < 3; call++) await checkReplay(fresh(), store, NOW, rules);
     await store.close();
     redis.thaw();
-    expect(await judgeReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+    expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
   });
 
   describe('opened with a Redis', () => {
@@ -194,7 +194,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
       });
     });
 
-    it('whose provider took CONFIG away is judged by what INFO says', async () => {
+    it('whose provider took CONFIG away is checked by what INFO says', async () => {
       const withoutConfig = ['--rename-command', 'CONFIG', ''];
       await withRedis([...withoutConfig, '--maxmemory-policy', 'allkeys-lru'], async ({ url }) => {
         await expect(openRedisReplayStore({ url })).rejects.toThrow('has the maxmemory-policy allkeys-lru');
@@ -210,7 +210,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
             /^warn Redis at .* does not tell its maxmemory-policy, which could not be checked/,
           ),
         ]);
-        expect(await judgeReplay(fresh(), store, NOW, rules)).toBeNull();
+        expect(await checkReplay(fresh(), store, NOW, rules)).toBeNull();
         await store.close();
       });
     });

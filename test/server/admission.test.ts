@@ -6,7 +6,7 @@ import { readConfiguration } from '../../src/server/configuration.js';
 import { Metrics } from '../../src/server/metrics.js';
 import { Routes } from '../../src/server/routes.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
-import type { Engine, Outcome, Request } from '../../src/verifier/engine.js';
+import type { Engine, Outcome, Request } from '../../src/engine/engine.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
 

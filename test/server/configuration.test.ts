@@ -4,7 +4,7 @@ import { readConfiguration, VARIABLES, warningsAbout } from '../../src/server/co
 import { isOneEditAway } from '../../src/server/environment.js';
 import { printableUrl } from '../../src/server/printable-url.js';
 import { clientOf, RateLimit } from '../../src/server/rate-limit.js';
-import { OptionsError } from '../../src/verifier/options.js';
+import { OptionsError } from '../../src/engine/options.js';
 
 const problemsOf = (env: Record<string, string>) => {
   try {

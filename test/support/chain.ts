@@ -3,7 +3,7 @@ import { base58 } from '@scure/base';
 import { newKeyPair } from './key-pair.js';
 
 /**
- * Chains for tests, made without any code of src/: claims as the service document gives them, signed by node:crypto.
+ * Chains for tests, made without any code of src/: claims as docs/spec gives them, signed by node:crypto.
  * Whatever is overridden is taken as it is, so that every broken chain can be made too.
  */
 

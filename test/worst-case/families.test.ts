@@ -7,7 +7,7 @@ import { textFamilies } from '../../scripts/worst-case/texts.js';
 import { openVerifyPath } from '../../scripts/worst-case/verify-path.js';
 import { CATALOGUE } from '../../src/verify/codes.js';
 
-// How long the worst of these takes is for `npm run worst-case` to say. Here they are small, and only have to be judged.
+// How long the worst of these takes is for `npm run worst-case` to say. Here they are small, and only have to be checked.
 const BUDGET = 4096;
 const families = [...policyFamilies, ...claimFamilies, ...textFamilies];
 const answers: ReadonlySet<string> = new Set([

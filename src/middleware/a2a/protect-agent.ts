@@ -13,7 +13,7 @@ export type A2aOptions = ProtectionOptions & {
 /**
  * Lets only verified JSON-RPC requests reach an A2A agent: every method is a call, with the command `/a2a/<method>`,
  * bound to `{ tool: method, ...params }`. To be put in front of the SDK's `jsonRpcHandler` and of every body parser, and
- * of nothing else: GET, DELETE, HEAD and OPTIONS pass unjudged.
+ * of nothing else: GET, DELETE, HEAD and OPTIONS pass unchecked.
  *
  * @returns middleware; a refused request gets the HTTP status and a JSON-RPC error with the reason in `data`
  * @throws TypeError naming every problem with the options

@@ -25,7 +25,7 @@ export function openMessage(message: object, extra: unknown, rules: McpRules): O
  */
 export async function refuseBatched(opened: Opening, extra: unknown): Promise<Opening> {
   await Promise.resolve();
-  if (opened.kind !== 'judge' || !isBatched(extra)) return opened;
+  if (opened.kind !== 'check' || !isBatched(extra)) return opened;
   const { protocol, id, requested } = opened;
   const message = 'the call is part of a JSON-RPC batch, expected a request of its own';
   return {

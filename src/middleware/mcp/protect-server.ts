@@ -80,7 +80,7 @@ class GuardedTransport {
   readonly #rules: McpRules;
   readonly #transport: McpTransport;
   readonly #send: McpTransport['send'];
-  /** By request id: calls that are being judged (`null`) or executed. */
+  /** By request id: calls that are being checked (`null`) or executed. */
   readonly #open = new Map<RequestId, Admission | null>();
 
   constructor(guard: Guard, rules: McpRules, transport: McpTransport) {
@@ -129,7 +129,7 @@ class GuardedTransport {
       return;
     }
     this.#open.set(id, null);
-    this.#judge(message, extra)
+    this.#check(message, extra)
       .then((passage) => {
         // Cancelled, or the client has gone.
         if (!this.#open.has(id)) return;
@@ -145,7 +145,7 @@ class GuardedTransport {
       .catch((error: unknown) => this.#guard.report(error));
   }
 
-  async #judge(message: Message, extra: unknown) {
+  async #check(message: Message, extra: unknown) {
     const opened = openMessage(message, extra, this.#rules);
     return this.#guard.admit(await refuseBatched(opened, extra));
   }

@@ -90,7 +90,7 @@ function readReceipt(
   cache: ReceiptCache,
 ): Receipt | Failure {
   const known = cache.getReceipt(jwt);
-  // What was read at another place was judged by other rules: such a receipt is read again.
+  // What was read at another place was checked by other rules: such a receipt is read again.
   if (known?.isRoot === place.isRoot && !(place.underHumanRoot && known.claims.exp === null)) return known;
   const parts = parseCompactJwt(jwt, MAX_RECEIPT_NODES);
   if (parts.defect !== undefined) {

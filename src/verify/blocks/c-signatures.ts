@@ -14,7 +14,7 @@ export interface SignatureCheck {
 
 /** What block C has to find out. */
 export interface SignaturePlan {
-  /** Signatures not yet known to verify, in the order in which they are judged. */
+  /** Signatures not yet known to verify, in the order in which they are checked. */
   readonly checks: readonly SignatureCheck[];
   /** What each check is about. */
   readonly subjects: readonly Subject[];

@@ -20,7 +20,7 @@ export const verifierOptions = z.strictObject({
   clockSkewSecs: count(0, 86_400).default(0),
   /** Accept only invocations whose `tool_server` is this. Unset, a call for another server passes here too. */
   serverIdentity: z.string().min(1).optional(),
-  /** Accept only these root principals. Unset, anyone can be a root: the caller must judge `root_principal`. */
+  /** Accept only these root principals. Unset, anyone can be a root: the caller must check `root_principal`. */
   trustedRoots: z.array(did).min(1).optional(),
   /**
    * `true` (`REQUIRE_BINDING=1`): a call without a body, or with another one than was signed, is not valid. For callers

@@ -1,4 +1,4 @@
-import { judgeReplay, type ReplayRules, type ReplayStore } from '../replay/index.js';
+import { checkReplay, type ReplayRules, type ReplayStore } from '../replay/index.js';
 import type { Revocation } from '../revocation/index.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import { PoolVerifier } from '../signatures/pool.js';
@@ -135,7 +135,7 @@ export class Engine {
 
   /** Last, since a call that is refused must not use up its invocation. */
   #checkReplay({ claims }: Invocation, now: number): Failure | null | Promise<Failure | null> {
-    return this.replays === null ? null : judgeReplay(claims, this.replays, now, this.replayRules);
+    return this.replays === null ? null : checkReplay(claims, this.replays, now, this.replayRules);
   }
 }
 

@@ -30,10 +30,10 @@ const MIN_LEEWAY_SECS = 60;
  *   A promise only where the store gave one.
  * @example
  * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
- * const judged = judgeReplay(invocation.claims, store, now, rules);
- * const failure = judged instanceof Promise ? await judged : judged;
+ * const checked = checkReplay(invocation.claims, store, now, rules);
+ * const failure = checked instanceof Promise ? await checked : checked;
  */
-export function judgeReplay(
+export function checkReplay(
   { iss, jti, iat }: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
   store: ReplayStore,
   now: number,

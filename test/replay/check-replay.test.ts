@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   createMemoryReplayStore,
-  judgeReplay,
+  checkReplay,
   replayKey,
   ReplayStoreError,
   type ReplayStore,
@@ -13,31 +13,31 @@ const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
 const invocation = { iss: 'did:key:z6Mk', jti: 'inv:1', iat: NOW };
 
-const codeOf = (judged: Failure | null | Promise<Failure | null>) => {
-  if (judged instanceof Promise) throw new Error('expected an answer at once');
-  return judged?.code ?? null;
+const codeOf = (checked: Failure | null | Promise<Failure | null>) => {
+  if (checked instanceof Promise) throw new Error('expected an answer at once');
+  return checked?.code ?? null;
 };
 
 describe('an invocation', () => {
   it('passes once', () => {
     const store = createMemoryReplayStore();
-    expect(codeOf(judgeReplay(invocation, store, NOW, rules))).toBeNull();
-    const failure = judgeReplay(invocation, store, NOW + 1, rules) as Failure;
+    expect(codeOf(checkReplay(invocation, store, NOW, rules))).toBeNull();
+    const failure = checkReplay(invocation, store, NOW + 1, rules) as Failure;
     expect(failure.code).toBe('REPLAY_DETECTED');
     expect(failure.message).toBe('Invocation: jti "inv:1" was used before, expected one that was not used');
   });
 
   it('of another issuer with the same jti is another one', () => {
     const store = createMemoryReplayStore();
-    expect(codeOf(judgeReplay(invocation, store, NOW, rules))).toBeNull();
-    expect(codeOf(judgeReplay({ ...invocation, iss: 'did:key:z6Mm' }, store, NOW, rules))).toBeNull();
+    expect(codeOf(checkReplay(invocation, store, NOW, rules))).toBeNull();
+    expect(codeOf(checkReplay({ ...invocation, iss: 'did:key:z6Mm' }, store, NOW, rules))).toBeNull();
   });
 
   it('that was used in one place may be used in another that shares the store, once in each', () => {
     const store = createMemoryReplayStore();
     for (const scope of ['verify', 'gate', 'tools']) {
-      expect(codeOf(judgeReplay(invocation, store, NOW, { ...rules, scope }))).toBeNull();
-      expect(codeOf(judgeReplay(invocation, store, NOW, { ...rules, scope }))).toBe('REPLAY_DETECTED');
+      expect(codeOf(checkReplay(invocation, store, NOW, { ...rules, scope }))).toBeNull();
+      expect(codeOf(checkReplay(invocation, store, NOW, { ...rules, scope }))).toBe('REPLAY_DETECTED');
     }
   });
 
@@ -51,16 +51,16 @@ describe('an invocation', () => {
     [901, 120, 'INVOCATION_STALE'],
   ])('that is %i s old, with a tolerance of %i s: %s', (age, clockSkewSecs, code) => {
     const store = createMemoryReplayStore();
-    const judged = judgeReplay({ ...invocation, iat: NOW - age }, store, NOW, {
+    const checked = checkReplay({ ...invocation, iat: NOW - age }, store, NOW, {
       ...rules,
       clockSkewSecs,
     });
-    expect(codeOf(judged)).toBe(code);
+    expect(codeOf(checked)).toBe(code);
     expect(store.size).toBe(code === null ? 1 : 0);
   });
 
   it('says what would have been fresh', () => {
-    const failure = judgeReplay({ ...invocation, iat: 5 }, createMemoryReplayStore(), NOW, rules) as Failure;
+    const failure = checkReplay({ ...invocation, iat: 5 }, createMemoryReplayStore(), NOW, rules) as Failure;
     expect(failure.message).toBe(
       'Invocation: iat is 5, expected from 1799999100 to 1800000060, 900 s before now to 60 s after',
     );
@@ -78,9 +78,9 @@ describe('an invocation', () => {
       const store = createMemoryReplayStore();
       const its = { ...rules, clockSkewSecs };
       const subject = { ...invocation, iat: NOW + ahead };
-      expect(codeOf(judgeReplay(subject, store, NOW, its))).toBeNull();
-      expect(codeOf(judgeReplay(subject, store, NOW + ahead + 900, its))).toBe('REPLAY_DETECTED');
-      expect(codeOf(judgeReplay(subject, store, NOW + ahead + 901, its))).toBe('INVOCATION_STALE');
+      expect(codeOf(checkReplay(subject, store, NOW, its))).toBeNull();
+      expect(codeOf(checkReplay(subject, store, NOW + ahead + 900, its))).toBe('REPLAY_DETECTED');
+      expect(codeOf(checkReplay(subject, store, NOW + ahead + 901, its))).toBe('INVOCATION_STALE');
     },
   );
 });
@@ -95,14 +95,14 @@ describe('a store that cannot tell', () => {
 
   it('has the call refused, with its reason', () => {
     const full = createMemoryReplayStore({ maxEntries: 1 });
-    expect(codeOf(judgeReplay(invocation, full, NOW, rules))).toBeNull();
-    const failure = judgeReplay({ ...invocation, jti: 'inv:2' }, full, NOW, rules) as Failure;
+    expect(codeOf(checkReplay(invocation, full, NOW, rules))).toBeNull();
+    const failure = checkReplay({ ...invocation, jti: 'inv:2' }, full, NOW, rules) as Failure;
     expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
     expect(failure.message).toContain('(it is full: 1 invocations are on record)');
   });
 
   it('has the call refused whatever it threw, and whatever that said', () => {
-    const failure = judgeReplay(invocation, failing(new Error('secret')), NOW, rules) as Failure;
+    const failure = checkReplay(invocation, failing(new Error('secret')), NOW, rules) as Failure;
     expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
     expect(failure.message).not.toContain('secret');
   });
@@ -112,7 +112,7 @@ describe('a store that cannot tell', () => {
       record: () => Promise.reject(new ReplayStoreError('Redis does not answer')),
       close: () => Promise.resolve(),
     };
-    await expect(judgeReplay(invocation, store, NOW, rules)).resolves.toMatchObject({
+    await expect(checkReplay(invocation, store, NOW, rules)).resolves.toMatchObject({
       code: 'REPLAY_STORE_UNAVAILABLE',
     });
   });

@@ -54,9 +54,9 @@ export function bindOptionsOf(body: CallBody): { bodyText?: string; body?: unkno
  * @throws Error where the verdict accepts what cannot be read: then there is none
  * @example
  * const verdict = await verifier.verify(call.bundle, bindOptionsOf(call.body));
- * const decided = judgeCall(call, verdict, rules);
+ * const decided = decideCall(call, verdict, rules);
  */
-export function judgeCall(call: PendingCall, verdict: ChainVerdict, rules: GateRules): Allowance | Denial {
+export function decideCall(call: PendingCall, verdict: ChainVerdict, rules: GateRules): Allowance | Denial {
   if (!verdict.valid) return denied(call, failureOf(call, verdict.error));
   const claims = readBundleClaims(call.bundle);
   const mismatch = findMismatch(call, claims, rules);
@@ -68,7 +68,7 @@ export function judgeCall(call: PendingCall, verdict: ChainVerdict, rules: GateR
   return { kind: 'allow', context: gateContextOf(claims, binding), claims };
 }
 
-/** Denies a call for what was found after {@link judgeCall}: a replay, or a verifier that gave no verdict. */
+/** Denies a call for what was found after {@link decideCall}: a replay, or a verifier that gave no verdict. */
 export function denied({ protocol, id, requested }: PendingCall, failure: GateFailure): Denial {
   return { kind: 'deny', protocol, id, requested, failure };
 }

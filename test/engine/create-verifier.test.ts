@@ -79,7 +79,7 @@ describe('createVerifier', () => {
     await second.close();
   });
 
-  it('tells that the store cannot be opened, and judges nothing without it', async () => {
+  it('tells that the store cannot be opened, and checks nothing without it', async () => {
     const verifier = createVerifier({
       revocationStorePath: path.join(folder, 'missing', 'revoked.txt'),
       workerThreads: 0,
