@@ -1,7 +1,7 @@
-import type { Tool } from '../plan.js';
-import type { Better, Parameters } from '../results.js';
+import type { Tool } from '../run/plan.js';
+import type { Better, Parameters } from '../run/results.js';
 import type { ServerProcess } from '../service/start.js';
-import type { Bench } from '../suite.js';
+import type { Bench } from '../run/suite.js';
 import type { Workload } from '../workload/workload.js';
 import { runAutocannon } from './autocannon.js';
 import { checkAnswers } from './check-answers.js';

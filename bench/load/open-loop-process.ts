@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { decodeLatencies, encodeLatencies, newLatencies } from '../measure/latencies.js';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import type { OpenLoopJob, OpenLoopReport } from './open-loop.js';
 import type { SenderJob, SenderReport } from './open-loop-sender.js';
 

@@ -1,7 +1,7 @@
 import type { Histogram } from 'hdr-histogram-js';
 import { availableParallelism } from 'node:os';
 import { decodeLatencies } from '../measure/latencies.js';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import type { Workload } from '../workload/workload.js';
 import type { Arrivals } from './arrivals.js';
 import type { LoadResult, Target } from './load-result.js';

@@ -1,5 +1,5 @@
 import { intervalOf } from '../measure/interval.js';
-import { figureOf, type Figure, type Results } from '../results.js';
+import { figureOf, type Figure, type Results } from '../run/results.js';
 
 /** A promise about speed, as a ratio to the floor of the same run. */
 export interface Bar {

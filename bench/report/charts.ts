@@ -2,7 +2,7 @@ import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
 import { median } from 'simple-statistics';
 import { intervalOf } from '../measure/interval.js';
-import type { Figure, Results } from '../results.js';
+import type { Figure, Results } from '../run/results.js';
 
 /** A figure of a suite as a row of a chart: its parameters, the median of its runs and between what it lies. */
 type Row = Readonly<Record<string, string | number>>;

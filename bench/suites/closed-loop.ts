@@ -1,10 +1,10 @@
 import type { LoadResult } from '../load/load-result.js';
 import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
 import { wrkVersion } from '../load/wrk.js';
-import type { Plan, Tool } from '../plan.js';
-import { Recorder } from '../recorder.js';
+import type { Plan, Tool } from '../run/plan.js';
+import { Recorder } from '../run/recorder.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES, type Traffic } from '../workload/workload.js';
 
 interface Case {

@@ -3,9 +3,9 @@ import { prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type OpenLoopResult } from '../load/open-loop.js';
 import { backToNormalAfter, recoveryAfter } from '../load/recovery.js';
 import { HealthProbe } from '../measure/health-probe.js';
-import type { Better, Parameters } from '../results.js';
+import type { Better, Parameters } from '../run/results.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES } from '../workload/workload.js';
 
 const DEPTH = 4;

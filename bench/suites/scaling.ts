@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES, type Traffic } from '../workload/workload.js';
 
 const WORKERS = [0, 1, 2] as const;

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { intervalOf } from '../../bench/measure/interval.js';
 import { judgeBars } from '../../bench/report/bars.js';
 import { drawLatency, drawOverload, latencyRows } from '../../bench/report/charts.js';
-import type { Figure } from '../../bench/results.js';
+import type { Figure } from '../../bench/run/results.js';
 import { normal } from './noise.js';
 import { SAMPLE_FLOOR, sampleResults } from './sample-results.js';
 

@@ -14,7 +14,7 @@ import { checkAnswers } from '../../bench/load/check-answers.js';
 import type { LoadResult, Target } from '../../bench/load/load-result.js';
 import { runOpenLoop } from '../../bench/load/open-loop.js';
 import { runWrk, uncorrect, wrkVersion, type Counts } from '../../bench/load/wrk.js';
-import { ROOT } from '../../bench/paths.js';
+import { ROOT } from '../../bench/run/paths.js';
 import { Workloads, type Workload } from '../../bench/workload/workload.js';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-test-'));
