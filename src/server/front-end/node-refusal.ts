@@ -50,6 +50,8 @@ function describe({ code, reason, message }: ParserFault): [number, string] {
       return [505, 'the version is not supported, expected HTTP/1.1 or HTTP/1.0'];
     case 'HPE_UNEXPECTED_CONTENT_LENGTH':
       return [400, 'Content-Length comes more than once, or together with Transfer-Encoding; expected one'];
+    case 'HPE_INVALID_TRANSFER_ENCODING':
+      return [400, 'Transfer-Encoding is not "chunked", or comes more than once; expected "chunked", once'];
     default:
       return [400, `the request is not HTTP/1.1: ${reason ?? message}`];
   }

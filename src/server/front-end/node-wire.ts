@@ -25,7 +25,12 @@ export class NodeWire implements Wire {
     this.#isOver = isOver;
   }
 
-  /** The client has gone away. */
+  /** Whether an answer is on its way. */
+  get hasAnswered(): boolean {
+    return this.#response.headersSent;
+  }
+
+  /** The client has gone away, or what it sends is no body. */
   abort(): void {
     this.#gone?.();
     this.#gone = null;

@@ -76,8 +76,16 @@ function serve(server: Server, { handle, connections }: FrontEndOptions): void {
   server.on('checkExpectation', (request, response) => serveRequest(request, response, false));
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
     const wires = open.get(socket);
-    // An answer now would be taken for that to a request before.
-    if (wires === undefined || wires.size > 0) socket.destroy();
-    else answerFault(fault, socket);
+    const [wire] = wires ?? [];
+    if (wires === undefined || wires.size > 1) {
+      // An answer now would be taken for that to a request before.
+      socket.destroy();
+      return;
+    }
+    if (wire?.hasAnswered === true) return;
+    // The fault is in the body of the one request that is open.
+    wire?.abort();
+    wires.clear();
+    answerFault(fault, socket);
   });
 }
