@@ -29,7 +29,7 @@ describe(`what is no request, over ${FRONT_END}`, () => {
   const get = (headers: string) => `GET /healthz HTTP/1.1\r\n${headers}\r\n`;
   // Where uWebSockets.js says nothing, it closes the connection, at once or when it has waited for long enough.
   it.each<[what: string, request: string, status: number, says: RegExp, ofUws: number | null]>([
-    ['no Host', get(''), 400, /Host is missing/, 400],
+    ['no Host', get('X: x\r\n'), 400, /Host is missing/, 400],
     ['a length that is no number', post('{}', 'Content-Length: x\r\n'), 400, /Content-Length/, 400],
     [
       'a length and a coding',
@@ -38,7 +38,7 @@ describe(`what is no request, over ${FRONT_END}`, () => {
       /together with (Content-Length|Transfer-Encoding)/,
       400,
     ],
-    ['headers of 70 KiB', get(`Host: x\r\nX: ${'x'.repeat(70 * 1024)}\r\n`), 431, /larger than 65536/, 431],
+    ['headers of 70 KiB', get(`Host: x\r\nX: ${'x'.repeat(70 * 1024)}\r\n`), 431, /larger than 65536/, null],
     ['101 headers', get('Host: x\r\n' + 'X: x\r\n'.repeat(100)), 431, /more than 100 headers/, null],
     ['a name with a space', get('Host: x\r\nX x: x\r\n'), 400, /not HTTP/, null],
     ['a later version', 'GET /healthz HTTP/3.0\r\nHost: x\r\n\r\n', 505, /expected HTTP\/1\.1/, 505],
@@ -69,7 +69,8 @@ describe(`what is no request, over ${FRONT_END}`, () => {
 
   it('gets no answer that could be taken for that to a request before', async () => {
     const answer = await sendRaw(service.port, `${post(JSON.stringify(makeBundle(16)))}GARBAGE\r\n\r\n`);
-    if (answer !== '') expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    // uWebSockets.js answers at once, and closes: never a verdict.
+    if (answer !== '') expect(answer).toMatch(isNode ? /^HTTP\/1\.1 200 / : /^HTTP\/1\.1 (200|400|505) /);
     await eventually(async () => expect(await openRequests()).toBe(1));
   });
 });
@@ -88,13 +89,13 @@ describe(`HTTP, over ${FRONT_END}`, () => {
       `POST /verify HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
     const wanted = await connectRaw(service.port);
     wanted.socket.write(head(body.length));
-    // uWebSockets.js does not ask; clients send after a second or so.
-    if (isNode) await wanted.until('HTTP/1.1 100 Continue\r\n\r\n');
+    await wanted.until('HTTP/1.1 100 Continue\r\n\r\n');
     wanted.socket.write(body);
     await wanted.until('"valid":true');
     wanted.socket.destroy();
     const unwanted = await sendRaw(service.port, head(65_537));
-    expect(unwanted).toMatch(/^HTTP\/1\.1 413 /);
+    // uWebSockets.js always asks.
+    expect(unwanted).toMatch(isNode ? /^HTTP\/1\.1 413 / : /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 413 /);
   });
 
   it('closes what pipelines more than a few requests before it reads answers', async () => {
@@ -105,10 +106,10 @@ describe(`HTTP, over ${FRONT_END}`, () => {
   });
 
   it('reads header values as UTF-8', async () => {
-    const text = 'POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: é, chunked\r\n\r\n0\r\n\r\n';
+    const text = 'POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xéx, chunked\r\n\r\n0\r\n\r\n';
     const { socket, until } = await connectRaw(service.port);
     socket.write(text);
-    expect(Buffer.from(await until('"}'), 'latin1').toString()).toContain('is \\"é, chunked\\"');
+    expect(Buffer.from(await until('"}'), 'latin1').toString()).toContain('is \\"xéx, chunked\\"');
     socket.destroy();
   });
 
