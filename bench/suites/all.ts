@@ -1,6 +1,7 @@
 import type { Suite } from '../run/suite.js';
 import { cache } from './cache.js';
 import { closedLoop } from './closed-loop.js';
+import { engines } from './engines.js';
 import { floor } from './floor.js';
 import { handover } from './handover.js';
 import { inProcess } from './in-process.js';
@@ -32,7 +33,7 @@ export const DEFAULT_SUITES: readonly Suite[] = [
 ];
 
 /** What `--only` can name. */
-export const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, latencyByDepth, overload, peers];
+export const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, latencyByDepth, overload, engines, peers];
 
 /** What CI measures. */
 export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop];
