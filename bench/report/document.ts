@@ -19,6 +19,7 @@ export function fillDocument(text: string, results: Results, longer: readonly Re
     bars: describeBars([results, ...longer]),
     model: describeModel(results),
     engines: [results, ...longer].map(describeEngines).findLast((text) => text !== '') ?? '',
+    processes: [results, ...longer].map(describeProcesses).findLast((text) => text !== '') ?? '',
     handover: describeSuite(results, 'handover', ['throughput', 'cpu', 'p50', 'p99']),
     stages: describeStages(results),
     peers: describePeers(results),
@@ -121,6 +122,17 @@ function describeSuite(results: Results, suite: string, quantities: readonly str
     ...quantities.map((name) => show(results, `${id}/${name}`)),
   ]);
   return table(['', ...quantities], rows);
+}
+
+function describeProcesses(results: Results): string {
+  const layouts = results.figures.filter(({ id }) => /^processes\/\w+\/[\w-]+\/throughput$/.test(id));
+  const rows = layouts.map(({ id, parameters }) => [
+    `${parameters['traffic'] ?? ''}, ${parameters['processes'] ?? ''} × (1 + ${parameters['workers'] ?? ''} workers)`,
+    ...['throughput', 'cpu', 'p50', 'p99', 'resident'].map((name) =>
+      withInterval(results, id.replace(/throughput$/, name)),
+    ),
+  ]);
+  return table(['', 'throughput', 'CPU', 'p50', 'p99', 'resident, all together'], rows);
 }
 
 function describeEngines(results: Results): string {
