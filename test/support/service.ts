@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { checkAnswersOf } from './openapi.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
@@ -29,7 +30,10 @@ export interface ProcessOptions {
   readonly openFiles?: number;
 }
 
-/** Starts the service on a free port; the caller's environment does not reach it. */
+/**
+ * Starts the service on a free port; the caller's environment does not reach it. What it answers to `fetch` is compared
+ * with `docs/openapi.yaml`.
+ */
 export async function startService(
   env: Environment = {},
   { openFiles }: ProcessOptions = {},
@@ -58,6 +62,7 @@ export async function startService(
     });
     void exited.then(([code]) => reject(new Error(`the service ended with ${code}: ${errors}`)));
   });
+  checkAnswersOf(url);
   return {
     url,
     port: Number(new URL(url).port),
