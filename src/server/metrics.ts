@@ -8,7 +8,7 @@ import type { Connections } from './front-end/connections.js';
 import { DurationHistogram } from './duration-histogram.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */
-export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'other'] as const;
+export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'openapi', 'other'] as const;
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
