@@ -4,7 +4,7 @@ import type { Engine, Outcome } from '../engine/engine.js';
 import type { Binding } from '../verify/binding.js';
 import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';
-import type { Connections } from './connections.js';
+import type { Connections } from './front-end/connections.js';
 import { DurationHistogram } from './duration-histogram.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { FRONT_END } from './front-end.js';
 import { checkAnswersOf } from './openapi.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
@@ -47,7 +48,7 @@ export async function startService(
   ] as [string, ...string[]];
   const child = spawn(program, args, {
     // No test depends on speed: how soon a busy machine sheds has tests of its own.
-    env: { PATH, PORT: '0', QUEUE_TARGET_MS: '60000', ...env },
+    env: { PATH, PORT: '0', FRONT_END, QUEUE_TARGET_MS: '60000', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit') as Promise<[number | null]>;
