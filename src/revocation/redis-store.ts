@@ -120,7 +120,7 @@ export class RedisStore implements RevocationStore {
   }
 
   async record(index: number): Promise<void> {
-    if (this.#ended.signal.aborted)
+    if (this.#isClosed)
       throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
     if (session === null || !this.isCurrent) {
@@ -144,7 +144,7 @@ export class RedisStore implements RevocationStore {
   }
 
   async close(): Promise<void> {
-    if (this.#ended.signal.aborted) return;
+    if (this.#isClosed) return;
     this.#ended.abort();
     const session = this.#session;
     this.#session = null;
@@ -157,13 +157,17 @@ export class RedisStore implements RevocationStore {
     await within(CLOSE_MS, this.#following).catch(() => undefined);
   }
 
+  get #isClosed(): boolean {
+    return this.#ended.signal.aborted;
+  }
+
   /** Reads what comes, and connects anew where that ends, until the store is closed. Never rejects. */
   async #follow(first: Session): Promise<void> {
     const { signal } = this.#ended;
     const { log } = this.#deps;
     let session: Session | null = first;
     let awaySince: number | null = null;
-    while (!signal.aborted) {
+    while (!this.#isClosed) {
       try {
         if (session === null) {
           session = await this.#connect();
@@ -174,12 +178,12 @@ export class RedisStore implements RevocationStore {
           log.info({ awayMs, revocations: this.size }, `${this.#place} is back: the copy is complete again`);
           awaySince = null;
         }
-        while (!signal.aborted) await this.#readNext(session);
+        while (!this.#isClosed) await this.#readNext(session);
       } catch (error) {
         endSession(session);
         session = this.#session = null;
         this.#leaseUntil = -Infinity;
-        if (signal.aborted) return;
+        if (this.#isClosed) return;
         if (awaySince === null) {
           awaySince = performance.now();
           log.error(
