@@ -120,7 +120,7 @@ export class RedisStore implements RevocationStore {
   }
 
   async record(index: number): Promise<void> {
-    if (this.#isClosed)
+    if (this.#hasEnded())
       throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
     if (session === null || !this.isCurrent) {
@@ -144,7 +144,7 @@ export class RedisStore implements RevocationStore {
   }
 
   async close(): Promise<void> {
-    if (this.#isClosed) return;
+    if (this.#hasEnded()) return;
     this.#ended.abort();
     const session = this.#session;
     this.#session = null;
@@ -157,7 +157,8 @@ export class RedisStore implements RevocationStore {
     await within(CLOSE_MS, this.#following).catch(() => undefined);
   }
 
-  get #isClosed(): boolean {
+  /** A method, since it may change between two looks. */
+  #hasEnded(): boolean {
     return this.#ended.signal.aborted;
   }
 
@@ -167,7 +168,7 @@ export class RedisStore implements RevocationStore {
     const { log } = this.#deps;
     let session: Session | null = first;
     let awaySince: number | null = null;
-    while (!this.#isClosed) {
+    while (!this.#hasEnded()) {
       try {
         if (session === null) {
           session = await this.#connect();
@@ -178,12 +179,12 @@ export class RedisStore implements RevocationStore {
           log.info({ awayMs, revocations: this.size }, `${this.#place} is back: the copy is complete again`);
           awaySince = null;
         }
-        while (!this.#isClosed) await this.#readNext(session);
+        while (!this.#hasEnded()) await this.#readNext(session);
       } catch (error) {
         endSession(session);
         session = this.#session = null;
         this.#leaseUntil = -Infinity;
-        if (this.#isClosed) return;
+        if (this.#hasEnded()) return;
         if (awaySince === null) {
           awaySince = performance.now();
           log.error(

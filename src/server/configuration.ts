@@ -15,6 +15,8 @@ const serviceOptions = verifierOptions.extend({
   host: z.string().min(1).default('127.0.0.1'),
   /** The port to listen on; 0 takes a free one and logs it. */
   port: count(0, 65_535).default(8080),
+  /** What speaks HTTP: uWebSockets.js, `node:http`, or the first where it runs and the second elsewhere. */
+  frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
   /** The most requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
