@@ -8,6 +8,7 @@ import type { Configuration } from './configuration.js';
 import { Exchange, type ExchangeOwner } from './exchange.js';
 import type { HttpRequest, Wire } from './front-end/front-end.js';
 import type { Endpoint, Metrics } from './metrics.js';
+import { OPENAPI_JSON } from './openapi.js';
 import { isForeignOrigin } from './origins.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
@@ -85,6 +86,7 @@ export class Routes implements ExchangeOwner {
       ['/healthz', read('healthz', (exchange) => this.#health(exchange))],
       ['/readyz', read('readyz', (exchange) => this.#readiness(exchange))],
       ['/metrics', read('metrics', (exchange) => this.#scrape(exchange))],
+      ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
     ]);
     const error = `unknown path; there are ${[...this.#routes.keys()].join(', ')}`;
     this.#unknown = {

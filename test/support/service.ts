@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { FRONT_END } from './front-end.js';
+import { checkAnswersOf } from './openapi.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
@@ -32,7 +33,10 @@ export interface ProcessOptions {
   readonly within?: readonly string[];
 }
 
-/** Starts the service on a free port; the caller's environment does not reach it. */
+/**
+ * Starts the service on a free port; the caller's environment does not reach it. What it answers to `fetch` is compared
+ * with `docs/openapi.yaml`.
+ */
 export async function startService(
   env: Environment = {},
   { openFiles, within = [] }: ProcessOptions = {},
@@ -62,6 +66,7 @@ export async function startService(
     });
     void exited.then(([code]) => reject(new Error(`the service ended with ${code}: ${errors}`)));
   });
+  checkAnswersOf(url);
   return {
     url,
     port: Number(new URL(url).port),
