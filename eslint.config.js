@@ -61,6 +61,7 @@ export default defineConfig(
       'node_modules',
       'bench/results',
       'bench/.build',
+      'fuzz/.build',
       'scripts/worst-case/.build',
       'test/oracle/.build',
       'bench/report/browser',
