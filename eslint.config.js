@@ -62,6 +62,7 @@ export default defineConfig(
       'bench/results',
       'bench/.build',
       'fuzz/.build',
+      'conformance/.build',
       'scripts/worst-case/.build',
       'test/oracle/.build',
       'bench/report/browser',

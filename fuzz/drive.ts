@@ -61,7 +61,8 @@ export async function drive(target: Target, coverage: Coverage, options: FuzzOpt
   coverage.takeNew();
   const until = Date.now() + milliseconds;
   let kept = 0;
-  for (let round = 0; Date.now() < until && failures.length < MAX_FAILURES; round++) {
+  while (Date.now() < until && failures.length < MAX_FAILURES) {
+    const roundStart = Date.now();
     const batch = Array.from({ length: BATCH }, () =>
       random.chance(0.2)
         ? random.pick(fresh)
@@ -73,13 +74,14 @@ export async function drive(target: Target, coverage: Coverage, options: FuzzOpt
         corpus.push(text);
         if (keepIn !== undefined && kept++ < 40) keep(keepIn, target.name, text);
       }
-    if (round % 10 === 0 && target.time !== undefined) {
+    // A third of the time goes into looking for what takes too long.
+    const growing = Date.now() + (Date.now() - roundStart) / 2;
+    do {
       const failure = findGrowth(target, random, random.pick(corpus));
-      if (failure !== null && !reasons.has('growth')) {
-        reasons.add('growth');
-        failures.push(failure);
-      }
-    }
+      if (failure === null || reasons.has('growth')) continue;
+      reasons.add('growth');
+      failures.push(failure);
+    } while (target.time !== undefined && Date.now() < growing);
   }
   return {
     target: target.name,

@@ -64,9 +64,10 @@ const policy: Target = {
   time(text) {
     const three = read(text);
     if (three === null) return;
+    const [above, below] = [readPolicy(three[0]), readPolicy(three[1])];
+    if (above.defect !== undefined || below.defect !== undefined) return;
     findPolicyEscalation(three[0], three[1]);
-    const { limits } = readPolicy(three[1]);
-    if (limits !== undefined) findViolation(limits, three[2]);
+    findViolation(below.limits, three[2]);
   },
 };
 
