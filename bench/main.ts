@@ -1,18 +1,18 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { describeCommit, describeMachine, describeVersions } from './environment.js';
+import { describeCommit, describeMachine, describeVersions } from './run/environment.js';
 import { measureFloor } from './measure/floor.js';
 import { median } from './measure/statistics.js';
 import { Watch } from './measure/watch.js';
-import { readOptions, USAGE, type Options } from './options.js';
-import { ROOT } from './paths.js';
-import { Recorder } from './recorder.js';
+import { readOptions, USAGE, type Options } from './run/options.js';
+import { ROOT } from './run/paths.js';
+import { Recorder } from './run/recorder.js';
 import { limitsExceeded } from './report/limits.js';
 import { renderReport } from './report/render.js';
 import { renderTable } from './report/table.js';
-import { figureOf, RESULTS_SCHEMA, type Results } from './results.js';
-import type { Bench, Suite } from './suite.js';
+import { figureOf, RESULTS_SCHEMA, type Results } from './run/results.js';
+import type { Bench, Suite } from './run/suite.js';
 import { ALL_SUITES, DEFAULT_SUITES, SMOKE_SUITES } from './suites/all.js';
 import { runIsolated } from './suites/isolated.js';
 import { Workloads } from './workload/workload.js';
@@ -33,8 +33,8 @@ async function main(): Promise<number> {
   const watch = Watch.start();
   const bench: Bench = {
     ...{ plan: options.plan, recorder, workloads: new Workloads(scratch) },
-    watch: async (id, pid, measure) => {
-      const { value, interference } = await watch.during(pid, measure);
+    watch: async (id, pids, measure) => {
+      const { value, interference } = await watch.during([pids].flat(), measure);
       recorder.surround(id, interference);
       return value;
     },

@@ -4,11 +4,11 @@ import type { Engine, Outcome } from '../engine/engine.js';
 import type { Binding } from '../verify/binding.js';
 import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';
-import type { Connections } from './connections.js';
+import type { Connections } from './front-end/connections.js';
 import { DurationHistogram } from './duration-histogram.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */
-export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'other'] as const;
+export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'openapi', 'other'] as const;
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];

@@ -14,7 +14,7 @@ import { checkAnswers } from '../../bench/load/check-answers.js';
 import type { LoadResult, Target } from '../../bench/load/load-result.js';
 import { runOpenLoop } from '../../bench/load/open-loop.js';
 import { runWrk, uncorrect, wrkVersion, type Counts } from '../../bench/load/wrk.js';
-import { ROOT } from '../../bench/paths.js';
+import { ROOT } from '../../bench/run/paths.js';
 import { Workloads, type Workload } from '../../bench/workload/workload.js';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-test-'));
@@ -246,6 +246,22 @@ describe('a connection of our own', () => {
     expect(await checkAnswers(port, exchanges)).toEqual({ wrong: 0, firstWrong: '' });
   });
 
+  it('is sent again after a refusal, only where refusals are expected', async () => {
+    const listenRefusing = () => {
+      let refusals = 12;
+      return listen((request, response) => {
+        void (async () => {
+          const { answer = '' } = exchanges[await numberIn(request)] ?? {};
+          response.statusCode = refusals-- > 0 ? 503 : 200;
+          response.end(response.statusCode === 503 ? 'overloaded' : answer);
+        })();
+      });
+    };
+    expect(await checkAnswers(await listenRefusing(), exchanges, true)).toEqual({ wrong: 0, firstWrong: '' });
+    const { wrong, firstWrong } = await checkAnswers(await listenRefusing(), exchanges);
+    expect([wrong, firstWrong]).toEqual([12, expect.stringContaining('503 overloaded')]);
+  });
+
   it('tells when the service closes it', async () => {
     const port = await listen((request) => {
       request.resume();
@@ -319,13 +335,16 @@ describe("wrk's correction for coordinated omission", () => {
 it('a pair of real services under slices: what is planted in one is found', async () => {
   // The build that the other tests start, too. What is planted is many times a request, so that no neighbour hides it.
   const tree = { name: 'this', folder: ROOT };
-  const { effects, means } = await measurePair(
+  const { effects, means, planted } = await measurePair(
     [tree, tree],
     { traffic: 'warm', depth: 2 },
     new Workloads(directory),
-    { precision: 10, isSwapped: true, plantedMicros: 800 },
+    { precision: 10, isSwapped: true, plantedRounds: 20_000 },
   );
   expect(effects.cpu).toBeGreaterThan(Math.log(1.5));
   expect(effects['latency p50']).toBeGreaterThan(Math.log(1.5));
   expect(means.cpu[1]).toBeGreaterThan(means.cpu[0]);
+  // The planted process says itself what it took: most of what is found on top.
+  expect(planted).toBeGreaterThan((means.cpu[1] - means.cpu[0]) / 4);
+  expect(planted).toBeLessThan(means.cpu[1]);
 });

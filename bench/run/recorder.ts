@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Histogram } from 'hdr-histogram-js';
-import { curveOf, newLatencies, PERCENTILES } from './measure/latencies.js';
-import { median, spread } from './measure/statistics.js';
-import type { Disturbance } from './measure/watch.js';
+import { curveOf, newLatencies, PERCENTILES } from '../measure/latencies.js';
+import { median, spread } from '../measure/statistics.js';
+import type { Disturbance } from '../measure/watch.js';
 import type { Better, Distribution, Figure, Interference, Parameters, Skipped } from './results.js';
 
 /** The samples of one figure so far. */
@@ -59,7 +59,11 @@ export class Recorder {
   /** Keeps what went on while a figure was taken; what is recorded from now on is compared with the floor of then. */
   surround(id: string, { floor, others, stolen }: Disturbance): void {
     this.interference.push({ id, others, stolen });
-    if (floor === null) return;
+    if (floor !== null) this.floorWas(floor);
+  }
+
+  /** Takes a floor that was measured meanwhile; what is recorded from now on is compared with it. */
+  floorWas(floor: number): void {
     this.#floor = floor;
     this.record({ id: 'floor/under-load', unit: 'µs', better: 'neither', value: floor });
   }
