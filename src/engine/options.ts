@@ -58,7 +58,7 @@ export const verifierOptions = z.strictObject({
   redisTimeoutMs: count(1, 60_000).default(DEFAULT_REDIS_TIMEOUT_MS),
 });
 
-/** Options of a verifier, all optional; see {@link verifierOptions}. */
+/** Options of a verifier, all optional. */
 export type VerifierOptions = z.input<typeof verifierOptions>;
 
 /** Options of a verifier with defaults filled in. */

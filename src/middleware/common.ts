@@ -17,8 +17,12 @@ export {
   BUNDLE_HEADER,
   RPC_ERROR_CODE,
   type ChainVerdict,
+  type Denial,
+  type GateContext,
   type GateResponse,
   type HttpRefusal,
+  type Protocol,
+  type RpcError,
   type RpcErrorData,
   type RpcRefusal,
 } from '../gate/index.js';
@@ -26,6 +30,9 @@ export {
   createMemoryReplayStore,
   openRedisReplayStore,
   ReplayStoreError,
+  type MemoryReplayStore,
+  type MemoryReplayStoreOptions,
   type RedisReplayStoreOptions,
+  type ReplayLog,
   type ReplayStore,
 } from '../replay/index.js';
