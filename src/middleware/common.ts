@@ -19,6 +19,7 @@ export {
   type ChainVerdict,
   type Denial,
   type GateContext,
+  type GateFailure,
   type GateResponse,
   type HttpRefusal,
   type Protocol,

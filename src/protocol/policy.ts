@@ -190,7 +190,7 @@ export const POLICY_MEMBERS = [
   },
 ] as const satisfies readonly PolicyMember[];
 
-/** A name of {@link POLICY_MEMBERS}. */
+/** The name of a member that is evaluated. */
 export type KnownPolicyMember = (typeof POLICY_MEMBERS)[number]['name'];
 
 /** The names of {@link POLICY_MEMBERS}, in their order. */
