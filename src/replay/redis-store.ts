@@ -98,6 +98,10 @@ class RedisReplayStore implements ReplayStore {
     this.#client = client;
   }
 
+  get isAvailable(): boolean {
+    return !this.#breaker.isOpen;
+  }
+
   async record(key: string, _now: number, ttlSecs: number): Promise<boolean> {
     try {
       return await this.#breaker.run(async () => {

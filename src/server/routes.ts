@@ -11,6 +11,7 @@ import type { Endpoint, Metrics } from './metrics.js';
 import { isForeignOrigin } from './origins.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
+import { SocketWait } from './socket-wait.js';
 import { RevokeRoute } from './revoke-route.js';
 import { VerifyRoute } from './verify-route.js';
 
@@ -43,6 +44,7 @@ export class Routes implements ExchangeOwner {
   readonly #unknown: Route;
   readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
+  readonly #socketWait: SocketWait;
   #open = 0;
 
   constructor(context: RouteContext) {
@@ -51,6 +53,7 @@ export class Routes implements ExchangeOwner {
     this.#origins = new Set(allowedOrigins);
     // A single core is the client's, too, or the workers'.
     this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
+    this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
     const limit = () => {
       const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
       return rateLimit.isOn ? rateLimit : null;
@@ -112,6 +115,7 @@ export class Routes implements ExchangeOwner {
     this.#open++;
     this.#busyPoll.end();
     const exchange = new Exchange(res, method === 'head', head, route.endpoint, this);
+    this.#context.metrics.http.observeSocketWait(this.#socketWait.waitOf(exchange.startedAt));
     try {
       this.#serve(route, method, exchange, head, res, req);
     } catch (error) {
@@ -123,7 +127,7 @@ export class Routes implements ExchangeOwner {
     const { metrics, log } = this.#context;
     const milliseconds = performance.now() - startedAt;
     if (--this.#open === 0) this.#busyPoll.begin();
-    metrics.observeDuration(endpoint, milliseconds);
+    metrics.http.countRequest(endpoint, status, milliseconds);
     if (log.levelVal <= DEBUG) log.debug({ endpoint, status, milliseconds }, 'request');
   }
 

@@ -39,8 +39,7 @@ export async function startService(configuration: Configuration, log: Logger): P
   const admission = new Admission(configuration, new QueueWait(engine.signatures));
   const routes = new Routes({ engine, configuration, admission, metrics, log });
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
-  metrics.watch(engine);
-  metrics.watchHttp(routes, admission, connections);
+  metrics.watch(engine, configuration, routes, admission, connections);
   const app = uWS.App().any('/*', routes.handle);
   (app as unknown as FilteredApp).filter((connection, change) => {
     if (change < 0) connections.closed();
