@@ -5,6 +5,7 @@ import { MAX_TYPICAL_BYTES } from './admission.js';
 import { BodyReader, type BodyRules, type BodySink } from './body-reader.js';
 import type { Endpoint } from './metrics.js';
 import type { RequestHead } from './request-head.js';
+import { newRequestId } from './request-id.js';
 
 /** Answers that carry more than a body. */
 export interface AnswerOptions {
@@ -51,6 +52,9 @@ const MAX_DISCARDING_MS = 2000;
 export class Exchange {
   readonly startedAt = performance.now();
   readonly endpoint: Endpoint;
+  readonly traceparent: string | null;
+  /** The code of a verdict that was not valid, for traces. Owner: the route. */
+  code: string | null = null;
   readonly #res: HttpResponse;
   readonly #isHead: boolean;
   readonly #owner: ExchangeOwner;
@@ -66,24 +70,50 @@ export class Exchange {
   /** An answer that waits for the first piece of the body. */
   #early: Answer | null = null;
   #discarded = 0;
+  #requestId: string | null;
   #discardTimer: NodeJS.Timeout | null = null;
 
   constructor(
     res: HttpResponse,
     isHead: boolean,
-    { hasBody }: RequestHead,
+    { hasBody, requestId, traceparent }: RequestHead,
     endpoint: Endpoint,
     owner: ExchangeOwner,
   ) {
     this.#res = res;
     this.#isHead = isHead;
     this.#isBodyDue = hasBody;
+    this.#requestId = requestId;
+    this.traceparent = traceparent;
     this.endpoint = endpoint;
     this.#owner = owner;
     res.onAborted(() => {
       this.#free();
       this.#end();
     });
+  }
+
+  /**
+   * The id under which this request is found in logs: the caller's, or else one that is made now. The answer carries it
+   * from then on.
+   */
+  get requestId(): string {
+    return (this.#requestId ??= newRequestId());
+  }
+
+  /** The id that the answer carries; `null` where the caller sent none and none was made. */
+  get knownRequestId(): string | null {
+    return this.#requestId;
+  }
+
+  /** The address of the client, 4 or 16 bytes. To be asked while the request is handled, not later. */
+  get remoteAddress(): ArrayBuffer {
+    return this.#res.getRemoteAddress();
+  }
+
+  /** The same as text. */
+  get remoteAddressText(): string {
+    return Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1');
   }
 
   /** Whether the answer is given or the client is gone. */
@@ -170,6 +200,7 @@ export class Exchange {
       if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
       if (headers !== undefined)
         for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
+      if (this.#requestId !== null) res.writeHeader('X-Request-Id', this.#requestId);
       // uWebSockets.js says `Connection: close` itself.
       if (this.#isHead) res.endWithoutBody(Buffer.byteLength(json), closes);
       else res.end(json, closes);
@@ -185,6 +216,7 @@ export class Exchange {
   #writeEarly({ status, json, headers }: Answer): void {
     const lines = [REASONS[status] ?? String(status), 'Content-Type: application/json'];
     for (const [name, value] of Object.entries(headers ?? {})) lines.push(`${name}: ${value}`);
+    if (this.#requestId !== null) lines.push(`X-Request-Id: ${this.#requestId}`);
     lines.push('Connection: close', `Content-Length: ${Buffer.byteLength(json) + 2}`);
     const body = this.#isHead ? '' : json;
     this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${body}`));

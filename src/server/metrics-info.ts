@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Gauge, type Registry } from 'prom-client';
-import { variableOf, type Configuration } from './configuration.js';
+import type { Configuration } from './configuration.js';
+import { variableOf } from './environment.js';
 
 /** The limits that alerts compare with, so that no number stands in two places. */
 const LIMITS = [

@@ -136,6 +136,24 @@ export class Metrics {
     this.#adminCalls.set(outcome, (this.#adminCalls.get(outcome) ?? 0) + 1);
   }
 
+  /** Adds the figures of the decision log. */
+  watchDecisions({
+    lines,
+  }: {
+    readonly lines: { readonly written: number; readonly dropped: number };
+  }): void {
+    showCounter(
+      this.registry,
+      'drs_decision_log_lines_total',
+      'Lines of the decision log',
+      ['outcome'],
+      (set) => {
+        set(lines.written, 'written');
+        set(lines.dropped, 'dropped');
+      },
+    );
+  }
+
   /** Adds the figures that the parts of the service keep themselves. */
   watch(
     engine: Engine,

@@ -13,14 +13,23 @@ import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
 import { SocketWait } from './socket-wait.js';
 import { RevokeRoute } from './revoke-route.js';
+import type { Tracing } from './tracing.js';
+import type { VerdictLogs } from './verdict-logs.js';
 import { VerifyRoute } from './verify-route.js';
 
 interface Route {
   readonly endpoint: Endpoint;
+  /** None for what is served with every method. */
   readonly methods: readonly string[];
   /** `null` where none applies. Each class of endpoints has its own, so that none starves another. */
   readonly rateLimit: RateLimit | null;
   readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
+}
+
+/** The routes of a listener, and what is served for all other paths. */
+interface Table {
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly unknown: Route;
 }
 
 /** What the routes work with. */
@@ -30,6 +39,9 @@ export interface RouteContext {
   readonly admission: Admission;
   readonly metrics: Metrics;
   readonly log: Logger;
+  readonly verdicts: VerdictLogs;
+  /** `null` where nobody collects traces. */
+  readonly tracing: Tracing | null;
 }
 
 // pino's number for the level `debug`.
@@ -40,8 +52,8 @@ const READ = ['get', 'head'] as const;
 /** The HTTP interface: which request goes where, and what holds for all of them. */
 export class Routes implements ExchangeOwner {
   readonly #context: RouteContext;
-  readonly #routes: ReadonlyMap<string, Route>;
-  readonly #unknown: Route;
+  readonly #routes: Table;
+  readonly #internal: Table;
   readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
   readonly #socketWait: SocketWait;
@@ -66,7 +78,18 @@ export class Routes implements ExchangeOwner {
       rateLimit: null,
       serve,
     });
-    this.#routes = new Map<string, Route>([
+    const { metricsAddr, adminOnMetricsAddr } = context.configuration;
+    const tableOf = (routes: readonly (readonly [string, Route])[]): Table => {
+      const error = `unknown path; there are ${routes.map(([path]) => path).join(', ')}`;
+      const unknown: Route = {
+        endpoint: 'other',
+        methods: [],
+        rateLimit: limit(),
+        serve: (exchange) => exchange.refuse(404, error),
+      };
+      return { routes: new Map(routes), unknown };
+    };
+    const verifying = [
       [
         '/verify',
         {
@@ -76,6 +99,8 @@ export class Routes implements ExchangeOwner {
           serve: (exchange, _, head) => verify.serve(exchange, head),
         },
       ],
+    ] satisfies [string, Route][];
+    const admin = [
       [
         '/admin/revoke',
         {
@@ -85,17 +110,19 @@ export class Routes implements ExchangeOwner {
           serve: (exchange, req, head) => revoke.serve(exchange, req, head),
         },
       ],
+    ] satisfies [string, Route][];
+    const health: [string, Route][] = [
       ['/healthz', read('healthz', (exchange) => this.#health(exchange))],
       ['/readyz', read('readyz', (exchange) => this.#readiness(exchange))],
-      ['/metrics', read('metrics', (exchange) => this.#scrape(exchange))],
+    ];
+    const metrics: [string, Route][] = [['/metrics', read('metrics', (exchange) => this.#scrape(exchange))]];
+    this.#routes = tableOf([
+      ...verifying,
+      ...(adminOnMetricsAddr ? [] : admin),
+      ...health,
+      ...(metricsAddr === undefined ? metrics : []),
     ]);
-    const error = `unknown path; there are ${[...this.#routes.keys()].join(', ')}`;
-    this.#unknown = {
-      endpoint: 'other',
-      methods: [],
-      rateLimit: limit(),
-      serve: (exchange) => exchange.refuse(404, error),
-    };
+    this.#internal = tableOf([...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]);
   }
 
   /** Requests that have no answer yet. */
@@ -108,8 +135,14 @@ export class Routes implements ExchangeOwner {
   }
 
   /** Handles any request. Paths match exactly, so no router is needed. */
-  readonly handle = (res: HttpResponse, req: HttpRequest): void => {
-    const route = this.#routes.get(req.getUrl()) ?? this.#unknown;
+  readonly handle = (res: HttpResponse, req: HttpRequest): void => this.#handle(this.#routes, res, req);
+
+  /** Handles any request to `METRICS_ADDR`. */
+  readonly handleInternal = (res: HttpResponse, req: HttpRequest): void =>
+    this.#handle(this.#internal, res, req);
+
+  #handle({ routes, unknown }: Table, res: HttpResponse, req: HttpRequest): void {
+    const route = routes.get(req.getUrl()) ?? unknown;
     const method = req.getMethod();
     const head = readHead(req);
     this.#open++;
@@ -121,14 +154,18 @@ export class Routes implements ExchangeOwner {
     } catch (error) {
       this.#fail(exchange, error);
     }
-  };
+  }
 
-  ended({ endpoint, startedAt, status }: Exchange): void {
-    const { metrics, log } = this.#context;
+  ended(exchange: Exchange): void {
+    const { metrics, log, tracing } = this.#context;
+    const { endpoint, startedAt, status, knownRequestId: requestId } = exchange;
     const milliseconds = performance.now() - startedAt;
     if (--this.#open === 0) this.#busyPoll.begin();
     metrics.http.countRequest(endpoint, status, milliseconds);
-    if (log.levelVal <= DEBUG) log.debug({ endpoint, status, milliseconds }, 'request');
+    if (log.levelVal <= DEBUG) {
+      log.debug({ endpoint, status, milliseconds, ...(requestId === null ? {} : { requestId }) }, 'request');
+    }
+    tracing?.record(exchange, milliseconds);
   }
 
   #serve(
@@ -158,7 +195,7 @@ export class Routes implements ExchangeOwner {
     if (wait > 0) {
       if (isVerify) metrics.countRejection('rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
-    } else if (route !== this.#unknown && !route.methods.includes(method)) {
+    } else if (route.methods.length > 0 && !route.methods.includes(method)) {
       const allowed = route.methods.join(', ').toUpperCase();
       const error = `method ${method.toUpperCase()} is not allowed here, expected ${allowed}`;
       exchange.refuse(405, error, { headers: { Allow: allowed } });

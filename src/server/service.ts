@@ -4,17 +4,25 @@ import type { Logger } from 'pino';
 import './uws-settings.js';
 import uWS from 'uWebSockets.js';
 import { openEngine } from '../engine/create-verifier.js';
+import type { Engine } from '../engine/engine.js';
 import { Admission } from './admission.js';
-import type { Configuration } from './configuration.js';
+import { addressOf, type Configuration } from './configuration.js';
 import { Connections, maxConnectionsHere } from './connections.js';
 import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
+import { DecisionLog } from './decision-log.js';
+import { LineFile } from './line-file.js';
+import { RefusalLog } from './refusal-log.js';
 import { Routes } from './routes.js';
+import { openTracing } from './tracing.js';
+import { VerdictLogs } from './verdict-logs.js';
 
 /** A running service. */
 export interface Service {
   /** The port it listens on. */
   readonly port: number;
+  /** The port on which `/metrics` is served; the same unless `METRICS_ADDR` says otherwise. */
+  readonly metricsPort: number;
   /** The connections it holds open at most; more are closed at once. */
   readonly maxConnections: number;
   /**
@@ -24,6 +32,8 @@ export interface Service {
    * @param isUrgent leaves out the delay
    */
   close(isUrgent?: boolean): Promise<void>;
+  /** Opens the files that it only appends to anew, after somebody has moved them away. */
+  reopenLogs(): Promise<void>;
 }
 
 const DRAIN_POLL_MS = 10;
@@ -37,24 +47,33 @@ export async function startService(configuration: Configuration, log: Logger): P
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
   const admission = new Admission(configuration, new QueueWait(engine.signatures));
-  const routes = new Routes({ engine, configuration, admission, metrics, log });
+  const decisions = await openDecisions(configuration, engine, log);
+  const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
+  const tracing = await openTracing();
+  const routes = new Routes({ engine, configuration, admission, metrics, log, verdicts, tracing });
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
+  if (decisions !== null) metrics.watchDecisions(decisions);
   metrics.watch(engine, configuration, routes, admission, connections);
-  const app = uWS.App().any('/*', routes.handle);
-  (app as unknown as FilteredApp).filter((connection, change) => {
-    if (change < 0) connections.closed();
-    else if (!connections.opened()) connection.close();
-  });
+  const app = openApp(routes.handle, connections);
+  const address = configuration.metricsAddr === undefined ? null : addressOf(configuration.metricsAddr);
+  const internal = address === null ? null : openApp(routes.handleInternal, connections);
   let socket: uWS.us_listen_socket;
+  let internalSocket: uWS.us_listen_socket | null = null;
   try {
-    socket = await listen(app, configuration);
+    socket = await listen(app, configuration, 'HOST and PORT');
+    if (internal !== null && address !== null)
+      internalSocket = await listen(internal, address, 'METRICS_ADDR');
   } catch (error) {
+    app.close();
+    await verdicts.close();
     await engine.close();
     throw error;
   }
   return {
     port: uWS.us_socket_local_port(socket),
+    metricsPort: uWS.us_socket_local_port(internalSocket ?? socket),
     maxConnections: connections.limit,
+    reopenLogs: () => verdicts.reopen(),
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       admission.isLeaving = true;
@@ -66,9 +85,36 @@ export async function startService(configuration: Configuration, log: Logger): P
       if (routes.open > 0)
         log.warn({ open: routes.open }, 'requests were cut off: they took too long to drain');
       app.close();
+      internal?.close();
       await engine.close();
+      await verdicts.close();
     },
   };
+}
+
+function openApp(handle: Routes['handle'], connections: Connections): uWS.TemplatedApp {
+  const app = uWS.App().any('/*', handle);
+  (app as unknown as FilteredApp).filter((connection, change) => {
+    if (change < 0) connections.closed();
+    else if (!connections.opened()) connection.close();
+  });
+  return app;
+}
+
+async function openDecisions(
+  { decisionLog }: Configuration,
+  engine: Engine,
+  log: Logger,
+): Promise<DecisionLog | null> {
+  if (decisionLog === undefined) return null;
+  try {
+    return new DecisionLog(await LineFile.open(decisionLog, log));
+  } catch (error) {
+    await engine.close();
+    throw new Error(`cannot write the decision log (DECISION_LOG): ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
 }
 
 function chooseMaxConnections({ maxConnections }: Configuration, log: Logger): number {
@@ -96,7 +142,11 @@ interface ExclusiveListen {
 }
 const { LIBUS_LISTEN_EXCLUSIVE_PORT } = uWS as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number };
 
-function listen(app: uWS.TemplatedApp, { host, port }: Configuration): Promise<uWS.us_listen_socket> {
+function listen(
+  app: uWS.TemplatedApp,
+  { host, port }: Pick<Configuration, 'host' | 'port'>,
+  variables: string,
+): Promise<uWS.us_listen_socket> {
   return new Promise((resolve, reject) => {
     // Without this option a second process shares the port without an error, and takes half the requests.
     (app as unknown as ExclusiveListen).listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
@@ -105,7 +155,7 @@ function listen(app: uWS.TemplatedApp, { host, port }: Configuration): Promise<u
         reject(
           new Error(
             `cannot listen on ${host}:${port}: another process has the port, or the address is not this machine's; ` +
-              'stop that process, or set HOST and PORT',
+              `stop that process, or set ${variables}`,
           ),
         );
       }

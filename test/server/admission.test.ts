@@ -4,6 +4,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { Admission, type AdmissionLimits } from '../../src/server/admission.js';
 import { readConfiguration } from '../../src/server/configuration.js';
 import { Metrics } from '../../src/server/metrics.js';
+import { RefusalLog } from '../../src/server/refusal-log.js';
+import { VerdictLogs } from '../../src/server/verdict-logs.js';
 import { Routes } from '../../src/server/routes.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Engine, Outcome, Request } from '../../src/engine/engine.js';
@@ -74,12 +76,15 @@ describe('a fault of the verifier', () => {
 
   async function start(verify: Verify) {
     const admission = admissionOf({ maxPending: 3, maxBodyMemory: 1024 * KIB });
+    const log = pino({ level: 'silent' });
     const routes = new Routes({
       engine: { verify } as unknown as Engine,
       configuration: readConfiguration({}),
       admission,
       metrics: new Metrics(),
-      log: pino({ level: 'silent' }),
+      log,
+      verdicts: new VerdictLogs(new RefusalLog('off', log), null),
+      tracing: null,
     });
     const app = uWS.App().any('/*', routes.handle);
     const port = await new Promise<number>((resolve) => {
