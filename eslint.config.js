@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { defineConfig } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, revocation, replay) ← engine ← (server, middleware, cli).
+// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay) ← engine ← (server, middleware, cli).
 // For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
 const mayImport = {
@@ -10,8 +10,9 @@ const mayImport = {
   verify: ['protocol'],
   gate: ['protocol', 'verify'],
   signatures: ['protocol', 'verify'],
-  revocation: ['protocol', 'verify', 'signatures'],
-  replay: ['protocol', 'verify'],
+  redis: [],
+  revocation: ['protocol', 'verify', 'signatures', 'redis'],
+  replay: ['protocol', 'verify', 'redis'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'engine'],
   engine: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],

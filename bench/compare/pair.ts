@@ -57,6 +57,56 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
+  return withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
+    for (let at = 0; at < WARM_UPS; at++)
+      for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
+    for (const side of [0, 1] as const) await take({ ...ALONE, side });
+    const loaded: Slice[][] = [];
+    const alone: Slice[][] = [];
+    for (let quad = 0; quad < MAX_QUADS && !isPrecise(quad, loaded, alone, plan.precision); quad++) {
+      const isReversed = (quad % 2 === 0) === plan.isSwapped;
+      loaded.push(await takeQuad(take, LOADED, isReversed));
+      alone.push(await takeQuad(take, ALONE, isReversed));
+    }
+    return summarise(loaded, alone);
+  });
+}
+
+/**
+ * Processor time alone, from the fewest quads: some three seconds where nothing else runs.
+ *
+ * @returns the effect, as a logarithm of B / A
+ * @throws Error where an answer is wrong
+ */
+export async function measureProcessorTime(
+  trees: readonly [Tree, Tree],
+  one: Case,
+  workloads: Workloads,
+  isSwapped: boolean,
+): Promise<number> {
+  return withPair(trees, one, workloads, { isSwapped, plantedMicros: 0 }, async (take) => {
+    for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
+    const quads: number[] = [];
+    for (let quad = 0; quad < MIN_QUADS; quad++) {
+      const [a1, a2, b1, b2] = await takeQuad(take, LOADED, (quad % 2 === 0) === isSwapped);
+      quads.push(logRatioOf({ a: [cpuOf(a1), cpuOf(a2)], b: [cpuOf(b1), cpuOf(b2)] }));
+    }
+    return hodgesLehmann(quads);
+  });
+}
+
+const cpuOf = (slice: Slice | undefined) => slice?.cpu ?? Number.NaN;
+
+type Take = (order: SliceOrder) => Promise<Slice>;
+
+/** Starts a pair and a generator for both, checks answers, lets slices be taken, and stops all. */
+async function withPair<Value>(
+  trees: readonly [Tree, Tree],
+  { traffic, depth }: Case,
+  workloads: Workloads,
+  plan: Omit<PairPlan, 'precision'>,
+  use: (take: Take) => Promise<Value>,
+): Promise<Value> {
   const services = await startPair(trees, traffic === 'cold', plan);
   let slicer: Slicer | undefined;
   try {
@@ -65,42 +115,36 @@ export async function measurePair(
       const { wrong, firstWrong } = await checkAnswers(port, exchanges);
       if (wrong > 0) throw new Error(`wrong answers at depth ${depth}: ${firstWrong}`);
     }
-    slicer = await Slicer.start({ sides: services, workload: workloads.files(traffic, depth) });
-    const take = async (order: SliceOrder, at: Slicer) => {
-      const slice = await at.slice(order);
+    const generator = await Slicer.start({ sides: services, workload: workloads.files(traffic, depth) });
+    slicer = generator;
+    return await use(async (order) => {
+      const slice = await generator.slice(order);
       if (slice.wrong > 0)
         throw new Error(`${slice.wrong} wrong answers at depth ${depth}: ${slice.firstWrong}`);
       return slice;
-    };
-    for (let at = 0; at < WARM_UPS; at++)
-      for (const side of [0, 1] as const) await take({ ...WARM_UP, side }, slicer);
-    for (const side of [0, 1] as const) await take({ ...ALONE, side }, slicer);
-    const loaded: Slice[][] = [];
-    const alone: Slice[][] = [];
-    const generator = slicer;
-    for (let quad = 0; quad < MAX_QUADS && !isPrecise(quad, loaded, alone, plan.precision); quad++) {
-      // A B B A, then B A A B: neither side is always the first.
-      const order = (quad % 2 === 0) === plan.isSwapped ? ([1, 0, 0, 1] as const) : ([0, 1, 1, 0] as const);
-      for (const [kind, into] of [
-        [LOADED, loaded],
-        [ALONE, alone],
-      ] as const) {
-        const slices: (Slice & { side: 0 | 1 })[] = [];
-        for (const side of order) slices.push({ ...(await take({ ...kind, side }, generator)), side });
-        into.push(slices.filter(({ side }) => side === 0).concat(slices.filter(({ side }) => side === 1)));
-      }
-    }
-    return summarise(loaded, alone);
+    });
   } finally {
     slicer?.stop();
     for (const service of services) await service.stop();
   }
 }
 
+/**
+ * Four slices in the order A B B A, or B A A B so that neither side is always the first.
+ *
+ * @returns both of A, then both of B
+ */
+async function takeQuad(take: Take, kind: Omit<SliceOrder, 'side'>, isReversed: boolean): Promise<Slice[]> {
+  const sides: readonly [Slice[], Slice[]] = [[], []];
+  for (const side of isReversed ? ([1, 0, 0, 1] as const) : ([0, 1, 1, 0] as const))
+    sides[side].push(await take({ ...kind, side }));
+  return sides.flat();
+}
+
 async function startPair(
   trees: readonly [Tree, Tree],
   isCold: boolean,
-  { isSwapped, plantedMicros }: PairPlan,
+  { isSwapped, plantedMicros }: Omit<PairPlan, 'precision'>,
 ): Promise<[ServerProcess, ServerProcess]> {
   const env = {
     // What is compared is work; a service that spins while it waits would hide what it has less time to wait for.

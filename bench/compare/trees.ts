@@ -21,9 +21,14 @@ const SOURCES = ['src', 'package.json', 'package-lock.json', 'tsconfig.json', 't
  *
  * @param given a commit of this repository, or a folder with a working copy, whose changes are taken along
  * @param folder takes the build
+ * @param options.mayInstall whether packages that are not there may be installed
  * @throws Error where there is no such version, or it does not build
  */
-export function buildTree(given: string, folder: string): Tree {
+export function buildTree(
+  given: string,
+  folder: string,
+  { mayInstall = true }: { readonly mayInstall?: boolean } = {},
+): Tree {
   const isFolder = existsSync(given) && statSync(given).isDirectory();
   if (isFolder && !existsSync(path.join(given, 'src')))
     throw new Error(`${given} has no src/, expected a commit or a working copy of this project`);
@@ -32,7 +37,7 @@ export function buildTree(given: string, folder: string): Tree {
     mkdirSync(folder, { recursive: true });
     for (const file of SOURCES) cpSync(path.join(given, file), path.join(folder, file), { recursive: true });
   } else run('git', ['worktree', 'add', '--quiet', '--detach', folder, name], ROOT);
-  linkPackages(folder, isFolder ? path.resolve(given) : ROOT);
+  linkPackages(folder, isFolder ? path.resolve(given) : ROOT, mayInstall);
   run(
     process.execPath,
     [path.join(folder, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.build.json'],
@@ -54,7 +59,7 @@ function nameOf(folder: string): string {
 }
 
 /** A version with the packages of this one, or those of the folder it is from, borrows them; another gets its own. */
-function linkPackages(folder: string, origin: string): void {
+function linkPackages(folder: string, origin: string, mayInstall: boolean): void {
   const lockOf = (root: string) => {
     const file = path.join(root, 'package-lock.json');
     return existsSync(file) ? readFileSync(file, 'utf8') : null;
@@ -62,6 +67,8 @@ function linkPackages(folder: string, origin: string): void {
   const owner = [origin, ROOT].find(
     (root) => existsSync(path.join(root, 'node_modules')) && servesLock(lockOf(root), lockOf(folder)),
   );
+  if (owner === undefined && !mayInstall)
+    throw new Error('its packages differ; npm run bench:compare installs them');
   if (owner === undefined) run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], folder);
   else symlinkSync(path.join(owner, 'node_modules'), path.join(folder, 'node_modules'));
 }

@@ -98,7 +98,7 @@ function stopOnSignals(
 
 function announce(
   { host, metricsAddr, drsAdminToken, statusListBaseUrl, revocationStorePath, workerThreads }: Configuration,
-  { port, metricsPort, maxConnections }: Service,
+  { port, metricsPort, frontEnd, maxConnections }: Service,
   log: Logger,
 ): void {
   const urlOf = (name: string, at: number) => `http://${name.includes(':') ? `[${name}]` : name}:${at}`;
@@ -110,6 +110,7 @@ function announce(
       port,
       url,
       metricsUrl: `${urlOf(metricsHost, metricsPort)}/metrics`,
+      frontEnd,
       workerThreads,
       maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
       statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),

@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { acceptOverflows } from './accept-overflows.js';
 import type { Admission } from './admission.js';
-import type { Connections } from './connections.js';
+import type { Connections } from './front-end/connections.js';
 import { Distribution, SECONDS, showHistogram } from './distribution.js';
 import { showCounter, showGauge } from './metrics-show.js';
 

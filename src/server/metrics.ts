@@ -5,7 +5,7 @@ import type { Binding } from '../verify/binding.js';
 import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';
 import type { Configuration } from './configuration.js';
-import type { Connections } from './connections.js';
+import type { Connections } from './front-end/connections.js';
 import { EngineMetrics } from './metrics-engine.js';
 import { HttpMetrics } from './metrics-http.js';
 import { showInfo } from './metrics-info.js';
@@ -13,7 +13,7 @@ import { RevocationMetrics } from './metrics-revocation.js';
 import { showCounter } from './metrics-show.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */
-export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'other'] as const;
+export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'openapi', 'other'] as const;
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];

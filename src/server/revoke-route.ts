@@ -1,5 +1,4 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { HttpRequest } from 'uWebSockets.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
@@ -7,6 +6,7 @@ import { show } from '../verify/codes.js';
 import { AdminLog, type AdminCall } from './admin-log.js';
 import type { BodyFault } from './body-reader.js';
 import type { Exchange } from './exchange.js';
+import type { HttpRequest } from './front-end/front-end.js';
 import { clientOf } from './rate-limit.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
@@ -28,7 +28,7 @@ export class RevokeRoute {
 
   /** Checks in this order: configured, authorised, size, body. */
   serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
-    const call: AdminCall = { address: exchange.remoteAddressText, requestId: exchange.requestId };
+    const call: AdminCall = { address: exchange.remoteAddress, requestId: exchange.requestId };
     if (this.#tokenDigest === null) {
       this.#admin.record('not_configured', call);
       exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');

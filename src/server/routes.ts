@@ -1,13 +1,14 @@
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Engine } from '../engine/engine.js';
 import type { Admission } from './admission.js';
 import { BusyPoll } from './busy-poll.js';
 import type { Configuration } from './configuration.js';
 import { Exchange, type ExchangeOwner } from './exchange.js';
+import type { HttpRequest, Wire } from './front-end/front-end.js';
 import type { Endpoint, Metrics } from './metrics.js';
+import { OPENAPI_JSON } from './openapi.js';
 import { isForeignOrigin } from './origins.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
@@ -121,6 +122,7 @@ export class Routes implements ExchangeOwner {
       ...(adminOnMetricsAddr ? [] : admin),
       ...health,
       ...(metricsAddr === undefined ? metrics : []),
+      ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
     ]);
     this.#internal = tableOf([...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]);
   }
@@ -135,22 +137,21 @@ export class Routes implements ExchangeOwner {
   }
 
   /** Handles any request. Paths match exactly, so no router is needed. */
-  readonly handle = (res: HttpResponse, req: HttpRequest): void => this.#handle(this.#routes, res, req);
+  readonly handle = (wire: Wire, req: HttpRequest): void => this.#handle(this.#routes, wire, req);
 
   /** Handles any request to `METRICS_ADDR`. */
-  readonly handleInternal = (res: HttpResponse, req: HttpRequest): void =>
-    this.#handle(this.#internal, res, req);
+  readonly handleInternal = (wire: Wire, req: HttpRequest): void => this.#handle(this.#internal, wire, req);
 
-  #handle({ routes, unknown }: Table, res: HttpResponse, req: HttpRequest): void {
+  #handle({ routes, unknown }: Table, wire: Wire, req: HttpRequest): void {
     const route = routes.get(req.getUrl()) ?? unknown;
     const method = req.getMethod();
     const head = readHead(req);
     this.#open++;
     this.#busyPoll.end();
-    const exchange = new Exchange(res, method === 'head', head, route.endpoint, this);
+    const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
     this.#context.metrics.http.observeSocketWait(this.#socketWait.waitOf(exchange.startedAt));
     try {
-      this.#serve(route, method, exchange, head, res, req);
+      this.#serve(route, method, exchange, head, wire, req);
     } catch (error) {
       this.#fail(exchange, error);
     }
@@ -173,7 +174,7 @@ export class Routes implements ExchangeOwner {
     method: string,
     exchange: Exchange,
     head: RequestHead,
-    res: HttpResponse,
+    wire: Wire,
     req: HttpRequest,
   ): void {
     const { metrics } = this.#context;
@@ -191,7 +192,7 @@ export class Routes implements ExchangeOwner {
       );
       return;
     }
-    const wait = route.rateLimit?.admit(clientOf(res.getRemoteAddress())) ?? 0;
+    const wait = route.rateLimit?.admit(clientOf(wire.remoteAddress())) ?? 0;
     if (wait > 0) {
       if (isVerify) metrics.countRejection('rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });

@@ -1,17 +1,17 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import './uws-settings.js';
-import uWS from 'uWebSockets.js';
 import { openEngine } from '../engine/create-verifier.js';
 import type { Engine } from '../engine/engine.js';
 import { Admission } from './admission.js';
 import { addressOf, type Configuration } from './configuration.js';
-import { Connections, maxConnectionsHere } from './connections.js';
+import { DecisionLog } from './decision-log.js';
+import { Connections, maxConnectionsHere } from './front-end/connections.js';
+import { loadFrontEnd, type LoadedFrontEnd } from './front-end/load.js';
+import type { FrontEndName } from './front-end/front-end.js';
+import { LineFile } from './line-file.js';
 import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
-import { DecisionLog } from './decision-log.js';
-import { LineFile } from './line-file.js';
 import { RefusalLog } from './refusal-log.js';
 import { Routes } from './routes.js';
 import { openTracing } from './tracing.js';
@@ -23,6 +23,7 @@ export interface Service {
   readonly port: number;
   /** The port on which `/metrics` is served; the same unless `METRICS_ADDR` says otherwise. */
   readonly metricsPort: number;
+  readonly frontEnd: FrontEndName;
   /** The connections it holds open at most; more are closed at once. */
   readonly maxConnections: number;
   /**
@@ -44,6 +45,8 @@ const DRAIN_POLL_MS = 10;
  * @throws Error where the address cannot be listened on, or the revocation store cannot be opened
  */
 export async function startService(configuration: Configuration, log: Logger): Promise<Service> {
+  const loaded = await loadFrontEnd(configuration.frontEnd);
+  logChoice(loaded, log);
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
   const admission = new Admission(configuration, new QueueWait(engine.signatures));
@@ -54,24 +57,25 @@ export async function startService(configuration: Configuration, log: Logger): P
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
   if (decisions !== null) metrics.watchDecisions(decisions);
   metrics.watch(engine, configuration, routes, admission, connections);
-  const app = openApp(routes.handle, connections);
-  const address = configuration.metricsAddr === undefined ? null : addressOf(configuration.metricsAddr);
-  const internal = address === null ? null : openApp(routes.handleInternal, connections);
-  let socket: uWS.us_listen_socket;
-  let internalSocket: uWS.us_listen_socket | null = null;
+  const { host, requestTimeoutSecs, metricsAddr } = configuration;
+  const frontEnd = loaded.open({ handle: routes.handle, connections, requestTimeoutSecs });
+  const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
+  const internal = address && loaded.open({ handle: routes.handleInternal, connections, requestTimeoutSecs });
+  let port: number;
+  let metricsPort: number;
   try {
-    socket = await listen(app, configuration, 'HOST and PORT');
-    if (internal !== null && address !== null)
-      internalSocket = await listen(internal, address, 'METRICS_ADDR');
+    port = await frontEnd.listen(host, configuration.port);
+    metricsPort = address && internal ? await internal.listen(address.host, address.port) : port;
   } catch (error) {
-    app.close();
+    frontEnd.close();
     await verdicts.close();
     await engine.close();
     throw error;
   }
   return {
-    port: uWS.us_socket_local_port(socket),
-    metricsPort: uWS.us_socket_local_port(internalSocket ?? socket),
+    port,
+    metricsPort,
+    frontEnd: loaded.name,
     maxConnections: connections.limit,
     reopenLogs: () => verdicts.reopen(),
     close: async (isUrgent = false) => {
@@ -84,21 +88,12 @@ export async function startService(configuration: Configuration, log: Logger): P
       while (routes.open > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
       if (routes.open > 0)
         log.warn({ open: routes.open }, 'requests were cut off: they took too long to drain');
-      app.close();
+      frontEnd.close();
       internal?.close();
       await engine.close();
       await verdicts.close();
     },
   };
-}
-
-function openApp(handle: Routes['handle'], connections: Connections): uWS.TemplatedApp {
-  const app = uWS.App().any('/*', handle);
-  (app as unknown as FilteredApp).filter((connection, change) => {
-    if (change < 0) connections.closed();
-    else if (!connections.opened()) connection.close();
-  });
-  return app;
 }
 
 async function openDecisions(
@@ -127,38 +122,7 @@ function chooseMaxConnections({ maxConnections }: Configuration, log: Logger): n
   return possible;
 }
 
-// What the published types leave out: the filter, a host together with options, and the constant itself.
-interface FilteredApp {
-  /** @param onChange is called with 1 for a connection that has come, and with -1 for one that has gone */
-  filter(onChange: (connection: { close(): void }, change: number) => void): void;
-}
-interface ExclusiveListen {
-  listen(
-    host: string,
-    port: number,
-    options: number,
-    callback: (socket: uWS.us_listen_socket | false) => void,
-  ): void;
-}
-const { LIBUS_LISTEN_EXCLUSIVE_PORT } = uWS as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number };
-
-function listen(
-  app: uWS.TemplatedApp,
-  { host, port }: Pick<Configuration, 'host' | 'port'>,
-  variables: string,
-): Promise<uWS.us_listen_socket> {
-  return new Promise((resolve, reject) => {
-    // Without this option a second process shares the port without an error, and takes half the requests.
-    (app as unknown as ExclusiveListen).listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
-      if (socket !== false) resolve(socket);
-      else {
-        reject(
-          new Error(
-            `cannot listen on ${host}:${port}: another process has the port, or the address is not this machine's; ` +
-              `stop that process, or set ${variables}`,
-          ),
-        );
-      }
-    });
-  });
+function logChoice({ name, reason, isFallback }: LoadedFrontEnd, log: Logger): void {
+  const message = `the front end is ${name === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${reason}`;
+  log[isFallback ? 'warn' : 'info']({ frontEnd: name }, message);
 }

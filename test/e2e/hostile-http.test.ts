@@ -178,7 +178,7 @@ describe('headers', () => {
     [
       'another coding',
       'Transfer-Encoding: gzip\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
-      /Transfer-Encoding is \\"gzip\\"/,
+      /Transfer-Encoding is (not )?\\"/,
     ],
     ['two codings', 'Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n', /gzip, chunked/],
     [

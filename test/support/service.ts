@@ -2,6 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { FRONT_END } from './front-end.js';
+import { checkAnswersOf } from './openapi.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
@@ -29,7 +31,10 @@ export interface ProcessOptions {
   readonly openFiles?: number;
 }
 
-/** Starts the service on a free port; the caller's environment does not reach it. */
+/**
+ * Starts the service on a free port; the caller's environment does not reach it. What it answers to `fetch` is compared
+ * with `docs/openapi.yaml`.
+ */
 export async function startService(
   env: Environment = {},
   { openFiles }: ProcessOptions = {},
@@ -43,7 +48,7 @@ export async function startService(
   ] as [string, ...string[]];
   const child = spawn(program, args, {
     // No test depends on speed: how soon a busy machine sheds has tests of its own.
-    env: { PATH, PORT: '0', QUEUE_TARGET_MS: '60000', ...env },
+    env: { PATH, PORT: '0', FRONT_END, QUEUE_TARGET_MS: '60000', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit') as Promise<[number | null]>;
@@ -58,6 +63,7 @@ export async function startService(
     });
     void exited.then(([code]) => reject(new Error(`the service ended with ${code}: ${errors}`)));
   });
+  checkAnswersOf(url);
   return {
     url,
     port: Number(new URL(url).port),
