@@ -6,9 +6,19 @@ import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';
 import type { Connections } from './connections.js';
 import { DurationHistogram } from './duration-histogram.js';
+import { GateMetrics } from './gate-metrics.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */
-export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'other'] as const;
+export const ENDPOINTS = [
+  'verify',
+  'gate',
+  'revoke',
+  'healthz',
+  'readyz',
+  'metrics',
+  'jwks',
+  'other',
+] as const;
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
@@ -33,6 +43,7 @@ const BINDINGS = ['match', 'mismatch', 'invalid_body'] as const satisfies readon
 export class Metrics {
   readonly registry = new Registry();
   readonly observer: RevocationObserver;
+  readonly gate: GateMetrics;
   readonly #failures = new Map<Code, number>(CATALOGUE.map(({ code }) => [code, 0]));
   readonly #bindings: Record<Binding, number> = { match: 0, mismatch: 0, invalid_body: 0 };
   readonly #rejections: Record<Rejection, number> = {
@@ -84,6 +95,7 @@ export class Metrics {
       registry,
     );
     this.observer = this.#observeRevocation();
+    this.gate = new GateMetrics(registry, (outcome) => this.countOutcome(outcome));
   }
 
   /** Counts a verdict. */

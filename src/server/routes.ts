@@ -3,10 +3,16 @@ import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Engine } from '../engine/engine.js';
+import { GATE_PROTOCOLS } from '../gate/index.js';
 import type { Admission } from './admission.js';
+import { BodyIntake } from './body-intake.js';
 import { BusyPoll } from './busy-poll.js';
 import type { Configuration } from './configuration.js';
 import { Exchange, type ExchangeOwner } from './exchange.js';
+import { GateApiRoute } from './gate-api-route.js';
+import type { GateDecider } from './gate-decider.js';
+import { gateProtocolOf } from './gate-path.js';
+import { GateRoute } from './gate-route.js';
 import type { Endpoint, Metrics } from './metrics.js';
 import { isForeignOrigin } from './origins.js';
 import { clientOf, RateLimit } from './rate-limit.js';
@@ -16,9 +22,12 @@ import { VerifyRoute } from './verify-route.js';
 
 interface Route {
   readonly endpoint: Endpoint;
-  readonly methods: readonly string[];
+  /** In small letters; `null` for any. */
+  readonly methods: readonly string[] | null;
   /** `null` where none applies. Each class of endpoints has its own, so that none starves another. */
   readonly rateLimit: RateLimit | null;
+  /** Whether `Origin` and `Sec-Fetch-Site` are those of somebody else's request, which a proxy asks about. */
+  readonly isProxied?: true;
   readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
 }
 
@@ -27,10 +36,15 @@ export interface RouteContext {
   readonly engine: Engine;
   readonly configuration: Configuration;
   readonly admission: Admission;
+  readonly gate: GateDecider;
+  /** The public key set of the gate as JSON; `null` where it does not sign. */
+  readonly jwks: string | null;
   readonly metrics: Metrics;
   readonly log: Logger;
 }
 
+const CHAIN_IS_OFF =
+  '/gate/chain is off, since it ties no call to its arguments; set GATE_CHAIN_ONLY=1 where that is meant, or use /gate/mcp';
 // pino's number for the level `debug`.
 const DEBUG = 20;
 const POST = ['post'] as const;
@@ -40,6 +54,7 @@ const READ = ['get', 'head'] as const;
 export class Routes implements ExchangeOwner {
   readonly #context: RouteContext;
   readonly #routes: ReadonlyMap<string, Route>;
+  readonly #gates: ReadonlyMap<string, Route>;
   readonly #unknown: Route;
   readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
@@ -55,7 +70,8 @@ export class Routes implements ExchangeOwner {
       const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
       return rateLimit.isOn ? rateLimit : null;
     };
-    const verify = new VerifyRoute(context);
+    const intake = new BodyIntake(context);
+    const verify = new VerifyRoute(context, intake);
     const revoke = new RevokeRoute(context);
     const read = (endpoint: Endpoint, serve: (exchange: Exchange) => void): Route => ({
       endpoint,
@@ -63,6 +79,28 @@ export class Routes implements ExchangeOwner {
       rateLimit: null,
       serve,
     });
+    const { configuration, admission, gate } = context;
+    const { maxBodyBytes, gateChainOnly } = configuration;
+    const gateLimit = limit();
+    const api = new GateApiRoute(gate, admission, intake, maxBodyBytes);
+    const serveApi: Route['serve'] = (exchange, _, head) => api.serve(exchange, head);
+    const proxied = new GateRoute(gate, intake, maxBodyBytes);
+    this.#gates = new Map<string, Route>(
+      GATE_PROTOCOLS.map((protocol) => [
+        protocol,
+        {
+          endpoint: 'gate',
+          methods: null,
+          rateLimit: gateLimit,
+          isProxied: true,
+          serve:
+            protocol === 'chain' && !gateChainOnly
+              ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
+              : (exchange, req, head) =>
+                  proxied.serve(protocol, exchange, req.getMethod().toUpperCase(), req, head),
+        },
+      ]),
+    );
     this.#routes = new Map<string, Route>([
       [
         '/verify',
@@ -82,11 +120,17 @@ export class Routes implements ExchangeOwner {
           serve: (exchange, req, head) => revoke.serve(exchange, req, head),
         },
       ],
+      [
+        '/v1/gate',
+        { endpoint: 'gate', methods: POST, rateLimit: gateLimit, isProxied: true, serve: serveApi },
+      ],
+      ['/.well-known/jwks.json', read('jwks', (exchange) => this.#keys(exchange))],
       ['/healthz', read('healthz', (exchange) => this.#health(exchange))],
       ['/readyz', read('readyz', (exchange) => this.#readiness(exchange))],
       ['/metrics', read('metrics', (exchange) => this.#scrape(exchange))],
     ]);
-    const error = `unknown path; there are ${[...this.#routes.keys()].join(', ')}`;
+    const paths = [...this.#routes.keys(), ...[...this.#gates.keys()].map((name) => `/gate/${name}`)];
+    const error = `unknown path; there are ${paths.join(', ')}`;
     this.#unknown = {
       endpoint: 'other',
       methods: [],
@@ -106,7 +150,7 @@ export class Routes implements ExchangeOwner {
 
   /** Handles any request. Paths match exactly, so no router is needed. */
   readonly handle = (res: HttpResponse, req: HttpRequest): void => {
-    const route = this.#routes.get(req.getUrl()) ?? this.#unknown;
+    const route = this.#routeTo(req.getUrl());
     const method = req.getMethod();
     const head = readHead(req);
     this.#open++;
@@ -118,6 +162,10 @@ export class Routes implements ExchangeOwner {
       this.#fail(exchange, error);
     }
   };
+
+  #routeTo(path: string): Route {
+    return this.#routes.get(path) ?? this.#gates.get(gateProtocolOf(path) ?? '') ?? this.#unknown;
+  }
 
   ended({ endpoint, startedAt, status }: Exchange): void {
     const { metrics, log } = this.#context;
@@ -142,7 +190,7 @@ export class Routes implements ExchangeOwner {
       exchange.refuse(400, head.framingFault, { closes: true });
       return;
     }
-    if (isForeignOrigin(head, this.#origins)) {
+    if (route.isProxied !== true && isForeignOrigin(head, this.#origins)) {
       if (isVerify) metrics.countRejection('foreign_origin');
       exchange.refuse(
         403,
@@ -154,7 +202,7 @@ export class Routes implements ExchangeOwner {
     if (wait > 0) {
       if (isVerify) metrics.countRejection('rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
-    } else if (route !== this.#unknown && !route.methods.includes(method)) {
+    } else if (route !== this.#unknown && route.methods?.includes(method) === false) {
       const allowed = route.methods.join(', ').toUpperCase();
       const error = `method ${method.toUpperCase()} is not allowed here, expected ${allowed}`;
       exchange.refuse(405, error, { headers: { Allow: allowed } });
@@ -173,6 +221,12 @@ export class Routes implements ExchangeOwner {
     const reason = this.isLeaving ? 'shutting_down' : this.#context.engine.revocation.unreadyReason;
     if (reason === null) exchange.answer(200, '{"status":"ready"}');
     else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason }));
+  }
+
+  #keys(exchange: Exchange): void {
+    const { jwks } = this.#context;
+    if (jwks !== null) exchange.answer(200, jwks);
+    else exchange.refuse(404, 'contexts are not signed: set GATE_SIGNING_KEY');
   }
 
   #scrape(exchange: Exchange): void {

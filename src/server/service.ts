@@ -7,6 +7,7 @@ import { openEngine } from '../engine/create-verifier.js';
 import { Admission } from './admission.js';
 import type { Configuration } from './configuration.js';
 import { Connections, maxConnectionsHere } from './connections.js';
+import { openGate } from './gate-open.js';
 import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
 import { Routes } from './routes.js';
@@ -37,7 +38,21 @@ export async function startService(configuration: Configuration, log: Logger): P
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
   const admission = new Admission(configuration, new QueueWait(engine.signatures));
-  const routes = new Routes({ engine, configuration, admission, metrics, log });
+  const gate = await openGate({ engine, configuration, admission, metrics, log }).catch(
+    async (error: unknown) => {
+      await engine.close();
+      throw error;
+    },
+  );
+  const routes = new Routes({
+    engine,
+    configuration,
+    admission,
+    gate: gate.decider,
+    jwks: gate.jwks,
+    metrics,
+    log,
+  });
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
   metrics.watch(engine);
   metrics.watchHttp(routes, admission, connections);
@@ -50,6 +65,7 @@ export async function startService(configuration: Configuration, log: Logger): P
   try {
     socket = await listen(app, configuration);
   } catch (error) {
+    await gate.close();
     await engine.close();
     throw error;
   }
@@ -67,6 +83,7 @@ export async function startService(configuration: Configuration, log: Logger): P
       if (routes.open > 0)
         log.warn({ open: routes.open }, 'requests were cut off: they took too long to drain');
       app.close();
+      await gate.close();
       await engine.close();
     },
   };

@@ -3,6 +3,7 @@ import uWS from 'uWebSockets.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Admission, type AdmissionLimits } from '../../src/server/admission.js';
 import { readConfiguration } from '../../src/server/configuration.js';
+import { openGate } from '../../src/server/gate-open.js';
 import { Metrics } from '../../src/server/metrics.js';
 import { Routes } from '../../src/server/routes.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
@@ -74,13 +75,12 @@ describe('a fault of the verifier', () => {
 
   async function start(verify: Verify) {
     const admission = admissionOf({ maxPending: 3, maxBodyMemory: 1024 * KIB });
-    const routes = new Routes({
-      engine: { verify } as unknown as Engine,
-      configuration: readConfiguration({}),
-      admission,
-      metrics: new Metrics(),
-      log: pino({ level: 'silent' }),
-    });
+    const engine = { verify } as unknown as Engine;
+    const configuration = readConfiguration({});
+    const log = pino({ level: 'silent' });
+    const metrics = new Metrics();
+    const { decider, jwks } = await openGate({ engine, configuration, admission, metrics, log });
+    const routes = new Routes({ engine, configuration, admission, gate: decider, jwks, metrics, log });
     const app = uWS.App().any('/*', routes.handle);
     const port = await new Promise<number>((resolve) => {
       app.listen('127.0.0.1', 0, (socket) => resolve(uWS.us_socket_local_port(socket)));
