@@ -1,58 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { intervalOf } from './measure/interval.js';
-import { ROOT } from './paths.js';
-import { readResults } from './read-results.js';
 import { drawHistory } from './report/charts.js';
-import { NOISY } from './compare/outcome.js';
-import type { Results } from './results.js';
-
-/** One figure at one commit. */
-export interface HistoryEntry {
-  readonly commit: string;
-  /** When it was measured, ISO 8601. */
-  readonly at: string;
-  readonly machine: string;
-  readonly figure: string;
-  readonly unit: string;
-  readonly median: number;
-  readonly low: number;
-  readonly high: number;
-  readonly runs: number;
-  /** The same in floors, which compare between machines; `null` where a figure has none. */
-  readonly floors: number | null;
-  /** Whether others had more than a tenth of the cores in any of its runs. */
-  readonly isNoisy: boolean;
-}
-
-/** What is followed from commit to commit. */
-const FOLLOWED =
-  /^(closed-loop\/\w+\/(warm|cold)\/d(1|4|16)\/c32\/cpu|latency\/(warm|cold)\/d(1|4|16)\/at50\/p(50|99))$/;
-
-/** The figures of a result that are followed. */
-export function entriesOf(results: Results): HistoryEntry[] {
-  const { machine, versions, interference, commit, startedAt } = results;
-  return results.figures
-    .filter(({ id }) => FOLLOWED.test(id))
-    .map(({ id, unit, samples, floors }) => {
-      const { estimate: median, low, high } = intervalOf(samples);
-      const around = interference.filter((one) => id.startsWith(`${one.id}/`));
-      return {
-        ...{ commit, at: startedAt, figure: id, unit, median, low, high, runs: samples.length, floors },
-        machine: `${machine['processor'] ?? 'unknown'}, ${machine['cores'] ?? '?'} cores, Node ${versions['node'] ?? '?'}`,
-        isNoisy: around.some(({ others, stolen }) => others + stolen > NOISY),
-      };
-    });
-}
-
-/** Adds entries; what is there of the same commit, machine and figure gives way. */
-export function addEntries(known: readonly HistoryEntry[], added: readonly HistoryEntry[]): HistoryEntry[] {
-  const keyOf = ({ commit, machine, figure }: HistoryEntry) => `${commit} ${machine} ${figure}`;
-  const replaced = new Set(added.map(keyOf));
-  return [...known.filter((entry) => !replaced.has(keyOf(entry))), ...added].sort((x, y) =>
-    x.at < y.at ? -1 : x.at > y.at ? 1 : 0,
-  );
-}
+import { addEntries, entriesOf, type HistoryEntry } from './report/history.js';
+import { ROOT } from './run/paths.js';
+import { readResults } from './run/read-results.js';
 
 async function main(given: readonly string[]): Promise<void> {
   const file = path.join(ROOT, 'bench', 'history.json');
@@ -74,10 +25,9 @@ async function main(given: readonly string[]): Promise<void> {
   );
 }
 
-const [, program = '', ...given] = process.argv;
-if (path.basename(program) === 'history.js') {
-  main(given).catch((error: unknown) => {
-    process.stderr.write(`bench:history: ${(error as Error).message}\n`);
-    process.exitCode = 2;
-  });
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  process.stderr.write(`bench:history: ${(error as Error).message}\n`);
+  process.exitCode = 2;
 }

@@ -2,13 +2,13 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { describeCommit } from './environment.js';
-import { callTree, hottest, renderFlameGraphs, type CpuProfile } from './flame-graph.js';
+import { describeCommit } from './run/environment.js';
+import { callTree, hottest, renderFlameGraphs, type CpuProfile } from './report/flame-graph.js';
 import { checkAnswers } from './load/check-answers.js';
 import { bestTool } from './load/measure-load.js';
 import { runAutocannon } from './load/autocannon.js';
 import { runWrk } from './load/wrk.js';
-import { ROOT } from './paths.js';
+import { ROOT } from './run/paths.js';
 import { startService } from './service/start.js';
 import { COLD_CACHE_BYTES, Workloads, type Traffic } from './workload/workload.js';
 

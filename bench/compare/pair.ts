@@ -1,6 +1,6 @@
 import { mean, medianAbsoluteDeviation } from 'simple-statistics';
 import { checkAnswers } from '../load/check-answers.js';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import { startTree, type ServerProcess } from '../service/start.js';
 import { COLD_CACHE_BYTES, type Workloads } from '../workload/workload.js';
 import { hodgesLehmann, logRatioOf, type Quad } from './paired.js';

@@ -1,6 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import type { Workload } from '../workload/workload.js';
 
 /** The two services of a pair, and what they get. */

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
-import { ROOT } from '../paths.js';
+import { ROOT } from '../run/paths.js';
 
 /** A version of the service, built in a folder of its own. */
 export interface Tree {

@@ -2,7 +2,7 @@ import { Piscina } from 'piscina';
 import { BATCH_CHECKS, bytesFor, CheckState, SlotWriter } from '../../src/signatures/slot.js';
 import type { SignatureFigures, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import type { Design } from './job.js';
 
 /** A batch as it travels: its memory moves to the worker, and the answer moves back. */

@@ -1,5 +1,5 @@
 import { decodeLatencies } from '../measure/latencies.js';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import type { Workload } from '../workload/workload.js';
 import type { LoadResult, Target } from './load-result.js';
 import { runProgram } from './run-program.js';

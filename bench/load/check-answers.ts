@@ -3,6 +3,10 @@ import { Connection, toRequest } from './connection.js';
 
 const CONNECTIONS = 8;
 
+/** Before a refused request is sent again, and how often that is done. */
+const RETRY_MS = 50;
+const MAX_RETRIES = 100;
+
 /** Answers that were not the right ones. */
 export interface Check {
   readonly wrong: number;
@@ -12,8 +16,15 @@ export interface Check {
 /**
  * Sends each request once, on a few connections, and compares the answers to the letter. This also brings the
  * receipts into the cache and the code to speed.
+ *
+ * @param mayRefuse whether a request that is answered 503 is sent again: a service that sheds load may do so while its
+ * code is still being compiled. Else a 503 is a wrong answer.
  */
-export async function checkAnswers(port: number, exchanges: readonly Exchange[]): Promise<Check> {
+export async function checkAnswers(
+  port: number,
+  exchanges: readonly Exchange[],
+  mayRefuse = false,
+): Promise<Check> {
   let next = 0;
   let wrong = 0;
   let firstWrong = '';
@@ -24,8 +35,10 @@ export async function checkAnswers(port: number, exchanges: readonly Exchange[])
   const share = async () => {
     let end: () => void = () => undefined;
     const ended = new Promise<void>((resolve) => (end = resolve));
+    let retries = 0;
     const sendNext = (connection: Connection<Exchange>) => {
       const exchange = exchanges[next++];
+      retries = 0;
       if (exchange !== undefined) connection.send(toRequest(exchange.body), exchange);
       else {
         connection.close();
@@ -33,7 +46,12 @@ export async function checkAnswers(port: number, exchanges: readonly Exchange[])
       }
     };
     const connection = await Connection.open<Exchange>(port, {
-      answered: ({ answer }, status, body, connection) => {
+      answered: (exchange, status, body, connection) => {
+        if (mayRefuse && status === 503 && retries++ < MAX_RETRIES) {
+          setTimeout(() => connection.send(toRequest(exchange.body), exchange), RETRY_MS);
+          return;
+        }
+        const { answer } = exchange;
         if (status !== 200 || body !== answer)
           blame(`${status} ${body.slice(0, 300)}, expected 200 ${answer.slice(0, 300)}`);
         sendNext(connection);

@@ -1,7 +1,7 @@
-import type { Tool } from '../plan.js';
-import type { Better, Parameters } from '../results.js';
+import type { Tool } from '../run/plan.js';
+import type { Better, Parameters } from '../run/results.js';
 import type { ServerProcess } from '../service/start.js';
-import type { Bench } from '../suite.js';
+import type { Bench } from '../run/suite.js';
 import type { Workload } from '../workload/workload.js';
 import { runAutocannon } from './autocannon.js';
 import { checkAnswers } from './check-answers.js';
@@ -108,15 +108,19 @@ async function countersOf({ server, hasMetrics }: ClosedLoop) {
   return { verdicts, hits, signatures };
 }
 
-/** Checks the answers of a server to the letter, and brings it to speed. */
+/**
+ * Checks the answers of a server to the letter, and brings it to speed.
+ *
+ * @param mayRefuse whether the server is one that sheds load; then what it refuses is sent again
+ */
 export async function prime(
   bench: Bench,
   server: ServerProcess,
   depth: number,
-  isCold = false,
+  { isCold = false, mayRefuse = false }: { readonly isCold?: boolean; readonly mayRefuse?: boolean } = {},
 ): Promise<void> {
   // The last of the cold bundles, because a run begins with the first.
   const exchanges = isCold ? bench.workloads.cold(depth).slice(-64) : bench.workloads.warm(depth);
-  const { wrong, firstWrong } = await checkAnswers(server.port, exchanges);
+  const { wrong, firstWrong } = await checkAnswers(server.port, exchanges, mayRefuse);
   bench.recorder.blame(`the first requests at depth ${depth}`, wrong, firstWrong);
 }

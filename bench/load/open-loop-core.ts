@@ -14,10 +14,18 @@ export interface Underway {
   readonly intendedAt: number;
   /** Whether it is one of those that only warm up. */
   readonly isWarmUp: boolean;
+  /** When it left, in µs after the start. */
+  readonly sentAt: number;
   readonly answer: string;
   readonly line: Line;
   isOver: boolean;
 }
+
+/**
+ * A request sent to see whether a service is back to normal: when it was meant to leave and how long its answer took
+ * since then, both in µs; `null` where it was refused or timed out. The first counts from the start of the recovery.
+ */
+export type Recovered = readonly [intendedAt: number, micros: number | null];
 
 /** What an open loop saw, warm-up apart. Latencies count from the intended send time. */
 export interface Tally {
@@ -25,6 +33,10 @@ export interface Tally {
   readonly latencies: Histogram;
   /** Of refusals (503 and 429), where these are expected. */
   readonly refusals: Histogram;
+  /** The same since the request left: without what the generator was late by. */
+  readonly refusalsSinceSent: Histogram;
+  /** What became of each request that was meant to leave after {@link OpenLoopRules.recoveryFromMicros}. */
+  readonly recovery: Recovered[];
   /** How late the generator itself was: since the request was due and a connection free. */
   readonly sendDelays: Histogram;
   /** How long requests that were due waited for a free connection. */
@@ -49,6 +61,8 @@ export interface OpenLoopRules {
   readonly patienceMicros: number | null;
   /** Whether 503 and 429 are counted as refusals, not as wrong answers. */
   readonly mayRefuse: boolean;
+  /** Requests that are meant to leave later than this count in {@link Tally.recovery} only. */
+  readonly recoveryFromMicros: number;
   /** Must stand in an answer whose text is not known. */
   readonly marker: string;
 }
@@ -69,6 +83,7 @@ export interface OpenLoopDeps {
 export class OpenLoopCore {
   readonly tally: Tally = {
     ...{ latencies: newLatencies(), refusals: newLatencies() },
+    ...{ refusalsSinceSent: newLatencies(), recovery: [] },
     ...{ sendDelays: newLatencies(), connectionWaits: newLatencies() },
     ...{ lastAnswerAt: 0, answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
   };
@@ -116,12 +131,15 @@ export class OpenLoopCore {
       this.#next++;
       this.#pending++;
       const isWarmUp = intendedAt < warmUpMicros;
-      if (!isWarmUp) {
+      if (!isWarmUp && intendedAt < this.#rules.recoveryFromMicros) {
         const couldLeaveAt = Math.max(intendedAt, free.since);
         record(this.tally.sendDelays, now - couldLeaveAt);
         record(this.tally.connectionWaits, couldLeaveAt - intendedAt);
       }
-      const underway: Underway = { intendedAt, isWarmUp, answer, line: free.line, isOver: false };
+      const underway: Underway = {
+        ...{ intendedAt, isWarmUp, answer, line: free.line },
+        ...{ sentAt: now, isOver: false },
+      };
       if (this.#rules.patienceMicros !== null) this.#underway.push(underway);
       free.line.send(body, underway);
     }
@@ -135,16 +153,16 @@ export class OpenLoopCore {
     this.tally.lastAnswerAt = this.#deps.now();
     const latency = this.tally.lastAnswerAt - underway.intendedAt;
     if (this.#rules.mayRefuse && (status === 503 || status === 429)) {
-      if (!underway.isWarmUp) {
-        this.tally.refused++;
-        record(this.tally.refusals, latency);
-      }
+      if (underway.isWarmUp || this.#isRecovery(underway.intendedAt, null)) return;
+      this.tally.refused++;
+      record(this.tally.refusals, latency);
+      record(this.tally.refusalsSinceSent, this.tally.lastAnswerAt - underway.sentAt);
       return;
     }
     const { answer } = underway;
     const isRight = status === 200 && (answer === '' ? body.includes(this.#rules.marker) : body === answer);
     if (!isRight) this.#blame(`${status} ${body.slice(0, 300)}`);
-    if (underway.isWarmUp) return;
+    if (underway.isWarmUp || this.#isRecovery(underway.intendedAt, latency)) return;
     this.tally.answered++;
     record(this.tally.latencies, latency);
   }
@@ -173,7 +191,7 @@ export class OpenLoopCore {
   }
 
   #giveUp(): void {
-    const { patienceMicros, intended, warmUpMicros } = this.#rules;
+    const { patienceMicros, intended } = this.#rules;
     if (patienceMicros === null) return;
     const limit = this.#deps.now() - patienceMicros;
     for (; this.#oldest < this.#underway.length; this.#oldest++) {
@@ -181,7 +199,7 @@ export class OpenLoopCore {
       if (underway.isOver) continue;
       if (underway.intendedAt > limit) break;
       this.#close(underway);
-      if (!underway.isWarmUp) this.tally.timedOut++;
+      this.#timedOut(underway.intendedAt);
       underway.line.close();
       this.#deps.replace();
     }
@@ -191,9 +209,22 @@ export class OpenLoopCore {
     }
     // No connection came free for these in time.
     while (this.#next < intended.length && (intended[this.#next] ?? 0) <= limit) {
-      if ((intended[this.#next] ?? 0) >= warmUpMicros) this.tally.timedOut++;
+      this.#timedOut(intended[this.#next] ?? 0);
       this.#next++;
     }
+  }
+
+  #timedOut(intendedAt: number): void {
+    if (intendedAt < this.#rules.warmUpMicros || this.#isRecovery(intendedAt, null)) return;
+    this.tally.timedOut++;
+  }
+
+  /** Keeps what became of a request of the recovery. @returns whether it is one */
+  #isRecovery(intendedAt: number, micros: number | null): boolean {
+    const from = this.#rules.recoveryFromMicros;
+    if (intendedAt < from) return false;
+    this.tally.recovery.push([Math.round(intendedAt - from), micros === null ? null : Math.round(micros)]);
+    return true;
   }
 
   #blame(reason: string): void {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { decodeLatencies, encodeLatencies, newLatencies } from '../measure/latencies.js';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import type { OpenLoopJob, OpenLoopReport } from './open-loop.js';
 import type { SenderJob, SenderReport } from './open-loop-sender.js';
 
@@ -23,7 +23,9 @@ const reports = await Promise.all(
 
 const sum = (count: 'answered' | 'refused' | 'timedOut' | 'wrong') =>
   reports.reduce((total, report) => total + report[count], 0);
-const together = (name: 'latencies' | 'refusals' | 'sendDelays' | 'connectionWaits') => {
+const together = (
+  name: 'latencies' | 'refusals' | 'refusalsSinceSent' | 'sendDelays' | 'connectionWaits',
+) => {
   const all = newLatencies();
   for (const report of reports) all.add(decodeLatencies(report[name]));
   return encodeLatencies(all);
@@ -34,6 +36,8 @@ const summary: OpenLoopReport = {
   ...{ answered: sum('answered'), refused: sum('refused'), timedOut: sum('timedOut'), wrong: sum('wrong') },
   firstWrong: reports.map(({ firstWrong }) => firstWrong).find((text) => text !== '') ?? '',
   ...{ latencies: together('latencies'), refusals: together('refusals') },
+  refusalsSinceSent: together('refusalsSinceSent'),
+  recovery: reports.flatMap(({ recovery }) => recovery),
   ...{ sendDelays: together('sendDelays'), connectionWaits: together('connectionWaits') },
 };
 process.stdout.write(JSON.stringify(summary), () => process.exit(0));

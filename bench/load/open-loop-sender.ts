@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { encodeLatencies } from '../measure/latencies.js';
 import { intendedTimes } from './arrivals.js';
 import { Connection, toRequest } from './connection.js';
-import { OpenLoopCore, type Line, type Underway } from './open-loop-core.js';
+import { OpenLoopCore, type Line, type Recovered, type Underway } from './open-loop-core.js';
 import type { OpenLoopJob } from './open-loop.js';
 import { RequestSource } from './request-source.js';
 
@@ -22,6 +22,8 @@ export interface SenderReport {
   readonly firstWrong: string;
   readonly latencies: string;
   readonly refusals: string;
+  readonly refusalsSinceSent: string;
+  readonly recovery: readonly Recovered[];
   readonly sendDelays: string;
   readonly connectionWaits: string;
 }
@@ -36,18 +38,15 @@ const requests = new RequestSource(job.workload, { number: job.number, of: job.t
 /** Made once, so that the generator's own garbage does not show in the latencies. */
 const requestBytes = new Map<string, Buffer>();
 let startedAt = 0n;
-const all = intendedTimes(
-  job.arrivals,
-  job.rate,
-  Math.round(job.rate * (job.seconds + job.warmUpSeconds)),
-  job.seed,
-);
+const loadMicros = (job.warmUpSeconds + job.seconds) * 1e6;
+const all = allIntended();
 const core = new OpenLoopCore(
   {
     intended: all.filter((_, at) => at % job.threads === job.number),
     warmUpMicros: job.warmUpSeconds * 1e6,
     patienceMicros: job.patienceMs === null ? null : job.patienceMs * 1000,
     mayRefuse: job.mayRefuse,
+    recoveryFromMicros: job.recovery === null ? Number.POSITIVE_INFINITY : loadMicros,
     marker: job.workload.marker,
   },
   {
@@ -59,6 +58,17 @@ const core = new OpenLoopCore(
     },
   },
 );
+
+/** The load, and after it what is sent to see whether the service is back to normal. */
+function allIntended(): Float64Array {
+  const { arrivals, rate, seed, recovery } = job;
+  const load = intendedTimes(arrivals, rate, Math.round((rate * loadMicros) / 1e6), seed);
+  if (recovery === null) return load;
+  const later = intendedTimes(arrivals, recovery.rate, Math.round(recovery.rate * recovery.seconds), seed);
+  // Random arrivals may go on a little longer than meant.
+  const within = load.filter((at) => at < loadMicros);
+  return Float64Array.from([...within, ...later.map((at) => loadMicros + at)]);
+}
 
 async function openLine(): Promise<void> {
   const line: Line = {
@@ -108,11 +118,12 @@ function waitForAnswers(): void {
 
 function end(): void {
   core.end();
-  const { latencies, refusals, sendDelays, connectionWaits, ...counts } = core.tally;
+  const { latencies, refusals, refusalsSinceSent, sendDelays, connectionWaits, ...counts } = core.tally;
   const report: SenderReport = {
     ...counts,
     latencies: encodeLatencies(latencies),
     refusals: encodeLatencies(refusals),
+    refusalsSinceSent: encodeLatencies(refusalsSinceSent),
     sendDelays: encodeLatencies(sendDelays),
     connectionWaits: encodeLatencies(connectionWaits),
   };

@@ -1,10 +1,11 @@
 import type { Histogram } from 'hdr-histogram-js';
 import { availableParallelism } from 'node:os';
 import { decodeLatencies } from '../measure/latencies.js';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import type { Workload } from '../workload/workload.js';
 import type { Arrivals } from './arrivals.js';
 import type { LoadResult, Target } from './load-result.js';
+import type { Recovered } from './open-loop-core.js';
 import { runProgram } from './run-program.js';
 
 /** What the generator's process is told. */
@@ -22,6 +23,8 @@ export interface OpenLoopJob extends Target {
   readonly patienceMs: number | null;
   /** Whether 503 and 429 count as refusals, not as wrong answers. */
   readonly mayRefuse: boolean;
+  /** What is sent right after the load, to see when the service is back to normal. */
+  readonly recovery: { readonly rate: number; readonly seconds: number } | null;
 }
 
 /** What it answers; histograms as text. */
@@ -37,6 +40,8 @@ export interface OpenLoopReport {
   readonly firstWrong: string;
   readonly latencies: string;
   readonly refusals: string;
+  readonly refusalsSinceSent: string;
+  readonly recovery: readonly Recovered[];
   readonly sendDelays: string;
   readonly connectionWaits: string;
 }
@@ -48,7 +53,11 @@ export interface OpenLoopResult extends LoadResult {
   readonly elapsedSeconds: number;
   readonly refused: number;
   readonly timedOut: number;
+  /** Since the intended send time. */
   readonly refusals: Histogram;
+  /** Since the request left. */
+  readonly refusalsSinceSent: Histogram;
+  readonly recovery: readonly Recovered[];
   /** How late the generator itself was: since a request was due and a connection free. */
   readonly sendDelays: Histogram;
   /** How long requests that were due waited for a free connection. */
@@ -69,7 +78,8 @@ export const OPEN_LOOP_CONNECTIONS = 64;
 export async function runOpenLoop(workload: Workload, target: OpenLoopTarget): Promise<OpenLoopResult> {
   const job: OpenLoopJob = {
     threads: Math.max(1, Math.floor(availableParallelism() / 4)),
-    ...{ arrivals: 'even', seed: 1, warmUpSeconds: 1, patienceMs: null, mayRefuse: false },
+    ...{ arrivals: 'even', seed: 1, warmUpSeconds: 1 },
+    ...{ patienceMs: null, mayRefuse: false, recovery: null },
     ...target,
     workload,
   };
@@ -87,6 +97,8 @@ export async function runOpenLoop(workload: Workload, target: OpenLoopTarget): P
     ...{ wrong: report.wrong, firstWrong: report.firstWrong },
     latencies: decodeLatencies(report.latencies),
     refusals: decodeLatencies(report.refusals),
+    refusalsSinceSent: decodeLatencies(report.refusalsSinceSent),
+    recovery: report.recovery,
     sendDelays: decodeLatencies(report.sendDelays),
     connectionWaits: decodeLatencies(report.connectionWaits),
     startedAt: BigInt(report.startedAt),

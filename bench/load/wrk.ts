@@ -2,7 +2,7 @@ import type { Histogram } from 'hdr-histogram-js';
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { newLatencies } from '../measure/latencies.js';
-import { source } from '../paths.js';
+import { source } from '../run/paths.js';
 import type { Workload } from '../workload/workload.js';
 import type { LoadResult, Target } from './load-result.js';
 import { runProgram } from './run-program.js';

@@ -2,7 +2,7 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { createInterface } from 'node:readline';
 import { median } from 'simple-statistics';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import { processorTimeOfEndedChildren } from './processor-time.js';
 import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
 

@@ -1,5 +1,5 @@
 import { intervalOf } from '../measure/interval.js';
-import { figureOf, type Figure, type Results } from '../results.js';
+import { figureOf, type Figure, type Results } from '../run/results.js';
 
 /** A promise about speed, as a ratio to the floor of the same run. */
 export interface Bar {
@@ -44,6 +44,17 @@ const THROUGHPUT = [
 ] as const;
 const DEPTHS = [1, 2, 3, 4, 8, 16];
 
+const OVERLOAD_BARS = [
+  ['goodput', 'goodput-of-peak', 'higher', 0.9],
+  ['p99 of what is accepted', 'x3/p99', 'lower', 50_000],
+  ['p99 of refusals, since sent', 'x3/refusal-since-sent-p99', 'lower', 10_000],
+  ['longest /healthz', 'x3/healthz-longest', 'lower', 50_000],
+  ['back to normal', 'x3/back-to-normal', 'lower', 1_000_000],
+] as const;
+
+const milliseconds = (micros: number) => `${Math.round(micros / 1000)} ms`;
+const percent = (ratio: number) => `${Math.round(100 * ratio)} %`;
+
 /** The bars that the suite measures; each id is also the name of what to look for in results.json. */
 export const BARS: readonly Bar[] = [
   ...WARM_CPU.map(([depth, bar, aim]) =>
@@ -73,6 +84,17 @@ export const BARS: readonly Bar[] = [
   ]),
   ...DEPTHS.map((depth) =>
     lower(`p99 at half load, open loop, depth ${depth}`, `open-loop/warm/d${depth}/at50/p99`, 20, 10),
+  ),
+  ...['default', '0'].flatMap((workers) =>
+    OVERLOAD_BARS.map(([what, name, better, bar]): Bar => {
+      const show = better === 'higher' ? percent : milliseconds;
+      return {
+        what: `three times the capacity, WORKER_THREADS ${workers}: ${what}`,
+        id: `overload/w-${workers}/${name}`,
+        ...{ better, bar, aim: bar, measure: (value) => value, show },
+        atLeast: { seconds: 30 },
+      };
+    }),
   ),
   lower('in process, in-thread, warm, depth 4', 'in-process/in-thread/warm/d4/time', 1.25, 1.15),
   {

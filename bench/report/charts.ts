@@ -1,7 +1,8 @@
 import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
+import { median } from 'simple-statistics';
 import { intervalOf } from '../measure/interval.js';
-import type { Figure, Results } from '../results.js';
+import type { Figure, Results } from '../run/results.js';
 
 /** A figure of a suite as a row of a chart: its parameters, the median of its runs and between what it lies. */
 type Row = Readonly<Record<string, string | number>>;
@@ -113,51 +114,110 @@ export async function drawLatency(results: Results): Promise<string | null> {
   });
 }
 
-const OVERLOAD = /^overload\/w-(\w+)\/x\d\/(goodput|refused|timed-out|p99|refusal-p99|healthz-longest)$/;
+const OVERLOAD = /^overload\/w-\w+\/x\d\/([\w-]+)$/;
+
+/** What the two rows of the overload picture show: names of figures, and how they are called there. */
+const RATES: Readonly<Record<string, string>> = {
+  goodput: 'right answers',
+  refused: 'refused',
+  'timed-out': 'timed out',
+};
+const TIMES: Readonly<Record<string, string>> = {
+  p99: 'p99 of accepted',
+  'refusal-since-sent-p99': 'p99 of refusals',
+  'healthz-longest': 'longest /healthz',
+};
 
 /** Overload: what becomes of the requests, and how long those wait that get an answer; `null` where the run has none. */
 export async function drawOverload({ figures }: Results): Promise<string | null> {
-  const rows = figures.flatMap((figure) => {
-    const name = OVERLOAD.exec(figure.id)?.[2];
-    if (name === undefined) return [];
-    const isTime = figure.unit === 'µs';
-    const row = rowOf(figure, name, isTime ? 0.001 : 1);
-    return [{ ...row, isTime, workers: `WORKER_THREADS=${row['workers'] ?? ''}` }];
-  });
-  if (rows.length === 0) return null;
-  const panel = (isTime: boolean, title: string): object => ({
-    transform: [{ filter: { field: 'isTime', equal: isTime } }],
-    facet: { column: { field: 'workers', type: 'nominal', title: null } },
-    spec: {
-      width: 260,
-      height: 180,
-      encoding: {
-        x: {
-          field: 'factor',
-          type: 'quantitative',
-          title: 'offered, times the capacity',
-          axis: { values: [1, 2, 3] },
-        },
-        color: { field: 'series', type: 'nominal', title: null },
+  const rowsOf = (names: Readonly<Record<string, string>>, scale: number): Row[] =>
+    figures.flatMap((figure) => {
+      const series = names[OVERLOAD.exec(figure.id)?.[1] ?? ''];
+      if (series === undefined) return [];
+      const row = rowOf(figure, series, scale);
+      return [{ ...row, workers: `WORKER_THREADS=${row['workers'] ?? ''}` }];
+    });
+  const capacities = figures
+    .filter(({ id }) => /^overload\/w-\w+\/capacity$/.test(id))
+    .map((figure) => ({
+      capacity: median(figure.samples),
+      workers: `WORKER_THREADS=${figure.parameters['workers'] ?? ''}`,
+    }));
+  const rates = rowsOf(RATES, 1);
+  if (rates.length === 0) return null;
+  const panel = (
+    rows: Row[],
+    names: Readonly<Record<string, string>>,
+    y: { readonly title: string; readonly scale?: object },
+    line: object,
+  ): object => {
+    const series = Object.values(names);
+    return {
+      data: { values: rows },
+      facet: { column: { field: 'workers', type: 'nominal', title: null } },
+      spec: {
+        width: 260,
+        height: 180,
+        layer: [
+          line,
+          {
+            mark: { type: 'line', point: true },
+            encoding: {
+              ...OFFERED,
+              y: { field: 'value', type: 'quantitative', ...y },
+              color: colourOf(series),
+            },
+          },
+          {
+            mark: { type: 'rule', strokeWidth: 1.5, opacity: 0.6 },
+            encoding: {
+              ...OFFERED,
+              y: { field: 'low', type: 'quantitative' },
+              y2: { field: 'high' },
+              color: colourOf(series),
+            },
+          },
+        ],
       },
-      layer: [
-        {
-          mark: { type: 'line', point: true },
-          encoding: { y: { field: 'value', type: 'quantitative', title } },
-        },
-        {
-          mark: { type: 'rule', opacity: 0.6 },
-          encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' } },
-        },
-      ],
-    },
-  });
+    };
+  };
+  const dashed = { type: 'rule', strokeDash: [4, 3], color: '#888888' };
   return draw({
-    data: { values: rows },
-    vconcat: [panel(false, 'requests / s'), panel(true, 'ms')],
+    vconcat: [
+      panel(
+        rates.map((row) => ({ ...capacities.find(({ workers }) => workers === row['workers']), ...row })),
+        RATES,
+        { title: 'requests / s; dashed: capacity' },
+        { mark: dashed, encoding: { y: { aggregate: 'mean', field: 'capacity', type: 'quantitative' } } },
+      ),
+      panel(
+        rowsOf(TIMES, 0.001),
+        TIMES,
+        { title: 'ms; dashed: 50 ms', scale: { type: 'log' } },
+        { mark: dashed, encoding: { y: { datum: 50, type: 'quantitative' } } },
+      ),
+    ],
     resolve: { scale: { color: 'independent' } },
   } as TopLevelSpec);
 }
+
+const OFFERED = {
+  x: {
+    field: 'factor',
+    type: 'quantitative',
+    title: 'offered, times the capacity',
+    axis: { values: [1, 2, 3] },
+    scale: { domain: [0.8, 3.2], nice: false },
+  },
+} as const;
+
+const colourOf = (series: readonly string[]) => ({
+  field: 'series',
+  type: 'nominal',
+  title: null,
+  sort: series,
+  scale: { domain: series, range: [COLOURS[1], COLOURS[2], COLOURS[3]] },
+});
 
 /** Figures from commit to commit, a panel each, with whiskers; what was measured beside busy neighbours is hollow. */
 export async function drawHistory(

@@ -9,6 +9,8 @@ export function formatValue(value: number, unit: string): string {
           : `${trim(value)} B`;
     case 'ratio':
       return `${trim(100 * value)} %`;
+    case 'count':
+      return trim(value);
     case '1/s':
       return `${trim(value)} /s`;
     default:

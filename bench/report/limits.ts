@@ -1,4 +1,4 @@
-import type { Figure } from '../results.js';
+import type { Figure } from '../run/results.js';
 
 // Wide enough for a busy machine: they catch what is broken, not what is slow.
 const LIMITS: readonly (readonly [id: string, floors: number])[] = [

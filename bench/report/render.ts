@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { ROOT, source } from '../paths.js';
-import type { Results } from '../results.js';
+import { ROOT, source } from '../run/paths.js';
+import type { Results } from '../run/results.js';
 import { drawLatency, drawOverload } from './charts.js';
 import { judgeBars } from './bars.js';
 

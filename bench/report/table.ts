@@ -1,5 +1,5 @@
 import { NOISY, stripOf } from '../compare/outcome.js';
-import type { Figure, Results } from '../results.js';
+import type { Figure, Results } from '../run/results.js';
 import { judgeBars } from './bars.js';
 import { formatValue } from './format.js';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { processorTimeOf, type ProcessorTime } from '../measure/processor-time.js';
-import { program, ROOT } from '../paths.js';
+import { program, ROOT } from '../run/paths.js';
 
 /** How a server is started. */
 export interface ServerOptions {

@@ -1,4 +1,4 @@
-import type { Suite } from '../suite.js';
+import type { Suite } from '../run/suite.js';
 import { cache } from './cache.js';
 import { closedLoop } from './closed-loop.js';
 import { floor } from './floor.js';

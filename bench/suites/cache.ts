@@ -1,7 +1,7 @@
 import { openVerification, proveVerification } from '../../src/verify/pipeline.js';
 import { Failure } from '../../src/verify/codes.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
-import type { Suite } from '../suite.js';
+import type { Suite } from '../run/suite.js';
 import { makeCall, makeChain } from '../workload/chains.js';
 import { RULES } from './rules.js';
 

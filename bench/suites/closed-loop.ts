@@ -1,10 +1,10 @@
 import type { LoadResult } from '../load/load-result.js';
 import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
 import { wrkVersion } from '../load/wrk.js';
-import type { Plan, Tool } from '../plan.js';
-import { Recorder } from '../recorder.js';
+import type { Plan, Tool } from '../run/plan.js';
+import { Recorder } from '../run/recorder.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES, type Traffic } from '../workload/workload.js';
 
 interface Case {
@@ -69,7 +69,7 @@ async function startServices(bench: Bench, cases: readonly Case[]): Promise<Map<
     const server = await startService(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {});
     services.set(temperature, server);
     const own = cases.filter((one) => temperatureOf(one) === temperature);
-    for (const depth of new Set(own.map((one) => one.depth))) await prime(bench, server, depth, isCold);
+    for (const depth of new Set(own.map((one) => one.depth))) await prime(bench, server, depth, { isCold });
     await measureCase(discarding(bench), own[0] as Case, server, 1);
   }
   return services;

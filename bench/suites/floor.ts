@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { runProgram } from '../load/run-program.js';
 import { median } from '../measure/statistics.js';
-import { program } from '../paths.js';
-import type { Suite } from '../suite.js';
+import { program } from '../run/paths.js';
+import type { Suite } from '../run/suite.js';
 
 const ALL_CORES_SECONDS = 0.5;
 

@@ -2,8 +2,8 @@ import { DESIGNS } from '../handover/designs.js';
 import type { HandoverJob, HandoverReport } from '../handover/handover-process.js';
 import { runProgram } from '../load/run-program.js';
 import { decodeLatencies } from '../measure/latencies.js';
-import { program } from '../paths.js';
-import type { Suite } from '../suite.js';
+import { program } from '../run/paths.js';
+import type { Suite } from '../run/suite.js';
 
 const WORKERS = 1;
 

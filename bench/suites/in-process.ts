@@ -1,6 +1,6 @@
 import { createVerifier, type Verifier } from '../../src/engine/create-verifier.js';
 import { measureAllocations } from '../measure/allocations.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 
 const PLACES = { 'in-thread': 0, pool: 1 } as const;
 const WARM_UP_MS = 400;

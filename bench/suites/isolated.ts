@@ -1,8 +1,8 @@
 import { runProgram } from '../load/run-program.js';
-import { program } from '../paths.js';
-import type { Plan } from '../plan.js';
-import type { Recorded } from '../recorder.js';
-import type { Bench, Suite } from '../suite.js';
+import { program } from '../run/paths.js';
+import type { Plan } from '../run/plan.js';
+import type { Recorded } from '../run/recorder.js';
+import type { Bench, Suite } from '../run/suite.js';
 
 /** What the process of a suite is told. */
 export interface SuiteJob {

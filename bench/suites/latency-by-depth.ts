@@ -2,9 +2,9 @@ import { measureCapacity } from '../load/capacity.js';
 import { prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
 import { PERCENTILES } from '../measure/latencies.js';
-import type { Parameters } from '../results.js';
+import type { Parameters } from '../run/results.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES } from '../workload/workload.js';
 
 /** One point of the curve is measured with both, to show what the bunching of independent clients costs. */
@@ -23,7 +23,7 @@ export const latencyByDepth: Suite = {
         const service = await startService(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {});
         try {
           for (const depth of plan.depths) {
-            await prime(bench, service, depth, isCold);
+            await prime(bench, service, depth, { isCold });
             await measureDepth(bench, service, { traffic, depth, run });
           }
         } finally {

@@ -1,7 +1,7 @@
 import { Connection, toRequest } from '../load/connection.js';
 import { readFileSync } from 'node:fs';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { makeCall, makeChain, type Chain, type Exchange } from '../workload/chains.js';
 
 const CHAINS = 1_000;

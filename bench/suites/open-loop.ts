@@ -1,7 +1,7 @@
 import { measureClosedLoop, bestTool, prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
 import { startService } from '../service/start.js';
-import type { Suite } from '../suite.js';
+import type { Suite } from '../run/suite.js';
 
 /** Latency under a load that does not wait for answers. */
 export const openLoop: Suite = {

@@ -1,7 +1,7 @@
 import { bestTool, measureClosedLoop } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
 import { ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 
 /** What the suite itself costs: no throughput above this can be measured, and no lower latency. */
 export const overhead: Suite = {

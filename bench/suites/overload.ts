@@ -1,21 +1,21 @@
-import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { measureCapacity } from '../load/capacity.js';
 import { prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type OpenLoopResult } from '../load/open-loop.js';
-import { newLatencies } from '../measure/latencies.js';
-import type { Better, Parameters } from '../results.js';
+import { backToNormalAfter, recoveryAfter } from '../load/recovery.js';
+import { HealthProbe } from '../measure/health-probe.js';
+import type { Better, Parameters } from '../run/results.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES } from '../workload/workload.js';
 
 const DEPTH = 4;
 const CONNECTIONS = 1_000;
 const FACTORS = [1, 2, 3] as const;
 const PATIENCE_MS = 1_000;
-const PROBE_EVERY_MS = 100;
-const PROBE_PATIENCE_MS = 10_000;
-const PAGE_BYTES = 4096;
+/** Offered right after three times the capacity, to see when the service is back to normal. */
+const RECOVERY = { share: 0.5, seconds: 2 } as const;
+/** p99 of a service that is back to normal is at most this, in µs. */
+const NORMAL_MICROS = 50_000;
 
 /** More traffic than the service can serve. */
 export const overload: Suite = {
@@ -42,18 +42,28 @@ export const overload: Suite = {
             ...{ port: server.port, connections: OPEN_LOOP_CONNECTIONS },
           }),
         );
-        const parameters = { workers, depth: DEPTH, traffic: 'cold', connections: CONNECTIONS };
+        const parameters = {
+          ...{ workers, depth: DEPTH, traffic: 'cold', connections: CONNECTIONS },
+          seconds: plan.overloadSeconds,
+        };
         const id = `overload/w-${workers}/capacity`;
         bench.recorder.measureFloor();
         bench.recorder.record({ id, unit: '1/s', better: 'higher', value: capacity, parameters });
+        const goodputs: number[] = [];
         for (const factor of FACTORS) {
-          await withService(bench, env, (server) =>
-            measure(bench, server, `overload/w-${workers}/x${factor}`, Math.round(factor * capacity), {
-              ...parameters,
-              factor,
-            }),
+          const id = `overload/w-${workers}/x${factor}`;
+          goodputs.push(
+            await withService(bench, env, (server) =>
+              measure(bench, server, { id, capacity, factor, parameters: { ...parameters, factor } }),
+            ),
           );
         }
+        bench.recorder.record({
+          ...{ id: `overload/w-${workers}/goodput-of-peak`, unit: 'ratio', better: 'higher' },
+          // What it can do at best: measured where nothing is shed, or seen in one of the cases.
+          value: (goodputs.at(-1) ?? 0) / Math.max(capacity, ...goodputs),
+          parameters,
+        });
       }
     }
   },
@@ -67,30 +77,39 @@ async function withService<Value>(
 ): Promise<Value> {
   const server = await startService(env);
   try {
-    await prime(bench, server, DEPTH, true);
+    await prime(bench, server, DEPTH, { isCold: true, mayRefuse: true });
     return await use(server);
   } finally {
     await server.stop();
   }
 }
 
+interface Case {
+  readonly id: string;
+  readonly capacity: number;
+  readonly factor: number;
+  readonly parameters: Parameters;
+}
+
+/** @returns right answers a second */
 async function measure(
   bench: Bench,
   server: ServerProcess,
-  id: string,
-  rate: number,
-  parameters: Parameters,
-): Promise<void> {
+  { id, capacity, factor, parameters }: Case,
+): Promise<number> {
   const { plan, recorder, workloads, say } = bench;
+  const rate = Math.round(factor * capacity);
+  const recovery =
+    factor === FACTORS.at(-1) ? { rate: RECOVERY.share * capacity, seconds: RECOVERY.seconds } : null;
   const workload = workloads.files('cold', DEPTH);
-  const probe = new Probe(server);
+  const probe = new HealthProbe(server);
   const result = await bench.watch(id, server.pid, () =>
     runOpenLoop(workload, {
       ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
-      ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true },
+      ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true, recovery },
     }),
   );
-  workloads.advance(workload, rate * (plan.overloadSeconds + 1));
+  workloads.advance(workload, rate * (plan.overloadSeconds + 1 + RECOVERY.seconds));
   await probe.stop();
   recorder.blame(id, result.wrong, result.firstWrong);
   const record = (name: string, unit: string, better: Better, value: number) =>
@@ -101,13 +120,29 @@ async function measure(
   record('refused', '1/s', 'neither', perSecond(result.refused));
   record('timed-out', '1/s', 'lower', perSecond(result.timedOut));
   if (result.requests > 0) recorder.recordLatencies(id, result.latencies, parameters);
-  if (result.refused > 0) record('refusal-p99', 'µs', 'lower', result.refusals.getValueAtPercentile(99));
+  if (result.refused > 0) {
+    record('refusal-p99', 'µs', 'neither', result.refusals.getValueAtPercentile(99));
+    // Without what the generator itself was late by.
+    record('refusal-since-sent-p99', 'µs', 'lower', result.refusalsSinceSent.getValueAtPercentile(99));
+  }
+  if (recovery !== null) {
+    record(
+      'back-to-normal',
+      'µs',
+      'lower',
+      backToNormalAfter(result.recovery, NORMAL_MICROS, recovery.seconds),
+    );
+    const { failed, p99 } = recoveryAfter(result.recovery, 1e6);
+    record('failed-after-1s', 'count', 'lower', failed);
+    if (p99 !== null) record('p99-after-1s', 'µs', 'lower', p99);
+  }
   record('healthz-longest', 'µs', 'lower', probe.latencies.maxValue);
   record('healthz-p50', 'µs', 'lower', probe.latencies.getValueAtPercentile(50));
-  record('healthz-failed', 'probes', 'lower', probe.failed);
+  record('healthz-failed', 'count', 'lower', probe.failed);
   record('resident-highest', 'bytes', 'lower', probe.highestResident);
   record('send-delay-p99', 'µs', 'neither', result.sendDelays.getValueAtPercentile(99));
   say(`${id}: ${describe(result, rate, plan.overloadSeconds)}, ${probe.describe()}`);
+  return perSecond(result.requests);
 }
 
 function describe({ requests, refused, timedOut, latencies }: OpenLoopResult, rate: number, seconds: number) {
@@ -116,56 +151,4 @@ function describe({ requests, refused, timedOut, latencies }: OpenLoopResult, ra
     `${rate}/s offered, ${Math.round(requests / seconds)} good, ${Math.round(refused / seconds)} refused, ` +
     `${Math.round(timedOut / seconds)} timed out; p99 of accepted ${p99}`
   );
-}
-
-/** Asks `/healthz` as an orchestrator does, on a new connection each time, and watches memory. */
-class Probe {
-  readonly latencies = newLatencies();
-  failed = 0;
-  highestResident = 0;
-  readonly #server: ServerProcess;
-  readonly #stopping = new AbortController();
-  readonly #ended: Promise<void>;
-
-  constructor(server: ServerProcess) {
-    this.#server = server;
-    this.#ended = this.#run();
-  }
-
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await this.#ended;
-  }
-
-  describe(): string {
-    return `healthz at most ${(this.latencies.maxValue / 1000).toFixed(0)} ms (${this.failed} failed), RSS ${Math.round(this.highestResident / 1e6)} MB`;
-  }
-
-  async #run(): Promise<void> {
-    while (!this.#stopping.signal.aborted) {
-      const start = performance.now();
-      try {
-        const response = await fetch(`http://127.0.0.1:${this.#server.port}/healthz`, {
-          headers: { Connection: 'close' },
-          signal: AbortSignal.timeout(PROBE_PATIENCE_MS),
-        });
-        await response.text();
-        if (response.status !== 200) this.failed++;
-      } catch {
-        this.failed++;
-      }
-      this.latencies.recordValue(Math.max(1, Math.round((performance.now() - start) * 1000)));
-      this.highestResident = Math.max(this.highestResident, residentOf(this.#server.pid));
-      await sleep(PROBE_EVERY_MS);
-    }
-  }
-}
-
-/** The second field of `/proc/<pid>/statm`; 0 where there is none. */
-function residentOf(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE_BYTES;
-  } catch {
-    return 0;
-  }
 }

@@ -1,9 +1,9 @@
 import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
 import { runProgram } from '../load/run-program.js';
-import { program } from '../paths.js';
+import { program } from '../run/paths.js';
 import type { InProcessJob, InProcessReport } from '../peers/in-process-report.js';
 import { ServerProcess, startService } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { forge, garble, makeCall, makeChain } from '../workload/chains.js';
 
 const CONNECTIONS = 32;

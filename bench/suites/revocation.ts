@@ -1,7 +1,7 @@
 import { isBitSet } from '../../src/revocation/bitstring.js';
 import { IndexSet } from '../../src/revocation/index-set.js';
 import { timeOperation } from '../measure/time-operation.js';
-import type { Suite } from '../suite.js';
+import type { Suite } from '../run/suite.js';
 
 const LIST_ENTRIES = 64 * 1024 * 1024;
 const LOOKUPS = 4096;

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Bench, Suite } from '../suite.js';
+import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES, type Traffic } from '../workload/workload.js';
 
 const WORKERS = [0, 1, 2] as const;
@@ -26,7 +26,8 @@ export const scaling: Suite = {
       }
       const cases = bench.plan.mode === 'quick' ? CASES.slice(0, 1) : CASES;
       for (const server of services.values()) {
-        for (const { depth, traffic } of cases) await prime(bench, server, depth, traffic === 'cold');
+        for (const { depth, traffic } of cases)
+          await prime(bench, server, depth, { isCold: traffic === 'cold' });
       }
       for (let run = 1; run <= Math.min(2, bench.plan.runs); run++) {
         for (const one of cases) for (const entry of services) await measure(bench, entry, one);

@@ -1,6 +1,6 @@
 import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
 import { startService, type ServerProcess } from '../service/start.js';
-import type { Suite } from '../suite.js';
+import type { Suite } from '../run/suite.js';
 
 const DEPTH = 4;
 const CONNECTIONS = 32;

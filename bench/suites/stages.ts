@@ -16,7 +16,7 @@ import { openVerification, proveVerification } from '../../src/verify/pipeline.j
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain } from '../../src/verify/receipt.js';
 import { costOf } from '../measure/time-operation.js';
-import type { Suite } from '../suite.js';
+import type { Suite } from '../run/suite.js';
 import { CALL_ARGS, makeCall, makeChain } from '../workload/chains.js';
 import { RULES } from './rules.js';
 

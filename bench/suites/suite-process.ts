@@ -1,5 +1,5 @@
 import { measureFloor } from '../measure/floor.js';
-import { Recorder } from '../recorder.js';
+import { Recorder } from '../run/recorder.js';
 import { Workloads } from '../workload/workload.js';
 import { ALL_SUITES } from './all.js';
 import type { SuiteJob } from './isolated.js';

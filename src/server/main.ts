@@ -21,7 +21,7 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
     console.error(`drs-verify cannot start with this configuration:\n  ${error.problems.join('\n  ')}`);
-    console.error(`It reads ${VARIABLES.join(', ')}; README.md explains each.`);
+    console.error(`It reads ${VARIABLES.join(', ')}; docs/configuration.md explains each.`);
     process.exit(2);
   }
   const log = openLog(configuration);

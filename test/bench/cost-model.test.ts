@@ -2,10 +2,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { capacityOf, fitModel, signaturesOf } from '../../bench/cost-model.js';
-import { fillDocument } from '../../bench/document.js';
-import { ROOT } from '../../bench/paths.js';
-import { Recorder } from '../../bench/recorder.js';
+import { capacityOf, fitModel, signaturesOf } from '../../bench/report/cost-model.js';
+import { fillDocument } from '../../bench/report/document.js';
+import { ROOT } from '../../bench/run/paths.js';
+import { Recorder } from '../../bench/run/recorder.js';
 import { SAMPLE_FLOOR, sampleResults } from './sample-results.js';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-model-'));

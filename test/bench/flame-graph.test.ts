@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { callTree, hottest, renderFlameGraphs, type CpuProfile } from '../../bench/flame-graph.js';
+import { callTree, hottest, renderFlameGraphs, type CpuProfile } from '../../bench/report/flame-graph.js';
 
 const frame = (functionName: string) => ({ functionName, url: 'node:internal/x', lineNumber: 4 });
 

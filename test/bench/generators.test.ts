@@ -14,7 +14,7 @@ import { checkAnswers } from '../../bench/load/check-answers.js';
 import type { LoadResult, Target } from '../../bench/load/load-result.js';
 import { runOpenLoop } from '../../bench/load/open-loop.js';
 import { runWrk, uncorrect, wrkVersion, type Counts } from '../../bench/load/wrk.js';
-import { ROOT } from '../../bench/paths.js';
+import { ROOT } from '../../bench/run/paths.js';
 import { Workloads, type Workload } from '../../bench/workload/workload.js';
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-test-'));
@@ -244,6 +244,22 @@ describe('a connection of our own', () => {
       })();
     });
     expect(await checkAnswers(port, exchanges)).toEqual({ wrong: 0, firstWrong: '' });
+  });
+
+  it('is sent again after a refusal, only where refusals are expected', async () => {
+    const listenRefusing = () => {
+      let refusals = 12;
+      return listen((request, response) => {
+        void (async () => {
+          const { answer = '' } = exchanges[await numberIn(request)] ?? {};
+          response.statusCode = refusals-- > 0 ? 503 : 200;
+          response.end(response.statusCode === 503 ? 'overloaded' : answer);
+        })();
+      });
+    };
+    expect(await checkAnswers(await listenRefusing(), exchanges, true)).toEqual({ wrong: 0, firstWrong: '' });
+    const { wrong, firstWrong } = await checkAnswers(await listenRefusing(), exchanges);
+    expect([wrong, firstWrong]).toEqual([12, expect.stringContaining('503 overloaded')]);
   });
 
   it('tells when the service closes it', async () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { addEntries, entriesOf } from '../../bench/history.js';
+import { addEntries, entriesOf } from '../../bench/report/history.js';
 import { drawHistory } from '../../bench/report/charts.js';
 import { sampleResults } from './sample-results.js';
 

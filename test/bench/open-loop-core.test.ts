@@ -4,8 +4,10 @@ import {
   OpenLoopCore,
   type Line,
   type OpenLoopRules,
+  type Recovered,
   type Underway,
 } from '../../bench/load/open-loop-core.js';
+import { backToNormalAfter, recoveryAfter } from '../../bench/load/recovery.js';
 
 /**
  * The generator's bookkeeping in virtual time: a server whose delay for each request is known, so that every latency
@@ -43,7 +45,15 @@ function simulate(
   });
   let opened = 0;
   const core = new OpenLoopCore(
-    { intended, warmUpMicros: 0, patienceMicros: null, mayRefuse: false, marker: 'right', ...rules },
+    {
+      intended,
+      warmUpMicros: 0,
+      patienceMicros: null,
+      mayRefuse: false,
+      marker: 'right',
+      ...NO_RECOVERY,
+      ...rules,
+    },
     {
       now: () => now,
       next: () => ({ body: '', answer: 'right' }),
@@ -62,6 +72,8 @@ function simulate(
   }
   return { tally: core.tally, usedBy, closed };
 }
+
+const NO_RECOVERY = { recoveryFromMicros: Number.POSITIVE_INFINITY };
 
 const even = (rate: number, count: number) => intendedTimes('even', rate, count);
 
@@ -136,11 +148,52 @@ describe('the open loop in virtual time', () => {
     expect(tally.wrong).toBe(0);
   });
 
+  it('counts a refusal since it left, too, without what the generator was late by', () => {
+    const { tally } = simulate(even(1000, 100), {
+      ...{ connections: 10, answer: () => ({ delay: 100, status: 503 }), tickEvery: 3_000 },
+      rules: { mayRefuse: true },
+    });
+    expect(tally.refusals.maxValue).toBeGreaterThanOrEqual(4_900);
+    // Answers are seen at ticks only, here.
+    expect(tally.refusalsSinceSent.maxValue).toBeLessThanOrEqual(3_010);
+  });
+
+  it('keeps what comes after the load apart, request by request', () => {
+    const { tally } = simulate(even(1000, 300), {
+      connections: 10,
+      answer: (n) => ({ delay: 200, status: n >= 200 && n < 210 ? 503 : 200 }),
+      rules: { mayRefuse: true, recoveryFromMicros: 200_000 },
+    });
+    expect([tally.answered, tally.refused, tally.sendDelays.totalCount]).toEqual([200, 0, 200]);
+    expect(tally.recovery).toHaveLength(100);
+    expect(tally.recovery.filter(([, micros]) => micros === null).map(([at]) => at)).toEqual(
+      Array.from({ length: 10 }, (_, n) => 1000 * n),
+    );
+  });
+
   it('takes a refusal for a wrong answer where none is expected', () => {
     const { tally } = simulate(even(100, 10), {
       ...{ connections: 4, answer: () => ({ delay: 100, status: 503 }) },
     });
     expect([tally.answered, tally.wrong]).toEqual([10, 10]);
+  });
+});
+
+describe('back to normal', () => {
+  const recovery = (badUntil: number, bad: Recovered[1]): Recovered[] =>
+    Array.from({ length: 200 }, (_, n) => [10_000 * n, 10_000 * n < badUntil ? bad : 2_000]);
+
+  it.each([
+    ['at once', 0, null, 0],
+    ['when the last was refused', 250_000, null, 300_000],
+    ['when p99 is back', 800_000, 60_000, 800_000],
+    ['not while it is watched', 2_000_000, null, 2_000_000],
+  ])('%s', (_, badUntil, bad, expected) => {
+    expect(backToNormalAfter(recovery(badUntil, bad), 50_000, 2)).toBe(expected);
+  });
+
+  it('counts what failed after a second', () => {
+    expect(recoveryAfter(recovery(1_200_000, null), 1e6)).toEqual({ failed: 20, p99: 2_000 });
   });
 });
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { readResults } from '../../bench/read-results.js';
+import { readResults } from '../../bench/run/read-results.js';
 import { sampleResults } from './sample-results.js';
 
 it('takes only results that count, from a file or its directory', () => {

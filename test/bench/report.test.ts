@@ -5,10 +5,10 @@ import { pathToFileURL } from 'node:url';
 import { Ajv } from 'ajv';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ROOT } from '../../bench/paths.js';
+import { ROOT } from '../../bench/run/paths.js';
 import { renderReport } from '../../bench/report/render.js';
 import { renderTable } from '../../bench/report/table.js';
-import { figureOf, type Results } from '../../bench/results.js';
+import { figureOf, type Results } from '../../bench/run/results.js';
 import { sampleResults } from './sample-results.js';
 
 const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';

@@ -1,6 +1,6 @@
 import { newLatencies } from '../../bench/measure/latencies.js';
-import { Recorder } from '../../bench/recorder.js';
-import { RESULTS_SCHEMA, type Results } from '../../bench/results.js';
+import { Recorder } from '../../bench/run/recorder.js';
+import { RESULTS_SCHEMA, type Results } from '../../bench/run/results.js';
 
 /** Not measured: no test may depend on how fast the machine is. In µs. */
 export const SAMPLE_FLOOR = 50;

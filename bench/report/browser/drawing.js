@@ -27,6 +27,7 @@ function format(value, unit) {
     if (size >= 1e6) return `${short(value / 1e6)} MB`;
     return size >= 1e4 ? `${short(value / 1e3)} kB` : `${short(value)} B`;
   }
+  if (unit === 'count') return short(value);
   if (unit === 'ratio') return `${short(100 * value)} %`;
   return unit === '1/s' ? `${short(value)} /s` : `${short(value)} ${unit}`;
 }

@@ -1,4 +1,4 @@
-import type { Traffic } from './workload/workload.js';
+import type { Traffic } from '../workload/workload.js';
 
 /** How much is measured. */
 export type Mode = 'full' | 'quick' | 'smoke';

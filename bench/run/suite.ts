@@ -1,6 +1,6 @@
 import type { Plan } from './plan.js';
 import type { Recorder } from './recorder.js';
-import type { Workloads } from './workload/workload.js';
+import type { Workloads } from '../workload/workload.js';
 
 /** What a suite works with. */
 export interface Bench {

@@ -1,4 +1,4 @@
-import type { CurvePoint } from './measure/latencies.js';
+import type { CurvePoint } from '../measure/latencies.js';
 
 /** The version of the file format; raised when a reader of the old one would go wrong. */
 export const RESULTS_SCHEMA = 2;

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { PLANS, type Mode, type Plan } from './plan.js';
-import type { Traffic } from './workload/workload.js';
+import type { Traffic } from '../workload/workload.js';
 
 /** What the command line asks for. */
 export interface Options {

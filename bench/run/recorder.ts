@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Histogram } from 'hdr-histogram-js';
-import { curveOf, newLatencies, PERCENTILES } from './measure/latencies.js';
-import { median, spread } from './measure/statistics.js';
-import type { Disturbance } from './measure/watch.js';
+import { curveOf, newLatencies, PERCENTILES } from '../measure/latencies.js';
+import { median, spread } from '../measure/statistics.js';
+import type { Disturbance } from '../measure/watch.js';
 import type { Better, Distribution, Figure, Interference, Parameters, Skipped } from './results.js';
 
 /** The samples of one figure so far. */

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, release, totalmem, type as systemType } from 'node:os';
 import path from 'node:path';
-import { wrkVersion } from './load/wrk.js';
+import { wrkVersion } from '../load/wrk.js';
 import { ROOT } from './paths.js';
 
 const PACKAGES = [

@@ -1,4 +1,4 @@
-import { figureOf, type Figure, type Results } from './results.js';
+import { figureOf, type Figure, type Results } from '../run/results.js';
 
 /** What a request costs: `fixed + perSignature × signatures + perKilobyte × body`, in µs of processor time. */
 export interface CostModel {

@@ -1,0 +1,45 @@
+import { quantile } from 'simple-statistics';
+import type { Recovered } from './open-loop-core.js';
+
+const WINDOW_MICROS = 100_000;
+
+/**
+ * How long after the overload the service was back to normal: the first window of 100 ms from which on nothing was
+ * refused or timed out and p99 stayed within a limit.
+ *
+ * @param normalMicros the limit of p99
+ * @param seconds for which the recovery was watched; also the answer where the service was not back by then
+ * @returns µs
+ */
+export function backToNormalAfter(
+  recovery: readonly Recovered[],
+  normalMicros: number,
+  seconds: number,
+): number {
+  const windows = Math.ceil((seconds * 1e6) / WINDOW_MICROS);
+  for (let window = windows - 1; window >= 0; window--) {
+    const from = window * WINDOW_MICROS;
+    const { failed, p99 } = summaryOf(recovery.filter(([at]) => at >= from && at < from + WINDOW_MICROS));
+    if (failed > 0 || (p99 !== null && p99 > normalMicros)) return (window + 1) * WINDOW_MICROS;
+  }
+  return 0;
+}
+
+/** What became of the requests that were meant to leave so many µs after the overload, or later. */
+export const recoveryAfter = (recovery: readonly Recovered[], from: number): Summary =>
+  summaryOf(recovery.filter(([at]) => at >= from));
+
+interface Summary {
+  /** Refused or timed out. */
+  readonly failed: number;
+  /** In µs; `null` where nothing was answered. */
+  readonly p99: number | null;
+}
+
+function summaryOf(recovered: readonly Recovered[]): Summary {
+  const micros = recovered.flatMap(([, took]) => (took === null ? [] : [took]));
+  return {
+    failed: recovered.length - micros.length,
+    p99: micros.length === 0 ? null : quantile(micros, 0.99),
+  };
+}
