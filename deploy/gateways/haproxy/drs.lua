@@ -3,7 +3,8 @@
 local GATE = "http://127.0.0.1:8080/gate/mcp"
 -- MAX_BODY_BYTES of the gate. HAProxy hands on what fits its buffer, so what is longer may be a part.
 local MAX_BODY_BYTES = 1048576
-local TIMEOUT_MS = 5000
+-- HAProxy's HTTP client tries up to four times.
+local TIMEOUT_MS = 1250
 
 -- What belongs to the connection with the caller.
 local OWN = {
