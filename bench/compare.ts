@@ -1,9 +1,12 @@
 import { writeFileSync } from 'node:fs';
 import { readCompareOptions, USAGE } from './compare/options.js';
 import { exitCodeOf, renderOutcome } from './compare/outcome.js';
+import { compareWithParent } from './compare/parent.js';
 import { compareVersions, withVersions } from './compare/run.js';
 
 async function main(): Promise<number> {
+  if (process.argv.slice(2).join(' ') === '--parent')
+    return compareWithParent((what) => process.stdout.write(`${what}\n`));
   const options = readCompareOptions(process.argv.slice(2));
   if (options === null) {
     process.stdout.write(USAGE);

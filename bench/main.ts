@@ -33,8 +33,8 @@ async function main(): Promise<number> {
   const watch = Watch.start();
   const bench: Bench = {
     ...{ plan: options.plan, recorder, workloads: new Workloads(scratch) },
-    watch: async (id, pid, measure) => {
-      const { value, interference } = await watch.during(pid, measure);
+    watch: async (id, pids, measure) => {
+      const { value, interference } = await watch.during([pids].flat(), measure);
       recorder.surround(id, interference);
       return value;
     },

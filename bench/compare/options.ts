@@ -28,6 +28,9 @@ export const USAGE = `npm run bench:compare -- --commits <a> <b> [options]
   --planted <7>     lets b burn so many percent more processor time in each request, to show that it is found
   --out <file>      writes the result as JSON, too
 
+npm run bench:compare -- --parent   for CI: this working copy with the commit before it, within some 45 s; 10 % counts.
+                                    Exit code 1 for a regression; else 0, also where it cannot tell.
+
 Exit code: 0 no regression of that size, 1 a regression, 2 it cannot tell (or could not run).
 `;
 

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { mean, medianAbsoluteDeviation } from 'simple-statistics';
 import { checkAnswers } from '../load/check-answers.js';
 import { program } from '../run/paths.js';
@@ -27,6 +29,8 @@ export interface Restart {
   readonly others: readonly number[];
   /** For each request: how long the service was ready to run and did not. */
   readonly waited: number;
+  /** µs of processor time that the planted work took in each request; `null` where none was planted. */
+  readonly planted: number | null;
 }
 
 /** How a pair is measured. */
@@ -35,8 +39,8 @@ export interface PairPlan {
   readonly precision: number;
   /** Which side is started and measured first. */
   readonly isSwapped: boolean;
-  /** µs of processor time that B burns in each request, to show that it is found. */
-  readonly plantedMicros: number;
+  /** Rounds of work that B does in each request on top, to show that they are found; 0 for none. */
+  readonly plantedRounds: number;
 }
 
 const LOADED: Omit<SliceOrder, 'side'> = { connections: 32, requests: 600, milliseconds: 900 };
@@ -57,7 +61,64 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
-  const services = await startPair(trees, traffic === 'cold', plan);
+  const restart = await withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
+    for (let at = 0; at < WARM_UPS; at++)
+      for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
+    for (const side of [0, 1] as const) await take({ ...ALONE, side });
+    const loaded: Slice[][] = [];
+    const alone: Slice[][] = [];
+    for (let quad = 0; quad < MAX_QUADS && !isPrecise(quad, loaded, alone, plan.precision); quad++) {
+      const isReversed = (quad % 2 === 0) === plan.isSwapped;
+      loaded.push(await takeQuad(take, LOADED, isReversed));
+      alone.push(await takeQuad(take, ALONE, isReversed));
+    }
+    return summarise(loaded, alone);
+  });
+  return {
+    ...restart,
+    planted: plan.plantedRounds > 0 ? Number(readFileSync(reportOf(workloads), 'utf8')) : null,
+  };
+}
+
+/**
+ * Processor time alone, from the fewest quads: some three seconds where nothing else runs.
+ *
+ * @returns the effect, as a logarithm of B / A
+ * @throws Error where an answer is wrong
+ */
+export async function measureProcessorTime(
+  trees: readonly [Tree, Tree],
+  one: Case,
+  workloads: Workloads,
+  isSwapped: boolean,
+): Promise<number> {
+  return withPair(trees, one, workloads, { isSwapped, plantedRounds: 0 }, async (take) => {
+    for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
+    const quads: number[] = [];
+    for (let quad = 0; quad < MIN_QUADS; quad++) {
+      const [a1, a2, b1, b2] = await takeQuad(take, LOADED, (quad % 2 === 0) === isSwapped);
+      quads.push(logRatioOf({ a: [cpuOf(a1), cpuOf(a2)], b: [cpuOf(b1), cpuOf(b2)] }));
+    }
+    return hodgesLehmann(quads);
+  });
+}
+
+/** Where the planted process writes what its work took. */
+const reportOf = ({ directory }: Workloads) => path.join(directory, 'planted');
+
+const cpuOf = (slice: Slice | undefined) => slice?.cpu ?? Number.NaN;
+
+type Take = (order: SliceOrder) => Promise<Slice>;
+
+/** Starts a pair and a generator for both, checks answers, lets slices be taken, and stops all. */
+async function withPair<Value>(
+  trees: readonly [Tree, Tree],
+  { traffic, depth }: Case,
+  workloads: Workloads,
+  plan: Omit<PairPlan, 'precision'>,
+  use: (take: Take) => Promise<Value>,
+): Promise<Value> {
+  const services = await startPair(trees, traffic === 'cold', plan, reportOf(workloads));
   let slicer: Slicer | undefined;
   try {
     const exchanges = traffic === 'cold' ? workloads.cold(depth).slice(-64) : workloads.warm(depth);
@@ -65,54 +126,55 @@ export async function measurePair(
       const { wrong, firstWrong } = await checkAnswers(port, exchanges);
       if (wrong > 0) throw new Error(`wrong answers at depth ${depth}: ${firstWrong}`);
     }
-    slicer = await Slicer.start({ sides: services, workload: workloads.files(traffic, depth) });
-    const take = async (order: SliceOrder, at: Slicer) => {
-      const slice = await at.slice(order);
+    const generator = await Slicer.start({ sides: services, workload: workloads.files(traffic, depth) });
+    slicer = generator;
+    return await use(async (order) => {
+      const slice = await generator.slice(order);
       if (slice.wrong > 0)
         throw new Error(`${slice.wrong} wrong answers at depth ${depth}: ${slice.firstWrong}`);
       return slice;
-    };
-    for (let at = 0; at < WARM_UPS; at++)
-      for (const side of [0, 1] as const) await take({ ...WARM_UP, side }, slicer);
-    for (const side of [0, 1] as const) await take({ ...ALONE, side }, slicer);
-    const loaded: Slice[][] = [];
-    const alone: Slice[][] = [];
-    const generator = slicer;
-    for (let quad = 0; quad < MAX_QUADS && !isPrecise(quad, loaded, alone, plan.precision); quad++) {
-      // A B B A, then B A A B: neither side is always the first.
-      const order = (quad % 2 === 0) === plan.isSwapped ? ([1, 0, 0, 1] as const) : ([0, 1, 1, 0] as const);
-      for (const [kind, into] of [
-        [LOADED, loaded],
-        [ALONE, alone],
-      ] as const) {
-        const slices: (Slice & { side: 0 | 1 })[] = [];
-        for (const side of order) slices.push({ ...(await take({ ...kind, side }, generator)), side });
-        into.push(slices.filter(({ side }) => side === 0).concat(slices.filter(({ side }) => side === 1)));
-      }
-    }
-    return summarise(loaded, alone);
+    });
   } finally {
     slicer?.stop();
     for (const service of services) await service.stop();
   }
 }
 
+/**
+ * Four slices in the order A B B A, or B A A B so that neither side is always the first.
+ *
+ * @returns both of A, then both of B
+ */
+async function takeQuad(take: Take, kind: Omit<SliceOrder, 'side'>, isReversed: boolean): Promise<Slice[]> {
+  const sides: readonly [Slice[], Slice[]] = [[], []];
+  for (const side of isReversed ? ([1, 0, 0, 1] as const) : ([0, 1, 1, 0] as const))
+    sides[side].push(await take({ ...kind, side }));
+  return sides.flat();
+}
+
 async function startPair(
   trees: readonly [Tree, Tree],
   isCold: boolean,
-  { isSwapped, plantedMicros }: PairPlan,
+  { isSwapped, plantedRounds }: Omit<PairPlan, 'precision'>,
+  report: string,
 ): Promise<[ServerProcess, ServerProcess]> {
   const env = {
     // What is compared is work; a service that spins while it waits would hide what it has less time to wait for.
     BUSY_POLL_MICROSECS: '0',
     QUEUE_TARGET_MS: '60000',
+    // A busier main thread hands more signatures to the workers, which costs on top of what is planted: up to half as much
+    // again. Without workers what is planted is all that differs.
+    ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };
   const start = (side: 0 | 1) =>
     startTree(trees[side].folder, {
       nodeArgs: ['--import', program('compare/planted-process.js')],
-      // Both are started alike; A burns nothing.
-      env: { ...env, BENCH_PLANTED_MICROSECONDS: String(side === 1 ? plantedMicros : 0) },
+      // Both are started alike; A does nothing on top.
+      env: {
+        ...env,
+        ...{ BENCH_PLANTED_ROUNDS: String(side === 1 ? plantedRounds : 0), BENCH_PLANTED_REPORT: report },
+      },
     });
   if (!isSwapped) {
     const a = await start(0);
@@ -154,7 +216,10 @@ function isPrecise(
   });
 }
 
-function summarise(loaded: readonly (readonly Slice[])[], alone: readonly (readonly Slice[])[]): Restart {
+function summarise(
+  loaded: readonly (readonly Slice[])[],
+  alone: readonly (readonly Slice[])[],
+): Omit<Restart, 'planted'> {
   const each = <Value>(value: (quads: readonly Quad[]) => Value) =>
     Object.fromEntries(
       QUANTITIES.map((quantity) => [quantity, value(quadsOf(quantity, loaded, alone))]),

@@ -49,8 +49,8 @@ export class HealthProbe {
   }
 }
 
-/** The second field of `/proc/<pid>/statm`; 0 where there is none. */
-function residentOf(pid: number): number {
+/** Resident memory of a process in bytes, by `/proc/<pid>/statm`; 0 where there is none. */
+export function residentOf(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE_BYTES;
   } catch {

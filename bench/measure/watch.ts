@@ -54,23 +54,23 @@ export class Watch {
     return new Watch(samplers);
   }
 
-  /** @param pid of the server under test */
+  /** @param pids of the servers under test */
   async during<Value>(
-    pid: number,
+    pids: readonly number[],
     measure: () => Promise<Value>,
   ): Promise<{ value: Value; interference: Disturbance }> {
-    const before = this.#mark(pid);
+    const before = this.#mark(pids);
     const value = await measure();
-    return { value, interference: this.#since(before, this.#mark(pid)) };
+    return { value, interference: this.#since(before, this.#mark(pids)) };
   }
 
   stop(): void {
     for (const sampler of this.#samplers) sampler.kill();
   }
 
-  #mark(pid: number): Mark {
+  #mark(servers: readonly number[]): Mark {
     const own = process.cpuUsage();
-    const pids = [pid, ...this.#samplers.map((sampler) => sampler.pid ?? 0)];
+    const pids = [...servers, ...this.#samplers.map((sampler) => sampler.pid ?? 0)];
     const running = pids.reduce((sum, one) => sum + (scheduledOf(one)?.ran ?? 0), 0);
     const ours = own.user + own.system + running + (processorTimeOfEndedChildren() ?? 0);
     return { at: performance.now(), cores: coreTimes(), ours };

@@ -18,6 +18,8 @@ export function fillDocument(text: string, results: Results, longer: readonly Re
     overload: [results, ...longer].map(describeOverload).findLast((text) => text !== '') ?? '',
     bars: describeBars([results, ...longer]),
     model: describeModel(results),
+    engines: [results, ...longer].map(describeEngines).findLast((text) => text !== '') ?? '',
+    processes: [results, ...longer].map(describeProcesses).findLast((text) => text !== '') ?? '',
     handover: describeSuite(results, 'handover', ['throughput', 'cpu', 'p50', 'p99']),
     stages: describeStages(results),
     peers: describePeers(results),
@@ -120,6 +122,34 @@ function describeSuite(results: Results, suite: string, quantities: readonly str
     ...quantities.map((name) => show(results, `${id}/${name}`)),
   ]);
   return table(['', ...quantities], rows);
+}
+
+function describeProcesses(results: Results): string {
+  const layouts = results.figures.filter(({ id }) => /^processes\/\w+\/[\w-]+\/throughput$/.test(id));
+  const rows = layouts.map(({ id, parameters }) => [
+    `${parameters['traffic'] ?? ''}, ${parameters['processes'] ?? ''} × (1 + ${parameters['workers'] ?? ''} workers)`,
+    ...['throughput', 'cpu', 'p50', 'p99', 'resident'].map((name) =>
+      withInterval(results, id.replace(/throughput$/, name)),
+    ),
+  ]);
+  return table(['', 'throughput', 'CPU', 'p50', 'p99', 'resident, all together'], rows);
+}
+
+function describeEngines(results: Results): string {
+  const engines = results.figures.filter(({ id }) => /^engines\/[\w-]+\/cpu$/.test(id));
+  const count = (id: string) => show(results, id);
+  const rows = engines.map(({ id, samplesInFloors, parameters }) => {
+    const { estimate, low, high } = intervalOf(samplesInFloors ?? []);
+    const of = id.replace(/cpu$/, '');
+    return [
+      `\`${parameters['engine'] ?? ''}\``,
+      `${estimate.toFixed(2)} (${low.toFixed(2)} … ${high.toFixed(2)})`,
+      count(`${of}accepted-wrongly`),
+      count(`${of}refused-wrongly`),
+      String(parameters['vectors'] ?? ''),
+    ];
+  });
+  return table(['', 'floors', 'accepted wrongly', 'refused wrongly', 'of vectors'], rows);
 }
 
 function describeStages(results: Results): string {

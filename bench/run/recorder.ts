@@ -59,7 +59,11 @@ export class Recorder {
   /** Keeps what went on while a figure was taken; what is recorded from now on is compared with the floor of then. */
   surround(id: string, { floor, others, stolen }: Disturbance): void {
     this.interference.push({ id, others, stolen });
-    if (floor === null) return;
+    if (floor !== null) this.floorWas(floor);
+  }
+
+  /** Takes a floor that was measured meanwhile; what is recorded from now on is compared with it. */
+  floorWas(floor: number): void {
     this.#floor = floor;
     this.record({ id: 'floor/under-load', unit: 'µs', better: 'neither', value: floor });
   }

@@ -11,7 +11,11 @@ export interface Bench {
    * Measures something of a server while the machine is watched: what is recorded next is compared with the floor of
    * this very time, and what others did meanwhile is kept under `id`.
    */
-  readonly watch: <Value>(id: string, pid: number, measure: () => Promise<Value>) => Promise<Value>;
+  readonly watch: <Value>(
+    id: string,
+    pids: number | readonly number[],
+    measure: () => Promise<Value>,
+  ) => Promise<Value>;
   /** Tells on the terminal what is being measured. */
   readonly say: (what: string) => void;
 }

@@ -1,6 +1,7 @@
 import type { Suite } from '../run/suite.js';
 import { cache } from './cache.js';
 import { closedLoop } from './closed-loop.js';
+import { engines } from './engines.js';
 import { floor } from './floor.js';
 import { handover } from './handover.js';
 import { inProcess } from './in-process.js';
@@ -10,6 +11,7 @@ import { overload } from './overload.js';
 import { latencyByDepth } from './latency-by-depth.js';
 import { overhead } from './overhead.js';
 import { peers } from './peers.js';
+import { processes } from './processes.js';
 import { revocation } from './revocation.js';
 import { scaling } from './scaling.js';
 import { scrape } from './scrape.js';
@@ -32,7 +34,14 @@ export const DEFAULT_SUITES: readonly Suite[] = [
 ];
 
 /** What `--only` can name. */
-export const ALL_SUITES: readonly Suite[] = [...DEFAULT_SUITES, latencyByDepth, overload, peers];
+export const ALL_SUITES: readonly Suite[] = [
+  ...DEFAULT_SUITES,
+  latencyByDepth,
+  overload,
+  engines,
+  processes,
+  peers,
+];
 
 /** What CI measures. */
 export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop];

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * The signing side of DRS 4.0: keys, delegation receipts, invocation receipts and bundles.
  *

@@ -1,4 +1,4 @@
-import { publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { RevocationView } from '../verify/revocation-view.js';
 import { LocalStore } from './local-store.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
@@ -19,6 +19,8 @@ export interface RevocationOptions {
   readonly observer?: RevocationObserver | undefined;
   /** Unix milliseconds; the clock of the host by default. */
   readonly now?: (() => number) | undefined;
+  /** Where the key of the list's issuer comes from. */
+  readonly keys?: KeyResolver | undefined;
 }
 
 /** Both sources of revocation. */
@@ -73,9 +75,9 @@ export interface Revocation {
  * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
-  const { log, observer = {}, now = Date.now } = options;
+  const { log, observer = {}, now = Date.now, keys = DEFAULT_KEYS } = options;
   // Before the file is opened, so that nothing has to be closed again.
-  const list = options.statusList ? openStatusList(options.statusList, { log, observer, now }) : null;
+  const list = options.statusList ? openStatusList(options.statusList, { log, observer, now, keys }) : null;
   const store = await LocalStore.open(options.storePath, { log, observer });
   list?.start();
   return new OpenRevocation(list, store, observer);
@@ -83,16 +85,14 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
 
 function openStatusList(
   options: StatusListOptions,
-  deps: { log: RevocationLog; observer: RevocationObserver; now: () => number },
+  deps: { log: RevocationLog; observer: RevocationObserver; now: () => number; keys: KeyResolver },
 ): StatusListCache {
   const { protocol } = new URL(options.url);
   if (protocol !== 'http:' && protocol !== 'https:') {
     throw new TypeError(`the status list's URL begins with ${protocol}, expected http: or https:`);
   }
-  if (options.issuer !== undefined && publicKeyOf(options.issuer) === null) {
-    throw new TypeError(
-      `the status list's issuer is ${options.issuer}, expected the did:key of an Ed25519 key`,
-    );
+  if (options.issuer !== undefined && deps.keys.publicKeyOf(options.issuer) === null) {
+    throw new TypeError(`the status list's issuer is ${options.issuer}, expected ${deps.keys.expected}`);
   }
   return new StatusListCache(options, deps);
 }

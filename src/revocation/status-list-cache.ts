@@ -3,9 +3,10 @@ import type { RemoteStatus } from '../verify/revocation-view.js';
 import { isBitSet } from './bitstring.js';
 import { copyState, type CopyLimits, type CopyTimes } from './copy-state.js';
 import { fetchStatusList, withoutSecrets } from './fetch-status-list.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import { readList } from './list-reader.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
-import { isoTime, type StatusList } from './read-status-list.js';
+import { isoTime, resolveIssuer, type StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
 /** Where the remote list is, and how long a copy of it serves. */
@@ -54,6 +55,7 @@ export class StatusListCache {
   readonly #log: RevocationLog;
   readonly #observer: RevocationObserver;
   readonly #now: () => number;
+  readonly #keys: KeyResolver;
   readonly #agent = new Agent();
   #copy: Copy | null = null;
   /** The one fetch under way; it never rejects. */
@@ -78,6 +80,7 @@ export class StatusListCache {
       log: RevocationLog;
       observer: RevocationObserver;
       now: () => number;
+      keys?: KeyResolver | undefined;
       giveUpMs?: number | undefined;
     },
   ) {
@@ -88,6 +91,7 @@ export class StatusListCache {
     this.#log = deps.log;
     this.#observer = deps.observer;
     this.#now = deps.now;
+    this.#keys = deps.keys ?? DEFAULT_KEYS;
     this.#giveUpMs = deps.giveUpMs ?? GIVE_UP_MS;
   }
 
@@ -217,7 +221,7 @@ export class StatusListCache {
     }
     const { body, contentType, etag } = fetched;
     const list = await readList(body, contentType, {
-      issuer: this.#issuer,
+      issuer: this.#issuer === undefined ? undefined : resolveIssuer(this.#issuer, this.#keys),
       nowMs: this.#now(),
       signal,
     });

@@ -81,7 +81,7 @@ function stopOnSignals(
 
 function announce(
   { host, drsAdminToken, statusListBaseUrl, revocationStorePath, workerThreads }: Configuration,
-  { port, maxConnections }: Service,
+  { port, frontEnd, maxConnections }: Service,
   log: Logger,
 ): void {
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
@@ -90,6 +90,7 @@ function announce(
       host,
       port,
       url,
+      frontEnd,
       workerThreads,
       maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
       statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),

@@ -4,7 +4,7 @@ import type { Engine, Outcome } from '../engine/engine.js';
 import type { Binding } from '../verify/binding.js';
 import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';
-import type { Connections } from './connections.js';
+import type { Connections } from './front-end/connections.js';
 import { DurationHistogram } from './duration-histogram.js';
 import { GateMetrics } from './gate-metrics.js';
 
@@ -17,6 +17,7 @@ export const ENDPOINTS = [
   'readyz',
   'metrics',
   'jwks',
+  'openapi',
   'other',
 ] as const;
 

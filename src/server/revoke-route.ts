@@ -1,11 +1,11 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { HttpRequest } from 'uWebSockets.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { show } from '../verify/codes.js';
 import type { BodyFault } from './body-reader.js';
 import type { Exchange } from './exchange.js';
+import type { HttpRequest } from './front-end/front-end.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 

@@ -239,11 +239,11 @@ describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chai
     const before = tools.requests.length;
     const handshake = toolCall({}, { method: 'initialize' });
     for (const headers of [
-      {},
+      {} as Record<string, string>,
       { 'Mcp-Method': 'initialize' },
       { 'X-Forwarded-Method': 'GET', 'X-Original-Method': 'GET' },
     ]) {
-      const { status, text } = await post(proxy.url, handshake, headers as Record<string, string>);
+      const { status, text } = await post(proxy.url, handshake, headers);
       expect(status).toBe(403);
       expect(JSON.parse(text)).toEqual(denied('MISSING_BUNDLE', null));
     }

@@ -16,8 +16,8 @@ export interface ToolServer {
   /** The calls that ran. */
   readonly calls: string[];
   /** Lets the event streams at `/mcp/events` go on. */
-  release(): void;
-  close(): Promise<void>;
+  readonly release: () => void;
+  readonly close: () => Promise<void>;
 }
 
 export async function startToolServer(): Promise<ToolServer> {
@@ -35,7 +35,7 @@ export async function startToolServer(): Promise<ToolServer> {
     return server;
   });
   const listener = getRequestListener((request) => handler.fetch(request));
-  const { url, close } = await listen(
+  const server = await listen(
     (req, res) => {
       const { headers, method = '', url: asked = '' } = req;
       requests.push({ headers, method, url: asked });
@@ -50,10 +50,10 @@ export async function startToolServer(): Promise<ToolServer> {
     { maxHeaderSize: 128 * 1024 },
   );
   return {
-    port: Number(new URL(url).port),
+    port: Number(new URL(server.url).port),
     requests,
     calls,
     release: () => waiting.splice(0).forEach((go) => go()),
-    close,
+    close: () => server.close(),
   };
 }
