@@ -103,7 +103,7 @@ export async function openEngine(
   });
   let replays: ReplayStore | null;
   try {
-    replays = await openReplays(settings, log);
+    replays = await openReplays(settings.replayProtection, settings, log);
   } catch (error) {
     await revocation.close();
     throw error;
@@ -117,12 +117,25 @@ export async function openEngine(
   });
 }
 
-async function openReplays(
-  { replayProtection, replayMaxEntries, redisUrl, redisTimeoutMs }: VerifierSettings,
+/**
+ * Opens a replay store as the settings say.
+ *
+ * @param kind where used invocations are on record; `off` and `undefined`: nowhere
+ * @returns `null` where none is wanted
+ * @throws ReplayStoreError where Redis cannot be used
+ */
+export async function openReplays(
+  kind: 'memory' | 'redis' | 'off' | undefined,
+  {
+    replayMaxEntries,
+    redisUrl,
+    redisTimeoutMs,
+  }: Pick<VerifierSettings, 'replayMaxEntries' | 'redisUrl' | 'redisTimeoutMs'>,
   log: RevocationLog,
 ): Promise<ReplayStore | null> {
-  switch (replayProtection) {
+  switch (kind) {
     case undefined:
+    case 'off':
       return null;
     case 'memory':
       return createMemoryReplayStore({ maxEntries: replayMaxEntries, log });

@@ -36,6 +36,8 @@ export interface Request {
   readonly body: Body | null;
   /** Whether the outcome is to tell more of a valid call. */
   readonly wantsDetails?: boolean | undefined;
+  /** The gate has rules of its own on binding and replay: it applies them to the outcome, and this engine does not. */
+  readonly isForGate?: boolean | undefined;
   /** Unix seconds; by default the time after the last wait. */
   readonly now?: number | undefined;
   /** Asked before work that waited is begun: whether anyone still waits for the outcome. */
@@ -136,12 +138,14 @@ export class Engine implements PipelineDeps {
     const revoked = checkRevocationOf(chain, revocation.view);
     if (revoked !== null) return refused(revoked);
     const binding = bind(invocation.claims.args, request.body);
+    const wantsDetails = request.wantsDetails === true;
+    if (request.isForGate === true) return { chain, invocation, binding, wantsDetails, failure: null };
     const unbound = this.#requireBinding ? checkBinding(binding) : null;
     if (unbound !== null) return refused(unbound, binding);
     const checking = this.#checkReplay(invocation, now);
     const replayed = checking instanceof Promise ? await checking : checking;
     if (replayed !== null) return refused(replayed);
-    return { chain, invocation, binding, wantsDetails: request.wantsDetails === true, failure: null };
+    return { chain, invocation, binding, wantsDetails, failure: null };
   }
 
   async close(): Promise<void> {

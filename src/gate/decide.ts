@@ -2,6 +2,7 @@ import type { Binding } from '../verify/binding.js';
 import { coversCommand } from '../verify/blocks/d-policy.js';
 import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
 import { gateContextOf, readBundleClaims, type BundleClaims, type GateContext } from './context.js';
+import type { InvocationClaims } from '../protocol/claims.js';
 import type { CallBody, Denial, PendingCall } from './request.js';
 
 /** What a verifier says of a bundle, as far as the gate reads it. */
@@ -59,13 +60,37 @@ export function bindOptionsOf(body: CallBody): { bodyText?: string; body?: unkno
 export function decideCall(call: PendingCall, verdict: ChainVerdict, rules: GateRules): Allowance | Denial {
   if (!verdict.valid) return denied(call, failureOf(call, verdict.error));
   const claims = readBundleClaims(call.bundle);
-  const mismatch = findMismatch(call, claims, rules);
-  if (mismatch !== null) return denied(call, mismatch);
   const binding = bindingOf(verdict, call.body);
-  if (rules.bindingMode === 'enforced' && binding !== 'match') {
-    return denied(call, bindingFailure(call, binding ?? 'invalid_body'));
-  }
+  const rootPrincipal = claims.receipts[0]?.iss ?? '';
+  const failure = checkCall(call, { rootPrincipal, invocation: claims.invocation, binding }, rules);
+  if (failure !== null) return denied(call, failure);
   return { kind: 'allow', context: gateContextOf(claims, binding), claims };
+}
+
+/** What the verifier found in a valid chain, as far as a call is compared with it. */
+export interface VerifiedCall {
+  /** The root's `iss`. */
+  readonly rootPrincipal: string;
+  readonly invocation: Pick<InvocationClaims, 'cmd' | 'args' | 'tool_server'>;
+  /** How the body of this very call compares with the signed arguments; `null` where it was not read. */
+  readonly binding: Binding | null;
+}
+
+/**
+ * Checks a call whose chain is valid: command, tool, binding, in this order. {@link decideCall} does it for a verdict; this
+ * is for whoever has the claims at hand.
+ *
+ * @returns `null` where the call is what was signed
+ */
+export function checkCall(
+  call: PendingCall,
+  { rootPrincipal, invocation, binding }: VerifiedCall,
+  rules: GateRules,
+): GateFailure | null {
+  const mismatch = findMismatch(call, rootPrincipal, invocation, rules);
+  if (mismatch !== null) return mismatch;
+  if (rules.bindingMode !== 'enforced' || binding === 'match') return null;
+  return bindingFailure(call, binding ?? 'invalid_body');
 }
 
 /** Denies a call for what was found after {@link decideCall}: a replay, or a verifier that gave no verdict. */
@@ -81,10 +106,10 @@ export function verifierUnavailable({ protocol }: Pick<PendingCall, 'protocol'>)
 /** The first thing for which the chain was not signed, in the order of block D, then command, then tool. */
 function findMismatch(
   { protocol, expected }: PendingCall,
-  { receipts, invocation }: BundleClaims,
+  root: string,
+  { tool_server: server, cmd, args }: VerifiedCall['invocation'],
   { trustedRoots, serverIdentity }: GateRules,
 ): GateFailure | null {
-  const root = receipts[0]?.iss ?? '';
   if (trustedRoots !== null && !trustedRoots.has(root)) {
     return verdictFailure({
       code: 'UNTRUSTED_ROOT',
@@ -93,7 +118,6 @@ function findMismatch(
         'Use a delegation by a principal that this server trusts, or have the operator add this one.',
     });
   }
-  const { tool_server: server, cmd, args } = invocation;
   if (serverIdentity !== null && server !== serverIdentity) {
     return verdictFailure({
       code: 'TOOL_SERVER_MISMATCH',

@@ -24,6 +24,7 @@ export function openHttp(request: GateRequest, { command, tool }: RouteExpectati
     protocol: 'http',
     id: null,
     bundle: decoded.bundle,
+    encoded,
     body: { kind: 'unread' },
     requested: tool,
     expected: { command, orBelow: true, tool },

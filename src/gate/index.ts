@@ -9,12 +9,14 @@
  * const decided = decideCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), rules);
  */
 import { openA2a } from './a2a.js';
+import { openChain } from './chain.js';
 import type { Protocol } from './codes.js';
 import { openHttp } from './http.js';
 import { openMcp } from './mcp.js';
 import type { GateRequest, Opening } from './request.js';
 
 export { bodyOfBytes, signedArgumentsOf, unusable } from './call-body.js';
+export { openChain } from './chain.js';
 export { BUNDLE_HEADER, META_KEYS } from './carriers.js';
 export {
   GATE_CATALOGUE,
@@ -33,12 +35,22 @@ export {
   type ContextReceipt,
   type GateContext,
 } from './context.js';
+export {
+  CONTEXT_HEADERS,
+  contextHeaders,
+  NO_CONTEXT,
+  type ContextHeader,
+  type HeaderChanges,
+} from './context-headers.js';
+export { decodeHeaderText, encodeHeaderText } from './header-text.js';
 export { openHttp, withHttpBody, type RouteExpectation } from './http.js';
 export { openMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
 export { openA2a, A2A_COMMAND } from './a2a.js';
 export { echoOf } from './json-rpc.js';
+export { PASSING_METHODS } from './rpc-gate.js';
 export {
   bindOptionsOf,
+  checkCall,
   denied,
   decideCall,
   verifierUnavailable,
@@ -46,6 +58,7 @@ export {
   type BindingMode,
   type ChainVerdict,
   type GateRules,
+  type VerifiedCall,
 } from './decide.js';
 export {
   headersOf,
@@ -70,8 +83,14 @@ export {
   type RpcRefusal,
 } from './response.js';
 
+/** A protocol, or the part of one that can be checked without a body. */
+export type GateProtocol = Protocol | 'chain';
+
+/** All of {@link GateProtocol}. */
+export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a', 'chain'] as const satisfies readonly GateProtocol[];
+
 /** Opens a request of any protocol; on `http`, one for any command and tool. */
-export function openRequest(protocol: Protocol, request: GateRequest): Opening {
+export function openRequest(protocol: GateProtocol, request: GateRequest): Opening {
   switch (protocol) {
     case 'http':
       return openHttp(request, { command: null, tool: null });
@@ -79,5 +98,7 @@ export function openRequest(protocol: Protocol, request: GateRequest): Opening {
       return openMcp(request);
     case 'a2a':
       return openA2a(request);
+    case 'chain':
+      return openChain(request);
   }
 }

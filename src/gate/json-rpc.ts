@@ -37,6 +37,7 @@ export function readRpcMessage(
   });
   const parsed = body.kind === 'text' ? parse(body.text) : { value: body.value, defect: null };
   if ('syntax' in parsed) return invalid(`the body is not JSON: ${parsed.syntax}`);
+  if ('size' in parsed) return { failure: gateFailure('BODY_TOO_LARGE', protocol, parsed.size), id: null };
   const { value, defect } = parsed;
   if (Array.isArray(value)) {
     const message = `the body is a batch of ${value.length} JSON-RPC messages, expected one`;
@@ -130,10 +131,13 @@ export function findLookalike(object: JsonObject, names: ReadonlySet<string>): s
   return null;
 }
 
-function parse(text: string): { value: unknown; defect: string | null } | { syntax: string } {
+function parse(
+  text: string,
+): { value: unknown; defect: string | null } | { syntax: string } | { size: string } {
   const { value, defect } = parseStrictJson(text);
   if (defect === undefined) return { value, defect: null };
-  if (defect.kind === 'syntax') return { syntax: defect.message };
+  if (defect.kind === 'syntax') return { syntax: text === '' ? 'it is empty' : defect.message };
+  if (defect.kind === 'size') return { size: `the body: ${defect.message}` };
   return { value: JSON.parse(text), defect: defect.message };
 }
 

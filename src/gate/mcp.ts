@@ -1,9 +1,8 @@
-import { Buffer } from 'node:buffer';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import { decodeUtf8 } from '../protocol/utf8.js';
 import { signedArgumentsOf } from './call-body.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
+import { decodeHeaderText } from './header-text.js';
 import { findLookalike, own, type RpcMessage } from './json-rpc.js';
 import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
 import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
@@ -104,23 +103,15 @@ function findHeaderMismatch(
     return 'the header Mcp-Method is not the method of the body';
   }
   if (method !== TOOLS_CALL) return null;
-  const names = headers('mcp-name');
-  if (names.length === 0) return null;
-  if (names.length === 1 && typeof name === 'string' && decodeName(names[0] as string) === name) return null;
+  const named = readNameHeader(headers);
+  if (named === null || (named !== 'unreadable' && named.tool === name)) return null;
   return 'the header Mcp-Name is not params.name of the body';
 }
 
-const ENCODED_START = '=?base64?';
-const ENCODED_END = '?=';
-
-/** A name in a header: as it is, or as base64 of its UTF-8 where a header cannot hold it; `null` where it is neither. */
-function decodeName(value: string): string | null {
-  const isEncoded =
-    value.startsWith(ENCODED_START) &&
-    value.endsWith(ENCODED_END) &&
-    value.length >= ENCODED_START.length + ENCODED_END.length;
-  if (!isEncoded) return value;
-  const base64 = value.slice(ENCODED_START.length, -ENCODED_END.length);
-  const bytes = Buffer.from(base64, 'base64');
-  return bytes.toString('base64') === base64 ? decodeUtf8(bytes) : null;
+/** The tool that the header `Mcp-Name` names; `null` where there is no such header, `unreadable` where it is not one name. */
+export function readNameHeader(headers: HeaderLookup): { readonly tool: string } | 'unreadable' | null {
+  const [value, ...others] = headers('mcp-name');
+  if (value === undefined) return null;
+  const tool = others.length === 0 ? decodeHeaderText(value) : null;
+  return tool === null ? 'unreadable' : { tool };
 }

@@ -44,6 +44,8 @@ export interface PendingCall {
   readonly id: JsonValue;
   /** As it came, parsed strictly and otherwise trusted in nothing. */
   readonly bundle: JsonValue;
+  /** The same as it was carried: base64url text. */
+  readonly encoded: string;
   readonly body: CallBody;
   /** What the request asks for: the tool (`mcp`) or the method (`a2a`); bounded, and trusted in nothing. */
   readonly requested: string | null;

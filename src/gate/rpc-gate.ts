@@ -3,11 +3,20 @@ import { bodyOfValue, unusable } from './call-body.js';
 import { decodeCarried, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import { echoOf, readRpcMessage, type RpcMessage } from './json-rpc.js';
-import type { CallBody, Denial, Expectation, GateRequest, Opening, PendingCall } from './request.js';
+import {
+  shorten,
+  type CallBody,
+  type Denial,
+  type Expectation,
+  type GateRequest,
+  type Opening,
+  type PendingCall,
+} from './request.js';
 
 /** What is the same in the two protocols of JSON-RPC messages, `mcp` and `a2a`. */
 
-const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
+/** The HTTP methods that carry no call: requests with them pass without being checked. */
+export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
 
 /**
  * The message of a request, or what became of the request without it: what is no POST passes or is denied, and of a body
@@ -20,7 +29,8 @@ export function openRpc(
   if (PASSING_METHODS.has(method)) return { kind: 'pass' };
   const deny = denier(protocol, null, null);
   if (method !== 'POST') {
-    return deny(gateFailure('METHOD_NOT_ALLOWED', protocol, `the HTTP method is not POST`));
+    const message = `the HTTP method is ${shorten(method) ?? 'missing'}, expected POST`;
+    return deny(gateFailure('METHOD_NOT_ALLOWED', protocol, message));
   }
   if (body.kind === 'too large') return deny(gateFailure('BODY_TOO_LARGE', protocol, body.reason));
   if (body.kind === 'unread' || body.kind === 'unusable') {
@@ -48,9 +58,9 @@ export function denier(
 /** Decodes the bundle of a call. */
 export function openCall(
   protocol: Protocol,
-  { encoded, ...call }: Omit<PendingCall, 'kind' | 'protocol' | 'bundle'> & { readonly encoded: string },
+  call: Omit<PendingCall, 'kind' | 'protocol' | 'bundle'>,
 ): PendingCall | Denial {
-  const decoded = decodeCarried(protocol, encoded);
+  const decoded = decodeCarried(protocol, call.encoded);
   if ('code' in decoded) return denier(protocol, call.id, call.requested)(decoded);
   return { kind: 'check', protocol, bundle: decoded.bundle, ...call };
 }

@@ -55,7 +55,16 @@ function withoutStar(entry: string): string {
 }
 
 function isPlainUri(uri: string): boolean {
-  return !FORBIDDEN.test(uri) && !DOT_SEGMENT.test(uri);
+  return !FORBIDDEN.test(uri) && !hasDotSegment(uri);
+}
+
+/**
+ * Whether a URI or path has a segment `.` or `..`, each dot and separator plain or percent-encoded.
+ *
+ * @example hasDotSegment('/a/%2e%2E/b'); // true
+ */
+export function hasDotSegment(uri: string): boolean {
+  return DOT_SEGMENT.test(uri);
 }
 
 /** The last of some ascending texts that is at most a text. */

@@ -120,8 +120,7 @@ export class RedisStore implements RevocationStore {
   }
 
   async record(index: number): Promise<void> {
-    if (this.#hasEnded())
-      throw new RevocationStoreError('closed', 'the revocation store is closed');
+    if (this.#hasEnded()) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
     if (session === null || !this.isCurrent) {
       throw new RevocationStoreError('not_recorded', `${this.#place} does not answer; nothing was recorded`);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
+import { isSigningSeed } from './context-token.js';
 import { findForeign, findMisspelt, variableOf } from './environment.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
@@ -49,6 +50,24 @@ const serviceOptions = verifierOptions.extend({
     .string()
     .regex(/^[!-~]+$/, 'no request can carry it: expected printable ASCII without white space')
     .optional(),
+  /**
+   * Where the gate records used invocations: in this process, or in Redis for all instances. `off`: a call that was allowed
+   * can be repeated for as long as its delegation lives.
+   */
+  gateReplay: z.enum(['memory', 'redis', 'off']).default('memory'),
+  /** `true` opens `/gate/chain`, where nothing ties a call to its arguments: for proxies that cannot send a body. */
+  gateChainOnly: z.boolean().default(false),
+  /**
+   * Signs the context of allowed calls: an Ed25519 seed, base64url. Whoever has it can make a tool server believe that
+   * this gate allowed a call. Unset, contexts are not signed.
+   */
+  gateSigningKey: z
+    .string()
+    .refine(
+      isSigningSeed,
+      'expected 32 bytes in base64url, such as the member "d" of a file by `drs-verify keygen`',
+    )
+    .optional(),
   /** Requests a second for each client (an IPv4 address, an IPv6 /64) and class of endpoints; 0 is no limit. */
   rateLimitPerIp: count(0).default(0),
   /** Requests a second for all clients together, for each class of endpoints; 0 is no limit. */
@@ -73,7 +92,7 @@ const serviceOptions = verifierOptions.extend({
 /** The configuration of the service. */
 export type Configuration = z.output<typeof serviceOptions>;
 
-const SECRETS: ReadonlySet<string> = new Set(['drsAdminToken']);
+const SECRETS: ReadonlySet<string> = new Set(['drsAdminToken', 'gateSigningKey']);
 const URLS: ReadonlySet<string> = new Set(['statusListBaseUrl', 'redisUrl']);
 const BODIES_IN_MEMORY = 4;
 const SAFE_TOKEN_LENGTH = 16;

@@ -6,6 +6,7 @@ import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';
 import type { Configuration } from './configuration.js';
 import type { Connections } from './front-end/connections.js';
+import { GateMetrics } from './gate-metrics.js';
 import { EngineMetrics } from './metrics-engine.js';
 import { HttpMetrics } from './metrics-http.js';
 import { showInfo } from './metrics-info.js';
@@ -13,7 +14,17 @@ import { RevocationMetrics } from './metrics-revocation.js';
 import { showCounter } from './metrics-show.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */
-export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'openapi', 'other'] as const;
+export const ENDPOINTS = [
+  'verify',
+  'gate',
+  'revoke',
+  'healthz',
+  'readyz',
+  'metrics',
+  'jwks',
+  'openapi',
+  'other',
+] as const;
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
@@ -55,6 +66,7 @@ export class Metrics {
   readonly registry = new Registry();
   /** Told what the verifier and its parts do. */
   readonly observer: RevocationObserver & EngineObserver;
+  readonly gate: GateMetrics;
   readonly http: HttpMetrics<Endpoint>;
   readonly #engine: EngineMetrics;
   readonly #revocation: RevocationMetrics;
@@ -115,6 +127,7 @@ export class Metrics {
     this.#revocation = new RevocationMetrics(registry);
     this.#engine = new EngineMetrics(registry);
     this.observer = { ...this.#revocation.observer, ...this.#engine.observer };
+    this.gate = new GateMetrics(registry, (outcome) => this.countOutcome(outcome));
   }
 
   /** Counts a verdict. */

@@ -2,10 +2,16 @@ import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
 import type { Engine } from '../engine/engine.js';
+import { GATE_PROTOCOLS } from '../gate/index.js';
 import type { Admission } from './admission.js';
+import { BodyIntake } from './body-intake.js';
 import { BusyPoll } from './busy-poll.js';
 import type { Configuration } from './configuration.js';
 import { Exchange, type ExchangeOwner } from './exchange.js';
+import { GateApiRoute } from './gate-api-route.js';
+import type { GateDecider } from './gate-decider.js';
+import { gateProtocolOf } from './gate-path.js';
+import { GateRoute } from './gate-route.js';
 import type { HttpRequest, Wire } from './front-end/front-end.js';
 import type { Endpoint, Metrics } from './metrics.js';
 import { OPENAPI_JSON } from './openapi.js';
@@ -20,10 +26,12 @@ import { VerifyRoute } from './verify-route.js';
 
 interface Route {
   readonly endpoint: Endpoint;
-  /** None for what is served with every method. */
+  /** In small letters; none for what is served with every method. */
   readonly methods: readonly string[];
   /** `null` where none applies. Each class of endpoints has its own, so that none starves another. */
   readonly rateLimit: RateLimit | null;
+  /** Whether `Origin` and `Sec-Fetch-Site` are those of somebody else's request, which a proxy asks about. */
+  readonly isProxied?: true;
   readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
 }
 
@@ -38,6 +46,9 @@ export interface RouteContext {
   readonly engine: Engine;
   readonly configuration: Configuration;
   readonly admission: Admission;
+  readonly gate: GateDecider;
+  /** The public key set of the gate as JSON; `null` where it does not sign. */
+  readonly jwks: string | null;
   readonly metrics: Metrics;
   readonly log: Logger;
   readonly verdicts: VerdictLogs;
@@ -45,6 +56,8 @@ export interface RouteContext {
   readonly tracing: Tracing | null;
 }
 
+const CHAIN_IS_OFF =
+  '/gate/chain is off, since it ties no call to its arguments; set GATE_CHAIN_ONLY=1 where that is meant, or use /gate/mcp';
 // pino's number for the level `debug`.
 const DEBUG = 20;
 const POST = ['post'] as const;
@@ -71,7 +84,8 @@ export class Routes implements ExchangeOwner {
       const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
       return rateLimit.isOn ? rateLimit : null;
     };
-    const verify = new VerifyRoute(context);
+    const intake = new BodyIntake(context);
+    const verify = new VerifyRoute(context, intake);
     const revoke = new RevokeRoute(context);
     const read = (endpoint: Endpoint, serve: (exchange: Exchange) => void): Route => ({
       endpoint,
@@ -79,7 +93,8 @@ export class Routes implements ExchangeOwner {
       rateLimit: null,
       serve,
     });
-    const { metricsAddr, adminOnMetricsAddr } = context.configuration;
+    const { configuration, admission, gate } = context;
+    const { maxBodyBytes, gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
     const tableOf = (routes: readonly (readonly [string, Route])[]): Table => {
       const error = `unknown path; there are ${routes.map(([path]) => path).join(', ')}`;
       const unknown: Route = {
@@ -90,7 +105,24 @@ export class Routes implements ExchangeOwner {
       };
       return { routes: new Map(routes), unknown };
     };
-    const verifying = [
+    const gateLimit = limit();
+    const api = new GateApiRoute(gate, admission, intake, maxBodyBytes);
+    const proxied = new GateRoute(gate, intake, maxBodyBytes);
+    const gates = GATE_PROTOCOLS.map((protocol): [string, Route] => [
+      `/gate/${protocol}`,
+      {
+        endpoint: 'gate',
+        methods: [],
+        rateLimit: gateLimit,
+        isProxied: true,
+        serve:
+          protocol === 'chain' && !gateChainOnly
+            ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
+            : (exchange, req, head) =>
+                proxied.serve(protocol, exchange, req.getMethod().toUpperCase(), req, head),
+      },
+    ]);
+    const verifying: [string, Route][] = [
       [
         '/verify',
         {
@@ -100,8 +132,8 @@ export class Routes implements ExchangeOwner {
           serve: (exchange, _, head) => verify.serve(exchange, head),
         },
       ],
-    ] satisfies [string, Route][];
-    const admin = [
+    ];
+    const admin: [string, Route][] = [
       [
         '/admin/revoke',
         {
@@ -111,7 +143,21 @@ export class Routes implements ExchangeOwner {
           serve: (exchange, req, head) => revoke.serve(exchange, req, head),
         },
       ],
-    ] satisfies [string, Route][];
+    ];
+    const gateApi: [string, Route][] = [
+      [
+        '/v1/gate',
+        {
+          endpoint: 'gate',
+          methods: POST,
+          rateLimit: gateLimit,
+          isProxied: true,
+          serve: (exchange, _, head) => api.serve(exchange, head),
+        },
+      ],
+      ['/.well-known/jwks.json', read('jwks', (exchange) => this.#keys(exchange))],
+      ...gates,
+    ];
     const health: [string, Route][] = [
       ['/healthz', read('healthz', (exchange) => this.#health(exchange))],
       ['/readyz', read('readyz', (exchange) => this.#readiness(exchange))],
@@ -119,6 +165,7 @@ export class Routes implements ExchangeOwner {
     const metrics: [string, Route][] = [['/metrics', read('metrics', (exchange) => this.#scrape(exchange))]];
     this.#routes = tableOf([
       ...verifying,
+      ...gateApi,
       ...(adminOnMetricsAddr ? [] : admin),
       ...health,
       ...(metricsAddr === undefined ? metrics : []),
@@ -136,14 +183,16 @@ export class Routes implements ExchangeOwner {
     return this.#context.admission.isLeaving;
   }
 
-  /** Handles any request. Paths match exactly, so no router is needed. */
+  /** Handles any request. Paths match exactly, but for those of the gates, so no router is needed. */
   readonly handle = (wire: Wire, req: HttpRequest): void => this.#handle(this.#routes, wire, req);
 
   /** Handles any request to `METRICS_ADDR`. */
   readonly handleInternal = (wire: Wire, req: HttpRequest): void => this.#handle(this.#internal, wire, req);
 
   #handle({ routes, unknown }: Table, wire: Wire, req: HttpRequest): void {
-    const route = routes.get(req.getUrl()) ?? unknown;
+    const path = req.getUrl();
+    // Proxies put the caller's path behind that of the gate.
+    const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
     const method = req.getMethod();
     const head = readHead(req);
     this.#open++;
@@ -184,7 +233,7 @@ export class Routes implements ExchangeOwner {
       exchange.refuse(400, head.framingFault, { closes: true });
       return;
     }
-    if (isForeignOrigin(head, this.#origins)) {
+    if (route.isProxied !== true && isForeignOrigin(head, this.#origins)) {
       if (isVerify) metrics.countRejection('foreign_origin');
       exchange.refuse(
         403,
@@ -215,6 +264,12 @@ export class Routes implements ExchangeOwner {
     const reason = this.isLeaving ? 'shutting_down' : this.#context.engine.revocation.unreadyReason;
     if (reason === null) exchange.answer(200, '{"status":"ready"}');
     else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason }));
+  }
+
+  #keys(exchange: Exchange): void {
+    const { jwks } = this.#context;
+    if (jwks !== null) exchange.answer(200, jwks);
+    else exchange.refuse(404, 'contexts are not signed: set GATE_SIGNING_KEY');
   }
 
   #scrape(exchange: Exchange): void {

@@ -9,6 +9,7 @@ import { DecisionLog } from './decision-log.js';
 import { Connections, maxConnectionsHere } from './front-end/connections.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './front-end/load.js';
 import type { FrontEndName } from './front-end/front-end.js';
+import { openGate } from './gate-open.js';
 import { LineFile } from './line-file.js';
 import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
@@ -50,10 +51,26 @@ export async function startService(configuration: Configuration, log: Logger): P
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
   const admission = new Admission(configuration, new QueueWait(engine.signatures));
+  const gate = await openGate({ engine, configuration, admission, metrics, log }).catch(
+    async (error: unknown) => {
+      await engine.close();
+      throw error;
+    },
+  );
   const decisions = await openDecisions(configuration, engine, log);
   const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
   const tracing = await openTracing();
-  const routes = new Routes({ engine, configuration, admission, metrics, log, verdicts, tracing });
+  const routes = new Routes({
+    engine,
+    configuration,
+    admission,
+    gate: gate.decider,
+    jwks: gate.jwks,
+    metrics,
+    log,
+    verdicts,
+    tracing,
+  });
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
   if (decisions !== null) metrics.watchDecisions(decisions);
   metrics.watch(engine, configuration, routes, admission, connections);
@@ -69,6 +86,7 @@ export async function startService(configuration: Configuration, log: Logger): P
   } catch (error) {
     frontEnd.close();
     await verdicts.close();
+    await gate.close();
     await engine.close();
     throw error;
   }
@@ -90,6 +108,7 @@ export async function startService(configuration: Configuration, log: Logger): P
         log.warn({ open: routes.open }, 'requests were cut off: they took too long to drain');
       frontEnd.close();
       internal?.close();
+      await gate.close();
       await engine.close();
       await verdicts.close();
     },

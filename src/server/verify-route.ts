@@ -4,8 +4,8 @@ import { WorkDropped } from '../signatures/signature-verifier.js';
 import type { Outcome, Request } from '../engine/engine.js';
 import { asksForDetails } from '../engine/create-verifier.js';
 import { toVerdictJson } from '../engine/verdict.js';
-import { MAX_TYPICAL_BYTES, type Ticket } from './admission.js';
-import type { BodyFault } from './body-reader.js';
+import type { Ticket } from './admission.js';
+import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import type { Rejection } from './metrics.js';
 import type { RequestHead } from './request-head.js';
@@ -14,65 +14,24 @@ import type { RouteContext } from './routes.js';
 const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
 const RETRY_ELSEWHERE: AnswerOptions = { ...RETRY, closes: true };
 
-// Large bodies take their turns, and 64 of them may be read: whoever comes late is told to come again.
-const MAX_LARGE_WAIT_MS = 1000;
-
-interface LargeBody {
-  readonly exchange: Exchange;
-  readonly body: Buffer;
-  /** When it was complete, in milliseconds of `performance.now()`. */
-  readonly at: number;
-}
-
 /** `POST /verify`. */
 export class VerifyRoute {
   readonly #context: RouteContext;
-  /** Bodies that take long to parse, oldest first. */
-  readonly #large: LargeBody[] = [];
+  readonly #intake: BodyIntake;
 
-  constructor(context: RouteContext) {
+  constructor(context: RouteContext, intake: BodyIntake) {
     this.#context = context;
+    this.#intake = intake;
   }
 
   /** Reads the body, however it comes, and answers with a verdict. */
-  serve(exchange: Exchange, { contentLength }: RequestHead): void {
-    const { admission, configuration } = this.#context;
-    const { maxBodyBytes, requestTimeoutSecs } = configuration;
-    if (admission.isDraining) {
-      this.#reject(exchange, 'shutting_down', 503, 'shutting down', RETRY_ELSEWHERE);
-      return;
-    }
-    if (contentLength > maxBodyBytes) {
-      this.#rejectBody(exchange, 'too_large');
-      return;
-    }
-    if (!admission.hasRoomFor(contentLength)) {
-      this.#rejectBody(exchange, 'overloaded');
-      return;
-    }
-    const rules = {
-      admission,
-      maxBytes: maxBodyBytes,
-      announcedBytes: contentLength,
-      timeoutMs: requestTimeoutSecs * 1000,
-    };
-    exchange.readBody(rules, (body) => {
-      if (typeof body === 'string') this.#rejectBody(exchange, body);
-      else if (body.length <= MAX_TYPICAL_BYTES) this.#verify(exchange, body);
-      else {
-        this.#large.push({ exchange, body, at: performance.now() });
-        if (this.#large.length === 1) setImmediate(this.#verifyNextLarge);
-      }
-    });
+  serve(exchange: Exchange, head: RequestHead): void {
+    this.#intake.read(exchange, head, this.#take);
   }
 
-  /** One for each turn of the event loop, so that everything else is served between them. */
-  readonly #verifyNextLarge = (): void => {
-    const next = this.#large.shift();
-    if (this.#large.length > 0) setImmediate(this.#verifyNextLarge);
-    if (next === undefined || next.exchange.isOver) return;
-    if (performance.now() - next.at > MAX_LARGE_WAIT_MS) this.#rejectBody(next.exchange, 'overloaded');
-    else this.#verify(next.exchange, next.body);
+  readonly #take: IntakeSink = (exchange, body) => {
+    if (typeof body === 'string') this.#rejectBody(exchange, body);
+    else this.#verify(exchange, body);
   };
 
   #verify(exchange: Exchange, bytes: Buffer): void {
@@ -145,7 +104,7 @@ export class VerifyRoute {
     };
   }
 
-  #rejectBody(exchange: Exchange, fault: BodyFault): void {
+  #rejectBody(exchange: Exchange, fault: IntakeFault): void {
     const { maxBodyBytes, requestTimeoutSecs } = this.#context.configuration;
     switch (fault) {
       case 'too_large': {
@@ -160,6 +119,9 @@ export class VerifyRoute {
       }
       case 'overloaded':
         this.#reject(exchange, 'overloaded', 503, 'overloaded', RETRY);
+        break;
+      case 'shutting_down':
+        this.#reject(exchange, 'shutting_down', 503, 'shutting down', RETRY_ELSEWHERE);
     }
   }
 

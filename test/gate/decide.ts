@@ -9,7 +9,7 @@ import {
   type GateContext,
   type GateResponse,
   type GateRules,
-  type Protocol,
+  type GateProtocol,
   type RequestBody,
 } from '../../src/gate/index.js';
 import { createMemoryReplayStore, checkReplay } from '../../src/replay/index.js';
@@ -36,7 +36,7 @@ export type Decision =
 /** A gate with a replay store of its own. */
 export function newGate(rules: Partial<GateRules> = {}) {
   const store = createMemoryReplayStore();
-  return async (protocol: Protocol, asked: Asked): Promise<Decision> => {
+  return async (protocol: GateProtocol, asked: Asked): Promise<Decision> => {
     const { method = 'POST', headers = {}, body = '', read } = asked;
     const opened = openRequest(protocol, {
       method,

@@ -4,6 +4,7 @@ import { Admission, type AdmissionLimits } from '../../src/server/admission.js';
 import { readConfiguration } from '../../src/server/configuration.js';
 import { Connections } from '../../src/server/front-end/connections.js';
 import { loadFrontEnd } from '../../src/server/front-end/load.js';
+import { openGate } from '../../src/server/gate-open.js';
 import { Metrics } from '../../src/server/metrics.js';
 import { RefusalLog } from '../../src/server/refusal-log.js';
 import { VerdictLogs } from '../../src/server/verdict-logs.js';
@@ -79,11 +80,17 @@ describe('a fault of the verifier', () => {
 
   async function start(verify: Verify) {
     const admission = admissionOf({ maxPending: 3, maxBodyMemory: 1024 * KIB });
+    const engine = { verify } as unknown as Engine;
+    const configuration = readConfiguration({});
+    const metrics = new Metrics();
+    const { decider, jwks } = await openGate({ engine, configuration, admission, metrics, log });
     const routes = new Routes({
-      engine: { verify } as unknown as Engine,
-      configuration: readConfiguration({}),
+      engine,
+      configuration,
       admission,
-      metrics: new Metrics(),
+      gate: decider,
+      jwks,
+      metrics,
       log,
       verdicts: new VerdictLogs(new RefusalLog('off', log), null),
       tracing: null,

@@ -1,0 +1,100 @@
+-- Asks the gate about each request; haproxy.cfg beside this file says how.
+
+local GATE = "http://127.0.0.1:8080/gate/mcp"
+-- MAX_BODY_BYTES of the gate. HAProxy hands on what fits its buffer, so what is longer may be a part.
+local MAX_BODY_BYTES = 1048576
+-- HAProxy's HTTP client tries up to four times.
+local TIMEOUT_MS = 1250
+
+-- What belongs to the connection with the caller.
+local OWN = {
+  ["host"] = true,
+  ["connection"] = true,
+  ["content-length"] = true,
+  ["transfer-encoding"] = true,
+  ["expect"] = true,
+  ["upgrade"] = true,
+}
+
+local CONTEXT = {
+  "x-drs-root-principal",
+  "x-drs-agent",
+  "x-drs-chain-depth",
+  "x-drs-command",
+  "x-drs-tool",
+  "x-drs-invocation",
+  "x-drs-binding",
+  "x-drs-context",
+}
+
+local function refuse(txn, status, body, challenge)
+  local reply = txn:reply({ status = status })
+  reply:add_header("content-type", "application/json")
+  if challenge then
+    reply:add_header("www-authenticate", challenge)
+  end
+  reply:set_body(body)
+  txn:done(reply)
+end
+
+local function own_refusal(txn, status, code)
+  refuse(
+    txn,
+    status,
+    '{"jsonrpc":"2.0","id":null,"error":{"code":-32010,"message":"DRS: ' .. code .. '","data":{"code":"' .. code .. '","status":' .. status .. "}}}"
+  )
+end
+
+-- HAProxy counts values from 0 in what it gives, and from 1 in what it takes.
+local function values_of(list)
+  local values = {}
+  for index = 0, #list do
+    if list[index] ~= nil then
+      values[#values + 1] = list[index]
+    end
+  end
+  return values
+end
+
+core.register_action("drs-gate", { "http-req" }, function(txn)
+  local body = txn.sf:req_body() or ""
+  if #body > MAX_BODY_BYTES then
+    return own_refusal(txn, 413, "BODY_TOO_LARGE")
+  end
+  local method = txn.sf:method()
+  local headers = { ["x-original-method"] = { method } }
+  for name, list in pairs(txn.http:req_get_headers()) do
+    if not OWN[name] then
+      headers[name] = values_of(list)
+    end
+  end
+  local client = core.httpclient()
+  local request = { url = GATE, headers = headers, timeout = TIMEOUT_MS }
+  local answered, response
+  if method == "POST" then
+    request.body = body
+    answered, response = pcall(client.post, client, request)
+  else
+    answered, response = pcall(client.get, client, request)
+  end
+  -- Whatever is not the gate's own answer is none: refused.
+  if not answered or response == nil then
+    return own_refusal(txn, 503, "VERIFIER_UNAVAILABLE")
+  end
+  local function header(name)
+    local list = response.headers and response.headers[name]
+    return list and list[0]
+  end
+  if response.status == 200 then
+    for _, name in ipairs(CONTEXT) do
+      if header(name) then
+        txn.http:req_set_header(name, header(name))
+      end
+    end
+    return
+  end
+  if header("x-drs-code") then
+    return refuse(txn, response.status, response.body, header("www-authenticate"))
+  end
+  own_refusal(txn, 503, "VERIFIER_UNAVAILABLE")
+end, 0)

@@ -1,0 +1,48 @@
+// Asks the gate about each request; nginx.conf beside this file says how.
+
+const HEADERS = [
+  'Root-Principal',
+  'Agent',
+  'Chain-Depth',
+  'Command',
+  'Tool',
+  'Invocation',
+  'Binding',
+  'Context',
+];
+
+const UNAVAILABLE = JSON.stringify({
+  jsonrpc: '2.0',
+  id: null,
+  error: {
+    code: -32010,
+    message: 'DRS: VERIFIER_UNAVAILABLE',
+    data: { code: 'VERIFIER_UNAVAILABLE', detail: 'the gate did not answer', status: 503 },
+  },
+});
+
+async function gate(r) {
+  r.variables.drs_method = r.method;
+  // The body of the request goes along.
+  const reply = await r.subrequest('/_drs_gate', { method: r.method });
+  if (reply.status === 200) {
+    HEADERS.forEach((name) => {
+      const variable = `drs_${name.toLowerCase().replace('-', '_')}`;
+      r.variables[variable] = reply.headersOut[`X-DRS-${name}`] || '';
+    });
+    r.internalRedirect('@tools');
+    return;
+  }
+  r.headersOut['Content-Type'] = 'application/json';
+  // Whatever is not the gate's own denial is no answer of the gate: refused.
+  const code = reply.headersOut['X-DRS-Code'];
+  if (!code) {
+    r.return(503, UNAVAILABLE);
+    return;
+  }
+  const challenge = reply.headersOut['WWW-Authenticate'];
+  if (challenge) r.headersOut['WWW-Authenticate'] = challenge;
+  r.return(reply.status, reply.responseText);
+}
+
+export default { gate };

@@ -1,0 +1,69 @@
+import { MAX_TYPICAL_BYTES } from './admission.js';
+import type { BodyFault } from './body-reader.js';
+import type { Exchange } from './exchange.js';
+import type { RequestHead } from './request-head.js';
+import type { RouteContext } from './routes.js';
+
+// Large bodies take their turns, and 64 of them may be read: whoever comes late is told to come again.
+const MAX_LARGE_WAIT_MS = 1000;
+
+/** Why a body is not handed on. */
+export type IntakeFault = BodyFault | 'shutting_down';
+
+/** Takes a body, or why there is none; exactly once, unless the client goes away before. */
+export type IntakeSink = (exchange: Exchange, body: Buffer | IntakeFault) => void;
+
+interface LargeBody {
+  readonly exchange: Exchange;
+  readonly body: Buffer;
+  readonly sink: IntakeSink;
+  /** When it was complete, in milliseconds of `performance.now()`. */
+  readonly at: number;
+}
+
+/**
+ * Reads the bodies of requests for a verdict, however they come: bounded, counted, and only where there is room. Large ones
+ * take turns, whatever route they are for.
+ */
+export class BodyIntake {
+  readonly #context: Pick<RouteContext, 'admission' | 'configuration'>;
+  /** Bodies that take long to parse, oldest first. */
+  readonly #large: LargeBody[] = [];
+
+  constructor(context: Pick<RouteContext, 'admission' | 'configuration'>) {
+    this.#context = context;
+  }
+
+  /** Reads a body. The sink must use it before it returns, and may keep nothing of it. */
+  read(exchange: Exchange, { contentLength }: RequestHead, sink: IntakeSink): void {
+    const { admission, configuration } = this.#context;
+    const { maxBodyBytes, requestTimeoutSecs } = configuration;
+    if (admission.isDraining) sink(exchange, 'shutting_down');
+    else if (contentLength > maxBodyBytes) sink(exchange, 'too_large');
+    else if (!admission.hasRoomFor(contentLength)) sink(exchange, 'overloaded');
+    else {
+      const rules = {
+        admission,
+        maxBytes: maxBodyBytes,
+        announcedBytes: contentLength,
+        timeoutMs: requestTimeoutSecs * 1000,
+      };
+      exchange.readBody(rules, (body) => {
+        if (typeof body === 'string' || body.length <= MAX_TYPICAL_BYTES) sink(exchange, body);
+        else {
+          this.#large.push({ exchange, body, sink, at: performance.now() });
+          if (this.#large.length === 1) setImmediate(this.#nextLarge);
+        }
+      });
+    }
+  }
+
+  /** One for each turn of the event loop, so that everything else is served between them. */
+  readonly #nextLarge = (): void => {
+    const next = this.#large.shift();
+    if (this.#large.length > 0) setImmediate(this.#nextLarge);
+    if (next === undefined || next.exchange.isOver) return;
+    const { exchange, body, sink, at } = next;
+    sink(exchange, performance.now() - at > MAX_LARGE_WAIT_MS ? 'overloaded' : body);
+  };
+}

@@ -1,0 +1,160 @@
+import { headersOf, type GateRequest, type Protocol } from '../gate/index.js';
+import { findJsonDefect } from '../protocol/json-defects.js';
+import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../protocol/json.js';
+import { decodeUtf8 } from '../protocol/utf8.js';
+import type { Admission } from './admission.js';
+import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
+import type { AnswerOptions, Exchange } from './exchange.js';
+import type { GateDecider, GateDecision } from './gate-decider.js';
+import type { RequestHead } from './request-head.js';
+
+const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
+
+const PROTOCOLS: readonly string[] = ['http', 'mcp', 'a2a'] satisfies readonly Protocol[];
+
+/** What is wrong with a request to `/v1/gate` itself. */
+interface GateRequestFault {
+  readonly error: 'INVALID_GATE_REQUEST' | 'UNKNOWN_PROTOCOL';
+  readonly detail: string;
+}
+
+/** `POST /v1/gate`: gates in other processes and languages ask with a description of the caller's request. */
+export class GateApiRoute {
+  readonly #decider: GateDecider;
+  readonly #admission: Admission;
+  readonly #intake: BodyIntake;
+  readonly #maxBodyBytes: number;
+
+  constructor(decider: GateDecider, admission: Admission, intake: BodyIntake, maxBodyBytes: number) {
+    this.#decider = decider;
+    this.#admission = admission;
+    this.#intake = intake;
+    this.#maxBodyBytes = maxBodyBytes;
+  }
+
+  /** Reads the body, however it comes, and answers with the decision. */
+  serve(exchange: Exchange, head: RequestHead): void {
+    this.#intake.read(exchange, head, this.#take);
+  }
+
+  readonly #take: IntakeSink = (exchange, body) => {
+    if (typeof body === 'string') {
+      this.#refuseBody(exchange, body);
+      return;
+    }
+    const bytes = body.length;
+    const ticket = this.#admission.enter(bytes);
+    if (ticket === null) {
+      this.#refuseBody(exchange, 'overloaded');
+      return;
+    }
+    let read: { protocol: Protocol; request: GateRequest } | GateRequestFault;
+    try {
+      read = readGateRequest(body);
+    } catch (error) {
+      ticket.release();
+      throw error;
+    } finally {
+      exchange.releaseBody();
+    }
+    if ('error' in read) {
+      ticket.release();
+      exchange.answer(400, JSON.stringify(read));
+      return;
+    }
+    this.#decider
+      .decide({ ...read, bytes, ticket, isWanted: () => !exchange.isOver })
+      .then((decision) => exchange.answer(200, JSON.stringify(toAnswer(decision))))
+      // Only where the answer itself cannot be written.
+      .catch(() => exchange.refuse(500, 'internal'));
+  };
+
+  #refuseBody(exchange: Exchange, fault: IntakeFault): void {
+    switch (fault) {
+      case 'too_large': {
+        const error = `the body is larger than MAX_BODY_BYTES (${this.#maxBodyBytes})`;
+        exchange.refuse(413, error, { closes: true });
+        break;
+      }
+      case 'timeout':
+        exchange.refuse(408, 'the body did not arrive within REQUEST_TIMEOUT_SECS', { closes: true });
+        break;
+      case 'overloaded':
+        exchange.refuse(503, 'overloaded', RETRY);
+        break;
+      case 'shutting_down':
+        exchange.refuse(503, 'shutting down', { ...RETRY, closes: true });
+    }
+  }
+}
+
+/** The answer of `/v1/gate`. */
+function toAnswer(decision: GateDecision): object {
+  switch (decision.kind) {
+    case 'pass':
+      return { allow: true, gated: false, status: 200 };
+    case 'allow': {
+      const { context, token } = decision;
+      return {
+        allow: true,
+        gated: true,
+        status: 200,
+        context,
+        ...(token === null ? {} : { context_jwt: token }),
+      };
+    }
+    case 'deny': {
+      const { status, body } = decision.response;
+      return { allow: false, gated: true, status, response: body };
+    }
+  }
+}
+
+function readGateRequest(bytes: Buffer): { protocol: Protocol; request: GateRequest } | GateRequestFault {
+  const text = decodeUtf8(bytes);
+  if (text === null) return invalid('the body is not UTF-8, expected JSON');
+  if (hasMoreNodes(text)) {
+    return invalid(`the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return invalid(`the body is not JSON: ${(error as SyntaxError).message}`);
+  }
+  if (!isJsonObject(value)) return invalid('the body is not a JSON object');
+  // Numbers that rounding has changed bind to nothing as it is; a member given twice could be read in two ways.
+  const defect = findJsonDefect(text, { depth: Infinity });
+  if (defect?.kind === 'duplicate') return invalid(`the body is not strict JSON: ${defect.message}`);
+  const { protocol, method = 'POST', headers = {} } = value;
+  if (typeof protocol !== 'string') return invalid('protocol is not a string, expected http, mcp or a2a');
+  if (!PROTOCOLS.includes(protocol)) {
+    return { error: 'UNKNOWN_PROTOCOL', detail: `protocol is none of ${PROTOCOLS.join(', ')}` };
+  }
+  if (typeof method !== 'string') return invalid('method is not a string, expected an HTTP method');
+  if (!isJsonObject(headers)) return invalid('headers is not an object, expected strings by header name');
+  const odd = Object.values(headers).some((item) => !isHeaderValue(item));
+  if (odd) return invalid('a header is neither a string nor an array of strings');
+  const body = bodyOf(value);
+  if ('error' in body) return body;
+  return { protocol: protocol as Protocol, request: { method, headers: headersOf(headers), body } };
+}
+
+function bodyOf(value: JsonObject): GateRequest['body'] | GateRequestFault {
+  const { body, body_text: text } = value;
+  if (text === undefined)
+    return body === undefined ? { kind: 'text', text: '' } : { kind: 'value', value: body };
+  if (body !== undefined) return invalid('there is a body and a body_text, expected one of them');
+  if (typeof text !== 'string') return invalid('body_text is not a string');
+  return { kind: 'text', text };
+}
+
+function isHeaderValue(value: unknown): boolean {
+  return (
+    typeof value === 'string' || (Array.isArray(value) && value.every((item) => typeof item === 'string'))
+  );
+}
+
+function invalid(detail: string): GateRequestFault {
+  return { error: 'INVALID_GATE_REQUEST', detail };
+}

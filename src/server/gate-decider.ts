@@ -1,0 +1,180 @@
+import type { Logger } from 'pino';
+import type { Body, Engine, Outcome } from '../engine/engine.js';
+import {
+  callContextOf,
+  checkCall,
+  denied,
+  openRequest,
+  responseTo,
+  verdictFailure,
+  verifierUnavailable,
+  type CallBody,
+  type Denial,
+  type GateContext,
+  type GateProtocol,
+  type GateRequest,
+  type GateResponse,
+  type GateRules,
+  type PendingCall,
+} from '../gate/index.js';
+import { checkReplay, type ReplayRules, type ReplayStore } from '../replay/index.js';
+import { WorkDropped } from '../signatures/signature-verifier.js';
+import type { Admission, Ticket } from './admission.js';
+import type { Configuration } from './configuration.js';
+import type { ContextSigner } from './context-token.js';
+import type { GateObserver } from './gate-metrics.js';
+
+/** One protocol request, as a transport hands it in. */
+export interface GateCall {
+  readonly protocol: GateProtocol;
+  readonly request: GateRequest;
+  /** The length of its body, for admission. */
+  readonly bytes: number;
+  /** Asked before work that waited is begun: whether anyone still waits for the decision. Left out: always. */
+  readonly isWanted?: () => boolean;
+  /** A place among the waiting that the transport has taken already; it is given back here. */
+  readonly ticket?: Ticket;
+}
+
+/** What a transport has to carry out. */
+export type GateDecision =
+  /** Nothing to check. */
+  | { readonly kind: 'pass' }
+  /** `token` is the signed context, where the gate signs. */
+  | { readonly kind: 'allow'; readonly context: GateContext; readonly token: string | null }
+  | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
+
+/** What the decider works with. */
+export interface GateDeciderContext {
+  readonly engine: Engine;
+  readonly configuration: Pick<Configuration, 'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots'>;
+  readonly admission: Admission;
+  readonly log: Logger;
+  /** Where used invocations are on record; `null` only where the operator said so. Owner: whoever opened it. */
+  readonly replays: ReplayStore | null;
+  /** `null` where contexts are not signed. */
+  readonly signer: ContextSigner | null;
+  readonly observer: GateObserver;
+}
+
+const PASS: GateDecision = { kind: 'pass' };
+
+/** Without the roots and the name of the server: the engine has checked those that are configured. */
+const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
+const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
+
+/**
+ * Decides on protocol requests for every transport of the service: admission, verdict, the rules of the gate, replay,
+ * signed context, metrics. A transport only carries in and out.
+ *
+ * @example
+ * const decision = await decider.decide({ protocol: 'mcp', request, bytes: body.length });
+ * if (decision.kind === 'deny') send(decision.response);
+ */
+export class GateDecider {
+  readonly #context: GateDeciderContext;
+  readonly #replayRules: ReplayRules;
+  #hasWarned = false;
+
+  constructor(context: GateDeciderContext) {
+    this.#context = context;
+    const { replayWindowSecs: windowSecs, clockSkewSecs } = context.configuration;
+    this.#replayRules = { scope: 'gate', windowSecs, clockSkewSecs };
+  }
+
+  /** Decides on a request. Never rejects: what cannot be checked is denied. */
+  async decide(call: GateCall): Promise<GateDecision> {
+    const { admission, observer, log } = this.#context;
+    const ticket = call.ticket ?? (admission.isDraining ? null : admission.enter(call.bytes));
+    if (ticket === null) return this.unavailable(call.protocol);
+    try {
+      const decision = await this.#decide(call, ticket);
+      observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
+      return decision;
+    } catch (error) {
+      if (!(error instanceof WorkDropped)) log.error({ err: error }, 'a request failed inside the gate');
+      return this.unavailable(call.protocol);
+    } finally {
+      ticket.release();
+    }
+  }
+
+  /** The decision where none can be had: no room, or the service is about to stop. */
+  unavailable(protocol: GateProtocol): GateDecision {
+    const form = protocol === 'chain' ? 'mcp' : protocol;
+    const failure = verifierUnavailable({ protocol: form });
+    const decision = toDecision({ kind: 'deny', protocol: form, id: null, requested: null, failure });
+    this.#context.observer.decided(protocol, 'deny', failure.code);
+    return decision;
+  }
+
+  async #decide({ protocol, request, isWanted }: GateCall, ticket: Ticket): Promise<GateDecision> {
+    const { engine, observer, replays, signer } = this.#context;
+    const call = openRequest(protocol, request);
+    if (call.kind === 'pass') return PASS;
+    if (call.kind === 'deny') return toDecision(call);
+    const outcome = await engine.verify({
+      bundle: call.bundle,
+      body: bodyOf(call.body),
+      isForGate: true,
+      isWanted,
+      mayWait: () => ticket.park(),
+    });
+    observer.countOutcome(outcome);
+    if (outcome.failure !== null) return deny(call, verdictFailure(outcome.failure));
+    const { chain, invocation } = outcome;
+    const binding = call.body.kind === 'unusable' ? 'invalid_body' : outcome.binding;
+    const rootPrincipal = chain.root.claims.iss;
+    const rules = protocol === 'chain' ? CHAIN_ONLY : RULES;
+    const failure = checkCall(call, { rootPrincipal, invocation: invocation.claims, binding }, rules);
+    if (failure !== null) return deny(call, failure);
+    const now = Math.floor(Date.now() / 1000);
+    if (replays !== null) {
+      const checking = checkReplay(invocation.claims, replays, now, this.#replayRules);
+      const replayed = checking instanceof Promise ? await checking : checking;
+      if (replayed !== null) return deny(call, verdictFailure(replayed));
+    }
+    this.#warnOfAnyRoot();
+    const context = contextOf({ ...outcome, binding });
+    const token = signer?.sign({ context, call, invocation: invocation.claims, now }) ?? null;
+    return { kind: 'allow', context, token };
+  }
+
+  /** Once: whoever runs a gate for anyone's delegations should know it. */
+  #warnOfAnyRoot(): void {
+    if (this.#hasWarned || this.#context.configuration.trustedRoots !== undefined) return;
+    this.#hasWarned = true;
+    this.#context.log.warn(
+      'the gate allowed a call, and TRUSTED_ROOTS is not set: calls under a delegation by anyone are allowed, ' +
+        'unless the tool server checks X-DRS-Root-Principal; set TRUSTED_ROOTS to the principals whose delegations count',
+    );
+  }
+}
+
+function deny(call: PendingCall, failure: Denial['failure']): GateDecision {
+  return toDecision(denied(call, failure));
+}
+
+function toDecision(denial: Denial): GateDecision {
+  return { kind: 'deny', code: denial.failure.code, response: responseTo(denial) };
+}
+
+/** What the engine compares with the signed arguments. A `body` member of the bundle itself never counts. */
+function bodyOf(body: CallBody): Body | null {
+  return body.kind === 'text' || body.kind === 'value' ? body : null;
+}
+
+function contextOf({
+  chain,
+  invocation,
+  binding,
+}: Extract<Outcome, { readonly failure: null }>): GateContext {
+  const claims = chain.receipts.map((receipt) => receipt.claims);
+  return {
+    root_principal: chain.root.claims.iss,
+    chain_depth: chain.receipts.length,
+    leaf_policy: chain.leaf.policy,
+    ...callContextOf(claims, invocation.claims),
+    ...(binding === null ? {} : { binding }),
+  };
+}

@@ -1,0 +1,72 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Outcome } from '../engine/engine.js';
+import { GATE_CATALOGUE, GATE_PROTOCOLS, type GateProtocol } from '../gate/index.js';
+import type { ReplayStore } from '../replay/index.js';
+import { CATALOGUE } from '../verify/codes.js';
+
+/** Who is told what the gate does. */
+export interface GateObserver {
+  /** @param code of a denial; empty for the others */
+  decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
+  countOutcome(outcome: Outcome): void;
+}
+
+const CODES: ReadonlySet<string> = new Set([...GATE_CATALOGUE, ...CATALOGUE].map(({ code }) => code));
+
+/** Counts the gate's decisions. All labels come from closed sets. */
+export class GateMetrics implements GateObserver {
+  readonly countOutcome: (outcome: Outcome) => void;
+  readonly #registry: Registry;
+  readonly #decisions = new Map<string, number>();
+
+  /** @param countOutcome also counts verdicts where `/verify` counts its own */
+  constructor(registry: Registry, countOutcome: (outcome: Outcome) => void) {
+    this.countOutcome = countOutcome;
+    this.#registry = registry;
+    const decisions = this.#decisions;
+    for (const protocol of GATE_PROTOCOLS) {
+      for (const decision of ['pass', 'allow']) decisions.set(`${protocol} ${decision} `, 0);
+    }
+    new Counter({
+      name: 'drs_gate_decisions_total',
+      help: 'Decisions of the gate, by code where it denied',
+      labelNames: ['protocol', 'decision', 'code'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [labels, count] of decisions) {
+          const [protocol = '', decision = '', code = ''] = labels.split(' ');
+          this.labels(protocol, decision, code).inc(count);
+        }
+      },
+    });
+  }
+
+  /** Adds the figures of the gate's replay store, where it is in this process. */
+  watch(replays: ReplayStore | null): void {
+    const capacity = replays?.capacity;
+    if (replays === null || capacity === undefined) return;
+    const registers = [this.#registry];
+    new Gauge({
+      name: 'drs_gate_replay_entries',
+      help: 'Invocations that the gate has on record in this process',
+      registers,
+      collect() {
+        this.set(replays.size ?? 0);
+      },
+    });
+    new Gauge({
+      name: 'drs_gate_replay_capacity',
+      help: 'The most invocations that the gate has on record in this process',
+      registers,
+      collect() {
+        this.set(capacity);
+      },
+    });
+  }
+
+  decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void {
+    const labels = `${protocol} ${decision} ${CODES.has(code) ? code : ''}`;
+    this.#decisions.set(labels, (this.#decisions.get(labels) ?? 0) + 1);
+  }
+}

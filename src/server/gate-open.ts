@@ -1,0 +1,61 @@
+import type { Logger } from 'pino';
+import { openReplays } from '../engine/create-verifier.js';
+import type { Engine } from '../engine/engine.js';
+import type { Admission } from './admission.js';
+import type { Configuration } from './configuration.js';
+import { ContextSigner } from './context-token.js';
+import { GateDecider } from './gate-decider.js';
+import type { Metrics } from './metrics.js';
+import { printableUrl } from './printable-url.js';
+
+/** The gate of a service, for all its transports. */
+export interface Gate {
+  readonly decider: GateDecider;
+  /** The public key set as JSON; `null` where contexts are not signed. */
+  readonly jwks: string | null;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens what the gate needs besides the engine: a replay store of its own, and the key that signs contexts.
+ *
+ * @throws ReplayStoreError where `GATE_REPLAY=redis` and Redis cannot be used
+ */
+export async function openGate(deps: {
+  readonly engine: Engine;
+  readonly configuration: Configuration;
+  readonly admission: Admission;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+}): Promise<Gate> {
+  const { engine, configuration, admission, metrics, log } = deps;
+  const { gateReplay, gateSigningKey, statusListBaseUrl } = configuration;
+  const replays = await openReplays(gateReplay, configuration, log);
+  metrics.gate.watch(replays);
+  if (gateReplay === 'off')
+    log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
+  const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];
+  const signer =
+    gateSigningKey === undefined
+      ? null
+      : new ContextSigner(gateSigningKey, () => ({
+          list_age_secs: lists.length === 0 ? null : Math.max(0, Math.floor(engine.revocation.listAgeSecs)),
+          lists,
+        }));
+  const decider = new GateDecider({
+    engine,
+    configuration,
+    admission,
+    log,
+    replays,
+    signer,
+    observer: metrics.gate,
+  });
+  return {
+    decider,
+    jwks: signer === null ? null : JSON.stringify({ keys: [signer.jwk] }),
+    close: async () => {
+      await replays?.close();
+    },
+  };
+}

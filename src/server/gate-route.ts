@@ -1,0 +1,120 @@
+import {
+  bodyOfBytes,
+  contextHeaders,
+  NO_CONTEXT,
+  PASSING_METHODS,
+  type GateProtocol,
+  type HeaderChanges,
+} from '../gate/index.js';
+import type { BodyIntake, IntakeFault } from './body-intake.js';
+import type { Exchange } from './exchange.js';
+import type { GateDecider, GateDecision } from './gate-decider.js';
+import { readGateHead, type GateHead, type HeaderSource } from './gate-head.js';
+import type { RequestHead } from './request-head.js';
+
+/** `/gate/http`, `/gate/mcp`, `/gate/a2a`, `/gate/chain`: a proxy asks with the caller's own request. */
+export class GateRoute {
+  readonly #decider: GateDecider;
+  readonly #intake: BodyIntake;
+  readonly #maxBodyBytes: number;
+
+  constructor(decider: GateDecider, intake: BodyIntake, maxBodyBytes: number) {
+    this.#decider = decider;
+    this.#intake = intake;
+    this.#maxBodyBytes = maxBodyBytes;
+  }
+
+  /**
+   * Reads the request and answers with the decision.
+   *
+   * @param method of the request to the gate, in capitals
+   * @param source is used before this returns
+   */
+  serve(
+    protocol: GateProtocol,
+    exchange: Exchange,
+    method: string,
+    source: HeaderSource,
+    requestHead: RequestHead,
+  ): void {
+    const head = readGateHead(source);
+    const judged = methodOf(method, head, requestHead.hasBody);
+    if (!requestHead.hasBody) this.#take(protocol, exchange, judged, head, Buffer.alloc(0));
+    else
+      this.#intake.read(exchange, requestHead, (_, body) =>
+        this.#take(protocol, exchange, judged, head, body),
+      );
+  }
+
+  #take(
+    protocol: GateProtocol,
+    exchange: Exchange,
+    method: string,
+    head: GateHead,
+    body: Buffer | IntakeFault,
+  ): void {
+    if (body === 'overloaded' || body === 'timeout' || body === 'shutting_down') {
+      answer(exchange, this.#decider.unavailable(protocol), body !== 'overloaded');
+      return;
+    }
+    const isLarge = body === 'too_large';
+    const tooLarge = (reason: string) => ({ kind: 'too large', reason }) as const;
+    const request = {
+      method,
+      headers: head.headers,
+      body: isLarge
+        ? tooLarge(`the body is larger than ${this.#maxBodyBytes} bytes (MAX_BODY_BYTES)`)
+        : head.isPartial
+          ? tooLarge('the proxy sent a part of the body only; raise its limit')
+          : bodyOfBytes(body, head),
+    };
+    exchange.releaseBody();
+    const bytes = isLarge ? 0 : body.length;
+    this.#decider
+      .decide({ protocol, request, bytes, isWanted: () => !exchange.isOver })
+      .then((decision) => answer(exchange, decision, isLarge))
+      // Only where the answer itself cannot be written.
+      .catch(() => exchange.refuse(500, 'internal'));
+  }
+}
+
+/**
+ * The method of the caller's request. Most proxies ask with a GET or POST of their own and name the caller's method in a
+ * header; through others, a caller's own header of that name gets here. So a header can turn a request into a call, but
+ * what has a body is a call whatever headers say, and where they disagree the method is none that is known.
+ */
+function methodOf(actual: string, head: GateHead, hasBody: boolean): string {
+  const [named = actual, ...others] = head.forwardedMethods;
+  const doubtful: string[] = others.filter((other) => other !== named);
+  if (hasBody && carriesCall(actual) && !carriesCall(named)) doubtful.push(actual);
+  if (!carriesCall(named)) doubtful.push(...head.overridingMethods.filter(carriesCall));
+  return doubtful.length === 0 ? named : [named, ...doubtful].join(' or ');
+}
+
+function carriesCall(method: string): boolean {
+  return !PASSING_METHODS.has(method);
+}
+
+function answer(exchange: Exchange, decision: GateDecision, closes: boolean): void {
+  switch (decision.kind) {
+    case 'pass':
+      exchange.answer(200, '', { headers: wireHeaders(NO_CONTEXT) });
+      break;
+    case 'allow':
+      exchange.answer(200, '', { headers: wireHeaders(contextHeaders(decision.context, decision.token)) });
+      break;
+    case 'deny': {
+      const { status, headers, body } = decision.response;
+      exchange.answer(status, JSON.stringify(body), {
+        headers: { ...headers, 'X-DRS-Code': decision.code },
+        ...(closes ? { closes } : {}),
+      });
+    }
+  }
+}
+
+/** Envoy takes off what the answer names; other proxies are told in their configuration. */
+function wireHeaders({ set, remove }: HeaderChanges): Record<string, string> {
+  if (remove.length === 0) return { ...set };
+  return { ...set, 'x-envoy-auth-headers-to-remove': remove.join(',').toLowerCase() };
+}

@@ -1,0 +1,283 @@
+import { existsSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { once } from 'node:events';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
+import { signToolCalls, type Delegation } from '../../src/middleware/mcp/index.js';
+import { mcpBundle, toolCall } from '../gate/attacks.js';
+import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { isInstalled } from '../support/programs.js';
+import { freePort, type Proxy } from '../support/proxies.js';
+import { startService, type RunningService } from '../support/service.js';
+import { RECIPE, startRecipe, type Recipe } from './gate-proxies.js';
+import { startToolServer, type ToolServer } from './gate-tools.js';
+
+const toolServer = 'https://tools.example';
+const agent = generateKey();
+const principal = generateKey();
+
+const delegation = (): Delegation => ({
+  key: agent,
+  toolServer,
+  chain: [
+    issueRootDelegation({
+      key: principal,
+      audience: agent.did,
+      command: '/mcp/tools/call',
+      policy: { allowed_tools: ['search'] },
+      rootType: 'organization',
+      expiresAt: Math.floor(Date.now() / 1000) + 3600,
+    }),
+  ],
+});
+
+let gate: RunningService;
+let tools: ToolServer;
+let silent: Server;
+const proxies: Proxy[] = [];
+beforeAll(async () => {
+  [gate, tools] = await Promise.all([
+    startService({ GATE_CHAIN_ONLY: '1', MAX_BODY_BYTES: '1048576' }),
+    startToolServer(),
+  ]);
+  // A gate that takes requests and never answers.
+  silent = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+});
+afterAll(async () => {
+  await Promise.all(proxies.map((proxy) => proxy.stop()));
+  silent.close();
+  await Promise.all([gate.stop(), tools.close()]);
+});
+
+const SPOOFED = {
+  'X-DRS-Root-Principal': 'did:key:zBoss',
+  'X-DRS-Agent': 'did:key:zBoss',
+  'X-DRS-Chain-Depth': '1',
+  'X-DRS-Command': '/admin',
+  'X-DRS-Tool': 'delete',
+  'X-DRS-Invocation': 'inv:1',
+  'X-DRS-Binding': 'match',
+  'X-DRS-Context': 'eyJ.eyJ.x',
+};
+
+const post = async (url: string, body: string, headers: Record<string, string> = {}) => {
+  const response = await fetch(`${url}/mcp`, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      Accept: 'application/json, text/event-stream',
+      Origin: 'https://app.example',
+      ...headers,
+    },
+    body,
+  });
+  return { status: response.status, text: await response.text() };
+};
+const denied = (code: string, id: unknown = 7) =>
+  expect.objectContaining({
+    jsonrpc: '2.0',
+    id,
+    error: expect.objectContaining({ code: -32010, message: `DRS: ${code}` }) as unknown,
+  }) as unknown;
+const lastHeaders = () => tools.requests.at(-1)?.headers ?? {};
+
+const canRun = (recipe: Recipe) =>
+  isInstalled(recipe.program) &&
+  (recipe.folder !== 'nginx' || existsSync('/usr/lib/nginx/modules/ngx_http_js_module.so'));
+
+/** The recipes that send the gate the whole request. */
+describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of an MCP server', (recipe) => {
+  let proxy: Proxy;
+  const start = async (port: number) => {
+    const started = await startRecipe(recipe, port, tools.port);
+    proxies.push(started);
+    return started;
+  };
+  beforeAll(async () => {
+    if (canRun(recipe)) proxy = await start(gate.port);
+  });
+  const test = it.runIf(canRun(recipe));
+
+  test('passes handshakes and lists untouched, and signed calls with their context', async () => {
+    for (const mode of ['legacy', 'auto'] as const) {
+      const client = signToolCalls(
+        new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation: { mode } }),
+        delegation(),
+      );
+      const transport = new StreamableHTTPClientTransport(new URL(`${proxy.url}/mcp`), {
+        requestInit: { headers: SPOOFED },
+      });
+      await client.connect(transport);
+      const { tools: listed } = await client.listTools();
+      expect(listed.map(({ name }) => name)).toEqual(['search', 'fetch']);
+      for (const name of Object.keys(SPOOFED)) expect(lastHeaders()).not.toHaveProperty(name.toLowerCase());
+      const result = await client.callTool({ name: 'search', arguments: { query: 'tea' } });
+      expect(result.content).toEqual([{ type: 'text', text: 'search: tea' }]);
+      const call = tools.requests.findLast(({ headers }) => headers['x-drs-tool'] !== undefined);
+      expect(call?.headers).toMatchObject({
+        'x-drs-root-principal': principal.did,
+        'x-drs-agent': agent.did,
+        'x-drs-chain-depth': '1',
+        'x-drs-command': '/mcp/tools/call',
+        'x-drs-tool': 'search',
+        'x-drs-binding': 'match',
+      });
+      expect(call?.headers).not.toHaveProperty('x-drs-context');
+      await client.close();
+    }
+  });
+
+  test('refuses what is not signed, tampered with, or sent again', async () => {
+    const before = tools.requests.length;
+    const unsigned = await post(proxy.url, toolCall());
+    expect(unsigned.status).toBe(403);
+    expect(JSON.parse(unsigned.text)).toEqual(denied('MISSING_BUNDLE'));
+    const tampered = await post(proxy.url, toolCall({ arguments: { query: 'coffee' } }), {
+      'X-DRS-Bundle': mcpBundle(),
+    });
+    expect(tampered.status).toBe(403);
+    expect(JSON.parse(tampered.text)).toEqual(denied('BINDING_MISMATCH'));
+    const overridden = await post(proxy.url, toolCall(), {
+      'X-Forwarded-Method': 'GET',
+      'X-Original-Method': 'GET',
+    });
+    expect(JSON.parse(overridden.text)).toEqual(denied('MISSING_BUNDLE'));
+    expect(tools.requests).toHaveLength(before);
+    const bundle = mcpBundle();
+    const first = await post(proxy.url, toolCall(), { 'X-DRS-Bundle': bundle });
+    expect(first).toMatchObject({ status: 200, text: expect.stringContaining('search: tea') as string });
+    const again = await post(proxy.url, toolCall(), { 'X-DRS-Bundle': bundle });
+    expect(again.status).toBe(409);
+    expect(JSON.parse(again.text)).toEqual(denied('REPLAY_DETECTED'));
+    expect(tools.requests).toHaveLength(before + 1);
+  });
+
+  test('carries 16 receipts and a body of 1 MB, and refuses a larger one', async () => {
+    const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
+    expect(deep.length).toBeGreaterThan(16_000);
+    const sent = await post(proxy.url, toolCall({ arguments: { query: 'deep' } }), { 'X-DRS-Bundle': deep });
+    expect(sent).toMatchObject({ status: 200, text: expect.stringContaining('search: deep') as string });
+    expect(lastHeaders()).toMatchObject({ 'x-drs-chain-depth': '16', 'x-drs-bundle': deep });
+
+    const query = 'x'.repeat(360_000);
+    const large = mcpBundle({ tool: 'search', query });
+    const body = toolCall({ arguments: { query }, _meta: { 'X-DRS-Bundle': large } });
+    expect(body.length).toBeGreaterThan(950_000);
+    expect(body.length).toBeLessThan(1_048_576);
+    expect(await post(proxy.url, body)).toMatchObject({ status: 200 });
+    expect(tools.calls.at(-1)).toBe('search 360000');
+    const before = tools.requests.length;
+    const { status } = await post(
+      proxy.url,
+      body.replace('"id":7', `"id":7,"padding":"${'x'.repeat(200_000)}"`),
+    ).catch(
+      // The proxy may close before all is sent.
+      () => ({ status: 413 }),
+    );
+    expect(status).toBe(413);
+    expect(tools.requests).toHaveLength(before);
+  });
+
+  test('lets server-sent events through as they come', async () => {
+    const response = await fetch(`${proxy.url}/mcp/events`, { headers: SPOOFED });
+    expect(lastHeaders()).not.toHaveProperty('x-drs-agent');
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
+    expect(await read()).toBe('data: first\n\n');
+    tools.release();
+    expect(await read()).toBe('data: second\n\n');
+  });
+
+  test('refuses calls while the gate is dead or slow', { timeout: 60_000 }, async () => {
+    const before = tools.requests.length;
+    const slow = (silent.address() as { port: number }).port;
+    for (const port of [await freePort(), slow]) {
+      const cut = await start(port);
+      const { status, text } = await post(cut.url, toolCall(), { 'X-DRS-Bundle': mcpBundle() });
+      expect(status).toBe(503);
+      expect(JSON.parse(text)).toEqual(denied('VERIFIER_UNAVAILABLE', null));
+    }
+    expect(tools.requests).toHaveLength(before);
+  });
+});
+
+/** The recipes that can send no body. */
+describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chain only', (recipe) => {
+  let proxy: Proxy;
+  const start = async (port: number) => {
+    const started = await startRecipe(recipe, port, tools.port);
+    proxies.push(started);
+    return started;
+  };
+  beforeAll(async () => {
+    if (canRun(recipe)) proxy = await start(gate.port);
+  });
+  const test = it.runIf(canRun(recipe));
+
+  test('passes a signed call with its context, once', async () => {
+    const before = tools.requests.length;
+    const bundle = mcpBundle();
+    const headers = { ...SPOOFED, 'X-DRS-Bundle': bundle };
+    const first = await post(proxy.url, toolCall(), headers);
+    expect(first).toMatchObject({ status: 200, text: expect.stringContaining('search: tea') as string });
+    expect(lastHeaders()).toMatchObject({
+      'x-drs-tool': 'search',
+      'x-drs-binding': 'none',
+      'x-drs-chain-depth': '2',
+    });
+    expect(lastHeaders()['x-drs-agent']).not.toBe('did:key:zBoss');
+    expect(lastHeaders()['x-drs-context'] ?? '').toBe('');
+    const again = await post(proxy.url, toolCall(), headers);
+    expect([403, 409]).toContain(again.status);
+    expect(again.text).toContain('DRS: REPLAY_DETECTED');
+    expect(tools.requests).toHaveLength(before + 1);
+  });
+
+  test('refuses every POST without a bundle, whatever its headers say', async () => {
+    const before = tools.requests.length;
+    const handshake = toolCall({}, { method: 'initialize' });
+    for (const headers of [
+      {} as Record<string, string>,
+      { 'Mcp-Method': 'initialize' },
+      { 'X-Forwarded-Method': 'GET', 'X-Original-Method': 'GET' },
+    ]) {
+      const { status, text } = await post(proxy.url, handshake, headers);
+      expect(status).toBe(403);
+      expect(JSON.parse(text)).toEqual(denied('MISSING_BUNDLE', null));
+    }
+    const lies = await post(proxy.url, toolCall(), { 'X-DRS-Bundle': mcpBundle(), 'Mcp-Name': 'fetch' });
+    expect(lies.text).toContain('TOOL_MISMATCH');
+    expect(tools.requests).toHaveLength(before);
+  });
+
+  test('carries 16 receipts and a body of 1 MB', async () => {
+    const deep = encode(liveCall(liveChain(16), { tool: 'search', query: 'deep' }));
+    const body = toolCall({ arguments: { query: 'y'.repeat(1_000_000) } });
+    const { status, text } = await post(proxy.url, body, { 'X-DRS-Bundle': deep });
+    expect([status, status === 200 ? '' : text]).toEqual([200, '']);
+    expect(tools.calls.at(-1)).toBe('search 1000000');
+  });
+
+  test('lets server-sent events through as they come', async () => {
+    const response = await fetch(`${proxy.url}/mcp/events`, { headers: SPOOFED });
+    expect(lastHeaders()['x-drs-agent'] ?? '').toBe('');
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
+    expect(await read()).toBe('data: first\n\n');
+    tools.release();
+    expect(await read()).toBe('data: second\n\n');
+  });
+
+  test('refuses calls while the gate is dead or slow', { timeout: 60_000 }, async () => {
+    const before = tools.requests.length;
+    const slow = (silent.address() as { port: number }).port;
+    for (const port of [await freePort(), slow]) {
+      const cut = await start(port);
+      const { status } = await post(cut.url, toolCall(), { 'X-DRS-Bundle': mcpBundle() });
+      expect(status).toBeGreaterThanOrEqual(400);
+    }
+    expect(tools.requests).toHaveLength(before);
+  });
+});

@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { metricOf, startService, type RunningService } from '../support/service.js';
+import { mcpChain } from '../gate/decide.js';
+import { encode, liveCall } from '../middleware/call.js';
+import { send } from '../middleware/http.js';
+
+const args = { tool: 'search', query: 'tea' };
+const bundle = () => encode(liveCall(mcpChain, args));
+const call = (more: object = {}) => ({
+  jsonrpc: '2.0',
+  id: 7,
+  method: 'tools/call',
+  params: { name: 'search', arguments: { query: 'tea' } },
+  ...more,
+});
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService({ GATE_CHAIN_ONLY: '1' });
+});
+afterAll(() => service.stop());
+
+const gate = async (asked: object) => {
+  const response = await service.post('/v1/gate', asked);
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+};
+
+describe('POST /v1/gate', () => {
+  it('allows a signed call once', async () => {
+    const asked = {
+      protocol: 'mcp',
+      method: 'POST',
+      headers: { 'x-DRS-bundle': bundle(), Authorization: 'x' },
+      body: call(),
+    };
+    const { status, body } = await gate(asked);
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      allow: true,
+      gated: true,
+      status: 200,
+      context: {
+        root_principal: mcpChain.parties[0]?.did,
+        chain_depth: 2,
+        leaf_policy: expect.anything() as unknown,
+        agent: mcpChain.parties.at(-1)?.did,
+        command: '/mcp/tools/call',
+        tool: 'search',
+        invocation: expect.stringMatching(/^inv:/) as unknown,
+        receipts: expect.any(Array) as unknown,
+        root_type: 'human',
+        session_id: 'session-1',
+        expires_at: expect.any(Number) as unknown,
+        binding: 'match',
+      },
+    });
+    expect(await gate(asked)).toMatchObject({
+      status: 200,
+      body: {
+        allow: false,
+        gated: true,
+        status: 409,
+        response: { jsonrpc: '2.0', id: 7, error: { code: -32010, message: 'DRS: REPLAY_DETECTED' } },
+      },
+    });
+  });
+});
+
+describe('/gate/*', () => {
+  it('allows a signed call once', async () => {
+    const sent = bundle();
+    const ask = () =>
+      send(
+        `${service.url}/gate/mcp/a/b?c`,
+        [
+          ['X-DRS-Bundle', sent],
+          ['Content-Type', 'application/json'],
+        ],
+        JSON.stringify(call()),
+      );
+    const allowed = await ask();
+    expect(allowed).toMatchObject({ status: 200, body: '' });
+    expect(allowed.headers).toMatchObject({
+      'x-drs-root-principal': mcpChain.parties[0]?.did,
+      'x-drs-agent': mcpChain.parties.at(-1)?.did,
+      'x-drs-chain-depth': '2',
+      'x-drs-command': '/mcp/tools/call',
+      'x-drs-tool': 'search',
+      'x-drs-binding': 'match',
+      'x-envoy-auth-headers-to-remove': 'x-drs-context',
+    });
+    const replayed = await ask();
+    expect(replayed).toMatchObject({
+      status: 409,
+      headers: { 'content-type': 'application/json', 'x-drs-code': 'REPLAY_DETECTED' },
+      body: { jsonrpc: '2.0', id: 7, error: { code: -32010 } },
+    });
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(text, 'drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}')).toBe(2);
+  });
+});

@@ -1,0 +1,163 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startService, type RunningService } from '../support/service.js';
+import {
+  a2aBundle,
+  a2aCall,
+  ATTACKS,
+  httpCall,
+  mcpBundle,
+  toolCall,
+  type Attack,
+  type Attempt,
+  type Transport,
+} from './attacks.js';
+import { verifier } from './decide.js';
+import { askMiddleware, askProxy, askPure, askV1, type Ask } from './transports.js';
+
+let service: RunningService;
+let middleware: { ask: Ask; close: () => Promise<void> };
+const ways = new Map<Transport, Ask>();
+
+beforeAll(async () => {
+  [service, middleware] = await Promise.all([startService({ GATE_CHAIN_ONLY: '1' }), askMiddleware()]);
+  ways.set('pure', askPure());
+  ways.set('middleware', middleware.ask);
+  ways.set('v1', askV1(service));
+  ways.set('proxy', askProxy(service));
+});
+afterAll(async () => {
+  await Promise.all([service.stop(), middleware.close(), verifier.close()]);
+});
+
+const TRANSPORTS: readonly Transport[] = ['pure', 'middleware', 'v1', 'proxy'];
+
+/** The middleware for MCP is inside the SDKs, and has a table of its own. */
+const carries = (transport: Transport, { protocol, by = TRANSPORTS }: Attack) =>
+  by.includes(transport) &&
+  !(transport === 'middleware' && (protocol === 'mcp' || protocol === 'chain')) &&
+  !(transport === 'v1' && protocol === 'chain');
+
+it('there are enough attacks, each with a name of its own, and each is tried somewhere', () => {
+  expect(ATTACKS.length).toBeGreaterThan(120);
+  const names = ATTACKS.map(({ protocol, name }) => `${protocol}: ${name}`);
+  expect(new Set(names).size).toBe(names.length);
+  expect(ATTACKS.filter((attack) => !TRANSPORTS.some((way) => carries(way, attack)))).toEqual([]);
+});
+
+describe.each(TRANSPORTS)('%s', (transport) => {
+  const rows = ATTACKS.filter((attack) => carries(transport, attack));
+  it.each(rows.map((row) => ({ title: `${row.protocol}: ${row.name}`, row })))(
+    '$title',
+    async ({ row: { protocol, attempt, outcome, twice } }) => {
+      const ask = ways.get(transport) as Ask;
+      const sent = attempt();
+      if (twice === true) expect(await ask(protocol, sent)).toMatchObject({ decision: 'allow' });
+      const said = await ask(protocol, sent);
+      if (outcome === 'pass') {
+        expect(said).toMatchObject({ decision: 'pass' });
+        return;
+      }
+      const [status, code] = outcome;
+      expect(said).toMatchObject({ decision: 'deny', status, code });
+      if (protocol !== 'http' && code !== '') {
+        expect(said.body).toMatchObject({ jsonrpc: '2.0', error: { code: -32010, message: `DRS: ${code}` } });
+      }
+    },
+  );
+
+  it('allows what is signed', async () => {
+    const ask = ways.get(transport) as Ask;
+    const bundle = (value: string) => ({ headers: [['X-DRS-Bundle', value] as const] });
+    expect(await ask('http', { ...bundle(mcpBundle()), body: httpCall })).toMatchObject({
+      decision: 'allow',
+    });
+    expect(await ask('a2a', { ...bundle(a2aBundle()), body: a2aCall() })).toMatchObject({
+      decision: 'allow',
+    });
+    if (transport === 'middleware') return;
+    for (const id of [7, 0, -1, 1.5, 'seven', '', 2 ** 53 - 1]) {
+      const sent = { ...bundle(mcpBundle()), body: toolCall({}, { id }) };
+      expect(await ask('mcp', sent)).toMatchObject({ decision: 'allow' });
+      expect(await ask('mcp', sent)).toMatchObject({ decision: 'deny', body: { id } });
+    }
+    const both = mcpBundle();
+    const sent = { ...bundle(both), body: toolCall({ _meta: { 'xyz.okeyamy.drs/bundle': both } }) };
+    expect(await ask('mcp', sent)).toMatchObject({ decision: 'allow' });
+  });
+});
+
+describe('the same request gets the same answer', () => {
+  const bundles: fc.Arbitrary<() => string> = fc.constantFrom(
+    () => mcpBundle(),
+    () => a2aBundle(),
+    () => mcpBundle({ tool: 'search' }),
+    () => mcpBundle({ tool: 'search', query: 'tea' }, { iat: 1 }),
+    () => 'e30',
+    () => '',
+    () => 'a,b',
+  );
+  const json = fc.oneof(
+    fc.constantFrom(
+      toolCall(),
+      a2aCall(),
+      httpCall,
+      toolCall({ arguments: {} }),
+      '{"tool":"search"}',
+      '',
+      '[',
+    ),
+    fc
+      .constantFrom('id', 'method', 'params', 'jsonrpc', 'tool', 'query')
+      .chain((name) =>
+        fc
+          .tuple(fc.constantFrom(toolCall(), a2aCall(), httpCall), fc.jsonValue())
+          .map(([text, value]) => JSON.stringify({ ...(JSON.parse(text) as object), [name]: value })),
+      ),
+  );
+  const requests = fc.record({
+    protocol: fc.constantFrom('http', 'a2a', 'mcp'),
+    method: fc.oneof({ weight: 4, arbitrary: fc.constant('POST') }, fc.constantFrom('GET', 'PUT', 'DELETE')),
+    bundles: fc.array(bundles, { maxLength: 2 }),
+    name: fc.option(fc.constantFrom('search', 'fetch'), { nil: undefined, freq: 3 }),
+    type: fc.constantFrom(undefined, 'application/json', 'application/json; charset=utf-8', 'text/plain'),
+    body: json,
+    /** Signed and unaltered: bundle and body are those of the protocol. */
+    isGood: fc.boolean(),
+  });
+  const GOOD = {
+    http: { bundle: () => mcpBundle(), body: httpCall },
+    mcp: { bundle: () => mcpBundle(), body: toolCall() },
+    a2a: { bundle: () => a2aBundle(), body: a2aCall() },
+  };
+
+  it('in this process and through /gate/*, whatever it is', async () => {
+    const decisions = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(requests, async ({ protocol, method, isGood, bundles: made, name, type, body }) => {
+        const good = GOOD[protocol];
+        const attempt: Attempt = {
+          method,
+          body: isGood ? good.body : body,
+          headers: [
+            ...(isGood ? [good.bundle] : made).map((make) => ['X-DRS-Bundle', make()] as const),
+            ...(name === undefined ? [] : [['Mcp-Name', name] as const]),
+            ...(type === undefined ? [] : [['Content-Type', type] as const]),
+          ],
+        };
+        const inProcess: Transport = protocol === 'mcp' ? 'pure' : 'middleware';
+        const here = await (ways.get(inProcess) as Ask)(protocol, attempt);
+        const there = await (ways.get('proxy') as Ask)(protocol, attempt);
+        decisions.add(`${here.decision} ${here.code}`);
+        expect(there).toEqual(here);
+        if (type === undefined)
+          expect(await (ways.get('v1') as Ask)(protocol, attempt)).toEqual(
+            here.decision === 'allow' ? expect.objectContaining({ code: 'REPLAY_DETECTED' }) : here,
+          );
+      }),
+      { numRuns: 150 },
+    );
+    expect(decisions.size).toBeGreaterThan(5);
+    expect(decisions).toContain('allow ');
+  });
+});

@@ -1,0 +1,652 @@
+import { gzipSync } from 'node:zlib';
+import type { GateProtocol } from '../../src/gate/index.js';
+import { encode, liveCall, liveChain, now } from '../middleware/call.js';
+import { a2aChain, mcpChain } from './decide.js';
+
+/** How a request gets to a gate. */
+export type Transport = 'pure' | 'middleware' | 'v1' | 'proxy';
+
+/** A request that a caller, or a proxy that was made to, sends to a gate. */
+export interface Attempt {
+  readonly method?: string;
+  /** Below `/gate/<protocol>`; a path that starts with `!` stands for itself. */
+  readonly path?: string;
+  readonly headers?: readonly (readonly [string, string])[];
+  readonly body?: string | Buffer;
+}
+
+/** What must become of it. */
+export type Outcome = 'pass' | readonly [status: number, code: string];
+
+export interface Attack {
+  readonly name: string;
+  readonly protocol: GateProtocol;
+  readonly attempt: () => Attempt;
+  readonly outcome: Outcome;
+  /** The transports that can carry it; left out, all that know the protocol. */
+  readonly by?: readonly Transport[];
+  /** Sent twice: once it is allowed. */
+  readonly twice?: true;
+}
+
+const search = { tool: 'search', query: 'tea' };
+export const mcpBundle = (args: object = search, overrides: object = {}) =>
+  encode(liveCall(mcpChain, args, overrides as Record<string, unknown>));
+export const a2aBundle = (args: object = { tool: 'SendMessage', n: 1 }, overrides: object = {}) =>
+  encode(liveCall(a2aChain, args, { cmd: '/a2a/SendMessage', ...overrides }));
+
+export const toolCall = (params: object = {}, message: object = {}) =>
+  JSON.stringify({
+    jsonrpc: '2.0',
+    id: 7,
+    method: 'tools/call',
+    params: { name: 'search', arguments: { query: 'tea' }, ...params },
+    ...message,
+  });
+export const a2aCall = (message: object = {}) =>
+  JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'SendMessage', params: { n: 1 }, ...message });
+export const httpCall = JSON.stringify(search);
+
+const BUNDLE = 'X-DRS-Bundle';
+const type = (value: string) => ['Content-Type', value] as const;
+/** A signed call of `search`, with another body, and more headers. */
+const call = (body: string | Buffer = toolCall(), ...more: (readonly [string, string])[]): Attempt => ({
+  headers: [[BUNDLE, mcpBundle()], ...more],
+  body,
+});
+const unsigned = (body: string | Buffer, ...headers: (readonly [string, string])[]): Attempt => ({
+  headers,
+  body,
+});
+const SPOOFED = [
+  ['X-DRS-Root-Principal', 'did:key:zBoss'],
+  ['X-DRS-Agent', 'did:key:zBoss'],
+  ['X-DRS-Chain-Depth', '1'],
+  ['X-DRS-Command', '/mcp/tools/call'],
+  ['X-DRS-Tool', 'search'],
+  ['X-DRS-Invocation', 'inv:1'],
+  ['X-DRS-Binding', 'match'],
+  ['X-DRS-Context', 'eyJ.eyJ.x'],
+] as const;
+
+/** Those who see the bytes and their type. */
+const BYTES: readonly Transport[] = ['pure', 'middleware', 'proxy'];
+const PROXY: readonly Transport[] = ['proxy'];
+const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+
+const mcp = (name: string, attempt: () => Attempt, outcome: Outcome, more: Partial<Attack> = {}): Attack => ({
+  name,
+  protocol: 'mcp',
+  attempt,
+  outcome,
+  ...more,
+});
+const a2a = (name: string, attempt: () => Attempt, outcome: Outcome, more: Partial<Attack> = {}): Attack => ({
+  ...mcp(name, attempt, outcome, more),
+  protocol: 'a2a',
+});
+const http = (
+  name: string,
+  attempt: () => Attempt,
+  outcome: Outcome,
+  more: Partial<Attack> = {},
+): Attack => ({
+  ...mcp(name, attempt, outcome, more),
+  protocol: 'http',
+});
+const chain = (
+  name: string,
+  attempt: () => Attempt,
+  outcome: Outcome,
+  more: Partial<Attack> = {},
+): Attack => ({
+  ...mcp(name, attempt, outcome, { by: ['pure', 'proxy'], ...more }),
+  protocol: 'chain',
+});
+
+/** A call that any reader would run, at a path that might be another one's. */
+const at = (path: string): Attack =>
+  mcp(`the path ${path}`, () => ({ ...call(), path: `!${path}` }), [404, ''], { by: PROXY });
+
+export const ATTACKS: readonly Attack[] = [
+  // Who calls
+  mcp('no bundle', () => unsigned(toolCall()), [403, 'MISSING_BUNDLE']),
+  mcp('context headers in place of a bundle', () => unsigned(toolCall(), ...SPOOFED), [
+    403,
+    'MISSING_BUNDLE',
+  ]),
+  http('context headers in place of a bundle', () => unsigned(httpCall, ...SPOOFED), [401, 'MISSING_BUNDLE']),
+  a2a('context headers in place of a bundle', () => unsigned(a2aCall(), ...SPOOFED), [403, 'MISSING_BUNDLE']),
+  mcp(
+    "a bundle of a stranger's chain with a broken signature",
+    () => {
+      const other = liveChain(2);
+      return {
+        headers: [[BUNDLE, encode(liveCall({ ...mcpChain, receipts: other.receipts }, search))]],
+        body: toolCall(),
+      };
+    },
+    [403, 'INVOKER_MISMATCH'],
+  ),
+  mcp(
+    'an expired chain',
+    () => ({
+      headers: [[BUNDLE, encode(liveCall(liveChain(2, { exp: now() - 1 }), search))]],
+      body: toolCall(),
+    }),
+    [403, 'EXPIRED'],
+  ),
+  mcp(
+    'an invocation for another command',
+    () => ({ headers: [[BUNDLE, mcpBundle(search, { cmd: '/mcp/tools/call/x' })]], body: toolCall() }),
+    [403, 'COMMAND_MISMATCH'],
+  ),
+  mcp(
+    'a bundle of A2A',
+    () => ({
+      headers: [[BUNDLE, a2aBundle({ tool: 'SendMessage', query: 'tea' })]],
+      body: toolCall({ name: 'SendMessage' }),
+    }),
+    [403, 'COMMAND_MISMATCH'],
+  ),
+  a2a(
+    'a bundle of MCP',
+    () => ({ headers: [[BUNDLE, mcpBundle({ tool: 'search', n: 1 })]], body: a2aCall({ method: 'search' }) }),
+    [403, 'COMMAND_MISMATCH'],
+  ),
+
+  // Carriers
+  mcp(
+    'the header twice',
+    () => {
+      const bundle = mcpBundle();
+      return {
+        headers: [
+          [BUNDLE, bundle],
+          [BUNDLE, bundle],
+        ],
+        body: toolCall(),
+      };
+    },
+    [400, 'MULTIPLE_BUNDLES'],
+  ),
+  mcp(
+    'the header twice, in two spellings',
+    () => {
+      const bundle = mcpBundle();
+      return {
+        headers: [
+          ['X-DRS-BUNDLE', bundle],
+          ['x-drs-bundle', bundle],
+        ],
+        body: toolCall(),
+      };
+    },
+    [400, 'MULTIPLE_BUNDLES'],
+  ),
+  mcp(
+    'two bundles joined by a comma',
+    () => ({ headers: [[BUNDLE, `${mcpBundle()},${mcpBundle()}`]], body: toolCall() }),
+    [400, 'MULTIPLE_BUNDLES'],
+  ),
+  http(
+    'two bundles joined by a comma and a space',
+    () => ({ headers: [[BUNDLE, `${mcpBundle()}, ${mcpBundle()}`]], body: httpCall }),
+    [400, 'MULTIPLE_BUNDLES'],
+  ),
+  mcp(
+    'a bundle in the header and another in _meta',
+    () => call(toolCall({ _meta: { [BUNDLE]: mcpBundle() } })),
+    [400, 'MULTIPLE_BUNDLES'],
+  ),
+  mcp(
+    'two bundles in _meta',
+    () => unsigned(toolCall({ _meta: { [BUNDLE]: mcpBundle(), 'xyz.okeyamy.drs/bundle': mcpBundle() } })),
+    [400, 'MULTIPLE_BUNDLES'],
+  ),
+  mcp(
+    'a bundle in _meta that is no string',
+    () => unsigned(toolCall({ _meta: { [BUNDLE]: [mcpBundle()] } })),
+    [400, 'MALFORMED_BUNDLE'],
+  ),
+  mcp('null in _meta beside a good header', () => call(toolCall({ _meta: { [BUNDLE]: null } })), [
+    400,
+    'MALFORMED_BUNDLE',
+  ]),
+  mcp('an empty header', () => ({ headers: [[BUNDLE, '']], body: toolCall() }), [400, 'MALFORMED_BUNDLE']),
+  mcp(
+    'a header that is base64 and not base64url',
+    () => ({ headers: [[BUNDLE, `${mcpBundle()}+/`]], body: toolCall() }),
+    [400, 'MALFORMED_BUNDLE'],
+  ),
+  mcp(
+    'a bundle with a member twice',
+    () => ({ headers: [[BUNDLE, encode('{"receipts":[],"receipts":[]}')]], body: toolCall() }),
+    [400, 'MALFORMED_BUNDLE'],
+  ),
+  mcp('a bundle that is no object', () => ({ headers: [[BUNDLE, encode('[]')]], body: toolCall() }), [
+    403,
+    'MALFORMED_BUNDLE',
+  ]),
+  mcp(
+    'a bundle that names the body it was signed for',
+    () => ({
+      headers: [[BUNDLE, encode({ ...liveCall(mcpChain, search), body: search })]],
+      body: toolCall({ arguments: { query: 'coffee' } }),
+    }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  a2a(
+    'a bundle in _meta, which is of MCP',
+    () => unsigned(a2aCall({ params: { n: 1, _meta: { [BUNDLE]: a2aBundle() } } })),
+    [403, 'MISSING_BUNDLE'],
+  ),
+
+  // Headers that name the call
+  mcp('Mcp-Name that lies', () => call(toolCall(), ['Mcp-Name', 'fetch']), [400, 'HEADER_MISMATCH']),
+  mcp(
+    'Mcp-Name twice',
+    () => call(toolCall(), ['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
+    [400, 'HEADER_MISMATCH'],
+    { by: ['pure', 'v1', 'proxy'] },
+  ),
+  mcp('Mcp-Name in base64 that lies', () => call(toolCall(), ['Mcp-Name', '=?base64?ZmV0Y2g=?=']), [
+    400,
+    'HEADER_MISMATCH',
+  ]),
+  mcp('Mcp-Name in base64 that is none', () => call(toolCall(), ['Mcp-Name', '=?base64?@?=']), [
+    400,
+    'HEADER_MISMATCH',
+  ]),
+  mcp('Mcp-Method that lies', () => call(toolCall(), ['Mcp-Method', 'tools/list']), [400, 'HEADER_MISMATCH']),
+  mcp(
+    'Mcp-Method of a call over another message',
+    () => unsigned(toolCall({}, { method: 'tools/list' }), ['Mcp-Method', 'tools/call']),
+    [400, 'HEADER_MISMATCH'],
+  ),
+
+  // The message
+  mcp('a batch of one call', () => call(`[${toolCall()}]`), [400, 'BATCH_NOT_SUPPORTED']),
+  mcp(
+    'a batch of a list and a call',
+    () => unsigned(`[{"jsonrpc":"2.0","id":1,"method":"tools/list"},${toolCall()}]`),
+    [400, 'BATCH_NOT_SUPPORTED'],
+  ),
+  mcp('an empty batch', () => unsigned('[]'), [400, 'BATCH_NOT_SUPPORTED']),
+  mcp('a notification of tools/call', () => call(toolCall({}, { id: undefined })), [
+    400,
+    'INVALID_TOOL_CALL',
+  ]),
+  mcp('the id null', () => call(toolCall({}, { id: null })), [400, 'INVALID_TOOL_CALL']),
+  mcp('the id an object', () => call(toolCall({}, { id: {} })), [400, 'INVALID_JSONRPC']),
+  mcp('the id an array', () => call(toolCall({}, { id: [7] })), [400, 'INVALID_JSONRPC']),
+  mcp('the id a boolean', () => call(toolCall({}, { id: true })), [400, 'INVALID_JSONRPC']),
+  mcp('jsonrpc 1.0', () => call(toolCall({}, { jsonrpc: '1.0' })), [400, 'INVALID_JSONRPC']),
+  mcp('no jsonrpc', () => call(toolCall({}, { jsonrpc: undefined })), [400, 'INVALID_JSONRPC']),
+  mcp('method that is no string', () => call(toolCall({}, { method: ['tools/call'] })), [
+    400,
+    'INVALID_JSONRPC',
+  ]),
+  mcp('method twice', () => unsigned(toolCall().replace('"method":', '"method":"tools/list","method":')), [
+    400,
+    'INVALID_JSONRPC',
+  ]),
+  mcp(
+    'method twice, once with an escape',
+    () => unsigned(toolCall().replace('"method":', '"m\\u0065thod":"tools/list","method":')),
+    [400, 'INVALID_JSONRPC'],
+  ),
+  mcp('Method beside method', () => unsigned(toolCall({}, { method: 'tools/list', Method: 'tools/call' })), [
+    400,
+    'INVALID_JSONRPC',
+  ]),
+  mcp('Params beside params', () => call(toolCall({}, { Params: { name: 'fetch' } })), [
+    400,
+    'INVALID_JSONRPC',
+  ]),
+  mcp('Name beside name', () => call(toolCall({ Name: 'fetch' })), [400, 'INVALID_TOOL_CALL']),
+  mcp(
+    'params as array',
+    () => call(toolCall({}, { params: ['search', { query: 'tea' }] })),
+    [400, 'INVALID_TOOL_CALL'],
+    { by: ['pure', 'v1', 'proxy'] },
+  ),
+  mcp('no params', () => call(toolCall({}, { params: undefined })), [400, 'INVALID_TOOL_CALL']),
+  mcp('a name that is no string', () => call(toolCall({ name: ['search'] })), [400, 'INVALID_TOOL_CALL']),
+  mcp('an empty name', () => call(toolCall({ name: '' })), [400, 'INVALID_TOOL_CALL']),
+  mcp('arguments as array', () => call(toolCall({ arguments: [] })), [400, 'INVALID_PARAMS']),
+  mcp('arguments null', () => call(toolCall({ arguments: null })), [400, 'INVALID_PARAMS']),
+  mcp('tool in arguments', () => call(toolCall({ arguments: { query: 'tea', tool: 'fetch' } })), [
+    400,
+    'RESERVED_ARGUMENT',
+  ]),
+  a2a(
+    'tool in params',
+    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { tool: 'x' } }) }),
+    [400, 'RESERVED_ARGUMENT'],
+  ),
+  a2a('params as array', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: [1] }) }), [
+    400,
+    'INVALID_PARAMS',
+  ]),
+  a2a('a batch', () => ({ headers: [[BUNDLE, a2aBundle()]], body: `[${a2aCall()}]` }), [
+    400,
+    'BATCH_NOT_SUPPORTED',
+  ]),
+  a2a(
+    'an answer in place of a request',
+    () => ({ headers: [[BUNDLE, a2aBundle()]], body: '{"jsonrpc":"2.0","id":1,"result":1}' }),
+    [400, 'INVALID_JSONRPC'],
+  ),
+  a2a(
+    'a method with dots',
+    () => ({
+      headers: [[BUNDLE, a2aBundle({ tool: '../SendMessage', n: 1 })]],
+      body: a2aCall({ method: '../SendMessage' }),
+    }),
+    [403, 'POLICY_VIOLATION'],
+  ),
+
+  // What was signed
+  mcp('another argument', () => call(toolCall({ arguments: { query: 'coffee' } })), [
+    403,
+    'BINDING_MISMATCH',
+  ]),
+  mcp('one argument more', () => call(toolCall({ arguments: { query: 'tea', limit: 1 } })), [
+    403,
+    'BINDING_MISMATCH',
+  ]),
+  mcp('one argument less', () => call(toolCall({ arguments: {} })), [403, 'BINDING_MISMATCH']),
+  mcp('another tool', () => call(toolCall({ name: 'fetch' })), [403, 'BINDING_MISMATCH']),
+  mcp('the tool in capitals', () => call(toolCall({ name: 'SEARCH' })), [403, 'BINDING_MISMATCH']),
+  mcp('an argument twice', () => call(toolCall().replace('{"query":', '{"query":"coffee","query":')), [
+    403,
+    'BINDING_MISMATCH',
+  ]),
+  mcp(
+    'an argument named __proto__',
+    () => call(toolCall().replace('{"query":', '{"__proto__":{"admin":true},"query":')),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  mcp(
+    'a number beyond 2^53',
+    () => ({
+      headers: [[BUNDLE, mcpBundle({ tool: 'search', n: 9007199254740992 })]],
+      body: toolCall().replace('{"query":"tea"}', '{"n":9007199254740993}'),
+    }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  mcp('a number beyond every double', () => call(toolCall().replace('"tea"', '1e400')), [
+    403,
+    'BINDING_MISMATCH',
+  ]),
+  mcp('a lone surrogate', () => call(toolCall().replace('tea', '\\ud800')), [403, 'BINDING_MISMATCH']),
+  mcp('arguments nested 70 deep', () => call(toolCall().replace('"tea"', nested(70))), [
+    403,
+    'BINDING_MISMATCH',
+  ]),
+  mcp('1 MB of nested arrays', () => call(toolCall().replace('"tea"', nested(500_000))), [
+    413,
+    'BODY_TOO_LARGE',
+  ]),
+  mcp('1 MB of members', () => call(toolCall().replace('"tea"', `[${'{},'.repeat(300_000)}0]`)), [
+    413,
+    'BODY_TOO_LARGE',
+  ]),
+  http('1 MB of nested arrays', () => call(nested(500_000)), [403, 'BINDING_MISMATCH']),
+  http('another body', () => call('{"tool":"search"}'), [403, 'BINDING_MISMATCH']),
+  http('a member twice', () => call(httpCall.replace('{', '{"tool":"fetch",')), [403, 'BINDING_MISMATCH']),
+  http('no body', () => call(''), [403, 'BINDING_MISMATCH']),
+  http('a body behind the body', () => call(`${httpCall}${httpCall}`), [403, 'BINDING_MISMATCH']),
+  a2a(
+    'another parameter',
+    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { n: 2 } }) }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+
+  // The bytes
+  mcp(
+    'UTF-16 that says so',
+    () => call(Buffer.from(toolCall(), 'utf16le'), type('application/json; charset=utf-16')),
+    [403, 'BINDING_MISMATCH'],
+    { by: BYTES },
+  ),
+  mcp(
+    'UTF-16 that does not say so',
+    () => call(Buffer.from(toolCall(), 'utf16le')),
+    [400, 'INVALID_JSONRPC'],
+    { by: BYTES },
+  ),
+  mcp(
+    'UTF-16 with its mark',
+    () => call(Buffer.from(`\ufeff${toolCall()}`, 'utf16le')),
+    [403, 'BINDING_MISMATCH'],
+    { by: BYTES },
+  ),
+  mcp('a byte order mark', () => call(`\ufeff${toolCall()}`), [400, 'INVALID_JSONRPC']),
+  http('a byte order mark', () => call(`\ufeff${httpCall}`), [403, 'BINDING_MISMATCH']),
+  mcp(
+    'a gzip body',
+    () => call(gzipSync(toolCall()), ['Content-Encoding', 'gzip']),
+    [403, 'BINDING_MISMATCH'],
+    { by: BYTES },
+  ),
+  mcp('a gzip body that does not say so', () => call(gzipSync(toolCall())), [403, 'BINDING_MISMATCH'], {
+    by: BYTES,
+  }),
+  mcp(
+    'a plain body that says it is brotli',
+    () => call(toolCall(), ['Content-Encoding', 'br']),
+    [403, 'BINDING_MISMATCH'],
+    { by: BYTES },
+  ),
+  mcp(
+    'a form',
+    () => call(toolCall(), type('application/x-www-form-urlencoded')),
+    [403, 'BINDING_MISMATCH'],
+    { by: BYTES },
+  ),
+  mcp('a plain text', () => call(toolCall(), type('text/plain')), [403, 'BINDING_MISMATCH'], { by: BYTES }),
+  mcp('two types', () => call(toolCall(), type('application/json, text/plain')), [403, 'BINDING_MISMATCH'], {
+    by: BYTES,
+  }),
+  mcp(
+    'a compressed message that is no call',
+    () => unsigned(gzipSync('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'), ['Content-Encoding', 'gzip']),
+    [403, 'MISSING_BUNDLE'],
+    { by: BYTES },
+  ),
+  mcp('no body', () => call(''), [400, 'INVALID_JSONRPC']),
+  mcp(
+    'more than the limit',
+    () => call(toolCall().replace('tea', 'x'.repeat(1_048_576))),
+    [413, 'BODY_TOO_LARGE'],
+    { by: ['middleware', 'proxy'] },
+  ),
+  a2a(
+    'more than the limit',
+    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { n: 'x'.repeat(1_048_576) } }) }),
+    [413, 'BODY_TOO_LARGE'],
+    { by: ['middleware', 'proxy'] },
+  ),
+  http('more than the limit', () => call(JSON.stringify('x'.repeat(1_048_576))), [413, 'BODY_TOO_LARGE'], {
+    by: ['middleware', 'proxy'],
+  }),
+  mcp(
+    'a part of a body, as Envoy says',
+    () => call(toolCall(), ['x-envoy-auth-partial-body', 'true']),
+    [413, 'BODY_TOO_LARGE'],
+    { by: PROXY },
+  ),
+  http(
+    'a part of a body, as Envoy says',
+    () => call(httpCall, ['x-envoy-auth-partial-body', 'true']),
+    [413, 'BODY_TOO_LARGE'],
+    { by: PROXY },
+  ),
+  chain(
+    'no bundle, and a part of a body',
+    () => unsigned('x', ['x-envoy-auth-partial-body', 'true']),
+    [403, 'MISSING_BUNDLE'],
+    { by: PROXY },
+  ),
+
+  // The method
+  mcp('PUT', () => ({ ...call(), method: 'PUT' }), [405, 'METHOD_NOT_ALLOWED']),
+  mcp('PATCH', () => ({ ...call(), method: 'PATCH' }), [405, 'METHOD_NOT_ALLOWED']),
+  a2a('PUT', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall(), method: 'PUT' }), [
+    405,
+    'METHOD_NOT_ALLOWED',
+  ]),
+  mcp(
+    'a call that a header calls a GET',
+    () => unsigned(toolCall(), ['X-Forwarded-Method', 'GET']),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  mcp(
+    'a call that another header calls a HEAD',
+    () => unsigned(toolCall(), ['X-Original-Method', 'HEAD']),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  mcp(
+    'two headers that differ',
+    () => unsigned('', ['X-Forwarded-Method', 'GET'], ['X-Original-Method', 'POST']),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  mcp(
+    'one header with two methods',
+    () => ({ method: 'GET', headers: [['X-Forwarded-Method', 'GET, POST']] }),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  mcp(
+    'one header twice',
+    () => ({
+      method: 'GET',
+      headers: [
+        ['X-Forwarded-Method', 'GET'],
+        ['X-Forwarded-Method', 'POST'],
+      ],
+    }),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  mcp(
+    'a method in small letters',
+    () => ({ method: 'GET', headers: [['X-Forwarded-Method', 'get']] }),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  mcp(
+    'a GET that asks to be a POST',
+    () => ({ method: 'GET', headers: [['X-HTTP-Method-Override', 'POST']], body: toolCall() }),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  a2a(
+    'a GET that asks to be a POST',
+    () => ({ method: 'GET', headers: [['X-Method-Override', 'POST']], body: a2aCall() }),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  mcp(
+    'a GET that stands for a POST without a body',
+    () => ({
+      method: 'GET',
+      headers: [
+        ['X-Forwarded-Method', 'POST'],
+        [BUNDLE, mcpBundle()],
+      ],
+    }),
+    [400, 'INVALID_JSONRPC'],
+    { by: PROXY },
+  ),
+  mcp('a body on GET', () => ({ ...call(), method: 'GET' }), 'pass'),
+  http('GET without a bundle', () => ({ method: 'GET' }), [401, 'MISSING_BUNDLE']),
+  http('GET with a bundle and without a body', () => ({ ...call(''), method: 'GET' }), [
+    403,
+    'BINDING_MISMATCH',
+  ]),
+  http('OPTIONS', () => ({ method: 'OPTIONS' }), [401, 'MISSING_BUNDLE']),
+  mcp(
+    'a message that is no call, with context headers',
+    () => unsigned('{"jsonrpc":"2.0","id":1,"method":"tools/list"}', ...SPOOFED),
+    'pass',
+  ),
+  mcp(
+    'tools/call with a space, which is another method',
+    () => unsigned(toolCall({}, { method: 'tools/call ' })),
+    'pass',
+  ),
+
+  // The path
+  ...[
+    '/gate/mcp/../http',
+    '/gate/http/../mcp',
+    '/gate/mcp/..',
+    '/gate/mcp/./x',
+    '/gate/./mcp',
+    '//gate/mcp',
+    '/gate//mcp',
+    '/gate%2fmcp',
+    '/gate/mcp%2f..%2fhttp',
+    '/gate/mcp/..%2fhttp',
+    '/gate/mcp/%2e%2E/http',
+    '/gate/mcp/.%2e%5chttp',
+    '/gate/mcp/..\\http',
+    '/gate/MCP',
+    '/GATE/mcp',
+    '/gate/mcpx',
+    '/gate/mcp;x',
+    '/gate/',
+    '/gate',
+    '/v1/gate/',
+  ].map(at),
+
+  // The chain alone
+  chain('no bundle', () => unsigned(''), [403, 'MISSING_BUNDLE']),
+  chain('a handshake by its headers', () => unsigned('', ['Mcp-Method', 'initialize']), [
+    403,
+    'MISSING_BUNDLE',
+  ]),
+  chain('another tool by its header', () => call('', ['Mcp-Name', 'fetch']), [403, 'TOOL_MISMATCH']),
+  chain('two tools by headers', () => call('', ['Mcp-Name', 'search'], ['Mcp-Name', 'fetch']), [
+    400,
+    'HEADER_MISMATCH',
+  ]),
+  chain(
+    'the header twice',
+    () => ({
+      headers: [
+        [BUNDLE, mcpBundle()],
+        [BUNDLE, mcpBundle()],
+      ],
+    }),
+    [400, 'MULTIPLE_BUNDLES'],
+  ),
+  chain('PUT', () => ({ ...call(), method: 'PUT' }), [405, 'METHOD_NOT_ALLOWED']),
+  chain('a replay', () => call(''), [409, 'REPLAY_DETECTED'], { twice: true }),
+
+  // Again
+  mcp('a replay', () => call(), [409, 'REPLAY_DETECTED'], { twice: true }),
+  http('a replay', () => call(httpCall), [409, 'REPLAY_DETECTED'], { twice: true }),
+  a2a('a replay', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall() }), [409, 'REPLAY_DETECTED'], {
+    twice: true,
+  }),
+  mcp('a replay with another id', () => call(toolCall({}, { id: 'x' })), [409, 'REPLAY_DETECTED'], {
+    twice: true,
+  }),
+  mcp(
+    'a stale invocation',
+    () => ({ headers: [[BUNDLE, mcpBundle(search, { iat: now() - 901 })]], body: toolCall() }),
+    [409, 'INVOCATION_STALE'],
+  ),
+  mcp(
+    'an invocation from the future',
+    () => ({ headers: [[BUNDLE, mcpBundle(search, { iat: now() + 120 })]], body: toolCall() }),
+    [409, 'INVOCATION_STALE'],
+  ),
+];

@@ -1,0 +1,152 @@
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { bodyOfBytes, type GateProtocol } from '../../src/gate/index.js';
+import { drsA2a } from '../../src/middleware/a2a/index.js';
+import { createMemoryReplayStore, drsContext, drsMiddleware } from '../../src/middleware/index.js';
+import { OPEN } from '../middleware/call.js';
+import { listen } from '../middleware/http.js';
+import type { RunningService } from '../support/service.js';
+import type { Attempt } from './attacks.js';
+import { newGate, verifier } from './decide.js';
+
+/** What a gate says, whichever way it was asked. */
+export interface Said {
+  readonly decision: 'pass' | 'allow' | 'deny';
+  readonly status: number;
+  readonly code: string;
+  /** What the caller gets of a denial. */
+  readonly body: unknown;
+}
+
+/** One way to a gate. */
+export type Ask = (protocol: GateProtocol, attempt: Attempt) => Promise<Said>;
+
+const valuesOf = (headers: Attempt['headers'] = []) => {
+  const map: Record<string, string[]> = {};
+  for (const [name, value] of headers) (map[name] ??= []).push(value);
+  return map;
+};
+
+const codeIn = (body: unknown): string => {
+  const { error } = (body ?? {}) as { error?: { code?: unknown; data?: { code?: unknown } } };
+  const code = error?.data?.code ?? error?.code;
+  return typeof code === 'string' ? code : '';
+};
+
+/** The pure gate with an engine in this process. */
+export function askPure(): Ask {
+  const gate = newGate();
+  const chainGate = newGate({ bindingMode: 'off' });
+  return async (protocol, { method, headers, body = '' }) => {
+    const map = valuesOf(headers);
+    const header = (name: string) => headers?.find(([other]) => other.toLowerCase() === name)?.[1] ?? null;
+    const said = await (protocol === 'chain' ? chainGate : gate)(protocol, {
+      method: method ?? 'POST',
+      headers: map,
+      read: bodyOfBytes(Buffer.from(body), {
+        contentType: header('content-type'),
+        contentEncoding: header('content-encoding'),
+      }),
+    });
+    if (said.decision !== 'deny') return { decision: said.decision, status: 200, code: '', body: '' };
+    const { status, body: answered } = said.response;
+    return { decision: 'deny', status, code: said.code, body: answered };
+  };
+}
+
+/** The middleware in front of a tool, in this process. */
+export async function askMiddleware(): Promise<{ ask: Ask; close: () => Promise<void> }> {
+  const drs = { ...OPEN, verifier, maxBodyBytes: 1024 * 1024 };
+  const http = drsMiddleware({ ...drs, tool: 'any', replayStore: createMemoryReplayStore() });
+  const a2a = drsA2a({ ...drs, replayStore: createMemoryReplayStore() });
+  const server = await listen((req, res) => {
+    const middleware = req.url?.startsWith('/a2a') === true ? a2a : http;
+    middleware(req, res, () => {
+      let hasContext = true;
+      try {
+        drsContext(req);
+      } catch {
+        hasContext = false;
+      }
+      res.setHeader('x-decision', hasContext ? 'allow' : 'pass').end();
+    });
+  });
+  return {
+    close: () => server.close(),
+    ask: async (protocol, attempt) => {
+      const { status, headers, body } = await exchange(`${server.url}/${protocol}`, attempt);
+      const decision = headers['x-decision'];
+      if (decision === 'allow' || decision === 'pass') return { decision, status: 200, code: '', body: '' };
+      return { decision: 'deny', status, code: codeIn(body), body };
+    },
+  };
+}
+
+/** `POST /v1/gate` of a service. */
+export function askV1(service: RunningService): Ask {
+  return async (protocol, { method = 'POST', headers, body = '' }) => {
+    const response = await service.post('/v1/gate', {
+      protocol,
+      method,
+      headers: valuesOf(headers),
+      body_text: String(body),
+    });
+    const said = (await response.json()) as {
+      allow: boolean;
+      gated: boolean;
+      status: number;
+      response?: unknown;
+    };
+    if (response.status !== 200) return { decision: 'deny', status: response.status, code: '', body: said };
+    if (said.allow)
+      return { decision: said.gated ? 'allow' : 'pass', status: said.status, code: '', body: '' };
+    return { decision: 'deny', status: said.status, code: codeIn(said.response), body: said.response };
+  };
+}
+
+/** `/gate/*` of a service, as a proxy asks it. */
+export function askProxy(service: RunningService): Ask {
+  return async (protocol, attempt) => {
+    const path = attempt.path?.startsWith('!') === true ? attempt.path.slice(1) : undefined;
+    const { status, headers, body } = await exchange(`${service.url}/gate/${protocol}`, attempt, path);
+    if (status !== 200) return { decision: 'deny', status, code: codeIn(body), body };
+    const removed = String(headers['x-envoy-auth-headers-to-remove']).split(',');
+    // What the gate does not say itself, nobody says.
+    for (const name of CONTEXT) {
+      if ((headers[name] === undefined) !== removed.includes(name)) throw new Error(`${name} is left open`);
+    }
+    return { decision: headers['x-drs-agent'] === undefined ? 'pass' : 'allow', status, code: '', body };
+  };
+}
+
+const CONTEXT = [
+  'x-drs-root-principal',
+  'x-drs-agent',
+  'x-drs-chain-depth',
+  'x-drs-command',
+  'x-drs-tool',
+  'x-drs-invocation',
+  'x-drs-binding',
+  'x-drs-context',
+];
+
+/** Sends a request to the letter: paths stay as they are, headers can repeat. */
+async function exchange(url: string, { method = 'POST', headers, body = '' }: Attempt, path?: string) {
+  const req = request(url, { method, agent: false, ...(path === undefined ? {} : { path }) });
+  const inOneSpelling = headers?.map(([name, value]) => [name.toLowerCase(), value] as const);
+  for (const [name, values] of Object.entries(valuesOf(inOneSpelling))) {
+    req.setHeader(name, values.length === 1 ? (values[0] as string) : values);
+  }
+  if (body.length > 0) req.setHeader('Content-Length', Buffer.byteLength(body));
+  req.end(body);
+  const [res] = (await once(req, 'response')) as [IncomingMessage];
+  let text = '';
+  for await (const chunk of res.setEncoding('utf8')) text += chunk as string;
+  let parsed: unknown = text;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    // Left as text.
+  }
+  return { status: res.statusCode ?? 0, headers: res.headers, body: parsed };
+}
