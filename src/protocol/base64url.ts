@@ -1,10 +1,10 @@
-// The global of this name is an accessor, which costs a call at each use; so it is imported wherever every request passes.
+// Imported, because the global Buffer is an accessor, and each use of it costs a call. So on every hot path.
 import { Buffer } from 'node:buffer';
 
 /**
  * Decodes strict base64url: the RFC 4648 §5 alphabet, no padding, no white space, unused trailing bits zero.
  *
- * @param isUrlSafe what {@link isUrlSafeText} says of the text, or of a longer one that it was cut from
+ * @param isUrlSafe what {@link isUrlSafeText} says of the text, or of a longer text that contains it
  * @returns the bytes, or `null` where the text is not strict base64url
  * @see RFC 7515 §2, RFC 4648 §5
  * @example decodeBase64url('aGk'); // <Buffer 68 69>
@@ -18,8 +18,8 @@ export function decodeBase64url(text: string, isUrlSafe = isUrlSafeText(text)): 
 let scratch = Buffer.allocUnsafeSlow(16 * 1024);
 
 /**
- * Decodes as {@link decodeBase64url} does, into memory that the next call overwrites: what is parsed at once and thrown
- * away need not be allocated.
+ * Decodes as {@link decodeBase64url} does, into memory that the next call overwrites. For bytes that are parsed at once
+ * and then dropped: they need no memory of their own.
  */
 export function decodeBase64urlBriefly(text: string, isUrlSafe = isUrlSafeText(text)): Buffer | null {
   if (scratch.length < text.length) scratch = Buffer.allocUnsafeSlow(2 * text.length);
@@ -28,8 +28,8 @@ export function decodeBase64urlBriefly(text: string, isUrlSafe = isUrlSafeText(t
 }
 
 /**
- * Whether a text holds nothing that Node's decoder takes and base64url does not have: the two other characters of plain
- * base64, and what is not ASCII, of which it takes the low byte.
+ * Whether a text is free of characters that Node's decoder accepts although base64url does not have them: `+` and `/`
+ * of plain base64, and characters beyond ASCII, of which it uses the low byte.
  */
 export function isUrlSafeText(text: string): boolean {
   return !text.includes('+') && !text.includes('/') && Buffer.byteLength(text) === text.length;
@@ -45,13 +45,13 @@ export function encodeBase64url(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64url');
 }
 
-// The last characters that leave no bit over, where 2 or 3 characters remain behind the groups of 4.
+// The allowed last characters if 2 or 3 characters remain after the groups of 4: their unused bits are zero.
 const LAST_OF_TWO = 'AQgw';
 const LAST_OF_THREE = 'AEIMQUYcgkosw048';
 
 /**
- * Node's decoder skips what it does not know and stops at padding. So a text that is URL-safe is strict exactly when it
- * gave as many bytes as its length promises, and leaves no bit over.
+ * Whether a URL-safe text is strict. Node's decoder skips unknown characters and stops at padding, so the text is strict
+ * if it gave the number of bytes that its length promises and its unused bits are zero.
  */
 function isComplete(text: string, decodedLength: number): boolean {
   const remaining = text.length & 3;

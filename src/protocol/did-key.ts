@@ -6,10 +6,10 @@ export const PUBLIC_KEY_BYTES = 32;
 const PREFIX = 'did:key:z';
 // The multicodec code of ed25519-pub (0xed) as an unsigned varint.
 const ED25519_PUB = [0xed, 0x01] as const;
-// 34 bytes that start with 0xed 0x01 are always 47 base58 digits; longer texts are not worth decoding.
+// 34 bytes that start with 0xed 0x01 are always 47 base58 digits. Decoding a longer text would only cost time.
 const DID_LENGTH = PREFIX.length + 47;
 
-// The same agents and people turn up in chain after chain, and base58 takes many times what it takes to find a text.
+// The same agents and people appear in many chains, and decoding base58 costs far more than a look-up.
 const known = new Map<string, Uint8Array>();
 const MAX_KNOWN = 4096;
 
@@ -17,7 +17,7 @@ const MAX_KNOWN = 4096;
  * The Ed25519 public key that a `did:key` names.
  *
  * @param did `did:key:z` and the base58btc form of `0xed 0x01` and 32 key bytes; no fragment, path or query
- * @returns 32 bytes, which others may hold too and nobody may change; or `null` for anything else
+ * @returns 32 bytes, which are shared: nobody may change them; or `null` for anything else
  * @see W3C did:key §3.1.3
  * @example publicKeyOf('did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw'); // 32 bytes, d75a98…
  */

@@ -65,7 +65,7 @@ export function findJsonDefect(
       at = end;
     } else if (unit === MINUS || isDigit(unit)) {
       const end = endOfNumber(text, at);
-      // Fifteen digits are always held; an exponent may overflow.
+      // A double holds any integer of 15 digits. A number with an exponent may overflow.
       if (end - at > 15 || !isPlainInteger(text, at, end)) {
         const literal = text.slice(at, end);
         if (!isFaithfulNumber(literal)) {
@@ -146,11 +146,11 @@ export function isFaithfulNumber(literal: string): boolean {
   return written.exponent === held.exponent && written.hasDigitsOf(held);
 }
 
-/** A number's text as digits × 10^exponent, sign left out, with no zero at either end of the digits. */
+/** The text of a number as digits × 10^exponent, without the sign and without zeros at either end of the digits. */
 class Decimal {
   readonly exponent: number;
   readonly #text: string;
-  // Of the first and behind the last digit that is not zero; a point may lie between them.
+  // Positions of the first digit that is not zero, and behind the last one. A decimal point may lie between them.
   readonly #start: number;
   readonly #end: number;
 
@@ -174,7 +174,7 @@ class Decimal {
     this.#start = start;
     this.#end = end;
     const shift = power === text.length ? 0 : Number(text.slice(power + 1));
-    // Digits between the last that is not zero and where the units are; those behind the point count down.
+    // How many digits the last non-zero digit is from the units; digits behind the point count down.
     const units = point < 0 ? power : point;
     this.exponent = shift + units - end + (end > units ? 1 : 0);
   }
@@ -205,7 +205,7 @@ function endOfNumber(text: string, start: number): number {
   let at = start + 1;
   for (; at < text.length; at++) {
     const unit = text.charCodeAt(at);
-    // Digits, `+`, `-`, `.`, `e` and `E`: nothing else can stand in a number, and none of these behind one.
+    // A number consists of digits, `+`, `-`, `.`, `e` and `E`, and none of these can follow one in valid JSON.
     if (!isDigit(unit) && unit !== DOT && unit !== MINUS && unit !== 0x2b && (unit | 0x20) !== 0x65) break;
   }
   return at;
@@ -213,7 +213,7 @@ function endOfNumber(text: string, start: number): number {
 
 function isFollowedByColon(text: string, position: number): boolean {
   let at = position;
-  // Of what can stand here only white space has a code of at most 0x20.
+  // In valid JSON, the only characters up to 0x20 at this place are white space.
   while (at < text.length && text.charCodeAt(at) <= 0x20) at++;
   return text.charCodeAt(at) === COLON;
 }

@@ -9,8 +9,8 @@ export interface JsonObject {
 }
 
 /**
- * The most objects, arrays and members of one JSON text. A reader spends about a microsecond on each, and a text of 1 MiB
- * can hold some 350,000; strings and numbers are cheap.
+ * Maximum number of objects, arrays and members in one JSON text. Reading one takes about a microsecond, and a text of
+ * 1 MiB can hold some 350,000. Strings and numbers are cheap and not counted.
  */
 export const MAX_JSON_NODES = 32_768;
 
@@ -25,7 +25,7 @@ export type StrictJson =
  * an integer that a double does not hold; and more objects, arrays and members than a limit.
  *
  * @param text JSON text
- * @param maxNodes the most objects, arrays and members
+ * @param maxNodes maximum number of objects, arrays and members
  * @returns the value, or the first defect
  * @see RFC 8259, RFC 7493 (I-JSON), RFC 8785 §3.1
  * @example parseStrictJson('{"a":1,"\\u0061":2}').defect?.kind; // 'duplicate'
@@ -48,12 +48,12 @@ export function parseStrictJson(text: string, maxNodes = MAX_JSON_NODES): Strict
 }
 
 /**
- * Whether a JSON text holds more objects, arrays and members than a limit: found before it is parsed, in one pass.
+ * Whether a JSON text holds more objects, arrays and members than a limit. One pass, before the text is parsed.
  *
  * @example hasMoreNodes('[{"a":1},[]]', 3); // true: two arrays, an object, a member
  */
 export function hasMoreNodes(text: string, limit = MAX_JSON_NODES): boolean {
-  // Each takes a character at least.
+  // Each takes at least one character.
   if (text.length <= limit) return false;
   let nodes = 0;
   let isInString = false;
@@ -78,21 +78,23 @@ export function isJsonObject(value: unknown): value is JsonObject {
  * Whether `value`, which `JSON.parse` made of `text`, plainly holds all that the text says. `false` means only that a
  * closer look is needed.
  *
- * `JSON.parse` drops the earlier of two members of one name, and its characters with it: a text that is no longer than
- * its value must be hides nothing. Most programs write JSON so. Of a text with white space or escapes the strings are
- * counted: it has no duplicate anywhere exactly when it has as many (names and values) as the parsed value, and the
- * strings of a text are counted by its unescaped quotes, without any tokenising.
+ * If two members have the same name, `JSON.parse` drops the earlier one. So if the text is exactly as long as the
+ * shortest JSON for its value, no member was dropped. Most programs write JSON that way.
+ *
+ * If the text has white space or escapes, strings (names and values) are counted instead: there is no duplicate if the
+ * text has as many strings as the value. Half the number of unescaped quotes is the number of strings in the text, so
+ * the text need not be split into tokens.
  */
 export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
   if (!text.isWellFormed()) return false;
   if (fewestCharacters(value, 0) === text.length && !isPrototypeExtended()) return true;
-  // Without an escape, what is in the value stands in the text.
+  // Without an escape, the strings of the value are in the text as they are, and the text is well-formed.
   const hasEscapes = text.includes('\\');
   const strings = countStrings(value, 0, hasEscapes);
   return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes);
 }
 
-/** The fewest characters in which JSON can say a value; less than 0 where something in it needs a closer look. */
+/** The length of the shortest JSON for a value; less than 0 if something in the value needs a closer look. */
 function fewestCharacters(value: JsonValue, depth: number): number {
   switch (typeof value) {
     case 'string':
@@ -105,12 +107,12 @@ function fewestCharacters(value: JsonValue, depth: number): number {
   }
   if (value === null) return 4;
   if (depth >= MAX_JSON_DEPTH) return -Infinity;
-  // The opening bracket, and behind each item a comma or the closing bracket.
+  // The opening bracket, and after each item a comma or the closing bracket.
   let characters = 1;
   if (Array.isArray(value)) {
     for (const item of value) characters += fewestCharacters(item, depth + 1) + 1;
   } else {
-    // An engine reads the members in such a loop without looking them up.
+    // V8 reads the members in such a loop without looking each of them up.
     for (const name in value) {
       characters += name.length + 3 + fewestCharacters(value[name] as JsonValue, depth + 1) + 1;
     }
@@ -118,22 +120,22 @@ function fewestCharacters(value: JsonValue, depth: number): number {
   return characters === 1 ? 2 : characters;
 }
 
-/** The fewest characters in which JSON can say a number, where its ordinary decimal form is that; else less than 0. */
+/** The length of the shortest JSON for a number if that is its ordinary decimal form; otherwise less than 0. */
 function fewestDigits(value: number): number {
   const size = Math.abs(value);
   const sign = value < 0 ? 1 : 0;
   if (Number.isInteger(value)) {
-    // At and above 2^53 the digits must be looked at; with three zeros at the end an exponent is shorter.
+    // From 2^53 on the digits must be compared. With three zeros at the end, an exponent is shorter.
     if (size > Number.MAX_SAFE_INTEGER || (size >= 1000 && size % 1000 === 0)) return -Infinity;
     let digits = 1;
     for (let limit = 10; size >= limit; limit *= 10) digits++;
     return sign + digits;
   }
-  // Below that an exponent is shorter; what is not an integer lies below 2^53, or is Infinity.
+  // Below 0.01 an exponent is shorter. A number that is not an integer is below 2^53, or it is Infinity.
   return size >= 0.01 && size <= Number.MAX_SAFE_INTEGER ? String(value).length : -Infinity;
 }
 
-/** Whether objects have members that nobody gave them. Asked for each text, since it may become so at any time. */
+/** Whether somebody has added members to `Object.prototype`. Asked for each text: it can happen at any time. */
 function isPrototypeExtended(): boolean {
   let inherited = 0;
   for (const name in NOTHING) inherited += name.length + 1;
@@ -142,7 +144,7 @@ function isPrototypeExtended(): boolean {
 
 const NOTHING = {};
 
-/** Makes an object hold what its text says and nothing else: no claim may come from a prototype that someone extended. */
+/** Leaves an object only the members of its text: no claim may come from a prototype that somebody extended. */
 function withoutPrototype(_name: string, value: unknown): unknown {
   return isJsonObject(value) ? Object.setPrototypeOf(value, null) : value;
 }
@@ -156,26 +158,26 @@ const OPEN_ARRAY = 0x5b;
 function countUnescapedQuotes(text: string, hasEscapes: boolean): number {
   let quotes = 0;
   if (!hasEscapes) {
-    // From quote to quote: the searches in between are the engine's, and several characters at a time.
+    // indexOf compares several characters at a time.
     for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) quotes++;
     return quotes;
   }
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
     if (unit === QUOTE) quotes++;
-    // Valid JSON has a backslash only inside a string, and there it takes the next character with it.
+    // Valid JSON has backslashes only in strings, and each one escapes the next character.
     else if (unit === BACKSLASH) at++;
   }
   return quotes;
 }
 
-/** The number of strings in a value, names included; less than 0 where something in it needs a closer look. */
+/** The number of strings in a value, names included; less than 0 if something in it needs a closer look. */
 function countStrings(value: JsonValue, depth: number, hasEscapes: boolean): number {
   switch (typeof value) {
     case 'string':
       return !hasEscapes || value.isWellFormed() ? 1 : -Infinity;
     case 'number':
-      // Below 2^53 every integer is a double; at and above it, and at Infinity, the digits must be looked at.
+      // Below 2^53 every integer is a double. From there on, and for Infinity, the digits must be compared.
       return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? 0 : -Infinity;
     case 'boolean':
       return 0;

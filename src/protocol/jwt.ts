@@ -26,7 +26,7 @@ export interface JwtDefect {
  * Takes a compact JWT apart, strictly: three non-empty segments of strict base64url, header and payload JSON objects
  * as {@link parseStrictJson} accepts them, no `crit` and no `b64` in the header.
  *
- * @param maxNodes the most objects, arrays and members of its payload
+ * @param maxNodes maximum number of objects, arrays and members in its payload
  * @see RFC 7515 §3.1, §5.2; RFC 7519 §7.2
  * @example parseCompactJwt('a.b').defect; // 'it has 2 segments, expected 3 separated by dots'
  */
@@ -37,13 +37,13 @@ export function parseCompactJwt(jwt: string, maxNodes = MAX_JSON_NODES): Compact
     return { defect: `it has ${jwt.split('.', 9).length} segments, expected 3 separated by dots` };
   }
   let algorithm: unknown = 'EdDSA';
-  // Nearly every header is this one, which there is no need to cut out.
+  // Nearly every header is this one; comparing it in place saves cutting it out.
   if (headerEnd !== ISSUED_HEADER.length || !jwt.startsWith(ISSUED_HEADER)) {
     const header = readHeader(jwt.slice(0, headerEnd));
     if (header.defect !== undefined) return header;
     algorithm = header.alg;
   }
-  // Once for both segments; where it is not so, each tells for itself.
+  // Asked once for both segments. If it is false, each segment is asked on its own.
   const isUrlSafe = isUrlSafeText(jwt) || undefined;
   const payload = decodeJsonSegment('payload', jwt.slice(headerEnd + 1, payloadEnd), maxNodes, isUrlSafe);
   if (typeof payload === 'string') return { defect: payload };

@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Failures in a row after which nothing is tried any more. */
+/** Number of failures in a row after which the breaker opens. */
 const MAX_FAILURES = 3;
 const PROBE_MS = 250;
 
 /** What a {@link Breaker} is given. */
 export interface BreakerOptions {
-  /** Asks whether what failed is well again: resolves where it is, rejects where it is not. One runs at a time. */
+  /** Tests whether the other side works again: resolves if it does, rejects if not. One test runs at a time. */
   readonly probe: () => Promise<void>;
   /** Told when it opens, with the reason. */
   readonly onOpen: (reason: Error) => void;
@@ -15,8 +15,8 @@ export interface BreakerOptions {
 }
 
 /**
- * Stops asking something that does not answer. After a few failures in a row it is open: every task fails at once, and
- * only a probe in the background finds out when to begin again. So callers do not each wait for the same time-out.
+ * Stops asking a server that does not answer. After a few failures in a row the breaker is open: every task fails at
+ * once, and a probe in the background finds out when to close it again. So callers do not each wait for a time-out.
  */
 export class Breaker {
   readonly #options: BreakerOptions;
@@ -47,7 +47,7 @@ export class Breaker {
     }
   }
 
-  /** Opens it at once, for a failure that leaves no doubt. */
+  /** Opens it at once, after a failure that is certain to last, such as a lost connection. */
   open(reason: Error): void {
     if (this.#reason !== null || this.#ended.signal.aborted) return;
     this.#reason = reason;
@@ -64,12 +64,12 @@ export class Breaker {
     const { signal } = this.#ended;
     while (!signal.aborted) {
       try {
-        // Jitter, so that instances that lost the same server do not all come back to it at the same moment.
+        // Jitter: instances that lost the same server must not all return to it at the same moment.
         await pause(PROBE_MS * (0.75 + Math.random() / 2), undefined, { signal, ref: false });
         await this.#options.probe();
         break;
       } catch {
-        // Still not well, or ended.
+        // The other side still fails, or the breaker was closed for good.
       }
     }
     if (signal.aborted) return;

@@ -3,16 +3,16 @@ import { Failure } from '../verify/codes.js';
 import { replayKey } from './replay-key.js';
 import { ReplayStoreError, type ReplayStore } from './replay-store.js';
 
-/** Under what an invocation may be used. */
+/** The rules by which an invocation may be used. */
 export interface ReplayRules {
   /**
-   * The name of the place that uses it up. Each that shares a store has one of its own: a call that passes two of them
-   * on its way is no replay.
+   * The name of the place where the invocation is used. Places that share a store need different names: a call that
+   * passes two of them on its way is not a replay.
    */
   readonly scope: string;
   /** How old it may be, in seconds; `REPLAY_WINDOW_SECS`. */
   readonly windowSecs: number;
-  /** The clock tolerance in seconds; it may come from the future by this, and by at least 60. */
+  /** Clock tolerance in seconds. An invocation may be issued this far in the future, and at least 60 s. */
   readonly clockSkewSecs: number;
 }
 
@@ -22,8 +22,8 @@ export const DEFAULT_REPLAY_WINDOW_SECS = 900;
 const MIN_LEEWAY_SECS = 60;
 
 /**
- * Says whether an invocation may be used, and records that it was. To be asked last, when all else holds: a refused
- * call must not use up its invocation.
+ * Checks whether an invocation may be used, and records that it was. Call this last, after every other check: a call
+ * that is refused must not use up its invocation.
  *
  * @param now Unix seconds
  * @returns `null` where it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`.
@@ -44,7 +44,7 @@ export function checkReplay(
     const expected = `from ${now - windowSecs} to ${now + leeway}, ${windowSecs} s before now to ${leeway} s after`;
     return new Failure('INVOCATION_STALE', { subject: 'invocation', claimed: iat, expected });
   }
-  // One issued `leeway` ahead stays fresh for as much longer than the window, and must not be forgotten before.
+  // An invocation issued `leeway` ahead stays fresh for window + leeway, and must be on record as long.
   const ttlSecs = windowSecs + leeway + 1;
   try {
     const recorded = store.record(replayKey(scope, iss, jti), now, ttlSecs);

@@ -2,12 +2,12 @@ import { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-sto
 
 interface Entry {
   readonly key: string;
-  /** Unix seconds from which it may be forgotten. */
+  /** Unix seconds. From then on the entry may be forgotten. */
   readonly end: number;
   next: Entry | null;
 }
 
-/** More than one for each that comes in, so that what has expired goes sooner than it can gather. */
+/** Several expired entries are dropped per insert, so that expired entries cannot accumulate. */
 const EVICTIONS_PER_RECORD = 4;
 
 /** A {@link ReplayStore} that answers at once. */
@@ -21,20 +21,20 @@ export interface MemoryReplayStore extends ReplayStore {
 /** Options of {@link createMemoryReplayStore}. */
 export interface MemoryReplayStoreOptions {
   /**
-   * The most invocations on record; each takes about 300 bytes. Size it as calls per second × (window + 60 s). When it is
-   * full of live entries, calls are refused rather than others forgotten. Default 1,000,000.
+   * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When the
+   * store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
    */
   readonly maxEntries?: number;
   /** Gets a warning when it is nearly full. Default: nobody is told. */
   readonly log?: ReplayLog;
 }
 
-/** It warns above the first share of its capacity, and once more only after it was below the second. */
+/** The store warns above the first share of its capacity. It warns again only after it was below the second share. */
 const NEARLY_FULL = 0.8;
 const NO_LONGER_NEARLY_FULL = 0.6;
 
 /**
- * A replay store in this process, lost with it and not seen by others.
+ * A replay store in the memory of this process. It is lost with the process, and other processes do not see it.
  *
  * @example const replayStore = createMemoryReplayStore({ maxEntries: 100_000 });
  */
@@ -52,8 +52,8 @@ class KeyQueue implements MemoryReplayStore {
   readonly capacity: number;
   readonly #log: ReplayLog | undefined;
   readonly #keys = new Set<string>();
-  // In the order in which they expire, since all have the same time to live. A list, because a Set does not give its
-  // oldest member in constant time once many before it were deleted.
+  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Set takes
+  // longer and longer as members before it are deleted.
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
   #hasWarned = false;

@@ -1,8 +1,8 @@
 /**
  * Remembers which invocations were used.
  *
- * A store that lives in this process answers at once, one across a network with a promise: the caller looks which it
- * got, so that the first costs no turn of the event loop.
+ * A store in this process answers at once, a store across a network with a promise. The caller tests which of the two it
+ * got, so that the first kind costs no turn of the event loop.
  */
 export interface ReplayStore {
   /**
@@ -10,14 +10,14 @@ export interface ReplayStore {
    *
    * @param key of `replayKey`
    * @param now Unix seconds
-   * @param ttlSecs for which it must stay on record
+   * @param ttlSecs how long it must stay on record
    * @returns whether it was new
-   * @throws ReplayStoreError (or rejects with it) where the store cannot tell
+   * @throws ReplayStoreError (or rejects with it) if the store cannot tell
    */
   record(key: string, now: number, ttlSecs: number): boolean | Promise<boolean>;
-  /** Invocations on record, where the store knows. */
+  /** Number of invocations on record, if the store knows. */
   readonly size?: number;
-  /** The most invocations that it takes, where it has a limit of its own. */
+  /** Maximum number of invocations, if the store has a limit of its own. */
   readonly capacity?: number;
   /** Whether it can record at the moment, where that depends on somebody else. */
   readonly isAvailable?: boolean;

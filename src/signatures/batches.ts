@@ -6,10 +6,10 @@ import type { Job, JobQueue, Share } from './job-queue.js';
 import type { SignatureObserver } from './signature-verifier.js';
 import { bytesFor, SLOT_BYTES, SlotWriter, type Batch } from './slot.js';
 
-// While a worker verifies one batch the next already lies in its queue, so that it never waits for this thread.
+// While a worker verifies one batch, the next one is already in its queue. So it never waits for this thread.
 const BATCHES_PER_WORKER = 2;
 
-/** A batch that was handed to a worker and has not come back. */
+/** A batch that was handed to a worker, which has not answered yet. */
 interface RunningBatch {
   /** In the order of the checks. */
   readonly shares: readonly Share[];
@@ -24,7 +24,7 @@ export interface BatchEvents {
   readonly onVerified: (job: Job, check: number, isVerified: boolean) => void;
   /** A check was handed over and nobody verified it. */
   readonly onUnverified: (job: Job, check: number) => void;
-  /** A batch has come back, or was given up: there is room for another. */
+  /** A worker has answered for a batch, or the batch was given up: another one can be handed over. */
   readonly onReturned: () => void;
   readonly observer: SignatureObserver;
 }
@@ -36,7 +36,7 @@ export class Batches {
   readonly #freeSlots: number[];
   readonly #events: BatchEvents;
   readonly #lostAfterMs: number;
-  // By slot. An array and not a Set, whose old tables V8 keeps alive, and with them requests answered long ago.
+  // By slot. An array, not a Set: V8 keeps the old tables of a long-lived Set alive, and with them answered requests.
   readonly #running: (RunningBatch | null)[];
   readonly #watch: NodeJS.Timeout;
   #out = 0;
@@ -68,12 +68,12 @@ export class Batches {
     this.#watch = setInterval(() => this.#lookForLost(), lostAfterMs / 5).unref();
   }
 
-  /** Batches handed over and not back. */
+  /** Batches that were handed over and not answered yet. */
   get out(): number {
     return this.#out;
   }
 
-  /** Batches handed over so far. */
+  /** Batches that were handed over since the start. */
   get sent(): number {
     return this.#sent;
   }
@@ -98,7 +98,7 @@ export class Batches {
   }
 
   /**
-   * Hands over checks of a queue, as many as fit. There must be room, and a check in the queue.
+   * Hands over as many checks of a queue as fit. There must be a free slot, and a check in the queue.
    *
    * @returns how many
    */
@@ -115,7 +115,7 @@ export class Batches {
       shares.push(...queue.take(1, (check) => writer.write(check)));
     }
     if (shares.length === 0) {
-      // Nobody waits for any of them.
+      // All of them were dropped: nobody waits for them.
       this.#freeSlots.push(slot);
       return 0;
     }
@@ -134,7 +134,7 @@ export class Batches {
     return writer.checks;
   }
 
-  /** Takes back a check that was handed over and not begun, to be verified here; `null` where there is none. */
+  /** Takes back a check that no worker has begun, so that this thread can verify it; `null` if there is none. */
   takeBack(): { job: Job; check: number } | null {
     for (const batch of this.#running) {
       const taken = batch?.writer.takeBack() ?? -1;
@@ -183,11 +183,11 @@ export class Batches {
     forEachLeft(batch, (job, check) => this.#events.onUnverified(job, check));
   }
 
-  /** Piscina starts no worker anew after one that failed to start, and tells nobody whose task it then keeps. */
+  /** If a worker fails to start, Piscina starts no other one, and its task is never answered. */
   #lookForLost(): void {
     const latest = performance.now() - this.#lostAfterMs;
     if (!this.#running.some((batch) => batch !== null && batch.startedAt < latest)) return;
-    // For good: a worker that is only slow may still write into its slot, which must never be used again.
+    // The slot is never used again: a worker that is only slow may still write into it.
     this.#isBroken = true;
     const lost = this.#running.filter((batch) => batch !== null);
     this.#running.fill(null);

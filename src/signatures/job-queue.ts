@@ -34,13 +34,13 @@ export class Job {
     if (--this.#left === 0) this.#resolve(this.#results);
   }
 
-  /** Gives the job up; what became of checks that are under way no longer matters. */
+  /** Gives the job up. Results of checks that are under way are ignored from then on. */
   drop(): void {
     this.#reject(new WorkDropped('nobody waits for these signatures any more'));
   }
 }
 
-/** Checks of one job that follow one another. */
+/** Consecutive checks of one job. */
 export interface Share {
   readonly job: Job;
   readonly from: number;
@@ -58,7 +58,7 @@ export class JobQueue {
     return this.#waiting;
   }
 
-  /** When the job that has waited longest was submitted; `null` where none waits. */
+  /** When the job that has waited longest was submitted; `null` if none waits. */
   get waitingSince(): number | null {
     return this.#jobs[0]?.submittedAt ?? null;
   }
@@ -75,9 +75,9 @@ export class JobQueue {
   }
 
   /**
-   * Takes checks, in order, and drops the jobs on the way that nobody waits for any more.
+   * Takes checks, in order. On the way it drops jobs that nobody waits for any more.
    *
-   * @param accept called with each check; the first that it refuses stays, and all behind it
+   * @param accept called with each check. The first one that it refuses stays in the queue, and so do all after it
    */
   take(limit: number, accept: (check: SignatureCheck) => boolean = () => true): Share[] {
     const shares: Share[] = [];

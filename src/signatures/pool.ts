@@ -13,7 +13,7 @@ const AT_ONCE = 4;
 // Queued signatures this thread verifies per event-loop turn while all workers are full.
 const HELPING = 4;
 
-// A batch takes milliseconds. One that is out for this long is with a worker that is stuck, or with none at all.
+// A batch takes milliseconds. If it takes this long, its worker is stuck, or it has no worker.
 const LOST_AFTER_MS = 5_000;
 
 /** Settings of a {@link PoolVerifier} that are not its size. */
@@ -27,11 +27,12 @@ export interface PoolOptions {
 /**
  * Verifies signatures on a Piscina pool of libsodium workers.
  *
- * One task for each signature would cost as much as the signature. So what is submitted during a turn of the event loop
- * is handed over together at its end; while all workers are busy it gathers for the next batch; and while they are idle
- * the first few signatures of a turn are verified here, because waking a worker would take longer. Where there is a core
- * to spare, this thread helps: with what no worker can take yet, and, while no requests arrive, with what was handed over
- * and not begun. If the system deschedules a worker, only the check it is working on is delayed.
+ * One task for each signature would cost as much as the signature. So the signatures that are submitted during one turn
+ * of the event loop are handed over together at its end. While all workers are busy, signatures gather for the next
+ * batch. While all workers are idle, this thread verifies the first few of a turn, because waking a worker takes longer.
+ *
+ * If there is a core to spare, this thread helps: it verifies what no worker can take yet and, while no request arrives,
+ * what was handed over and not begun. If the OS deschedules a worker, only the check it is working on is delayed.
  */
 export class PoolVerifier implements SignatureVerifier {
   readonly #workers: number;
@@ -42,10 +43,10 @@ export class PoolVerifier implements SignatureVerifier {
   #isFlushDue = false;
   // Whether something has been submitted since the last flush.
   #hasNew = false;
-  // Checks that are waiting or out.
+  // Checks that wait for a worker, or were handed to one.
   #out = 0;
   #atOnce = 0;
-  // What a check took on this thread lately; a moving average.
+  // Time that a check took on this thread lately; a moving average.
   #msPerCheck = 0.1;
   #inThread = 0;
   #pooled = 0;
@@ -122,7 +123,7 @@ export class PoolVerifier implements SignatureVerifier {
     const { waiting } = this.#queue;
     if (waiting === 0) return;
     if (this.#batches.isBroken) {
-      // A batch a turn, so that the event loop still sees to everything else.
+      // At most one batch in a turn, so that the event loop can do its other work.
       this.#takeHere(BATCH_CHECKS);
       this.#flushLater();
       return;
@@ -131,14 +132,14 @@ export class PoolVerifier implements SignatureVerifier {
       this.#takeHere(1);
       return;
     }
-    // Where several workers are idle, they share what there is evenly.
+    // If several workers are idle, they get equal shares.
     const idle = Math.max(1, this.#workers - this.#batches.out);
     const share = Math.min(BATCH_CHECKS, Math.ceil(waiting / idle));
     while (this.#queue.waiting > 0 && this.#batches.hasRoom)
       this.#out += this.#batches.send(this.#queue, share);
   }
 
-  /** Verifies a little of what would have to wait, then looks at the event loop again. */
+  /** Verifies a few of the waiting checks, then returns to the event loop. */
   #help(isQuiet: boolean): void {
     if (this.#queue.waiting > 0) this.#takeHere(HELPING);
     else if (isQuiet) {

@@ -2,24 +2,24 @@ import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './verify-ed25519.js';
 
-// A slot is memory shared by the main thread and one worker at a time. For each check of a batch it holds, each kind in
-// an area of its own, so that a worker needs no new views of them:
+// A slot is memory that the main thread shares with one worker at a time. For each check of a batch it holds the fields
+// below. Each kind of field has an area of its own, so that a worker can use the same views for every batch:
 //
 //   its state (1 byte), see CheckState
 //   the length of its message (4 bytes)
 //   its signature (64) and public key (32)
-//   its message, behind that of the check before it
+//   its message, directly after that of the previous check
 //
-// The main thread writes a slot, hands its number to a worker, and until the worker has answered touches nothing but the
-// states: whichever thread first takes a check that is open verifies it.
+// The main thread writes a slot and hands its number to a worker. Until the worker has answered, it touches only the
+// states. A check is verified by the thread that first changes its state from open.
 
-/** The most checks in one batch. */
+/** Maximum number of checks in a batch. */
 export const BATCH_CHECKS = 32;
 
-/** Room for a batch of ordinary checks; whatever is larger gets memory of its own. */
+/** Enough for a batch of ordinary checks. A larger check gets memory of its own. */
 export const SLOT_BYTES = 64 * 1024;
 
-/** What became of a check of a batch. What came of those that the main thread took back is not in the slot. */
+/** State of one check. Results of checks that the main thread takes back are kept there, not in the slot. */
 export const CheckState = { open: 0, taken: 1, verified: 2, refused: 3, takenBack: 4 } as const;
 
 const LENGTH_BYTES = 4;
@@ -28,7 +28,7 @@ const SIGNATURES = LENGTHS + BATCH_CHECKS * LENGTH_BYTES;
 const PUBLIC_KEYS = SIGNATURES + BATCH_CHECKS * SIGNATURE_BYTES;
 const MESSAGES = PUBLIC_KEYS + BATCH_CHECKS * PUBLIC_KEY_BYTES;
 
-/** The bytes that a batch of these checks takes. */
+/** Size of a batch of these checks, in bytes. */
 export function bytesFor(checks: readonly SignatureCheck[]): number {
   return checks.reduce((bytes, { signingInputLength }) => bytes + signingInputLength, MESSAGES);
 }
@@ -38,7 +38,7 @@ export class SlotWriter {
   readonly #memory: Buffer;
   #checks = 0;
   #end = MESSAGES;
-  // All before it are taken.
+  // All checks before this one are taken.
   #firstOpen = 0;
 
   constructor(memory: Buffer) {
@@ -70,7 +70,7 @@ export class SlotWriter {
     if (check === BATCH_CHECKS || this.#end + signingInputLength > memory.length) return false;
     memory.writeUInt32LE(signingInputLength, LENGTHS + check * LENGTH_BYTES);
     const at = SIGNATURES + check * SIGNATURE_BYTES;
-    // A signature of another length can never verify; the worker is given one of zeros, which does not either.
+    // A signature of another length can never verify. The worker gets zeros instead, which never verify either.
     if (signature.length === SIGNATURE_BYTES) memory.set(signature, at);
     else memory.fill(0, at, at + SIGNATURE_BYTES);
     memory.set(publicKey, PUBLIC_KEYS + check * PUBLIC_KEY_BYTES);
@@ -79,7 +79,7 @@ export class SlotWriter {
     return true;
   }
 
-  /** Takes back the first check that the worker has not begun with: its number, or -1 where there is none. */
+  /** Takes back the first check that the worker has not begun. Returns its number, or -1 if there is none. */
   takeBack(): number {
     for (; this.#firstOpen < this.#checks; this.#firstOpen++) {
       if (take(this.#memory, this.#firstOpen, CheckState.takenBack)) return this.#firstOpen++;
@@ -101,7 +101,7 @@ export class SlotWriter {
 /** Verifies the batch in a slot's bytes, which must lie in memory of this thread's own: libsodium takes no shared memory. */
 export class SlotReader {
   readonly #memory: Buffer;
-  // Made when first needed, and used again by every later batch.
+  // Allocated when first needed, then used for every later batch.
   readonly #signatures: Buffer[] = [];
   readonly #publicKeys: Buffer[] = [];
 
@@ -115,7 +115,7 @@ export class SlotReader {
   }
 
   /**
-   * Verifies what the main thread has not taken back of a batch.
+   * Verifies the checks of a batch that the main thread has not taken back.
    *
    * @param states of the checks, at first all open; shared with the main thread or not
    */
@@ -139,7 +139,7 @@ export class SlotReader {
   }
 }
 
-/** @returns whether the check was open, and nobody else can take it any more */
+/** @returns whether the check was open; then no other thread can take it any more */
 function take(states: Uint8Array, check: number, state: number): boolean {
   return Atomics.compareExchange(states, check, CheckState.open, state) === CheckState.open;
 }
@@ -148,7 +148,7 @@ function item(memory: Buffer, area: number, check: number, size: number): Buffer
   return memory.subarray(area + check * size, area + (check + 1) * size);
 }
 
-/** One batch of checks as a worker is told of it. */
+/** What a worker is sent for one batch. */
 export interface Batch {
   /** The number of a shared slot, or memory for this batch alone. */
   readonly memory: number | SharedArrayBuffer;

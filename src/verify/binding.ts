@@ -8,11 +8,11 @@ export type Binding = 'match' | 'mismatch' | 'invalid_body';
 /**
  * Binds a body that is given as JSON text.
  *
- * @returns `invalid_body` where the text is not JSON or has no faithful RFC 8785 form, or holds more nodes than arguments may
+ * @returns `invalid_body` if the text is not JSON, has no faithful RFC 8785 form, or has more nodes than arguments may
  * @example bindText({ tool: 'a' }, '{ "tool": "a" }'); // 'match'
  */
 export function bindText(args: JsonObject, text: string): Binding {
-  // Signed arguments hold no more.
+  // Signed arguments have no more nodes, so such a body cannot be what was signed.
   if (hasMoreNodes(text)) return 'invalid_body';
   let body: JsonValue;
   try {
@@ -39,10 +39,10 @@ export function bindMember(args: JsonObject, text: string, document: JsonObject)
 }
 
 /**
- * Binds a body that is a value in this process. What its text said beyond that (a duplicate member, digits that
- * rounding lost) is gone by now: where the text is at hand, {@link bindText} sees more.
+ * Binds a body that is a value in this process. A duplicate member, or digits that rounding dropped, can no longer be
+ * seen: if you have the text, {@link bindText} sees them.
  *
- * @returns `invalid_body` where the value is nothing that JSON denotes
+ * @returns `invalid_body` if JSON has no such value
  */
 export function bindValue(args: JsonObject, body: unknown): Binding {
   const verdict = denotesJson(body, 0);
@@ -54,7 +54,7 @@ function compare(args: JsonObject, body: JsonValue): Binding {
   return equalsByJcs(args, body) ? 'match' : 'mismatch';
 }
 
-/** Arguments nest no deeper than a payload may, so a deeper body (or one that holds itself) cannot equal them. */
+/** A body that nests deeper than a payload may, or that contains itself, cannot equal signed arguments. */
 function denotesJson(value: unknown, depth: number): boolean | 'too deep' {
   switch (typeof value) {
     case 'string':

@@ -32,9 +32,9 @@ export interface Opened {
 }
 
 /**
- * What can be told of a bundle before any signature is verified.
+ * The first half of a verification: everything that can be checked before a signature is verified.
  *
- * @param bundle what `JSON.parse` made of the request; trusted in nothing
+ * @param bundle what `JSON.parse` made of the request; nothing in it is trusted
  */
 export function openVerification(bundle: unknown, { rules, cache, keys }: PipelineDeps): Opened | Failure {
   cache.keepFor(keys.version);
@@ -48,11 +48,11 @@ export function openVerification(bundle: unknown, { rules, cache, keys }: Pipeli
 }
 
 /**
- * What signatures, policy and time say. The first failure in the order C to E is the verdict, whatever the cache knows.
+ * The second half: signatures, policy and time. The first failure in the order C to E is the verdict, whatever is cached.
  *
  * @param verified for each planned check, whether its signature verified
  * @param now Unix seconds
- * @returns the chain, of which everything but revocation is proved; or why the bundle is not valid
+ * @returns the chain, of which only revocation is still to be checked; or why the bundle is not valid
  */
 export function proveVerification(
   { structure, plan, keysVersion }: Opened,
@@ -80,13 +80,13 @@ export function checkTimeAgain(chain: Chain, now: number, rules: Rules): Failure
   return checkTime({ receipts: chain.receipts, chain }, now, rules.clockSkewSecs);
 }
 
-/** The last word: `null` where nothing of a proved chain is revoked, which makes its bundle valid. */
+/** The last check of a chain: `null` if none of its receipts is revoked. Then its bundle is valid. */
 export function checkRevocationOf(chain: Chain, revocation: RevocationView): Failure | null {
   return checkRevocation(chain, revocation); // F
 }
 
 /**
- * What blocks A to E say of receipts under which nothing is invoked yet.
+ * Checks receipts without an invocation in blocks A to E.
  *
  * @param verify verifies one signature at once
  * @param now Unix seconds

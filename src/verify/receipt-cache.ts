@@ -12,28 +12,29 @@ export interface ReceiptCacheFigures {
   readonly bytes: number;
 }
 
-// Of a receipt or chain beside its texts, with its place in the cache. A little above what the heap shows, as all these
-// figures are: test/verify/cache-memory.test.ts compares.
+// Bytes of a receipt or chain besides its texts, its place in the cache included. All these figures are a little above
+// what the heap shows; test/verify/cache-memory.test.ts compares them.
 const OVERHEAD_BYTES = 704;
-// Of a text, an item of a list or a limit beside its characters.
+// Bytes of a text, an item of a list or a limit besides its characters.
 const ITEM_BYTES = 32;
-// What a cached receipt takes, about: where the cache is full, as many receipts are remembered to have been seen once.
+// About what a cached receipt takes. One mark of a receipt that was seen once is kept for each that fits into the cache.
 const ORDINARY_BYTES = 4_096;
-// From this share of its bytes on the cache is full: it never is to the last byte.
+// The cache counts as full from this share of its bytes on: it is never full to the last byte.
 const FULL = 0.9;
 
 /**
- * Receipts whose signature has verified, and chains of which everything is proved that concerns their receipts alone,
- * both by their exact JWTs. Both are pure functions of these bytes, so that an entry never goes stale; nothing that
- * depends on time, revocation or a call is in here.
+ * Receipts whose signature has verified, and chains whose receipts passed every check that concerns receipts alone. Both
+ * are found by their exact JWTs, and depend on nothing but these and the issuers' keys: see {@link keepFor}. Nothing
+ * that depends on time, revocation or a call is in here.
  *
- * One LRU bounded in bytes. An entry counts all that it holds, and holds on to no other entry. Once it is full, a receipt
- * enters when it is seen for the second time, so that chains that come once neither cost anything nor drive others out.
+ * One LRU, bounded in bytes. An entry counts everything that it holds, and does not refer to other entries. Once the
+ * cache is full, a receipt enters when it is seen for the second time. So a chain that is used once costs nothing, and
+ * drives nothing out.
  */
 export class ReceiptCache {
   readonly #entries: LRUCache<string, Receipt | Chain> | null;
   readonly #fullBytes: number;
-  // Marks of receipts that were seen once. A collision only costs another look.
+  // Marks of receipts that were seen once. If two share a mark, one of them enters the cache one use later.
   readonly #seen: Uint32Array;
   /** See {@link keepFor}. */
   #keysVersion = 0;
@@ -102,7 +103,8 @@ export class ReceiptCache {
 
   /** Takes in a receipt whose signature has just verified, and shrinks it. */
   addReceipt(receipt: Receipt): void {
-    // What is there stays: its key may be a slice of its text, which would otherwise outlive it uncounted.
+    // An existing entry stays. Its key may be a slice of its text: replacing the value would keep the old text alive,
+    // uncounted.
     if (this.#entries === null || this.#entries.has(keyOf(receipt.jwt))) return;
     if (this.#entries.calculatedSize > this.#fullBytes && !this.#wasSeen(receipt)) return;
     receipt.shrink();
@@ -110,8 +112,8 @@ export class ReceiptCache {
   }
 
   /**
-   * Takes in a chain of which everything is proved that concerns its receipts alone, and shrinks these; where its last
-   * receipt has not entered, neither does the chain.
+   * Takes in a chain whose receipts passed every check that concerns receipts alone, and shrinks these. If its last
+   * receipt is not in the cache, the chain does not enter either.
    */
   addChain(chain: Chain): void {
     if (this.#entries?.has(keyOf(chain.leaf.jwt)) !== true) return;
@@ -123,7 +125,7 @@ export class ReceiptCache {
     if (this.#entries.has(key)) this.#chains++;
   }
 
-  /** Whether a receipt was seen before, as far as the marks tell; it is from now on. */
+  /** Whether a receipt was seen before, as far as the marks tell. From now on it counts as seen. */
   #wasSeen({ signature }: Receipt): boolean {
     if (signature === null) return false;
     // A signature's first half is as good as random, and cannot be chosen without the issuer's key.
@@ -135,8 +137,9 @@ export class ReceiptCache {
   }
 }
 
-// The end of the text, which is its signature, proposes an entry; the whole text is compared. Not the whole as the key,
-// because hashing a long text takes a microsecond, and because V8 hashes texts above 16 Ki characters by their length.
+// The key is the end of the text, which is its signature. A hit is only a candidate: the whole text is compared. The
+// whole text is not the key, because hashing it takes a microsecond, and V8 hashes texts above 16 Ki characters by their
+// length alone.
 const KEY_CHARACTERS = 64;
 
 function keyOf(jwt: string): string {
@@ -150,7 +153,7 @@ function chainKeyOf(leaf: string): string {
 
 function sizeOf(entry: Receipt | Chain): number {
   if (!(entry instanceof Chain)) return sizeOfReceipt(entry);
-  // Its receipts may be held by nobody else.
+  // The chain may be the only one that still holds its receipts.
   let bytes = OVERHEAD_BYTES + textBytes(entry.contextJson);
   for (const receipt of entry.receipts) bytes += sizeOfReceipt(receipt);
   return bytes;
@@ -168,7 +171,7 @@ function sizeOfReceipt({ jwt, claims, limits }: Receipt): number {
   return bytes;
 }
 
-/** V8 keeps a text in two bytes a character unless all are Latin-1, and does not tell; ASCII can be told at once. */
+/** V8 uses two bytes a character unless all are Latin-1, and does not tell which. That a text is ASCII is quickly seen. */
 function textBytes(text: string): number {
   return ITEM_BYTES + (Buffer.byteLength(text) === text.length ? text.length : 2 * text.length);
 }

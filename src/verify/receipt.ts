@@ -22,12 +22,12 @@ export interface KeptClaims {
   readonly drs_status_list_index: number | null;
 }
 
-/** A delegation receipt that passed block A. Nothing of it reaches an answer but by copy. */
+/** A delegation receipt that passed block A. Answers get copies of its values, never the values themselves. */
 export class Receipt {
-  /** Owner: {@link shrink}, which changes where it lies, not what it says. */
+  /** Owner: {@link shrink}, which replaces it by an equal text in memory of its own. */
   jwt: string;
   readonly claims: KeptClaims;
-  /** What its policy limits. */
+  /** The limits that its policy sets. */
   readonly limits: readonly PolicyLimit[];
   /** Whether its policy has members that are not evaluated, which a child must repeat. */
   readonly hasOtherMembers: boolean;
@@ -58,14 +58,14 @@ export class Receipt {
     return (this.#digest ??= digestOf(this.jwt));
   }
 
-  /** The policy as it stands in the receipt; nobody may change it. */
+  /** The policy as the receipt has it. It is shared: nobody may change it. */
   get policy(): JsonObject {
     return this.#policy ?? decodePolicy(this.jwt);
   }
 
   /**
-   * Lets go of all that later calls do not need, before the cache keeps this: the decoded policy, and the memory that
-   * the text may be a slice of.
+   * Called before the cache keeps this. Drops what later calls do not need: the decoded policy, and the larger text of
+   * which this receipt's text may be a slice.
    */
   shrink(): void {
     if (this.#policy === null) return;
@@ -83,7 +83,7 @@ export interface Invocation {
   readonly signingInputLength: number;
 }
 
-/** Receipts, root first, about which everything is proved that does not depend on a call, the time or revocation. */
+/** Receipts, root first, that passed every check that does not depend on a call, the time or revocation. */
 export class Chain {
   readonly receipts: readonly Receipt[];
   readonly root: Receipt;
@@ -167,7 +167,7 @@ function hasOtherMembers(policy: Policy): boolean {
   return false;
 }
 
-/** The policy of a receipt that was read before, so that reading it again cannot fail. */
+/** The policy of a receipt that was read before; so reading it again cannot fail. */
 function decodePolicy(jwt: string): JsonObject {
   const parts = parseCompactJwt(jwt);
   if (parts.defect !== undefined)

@@ -12,13 +12,13 @@ import type { ReceiptCache } from '../receipt-cache.js';
 import { Receipt, type Chain, type Invocation } from '../receipt.js';
 import type { Rules } from '../rules.js';
 
-// A receipt holds a policy and little else, and there may be many in a bundle.
+// Fewer than for other texts: a receipt has little besides its policy, and a bundle may have many receipts.
 const MAX_RECEIPT_NODES = 2_048;
 
 /** A bundle of the right structure. `receipts` is not empty. */
 export interface Structure {
   readonly receipts: readonly Receipt[];
-  /** The same receipts where everything that concerns them alone is known to hold: only the call is left to check. */
+  /** The same receipts, if they are a known chain: then only the call is left to check. */
   readonly chain: Chain | null;
   readonly invocation: Invocation;
 }
@@ -90,7 +90,7 @@ function readReceipt(
   cache: ReceiptCache,
 ): Receipt | Failure {
   const known = cache.getReceipt(jwt);
-  // What was read at another place was checked by other rules: such a receipt is read again.
+  // A root and a child are read by different rules: a receipt that was cached at another place is read again.
   if (known?.isRoot === place.isRoot && !(place.underHumanRoot && known.claims.exp === null)) return known;
   const parts = parseCompactJwt(jwt, MAX_RECEIPT_NODES);
   if (parts.defect !== undefined) {

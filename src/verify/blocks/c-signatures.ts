@@ -18,14 +18,14 @@ export interface SignaturePlan {
   readonly checks: readonly SignatureCheck[];
   /** What each check is about. */
   readonly subjects: readonly Subject[];
-  /** What is wrong behind the last check, and can be told without verifying anything. */
+  /** The failure that follows the last check, if one was found without verifying a signature. */
   readonly failure: Failure | null;
 }
 
-/** What block C checks: a structure, or the receipts of a chain under which nothing is invoked yet. */
+/** What block C checks: a structure, or receipts without an invocation. */
 export type Signed = Pick<Structure, 'receipts' | 'chain'> & { readonly invocation: Invocation | null };
 
-/** Block C, first half: which signatures there are to verify, up to the first that could not be. */
+/** Block C, first half: which signatures must be verified, up to the first one that cannot be. */
 export function planSignatures({ receipts, chain, invocation }: Signed, keys: KeyResolver): SignaturePlan {
   const checks: SignatureCheck[] = [];
   const subjects: Subject[] = [];

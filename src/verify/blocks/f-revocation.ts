@@ -26,7 +26,7 @@ function checkReceipt({ claims }: Receipt, subject: number, view: RevocationView
     case 'revoked':
       return revoked('the remote status list');
     case 'out_of_range':
-      // A local revocation is certain; that the remote list has no such index is not a reason to pass over it.
+      // A local revocation counts even if the remote list has no such index.
       return view.isRevokedLocally(index)
         ? revoked('the local revocation store')
         : new Failure('STATUS_INDEX_OUT_OF_RANGE', {
