@@ -7,7 +7,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-const VERSIONS = ['20.12.2', '20', '22', '24', '26'];
+const VERSIONS = ['20.18.1', '20', '22', '24', '26'];
 const root = fileURLToPath(new URL('..', import.meta.url));
 const checks = path.join(root, 'scripts', 'node-versions');
 const run = promisify(execFile);

@@ -94,9 +94,9 @@ function isProductionInstall() {
   );
 }
 
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-if (major < 20 || (major === 20 && minor < 12)) {
-  console.error(`drs-verify needs Node 20.12 or newer; this is ${process.version}`);
+const [major = 0, minor = 0, patch = 0] = process.versions.node.split('.').map(Number);
+if (major < 20 || (major === 20 && minor * 100 + patch < 1801)) {
+  console.error(`drs-verify needs Node 20.18.1 or newer; this is ${process.version}`);
   process.exit(1);
 }
 const isProduction = isProductionInstall();

@@ -114,7 +114,7 @@ export function startService(
 ): Promise<ServerProcess> {
   // Nothing is shed but where that is what is measured.
   return ServerProcess.start('service/service-process.js', {
-    env: { QUEUE_TARGET_MS: '60000', ...env },
+    env: { QUEUE_TARGET_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '', ...env },
     nodeArgs,
   });
 }

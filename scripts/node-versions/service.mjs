@@ -12,17 +12,19 @@ const child = spawn(process.execPath, [command, 'serve'], {
   env: { PATH: process.env.PATH, PORT: '0' },
   stdio: ['ignore', 'pipe', 'inherit'],
 });
+/** @type {(text: string) => unknown} */
+const parse = JSON.parse;
 let choice = '';
-const url = /** @type {string} */ (await new Promise((resolve, reject) => {
+/** @type {Promise<string>} */
+const listening = new Promise((resolve, reject) => {
   createInterface({ input: child.stdout }).on('line', (line) => {
-    const { msg, url } = /** @type {{ msg: string, url?: string }} */ (JSON.parse(line));
+    const { msg, url } = /** @type {{ msg: string, url?: string }} */ (parse(line));
     if (msg.startsWith('the front end is')) choice = msg;
     if (msg === 'listening') resolve(String(url));
   });
-  child.once('exit', (/** @type {number | null} */ code) =>
-    reject(new Error(`the service ended with ${code}`)),
-  );
-}));
+  child.once('exit', (/** @type {number | null} */ code) => reject(new Error(`it ended with ${code}`)));
+});
+const url = await listening;
 const response = await fetch(`${url}/verify`, {
   method: 'POST',
   body: JSON.stringify({ ...bundle, body: args }),
@@ -30,6 +32,6 @@ const response = await fetch(`${url}/verify`, {
 const verdict = await response.text();
 if (!verdict.startsWith('{"valid":true') || !verdict.includes('"binding":"match"')) throw new Error(verdict);
 child.kill('SIGTERM');
-const [code] = /** @type {[number | null]} */ (/** @type {unknown} */ (await once(child, 'exit')));
-if (code !== 0) throw new Error(`the service ended with ${code}`);
+await once(child, 'exit');
+if (child.exitCode !== 0) throw new Error(`the service ended with ${child.exitCode}`);
 console.log(`Node ${process.versions.node}: ${choice}`);
