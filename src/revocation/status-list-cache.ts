@@ -24,7 +24,7 @@ export interface StatusListOptions {
 }
 
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
-export type UnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
+export type ListUnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
 
 /** The default of {@link StatusListOptions.maxWaitMs}. */
 export const DEFAULT_MAX_WAIT_MS = 2_000;
@@ -99,7 +99,7 @@ export class StatusListCache {
    * Why verifications that need the list are refused, or `null` where they are not: the list has not been fetched once,
    * or the copy is too old, fetches fail, and a verification has already been refused for it.
    */
-  get unreadyReason(): UnreadyReason | null {
+  get unreadyReason(): ListUnreadyReason | null {
     if (this.#copy === null) return 'status_list_not_fetched';
     return this.#hasRefused && this.#stateAt(this.#now()) === 'unusable' ? 'status_list_stale' : null;
   }

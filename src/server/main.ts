@@ -80,7 +80,14 @@ function stopOnSignals(
 }
 
 function announce(
-  { host, drsAdminToken, statusListBaseUrl, revocationStorePath, workerThreads }: Configuration,
+  {
+    host,
+    drsAdminToken,
+    statusListBaseUrl,
+    revocationStore,
+    revocationStorePath,
+    workerThreads,
+  }: Configuration,
   { port, frontEnd, maxConnections }: Service,
   log: Logger,
 ): void {
@@ -94,7 +101,7 @@ function announce(
       workerThreads,
       maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
       statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),
-      revocationStore: revocationStorePath ?? 'memory',
+      revocationStore: revocationStore === 'redis' ? 'redis' : (revocationStorePath ?? 'memory'),
       adminEndpoint: drsAdminToken === undefined ? 'off' : 'on',
     },
     'listening',
