@@ -98,7 +98,7 @@ export type GateCode = (typeof GATE_CATALOGUE)[number]['code'];
 
 /** Why a request is denied. */
 export interface GateFailure {
-  /** A {@link GateCode}, or a code of a verdict. */
+  /** A code of the gate or of a verdict; `docs/codes.md` explains each. */
   readonly code: string;
   readonly status: number;
   /** For a person: what was found, what was expected. */

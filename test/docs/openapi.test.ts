@@ -78,7 +78,8 @@ describe('docs/openapi.yaml', () => {
     const text = await (await fetch(`${service.url}/metrics`)).text();
     const documented = openApi.paths['/metrics']?.['get']?.['x-metrics'] ?? {};
     const types = [...text.matchAll(/^# TYPE (drs_\w+) (\w+)$/gm)].map(([, name, type]) => [name, type]);
-    expect(Object.entries(documented).map(([name, { type }]) => [name, type])).toEqual(types);
+    const expected = Object.entries(documented).map(([name, { type }]) => [name, type]);
+    expect(Object.fromEntries(expected)).toEqual(Object.fromEntries(types));
     for (const [, series = '', labels = ''] of text.matchAll(/^(drs_\w+)\{(.*)\} /gm)) {
       const name = series in documented ? series : series.replace(/_(?:bucket|sum|count)$/, '');
       const names = [...labels.matchAll(/(\w+)="/g)]
