@@ -67,7 +67,10 @@ export default defineConfig(
       'node_modules',
       'bench/results',
       'bench/.build',
+      // Plain JavaScript for anybody to copy, without types.
+      'conformance/*.mjs',
       'fuzz/.build',
+      '.stryker-tmp',
       'conformance/.build',
       'scripts/worst-case/.build',
       'test/oracle/.build',

@@ -13,7 +13,7 @@ export interface Target {
    * The part of `run` whose time may not grow faster than its input; left out, nothing is timed. It must not change what
    * a second call does.
    */
-  time?(text: string): void;
+  readonly time?: (text: string) => void;
 }
 
 /** Throws, with what was expected and what was found. */
