@@ -31,6 +31,10 @@ const redisSeconds = async () => {
   );
 };
 
+/**
+ * @param {string} name
+ * @param {(at: number) => Promise<unknown>} record
+ */
 async function measure(name, record) {
   const [bytes, cpu, ownCpu, started] = [
     await usedBytes(),

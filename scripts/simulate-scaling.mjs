@@ -39,12 +39,19 @@ const drawAgent = () => {
   }
   return low;
 };
+/** @param {number} agent */
 const hash = (agent) => Math.imul(agent + 1, 0x9e3779b1) >>> 0;
 
-/** The share of requests whose chain is in the cache of their instance, after a first half that fills the caches. */
+/**
+ * The share of requests whose chain is in the cache of their instance, after a first half that fills the caches.
+ *
+ * @param {number} instances
+ * @param {boolean} byPrincipal
+ */
 function simulate(instances, byPrincipal) {
+  /** @type {Map<number, boolean>[]} */
   const caches = Array.from({ length: instances }, () => new Map());
-  const load = new Array(instances).fill(0);
+  const load = Array.from({ length: instances }, () => 0);
   let hits = 0;
   for (let request = 0; request < requests; request++) {
     const agent = drawAgent();
