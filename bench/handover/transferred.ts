@@ -37,7 +37,7 @@ class TransferringVerifier implements SignatureVerifier {
   }
 
   get figures(): SignatureFigures {
-    return { pending: this.#queue.length, inThread: 0, pooled: 0, batches: 0, repeated: 0 };
+    return { pending: this.#queue.length, inThread: 0, pooled: 0, batches: 0, repeated: 0, workers: 1 };
   }
 
   verify(checks: readonly SignatureCheck[]): Promise<boolean[]> {

@@ -22,7 +22,7 @@ const url = /** @type {string} */ (await new Promise((resolve, reject) => {
   child.once('exit', (/** @type {number | null} */ code) =>
     reject(new Error(`the service ended with ${code}`)),
   );
-});
+}));
 const response = await fetch(`${url}/verify`, {
   method: 'POST',
   body: JSON.stringify({ ...bundle, body: args }),

@@ -1,7 +1,7 @@
 import { isJsonObject } from '../protocol/json.js';
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../replay/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
-import { Engine, type Body } from './engine.js';
+import { Engine, type Body, type EngineObserver } from './engine.js';
 import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
 import { toVerdict, type Verdict } from './verdict.js';
 
@@ -77,7 +77,10 @@ const silent: RevocationLog = { info: nothing, warn: nothing, error: nothing };
 /** Opens the parts of a verifier. */
 export async function openEngine(
   settings: VerifierSettings,
-  { log = silent, observer = {} }: { log?: RevocationLog; observer?: RevocationObserver } = {},
+  {
+    log = silent,
+    observer = {},
+  }: { log?: RevocationLog; observer?: RevocationObserver & EngineObserver } = {},
 ): Promise<Engine> {
   const { statusListBaseUrl: url, revocationStorePath: storePath, statusListIssuer: issuer } = settings;
   const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
@@ -105,9 +108,13 @@ export async function openEngine(
     await revocation.close();
     throw error;
   }
-  return new Engine(settings, revocation, replays, (error) =>
-    log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread'),
-  );
+  return new Engine(settings, revocation, replays, {
+    ...observer,
+    workerDied: (error) => {
+      log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread');
+      observer.workerDied?.(error);
+    },
+  });
 }
 
 async function openReplays(

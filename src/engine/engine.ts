@@ -1,8 +1,9 @@
+import { performance } from 'node:perf_hooks';
 import { checkReplay, type ReplayRules, type ReplayStore } from '../replay/index.js';
 import type { Revocation } from '../revocation/index.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import { PoolVerifier } from '../signatures/pool.js';
-import type { SignatureVerifier } from '../signatures/signature-verifier.js';
+import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
 import { bindMember, bindText, bindValue, type Binding } from '../verify/binding.js';
 import { Failure } from '../verify/codes.js';
 import {
@@ -55,6 +56,15 @@ export type Outcome =
   /** `binding` is there only where it is the reason. */
   | { readonly chain: null; readonly failure: Failure; readonly binding: Binding | null };
 
+/** What became of an invocation that replay protection was asked about. */
+export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'unavailable';
+
+/** What can be counted and timed here. Every argument is a number, or comes from a closed set. */
+export interface EngineObserver extends SignatureObserver {
+  /** Replay protection was asked about an invocation, and had its answer after so many milliseconds. */
+  replayChecked?(result: ReplayResult, milliseconds: number): void;
+}
+
 /** The parts of a verifier, put together: pipeline, receipt cache, signatures, revocation, replay protection. */
 export class Engine implements PipelineDeps {
   readonly cache: ReceiptCache;
@@ -66,12 +76,13 @@ export class Engine implements PipelineDeps {
   readonly keys: KeyResolver;
   readonly replayRules: ReplayRules;
   readonly #requireBinding: boolean;
+  readonly #observer: EngineObserver;
 
   constructor(
     settings: VerifierSettings,
     revocation: Revocation,
     replays: ReplayStore | null,
-    onWorkerDeath: (error: Error) => void,
+    observer: EngineObserver = {},
     keys = DEFAULT_KEYS,
   ) {
     this.keys = keys;
@@ -84,6 +95,7 @@ export class Engine implements PipelineDeps {
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
+    this.#observer = observer;
     this.#requireBinding = settings.requireBinding;
     this.replayRules = {
       scope: 'verify',
@@ -93,7 +105,7 @@ export class Engine implements PipelineDeps {
     this.signatures =
       settings.workerThreads === 0
         ? new InThreadVerifier()
-        : new PoolVerifier(settings.workerThreads, { onWorkerDeath });
+        : new PoolVerifier(settings.workerThreads, { observer });
   }
 
   /**
@@ -140,7 +152,28 @@ export class Engine implements PipelineDeps {
 
   /** Last, since a call that is refused must not use up its invocation. */
   #checkReplay({ claims }: Invocation, now: number): Failure | null | Promise<Failure | null> {
-    return this.replays === null ? null : checkReplay(claims, this.replays, now, this.replayRules);
+    const { replays, replayRules } = this;
+    if (replays === null) return null;
+    const startedAt = performance.now();
+    const report = (failure: Failure | null) => {
+      this.#observer.replayChecked?.(replayResultOf(failure), performance.now() - startedAt);
+      return failure;
+    };
+    const checking = checkReplay(claims, replays, now, replayRules);
+    return checking instanceof Promise ? checking.then(report) : report(checking);
+  }
+}
+
+function replayResultOf(failure: Failure | null): ReplayResult {
+  switch (failure?.code) {
+    case undefined:
+      return 'accepted';
+    case 'REPLAY_DETECTED':
+      return 'replayed';
+    case 'INVOCATION_STALE':
+      return 'stale';
+    default:
+      return 'unavailable';
   }
 }
 

@@ -29,6 +29,11 @@ export class Breaker {
     this.#options = options;
   }
 
+  /** Whether nothing is tried at the moment. */
+  get isOpen(): boolean {
+    return this.#reason !== null;
+  }
+
   /** Runs a task, unless it is open: then the reason for that is thrown. */
   async run<T>(task: () => Promise<T>): Promise<T> {
     if (this.#reason !== null) throw this.#reason;

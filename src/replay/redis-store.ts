@@ -100,6 +100,10 @@ class RedisReplayStore implements ReplayStore {
     this.#connection = connection;
   }
 
+  get isAvailable(): boolean {
+    return !this.#breaker.isOpen;
+  }
+
   async record(key: string, _now: number, ttlSecs: number): Promise<boolean> {
     const set = async () => {
       const reply = this.#set(this.#keyPrefix + digestOf(key), ttlSecs * 1000, 'NX');

@@ -19,6 +19,8 @@ export interface ReplayStore {
   readonly size?: number;
   /** The most invocations that it takes, where it has a limit of its own. */
   readonly capacity?: number;
+  /** Whether it can record at the moment, where that depends on somebody else. */
+  readonly isAvailable?: boolean;
   /** Releases what the store holds. Nothing may be recorded afterwards. */
   close(): Promise<void>;
 }

@@ -17,6 +17,7 @@ export class BusyPoll {
   readonly #now: () => number;
   readonly #defer: (turn: () => void) => void;
   #until = 0;
+  #lookedAt = 0;
   #isTurning = false;
   #hasArrived = false;
   #credit = 0;
@@ -36,6 +37,11 @@ export class BusyPoll {
     this.#milliseconds = microseconds / 1000;
     this.#now = now;
     this.#defer = defer;
+  }
+
+  /** When it last looked for a request in vain, in milliseconds. */
+  get lookedAt(): number {
+    return this.#lookedAt;
   }
 
   /** A request has arrived. */
@@ -62,7 +68,9 @@ export class BusyPoll {
   }
 
   readonly #turn = (): void => {
-    if (this.#now() < this.#until) {
+    const now = this.#now();
+    this.#lookedAt = now;
+    if (now < this.#until) {
       this.#defer(this.#turn);
       return;
     }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
-import { findForeign, findMisspelt } from './environment.js';
+import { findForeign, findMisspelt, variableOf } from './environment.js';
+import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
 
 const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
@@ -54,6 +55,19 @@ const serviceOptions = verifierOptions.extend({
   rateLimitGlobal: count(0).default(0),
   /** The least severe message that is logged. */
   logLevel: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  /** Which verdicts that were not valid are logged: all, ten in a second, or none. Never tokens or arguments. */
+  logRefusals: z.enum(['all', 'sampled', 'off']).default('sampled'),
+  /** A file for a JSON line about each verdict, or `-` for standard output. It tells who called which tool. */
+  decisionLog: z.string().min(1).optional(),
+  /** Another address, as `host:port`, for `/metrics`, which is then no longer served on `host` and `port`. */
+  metricsAddr: z
+    .string()
+    .refine((text) => addressOf(text) !== null, {
+      error: 'expected an address and a port, such as 127.0.0.1:9464 or [::1]:9464',
+    })
+    .optional(),
+  /** Whether `/admin` is served on `metricsAddr` instead, so that callers of `/verify` cannot reach it. */
+  adminOnMetricsAddr: z.boolean().default(false),
 });
 
 /** The configuration of the service. */
@@ -64,13 +78,18 @@ const URLS: ReadonlySet<string> = new Set(['statusListBaseUrl', 'redisUrl']);
 const BODIES_IN_MEMORY = 4;
 const SAFE_TOKEN_LENGTH = 16;
 
-/** The environment variable of an option: `maxBodyBytes` is `MAX_BODY_BYTES`. */
-export function variableOf(option: string): string {
-  return option.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
-}
-
 /** The environment variables that are read. */
-export const VARIABLES: readonly string[] = Object.keys(serviceOptions.shape).map(variableOf);
+export const VARIABLES: readonly string[] = [
+  ...Object.keys(serviceOptions.shape).map(variableOf),
+  ...SECRET_FILES.keys(),
+];
+
+/** The host and the port of an address such as `127.0.0.1:9464` or `[::1]:9464`; `null` where it is none. */
+export function addressOf(text: string): { readonly host: string; readonly port: number } | null {
+  const [, ipv6, name, digits] = /^(?:\[([\da-fA-F:.]+)\]|([^\s:[\]/]+)):(\d{1,5})$/.exec(text) ?? [];
+  const port = Number(digits);
+  return port <= 65_535 ? { host: (ipv6 ?? name) as string, port } : null;
+}
 
 /**
  * Reads the configuration. An empty variable counts as unset, but for those that name whom to trust; lists are
@@ -81,16 +100,23 @@ export const VARIABLES: readonly string[] = Object.keys(serviceOptions.shape).ma
  */
 export function readConfiguration(env: Readonly<Record<string, string | undefined>>): Configuration {
   const options: Record<string, unknown> = {};
+  const files = readSecretFiles(env);
   for (const [option, schema] of Object.entries(serviceOptions.shape)) {
-    const text = env[variableOf(option)]?.trim();
+    const text = files.secrets.get(option) ?? env[variableOf(option)]?.trim();
     if (text !== undefined && text !== '') options[option] = read(text, schema);
   }
   if (options['maxBodyMemory'] === undefined && typeof options['maxBodyBytes'] === 'number')
     options['maxBodyMemory'] = Math.max(128 * 1024 * 1024, BODIES_IN_MEMORY * options['maxBodyBytes']);
   const { success, data, error } = serviceOptions.safeParse(options);
-  const problems = [...findMisspelt(env, VARIABLES), ...findEmpty(env)];
+  const problems = [...findMisspelt(env, VARIABLES), ...findEmpty(env), ...files.problems];
   if (success) {
     const { maxBodyBytes, maxBodyMemory } = data;
+    if (data.statusListIssuer !== undefined && data.statusListBaseUrl === undefined)
+      problems.push(
+        'STATUS_LIST_ISSUER is set and there is no list to check: set STATUS_LIST_BASE_URL, or unset STATUS_LIST_ISSUER',
+      );
+    if (data.adminOnMetricsAddr && data.metricsAddr === undefined)
+      problems.push('ADMIN_ON_METRICS_ADDR is set and METRICS_ADDR is not: set both, or neither');
     if (maxBodyMemory < BODIES_IN_MEMORY * maxBodyBytes)
       problems.push(
         `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
@@ -100,7 +126,10 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
   } else {
     for (const { path, message } of error.issues) {
       const option = String(path[0]);
-      problems.push(`${variableOf(option)} is ${show(option, env[variableOf(option)] ?? '')}: ${message}`);
+      const variable = files.secrets.has(option) ? `${variableOf(option)}_FILE` : variableOf(option);
+      problems.push(
+        `${variable} is ${show(option, files.secrets.get(option) ?? env[variableOf(option)] ?? '')}: ${message}`,
+      );
     }
   }
   throw new OptionsError(problems);

@@ -1,11 +1,15 @@
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** The environment variable of an option: `maxBodyBytes` is `MAX_BODY_BYTES`. */
+export function variableOf(option: string): string {
+  return option.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+}
+
 /** Variables of the public DRS implementation, and what to set here instead. */
 const FOREIGN: Readonly<Record<string, string>> = {
   NONCE_STORE_BACKEND: 'set REPLAY_PROTECTION to memory or redis',
   NONCE_STORE_TTL_SECS: 'set REPLAY_WINDOW_SECS',
   LISTEN_ADDR: 'set HOST and PORT',
-  METRICS_ADDR: '/metrics is served on HOST and PORT',
   TRUST_PROXY: 'rate limits count by the address of the connection; behind a proxy, limit there',
   DRS_REQUIRE_BINDING: 'set REQUIRE_BINDING',
 };

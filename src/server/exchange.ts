@@ -5,6 +5,7 @@ import { BodyReader, type BodyRules, type BodySink } from './body-reader.js';
 import type { Wire, WireAnswer } from './front-end/front-end.js';
 import type { Endpoint } from './metrics.js';
 import type { RequestHead } from './request-head.js';
+import { newRequestId } from './request-id.js';
 
 /** Answers that carry more than a body. */
 export interface AnswerOptions {
@@ -29,6 +30,9 @@ const MAX_DISCARDING_MS = 2000;
 export class Exchange {
   readonly startedAt = performance.now();
   readonly endpoint: Endpoint;
+  readonly traceparent: string | null;
+  /** The code of a verdict that was not valid, for traces. Owner: the route. */
+  code: string | null = null;
   readonly #wire: Wire;
   readonly #isHead: boolean;
   readonly #owner: ExchangeOwner;
@@ -44,24 +48,45 @@ export class Exchange {
   /** An answer that waits for the first piece of the body. */
   #early: WireAnswer | null = null;
   #discarded = 0;
+  #requestId: string | null;
   #discardTimer: NodeJS.Timeout | null = null;
 
   constructor(
     wire: Wire,
     isHead: boolean,
-    { hasBody }: RequestHead,
+    { hasBody, requestId, traceparent }: RequestHead,
     endpoint: Endpoint,
     owner: ExchangeOwner,
   ) {
     this.#wire = wire;
     this.#isHead = isHead;
     this.#isBodyDue = hasBody;
+    this.#requestId = requestId;
+    this.traceparent = traceparent;
     this.endpoint = endpoint;
     this.#owner = owner;
     wire.onAborted(() => {
       this.#free();
       this.#end();
     });
+  }
+
+  /**
+   * The id under which this request is found in logs: the caller's, or else one that is made now. The answer carries it
+   * from then on.
+   */
+  get requestId(): string {
+    return (this.#requestId ??= newRequestId());
+  }
+
+  /** The id that the answer carries; `null` where the caller sent none and none was made. */
+  get knownRequestId(): string | null {
+    return this.#requestId;
+  }
+
+  /** The address of the client, as text. To be asked while the handler runs, not later. */
+  get remoteAddress(): string {
+    return this.#wire.remoteAddress();
   }
 
   /** Whether the answer is given or the client is gone. */
@@ -82,7 +107,14 @@ export class Exchange {
   ): void {
     if (this.#isOver) return;
     this.#status = status;
-    const answer: WireAnswer = { status, body: json, headers, isHead: this.#isHead, closes };
+    const id = this.#requestId;
+    const answer: WireAnswer = {
+      status,
+      body: json,
+      headers: id === null ? headers : { ...headers, 'X-Request-Id': id },
+      isHead: this.#isHead,
+      closes,
+    };
     if (!this.#isBodyDue) this.#write(answer);
     else if (this.#isReceiving) this.#writeEarly(answer);
     else {

@@ -1,7 +1,13 @@
 import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../engine/options.js';
-import { readConfiguration, VARIABLES, warningsAbout, type Configuration } from './configuration.js';
+import {
+  addressOf,
+  readConfiguration,
+  VARIABLES,
+  warningsAbout,
+  type Configuration,
+} from './configuration.js';
 import { printableUrl } from './printable-url.js';
 import { startService, type Service } from './service.js';
 
@@ -13,8 +19,9 @@ const CLOSING_MS = 5000;
  * code 2 before it listens, and a port or a store that cannot be opened with 1.
  *
  * @param env the environment; see {@link VARIABLES}
+ * @param isCheck only checks the configuration, then ends the process: 0 where it can work, else 2
  */
-export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
+export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
   let configuration: Configuration;
   try {
     configuration = readConfiguration(env);
@@ -23,6 +30,11 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
     console.error(`drs-verify cannot start with this configuration:\n  ${error.problems.join('\n  ')}`);
     console.error(`It reads ${VARIABLES.join(', ')}; docs/configuration.md explains each.`);
     process.exit(2);
+  }
+  if (isCheck) {
+    for (const warning of warningsAbout(env, configuration)) console.error(`warning: ${warning}`);
+    console.log('The configuration can work.');
+    process.exit(0);
   }
   const log = openLog(configuration);
   for (const warning of warningsAbout(env, configuration)) log.warn(warning);
@@ -71,8 +83,13 @@ function stopOnSignals(
       log.info('stopped');
     },
   );
-  // There is no file to open anew; without a handler this signal, which a closed terminal sends, would end the process.
-  process.on('SIGHUP', () => log.info('SIGHUP changes nothing: the configuration is read at the start only'));
+  process.on('SIGHUP', () => {
+    service.reopenLogs().then(
+      () => log.info('SIGHUP: the decision log was opened anew; the configuration is read at the start only'),
+      (error: unknown) =>
+        log.error({ err: error }, 'the decision log could not be opened anew: the old file is written on'),
+    );
+  });
   process.on('SIGUSR2', () => {
     log.level = log.level === 'debug' ? logLevel : 'debug';
     log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
@@ -82,21 +99,25 @@ function stopOnSignals(
 function announce(
   {
     host,
+    metricsAddr,
     drsAdminToken,
     statusListBaseUrl,
     revocationStore,
     revocationStorePath,
     workerThreads,
   }: Configuration,
-  { port, frontEnd, maxConnections }: Service,
+  { port, metricsPort, frontEnd, maxConnections }: Service,
   log: Logger,
 ): void {
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const urlOf = (name: string, at: number) => `http://${name.includes(':') ? `[${name}]` : name}:${at}`;
+  const url = urlOf(host, port);
+  const metricsHost = metricsAddr === undefined ? host : (addressOf(metricsAddr)?.host ?? host);
   log.info(
     {
       host,
       port,
       url,
+      metricsUrl: `${urlOf(metricsHost, metricsPort)}/metrics`,
       frontEnd,
       workerThreads,
       maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,

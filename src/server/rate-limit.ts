@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 
 const MAX_CLIENTS = 100_000;
 
-/** A token bucket that holds one second's worth of requests. */
+/** A token bucket that holds one period's worth of requests. */
 class Bucket {
   #tokens: number;
   #filledAt: number;
@@ -14,10 +14,11 @@ class Bucket {
   }
 
   /** Takes a token, or tells in how many seconds there will be one. */
-  take(rate: number, now: number): number {
-    this.#tokens = Math.min(rate, this.#tokens + ((now - this.#filledAt) / 1000) * rate);
+  take(rate: number, now: number, periodSecs: number): number {
+    const perSecond = rate / periodSecs;
+    this.#tokens = Math.min(rate, this.#tokens + ((now - this.#filledAt) / 1000) * perSecond);
     this.#filledAt = now;
-    if (this.#tokens < 1) return (1 - this.#tokens) / rate;
+    if (this.#tokens < 1) return (1 - this.#tokens) / perSecond;
     this.#tokens--;
     return 0;
   }
@@ -27,11 +28,13 @@ class Bucket {
 export class RateLimit {
   readonly #perClient: number;
   readonly #overall: number;
+  readonly #periodSecs: number;
   readonly #clients = new LRUCache<string, Bucket>({ max: MAX_CLIENTS });
   #all: Bucket | null = null;
 
-  /** Requests a second; 0 is no limit. */
-  constructor(perClient: number, overall: number) {
+  /** Requests in a period, by default a second; 0 is no limit. */
+  constructor(perClient: number, overall: number, periodSecs = 1) {
+    this.#periodSecs = periodSecs;
     this.#perClient = perClient;
     this.#overall = overall;
   }
@@ -51,12 +54,12 @@ export class RateLimit {
     if (this.#perClient > 0) {
       let bucket = this.#clients.get(client);
       if (bucket === undefined) this.#clients.set(client, (bucket = new Bucket(this.#perClient, now)));
-      const wait = bucket.take(this.#perClient, now);
+      const wait = bucket.take(this.#perClient, now, this.#periodSecs);
       if (wait > 0) return wait;
     }
     if (this.#overall === 0) return 0;
     this.#all ??= new Bucket(this.#overall, now);
-    return this.#all.take(this.#overall, now);
+    return this.#all.take(this.#overall, now, this.#periodSecs);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { HttpRequest } from './front-end/front-end.js';
+import { readRequestId } from './request-id.js';
 
 /** What the headers of a request say that concerns every route. */
 export interface RequestHead {
@@ -10,6 +11,9 @@ export interface RequestHead {
   readonly framingFault: string | null;
   readonly origin: string | null;
   readonly fetchSite: string | null;
+  /** The caller's `X-Request-Id`, where it has sent one that may be used; see {@link readRequestId}. */
+  readonly requestId: string | null;
+  readonly traceparent: string | null;
 }
 
 let lengths = 0;
@@ -18,10 +22,13 @@ let contentLength = '';
 let coding = '';
 let origin: string | null = null;
 let fetchSite: string | null = null;
+let requestId: string | null = null;
+let traceparent: string | null = null;
 
 function readHeader(name: string, value: string): void {
   // By the length first: most headers are none of these.
-  if (name.length !== 14 && name.length !== 17 && name.length !== 6) return;
+  const { length } = name;
+  if (length !== 14 && length !== 17 && length !== 6 && length !== 12 && length !== 11) return;
   switch (name) {
     case 'content-length':
       lengths++;
@@ -37,6 +44,12 @@ function readHeader(name: string, value: string): void {
     case 'sec-fetch-site':
       fetchSite = value;
       break;
+    case 'x-request-id':
+      requestId = value;
+      break;
+    case 'traceparent':
+      traceparent = value;
+      break;
   }
 }
 
@@ -44,7 +57,7 @@ function readHeader(name: string, value: string): void {
 export function readHead(req: HttpRequest): RequestHead {
   lengths = codings = 0;
   contentLength = coding = '';
-  origin = fetchSite = null;
+  origin = fetchSite = requestId = traceparent = null;
   req.forEach(readHeader);
   return {
     contentLength: lengths === 0 ? 0 : Number(contentLength),
@@ -52,6 +65,8 @@ export function readHead(req: HttpRequest): RequestHead {
     framingFault: findFramingFault(),
     origin,
     fetchSite,
+    requestId: readRequestId(requestId),
+    traceparent,
   };
 }
 

@@ -4,9 +4,11 @@ import { isCount } from '../protocol/policy.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { RevocationStoreError } from '../revocation/index.js';
 import { show } from '../verify/codes.js';
+import { AdminLog, type AdminCall } from './admin-log.js';
 import type { BodyFault } from './body-reader.js';
 import type { Exchange } from './exchange.js';
 import type { HttpRequest } from './front-end/front-end.js';
+import { clientOf } from './rate-limit.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 
@@ -15,24 +17,28 @@ const BODY_BYTES = 1024;
 /** `POST /admin/revoke`. */
 export class RevokeRoute {
   readonly #context: RouteContext;
+  readonly #admin: AdminLog;
   readonly #tokenDigest: Buffer | null;
 
   constructor(context: RouteContext) {
     this.#context = context;
+    this.#admin = new AdminLog(context.log, context.metrics);
     const { drsAdminToken } = context.configuration;
     this.#tokenDigest = drsAdminToken === undefined ? null : sha256(drsAdminToken);
   }
 
   /** Checks in this order: configured, authorised, size, body. */
   serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
+    const call: AdminCall = { address: exchange.remoteAddress, requestId: exchange.requestId };
     if (this.#tokenDigest === null) {
+      this.#admin.record('not_configured', call);
       exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
       return;
     }
     const [, token] = /^bearer +(\S+)$/i.exec(req.getHeader('authorization')) ?? [];
     // Digests have one length, so that not even the length of the token shows in the time this takes.
     if (token === undefined || !timingSafeEqual(sha256(token), this.#tokenDigest)) {
-      exchange.refuse(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
+      this.#refuseStranger(exchange, call);
       return;
     }
     const { admission, configuration } = this.#context;
@@ -42,16 +48,28 @@ export class RevokeRoute {
       announcedBytes: contentLength,
       timeoutMs: configuration.requestTimeoutSecs * 1000,
     };
-    if (contentLength > BODY_BYTES) this.#refuseBody(exchange, 'too_large');
+    if (contentLength > BODY_BYTES) this.#refuseBody(exchange, call, 'too_large');
     else
       exchange.readBody(rules, (body) => {
-        if (typeof body === 'string') this.#refuseBody(exchange, body);
-        else this.#revoke(exchange, body);
+        if (typeof body === 'string') this.#refuseBody(exchange, call, body);
+        else this.#revoke(exchange, call, body);
       });
   }
 
-  #refuseBody(exchange: Exchange, fault: BodyFault): void {
+  #refuseStranger(exchange: Exchange, call: AdminCall): void {
+    const wait = this.#admin.admitFailure(clientOf(exchange.remoteAddress));
+    if (wait > 0) {
+      this.#admin.record('rate_limited', call);
+      exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
+    } else {
+      this.#admin.record('unauthorized', call);
+      exchange.refuse(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
+    }
+  }
+
+  #refuseBody(exchange: Exchange, call: AdminCall, fault: BodyFault): void {
     const { requestTimeoutSecs } = this.#context.configuration;
+    this.#admin.record(fault, call);
     switch (fault) {
       case 'too_large':
         exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
@@ -64,27 +82,29 @@ export class RevokeRoute {
     }
   }
 
-  #revoke(exchange: Exchange, body: Buffer): void {
+  #revoke(exchange: Exchange, call: AdminCall, body: Buffer): void {
     const index = readIndex(body);
     exchange.releaseBody();
-    if (typeof index === 'string') exchange.refuse(400, index);
-    else void this.#record(exchange, index);
+    if (typeof index === 'string') {
+      this.#admin.record('malformed', call);
+      exchange.refuse(400, index);
+    } else void this.#record(exchange, call, index);
   }
 
-  async #record(exchange: Exchange, index: number): Promise<void> {
-    const { engine, log } = this.#context;
+  async #record(exchange: Exchange, call: AdminCall, index: number): Promise<void> {
     try {
-      await engine.revocation.revoke(index);
-      log.info({ statusListIndex: index }, 'revoked');
-      exchange.answer(200, JSON.stringify({ revoked: true, status_list_index: index }));
+      await this.#context.engine.revocation.revoke(index);
     } catch (error) {
-      log.error({ err: error, statusListIndex: index }, 'a revocation could not be recorded');
+      this.#admin.record('failed', call, { statusListIndex: index, err: error });
       const isUnclear = error instanceof RevocationStoreError && error.fault === 'unconfirmed';
       const state = isUnclear
         ? 'confirmed; it may be in force, and may be lost'
         : 'recorded and is not in force';
       exchange.refuse(503, `the revocation could not be ${state}; try again`);
+      return;
     }
+    this.#admin.record('done', call, { statusListIndex: index });
+    exchange.answer(200, JSON.stringify({ revoked: true, status_list_index: index }));
   }
 }
 

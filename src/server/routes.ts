@@ -12,15 +12,25 @@ import { OPENAPI_JSON } from './openapi.js';
 import { isForeignOrigin } from './origins.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
+import { SocketWait } from './socket-wait.js';
 import { RevokeRoute } from './revoke-route.js';
+import type { Tracing } from './tracing.js';
+import type { VerdictLogs } from './verdict-logs.js';
 import { VerifyRoute } from './verify-route.js';
 
 interface Route {
   readonly endpoint: Endpoint;
+  /** None for what is served with every method. */
   readonly methods: readonly string[];
   /** `null` where none applies. Each class of endpoints has its own, so that none starves another. */
   readonly rateLimit: RateLimit | null;
   readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
+}
+
+/** The routes of a listener, and what is served for all other paths. */
+interface Table {
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly unknown: Route;
 }
 
 /** What the routes work with. */
@@ -30,6 +40,9 @@ export interface RouteContext {
   readonly admission: Admission;
   readonly metrics: Metrics;
   readonly log: Logger;
+  readonly verdicts: VerdictLogs;
+  /** `null` where nobody collects traces. */
+  readonly tracing: Tracing | null;
 }
 
 // pino's number for the level `debug`.
@@ -40,10 +53,11 @@ const READ = ['get', 'head'] as const;
 /** The HTTP interface: which request goes where, and what holds for all of them. */
 export class Routes implements ExchangeOwner {
   readonly #context: RouteContext;
-  readonly #routes: ReadonlyMap<string, Route>;
-  readonly #unknown: Route;
+  readonly #routes: Table;
+  readonly #internal: Table;
   readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
+  readonly #socketWait: SocketWait;
   #open = 0;
 
   constructor(context: RouteContext) {
@@ -52,6 +66,7 @@ export class Routes implements ExchangeOwner {
     this.#origins = new Set(allowedOrigins);
     // A single core is the client's, too, or the workers'.
     this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
+    this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
     const limit = () => {
       const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
       return rateLimit.isOn ? rateLimit : null;
@@ -64,7 +79,18 @@ export class Routes implements ExchangeOwner {
       rateLimit: null,
       serve,
     });
-    this.#routes = new Map<string, Route>([
+    const { metricsAddr, adminOnMetricsAddr } = context.configuration;
+    const tableOf = (routes: readonly (readonly [string, Route])[]): Table => {
+      const error = `unknown path; there are ${routes.map(([path]) => path).join(', ')}`;
+      const unknown: Route = {
+        endpoint: 'other',
+        methods: [],
+        rateLimit: limit(),
+        serve: (exchange) => exchange.refuse(404, error),
+      };
+      return { routes: new Map(routes), unknown };
+    };
+    const verifying = [
       [
         '/verify',
         {
@@ -74,6 +100,8 @@ export class Routes implements ExchangeOwner {
           serve: (exchange, _, head) => verify.serve(exchange, head),
         },
       ],
+    ] satisfies [string, Route][];
+    const admin = [
       [
         '/admin/revoke',
         {
@@ -83,18 +111,20 @@ export class Routes implements ExchangeOwner {
           serve: (exchange, req, head) => revoke.serve(exchange, req, head),
         },
       ],
+    ] satisfies [string, Route][];
+    const health: [string, Route][] = [
       ['/healthz', read('healthz', (exchange) => this.#health(exchange))],
       ['/readyz', read('readyz', (exchange) => this.#readiness(exchange))],
-      ['/metrics', read('metrics', (exchange) => this.#scrape(exchange))],
+    ];
+    const metrics: [string, Route][] = [['/metrics', read('metrics', (exchange) => this.#scrape(exchange))]];
+    this.#routes = tableOf([
+      ...verifying,
+      ...(adminOnMetricsAddr ? [] : admin),
+      ...health,
+      ...(metricsAddr === undefined ? metrics : []),
       ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
     ]);
-    const error = `unknown path; there are ${[...this.#routes.keys()].join(', ')}`;
-    this.#unknown = {
-      endpoint: 'other',
-      methods: [],
-      rateLimit: limit(),
-      serve: (exchange) => exchange.refuse(404, error),
-    };
+    this.#internal = tableOf([...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]);
   }
 
   /** Requests that have no answer yet. */
@@ -107,26 +137,36 @@ export class Routes implements ExchangeOwner {
   }
 
   /** Handles any request. Paths match exactly, so no router is needed. */
-  readonly handle = (wire: Wire, req: HttpRequest): void => {
-    const route = this.#routes.get(req.getUrl()) ?? this.#unknown;
+  readonly handle = (wire: Wire, req: HttpRequest): void => this.#handle(this.#routes, wire, req);
+
+  /** Handles any request to `METRICS_ADDR`. */
+  readonly handleInternal = (wire: Wire, req: HttpRequest): void => this.#handle(this.#internal, wire, req);
+
+  #handle({ routes, unknown }: Table, wire: Wire, req: HttpRequest): void {
+    const route = routes.get(req.getUrl()) ?? unknown;
     const method = req.getMethod();
     const head = readHead(req);
     this.#open++;
     this.#busyPoll.end();
     const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
+    this.#context.metrics.http.observeSocketWait(this.#socketWait.waitOf(exchange.startedAt));
     try {
       this.#serve(route, method, exchange, head, wire, req);
     } catch (error) {
       this.#fail(exchange, error);
     }
-  };
+  }
 
-  ended({ endpoint, startedAt, status }: Exchange): void {
-    const { metrics, log } = this.#context;
+  ended(exchange: Exchange): void {
+    const { metrics, log, tracing } = this.#context;
+    const { endpoint, startedAt, status, knownRequestId: requestId } = exchange;
     const milliseconds = performance.now() - startedAt;
     if (--this.#open === 0) this.#busyPoll.begin();
-    metrics.observeDuration(endpoint, milliseconds);
-    if (log.levelVal <= DEBUG) log.debug({ endpoint, status, milliseconds }, 'request');
+    metrics.http.countRequest(endpoint, status, milliseconds);
+    if (log.levelVal <= DEBUG) {
+      log.debug({ endpoint, status, milliseconds, ...(requestId === null ? {} : { requestId }) }, 'request');
+    }
+    tracing?.record(exchange, milliseconds);
   }
 
   #serve(
@@ -156,7 +196,7 @@ export class Routes implements ExchangeOwner {
     if (wait > 0) {
       if (isVerify) metrics.countRejection('rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
-    } else if (route !== this.#unknown && !route.methods.includes(method)) {
+    } else if (route.methods.length > 0 && !route.methods.includes(method)) {
       const allowed = route.methods.join(', ').toUpperCase();
       const error = `method ${method.toUpperCase()} is not allowed here, expected ${allowed}`;
       exchange.refuse(405, error, { headers: { Allow: allowed } });

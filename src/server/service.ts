@@ -2,19 +2,27 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { openEngine } from '../engine/create-verifier.js';
+import type { Engine } from '../engine/engine.js';
 import { Admission } from './admission.js';
-import type { Configuration } from './configuration.js';
+import { addressOf, type Configuration } from './configuration.js';
+import { DecisionLog } from './decision-log.js';
 import { Connections, maxConnectionsHere } from './front-end/connections.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './front-end/load.js';
 import type { FrontEndName } from './front-end/front-end.js';
+import { LineFile } from './line-file.js';
 import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
+import { RefusalLog } from './refusal-log.js';
 import { Routes } from './routes.js';
+import { openTracing } from './tracing.js';
+import { VerdictLogs } from './verdict-logs.js';
 
 /** A running service. */
 export interface Service {
   /** The port it listens on. */
   readonly port: number;
+  /** The port on which `/metrics` is served; the same unless `METRICS_ADDR` says otherwise. */
+  readonly metricsPort: number;
   readonly frontEnd: FrontEndName;
   /** The connections it holds open at most; more are closed at once. */
   readonly maxConnections: number;
@@ -25,6 +33,8 @@ export interface Service {
    * @param isUrgent leaves out the delay
    */
   close(isUrgent?: boolean): Promise<void>;
+  /** Opens the files that it only appends to anew, after somebody has moved them away. */
+  reopenLogs(): Promise<void>;
 }
 
 const DRAIN_POLL_MS = 10;
@@ -40,23 +50,34 @@ export async function startService(configuration: Configuration, log: Logger): P
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
   const admission = new Admission(configuration, new QueueWait(engine.signatures));
-  const routes = new Routes({ engine, configuration, admission, metrics, log });
+  const decisions = await openDecisions(configuration, engine, log);
+  const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
+  const tracing = await openTracing();
+  const routes = new Routes({ engine, configuration, admission, metrics, log, verdicts, tracing });
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
-  metrics.watch(engine);
-  metrics.watchHttp(routes, admission, connections);
-  const { host, requestTimeoutSecs } = configuration;
+  if (decisions !== null) metrics.watchDecisions(decisions);
+  metrics.watch(engine, configuration, routes, admission, connections);
+  const { host, requestTimeoutSecs, metricsAddr } = configuration;
   const frontEnd = loaded.open({ handle: routes.handle, connections, requestTimeoutSecs });
+  const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
+  const internal = address && loaded.open({ handle: routes.handleInternal, connections, requestTimeoutSecs });
   let port: number;
+  let metricsPort: number;
   try {
     port = await frontEnd.listen(host, configuration.port);
+    metricsPort = address && internal ? await internal.listen(address.host, address.port) : port;
   } catch (error) {
+    frontEnd.close();
+    await verdicts.close();
     await engine.close();
     throw error;
   }
   return {
     port,
+    metricsPort,
     frontEnd: loaded.name,
     maxConnections: connections.limit,
+    reopenLogs: () => verdicts.reopen(),
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       admission.isLeaving = true;
@@ -68,9 +89,27 @@ export async function startService(configuration: Configuration, log: Logger): P
       if (routes.open > 0)
         log.warn({ open: routes.open }, 'requests were cut off: they took too long to drain');
       frontEnd.close();
+      internal?.close();
       await engine.close();
+      await verdicts.close();
     },
   };
+}
+
+async function openDecisions(
+  { decisionLog }: Configuration,
+  engine: Engine,
+  log: Logger,
+): Promise<DecisionLog | null> {
+  if (decisionLog === undefined) return null;
+  try {
+    return new DecisionLog(await LineFile.open(decisionLog, log));
+  } catch (error) {
+    await engine.close();
+    throw new Error(`cannot write the decision log (DECISION_LOG): ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
 }
 
 function chooseMaxConnections({ maxConnections }: Configuration, log: Logger): number {

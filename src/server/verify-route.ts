@@ -88,7 +88,7 @@ export class VerifyRoute {
       if (request === null) ticket.release();
       else
         engine.verify(request).then(
-          (outcome) => this.#answer(exchange, ticket, outcome),
+          (outcome) => this.#answer(exchange, ticket, outcome, request.bundle),
           (error: unknown) => this.#fail(exchange, ticket, error),
         );
     } catch (error) {
@@ -96,10 +96,11 @@ export class VerifyRoute {
     }
   }
 
-  #answer(exchange: Exchange, ticket: Ticket, outcome: Outcome): void {
+  #answer(exchange: Exchange, ticket: Ticket, outcome: Outcome, bundle: unknown): void {
     ticket.release();
     try {
       this.#context.metrics.countOutcome(outcome);
+      this.#context.verdicts.record(exchange, outcome, bundle);
       exchange.answer(200, toVerdictJson(outcome));
     } catch (error) {
       this.#fail(exchange, ticket, error);

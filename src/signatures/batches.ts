@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { performance } from 'node:perf_hooks';
 import { Piscina } from 'piscina';
 import type { Job, JobQueue, Share } from './job-queue.js';
+import type { SignatureObserver } from './signature-verifier.js';
 import { bytesFor, SLOT_BYTES, SlotWriter, type Batch } from './slot.js';
 
 // While a worker verifies one batch the next already lies in its queue, so that it never waits for this thread.
@@ -25,8 +26,7 @@ export interface BatchEvents {
   readonly onUnverified: (job: Job, check: number) => void;
   /** A batch has come back, or was given up: there is room for another. */
   readonly onReturned: () => void;
-  /** A worker ended on its own, or did not come back. */
-  readonly onWorkerDeath: (error: Error) => void;
+  readonly observer: SignatureObserver;
 }
 
 /** Carries batches of checks to Piscina's workers and back, in slots of shared memory. */
@@ -64,7 +64,7 @@ export class Batches {
       workerData: memory,
     });
     // A worker that dies with no task reports it here; without a listener that would end the process.
-    this.#pool.on('error', events.onWorkerDeath);
+    this.#pool.on('error', (error: Error) => events.observer.workerDied?.(error));
     this.#watch = setInterval(() => this.#lookForLost(), lostAfterMs / 5).unref();
   }
 
@@ -81,6 +81,11 @@ export class Batches {
   /** Batches whose worker died. */
   get repeated(): number {
     return this.#repeated;
+  }
+
+  /** Worker threads that take batches. */
+  get workers(): number {
+    return this.#isBroken ? 0 : this.#pool.threads.length;
   }
 
   get hasRoom(): boolean {
@@ -119,6 +124,9 @@ export class Batches {
     this.#running[slot] = running;
     this.#out++;
     this.#sent++;
+    const { observer } = this.#events;
+    for (const { job } of shares) observer.waited?.(running.startedAt - job.submittedAt);
+    observer.batchSent?.(writer.checks);
     this.#pool.run(batch).then(
       () => this.#finish(running),
       (error: unknown) => this.#repeat(running, error as Error),
@@ -148,6 +156,7 @@ export class Batches {
 
   #finish(batch: RunningBatch): void {
     if (!this.#end(batch)) return;
+    this.#events.observer.batchReturned?.(performance.now() - batch.startedAt);
     forEachLeft(batch, (job, check, at) => this.#events.onVerified(job, check, batch.writer.isVerified(at)));
     this.#freeSlots.push(batch.slot);
     this.#events.onReturned();
@@ -156,7 +165,7 @@ export class Batches {
   #repeat(batch: RunningBatch, error: Error): void {
     if (!this.#end(batch)) return;
     this.#freeSlots.push(batch.slot);
-    this.#events.onWorkerDeath(error);
+    this.#events.observer.workerDied?.(error);
     this.#giveBack(batch);
     this.#events.onReturned();
   }
@@ -184,7 +193,7 @@ export class Batches {
     this.#running.fill(null);
     this.#out = 0;
     const what = `a batch of signatures did not come back within ${this.#lostAfterMs} ms`;
-    this.#events.onWorkerDeath(new Error(`${what}; from now on the main thread verifies`));
+    this.#events.observer.workerDied?.(new Error(`${what}; from now on the main thread verifies`));
     for (const batch of lost) this.#giveBack(batch);
     this.#events.onReturned();
   }

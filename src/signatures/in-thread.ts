@@ -22,7 +22,7 @@ export class InThreadVerifier implements SignatureVerifier {
   #verified = 0;
 
   get figures(): SignatureFigures {
-    return { pending: 0, inThread: this.#verified, pooled: 0, batches: 0, repeated: 0 };
+    return { pending: 0, inThread: this.#verified, pooled: 0, batches: 0, repeated: 0, workers: 0 };
   }
 
   verify(checks: readonly SignatureCheck[]): boolean[] {

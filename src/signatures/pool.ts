@@ -4,7 +4,7 @@ import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { Batches } from './batches.js';
 import { verifyCheck } from './in-thread.js';
 import { Job, JobQueue } from './job-queue.js';
-import type { SignatureFigures, SignatureVerifier } from './signature-verifier.js';
+import type { SignatureFigures, SignatureObserver, SignatureVerifier } from './signature-verifier.js';
 import { BATCH_CHECKS } from './slot.js';
 
 // Signatures verified on this thread at once, in a turn of the event loop, while every worker is idle.
@@ -18,8 +18,8 @@ const LOST_AFTER_MS = 5_000;
 
 /** Settings of a {@link PoolVerifier} that are not its size. */
 export interface PoolOptions {
-  /** Told when a worker ended on its own; its batches are verified again on this thread. */
-  readonly onWorkerDeath?: (error: Error) => void;
+  /** Told what happens, for metrics and the log. Default: nobody is told. */
+  readonly observer?: SignatureObserver;
   /** Milliseconds after which a batch counts as lost; default 5,000. */
   readonly lostAfterMs?: number;
 }
@@ -37,6 +37,7 @@ export class PoolVerifier implements SignatureVerifier {
   readonly #workers: number;
   readonly #helps: boolean;
   readonly #batches: Batches;
+  readonly #observer: SignatureObserver;
   readonly #queue = new JobQueue();
   #isFlushDue = false;
   // Whether something has been submitted since the last flush.
@@ -50,8 +51,9 @@ export class PoolVerifier implements SignatureVerifier {
   #pooled = 0;
 
   /** @param workers threads, at least 1 */
-  constructor(workers: number, { onWorkerDeath = ignore, lostAfterMs = LOST_AFTER_MS }: PoolOptions = {}) {
+  constructor(workers: number, { observer = {}, lostAfterMs = LOST_AFTER_MS }: PoolOptions = {}) {
     this.#workers = workers;
+    this.#observer = observer;
     this.#helps = workers < availableParallelism();
     this.#batches = new Batches(workers, lostAfterMs, {
       onVerified: (job, check, isVerified) => {
@@ -61,7 +63,7 @@ export class PoolVerifier implements SignatureVerifier {
       },
       onUnverified: (job, check) => this.#verifyHere(job, check),
       onReturned: () => this.#flush(),
-      onWorkerDeath,
+      observer,
     });
   }
 
@@ -72,6 +74,7 @@ export class PoolVerifier implements SignatureVerifier {
       pooled: this.#pooled,
       batches: this.#batches.sent,
       repeated: this.#batches.repeated,
+      workers: this.#batches.workers,
     };
   }
 
@@ -147,8 +150,10 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   #takeHere(limit: number): void {
+    const now = performance.now();
     for (const { job, from, to } of this.#queue.take(limit)) {
       this.#out += to - from;
+      this.#observer.waited?.(now - job.submittedAt);
       for (let check = from; check < to; check++) this.#verifyHere(job, check);
     }
   }
@@ -164,4 +169,3 @@ export class PoolVerifier implements SignatureVerifier {
 }
 
 const always = () => true;
-const ignore = () => undefined;

@@ -9,6 +9,20 @@ export interface SignatureFigures {
   readonly batches: number;
   /** Batches that were repeated in-thread because their worker died. */
   readonly repeated: number;
+  /** Worker threads that take batches. */
+  readonly workers: number;
+}
+
+/** What can be counted and timed here. Every argument is a number, or comes from a closed set. */
+export interface SignatureObserver {
+  /** A batch of so many checks was handed to a worker. */
+  batchSent?(checks: number): void;
+  /** Checks of one bundle were begun; they had waited for so many milliseconds. */
+  waited?(milliseconds: number): void;
+  /** A batch came back from a worker, so many milliseconds after it was handed over. */
+  batchReturned?(milliseconds: number): void;
+  /** A worker ended on its own, or did not come back; its batches are verified again on this thread. */
+  workerDied?(error: Error): void;
 }
 
 /** Verifies Ed25519 signatures, on this thread or on others. */

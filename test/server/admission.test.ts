@@ -5,6 +5,8 @@ import { readConfiguration } from '../../src/server/configuration.js';
 import { Connections } from '../../src/server/front-end/connections.js';
 import { loadFrontEnd } from '../../src/server/front-end/load.js';
 import { Metrics } from '../../src/server/metrics.js';
+import { RefusalLog } from '../../src/server/refusal-log.js';
+import { VerdictLogs } from '../../src/server/verdict-logs.js';
 import { Routes } from '../../src/server/routes.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Engine, Outcome, Request } from '../../src/engine/engine.js';
@@ -83,6 +85,8 @@ describe('a fault of the verifier', () => {
       admission,
       metrics: new Metrics(),
       log,
+      verdicts: new VerdictLogs(new RefusalLog('off', log), null),
+      tracing: null,
     });
     const { open } = await loadFrontEnd('auto');
     const connections = new Connections(Infinity, log);

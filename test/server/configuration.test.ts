@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readConfiguration, variableOf, VARIABLES, warningsAbout } from '../../src/server/configuration.js';
-import { isOneEditAway } from '../../src/server/environment.js';
+import { readConfiguration, VARIABLES, warningsAbout } from '../../src/server/configuration.js';
+import { isOneEditAway, variableOf } from '../../src/server/environment.js';
 import { printableUrl } from '../../src/server/printable-url.js';
 import { clientOf, RateLimit } from '../../src/server/rate-limit.js';
 import { OptionsError } from '../../src/engine/options.js';
@@ -116,7 +116,7 @@ describe('the configuration', () => {
       expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
       expect.stringMatching(/^NONCE_STORE_TTL_SECS .*REPLAY_WINDOW_SECS/),
     ]);
-    for (const name of ['LISTEN_ADDR', 'METRICS_ADDR', 'TRUST_PROXY', 'DRS_REQUIRE_BINDING'])
+    for (const name of ['LISTEN_ADDR', 'TRUST_PROXY', 'DRS_REQUIRE_BINDING'])
       expect(warnings({ [name]: '1' })).toEqual([expect.stringMatching(`^${name} is not a variable`)]);
     expect(warnings({ LISTEN_ADDR: '' })).toEqual([]);
   });

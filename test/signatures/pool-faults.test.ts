@@ -25,7 +25,7 @@ describe('a pool', () => {
     const deaths: string[] = [];
     const verifier = new PoolVerifier(1, {
       lostAfterMs: 1,
-      onWorkerDeath: ({ message }) => deaths.push(message),
+      observer: { workerDied: ({ message }) => deaths.push(message) },
     });
     // Large messages, so that the worker is busy with each batch for many milliseconds.
     const jobs = Array.from({ length: 6 }, () => checks(20, 100_000));

@@ -13,11 +13,13 @@ export function addServe(program: Command): void {
       `
 Examples:
   npx drs-verify serve
+  npx drs-verify serve --check
   PORT=9000 DRS_ADMIN_TOKEN=… npx drs-verify serve`,
     )
-    .action(async () => {
+    .option('--check', 'check the configuration, then end: with 0 where it can work, else with 2')
+    .action(async ({ check }: { check?: true }) => {
       // Only this command needs the native server; loading it would slow down every other.
       const { serve } = await import('../../server/main.js');
-      await serve(process.env);
+      await serve(process.env, check);
     });
 }

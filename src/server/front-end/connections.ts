@@ -13,6 +13,7 @@ export class Connections {
   readonly limit: number;
   readonly #log: Logger;
   #open = 0;
+  #accepted = 0;
   #refused = 0;
   #loggedAt = -Infinity;
 
@@ -26,6 +27,11 @@ export class Connections {
     return this.#open;
   }
 
+  /** Connections that have come so far. */
+  get accepted(): number {
+    return this.#accepted;
+  }
+
   /** Connections that were closed at once because there were too many. */
   get refused(): number {
     return this.#refused;
@@ -34,6 +40,7 @@ export class Connections {
   /** Counts a connection that has come. @returns false where it has to be closed */
   opened(): boolean {
     this.#open++;
+    this.#accepted++;
     if (this.#open <= this.limit) return true;
     this.#refused++;
     const now = performance.now();

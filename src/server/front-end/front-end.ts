@@ -91,6 +91,6 @@ export const MAX_HEADER_BYTES = 64 * 1024;
 export function cannotListen(host: string, port: number): Error {
   return new Error(
     `cannot listen on ${host}:${port}: another process has the port, or the address is not this machine's; ` +
-      'stop that process, or set HOST and PORT',
+      'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
   );
 }

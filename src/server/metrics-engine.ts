@@ -1,0 +1,180 @@
+import type { Registry } from 'prom-client';
+import type { Engine, EngineObserver, ReplayResult } from '../engine/engine.js';
+import { Distribution, SECONDS, showHistogram } from './distribution.js';
+import { showCounter, showGauge, showGauges } from './metrics-show.js';
+
+const BATCH_SIZES = [1, 2, 4, 8, 16, 24, 32];
+
+/** What the parts of a verifier tell Prometheus. */
+export class EngineMetrics {
+  readonly observer: EngineObserver;
+  readonly #registry: Registry;
+  readonly #waited = new Distribution(SECONDS);
+  readonly #batchSizes = new Distribution(BATCH_SIZES);
+  readonly #batchSeconds = new Distribution(SECONDS);
+  readonly #replaySeconds = new Distribution(SECONDS);
+  readonly #replays: Record<ReplayResult, number> = { accepted: 0, replayed: 0, stale: 0, unavailable: 0 };
+  #deaths = 0;
+
+  constructor(registry: Registry) {
+    this.#registry = registry;
+    this.observer = {
+      waited: (milliseconds) => this.#waited.observe(milliseconds / 1000),
+      batchSent: (checks) => this.#batchSizes.observe(checks),
+      batchReturned: (milliseconds) => this.#batchSeconds.observe(milliseconds / 1000),
+      workerDied: () => this.#deaths++,
+      replayChecked: (result, milliseconds) => {
+        this.#replays[result]++;
+        this.#replaySeconds.observe(milliseconds / 1000);
+      },
+    };
+  }
+
+  /** @param isListFetched whether the last fetch of the status list succeeded; `null` where there is none */
+  show(engine: Engine, isListFetched: (() => boolean) | null): void {
+    this.#showCache(engine);
+    this.#showSignatures(engine);
+    this.#showRevocation(engine);
+    if (engine.replays !== null) this.#showReplays(engine);
+    showGauges(
+      this.#registry,
+      'drs_dependency_up',
+      '1 where what the service depends on answered when it was last asked',
+      ['dependency'],
+      (set) => {
+        if (isListFetched !== null) set(isListFetched() ? 1 : 0, 'status_list');
+        const isAvailable = engine.replays?.isAvailable;
+        if (isAvailable !== undefined) set(isAvailable ? 1 : 0, 'redis');
+      },
+    );
+  }
+
+  #showCache({ cache }: Engine): void {
+    const registry = this.#registry;
+    showCounter(
+      registry,
+      'drs_receipt_cache_lookups_total',
+      'Receipts looked up in the cache',
+      ['result'],
+      (set) => {
+        set(cache.figures.hits, 'hit');
+        set(cache.figures.misses, 'miss');
+      },
+    );
+    showCounter(
+      registry,
+      'drs_receipt_cache_evictions_total',
+      'Receipts that made room for others',
+      [],
+      (set) => set(cache.figures.evictions),
+    );
+    showGauge(
+      registry,
+      'drs_receipt_cache_bytes',
+      'Estimated size of the receipt cache',
+      () => cache.figures.bytes,
+    );
+    showGauge(registry, 'drs_receipt_cache_receipts', 'Receipts in the cache', () => cache.figures.receipts);
+  }
+
+  #showSignatures({ signatures }: Engine): void {
+    const registry = this.#registry;
+    showCounter(registry, 'drs_signatures_total', 'Signatures verified, by where', ['thread'], (set) => {
+      set(signatures.figures.inThread, 'main');
+      set(signatures.figures.pooled, 'worker');
+    });
+    showCounter(registry, 'drs_signature_batches_total', 'Batches handed to workers', [], (set) =>
+      set(signatures.figures.batches),
+    );
+    showCounter(registry, 'drs_signature_batches_repeated_total', 'Batches whose worker died', [], (set) =>
+      set(signatures.figures.repeated),
+    );
+    showGauge(
+      registry,
+      'drs_signatures_pending',
+      'Signatures waiting for a thread',
+      () => signatures.figures.pending,
+    );
+    showGauge(
+      registry,
+      'drs_signature_workers',
+      'Worker threads that take signatures',
+      () => signatures.figures.workers,
+    );
+    showCounter(
+      registry,
+      'drs_signature_worker_deaths_total',
+      'Worker threads that ended on their own, or did not come back',
+      [],
+      (set) => set(this.#deaths),
+    );
+    const show = (name: string, help: string, distribution: Distribution) =>
+      showHistogram(registry, name, help, [{ labels: {}, distribution }]);
+    show('drs_signature_batch_checks', 'Signatures in a batch for a worker', this.#batchSizes);
+    show(
+      'drs_signature_queue_duration_seconds',
+      'How long the signatures of a bundle waited for a thread; those that were verified at once are not in it',
+      this.#waited,
+    );
+    show(
+      'drs_signature_batch_duration_seconds',
+      'From handing a batch to a worker until it was back',
+      this.#batchSeconds,
+    );
+  }
+
+  #showRevocation({ revocation }: Engine): void {
+    const registry = this.#registry;
+    if (!Number.isNaN(revocation.storeAgeSecs))
+      showGauge(
+        registry,
+        'drs_revocation_copy_age_seconds',
+        'Since the copy of the revocations in Redis was last known to be complete',
+        () => revocation.storeAgeSecs,
+      );
+    showGauge(registry, 'drs_revocation_entries', 'Indices in the local store', () => revocation.entries);
+    showGauge(
+      registry,
+      'drs_status_list_entries',
+      'Entries of the status list at hand',
+      () => revocation.listEntries,
+    );
+    // NaN without a list: Prometheus then draws nothing, where 0 would look like a fresh one.
+    showGauge(
+      registry,
+      'drs_status_list_age_seconds',
+      'Since the status list was fetched',
+      () => revocation.listAgeSecs,
+    );
+  }
+
+  #showReplays({ replays }: Engine): void {
+    const registry = this.#registry;
+    showCounter(
+      registry,
+      'drs_nonce_checks_total',
+      'Invocations that replay protection was asked about',
+      ['result'],
+      (set) => {
+        for (const [result, count] of Object.entries(this.#replays)) set(count, result);
+      },
+    );
+    showHistogram(registry, 'drs_nonce_check_duration_seconds', 'How long the replay store took', [
+      { labels: {}, distribution: this.#replaySeconds },
+    ]);
+    const capacity = replays?.capacity;
+    if (capacity === undefined) return;
+    showGauge(
+      registry,
+      'drs_replay_entries',
+      'Invocations on record in this process',
+      () => replays?.size ?? 0,
+    );
+    showGauge(
+      registry,
+      'drs_replay_capacity',
+      'The most invocations on record in this process',
+      () => capacity,
+    );
+  }
+}

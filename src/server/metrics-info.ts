@@ -1,0 +1,47 @@
+import { readFileSync } from 'node:fs';
+import { Gauge, type Registry } from 'prom-client';
+import type { Configuration } from './configuration.js';
+import { variableOf } from './environment.js';
+
+/** The limits that alerts compare with, so that no number stands in two places. */
+const LIMITS = [
+  'maxPending',
+  'queueTargetMs',
+  'maxBodyMemory',
+  'workerThreads',
+  'receiptCacheBytes',
+  'statusCacheTtlSecs',
+  'statusMaxStaleSecs',
+  'replayWindowSecs',
+] as const satisfies readonly (keyof Configuration)[];
+
+/** What was built, and how it is configured: values that stay the same for the life of the process. */
+export function showInfo(registry: Registry, configuration: Configuration): void {
+  const one = (name: string, help: string, labels: Record<string, string>) =>
+    new Gauge({ name, help, labelNames: Object.keys(labels), registers: [registry] }).set(labels, 1);
+  one('drs_build_info', 'The version that runs', { version: versionHere(), node: process.version });
+  const { replayProtection, revocationStorePath, statusListBaseUrl, trustedRoots } = configuration;
+  const { requireBinding, drsAdminToken, serverIdentity } = configuration;
+  const onOff = (isOn: boolean) => (isOn ? 'on' : 'off');
+  one('drs_config_info', 'What is configured', {
+    admin: onOff(drsAdminToken !== undefined),
+    replay_protection: replayProtection ?? 'off',
+    require_binding: onOff(requireBinding),
+    revocation_store: revocationStorePath === undefined ? 'memory' : 'file',
+    server_identity: onOff(serverIdentity !== undefined),
+    status_list: onOff(statusListBaseUrl !== undefined),
+    trusted_roots: onOff(trustedRoots !== undefined),
+  });
+  const limits = new Gauge({
+    name: 'drs_config_limit',
+    help: 'The value of a configuration variable',
+    labelNames: ['variable'],
+    registers: [registry],
+  });
+  for (const limit of LIMITS) limits.set({ variable: variableOf(limit) }, configuration[limit]);
+}
+
+function versionHere(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}

@@ -1,0 +1,46 @@
+import type { Logger } from 'pino';
+import type { Outcome } from '../engine/engine.js';
+import type { Exchange } from './exchange.js';
+import { traceIdOf } from './request-id.js';
+import { Sampler } from './sampler.js';
+import { factsOf } from './verdict-facts.js';
+
+const PER_SECOND = 10;
+
+/** Logs verdicts that were not valid, so that a refusal can be found by its request id. */
+export class RefusalLog {
+  readonly #log: Logger;
+  readonly #sampler: Sampler | null;
+
+  /** @param mode `LOG_REFUSALS`: all of them, ten in a second and the number of others, or none */
+  constructor(mode: 'all' | 'sampled' | 'off', log: Logger) {
+    this.#log = log;
+    this.#sampler =
+      mode === 'off'
+        ? null
+        : new Sampler(mode === 'all' ? Infinity : PER_SECOND, (leftOut) =>
+            log.info({ leftOut }, 'refused: as many more, left out of the log'),
+          );
+  }
+
+  /** Logs an outcome, unless it is valid or left out. */
+  record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
+    if (outcome.failure === null || this.#sampler?.admits() !== true) return;
+    const { block, code } = outcome.failure;
+    const traceId = traceIdOf(exchange.traceparent);
+    this.#log.info(
+      {
+        block,
+        code,
+        requestId: exchange.requestId,
+        ...(traceId === null ? {} : { traceId }),
+        ...factsOf(outcome, bundle),
+      },
+      'refused',
+    );
+  }
+
+  close(): void {
+    this.#sampler?.close();
+  }
+}

@@ -1,0 +1,60 @@
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
+import { parseCompactJwt } from '../protocol/jwt.js';
+import type { Outcome } from '../engine/engine.js';
+
+/** Who asked for what, as far as a bundle says. Nothing here is proved where the bundle was refused. */
+export interface VerdictFacts {
+  readonly rootPrincipal: string | null;
+  /** Who signed the call: the invocation's `iss`. */
+  readonly agent: string | null;
+  /** The invocation's. */
+  readonly jti: string | null;
+  readonly tool: string | null;
+}
+
+const MAX_LENGTH = 200;
+// What is longer is not decoded a second time for a log line.
+const MAX_JWT_LENGTH = 64 * 1024;
+const MAX_NODES = 4096;
+// JSON escapes what is below a space; these too can move a terminal's cursor or reverse a line.
+const UNPRINTABLE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]/gu;
+
+/**
+ * What may be logged of a bundle. Never more than these four: arguments may be secret, and whoever has receipts and
+ * signatures can use them.
+ *
+ * @param bundle of which the outcome is told; decoded here once more where it was refused
+ */
+export function factsOf(outcome: Outcome, bundle: unknown): VerdictFacts {
+  if (outcome.failure === null) {
+    const { chain, invocation } = outcome;
+    return factsFrom(chain.root.claims.iss, invocation.claims);
+  }
+  const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
+  const root = payloadOf(Array.isArray(receipts) ? receipts[0] : undefined);
+  return factsFrom(root['iss'], payloadOf(invocation));
+}
+
+function factsFrom(
+  rootPrincipal: unknown,
+  { iss, jti, args }: { readonly iss?: unknown; readonly jti?: unknown; readonly args?: unknown },
+): VerdictFacts {
+  return {
+    rootPrincipal: printable(rootPrincipal),
+    agent: printable(iss),
+    jti: printable(jti),
+    tool: printable(isJsonObject(args) ? args['tool'] : undefined),
+  };
+}
+
+function payloadOf(jwt: unknown): JsonObject {
+  if (typeof jwt !== 'string' || jwt.length > MAX_JWT_LENGTH) return {};
+  const parts = parseCompactJwt(jwt, MAX_NODES);
+  return parts.defect === undefined ? parts.payload : {};
+}
+
+function printable(value: unknown): string | null {
+  if (typeof value !== 'string') return null;
+  const text = value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value;
+  return text.replace(UNPRINTABLE, '?');
+}

@@ -1,0 +1,213 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { RedisServer } from '../replay/redis-server.js';
+import { ListServer } from '../revocation/list-server.js';
+import { credentialWith } from '../revocation/lists.js';
+import { makeBundle } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { isInstalled } from '../support/programs.js';
+import { startService, type RunningService } from '../support/service.js';
+
+const DEPLOY = fileURLToPath(new URL('../../deploy', import.meta.url));
+const RULES = path.join(DEPLOY, 'prometheus/drs-verify.rules.yml');
+const read = (file: string) => readFileSync(file, 'utf8');
+
+interface Rule {
+  readonly record?: string;
+  readonly alert?: string;
+  readonly expr: string;
+  readonly annotations?: { readonly summary: string; readonly runbook: string };
+}
+const rules = (parse(read(RULES)) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
+
+interface Panel {
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly targets?: readonly { readonly expr: string }[];
+}
+const dashboard = JSON.parse(read(path.join(DEPLOY, 'grafana/drs-verify.json'))) as {
+  panels: Panel[];
+};
+const panels = dashboard.panels.filter(({ type }) => type !== 'row');
+/** The queries as Grafana sends them, with all instances chosen. */
+const queries = panels.flatMap(({ title, targets = [] }) =>
+  targets.map(({ expr }) => ({
+    title,
+    query: expr.replaceAll('$__rate_interval', '1m').replaceAll('$job', '.+').replaceAll('$instance', '.+'),
+  })),
+);
+
+describe('the dashboard', () => {
+  it('describes each panel', () => {
+    expect(panels.length).toBeGreaterThan(25);
+    for (const { title, description = '' } of panels)
+      expect([title, description.length]).toEqual([title, expect.any(Number)]);
+    expect(panels.filter(({ description = '' }) => description.length < 30)).toEqual([]);
+    expect(new Set(panels.map(({ title }) => title)).size).toBe(panels.length);
+  });
+});
+
+describe('the alerts', () => {
+  it('each lead to a section of the runbook, and each section to an alert', () => {
+    const sections = [...read(path.join(DEPLOY, '../docs/runbook.md')).matchAll(/^## (\S+)$/gm)].map(
+      ([, name]) => name,
+    );
+    const alerts = rules.filter(({ alert }) => alert !== undefined);
+    expect(sections).toEqual(alerts.map(({ alert }) => alert));
+    for (const { alert = '', annotations } of alerts)
+      expect(annotations?.runbook).toBe(`docs/runbook.md#${alert.toLowerCase()}`);
+  });
+
+  it.skipIf(!isInstalled('promtool'))('fire when they should, and only then', () => {
+    for (const args of [
+      ['check', 'rules', 'drs-verify.rules.yml'],
+      ['test', 'rules', 'drs-verify.tests.yml'],
+      ['check', 'config', '--syntax-only', 'prometheus.yml'],
+    ]) {
+      const cwd = path.join(DEPLOY, 'prometheus');
+      const { status, stdout, stderr } = spawnSync('promtool', args, { cwd, encoding: 'utf8' });
+      expect([status, stdout + stderr]).toEqual([0, expect.any(String)]);
+    }
+  });
+
+  it('are all in the tests of the rules', () => {
+    const tests = read(path.join(DEPLOY, 'prometheus/drs-verify.tests.yml'));
+    for (const { alert } of rules) if (alert !== undefined) expect(tests).toContain(`alertname="${alert}"`);
+  });
+});
+
+describe('the documentation of the metrics', () => {
+  it('has each metric, and no other', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-metrics-'));
+    const service = await startService({
+      REPLAY_PROTECTION: 'memory',
+      DECISION_LOG: path.join(folder, 'decisions'),
+    });
+    await service.post('/verify', makeBundle(1));
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    await service.stop();
+    rmSync(folder, { recursive: true });
+    const shown = [...text.matchAll(/^# TYPE (drs_\w+)/gm)].map(([, name]) => name);
+    const page = read(path.join(DEPLOY, '../docs/observability.md'));
+    const table = page.split('\n').filter((line) => line.startsWith('| `drs_'));
+    const documented = table.flatMap((line) =>
+      [...(line.split(' | ')[0] ?? '').matchAll(/`(drs_\w+)/g)].map(([, name]) => name),
+    );
+    expect(documented.sort()).toEqual([...new Set(shown)].sort());
+  });
+});
+
+const canRun = isInstalled('prometheus') && isInstalled('redis-server');
+describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-prometheus-'));
+  let services: RunningService[] = [];
+  let list: ListServer;
+  let redis: RedisServer;
+  let stop = () => Promise.resolve();
+  let url = '';
+
+  beforeAll(async () => {
+    list = await ListServer.start();
+    list.serve('application/json', JSON.stringify(credentialWith([])));
+    redis = await RedisServer.start();
+    services = await Promise.all([
+      startService({ REPLAY_PROTECTION: 'memory', DECISION_LOG: path.join(folder, 'decisions') }),
+      startService({ REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url, STATUS_LIST_BASE_URL: list.url }),
+    ]);
+    const port = await freePort();
+    url = `http://127.0.0.1:${port}`;
+    const targets = services.map(({ port }) => `127.0.0.1:${port}`);
+    writeFileSync(
+      path.join(folder, 'prometheus.yml'),
+      JSON.stringify({
+        global: { scrape_interval: '1s', evaluation_interval: '1s' },
+        rule_files: [RULES],
+        scrape_configs: [{ job_name: 'drs-verify', static_configs: [{ targets }] }],
+      }),
+    );
+    const child = spawn(
+      'prometheus',
+      [
+        `--config.file=${path.join(folder, 'prometheus.yml')}`,
+        `--storage.tsdb.path=${path.join(folder, 'data')}`,
+        `--web.listen-address=127.0.0.1:${port}`,
+      ],
+      { stdio: 'ignore' },
+    );
+    stop = async () => {
+      child.kill();
+      await once(child, 'exit');
+    };
+    // Rates need what happens between two scrapes.
+    await eventually(async () => {
+      for (const service of services) await service.post('/verify', makeBundle(8));
+      await Promise.all(
+        services.map(({ post }) =>
+          Promise.all(Array.from({ length: 12 }, () => post('/verify', makeBundle(2)))),
+        ),
+      );
+      expect(Number((await ask('min(count_over_time(up[5m]))'))[0]?.value[1])).toBeGreaterThanOrEqual(6);
+      expect(await ask('drs:verify_slow:ratio_rate6h >= 0')).not.toEqual([]);
+    });
+  }, 120_000);
+  afterAll(async () => {
+    await stop();
+    await Promise.all(services.map((service) => service.stop()));
+    await list.close();
+    await redis.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  async function ask(query: string): Promise<{ metric: object; value: [number, string] }[]> {
+    const answer = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query })}`);
+    const { status, data, error } = (await answer.json()) as {
+      status: string;
+      error?: string;
+      data?: { result: { metric: object; value: [number, string] }[] };
+    };
+    if (status !== 'success' || data === undefined) throw new Error(`${query}: ${error}`);
+    return data.result;
+  }
+
+  it('answers every query of the dashboard with data', async () => {
+    const empty: string[] = [];
+    for (const { title, query } of queries)
+      if ((await ask(query)).length === 0) empty.push(`${title}: ${query}`);
+    expect(empty).toEqual([]);
+  });
+
+  it('evaluates every rule, has data for each metric in them, and fires no alert', async () => {
+    const answer = await fetch(`${url}/api/v1/rules`);
+    const { data } = (await answer.json()) as {
+      data: { groups: { rules: { name: string; health: string; lastError?: string; state?: string }[] }[] };
+    };
+    const states = data.groups.flatMap((group) => group.rules);
+    expect(states).toHaveLength(rules.length);
+    expect(states.filter(({ health, lastError }) => health !== 'ok' || lastError)).toEqual([]);
+    expect(states.filter(({ state }) => state === 'firing')).toEqual([]);
+    const empty: string[] = [];
+    // Histograms are asked for by their buckets, which have no labels but those that a rule names.
+    for (const { expr, record } of rules) {
+      for (const [selector] of expr.matchAll(/\b(?:drs_\w+|drs:[\w:]+|up)(?:\{[^}]*\})?/g))
+        if ((await ask(selector)).length === 0) empty.push(`${record ?? expr}: ${selector}`);
+    }
+    expect(empty).toEqual([]);
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as net.AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,144 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import net from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.js';
+import { invoke, makeBundle, makeChain } from '../support/chain.js';
+import { isInstalled } from '../support/programs.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
+import { ListServer } from '../revocation/list-server.js';
+import { credentialWith } from '../revocation/lists.js';
+
+const TOKEN = 'a-token-of-16-letters';
+const scrape = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
+
+describe('the metrics', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService({
+      DRS_ADMIN_TOKEN: TOKEN,
+      REPLAY_PROTECTION: 'memory',
+      WORKER_THREADS: '1',
+    });
+  });
+  afterAll(() => service.stop());
+
+  it('count answers by endpoint and status', async () => {
+    await service.post('/verify', makeBundle(1));
+    await service.post('/verify', 'no JSON');
+    await service.post('/nothing', '');
+    await service.post('/admin/revoke', '{}');
+    const text = await scrape(service);
+    expect(metricOf(text, 'drs_http_requests_total{endpoint="verify",status="200"}')).toBe(1);
+    expect(metricOf(text, 'drs_http_requests_total{endpoint="verify",status="400"}')).toBe(1);
+    expect(metricOf(text, 'drs_http_requests_total{endpoint="other",status="404"}')).toBe(1);
+    expect(metricOf(text, 'drs_http_requests_total{endpoint="revoke",status="401"}')).toBe(1);
+    expect(metricOf(text, 'drs_http_socket_wait_seconds_count')).toBeGreaterThanOrEqual(5);
+  });
+
+  it('count clients that go away', async () => {
+    const socket = net.connect(service.port, '127.0.0.1');
+    await once(socket, 'connect');
+    socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{');
+    await eventually(async () => expect(metricOf(await scrape(service), 'drs_http_open_requests')).toBe(2));
+    const before = metricOf(await scrape(service), 'drs_http_connections_total');
+    socket.destroy();
+    await eventually(async () => {
+      const text = await scrape(service);
+      expect(metricOf(text, 'drs_http_requests_aborted_total{endpoint="verify"}')).toBe(1);
+      expect(metricOf(text, 'drs_http_open_requests')).toBe(1);
+    });
+    expect(before).toBeGreaterThanOrEqual(2);
+  });
+
+  it('count what replay protection says', async () => {
+    const bundle = makeBundle(1);
+    const chain = makeChain(1);
+    await service.post('/verify', bundle);
+    await service.post('/verify', bundle);
+    await service.post('/verify', invoke(chain, { iat: 1 }));
+    const text = await scrape(service);
+    expect(metricOf(text, 'drs_nonce_checks_total{result="replayed"}')).toBe(1);
+    expect(metricOf(text, 'drs_nonce_checks_total{result="stale"}')).toBe(1);
+    expect(metricOf(text, 'drs_nonce_checks_total{result="unavailable"}')).toBe(0);
+    const accepted = metricOf(text, 'drs_nonce_checks_total{result="accepted"}');
+    expect(accepted).toBeGreaterThanOrEqual(1);
+    expect(metricOf(text, 'drs_nonce_check_duration_seconds_count')).toBe(accepted + 2);
+    expect(metricOf(text, 'drs_replay_entries')).toBe(accepted);
+  });
+
+  it('show the workers, their batches and how long both take', async () => {
+    // The main thread verifies a few itself; what is more goes to the worker.
+    await Promise.all(Array.from({ length: 40 }, () => service.post('/verify', makeBundle(8))));
+    const text = await scrape(service);
+    expect(metricOf(text, 'drs_signature_workers')).toBe(1);
+    const batches = metricOf(text, 'drs_signature_batches_total');
+    expect(batches).toBeGreaterThan(0);
+    expect(metricOf(text, 'drs_signature_batch_checks_count')).toBe(batches);
+    expect(metricOf(text, 'drs_signature_batch_duration_seconds_count')).toBe(batches);
+    expect(metricOf(text, 'drs_signature_batch_duration_seconds_sum')).toBeGreaterThan(0);
+    expect(metricOf(text, 'drs_signature_queue_duration_seconds_count')).toBeGreaterThan(0);
+    expect(metricOf(text, 'drs_signature_worker_deaths_total')).toBe(0);
+  });
+
+  it('say what was built and how it is configured', async () => {
+    const text = await scrape(service);
+    expect(text).toMatch(/^drs_build_info\{version="\d+\.\d+\.\d+.*",node="v\d+.*"\} 1$/m);
+    expect(text).toMatch(/^drs_config_info\{admin="on",replay_protection="memory",.*\} 1$/m);
+    expect(metricOf(text, 'drs_config_limit{variable="MAX_PENDING"}')).toBe(4096);
+    expect(text).not.toContain(TOKEN);
+  });
+
+  it('have buckets where the time of an overloaded service is', async () => {
+    const text = await scrape(service);
+    for (const bound of ['0.5', '1', '2.5', '5', '10'])
+      expect(text).toContain(`drs_http_request_duration_seconds_bucket{le="${bound}",endpoint="verify"}`);
+  });
+
+  it.skipIf(!isInstalled('promtool'))('are what promtool accepts, as far as they are ours', async () => {
+    const child = spawn('promtool', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
+    let said = '';
+    child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+    child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+    child.stdin.end(await scrape(service));
+    await once(child, 'close');
+    expect(said).not.toMatch(/error/i);
+    expect(said.split('\n').filter((line) => line.startsWith('drs_'))).toEqual([]);
+  });
+});
+
+it('shows a worker that dies, and that another takes its place', async () => {
+  const crash = new URL('../support/crash-workers.mjs', import.meta.url).href;
+  const service = await startService({
+    WORKER_THREADS: '1',
+    NODE_OPTIONS: `--import ${crash}`,
+    CRASH_AT_BATCH: '2',
+  });
+  try {
+    await eventually(async () => {
+      await Promise.all(Array.from({ length: 20 }, () => service.post('/verify', makeBundle(8))));
+      expect(metricOf(await scrape(service), 'drs_signature_worker_deaths_total')).toBeGreaterThan(0);
+    });
+    await eventually(async () => expect(metricOf(await scrape(service), 'drs_signature_workers')).toBe(1));
+  } finally {
+    await service.stop();
+  }
+});
+
+it('shows whether the status list can be fetched', async () => {
+  const list = await ListServer.start();
+  list.serve('application/json', JSON.stringify(credentialWith([])));
+  const service = await startService({ STATUS_LIST_BASE_URL: list.url, STATUS_CACHE_TTL_SECS: '1' });
+  const isUp = async () => metricOf(await scrape(service), 'drs_dependency_up{dependency="status_list"}');
+  try {
+    await eventually(async () => expect(await isUp()).toBe(1));
+    await list.close();
+    const revocable = invoke(makeChain(1, { 0: { drs_status_list_index: 7 } }));
+    await eventually(async () => {
+      await service.post('/verify', revocable);
+      expect(await isUp()).toBe(0);
+    });
+  } finally {
+    await service.stop();
+  }
+});

@@ -1,0 +1,325 @@
+import { mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.js';
+import { invoke, makeBundle, makeChain, type TestBundle } from '../support/chain.js';
+import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
+
+const TOKEN = 'the-admin-token-of-this-test';
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+const PARENT = 'b7ad6b7169203331';
+
+const linesOf = ({ log }: RunningService, msg: string) => log.filter((line) => line['msg'] === msg);
+
+function forged(bundle: TestBundle): TestBundle {
+  const at = bundle.invocation.lastIndexOf('.') + 1;
+  const first = bundle.invocation[at] === 'A' ? 'B' : 'A';
+  return { ...bundle, invocation: bundle.invocation.slice(0, at) + first + bundle.invocation.slice(at + 1) };
+}
+
+describe('a refusal', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService({ LOG_REFUSALS: 'all', DRS_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'trace' });
+  });
+  afterAll(() => service.stop());
+
+  it('is found by the id that the caller has sent', async () => {
+    const chain = makeChain(2);
+    const answer = await service.post('/verify', forged(invoke(chain)), {
+      'X-Request-Id': 'caller/42',
+      traceparent: `00-${TRACE}-${PARENT}-01`,
+    });
+    expect(answer.headers.get('x-request-id')).toBe('caller/42');
+    await eventually(() =>
+      expect(linesOf(service, 'refused')).toContainEqual(
+        expect.objectContaining({
+          level: 30,
+          block: 'C',
+          code: 'INVALID_INVOCATION_SIGNATURE',
+          requestId: 'caller/42',
+          traceId: TRACE,
+          rootPrincipal: chain.parties[0]?.did,
+          agent: chain.parties[2]?.did,
+          jti: 'inv:0b1c2d3e',
+          tool: 'search',
+        }),
+      ),
+    );
+  });
+
+  it('is found by the id that it was given, where the caller has sent none', async () => {
+    const answer = await service.post('/verify', forged(makeBundle(1)));
+    const id = answer.headers.get('x-request-id');
+    expect(id).toMatch(/^[\da-f]{12}-\w+$/);
+    await eventually(() =>
+      expect(linesOf(service, 'refused')).toContainEqual(expect.objectContaining({ requestId: id })),
+    );
+  });
+
+  it.each([
+    ['white space', 'a b'],
+    ['too long', 'x'.repeat(129)],
+    ['made to break a log', '{"level":60}'],
+  ])('does not take over an id that is %s', async (_, id) => {
+    const answer = await service.post('/verify', forged(makeBundle(1)), {
+      'X-Request-Id': id,
+    });
+    expect(answer.headers.get('x-request-id')).toMatch(/^[\da-f]{12}-\w+$/);
+  });
+
+  it('leaves answers that need no id as they are', async () => {
+    expect((await service.post('/verify', makeBundle(1))).headers.has('x-request-id')).toBe(false);
+    const valid = await service.post('/verify', makeBundle(1), { 'X-Request-Id': 'mine' });
+    expect(valid.headers.get('x-request-id')).toBe('mine');
+    const health = await fetch(`${service.url}/healthz`, { headers: { 'X-Request-Id': 'h-1' } });
+    expect(health.headers.get('x-request-id')).toBe('h-1');
+  });
+
+  it('carries the id also where the client is still sending', async () => {
+    const answer = await service.post('/verify', 'x'.repeat(1_100_000), { 'X-Request-Id': 'large' });
+    expect([answer.status, answer.headers.get('x-request-id')]).toEqual([413, 'large']);
+  });
+
+  it('tells nothing of what is secret, whatever is refused', async () => {
+    const secret = 'pl4nted-s3cret';
+    const chain = makeChain(2);
+    const secretArgs = { args: { tool: 'search', query: secret, nested: { api_key: secret } } };
+    const planted = invoke(chain, secretArgs);
+    const signatures = [planted.invocation, ...planted.receipts].map((jwt) => jwt.split('.')[2] as string);
+    const bodies = [
+      forged(planted),
+      { ...planted, invocation: planted.invocation.replace('.', `.${secret}`) },
+      { ...planted, receipts: [...planted.receipts].reverse() },
+      { ...planted, bundle_version: secret },
+      { ...planted, receipts: [secret] },
+      invoke(chain, { args: { tool: 'delete', query: secret } }),
+      invoke(chain, { args: { tool: { secret }, query: secret } }),
+      { ...planted, body: { query: secret } },
+      `{"bundle_version":"${secret}`,
+    ];
+    for (const body of bodies)
+      await service.post('/verify', body, {
+        Authorization: `Bearer ${secret}`,
+        Cookie: secret,
+        'X-DRS-Bundle': secret,
+      });
+    for (const token of [TOKEN, secret])
+      await service.post('/admin/revoke', `{"status_list_index":"${secret}"}`, {
+        Authorization: `Bearer ${token}`,
+      });
+    await service.post('/verify', forged(makeBundle(1)), { 'X-Request-Id': 'the-last' });
+    await eventually(() =>
+      expect(linesOf(service, 'refused')).toContainEqual(expect.objectContaining({ requestId: 'the-last' })),
+    );
+    const text = JSON.stringify(service.log);
+    expect(text).not.toContain(secret);
+    expect(text).not.toContain(TOKEN);
+    for (const signature of signatures) expect(text).not.toContain(signature.slice(0, 12));
+    expect(text).not.toContain(planted.invocation.slice(0, 100));
+  });
+
+  it('cuts what a caller can make long, and shows no control characters', async () => {
+    const chain = makeChain(1);
+    const tool = `\u001b[2J\u202e${'x'.repeat(5000)}`;
+    await service.post('/verify', invoke(chain, { args: { tool } }), { 'X-Request-Id': 'long' });
+    await eventually(() => {
+      const line = service.log.find(({ requestId, msg }) => requestId === 'long' && msg === 'refused');
+      expect(line?.['tool']).toMatch(/^\u001b\[2J\?x{195,}…$/);
+      expect(String(line?.['tool']).length).toBeLessThan(210);
+    });
+  });
+});
+
+it('samples refusals, and tells how many were left out', async () => {
+  const service = await startService();
+  try {
+    const bundle = JSON.stringify(forged(makeBundle(1)));
+    const count = 100;
+    await Promise.all(Array.from({ length: count }, () => service.post('/verify', bundle)));
+    await eventually(() => {
+      const leftOut = linesOf(service, 'refused: as many more, left out of the log');
+      const logged = linesOf(service, 'refused').length;
+      expect(leftOut.length).toBeGreaterThan(0);
+      expect(logged + leftOut.reduce((sum, line) => sum + Number(line['leftOut']), 0)).toBe(count);
+      expect(logged).toBeGreaterThanOrEqual(10);
+    });
+  } finally {
+    await service.stop();
+  }
+});
+
+it('logs no refusal where none is asked for', async () => {
+  const service = await startService({ LOG_REFUSALS: 'off' });
+  await service.post('/verify', forged(makeBundle(1)));
+  await service.stop();
+  expect(linesOf(service, 'refused')).toEqual([]);
+});
+
+it('logs each admin call with outcome and address, and limits those without the token', async () => {
+  const service = await startService({ DRS_ADMIN_TOKEN: TOKEN });
+  const revoke = (token: string, body: unknown = { status_list_index: 7 }) =>
+    service.post('/admin/revoke', body as object, {
+      Authorization: `Bearer ${token}`,
+      'X-Request-Id': 'admin-1',
+    });
+  try {
+    expect((await revoke(TOKEN)).status).toBe(200);
+    expect((await revoke(TOKEN, 'no JSON')).status).toBe(400);
+    const statuses = [];
+    for (let attempt = 0; attempt < 12; attempt++) statuses.push((await revoke('guess')).status);
+    expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
+    expect(statuses.at(-1)).toBe(429);
+    // Guesses of others, even from the same address, do not hold up a revocation.
+    expect((await revoke(TOKEN)).status).toBe(200);
+    await eventually(() => {
+      const lines = linesOf(service, 'admin');
+      const call = { address: '127.0.0.1', requestId: 'admin-1' };
+      expect(lines[0]).toMatchObject({ ...call, outcome: 'done', statusListIndex: 7 });
+      expect(lines[1]).toMatchObject({ ...call, outcome: 'malformed', level: 40 });
+      expect(lines[2]).toMatchObject({ ...call, outcome: 'unauthorized', level: 40 });
+      expect(lines.filter(({ outcome }) => outcome === 'done')).toHaveLength(2);
+    });
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(text, 'drs_admin_calls_total{outcome="done"}')).toBe(2);
+    expect(metricOf(text, 'drs_admin_calls_total{outcome="unauthorized"}')).toBeGreaterThanOrEqual(10);
+    expect(metricOf(text, 'drs_admin_calls_total{outcome="rate_limited"}')).toBeGreaterThanOrEqual(1);
+  } finally {
+    await service.stop();
+  }
+});
+
+describe('the decision log', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-decisions-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const read = (file: string) =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+  it('has a line for each verdict, goes on in a new file after SIGHUP, and is whole when the service stops', async () => {
+    const file = path.join(folder, 'decisions.jsonl');
+    const service = await startService({ DECISION_LOG: file });
+    const chain = makeChain(2);
+    await service.post('/verify', { ...invoke(chain), body: { tool: 'other' } }, { 'X-Request-Id': 'd-1' });
+    await service.post('/verify', forged(invoke(chain)), { traceparent: `00-${TRACE}-${PARENT}-01` });
+    const common = {
+      endpoint: 'verify',
+      rootPrincipal: chain.parties[0]?.did,
+      agent: chain.parties[2]?.did,
+      jti: 'inv:0b1c2d3e',
+      tool: 'search',
+    };
+    await eventually(() => {
+      const [first, second] = read(file);
+      expect(first).toEqual({
+        time: expect.stringMatching(/^\d{4}-.*Z$/) as string,
+        requestId: 'd-1',
+        valid: true,
+        binding: 'mismatch',
+        depth: 2,
+        ...common,
+      });
+      expect(second).toMatchObject({
+        valid: false,
+        block: 'C',
+        code: 'INVALID_INVOCATION_SIGNATURE',
+        traceId: TRACE,
+        ...common,
+      });
+    });
+    expect(statSync(file).mode & 0o7777 & 0o027).toBe(0);
+    renameSync(file, `${file}.1`);
+    service.child.kill('SIGHUP');
+    await eventually(() => expect(statSync(file).size).toBe(0));
+    for (let request = 0; request < 50; request++) await service.post('/verify', makeBundle(1));
+    expect(await service.stop()).toBe(0);
+    expect(read(file)).toHaveLength(50);
+    expect(read(`${file}.1`)).toHaveLength(2);
+  });
+
+  it('goes to standard output, between the lines of the log', async () => {
+    const service = await startService({ DECISION_LOG: '-', LOG_LEVEL: 'debug' });
+    const bundle = JSON.stringify(makeBundle(1));
+    await Promise.all(Array.from({ length: 300 }, () => service.post('/verify', bundle)));
+    await eventually(() => expect(service.log.filter(({ valid }) => valid === true)).toHaveLength(300));
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(text, 'drs_decision_log_lines_total{outcome="written"}')).toBe(300);
+    expect(metricOf(text, 'drs_decision_log_lines_total{outcome="dropped"}')).toBe(0);
+    await service.stop();
+  });
+
+  it('is refused where it cannot be written', async () => {
+    const { code, stderr } = await runToExit({ DECISION_LOG: path.join(folder, 'no', 'such', 'folder') });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/DECISION_LOG.*ENOENT/);
+  });
+});
+
+describe('traces', () => {
+  it('are continued where an SDK is registered', async () => {
+    const service = await startService({
+      NODE_OPTIONS: `--import ${new URL('../support/register-tracing.mjs', import.meta.url).href}`,
+    });
+    try {
+      await service.post('/verify', forged(makeBundle(1)), { traceparent: `00-${TRACE}-${PARENT}-01` });
+      await service.post('/verify', makeBundle(1), { traceparent: `00-${'0'.repeat(32)}-${PARENT}-01` });
+      await eventually(() => {
+        const [first, second] = linesOf(service, 'span');
+        expect(first).toMatchObject({
+          name: 'drs verify',
+          traceId: TRACE,
+          parent: PARENT,
+          attributes: {
+            'http.route': 'verify',
+            'http.response.status_code': 200,
+            'drs.code': 'INVALID_INVOCATION_SIGNATURE',
+          },
+        });
+        // A trace of zeros is none: a new one begins.
+        expect(second?.['traceId']).toMatch(/[1-9a-f]/);
+        expect(second).not.toHaveProperty('parent');
+      });
+    } finally {
+      await service.stop();
+    }
+  });
+});
+
+describe('METRICS_ADDR', () => {
+  it('serves metrics, health and, if wanted, admin on an address of their own', async () => {
+    const service = await startService({
+      METRICS_ADDR: '127.0.0.1:0',
+      ADMIN_ON_METRICS_ADDR: '1',
+      DRS_ADMIN_TOKEN: TOKEN,
+    });
+    try {
+      const { metricsUrl } = service.log.find(({ msg }) => msg === 'listening') as { metricsUrl: string };
+      const internal = new URL(metricsUrl).origin;
+      expect(internal).not.toBe(service.url);
+      const revoke = (origin: string) =>
+        fetch(`${origin}/admin/revoke`, {
+          method: 'POST',
+          headers: { Authorization: `Bearer ${TOKEN}` },
+          body: '{"status_list_index":7}',
+        });
+      expect((await fetch(metricsUrl)).status).toBe(200);
+      expect((await fetch(`${internal}/readyz`)).status).toBe(200);
+      expect((await revoke(internal)).status).toBe(200);
+      expect((await fetch(`${internal}/verify`, { method: 'POST', body: '{}' })).status).toBe(404);
+      expect((await fetch(`${service.url}/metrics`)).status).toBe(404);
+      expect((await fetch(`${service.url}/readyz`)).status).toBe(200);
+      expect((await revoke(service.url)).status).toBe(404);
+    } finally {
+      expect(await service.stop()).toBe(0);
+    }
+  });
+
+  it('leaves admin where it was by default', async () => {
+    const service = await startService({ METRICS_ADDR: '127.0.0.1:0', DRS_ADMIN_TOKEN: TOKEN });
+    expect((await service.post('/admin/revoke', '{}')).status).toBe(401);
+    await service.stop();
+  });
+});
