@@ -1,0 +1,70 @@
+// Starts a Redis, records invocations and revocations as the service does, and says what one takes: bytes of Redis, calls
+// a second of one client. Needs redis-server and a build (`npm run setup`). `node scripts/measure-redis.mjs [count]`
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { createClient } from 'redis';
+import { openRedisReplayStore, replayKey } from '../dist/replay/index.js';
+import { RedisLog } from '../dist/revocation/redis-log.js';
+
+const count = Number(process.argv[2] ?? 200_000);
+const CONCURRENT = 256;
+
+const probe = createServer().listen(0, '127.0.0.1');
+await once(probe, 'listening');
+const { port } = probe.address();
+probe.close();
+const server = spawn('redis-server', ['--port', String(port), '--save', '', '--bind', '127.0.0.1'], {
+  stdio: ['ignore', 'pipe', 'inherit'],
+});
+for await (const chunk of server.stdout) if (String(chunk).includes('Ready to accept')) break;
+server.stdout.resume();
+
+const url = `redis://127.0.0.1:${port}`;
+const client = await createClient({ url, RESP: 2 }).connect();
+const usedBytes = async () => Number(/used_memory:(\d+)/.exec(await client.info('memory'))[1]);
+const redisSeconds = async () => {
+  const info = await client.info('cpu');
+  return ['sys', 'user'].reduce(
+    (sum, kind) => sum + Number(new RegExp(`used_cpu_${kind}:([\\d.]+)`).exec(info)[1]),
+    0,
+  );
+};
+
+/**
+ * @param {string} name
+ * @param {(at: number) => Promise<unknown>} record
+ */
+async function measure(name, record) {
+  const [bytes, cpu, ownCpu, started] = [
+    await usedBytes(),
+    await redisSeconds(),
+    process.cpuUsage(),
+    performance.now(),
+  ];
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: CONCURRENT }, async () => {
+      while (next < count) await record(next++);
+    }),
+  );
+  const seconds = (performance.now() - started) / 1000;
+  const { user, system } = process.cpuUsage(ownCpu);
+  const microsOf = (secondsInAll) => ((secondsInAll * 1e6) / count).toFixed(1);
+  console.log(
+    `${name}: ${(((await usedBytes()) - bytes) / count).toFixed(0)} bytes each, ${Math.round(count / seconds)} a second; ` +
+      `processor time each: Redis ${microsOf((await redisSeconds()) - cpu)} µs, client ${microsOf((user + system) / 1e6)} µs`,
+  );
+}
+
+try {
+  const store = await openRedisReplayStore({ url, timeoutMs: 10_000 });
+  const iss = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
+  await measure('replay key', (at) => store.record(replayKey('verify', iss, `inv:${at}-4f2c-9d1e`), 0, 961));
+  await store.close();
+  const log = new RedisLog({ send: (_, command) => client.sendCommand(command) });
+  await measure('revocation', (at) => log.append([at * 7]));
+} finally {
+  client.destroy();
+  server.kill();
+}
