@@ -1,8 +1,9 @@
 // Brings a clone up to date: installs when the lockfile changed, builds when a source changed.
+// Where the dev packages were left out (`npm ci --omit=dev`), it fetches nothing and builds nothing: what is there must do.
 // Uses nothing but Node, since it runs before anything is installed.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import path from 'node:path';
 
@@ -11,7 +12,7 @@ const at = (/** @type {string[]} */ ...parts) => path.join(root, ...parts);
 
 /** @param {string[]} files */
 function fingerprint(files) {
-  const hash = createHash('sha256').update(process.version);
+  const hash = createHash('sha256');
   for (const file of files)
     hash
       .update(file)
@@ -42,25 +43,55 @@ function run(command, args) {
 
 function install() {
   const mark = at('node_modules', '.drs-verify-lock');
-  const wanted = fingerprint(['package-lock.json']);
+  // A package may have another binary for another Node.
+  const wanted = fingerprint(['package-lock.json']) + process.version;
   if (readIfThere(mark) === wanted) return;
   console.error('set-up: installing packages (the lockfile is new or has changed)');
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
   writeFileSync(mark, wanted);
 }
 
-function build() {
-  const sources = readdirSync(at('src'), { recursive: true, withFileTypes: true })
+/** What dist/ is made of; `null` where only dist/ was brought here. */
+function listSources() {
+  if (!existsSync(at('src'))) return null;
+  return readdirSync(at('src'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => path.relative(root, path.join(entry.parentPath, entry.name)))
+    .concat(
+      'docs/openapi.yaml',
+      'package-lock.json',
+      'scripts/build.mjs',
+      'tsconfig.build.json',
+      'tsconfig.json',
+    )
     .sort();
+}
+
+/** @param {boolean} mayBuild */
+function build(mayBuild) {
+  const sources = listSources();
+  if (sources === null && existsSync(at('dist', 'cli', 'main.js'))) return;
   const mark = at('dist', '.drs-verify-sources');
-  const wanted = fingerprint(['tsconfig.json', 'tsconfig.build.json', 'package-lock.json', ...sources]);
+  const wanted = fingerprint(sources ?? []);
   if (readIfThere(mark) === wanted) return;
+  if (!mayBuild) {
+    const found = existsSync(mark) ? 'is older than the sources' : 'is missing';
+    console.error(
+      `set-up failed: dist/ ${found}, and the dev packages that build it are not installed; ` +
+        'run `npm ci && npm run setup && npm prune --omit=dev`',
+    );
+    process.exit(1);
+  }
   console.error('set-up: building (a source is new or has changed)');
-  rmSync(at('dist'), { recursive: true, force: true });
-  run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json']);
+  run(process.execPath, [at('scripts', 'build.mjs')]);
   writeFileSync(mark, wanted);
+}
+
+/** Whether someone has installed, and left out the dev packages. */
+function isProductionInstall() {
+  return (
+    existsSync(at('node_modules', '.package-lock.json')) && !existsSync(at('node_modules', 'typescript'))
+  );
 }
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
@@ -68,5 +99,6 @@ if (major < 20 || (major === 20 && minor < 12)) {
   console.error(`drs-verify needs Node 20.12 or newer; this is ${process.version}`);
   process.exit(1);
 }
-install();
-build();
+const isProduction = isProductionInstall();
+if (!isProduction) install();
+build(!isProduction);

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 export { createVerifier, type Verifier, type VerifyOptions } from './engine/create-verifier.js';
 export { OptionsError, type VerifierOptions } from './engine/options.js';
 export type { Verdict, VerdictDetails, VerdictError } from './engine/verdict.js';

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * A client of the verification service.
  *

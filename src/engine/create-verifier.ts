@@ -80,8 +80,10 @@ export async function openEngine(
   { log = silent, observer = {} }: { log?: RevocationLog; observer?: RevocationObserver } = {},
 ): Promise<Engine> {
   const { statusListBaseUrl: url, revocationStorePath: storePath, statusListIssuer: issuer } = settings;
+  const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
   const revocation = await openRevocation({
     ...(storePath === undefined ? {} : { storePath }),
+    ...(settings.revocationStore === 'redis' ? { redis } : {}),
     ...(url === undefined
       ? {}
       : {

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * Verification in front of the routes of a tool server, and signing of the calls that go there.
  *

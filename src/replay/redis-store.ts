@@ -1,10 +1,15 @@
+import { createHash } from 'node:crypto';
+import { connectRedis, PATIENCE_MS, placeOf, reasonOf, type RedisConnection } from '../redis/connection.js';
+import { within } from '../redis/within.js';
 import { Breaker } from './breaker.js';
 import { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-store.js';
-import { within } from './within.js';
 
 /** Options of {@link openRedisReplayStore}. */
 export interface RedisReplayStoreOptions {
-  /** `redis://` or `rediss://` (TLS), with credentials and database as `redis` takes them. */
+  /**
+   * `redis://` or `rediss://` (TLS), with credentials and database as `redis` takes them. Of several, separated by
+   * commas, the primary is used; of a Redis Cluster some nodes are enough.
+   */
   readonly url: string;
   /** Comes before each key; default `drs:replay:`. Servers that share it refuse each other's replays. */
   readonly keyPrefix?: string;
@@ -19,19 +24,19 @@ export interface RedisReplayStoreOptions {
 /** The default of `timeoutMs`. */
 export const DEFAULT_REDIS_TIMEOUT_MS = 50;
 
-/** To connect, and for a probe of a connection that may be dead. No call waits for either. */
-const PATIENCE_MS = 5_000;
 const PROBE_TTL_MS = 1_000;
-
-type Redis = typeof import('redis');
-type Client = ReturnType<typeof newClient>;
+const LOG_PAUSE_MS = 10_000;
+const DIGEST_BYTES = 16;
 
 /**
- * A replay store in Redis, shared by all instances that use it: `SET key 1 NX PX ttl`.
+ * A replay store in Redis, shared by all instances that use it: `SET key 1 NX PX ttl`. Each invocation has a key of
+ * its own, so a Redis Cluster shares them out among its nodes.
  *
  * A call that Redis does not answer in time is refused, and its invocation may have been recorded all the same. After
  * three failures in a row, or where the connection is lost, every call is refused at once until Redis records again: it
  * is asked in the background, and the store comes back by itself.
+ *
+ * In a cluster each node fails alone: what belongs to one that is away is refused, the rest goes on.
  *
  * The Redis must not evict keys (`maxmemory-policy noeviction`) and must be the primary: what it forgets can be
  * replayed.
@@ -41,31 +46,28 @@ type Client = ReturnType<typeof newClient>;
  * @example const replayStore = await openRedisReplayStore({ url: 'redis://127.0.0.1:6379', log: pino() });
  */
 export async function openRedisReplayStore(options: RedisReplayStoreOptions): Promise<ReplayStore> {
-  const store = new RedisReplayStore(options, await loadRedis());
+  const store = new RedisReplayStore(options);
   await store.open();
   return store;
 }
 
 class RedisReplayStore implements ReplayStore {
   readonly #options: RedisReplayStoreOptions;
-  readonly #redis: Redis;
   readonly #keyPrefix: string;
   readonly #timeoutMs: number;
-  /** For messages: without credentials. */
   readonly #place: string;
   readonly #breaker: Breaker;
-  // Owners: open, #probe. Never ready again once its connection is lost.
-  #client: Client | null = null;
+  // Owners: open, #probe. One to a single server is never ready again once it is lost.
+  #connection: RedisConnection | null = null;
   #isClosed = false;
+  #nodeLoggedAt = -Infinity;
 
-  constructor(options: RedisReplayStoreOptions, redis: Redis) {
+  constructor(options: RedisReplayStoreOptions) {
     const { url, keyPrefix = 'drs:replay:', timeoutMs = DEFAULT_REDIS_TIMEOUT_MS, log, onError } = options;
     this.#options = options;
-    this.#redis = redis;
     this.#keyPrefix = keyPrefix;
     this.#timeoutMs = timeoutMs;
-    const { protocol, host } = new URL(url);
-    this.#place = `Redis at ${protocol}//${host}`;
+    this.#place = placeOf(url);
     this.#breaker = new Breaker({
       probe: () => this.#probe(),
       onOpen: (error) => {
@@ -80,9 +82,9 @@ class RedisReplayStore implements ReplayStore {
   }
 
   async open(): Promise<void> {
-    let client: Client;
+    let connection: RedisConnection;
     try {
-      client = await this.#connect();
+      connection = await this.#connect();
     } catch (error) {
       throw new ReplayStoreError(
         `cannot connect to ${this.#place}: ${reasonOf(error)}; start it, or correct the address`,
@@ -90,21 +92,24 @@ class RedisReplayStore implements ReplayStore {
       );
     }
     try {
-      await this.#checkEviction(client);
+      await this.#checkEviction(connection);
     } catch (error) {
-      client.destroy();
+      connection.destroy();
       throw error;
     }
-    this.#client = client;
+    this.#connection = connection;
   }
 
   async record(key: string, _now: number, ttlSecs: number): Promise<boolean> {
+    const set = async () => {
+      const reply = this.#set(this.#keyPrefix + digestOf(key), ttlSecs * 1000, 'NX');
+      return (await within(this.#timeoutMs, reply)) === 'OK';
+    };
     try {
-      return await this.#breaker.run(async () => {
-        const reply = this.#set(this.#keyPrefix + key, ttlSecs * 1000, 'NX');
-        return (await within(this.#timeoutMs, reply)) === 'OK';
-      });
+      // The nodes of a cluster fail one by one: those that answer are not refused for the others.
+      return await (this.#connection?.isCluster === true ? set() : this.#breaker.run(set));
     } catch (error) {
+      if (this.#connection?.isCluster === true) this.#noteNodeFailure(error as Error);
       throw new ReplayStoreError('Redis did not record it', { cause: error });
     }
   }
@@ -112,99 +117,88 @@ class RedisReplayStore implements ReplayStore {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#breaker.close();
-    const client = this.#client;
-    this.#client = null;
-    if (client?.isReady === true) await within(this.#timeoutMs, client.close()).catch(() => undefined);
-    client?.destroy();
+    const connection = this.#connection;
+    this.#connection = null;
+    if (connection?.isReady === true)
+      await within(this.#timeoutMs, connection.close()).catch(() => undefined);
+    connection?.destroy();
   }
 
-  async #set(key: string, ttlMs: number, condition?: 'NX'): Promise<string | null> {
-    if (this.#client === null) throw new Error('there is no connection');
-    return this.#client.set(key, '1', {
-      ...(condition ? { condition } : {}),
-      expiration: { type: 'PX', value: ttlMs },
-    });
+  async #set(key: string, ttlMs: number, ...condition: 'NX'[]): Promise<unknown> {
+    if (this.#connection === null) throw new Error('there is no connection');
+    return this.#connection.send(key, ['SET', key, '1', 'PX', String(ttlMs), ...condition]);
   }
 
   /** A write, since a Redis that is full, or was made a replica, still answers everything else. */
   async #probe(): Promise<void> {
     try {
-      if (this.#client?.isReady !== true) {
-        const client = await this.#connect();
-        if (this.#isClosed) client.destroy();
-        else this.#client = client;
+      if (this.#connection?.isReady !== true) {
+        const connection = await this.#connect();
+        if (this.#isClosed) connection.destroy();
+        else this.#connection = connection;
       }
       await within(PATIENCE_MS, this.#set(`${this.#keyPrefix}probe`, PROBE_TTL_MS));
     } catch (error) {
       // It may be dead without anybody having told, or lead to a server that is no longer the primary.
-      this.#client?.destroy();
-      this.#client = null;
+      this.#connection?.destroy();
+      this.#connection = null;
       throw error;
     }
   }
 
-  async #connect(): Promise<Client> {
-    const client = newClient(this.#redis, this.#options.url);
-    // An emitter without this listener throws. While it connects, the promise tells.
-    client.on('error', (error: Error) => {
-      if (client === this.#client) this.#breaker.open(error);
+  async #connect(): Promise<RedisConnection> {
+    let connection: RedisConnection | null = null;
+    connection = await connectRedis({
+      url: this.#options.url,
+      onLost: (error) => {
+        if (connection === null || connection !== this.#connection) return;
+        if (connection.isCluster) this.#noteNodeFailure(error);
+        else this.#breaker.open(error);
+      },
     });
-    try {
-      await within(PATIENCE_MS, client.connect());
-      return client;
-    } catch (error) {
-      client.destroy();
-      throw error;
-    }
+    return connection;
+  }
+
+  #noteNodeFailure(error: Error): void {
+    const now = performance.now();
+    if (now - this.#nodeLoggedAt < LOG_PAUSE_MS) return;
+    this.#nodeLoggedAt = now;
+    const { log, onError } = this.#options;
+    log?.error({ err: error }, `${this.#place}: a node does not record; calls that belong to it are refused`);
+    onError?.(error);
   }
 
   /** Refuses a Redis that may forget an invocation. INFO says it too where a provider has taken CONFIG away. */
-  async #checkEviction(client: Client): Promise<void> {
-    let policy: string | undefined;
+  async #checkEviction(connection: RedisConnection): Promise<void> {
+    let infos: string[];
     try {
-      const info = await within(PATIENCE_MS, client.info('memory'));
-      policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
+      infos = await connection.info('memory');
     } catch (error) {
-      if (!(error instanceof this.#redis.ErrorReply)) {
-        throw new ReplayStoreError(`${this.#place} does not answer: ${reasonOf(error)}`, { cause: error });
-      }
+      throw new ReplayStoreError(`${this.#place} does not answer: ${reasonOf(error)}`, { cause: error });
     }
-    if (policy === undefined) {
-      this.#options.log?.warn(
-        {},
-        `${this.#place} does not tell its maxmemory-policy, which could not be checked: make sure that it is noeviction, ` +
-          'or invocations may be forgotten and replayed',
-      );
-    } else if (policy !== 'noeviction') {
+    const policies = infos.map((info) => /^maxmemory_policy:(\S+)/m.exec(info)?.[1]);
+    const policy = policies.find((one) => one !== undefined && one !== 'noeviction');
+    if (policy !== undefined) {
       throw new ReplayStoreError(
         `${this.#place} has the maxmemory-policy ${policy}, expected noeviction: it may forget an invocation, which can ` +
           'then be replayed; set `maxmemory-policy noeviction` in its configuration, or use a Redis of its own',
       );
     }
+    if (policies.length === 0 || policies.includes(undefined)) {
+      this.#options.log?.warn(
+        {},
+        `${this.#place} does not tell its maxmemory-policy, which could not be checked: make sure that it is noeviction, ` +
+          'or invocations may be forgotten and replayed',
+      );
+    }
   }
 }
 
-async function loadRedis(): Promise<Redis> {
-  try {
-    return await import('redis');
-  } catch (error) {
-    throw new ReplayStoreError('the package "redis" is not installed; run `npm install redis`', {
-      cause: error,
-    });
-  }
-}
-
-function newClient(redis: Redis, url: string) {
-  return redis.createClient({
-    url,
-    // Without it, commands wait in a queue for Redis to come back, and calls with them.
-    disableOfflineQueue: true,
-    // The probe reconnects.
-    socket: { connectTimeout: PATIENCE_MS, reconnectStrategy: false },
-  });
-}
-
-function reasonOf(error: unknown): string {
-  const { message, code } = error as NodeJS.ErrnoException;
-  return message || code || 'no reason given';
+/**
+ * A digest takes less memory than the key, and leaves a caller, who chooses the `jti`, no way to choose the node of a
+ * cluster (`{…}` in a key does). Two invocations of one digest would be taken for each other, and one be refused: 128
+ * bits, so that nobody can make another's.
+ */
+function digestOf(key: string): string {
+  return createHash('sha256').update(key).digest().toString('base64url', 0, DIGEST_BYTES);
 }

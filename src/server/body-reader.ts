@@ -34,7 +34,7 @@ export class BodyReader {
 
   /**
    * @param startedAt when the request came, in milliseconds of `performance.now()`
-   * @param keepOpen is called every few seconds: uWebSockets.js would close a connection that sends slowly
+   * @param keepOpen is called every few seconds: a front end may close a connection that sends slowly
    */
   constructor(rules: BodyRules, startedAt: number, sink: BodySink, keepOpen: () => void) {
     this.#rules = rules;
@@ -45,9 +45,9 @@ export class BodyReader {
   }
 
   /** Takes a piece, which is gone after the call. */
-  take(chunk: ArrayBuffer, isLast: boolean): void {
+  take(chunk: Buffer, isLast: boolean): void {
     if (this.#isDone) return;
-    const length = this.#length + chunk.byteLength;
+    const length = this.#length + chunk.length;
     if (length > this.#rules.maxBytes) {
       this.#finish('too_large');
       return;
@@ -56,7 +56,7 @@ export class BodyReader {
       this.#finish('overloaded');
       return;
     }
-    this.#buffer.set(new Uint8Array(chunk), this.#length);
+    this.#buffer.set(chunk, this.#length);
     this.#length = length;
     if (isLast) this.#finish(this.#buffer.subarray(0, length));
   }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { OptionsError, verifierOptions } from '../engine/options.js';
+import { findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
 import { findForeign, findMisspelt } from './environment.js';
 import { printableUrl } from './printable-url.js';
 
@@ -15,6 +15,8 @@ const serviceOptions = verifierOptions.extend({
   host: z.string().min(1).default('127.0.0.1'),
   /** The port to listen on; 0 takes a free one and logs it. */
   port: count(0, 65_535).default(8080),
+  /** What speaks HTTP: uWebSockets.js, `node:http`, or the first where it runs and the second elsewhere. */
+  frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
   /** The most requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
@@ -71,7 +73,8 @@ export function variableOf(option: string): string {
 export const VARIABLES: readonly string[] = Object.keys(serviceOptions.shape).map(variableOf);
 
 /**
- * Reads the configuration. An empty variable counts as unset; lists are comma-separated; numbers take no unit.
+ * Reads the configuration. An empty variable counts as unset, but for those that name whom to trust; lists are
+ * comma-separated; numbers take no unit.
  *
  * @throws OptionsError naming every problem, none of them with the value of a secret
  * @example readConfiguration({ PORT: '8081' }).port; // 8081
@@ -85,13 +88,14 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
   if (options['maxBodyMemory'] === undefined && typeof options['maxBodyBytes'] === 'number')
     options['maxBodyMemory'] = Math.max(128 * 1024 * 1024, BODIES_IN_MEMORY * options['maxBodyBytes']);
   const { success, data, error } = serviceOptions.safeParse(options);
-  const problems = findMisspelt(env, VARIABLES);
+  const problems = [...findMisspelt(env, VARIABLES), ...findEmpty(env)];
   if (success) {
     const { maxBodyBytes, maxBodyMemory } = data;
     if (maxBodyMemory < BODIES_IN_MEMORY * maxBodyBytes)
       problems.push(
         `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
       );
+    problems.push(...findContradictions(data, variableOf));
     if (problems.length === 0) return data;
   } else {
     for (const { path, message } of error.issues) {
@@ -100,6 +104,16 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
     }
   }
   throw new OptionsError(problems);
+}
+
+// Without these, anybody is trusted, or a call for anybody taken.
+const NAMES_WHOM_TO_TRUST = ['trustedRoots', 'serverIdentity', 'statusListIssuer'];
+
+/** Variables that are there and empty, most often because another one in a template was not: left alone, they open the door. */
+function findEmpty(env: Readonly<Record<string, string | undefined>>): string[] {
+  return NAMES_WHOM_TO_TRUST.map(variableOf)
+    .filter((name) => env[name]?.trim() === '')
+    .map((name) => `${name} is empty: expected whom to trust; unset it to trust anybody`);
 }
 
 /** What a configuration that works should still be told about. */

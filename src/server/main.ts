@@ -21,7 +21,7 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
   } catch (error) {
     if (!(error instanceof OptionsError)) throw error;
     console.error(`drs-verify cannot start with this configuration:\n  ${error.problems.join('\n  ')}`);
-    console.error(`It reads ${VARIABLES.join(', ')}; README.md explains each.`);
+    console.error(`It reads ${VARIABLES.join(', ')}; docs/configuration.md explains each.`);
     process.exit(2);
   }
   const log = openLog(configuration);
@@ -80,8 +80,15 @@ function stopOnSignals(
 }
 
 function announce(
-  { host, drsAdminToken, statusListBaseUrl, revocationStorePath, workerThreads }: Configuration,
-  { port, maxConnections }: Service,
+  {
+    host,
+    drsAdminToken,
+    statusListBaseUrl,
+    revocationStore,
+    revocationStorePath,
+    workerThreads,
+  }: Configuration,
+  { port, frontEnd, maxConnections }: Service,
   log: Logger,
 ): void {
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
@@ -90,10 +97,11 @@ function announce(
       host,
       port,
       url,
+      frontEnd,
       workerThreads,
       maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
       statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),
-      revocationStore: revocationStorePath ?? 'memory',
+      revocationStore: revocationStore === 'redis' ? 'redis' : (revocationStorePath ?? 'memory'),
       adminEndpoint: drsAdminToken === undefined ? 'off' : 'on',
     },
     'listening',

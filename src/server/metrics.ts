@@ -4,11 +4,11 @@ import type { Engine, Outcome } from '../engine/engine.js';
 import type { Binding } from '../verify/binding.js';
 import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';
-import type { Connections } from './connections.js';
+import type { Connections } from './front-end/connections.js';
 import { DurationHistogram } from './duration-histogram.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */
-export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'other'] as const;
+export const ENDPOINTS = ['verify', 'revoke', 'healthz', 'readyz', 'metrics', 'openapi', 'other'] as const;
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
@@ -131,6 +131,12 @@ export class Metrics {
       'Signatures waiting for a thread',
       () => signatures.figures.pending,
     );
+    if (!Number.isNaN(revocation.storeAgeSecs))
+      this.#gauge(
+        'drs_revocation_copy_age_seconds',
+        'Since the copy of the revocations in Redis was last known to be complete',
+        () => revocation.storeAgeSecs,
+      );
     this.#gauge('drs_revocation_entries', 'Indices in the local store', () => revocation.entries);
     this.#gauge(
       'drs_status_list_entries',
@@ -185,6 +191,12 @@ export class Metrics {
       buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
       registers: [registry],
     });
+    const propagation = new Histogram({
+      name: 'drs_revocation_propagation_seconds',
+      help: 'From the moment at which Redis recorded a revocation until it was in force here',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10],
+      registers: [registry],
+    });
     const damaged = new Counter({
       name: 'drs_revocation_damaged_lines_total',
       help: 'Lines of the revocation store that were skipped',
@@ -200,6 +212,7 @@ export class Metrics {
         fetchSeconds.observe(milliseconds / 1000);
       },
       storeSynced: (milliseconds) => syncSeconds.observe(milliseconds / 1000),
+      revocationPropagated: (milliseconds) => propagation.observe(milliseconds / 1000),
       storeLineDamaged: () => damaged.inc(),
     };
   }

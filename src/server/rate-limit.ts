@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { LRUCache } from 'lru-cache';
 
 const MAX_CLIENTS = 100_000;
@@ -59,16 +60,37 @@ export class RateLimit {
   }
 }
 
-const MAPPED_PREFIX = '\0'.repeat(10) + '\xff\xff';
-
 /**
  * Who counts as one client: an IPv4 address, also where it is written as IPv6 (`::ffff:192.0.2.1`), or the first 64 bits
  * of an IPv6 address, since whoever has one address has all of its network.
  *
- * @param address 4 or 16 bytes
+ * @param address in text, in any notation; what is no address counts as it is
  */
-export function clientOf(address: ArrayBuffer): string {
-  const text = Buffer.from(address).toString('latin1');
-  if (text.length !== 16) return text;
-  return text.startsWith(MAPPED_PREFIX) ? text.slice(12) : text.slice(0, 8);
+export function clientOf(address: string): string {
+  if (!isIPv6(address)) return address;
+  const groups = expand(address);
+  const [high = 0, low = 0] = groups.slice(6);
+  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
+  if (isMapped) return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
+  return groups
+    .slice(0, 4)
+    .map((group) => group.toString(16))
+    .join(':');
+}
+
+/** The eight groups of an IPv6 address. */
+function expand(address: string): number[] {
+  const [before = [], after] = address
+    .replace(/%.*$/, '')
+    .split('::')
+    .map((half) => (half === '' ? [] : half.split(':').flatMap(readGroup)));
+  if (after === undefined) return before;
+  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
+}
+
+/** A group is 16 bits in hexadecimal; the last two may be written as an IPv4 address. */
+function readGroup(text: string): number[] {
+  if (!text.includes('.')) return [parseInt(text, 16)];
+  const [a = 0, b = 0, c = 0, d = 0] = text.split('.').map(Number);
+  return [(a << 8) | b, (c << 8) | d];
 }

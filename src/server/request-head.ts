@@ -1,4 +1,4 @@
-import type { HttpRequest } from 'uWebSockets.js';
+import type { HttpRequest } from './front-end/front-end.js';
 
 /** What the headers of a request say that concerns every route. */
 export interface RequestHead {
@@ -40,10 +40,7 @@ function readHeader(name: string, value: string): void {
   }
 }
 
-/**
- * Reads the headers in one pass, which costs as much as asking for five of them by name, and is the only way in which
- * uWebSockets.js shows that one comes twice.
- */
+/** Reads the headers in one pass, which costs as much as asking for five of them by name, and shows what comes twice. */
 export function readHead(req: HttpRequest): RequestHead {
   lengths = codings = 0;
   contentLength = coding = '';

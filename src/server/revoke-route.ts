@@ -1,11 +1,12 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { HttpRequest } from 'uWebSockets.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
+import { RevocationStoreError } from '../revocation/index.js';
 import { show } from '../verify/codes.js';
 import type { BodyFault } from './body-reader.js';
 import type { Exchange } from './exchange.js';
+import type { HttpRequest } from './front-end/front-end.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 
@@ -78,7 +79,11 @@ export class RevokeRoute {
       exchange.answer(200, JSON.stringify({ revoked: true, status_list_index: index }));
     } catch (error) {
       log.error({ err: error, statusListIndex: index }, 'a revocation could not be recorded');
-      exchange.refuse(503, 'the revocation could not be recorded and is not in force; try again');
+      const isUnclear = error instanceof RevocationStoreError && error.fault === 'unconfirmed';
+      const state = isUnclear
+        ? 'confirmed; it may be in force, and may be lost'
+        : 'recorded and is not in force';
+      exchange.refuse(503, `the revocation could not be ${state}; try again`);
     }
   }
 }

@@ -1,13 +1,14 @@
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Logger } from 'pino';
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Engine } from '../engine/engine.js';
 import type { Admission } from './admission.js';
 import { BusyPoll } from './busy-poll.js';
 import type { Configuration } from './configuration.js';
 import { Exchange, type ExchangeOwner } from './exchange.js';
+import type { HttpRequest, Wire } from './front-end/front-end.js';
 import type { Endpoint, Metrics } from './metrics.js';
+import { OPENAPI_JSON } from './openapi.js';
 import { isForeignOrigin } from './origins.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
@@ -85,6 +86,7 @@ export class Routes implements ExchangeOwner {
       ['/healthz', read('healthz', (exchange) => this.#health(exchange))],
       ['/readyz', read('readyz', (exchange) => this.#readiness(exchange))],
       ['/metrics', read('metrics', (exchange) => this.#scrape(exchange))],
+      ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
     ]);
     const error = `unknown path; there are ${[...this.#routes.keys()].join(', ')}`;
     this.#unknown = {
@@ -105,15 +107,15 @@ export class Routes implements ExchangeOwner {
   }
 
   /** Handles any request. Paths match exactly, so no router is needed. */
-  readonly handle = (res: HttpResponse, req: HttpRequest): void => {
+  readonly handle = (wire: Wire, req: HttpRequest): void => {
     const route = this.#routes.get(req.getUrl()) ?? this.#unknown;
     const method = req.getMethod();
     const head = readHead(req);
     this.#open++;
     this.#busyPoll.end();
-    const exchange = new Exchange(res, method === 'head', head, route.endpoint, this);
+    const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
     try {
-      this.#serve(route, method, exchange, head, res, req);
+      this.#serve(route, method, exchange, head, wire, req);
     } catch (error) {
       this.#fail(exchange, error);
     }
@@ -132,7 +134,7 @@ export class Routes implements ExchangeOwner {
     method: string,
     exchange: Exchange,
     head: RequestHead,
-    res: HttpResponse,
+    wire: Wire,
     req: HttpRequest,
   ): void {
     const { metrics } = this.#context;
@@ -150,7 +152,7 @@ export class Routes implements ExchangeOwner {
       );
       return;
     }
-    const wait = route.rateLimit?.admit(clientOf(res.getRemoteAddress())) ?? 0;
+    const wait = route.rateLimit?.admit(clientOf(wire.remoteAddress())) ?? 0;
     if (wait > 0) {
       if (isVerify) metrics.countRejection('rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
@@ -178,10 +180,14 @@ export class Routes implements ExchangeOwner {
   #scrape(exchange: Exchange): void {
     const { registry } = this.#context.metrics;
     exchange.ignoreBody();
-    registry.metrics().then(
-      (text) => exchange.answer(200, text, { headers: { 'Content-Type': registry.contentType } }),
-      (error: unknown) => this.#fail(exchange, error),
-    );
+    const scrape = () => {
+      registry.metrics().then(
+        (text) => exchange.answer(200, text, { headers: { 'Content-Type': registry.contentType } }),
+        (error: unknown) => this.#fail(exchange, error),
+      );
+    };
+    // Not in this turn: one packet may ask thousands of times, and nothing else would be served until all are answered.
+    setImmediate(scrape);
   }
 
   #fail(exchange: Exchange, error: unknown): void {

@@ -1,12 +1,12 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import './uws-settings.js';
-import uWS from 'uWebSockets.js';
 import { openEngine } from '../engine/create-verifier.js';
 import { Admission } from './admission.js';
 import type { Configuration } from './configuration.js';
-import { Connections, maxConnectionsHere } from './connections.js';
+import { Connections, maxConnectionsHere } from './front-end/connections.js';
+import { loadFrontEnd, type LoadedFrontEnd } from './front-end/load.js';
+import type { FrontEndName } from './front-end/front-end.js';
 import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
 import { Routes } from './routes.js';
@@ -15,6 +15,7 @@ import { Routes } from './routes.js';
 export interface Service {
   /** The port it listens on. */
   readonly port: number;
+  readonly frontEnd: FrontEndName;
   /** The connections it holds open at most; more are closed at once. */
   readonly maxConnections: number;
   /**
@@ -34,6 +35,8 @@ const DRAIN_POLL_MS = 10;
  * @throws Error where the address cannot be listened on, or the revocation store cannot be opened
  */
 export async function startService(configuration: Configuration, log: Logger): Promise<Service> {
+  const loaded = await loadFrontEnd(configuration.frontEnd);
+  logChoice(loaded, log);
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
   const admission = new Admission(configuration, new QueueWait(engine.signatures));
@@ -41,20 +44,18 @@ export async function startService(configuration: Configuration, log: Logger): P
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
   metrics.watch(engine);
   metrics.watchHttp(routes, admission, connections);
-  const app = uWS.App().any('/*', routes.handle);
-  (app as unknown as FilteredApp).filter((connection, change) => {
-    if (change < 0) connections.closed();
-    else if (!connections.opened()) connection.close();
-  });
-  let socket: uWS.us_listen_socket;
+  const { host, requestTimeoutSecs } = configuration;
+  const frontEnd = loaded.open({ handle: routes.handle, connections, requestTimeoutSecs });
+  let port: number;
   try {
-    socket = await listen(app, configuration);
+    port = await frontEnd.listen(host, configuration.port);
   } catch (error) {
     await engine.close();
     throw error;
   }
   return {
-    port: uWS.us_socket_local_port(socket),
+    port,
+    frontEnd: loaded.name,
     maxConnections: connections.limit,
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
@@ -66,7 +67,7 @@ export async function startService(configuration: Configuration, log: Logger): P
       while (routes.open > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
       if (routes.open > 0)
         log.warn({ open: routes.open }, 'requests were cut off: they took too long to drain');
-      app.close();
+      frontEnd.close();
       await engine.close();
     },
   };
@@ -82,34 +83,7 @@ function chooseMaxConnections({ maxConnections }: Configuration, log: Logger): n
   return possible;
 }
 
-// What the published types leave out: the filter, a host together with options, and the constant itself.
-interface FilteredApp {
-  /** @param onChange is called with 1 for a connection that has come, and with -1 for one that has gone */
-  filter(onChange: (connection: { close(): void }, change: number) => void): void;
-}
-interface ExclusiveListen {
-  listen(
-    host: string,
-    port: number,
-    options: number,
-    callback: (socket: uWS.us_listen_socket | false) => void,
-  ): void;
-}
-const { LIBUS_LISTEN_EXCLUSIVE_PORT } = uWS as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number };
-
-function listen(app: uWS.TemplatedApp, { host, port }: Configuration): Promise<uWS.us_listen_socket> {
-  return new Promise((resolve, reject) => {
-    // Without this option a second process shares the port without an error, and takes half the requests.
-    (app as unknown as ExclusiveListen).listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
-      if (socket !== false) resolve(socket);
-      else {
-        reject(
-          new Error(
-            `cannot listen on ${host}:${port}: another process has the port, or the address is not this machine's; ` +
-              'stop that process, or set HOST and PORT',
-          ),
-        );
-      }
-    });
-  });
+function logChoice({ name, reason, isFallback }: LoadedFrontEnd, log: Logger): void {
+  const message = `the front end is ${name === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${reason}`;
+  log[isFallback ? 'warn' : 'info']({ frontEnd: name }, message);
 }

@@ -23,19 +23,33 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
+/** Runs the script of a document that begins by making the folder of the demonstration. */
+async function runScriptOf(document: string) {
+  const text = readFileSync(new URL(`../../${document}`, import.meta.url), 'utf8');
+  const [, script] = /```sh\n(mkdir -p drs-demo.*?)```/s.exec(text) ?? [];
+  if (script === undefined) throw new Error(`${document} has no script that makes drs-demo`);
+  const place = await createWorkplace();
+  // The command of this checkout, in place of the one that npx would find.
+  const npx = `npx() { test "$1" = drs-verify || exit 9; shift; "${process.execPath}" "${MAIN}" "$@"; }`;
+  const { status, stdout } = spawnSync('sh', ['-ec', `${npx}\n${script}`], {
+    cwd: place.directory,
+    env: { PATH: process.env['PATH'], ...env },
+    encoding: 'utf8',
+  });
+  return { status, stdout, place };
+}
+
 describe('a session against the service', () => {
-  it('the quick start of the README, word for word', async () => {
-    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-    const [, script = ''] = /```sh\n(mkdir -p drs-demo.*?)```/s.exec(readme) ?? [];
-    expect(script).toContain('npx drs-verify verify bundle.json');
-    const place = await createWorkplace();
-    // The command of this checkout, in place of the one that npx would find.
-    const npx = `npx() { test "$1" = drs-verify || exit 9; shift; "${process.execPath}" "${MAIN}" "$@"; }`;
-    const { status, stdout } = spawnSync('sh', ['-ec', `${npx}\n${script}`], {
-      cwd: place.directory,
-      env: { PATH: process.env['PATH'], ...env },
-      encoding: 'utf8',
-    });
+  it('the lines on the first screen of the README, word for word', async () => {
+    const { status, stdout, place } = await runScriptOf('README.md');
+    expect(stdout).toMatch(/^valid\n(?: .*\n)* {2}binding {9}match$/m);
+    expect(stdout).toContain('\nvalid, but the body is not what was signed\n');
+    expect(existsSync(place.path('drs-demo/bundle.json'))).toBe(true);
+    expect(status).toBe(1);
+  });
+
+  it('the session of docs/issuing.md, word for word', async () => {
+    const { status, stdout, place } = await runScriptOf('docs/issuing.md');
     expect(status).toBe(0);
     expect(stdout).toContain('\nvalid\n  root principal  did:key:');
     expect(stdout).toContain('receipt 2');

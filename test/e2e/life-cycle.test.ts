@@ -84,8 +84,13 @@ describe('stopping', () => {
         stdio: ['ignore', 'pipe', 'pipe'],
       });
       const exited = once(child, 'exit');
-      const [first] = (await once(child.stdout, 'data')) as [Buffer];
-      const { url } = JSON.parse(first.toString().split('\n')[0] ?? '') as { url: string };
+      const url = await new Promise<string>((resolve) => {
+        let text = '';
+        child.stdout.on('data', (chunk: Buffer) => {
+          const [, found] = /"url":"([^"]+)".*\n/.exec((text += chunk.toString())) ?? [];
+          if (found !== undefined) resolve(found);
+        });
+      });
       child.stdout.destroy();
       child.stderr.destroy();
       if (written === 'some') expect((await fetch(`${url}/healthz`)).status).toBe(200);

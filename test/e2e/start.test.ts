@@ -63,9 +63,17 @@ describe('starting', () => {
   });
 
   it('counts an empty variable as unset', async () => {
-    const service = await startService({ MAX_BODY_BYTES: '', TRUSTED_ROOTS: ' ' });
+    const service = await startService({ MAX_BODY_BYTES: '', STATUS_LIST_BASE_URL: ' ' });
     expect(await service.stop()).toBe(0);
   });
+
+  it.each(['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'STATUS_LIST_ISSUER'])(
+    'does not start with an empty %s, which would trust anybody',
+    async (name) => {
+      const { code, stderr } = await runToExit({ [name]: ' ' });
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`${name} is empty`)]);
+    },
+  );
 
   it('refuses a port that another program has', async () => {
     const other = createServer().listen(0, '127.0.0.1');

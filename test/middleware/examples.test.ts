@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -150,26 +150,5 @@ describe.each(['mcp-tools', 'mcp-tools-v1'])('the example %s over stdio', (examp
       /^signed: .*sunny in Zürich, for did:key:z6Mk.*\nhelp: .*\nnot signed: .*DRS: MISSING_BUNDLE.*\n$/,
     );
     expect(JSON.parse(err)).toMatchObject(event({ command: '/mcp/tools/call', tool: 'weather' }));
-  });
-});
-
-describe('docs/middleware.md', () => {
-  it('shows nothing but what the examples contain to the letter', () => {
-    const text = readFileSync(path.join(root, 'docs/middleware.md'), 'utf8');
-    const sources = readdirSync(examples, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .flatMap(({ name }) =>
-        readdirSync(path.join(examples, name))
-          .filter((file) => file.endsWith('.js'))
-          .map((file) => readFileSync(path.join(examples, name, file), 'utf8')),
-      );
-    const snippets = [...text.matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code as string);
-    expect(snippets.length).toBeGreaterThan(4);
-    for (const snippet of snippets) {
-      expect(
-        sources.some((source) => source.includes(snippet)),
-        snippet,
-      ).toBe(true);
-    }
   });
 });

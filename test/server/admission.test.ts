@@ -1,8 +1,9 @@
 import { pino } from 'pino';
-import uWS from 'uWebSockets.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Admission, type AdmissionLimits } from '../../src/server/admission.js';
 import { readConfiguration } from '../../src/server/configuration.js';
+import { Connections } from '../../src/server/front-end/connections.js';
+import { loadFrontEnd } from '../../src/server/front-end/load.js';
 import { Metrics } from '../../src/server/metrics.js';
 import { Routes } from '../../src/server/routes.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
@@ -72,6 +73,8 @@ describe('a fault of the verifier', () => {
   let close = (): void => undefined;
   afterEach(() => close());
 
+  const log = pino({ level: 'silent' });
+
   async function start(verify: Verify) {
     const admission = admissionOf({ maxPending: 3, maxBodyMemory: 1024 * KIB });
     const routes = new Routes({
@@ -79,13 +82,13 @@ describe('a fault of the verifier', () => {
       configuration: readConfiguration({}),
       admission,
       metrics: new Metrics(),
-      log: pino({ level: 'silent' }),
+      log,
     });
-    const app = uWS.App().any('/*', routes.handle);
-    const port = await new Promise<number>((resolve) => {
-      app.listen('127.0.0.1', 0, (socket) => resolve(uWS.us_socket_local_port(socket)));
-    });
-    close = () => app.close();
+    const { open } = await loadFrontEnd('auto');
+    const connections = new Connections(Infinity, log);
+    const frontEnd = open({ handle: routes.handle, connections, requestTimeoutSecs: 10 });
+    const port = await frontEnd.listen('127.0.0.1', 0);
+    close = () => frontEnd.close();
     const post = async () => {
       const body = JSON.stringify({ invocation: 'x' });
       const response = await fetch(`http://127.0.0.1:${port}/verify`, { method: 'POST', body });

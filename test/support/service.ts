@@ -2,6 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { FRONT_END } from './front-end.js';
+import { checkAnswersOf } from './openapi.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
@@ -27,23 +29,29 @@ export const SERVICE_COMMAND: readonly string[] = [MAIN, 'serve'];
 export interface ProcessOptions {
   /** Its limit of open files (`ulimit -n`). */
   readonly openFiles?: number;
+  /** A command that runs it, with its arguments. */
+  readonly within?: readonly string[];
 }
 
-/** Starts the service on a free port; the caller's environment does not reach it. */
+/**
+ * Starts the service on a free port; the caller's environment does not reach it. What it answers to `fetch` is compared
+ * with `docs/openapi.yaml`.
+ */
 export async function startService(
   env: Environment = {},
-  { openFiles }: ProcessOptions = {},
+  { openFiles, within = [] }: ProcessOptions = {},
 ): Promise<RunningService> {
   const { PATH = '' } = process.env;
   const limited = `ulimit -n ${openFiles}; exec "$0" "$@"`;
   const [program, ...args] = [
+    ...within,
     ...(openFiles === undefined ? [] : ['sh', '-c', limited]),
     process.execPath,
     ...SERVICE_COMMAND,
   ] as [string, ...string[]];
   const child = spawn(program, args, {
     // No test depends on speed: how soon a busy machine sheds has tests of its own.
-    env: { PATH, PORT: '0', QUEUE_TARGET_MS: '60000', ...env },
+    env: { PATH, PORT: '0', FRONT_END, QUEUE_TARGET_MS: '60000', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit') as Promise<[number | null]>;
@@ -58,6 +66,7 @@ export async function startService(
     });
     void exited.then(([code]) => reject(new Error(`the service ended with ${code}: ${errors}`)));
   });
+  checkAnswersOf(url);
   return {
     url,
     port: Number(new URL(url).port),
@@ -86,7 +95,7 @@ export async function runToExit(
 ): Promise<{ code: number | null; stderr: string; stdout: string }> {
   const { PATH = '' } = process.env;
   const child = spawn(process.execPath, [MAIN, 'serve'], {
-    env: { PATH, PORT: '0', ...env },
+    env: { PATH, PORT: '0', FRONT_END, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stderr = '';

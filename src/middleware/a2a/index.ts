@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * Verification of requests between agents (A2A), for the agents that serve and for those that call.
  *

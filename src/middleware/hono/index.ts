@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * Verification in front of the routes of a Hono application.
  *

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * Verification of tool calls over the Model Context Protocol, for servers and for the agents that call them.
  *

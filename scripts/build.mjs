@@ -1,0 +1,20 @@
+// Makes dist/ anew: the code, and docs/openapi.yaml as the JSON that the service serves.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const at = (/** @type {string[]} */ ...parts) => path.join(root, ...parts);
+
+rmSync(at('dist'), { recursive: true, force: true });
+const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
+const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], {
+  cwd: root,
+  stdio: 'inherit',
+});
+if (status !== 0) process.exit(1);
+mkdirSync(at('dist', 'server'), { recursive: true });
+const description = /** @type {unknown} */ (parse(readFileSync(at('docs', 'openapi.yaml'), 'utf8')));
+writeFileSync(at('dist', 'server', 'openapi.json'), JSON.stringify(description));

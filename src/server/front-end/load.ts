@@ -1,0 +1,47 @@
+import type { FrontEndName, OpenFrontEnd } from './front-end.js';
+
+/** A front end that can be opened here. */
+export interface LoadedFrontEnd {
+  readonly name: FrontEndName;
+  /** Why it is this one, for the log. */
+  readonly reason: string;
+  /** Whether another one was expected: the package is there, and does not run. */
+  readonly isFallback: boolean;
+  readonly open: OpenFrontEnd;
+}
+
+/**
+ * Loads a front end: the one that is asked for, or uWebSockets.js where it runs and `node:http` where not.
+ *
+ * @throws Error where uWebSockets.js is asked for and does not load
+ */
+export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<LoadedFrontEnd> {
+  if (wanted === 'node') return loadNode('FRONT_END asks for it', false);
+  try {
+    const { openUws } = await import('./uws.js');
+    const reason = wanted === 'auto' ? 'it loads, and is the faster one' : 'FRONT_END asks for it';
+    return { name: 'uws', reason, isFallback: false, open: openUws };
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND';
+    const fault = isMissing
+      ? 'uWebSockets.js is not installed'
+      : `uWebSockets.js does not load: ${lastLineOf(error)}`;
+    if (wanted === 'auto') return loadNode(fault, !isMissing);
+    throw new Error(
+      `FRONT_END is uws, but ${fault}; set FRONT_END to auto or node, ` +
+        'or see "Which front end" in docs/operations.md for where it runs',
+      { cause: error },
+    );
+  }
+}
+
+async function loadNode(reason: string, isFallback: boolean): Promise<LoadedFrontEnd> {
+  const { openNode } = await import('./node.js');
+  return { name: 'node', reason, isFallback, open: openNode };
+}
+
+/** uWebSockets.js puts what the loader of the system said behind a paragraph of its own. */
+function lastLineOf(error: unknown): string {
+  const lines = (error instanceof Error ? error.message : String(error)).trim().split('\n');
+  return (lines.find((line) => line.startsWith('Error: ')) ?? lines[0] ?? '').replace(/^Error: /, '');
+}

@@ -1,0 +1,99 @@
+import { Buffer } from 'node:buffer';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TakePiece, Wire, WireAnswer } from './front-end.js';
+
+const NOTHING = Buffer.alloc(0);
+
+/** The way of one answer through `node:http`. */
+export class NodeWire implements Wire {
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #expectsContinue: boolean;
+  #gone: (() => void) | null = null;
+
+  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+    this.#request = request;
+    this.#response = response;
+    this.#expectsContinue = expectsContinue;
+  }
+
+  /** Whether some of the body is still to come. */
+  get isReceiving(): boolean {
+    return !this.#request.complete;
+  }
+
+  /** Whether an answer is on its way. */
+  get hasAnswered(): boolean {
+    return this.#response.headersSent;
+  }
+
+  /** The client has gone away, or what it sends is no body. */
+  abort(): void {
+    this.#gone?.();
+    this.#gone = null;
+  }
+
+  remoteAddress(): string {
+    return this.#request.socket.remoteAddress ?? '';
+  }
+
+  onAborted(gone: () => void): void {
+    this.#gone = gone;
+  }
+
+  receive(take: TakePiece, isWanted: boolean): void {
+    const request = this.#request;
+    if (this.#expectsContinue && isWanted) this.#response.writeContinue();
+    const announced = Number(request.headers['content-length'] ?? NaN);
+    let received = 0;
+    let hasBegun = false;
+    let isComplete = false;
+    const hand = (piece: Buffer, isLast: boolean) => {
+      if (isComplete) return;
+      hasBegun = true;
+      isComplete = isLast;
+      take(piece, isLast);
+    };
+    request.on('data', (piece: Buffer) => {
+      received += piece.length;
+      // `end` would come a turn later.
+      hand(piece, received === announced || (request.complete && request.readableLength === 0));
+    });
+    request.on('end', () => hand(NOTHING, true));
+    setImmediate(() => {
+      if (!hasBegun && !request.destroyed) hand(NOTHING, false);
+    });
+  }
+
+  keepOpen(): void {
+    // Here nothing but `server.timeout` closes a connection that is slow.
+  }
+
+  write(answer: WireAnswer): void {
+    this.#writeHead(answer, answer.closes);
+    this.#response.end(answer.isHead ? undefined : answer.body);
+    this.#gone = null;
+  }
+
+  /** A response that is ended closes its connection, which resets it before the client has read why. So it stays open. */
+  writeEarly(answer: WireAnswer): void {
+    this.#writeHead(answer, true);
+    if (answer.isHead) this.#response.flushHeaders();
+    else this.#response.write(answer.body);
+  }
+
+  close(): void {
+    this.#gone = null;
+    this.#response.end();
+    this.#request.socket.destroySoon();
+  }
+
+  #writeHead({ status, body, headers }: WireAnswer, closes: boolean): void {
+    this.#response.writeHead(status, {
+      'Content-Type': 'application/json',
+      ...headers,
+      'Content-Length': Buffer.byteLength(body),
+      ...(closes && { Connection: 'close' }),
+    });
+  }
+}

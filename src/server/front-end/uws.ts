@@ -1,0 +1,104 @@
+import { Buffer } from 'node:buffer';
+import { STATUS_CODES } from 'node:http';
+import './uws-settings.js';
+import uWS from 'uWebSockets.js';
+import { cannotListen, type OpenFrontEnd, type TakePiece, type Wire, type WireAnswer } from './front-end.js';
+
+/**
+ * The front end of uWebSockets.js. Import this file only with `import()`: loading it loads the binary, which is not
+ * installed everywhere and does not run everywhere.
+ */
+export const openUws: OpenFrontEnd = ({ handle, connections }) => {
+  const app = uWS.App().any('/*', (res, req) => handle(new UwsWire(res), req));
+  (app as unknown as FilteredApp).filter((connection, change) => {
+    if (change < 0) connections.closed();
+    else if (!connections.opened()) connection.close();
+  });
+  return {
+    listen: (host, port) =>
+      new Promise((resolve, reject) => {
+        // Without this option a second process shares the port without an error, and takes half the requests.
+        (app as unknown as ExclusiveListen).listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
+          if (socket === false) reject(cannotListen(host, port));
+          else resolve(uWS.us_socket_local_port(socket));
+        });
+      }),
+    close: () => void app.close(),
+  };
+};
+
+/** uWebSockets.js frees `res` when the client goes away or the answer is written; to touch it then ends the process. */
+class UwsWire implements Wire {
+  readonly #res: uWS.HttpResponse;
+
+  constructor(res: uWS.HttpResponse) {
+    this.#res = res;
+  }
+
+  remoteAddress(): string {
+    return Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1');
+  }
+
+  onAborted(gone: () => void): void {
+    this.#res.onAborted(gone);
+  }
+
+  receive(take: TakePiece): void {
+    this.#res.onData((piece, isLast) => take(Buffer.from(piece), isLast));
+  }
+
+  /** uWebSockets.js closes connections that send less than 16 KB/s for ten seconds; this starts them anew. */
+  keepOpen(): void {
+    this.#res.pause();
+    this.#res.resume();
+  }
+
+  write({ status, body, headers, isHead, closes }: WireAnswer): void {
+    const res = this.#res;
+    res.cork(() => {
+      if (status !== 200) res.writeStatus(statusLine(status));
+      if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
+      if (headers !== undefined)
+        for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
+      // uWebSockets.js says `Connection: close` itself.
+      if (isHead) res.endWithoutBody(Buffer.byteLength(body), closes);
+      else res.end(body, closes);
+    });
+  }
+
+  /**
+   * uWebSockets.js has no half-closed state: a response that it has ended can not be closed later, and one closed at once
+   * resets the connection before the client has read it. So the whole answer goes out as a status line, which leaves the
+   * response open; the line break that uWebSockets.js puts behind it counts as the end of the body.
+   */
+  writeEarly({ status, body, headers, isHead }: WireAnswer): void {
+    const lines = [statusLine(status)];
+    if (headers?.['Content-Type'] === undefined) lines.push('Content-Type: application/json');
+    for (const [name, value] of Object.entries(headers ?? {})) lines.push(`${name}: ${value}`);
+    lines.push('Connection: close', `Content-Length: ${Buffer.byteLength(body) + 2}`);
+    this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : body}`));
+  }
+
+  close(): void {
+    this.#res.close();
+  }
+}
+
+function statusLine(status: number): string {
+  return `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
+}
+
+// What the published types leave out: the filter, a host together with options, and the constant itself.
+interface FilteredApp {
+  /** @param onChange is called with 1 for a connection that has come, and with -1 for one that has gone */
+  filter(onChange: (connection: { close(): void }, change: number) => void): void;
+}
+interface ExclusiveListen {
+  listen(
+    host: string,
+    port: number,
+    options: number,
+    callback: (socket: uWS.us_listen_socket | false) => void,
+  ): void;
+}
+const { LIBUS_LISTEN_EXCLUSIVE_PORT } = uWS as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number };

@@ -1,0 +1,124 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CATALOGUE } from '../../src/verify/codes.js';
+import { findDifferences, openApi } from '../support/openapi.js';
+import { startService, type RunningService } from '../support/service.js';
+
+const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
+
+describe('docs/openapi.yaml', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    // Each part that adds metrics is on.
+    service = await startService({ REPLAY_PROTECTION: 'memory' });
+  });
+  afterAll(() => service.stop());
+
+  it('is OpenAPI 3.1', async () => {
+    const { valid, errors } = await new Validator().validate(read('docs/openapi.yaml'));
+    expect({ valid, errors }).toEqual({ valid: true, errors: undefined });
+  });
+
+  it('has the version of the package', () => {
+    expect(openApi.info.version).toBe((JSON.parse(read('package.json')) as { version: string }).version);
+  });
+
+  it('names each operation once, and describes each answer', () => {
+    const operations = Object.values(openApi.paths).flatMap((methods) => Object.values(methods));
+    const ids = operations.map((operation) => (operation as { operationId?: string }).operationId);
+    expect(ids).not.toContain(undefined);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it('is what the service serves', async () => {
+    const response = await fetch(`${service.url}/openapi.json`);
+    expect(await response.json()).toEqual(openApi);
+  });
+
+  it('has the paths that the service has', async () => {
+    const response = await fetch(`${service.url}/no-such-path`);
+    const { error } = (await response.json()) as { error: string };
+    const [, list = ''] = /there are (.*)$/.exec(error) ?? [];
+    expect(Object.keys(openApi.paths).sort()).toEqual(list.split(', ').sort());
+  });
+
+  it.each(Object.entries(openApi.paths))('has the methods of %s', async (path, methods) => {
+    const response = await fetch(service.url + path, { method: 'PATCH' });
+    const documented = Object.keys(methods).flatMap((method) =>
+      method === 'get' ? ['get', 'head'] : method,
+    );
+    expect(response.headers.get('allow')?.toLowerCase().split(', ').sort()).toEqual(documented.sort());
+  });
+
+  it('has the statuses that the code answers, and no other', () => {
+    const sources = readdirSync(new URL('../../src/server', import.meta.url), {
+      recursive: true,
+      encoding: 'utf8',
+    })
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => read(`src/server/${file}`))
+      .join('\n');
+    const given = [...sources.matchAll(/\b(?:answer|refuse|reject)\([^;]*?\b([2-5]\d\d),/g)].map(
+      ([, x]) => x,
+    );
+    const documented = Object.values(openApi.paths)
+      .flatMap((methods) => Object.values(methods))
+      .flatMap(({ responses }) => Object.keys(responses));
+    // Of paths and methods that the document does not have.
+    expect([...new Set([...documented, '404', '405'])].sort()).toEqual([...new Set(given)].sort());
+  });
+
+  it('has the codes of the catalogue, in their order', () => {
+    const codes = [...new Set(CATALOGUE.map(({ code }) => code))];
+    expect(openApi.components.schemas['Code']?.enum).toEqual(codes);
+  });
+
+  it('has the metrics of the service, with their types and labels', async () => {
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    const documented = openApi.paths['/metrics']?.['get']?.['x-metrics'] ?? {};
+    const types = [...text.matchAll(/^# TYPE (drs_\w+) (\w+)$/gm)].map(([, name, type]) => [name, type]);
+    expect(Object.entries(documented).map(([name, { type }]) => [name, type])).toEqual(types);
+    for (const [, series = '', labels = ''] of text.matchAll(/^(drs_\w+)\{(.*)\} /gm)) {
+      const name = series in documented ? series : series.replace(/_(?:bucket|sum|count)$/, '');
+      const names = [...labels.matchAll(/(\w+)="/g)]
+        .map(([, label]) => label)
+        .filter((label) => label !== 'le');
+      expect([name, names]).toEqual([name, documented[name]?.labels]);
+    }
+  });
+});
+
+describe('comparing answers with it', () => {
+  const answer = (path: string, status: number, body: unknown, headers: Record<string, string> = {}) =>
+    findDifferences({
+      method: 'POST',
+      path,
+      status,
+      headers: new Headers({ 'Content-Type': 'application/json', ...headers }),
+      text: JSON.stringify(body),
+    });
+
+  it('finds nothing in answers as they are described', () => {
+    const error = { code: 'EXPIRED', message: 'm', suggestion: 's' };
+    expect(answer('/verify', 200, { valid: false, error })).toEqual([]);
+    expect(answer('/verify', 503, { error: 'overloaded' }, { 'Retry-After': '1' })).toEqual([]);
+    expect(answer('/nowhere', 404, { error: 'unknown path' })).toEqual([]);
+  });
+
+  it.each([
+    ['a member that is not described', '/verify', 200, { valid: true, context: {}, more: 1 }],
+    [
+      'a code that is none',
+      '/verify',
+      200,
+      { valid: false, error: { code: 'NO', message: '', suggestion: '' } },
+    ],
+    ['a status that is not described', '/verify', 418, { error: 'teapot' }],
+    ['a header that is missing', '/verify', 503, { error: 'overloaded' }],
+    ['a body of another shape', '/nowhere', 404, 'unknown path'],
+    ['a 404 where there is a path', '/verify', 404, { error: 'unknown path' }],
+  ])('finds %s', (_, path, status, body) => {
+    expect(answer(path, status, body)).not.toEqual([]);
+  });
+});

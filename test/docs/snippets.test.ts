@@ -1,0 +1,230 @@
+import { once } from 'node:events';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import path from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.js';
+import { openApi } from '../support/openapi.js';
+import { Project, type Ended } from '../support/project.js';
+import { startService, type RunningService } from '../support/service.js';
+import { snippets, snippetsOf, type Snippet } from './snippets.js';
+
+const nameOf = ({ document, line }: Snippet) => `${document}:${line}`;
+const named = (all: readonly Snippet[]) => all.map((snippet) => [nameOf(snippet), snippet] as const);
+const ofLanguage = (...languages: string[]) =>
+  snippets.filter(({ language }) => languages.includes(language));
+const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
+
+/** What is compiled, and run unless it is marked. */
+const programs = ofLanguage('ts', 'js').filter(({ mark }) => mark?.kind !== 'excerpt');
+
+/** A port that nobody listens on. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Compiles the programs of a project. */
+async function compile(project: Project): Promise<void> {
+  project.install('@types/node');
+  expect(await project.compile()).toBe('');
+}
+
+it('finds snippets, their names and their marks', () => {
+  const text = [
+    '## One',
+    '```sh',
+    'a',
+    '```',
+    '<!-- not run: a reason -->',
+    '```ts',
+    '// b.ts',
+    '```',
+    '',
+    '## Two',
+    '```',
+    '```',
+  ].join('\n');
+  expect(snippetsOf('x.md', `${text}\n`)).toEqual([
+    { document: 'x.md', line: 2, section: 'One', language: 'sh', code: 'a\n', file: null, mark: null },
+    {
+      document: 'x.md',
+      line: 6,
+      section: 'One',
+      language: 'ts',
+      code: '// b.ts\n',
+      file: 'b.ts',
+      mark: { kind: 'not run', says: 'a reason' },
+    },
+    { document: 'x.md', line: 11, section: 'Two', language: '', code: '', file: null, mark: null },
+  ]);
+});
+
+describe('excerpts', () => {
+  it.each(named(ofLanguage('ts', 'js', 'sh', 'json').filter(({ mark }) => mark?.kind === 'excerpt')))(
+    '%s stands in its file to the letter',
+    (_, { code, mark }) => {
+      expect(read(mark?.says as string)).toContain(code);
+    },
+  );
+});
+
+describe('JSON', () => {
+  const ajv = new Ajv2020({ strict: false, validateSchema: false }).addSchema(openApi, 'openapi');
+
+  it.each(named(ofLanguage('json')))('%s is JSON', (_, { code, mark }) => {
+    const isOne = !/^\{.*\}\n\{/.test(code);
+    // One document, or one in each line.
+    const values = (isOne ? [code] : code.trimEnd().split('\n')).map((text) => JSON.parse(text) as unknown);
+    if (mark?.kind !== 'schema') return;
+    const check = ajv.getSchema(`openapi#/components/schemas/${mark.says}`);
+    for (const value of values) expect([check?.(value), check?.errors]).toEqual([true, null]);
+  });
+});
+
+describe('commands', () => {
+  // What a command of a snippet says, beyond ending well.
+  const endings: Readonly<Record<string, (ended: Ended) => void>> = {
+    'README.md': ({ code, out }) => {
+      // The last command is the one that is refused.
+      expect(code).toBe(1);
+      expect(out).toMatch(/binding +match.*binding +mismatch/s);
+    },
+    'docs/issuing.md': ({ code, out, err }) => {
+      expect([code, err]).toEqual([0, expect.not.stringMatching(/error/i)]);
+      expect(out).toMatch(/\nvalid/);
+    },
+  };
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService();
+  });
+  afterAll(() => service.stop());
+
+  it.each(named(ofLanguage('sh').filter(({ mark }) => mark === null)))('%s runs', async (_, snippet) => {
+    const project = await Project.create();
+    try {
+      const ended = await project.run('bash', ['-c', snippet.code], { env: { DRS_VERIFY_URL: service.url } });
+      const check = endings[snippet.document] ?? (({ code }: Ended) => expect(code).toBe(0));
+      check(ended);
+      // What the page goes on with.
+      const next = programs.filter(
+        ({ document, file }) => document === snippet.document && file === 'verify.ts',
+      );
+      for (const { code } of next) {
+        project.write('verify.ts', code);
+        await compile(project);
+        const verified = await project.run('node', ['../verify.js'], { folder: 'drs-demo' });
+        expect(verified).toEqual({ code: 0, out: '', err: '' });
+      }
+    } finally {
+      project.remove();
+    }
+  });
+});
+
+describe('docs/middleware.md', () => {
+  const here = programs.filter(({ document }) => document === 'docs/middleware.md');
+  const agent = here.find(({ file }) => file === 'agent.ts') as Snippet;
+  const sections = [...new Set(here.map(({ section }) => section))];
+  // What a reader of the section installs.
+  const packagesOf = (section: string) =>
+    ofLanguage('sh')
+      .filter((snippet) => snippet.document === 'docs/middleware.md' && snippet.section === section)
+      .flatMap(({ code }) => [...code.matchAll(/npm install (?:--save-dev )?([^&\n]+)/g)])
+      .flatMap(([, names = '']) => names.trim().split(' '));
+
+  /** Starts a server of the page; resolves with its address. */
+  async function start(project: Project, file: string): Promise<{ url: string; child: ChildProcess }> {
+    const port = await freePort();
+    const env = { ...process.env, PORT: String(port) };
+    const child = spawn(process.execPath, [file], { cwd: project.folder, env, stdio: 'ignore' });
+    const url = `http://127.0.0.1:${port}`;
+    await eventually(async () => {
+      if (child.exitCode !== null) throw new Error(`${file} ended with ${child.exitCode}`);
+      await fetch(url);
+    });
+    return { url, child };
+  }
+
+  async function stop(child: ChildProcess): Promise<void> {
+    const exit = once(child, 'exit');
+    child.kill();
+    await exit;
+  }
+
+  it('has sections to try', () => {
+    expect(sections).toEqual(['Express', 'Fastify', 'Hono', 'MCP']);
+    expect(packagesOf('MCP')).toContain('zod');
+  });
+
+  it.each(sections)('%s works in an empty project, as it is pasted', async (section) => {
+    const project = await Project.create();
+    try {
+      project.install(...packagesOf(section));
+      const files = here.filter((snippet) => snippet.section === section);
+      for (const { file, code } of [...files, agent]) project.write(file as string, code);
+      await compile(project);
+      for (const { file, code } of files) {
+        if (!code.includes("process.env['PORT']")) continue;
+        const { url, child } = await start(project, (file as string).replace('.ts', '.js'));
+        try {
+          if (section === 'MCP') await callUnsigned(`${url}/mcp`);
+          else {
+            const env = { TOOL_URL: `${url}/weather` };
+            const { out, err } = await project.run('node', ['agent.js'], { env });
+            expect([out, err]).toEqual([expect.stringMatching(/^200 .*sunny in Zürich.*did:key:z6Mk/), '']);
+            const body = JSON.stringify({ tool: 'weather', city: 'Zürich' });
+            const headers = { 'Content-Type': 'application/json' };
+            expect((await fetch(env.TOOL_URL, { method: 'POST', headers, body })).status).toBe(401);
+          }
+        } finally {
+          await stop(child);
+        }
+      }
+      if (section !== 'MCP') return;
+      const { code, out } = await project.run('node', ['mcp-agent.js']);
+      expect([code, out]).toEqual([0, expect.stringMatching(/sunny in Zürich, for did:key:z6Mk/)]);
+    } finally {
+      project.remove();
+    }
+  });
+
+  async function callUnsigned(url: string): Promise<void> {
+    const params = { name: 'weather', arguments: { city: 'Zürich' } };
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+    });
+    expect(await response.text()).toContain('MISSING_BUNDLE');
+  }
+});
+
+describe('other programs', () => {
+  const others = programs.filter(
+    ({ document, file }) => document !== 'docs/middleware.md' && file !== 'verify.ts',
+  );
+  let project: Project;
+  beforeAll(async () => {
+    project = await Project.create();
+    for (const [at, { code, language }] of others.entries()) project.write(`snippet-${at}.${language}`, code);
+    await compile(project);
+  });
+  afterAll(() => project.remove());
+
+  it.each(others.map((snippet, at) => [nameOf(snippet), snippet, at] as const))(
+    '%s',
+    async (_, { mark }, at) => {
+      if (mark?.kind === 'not run') return;
+      expect(await project.run('node', [path.join(project.folder, `snippet-${at}.js`)])).toMatchObject({
+        code: 0,
+      });
+    },
+  );
+});

@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openRedisReplayStore, replayKey, type ReplayStore } from '../../src/replay/index.js';
+import { eventually } from '../support/eventually.js';
+import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
+import { hasRedis, type RedisServer } from './redis-server.js';
+
+describe.skipIf(!hasRedis)('replay protection on a Redis Cluster of three nodes', () => {
+  let cluster: RedisCluster;
+  const stores: ReplayStore[] = [];
+  beforeAll(async () => {
+    cluster = await startRedisCluster(3);
+    // One is told of one node only, the other of all of them.
+    for (const url of [cluster.nodes[0]?.url ?? '', cluster.nodes.map((node) => node.url).join(',')])
+      stores.push(await openRedisReplayStore({ url, timeoutMs: 20_000 }));
+  }, 120_000);
+  afterAll(async () => {
+    for (const store of stores) await store.close();
+    await cluster.stop();
+  });
+  const keysOf = async (node: RedisServer) => Number(await command(node, ['DBSIZE']));
+
+  it('shares the invocations out among the nodes, also those of a caller who would choose one', async () => {
+    const [one, other] = stores as [ReplayStore, ReplayStore];
+    const keys = Array.from({ length: 300 }, (_, at) => replayKey('verify', 'did:key:z', `inv:{same}${at}`));
+    const isNew = await Promise.all(keys.map(async (key) => one.record(key, 0, 900)));
+    expect(isNew.every(Boolean)).toBe(true);
+    const again = await Promise.all(keys.map(async (key) => other.record(key, 0, 900)));
+    expect(again.some(Boolean)).toBe(false);
+    // 100 each on average; fewer than 50 by chance is out of the question.
+    for (const node of cluster.nodes) expect(await keysOf(node)).toBeGreaterThan(50);
+  });
+
+  it('refuses what belongs to a node that is away, and nothing else', async () => {
+    const [one] = stores as [ReplayStore];
+    const [, , away] = cluster.nodes as [RedisServer, RedisServer, RedisServer];
+    await away.kill();
+    const keys = Array.from({ length: 60 }, (_, at) => replayKey('verify', 'did:key:z', `inv:away${at}`));
+    const results = await Promise.allSettled(keys.map(async (key) => one.record(key, 0, 900)));
+    const recorded = results.filter((result) => result.status === 'fulfilled' && result.value).length;
+    expect(recorded).toBeGreaterThan(10);
+    expect(recorded).toBeLessThan(60);
+    await away.restart();
+    await eventually(async () => {
+      const later = await Promise.allSettled(
+        Array.from({ length: 60 }, async () => one.record(`${Math.random()}`, 0, 900)),
+      );
+      expect(later.filter(({ status }) => status === 'rejected')).toEqual([]);
+    });
+  });
+});

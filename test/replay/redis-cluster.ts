@@ -1,0 +1,68 @@
+import { createClient } from 'redis';
+import { eventually } from '../support/eventually.js';
+import { freePort } from '../support/proxies.js';
+import { RedisServer } from './redis-server.js';
+
+const SLOTS = 16_384;
+
+/** A real Redis Cluster of primaries without replicas. */
+export interface RedisCluster {
+  readonly nodes: readonly RedisServer[];
+  stop(): Promise<void>;
+}
+
+/** Starts one, and waits until all nodes know all slots. */
+export async function startRedisCluster(size: number): Promise<RedisCluster> {
+  const nodes: RedisServer[] = [];
+  for (let at = 0; at < size; at++) {
+    // The default, the port and 10,000, may be beyond the last port.
+    const busPort = String(await freePort());
+    nodes.push(
+      await RedisServer.start(
+        '--cluster-enabled',
+        'yes',
+        '--cluster-port',
+        busPort,
+        '--cluster-node-timeout',
+        '60000',
+        // Where one is away, the others go on.
+        '--cluster-require-full-coverage',
+        'no',
+      ),
+    );
+    const { port } = new URL((nodes[at] as RedisServer).url);
+    await command(nodes[at] as RedisServer, [
+      'CLUSTER',
+      'ADDSLOTSRANGE',
+      String(Math.ceil((SLOTS * at) / size)),
+      String(Math.ceil((SLOTS * (at + 1)) / size) - 1),
+    ]);
+    if (at > 0) await command(nodes[0] as RedisServer, ['CLUSTER', 'MEET', '127.0.0.1', port, busPort]);
+  }
+  for (const node of nodes) {
+    await eventually(async () => {
+      const info = String(await command(node, ['CLUSTER', 'INFO']));
+      if (!/cluster_slots_ok:16384/.test(info) || !/cluster_state:ok/.test(info)) throw new Error(info);
+      const slots = (await command(node, ['CLUSTER', 'SLOTS'])) as unknown[];
+      if (slots.length !== size) throw new Error(`${slots.length} ranges`);
+    });
+  }
+  return {
+    nodes,
+    stop: async () => {
+      for (const node of nodes) await node.stop();
+    },
+  };
+}
+
+/** Sends one command to one server. */
+export async function command(server: { readonly url: string }, parts: string[]): Promise<unknown> {
+  const client = createClient({ url: server.url });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return await client.sendCommand(parts);
+  } finally {
+    client.destroy();
+  }
+}

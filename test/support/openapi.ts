@@ -1,0 +1,149 @@
+import { readFileSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { parse } from 'yaml';
+
+/** The members of an OpenAPI document that tests read. */
+export interface OpenApi {
+  readonly info: { readonly version: string };
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: {
+    readonly responses: Readonly<Record<string, Answer>>;
+    readonly schemas: Readonly<Record<string, { readonly enum?: readonly string[] }>>;
+  };
+}
+
+/** What a path does with a method. */
+export interface Operation {
+  readonly responses: Readonly<Record<string, Answer | Reference>>;
+  readonly 'x-metrics'?: Readonly<
+    Record<string, { readonly type: string; readonly labels: readonly string[] }>
+  >;
+}
+
+interface Reference {
+  readonly $ref: string;
+}
+
+interface Answer {
+  readonly headers?: Readonly<
+    Record<string, Reference | { readonly required?: boolean; readonly schema: object }>
+  >;
+  readonly content?: Readonly<Record<string, { readonly schema: object }>>;
+}
+
+/** `docs/openapi.yaml`. */
+export const openApi = parse(
+  readFileSync(new URL('../../docs/openapi.yaml', import.meta.url), 'utf8'),
+) as OpenApi;
+
+// Answered on every path, whatever the operation.
+const ANYWHERE: Readonly<Record<number, string>> = {
+  400: 'BadFraming',
+  403: 'ForeignOrigin',
+  429: 'RateLimited',
+  500: 'Internal',
+};
+
+/** The document says what an answer has; the service must say no more than that. */
+function close(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(close);
+  if (typeof value !== 'object' || value === null) return value;
+  const closed = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, close(member)]));
+  return 'properties' in closed && !('additionalProperties' in closed)
+    ? { ...closed, additionalProperties: false }
+    : closed;
+}
+
+// A whole document is no schema; what is no keyword in it is passed over.
+const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
+ajv.addSchema(close(openApi) as object, 'openapi');
+
+const escape = (member: string) => member.replaceAll('~', '~0').replaceAll('/', '~1');
+const at = (...members: string[]) => `#/${members.map(escape).join('/')}`;
+
+function validate(pointer: string, value: unknown, what: string): string[] {
+  const check = ajv.getSchema(`openapi${pointer}`);
+  if (check === undefined) return [`docs/openapi.yaml has nothing at ${pointer}`];
+  return check(value) === true ? [] : [`${what} ${ajv.errorsText(check.errors)}`];
+}
+
+/** The answer that a pointer or a reference leads to, and where it stands. */
+function resolve(pointer: string): { readonly pointer: string; readonly value: unknown } {
+  let value: unknown = openApi;
+  for (const member of pointer.slice(2).split('/'))
+    value = (value as Record<string, unknown> | undefined)?.[
+      member.replaceAll('~1', '/').replaceAll('~0', '~')
+    ];
+  return value !== null && typeof value === 'object' && '$ref' in value
+    ? resolve((value as Reference).$ref)
+    : { pointer, value };
+}
+
+function findAnswer(method: string, path: string, status: number): string | null {
+  const operations = openApi.paths[path];
+  const known = operations?.[method === 'head' ? 'get' : method];
+  if (known !== undefined)
+    return String(status) in known.responses
+      ? at('paths', path, method === 'head' ? 'get' : method, 'responses', String(status))
+      : null;
+  const own = operations === undefined ? { 404: 'UnknownPath' } : { 405: 'MethodNotAllowed' };
+  const name = ({ ...ANYWHERE, ...own } as Record<number, string>)[status];
+  return name === undefined ? null : at('components', 'responses', name);
+}
+
+/** An answer of the service, read to its end. */
+export interface GivenAnswer {
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** What an answer has that `docs/openapi.yaml` does not say, or lacks of what it says. */
+export function findDifferences({ method, path, status, headers, text }: GivenAnswer): string[] {
+  const found = findAnswer(method.toLowerCase(), path, status);
+  if (found === null) return ['docs/openapi.yaml does not know this status here'];
+  const { pointer, value } = resolve(found);
+  const answer = value as Answer;
+  const problems: string[] = [];
+  for (const name of Object.keys(answer.headers ?? {})) {
+    const header = resolve(`${pointer}/headers/${escape(name)}`);
+    const given = headers.get(name);
+    if (given !== null) problems.push(...validate(`${header.pointer}/schema`, given, `header ${name}:`));
+    else if ((header.value as { required?: boolean }).required === true)
+      problems.push(`header ${name}: is missing`);
+  }
+  const type = headers.get('content-type')?.split(';')[0] ?? '';
+  if (answer.content === undefined) return text === '' ? problems : [...problems, 'a body is not described'];
+  if (!(type in answer.content)) return [...problems, `content type: ${type} is not described`];
+  if (method.toLowerCase() === 'head') return problems;
+  const body: unknown = type === 'application/json' ? JSON.parse(text) : text;
+  return [...problems, ...validate(`${pointer}/content/${escape(type)}/schema`, body, 'body:')];
+}
+
+const origins = new Set<string>();
+const plainFetch = globalThis.fetch;
+
+/** From now on, whatever this origin answers to `fetch` in this test file is compared with `docs/openapi.yaml`. */
+export function checkAnswersOf(url: string): void {
+  origins.add(new URL(url).origin);
+  globalThis.fetch = checkedFetch;
+}
+
+const checkedFetch: typeof fetch = async (input, init) => {
+  const response = await plainFetch(input, init);
+  const request = input instanceof Request ? input : null;
+  const url = new URL(request?.url ?? (input));
+  if (!origins.has(url.origin)) return response;
+  const method = init?.method ?? request?.method ?? 'GET';
+  const text = await response.clone().text();
+  const { status, headers } = response;
+  const problems = findDifferences({ method, path: url.pathname, status, headers, text });
+  if (problems.length > 0)
+    throw new Error(
+      `${method} ${url.pathname} was answered ${status} ${text.slice(0, 300)}\n` +
+        `expected what docs/openapi.yaml says: ${problems.join('; ')}`,
+    );
+  return response;
+};

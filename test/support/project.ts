@@ -1,0 +1,137 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** How a program ended, and what it wrote. */
+export interface Ended {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** What a program is run with. */
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** Below the project's folder. */
+  readonly folder?: string;
+}
+
+let packed: Promise<string> | null = null;
+
+/** The tarball, as npm packs it. */
+async function pack(): Promise<string> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-packed-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  const args = ['pack', '--json', '--silent', '--ignore-scripts', '--pack-destination', folder];
+  const { code, out, err } = await run('npm', args, root);
+  if (code !== 0) throw new Error(`npm pack ended with ${code}: ${err}`);
+  const [{ filename }] = JSON.parse(out) as [{ filename: string }];
+  return path.join(folder, filename);
+}
+
+async function run(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  env: RunOptions['env'] = {},
+): Promise<Ended> {
+  const child = spawn(command, args, {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let out = '';
+  let err = '';
+  child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, out, err };
+}
+
+/**
+ * A user's project in an empty folder: this package out of its tarball, and nothing else but what the user installs. The
+ * packages it depends on are those that are installed here, so that no network is needed.
+ */
+export class Project {
+  readonly folder: string;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /** @param type of its `package.json` */
+  static async create(type: 'module' | 'commonjs' = 'module'): Promise<Project> {
+    const tarball = await (packed ??= pack());
+    const project = new Project(mkdtempSync(path.join(tmpdir(), 'drs-verify-project-')));
+    project.write('package.json', JSON.stringify({ name: 'project', version: '1.0.0', private: true, type }));
+    const own = project.#at('node_modules', 'drs-verify');
+    mkdirSync(own, { recursive: true });
+    const { code, err } = await run('tar', ['xzf', tarball, '--strip-components=1'], own);
+    if (code !== 0) throw new Error(`tar ended with ${code}: ${err}`);
+    const { dependencies, optionalDependencies } = JSON.parse(
+      readFileSync(path.join(own, 'package.json'), 'utf8'),
+    ) as Record<string, Record<string, string> | undefined>;
+    project.install(...Object.keys({ ...dependencies, ...optionalDependencies }));
+    mkdirSync(project.#at('node_modules', '.bin'));
+    symlinkSync('../drs-verify/scripts/drs.mjs', project.#at('node_modules', '.bin', 'drs-verify'));
+    // Finds what npm's finds, without the second that npm takes to start.
+    writeFileSync(project.#at('node_modules', '.bin', 'npx'), '#!/bin/sh\nexec "$@"\n', { mode: 0o755 });
+    return project;
+  }
+
+  /** Does what `npm install` does, with packages that are installed here. */
+  install(...names: readonly string[]): void {
+    for (const name of names) {
+      const link = this.#at('node_modules', name);
+      if (existsSync(link)) continue;
+      mkdirSync(path.dirname(link), { recursive: true });
+      symlinkSync(path.join(root, 'node_modules', name), link, 'dir');
+      if (name === 'typescript')
+        symlinkSync('../typescript/bin/tsc', this.#at('node_modules', '.bin', 'tsc'));
+    }
+  }
+
+  write(file: string, text: string): void {
+    writeFileSync(this.#at(file), text);
+  }
+
+  /** Runs a program to its end; the commands of installed packages are found, too. */
+  run(command: string, args: readonly string[], { env, folder = '' }: RunOptions = {}): Promise<Ended> {
+    const PATH = `${this.#at('node_modules', '.bin')}:${process.env['PATH']}`;
+    return run(command, args, this.#at(folder), { PATH, ...env });
+  }
+
+  /**
+   * Compiles its TypeScript with TypeScript 7, which `npm install typescript` brings, as docs/middleware.md says; but more
+   * strictly. Resolves with what the compiler finds.
+   */
+  async compile(...options: string[]): Promise<string> {
+    const tsc = path.join(root, 'node_modules', '@typescript', 'native-preview', 'bin', 'tsgo');
+    const init = ['--init', '--module', 'nodenext', '--target', 'es2023', '--types', 'node'];
+    await this.run(process.execPath, [tsc, ...init]);
+    const strict = ['-p', '.', '--strict', '--skipLibCheck', 'false', ...options];
+    const { code, out, err } = await this.run(process.execPath, [tsc, ...strict]);
+    return code === 0 ? '' : out + err;
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #at(...parts: string[]): string {
+    return path.join(this.folder, ...parts);
+  }
+}
