@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { drawLatency, drawOverload } from './report/charts.js';
-import { fillDocument } from './report/document.js';
+import { fillDocument, fillReadme } from './report/document.js';
 import { ROOT } from './run/paths.js';
 import { readResults } from './run/read-results.js';
 
@@ -20,6 +20,8 @@ async function main(given: readonly string[]): Promise<void> {
   if (first === undefined) throw new Error(`${KEPT} holds no results; copy the results.json of a run there`);
   const document = path.join(ROOT, 'docs', 'performance.md');
   writeFileSync(document, fillDocument(readFileSync(document, 'utf8'), first, longer));
+  const readme = path.join(ROOT, 'README.md');
+  writeFileSync(readme, fillReadme(readFileSync(readme, 'utf8'), [first, ...longer]));
   for (const results of [first, ...longer]) {
     for (const [name, draw] of [
       ['latency-by-depth', drawLatency],
@@ -29,7 +31,9 @@ async function main(given: readonly string[]): Promise<void> {
       if (svg !== null) writeFileSync(path.join(ROOT, 'docs', `${name}.svg`), `${svg}\n`);
     }
   }
-  process.stdout.write(`filled docs/performance.md and drew its pictures from ${files.join(', ')}\n`);
+  process.stdout.write(
+    `filled docs/performance.md and README.md and drew its pictures from ${files.join(', ')}\n`,
+  );
 }
 
 try {

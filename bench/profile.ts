@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeCommit } from './run/environment.js';
-import { callTree, hottest, renderFlameGraphs, type CpuProfile } from './report/flame-graph.js';
+import { callTree, hottest, trimProfile, type CpuProfile } from './report/flame-graph.js';
 import { checkAnswers } from './load/check-answers.js';
 import { bestTool } from './load/measure-load.js';
 import { runAutocannon } from './load/autocannon.js';
@@ -14,7 +14,8 @@ import { COLD_CACHE_BYTES, Workloads, type Traffic } from './workload/workload.j
 
 const USAGE = `npm run bench:profile -- [--traffic warm|cold|mixed|forged|malformed] [--depth 4] [--connections 32] [--seconds 5]
 
-Writes a CPU profile of each thread (open it in Chrome's DevTools) and flame-graph.html, self-contained.
+Writes a CPU profile of each thread under load: drop it on https://www.speedscope.app (it stays in the browser), or open it in
+Chrome's DevTools.
 `;
 
 /** Microseconds of the clock that CPU profiles count by. */
@@ -68,10 +69,15 @@ async function main(): Promise<number> {
     const threads = readProfiles(directory).map(({ name, profile }) => ({
       name,
       tree: callTree(profile, from, until),
+      profile: trimProfile(profile, from, until),
     }));
+    for (const file of readdirSync(directory)) rmSync(path.join(directory, file));
     const rate = Math.round(result.requests / result.seconds);
     const about = `${traffic}, depth ${depth}, ${connections} connections: ${rate} requests/s while profiled, commit ${commit.slice(0, 9)}`;
-    writeFileSync(path.join(directory, 'flame-graph.html'), renderFlameGraphs(threads, about));
+    for (const { name, profile } of threads) {
+      const file = `${name.replaceAll(' ', '-')}.cpuprofile`;
+      writeFileSync(path.join(directory, file), JSON.stringify(profile));
+    }
     process.stdout.write(`${about}\n`);
     for (const { name, tree } of threads) {
       process.stdout.write(`\n${name}: share of its time in a function itself\n`);
@@ -80,7 +86,7 @@ async function main(): Promise<number> {
       }
     }
     process.stdout.write(
-      `\n${path.relative(process.cwd(), directory)}/ has flame-graph.html and the profiles\n`,
+      `\n${path.relative(process.cwd(), directory)}/ has a .cpuprofile of each thread: open it in https://www.speedscope.app or Chrome's DevTools\n`,
     );
     return 0;
   } finally {

@@ -73,6 +73,7 @@ export async function drawLatency(results: Results, isNarrow = false): Promise<s
   }));
   if (rows.length === 0) return null;
   const depths = [...new Set(rows.map((row) => Number(row['depth'])))].sort((a, b) => a - b);
+  const panels = [...new Set(rows.map((row) => String(row['panel'])))];
   const x = {
     field: 'depth',
     type: 'quantitative' as const,
@@ -91,7 +92,7 @@ export async function drawLatency(results: Results, isNarrow = false): Promise<s
   return draw({
     data: { values: rows },
     ...(isNarrow
-      ? { facet: { field: 'panel', type: 'nominal', title: null, sort: 'descending' }, columns: 1 }
+      ? { facet: { field: 'panel', type: 'nominal', title: null, sort: panels }, columns: 1 }
       : {
           facet: {
             row: { field: 'traffic', type: 'nominal', title: null, sort: ['warm', 'cold'] },
@@ -121,7 +122,7 @@ export async function drawLatency(results: Results, isNarrow = false): Promise<s
       ],
     },
     resolve: { scale: { y: 'independent' } },
-  } as TopLevelSpec);
+  });
 }
 
 const OVERLOAD = /^overload\/w-\w+\/x\d\/([\w-]+)$/;

@@ -3,7 +3,7 @@ import { NOISY } from '../compare/outcome.js';
 import { intervalOf } from '../measure/interval.js';
 import { judgeBars } from './bars.js';
 import { formatValue } from './format.js';
-import type { Results } from '../run/results.js';
+import { figureOf, type Results } from '../run/results.js';
 
 /**
  * Fills the measured parts of docs/performance.md from a results.json; each stands between two comments.
@@ -211,8 +211,9 @@ function describeOverload(results: Results): string {
     'refused',
     'timed-out',
     'p99',
-    'refusal-p99',
+    'refusal-since-sent-p99',
     'healthz-longest',
+    'back-to-normal',
     'resident-highest',
   ];
   const rows = points.map(({ id, parameters }) => [
@@ -240,4 +241,51 @@ function withInterval(results: Results, id: string): string {
   return low === high
     ? text
     : `${text} (${formatValue(low, figure.unit)} … ${formatValue(high, figure.unit)})`;
+}
+
+const PEERS = [
+  ['fastify-sodium-memo', 'in one process'],
+  ['fastify-sodium-memo-cluster', 'on node:cluster'],
+] as const;
+
+/**
+ * Fills the measured parts of the README: the picture of latency by depth, and the ratio to what a competent user writes.
+ * A part that the README has no place for, or that no run has figures of, stays as it is.
+ */
+export function fillReadme(text: string, all: readonly Results[]): string {
+  const parts: Readonly<Record<string, string>> = {
+    'latency-picture': all.some((results) => describeLatency(results) !== '')
+      ? '![Latency by chain depth: p50 to p99.9, warm and cold](docs/latency-by-depth.svg)'
+      : '',
+    ratio: all.map(describeRatio).findLast((one) => one !== '') ?? '',
+  };
+  return Object.entries(parts).reduce((filled, [name, part]) => {
+    const place = new RegExp(`(<!-- measured: ${name} -->\\n)[^]*?(<!-- end -->)`);
+    return part === ''
+      ? filled
+      : filled.replace(place, (_, begin: string, end: string) => `${begin}\n${part}\n\n${end}`);
+  }, text);
+}
+
+/** How much more processor time than this service the best alternative takes, run by run. */
+export function describeRatio(results: Results): string {
+  const clauses = PEERS.flatMap(([peer, where]) => {
+    const ratios = [1, 4, 16].flatMap((depth) => {
+      const own = figureOf(results, `peers/drs-verify/d${depth}/cpu`)?.samplesInFloors;
+      const other = figureOf(results, `peers/${peer}/d${depth}/cpu`)?.samplesInFloors;
+      if (!own || !other || own.length < 2 || own.length !== other.length) return [];
+      const { estimate, low, high } = intervalOf(other.map((value, at) => value / (own[at] ?? Number.NaN)));
+      const told = low > 1 || high < 1 ? '' : ', so no difference can be told';
+      return [
+        `${estimate.toFixed(2)} times at depth ${depth} (${low.toFixed(2)} … ${high.toFixed(2)}${told})`,
+      ];
+    });
+    return ratios.length === 0 ? [] : [`${where} ${ratios.join(', ')}`];
+  });
+  if (clauses.length === 0) return '';
+  return (
+    'Processor time for each warm request of what one who knows the trade writes instead (Fastify, libsodium, a memo of verified ' +
+    `receipts; with fewer checks), to that of this service: ${clauses.join('; ')}. Measured ${results.startedAt.slice(0, 10)} at ` +
+    `commit ${results.commit.slice(0, 9)} on ${results.machine['cores'] ?? '?'} cores; ${describeNoise(results)}`
+  );
 }

@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ROOT, source } from '../run/paths.js';
+import { ROOT } from '../run/paths.js';
 
 /** The part of a V8 CPU profile that matters here. https://chromedevtools.github.io/devtools-protocol/tot/Profiler/ */
 export interface CpuProfile {
@@ -12,11 +11,12 @@ export interface CpuProfile {
   }[];
   /** µs of the monotonic clock. */
   readonly startTime: number;
+  readonly endTime: number;
   readonly samples: readonly number[];
   readonly timeDeltas: readonly number[];
 }
 
-/** A function in a flame graph, with what it called. */
+/** A function of a profile, with what it called. */
 export interface Frame {
   readonly name: string;
   readonly where: string;
@@ -75,12 +75,23 @@ export function hottest(tree: Frame, most: number): { name: string; where: strin
   return [...totals.values()].sort((a, b) => b.self - a.self).slice(0, most);
 }
 
-/** A self-contained page with a flame graph for each thread. */
-export function renderFlameGraphs(
-  threads: readonly { readonly name: string; readonly tree: Frame }[],
-  about: string,
-): string {
-  const page = readFileSync(source('report/flame-graph.html'), 'utf8');
-  const data = JSON.stringify({ about, threads }).replaceAll('<', '\\u003c');
-  return page.replace('/*{{profile.json}}*/', () => data);
+/**
+ * The part of a profile between two times, for speedscope or a browser's developer tools.
+ *
+ * @param from in µs of the monotonic clock, as is `until`
+ */
+export function trimProfile(profile: CpuProfile, from: number, until: number): CpuProfile {
+  let at = profile.startTime;
+  const kept = profile.samples.flatMap((sample, index) => {
+    const delta = profile.timeDeltas[index] ?? 0;
+    at += delta;
+    return at >= from && at <= until && delta > 0 ? [{ sample, delta }] : [];
+  });
+  return {
+    nodes: profile.nodes,
+    startTime: from,
+    endTime: until,
+    samples: kept.map(({ sample }) => sample),
+    timeDeltas: kept.map(({ delta }) => delta),
+  };
 }

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
-import path from 'node:path';
-import { ROOT, source } from '../run/paths.js';
+import { intervalOf } from '../measure/interval.js';
+import { source } from '../run/paths.js';
 import type { Results } from '../run/results.js';
 import { drawLatency, drawOverload } from './charts.js';
+import { drawPanels } from './panels.js';
 import { judgeBars } from './bars.js';
 
 /** The bars in words, since the page does not know them. */
@@ -18,21 +19,44 @@ function barsOf(results: Results) {
   }));
 }
 
+/** Between what the median of each figure lies, in its unit and in floors. */
+function intervalsOf({ figures }: Results) {
+  const ends = (samples: readonly number[]) => {
+    const { low, high } = intervalOf(samples);
+    return [low, high];
+  };
+  return Object.fromEntries(
+    figures.map(({ id, samples, samplesInFloors }) => [
+      id,
+      { value: ends(samples), floors: samplesInFloors === null ? null : ends(samplesInFloors) },
+    ]),
+  );
+}
+
 /** The report as one self-contained page: it needs no network. */
 export async function renderReport(results: Results): Promise<string> {
-  const headline = (await drawLatency(results)) ?? '';
-  const overload = (await drawOverload(results)) ?? '';
+  const panels = Object.entries(await drawPanels(results)).map(
+    ([name, svg]) => `<div class="picture" data-chart="${name}">${svg}</div>`,
+  );
   const parts: Readonly<Record<string, string>> = {
-    'uplot.css': readFileSync(path.join(ROOT, 'node_modules/uplot/dist/uPlot.min.css'), 'utf8'),
-    'uplot.js': readFileSync(path.join(ROOT, 'node_modules/uplot/dist/uPlot.iife.min.js'), 'utf8'),
     'style.css': readFileSync(source('report/browser/style.css'), 'utf8'),
     'drawing.js': readFileSync(source('report/browser/drawing.js'), 'utf8'),
     'sections.js': readFileSync(source('report/browser/sections.js'), 'utf8'),
     'more-sections.js': readFileSync(source('report/browser/more-sections.js'), 'utf8'),
     // "<" would end the script element where a string in the results holds "</script>".
-    'results.json': JSON.stringify({ ...results, bars: barsOf(results) }).replaceAll('<', '\\u003c'),
+    'results.json': JSON.stringify({
+      ...results,
+      bars: barsOf(results),
+      intervals: intervalsOf(results),
+    }).replaceAll('<', '\\u003c'),
   };
-  const charts: Readonly<Record<string, string>> = { latency: headline, overload };
+  const charts: Readonly<Record<string, string>> = {
+    latency: (await drawLatency(results)) ?? '',
+    latencyNarrow: (await drawLatency(results, true)) ?? '',
+    overload: (await drawOverload(results)) ?? '',
+    overloadNarrow: (await drawOverload(results, true)) ?? '',
+    panels: panels.join('\n'),
+  };
   const page = readFileSync(source('report/page.html'), 'utf8');
   const drawn = page.replace(/<!--\{\{(\w+)\}\}-->/g, (_, name: string) => charts[name] ?? '');
   return drawn.replace(/\/\*\{\{([a-z.-]+)\}\}\*\//g, (_, name: string) => {

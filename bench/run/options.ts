@@ -15,7 +15,7 @@ export interface Options {
 /** For `--help`. */
 export const USAGE = `npm run bench -- [options]
 
-  --quick              under a minute, fewer depths, one run of each figure
+  --quick              a minute or two, fewer depths, one run of each figure
   --smoke              half a minute: verdicts and generous ratios to the floor, for CI; exits with 1 past a limit
   --only <a,b>         only these suites (--list names them)
   --peers              also what one would write or pick instead

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { capacityOf, fitModel, signaturesOf } from '../../bench/report/cost-model.js';
-import { fillDocument } from '../../bench/report/document.js';
+import { describeRatio, fillDocument, fillReadme } from '../../bench/report/document.js';
 import { ROOT } from '../../bench/run/paths.js';
 import { Recorder } from '../../bench/run/recorder.js';
 import { SAMPLE_FLOOR, sampleResults } from './sample-results.js';
@@ -85,4 +85,41 @@ it('has a place in docs/performance.md for each table, and leaves the rest alone
     document.replace(/(<!-- measured: \w+ -->\n)[^]*?(<!-- end -->)/g, '$1$2');
   expect(outside(filled)).toBe(outside(text));
   expect(fillDocument(filled, measured)).toBe(filled);
+});
+
+describe('the README', () => {
+  /** Runs of this service at 1.4 floors and of a peer at so many. */
+  function withPeer(peerFloors: readonly number[]) {
+    const recorder = new Recorder(() => SAMPLE_FLOOR);
+    recorder.measureFloor();
+    for (const floors of peerFloors) {
+      for (const [peer, value] of [
+        ['drs-verify', 1.4],
+        ['fastify-sodium-memo', floors],
+      ] as const)
+        recorder.record({
+          ...{ id: `peers/${peer}/d4/cpu`, unit: 'µs', better: 'lower', value: value * SAMPLE_FLOOR },
+        });
+    }
+    return {
+      ...sample,
+      figures: [...sample.figures.filter(({ suite }) => suite !== 'peers'), ...recorder.figures()],
+    };
+  }
+
+  it('gets the ratio to the best alternative with its interval, and the picture', () => {
+    const text =
+      'before\n<!-- measured: latency-picture -->\n<!-- end -->\n<!-- measured: ratio -->\nstale text\n<!-- end -->\n';
+    const filled = fillReadme(text, [withPeer([2.8, 2.9, 2.7, 2.8])]);
+    expect(filled).toContain('in one process 2.00 times at depth 4 (1.93 … 2.07)');
+    expect(filled).toContain('docs/latency-by-depth.svg');
+    expect(filled).not.toContain('stale text');
+    expect(fillReadme(filled, [withPeer([2.8, 2.9, 2.7, 2.8])])).toBe(filled);
+    expect(fillReadme('nothing', [sample])).toBe('nothing');
+  });
+
+  it('calls nothing faster where the interval holds 1, and says nothing after one run', () => {
+    expect(describeRatio(withPeer([1.3, 1.4, 1.6]))).toContain('so no difference can be told');
+    expect(describeRatio(withPeer([2.8]))).toBe('');
+  });
 });

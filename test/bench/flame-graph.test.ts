@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { callTree, hottest, renderFlameGraphs, type CpuProfile } from '../../bench/report/flame-graph.js';
+import { callTree, hottest, trimProfile, type CpuProfile } from '../../bench/report/flame-graph.js';
 
 const frame = (functionName: string) => ({ functionName, url: 'node:internal/x', lineNumber: 4 });
 
@@ -11,11 +11,12 @@ const profile: CpuProfile = {
     { id: 4, callFrame: frame('inner') },
   ],
   startTime: 1000,
+  endTime: 1270,
   samples: [2, 3, 3, 4, 2],
   timeDeltas: [100, 10, 20, 40, 100],
 };
 
-describe('a flame graph', () => {
+describe('a profile', () => {
   it('holds what fell into the time of the load, and nothing before or after', () => {
     const tree = callTree(profile, 1105, 1175);
     expect(tree).toMatchObject({ name: '(root)', total: 70, self: 0 });
@@ -30,10 +31,10 @@ describe('a flame graph', () => {
     expect(first).toEqual({ name: 'inner', where: 'node:internal/x:5', self: 70 });
   });
 
-  it('is one page that a name cannot break out of', () => {
-    const tree = { ...callTree(profile, 0, 9999), name: '</script><script>$& $1' };
-    const page = renderFlameGraphs([{ name: 'main thread', tree }], 'about');
-    expect(page).toContain('\\u003c/script>\\u003cscript>$& $1');
-    expect(page).not.toContain('{{');
+  it('keeps of a profile only the time of the load, and its whole tree', () => {
+    expect(trimProfile(profile, 1105, 1175)).toEqual({
+      ...{ nodes: profile.nodes, startTime: 1105, endTime: 1175 },
+      ...{ samples: [3, 3, 4], timeDeltas: [10, 20, 40] },
+    });
   });
 });

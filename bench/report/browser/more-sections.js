@@ -1,21 +1,7 @@
 // @ts-nocheck -- runs in a browser behind sections.js, whose constants it shares.
-/* global results, byId, make, short, number, table, bars, key, section, drawAll, paint, parametersOf, ascending, median, floorUs, versions */
+/* global results, byId, make, short, number, differ, table, picture, pair, section, parametersOf, ascending, floorUs, versions */
 const stageNames = parametersOf('stages/', 'stage').filter((stage) => stage !== undefined);
 if (stageNames.length > 0) {
-  const order = stageNames.filter((stage) => stage !== 'signatures');
-  const colourOf = new Map(order.map((stage, at) => [stage, paint(at)]));
-  const rowsFor = (traffic, names) =>
-    ascending(parametersOf(`stages/${traffic}/`, 'depth')).map((depth) => {
-      const parts = names.map((stage) => ({
-        value: median(`stages/${traffic}/d${depth}/${stage}/time`) ?? 0,
-        ...{ colour: colourOf.get(stage), stage },
-      }));
-      const total = parts.reduce((sum, { value }) => sum + value, 0);
-      return {
-        ...{ label: `${traffic}, depth ${depth}`, text: `${short(total)} µs` },
-        parts: parts.map((part) => ({ ...part, title: `${part.stage}: ${short(part.value)} µs` })),
-      };
-    });
   const stageTable = (traffic) => {
     const list = ascending(parametersOf(`stages/${traffic}/`, 'depth'));
     const row = (stage) => [
@@ -32,9 +18,10 @@ if (stageNames.length > 0) {
     'stages',
     'Where the time goes',
     'Each stage alone, on one thread, in process. The bars leave out the signatures themselves, which are in the tables: beside them nothing else could be seen.',
-    key(order.map((stage) => [stage, colourOf.get(stage)])),
-    bars(rowsFor('warm', order), 'Warm: all but the signature.'),
-    bars(rowsFor('cold', order), 'Cold: all but the signatures.'),
+    pair(
+      picture('stages-warm', 'Warm: all but the signature.'),
+      picture('stages-cold', 'Cold: all but the signatures.'),
+    ),
     make('div', { class: 'pair' }, ...['warm', 'cold'].map(stageTable)),
   );
 }
@@ -69,21 +56,17 @@ section(
 const peerNames = parametersOf('peers/', 'peer').filter((peer) => peer !== undefined);
 if (peerNames.length > 0) {
   const peerDepths = ascending(parametersOf('peers/', 'depth'));
-  const servers = peerNames.filter((peer) => byId.has(`peers/${peer}/d${peerDepths[0]}/cpu`));
+  const servers = peerNames.filter((peer) => byId.has(`peers/${peer}/d${peerDepths[0]}/throughput`));
   const sameKind = peerNames.filter((peer) => byId.has(`peers/${peer}/d${peerDepths[0]}/time`));
-  const rows = (depth) =>
-    servers.map((peer) => {
-      const value = median(`peers/${peer}/d${depth}/cpu`) ?? 0;
-      const colour = `var(${peer === 'drs-verify' ? '--c0' : '--c6'})`;
-      return { label: peer, text: number(`peers/${peer}/d${depth}/cpu`), parts: [{ value, colour }] };
-    });
   section(
     'peers',
     'Beside what one would write or pick instead',
     'The same warm bundles, checked to get the same verdicts. ' +
       (results.notes.find((note) => note.startsWith('peers: ')) ?? '').replace('peers: ', ''),
-    ...peerDepths.map((depth) =>
-      bars(rows(depth), `Processor time for each request, depth ${depth}; shorter is better.`),
+    pair(
+      ...peerDepths.map((depth) =>
+        picture(`peers-${depth}`, `Processor time for each request, depth ${depth}; shorter is better.`),
+      ),
     ),
     table(
       ['server', ...peerDepths.flatMap((depth) => [`depth ${depth}`, 'CPU', 'p99'])],
@@ -95,15 +78,15 @@ if (peerNames.length > 0) {
       ]),
     ),
     table(
-      ['in process', ...peerDepths.map((depth) => `depth ${depth}`)],
+      ['in process, processor time', ...peerDepths.map((depth) => `depth ${depth}`)],
       [
         [
           'drs-verify, all receipts new',
-          ...peerDepths.map((depth) => number(`in-process/in-thread/cold/d${depth}/time`)),
+          ...peerDepths.map((depth) => number(`in-process/in-thread/cold/d${depth}/cpu`)),
         ],
         ...sameKind.map((peer) => [
           peer,
-          ...peerDepths.map((depth) => number(`peers/${peer}/d${depth}/time`)),
+          ...peerDepths.map((depth) => number(`peers/${peer}/d${depth}/cpu`)),
         ]),
       ],
     ),
@@ -162,6 +145,22 @@ section(
   plain('cache', 'receipt cache of', ['hit-ratio', 'bytes']),
   plain('revocation', 'look-up', ['time', 'bytes-per-entry']),
   plain('scrape', 'metrics', ['throughput', 'p50', 'p99', 'p99.9']),
+  byId.has('scrape/scraped/p99') &&
+    !['throughput', 'p50', 'p99'].some((what) => differ(`scrape/scraped/${what}`, `scrape/unscraped/${what}`))
+    ? make('p', {}, 'With and without being scraped: the intervals overlap, so no difference can be told.')
+    : null,
+);
+section(
+  'processes',
+  'Threads or processes',
+  'One process with workers (p1-w1) and several without (p2-w0), each on a port of its own.',
+  plain('processes', 'traffic / layout', ['throughput', 'cpu', 'p50', 'p99', 'resident']),
+);
+section(
+  'engines',
+  'Every Ed25519 of this platform',
+  'Processor time of one verification, and what it makes of published vectors.',
+  plain('engines', 'engine', ['cpu', 'accepted-wrongly', 'refused-wrongly']),
 );
 section(
   'overhead',
@@ -211,4 +210,3 @@ section(
   ),
   make('p', { class: 'faint' }, versionText),
 );
-drawAll();

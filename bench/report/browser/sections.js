@@ -1,5 +1,5 @@
 // @ts-nocheck -- runs in a browser behind drawing.js; test/bench/report.test.ts runs it.
-/* global results, byId, make, short, number, table, chart, bars, key, section, drawAll, paint, document */
+/* global results, byId, make, number, intervalText, table, picture, section, document */
 const { floorMicroseconds: floorUs, machine, versions } = results;
 const tool = [...byId.keys()].some((id) => id.startsWith('closed-loop/wrk/')) ? 'wrk' : 'autocannon';
 const parametersOf = (prefix, name) => [
@@ -39,82 +39,83 @@ if (results.isVoid) {
     );
 }
 
-const tile = (value, what) =>
-  value === '–' ? '' : make('div', { class: 'tile' }, make('b', {}, value), what);
+/** A figure with what it lies between; times as ratios to the floor, which hold on other machines, too. */
+const tile = (id, what) => {
+  const figure = byId.get(id);
+  if (figure === undefined) return null;
+  const inFloors = figure.unit === 'µs' && figure.floors !== null;
+  const unit = inFloors ? ' floors' : '';
+  return make(
+    'div',
+    { class: 'tile' },
+    make('b', {}, number(id, { inFloors }), unit),
+    make('span', { class: 'faint' }, intervalText(id, inFloors)),
+    make('div', {}, what),
+  );
+};
+const barsCounted = () => {
+  const bars = results.bars ?? [];
+  if (bars.length === 0) return null;
+  const count = (...verdicts) => bars.filter(({ verdict }) => verdicts.includes(verdict)).length;
+  return make(
+    'div',
+    { class: 'tile' },
+    make('b', {}, `${count('aim met', 'met')} of ${bars.length}`),
+    make('span', { class: 'faint' }, `${count('not met')} not met, ${count('cannot tell')} cannot tell`),
+    make('div', {}, 'bars met'),
+  );
+};
 document
   .getElementById('tiles')
   .append(
     ...[
-      tile(number('floor/verify'), '1 floor: one signature by libsodium'),
-      tile(number('floor/all-cores'), 'a signature while all cores verify'),
+      tile('floor/verify', '1 floor: one signature by libsodium'),
+      tile(closed('warm', usualDepth, usual, 'cpu'), `processor time, warm, depth ${usualDepth}`),
       tile(
-        number(closed('warm', usualDepth, usual, 'throughput')),
+        closed('cold', usualDepth, usual, 'cpu'),
+        `cold, depth ${usualDepth}: ${usualDepth + 1} signatures`,
+      ),
+      tile(closed('warm', usualDepth, 1, 'p50'), 'p50 at 1 connection'),
+      tile(
+        closed('warm', usualDepth, usual, 'throughput'),
         `warm, depth ${usualDepth}, ${usual} connections`,
       ),
-      tile(
-        number(closed('warm', usualDepth, usual, 'cpu')),
-        `processor time of a warm request, depth ${usualDepth}`,
-      ),
-      tile(number(closed('cold', usualDepth, usual, 'cpu')), `of a cold one: ${usualDepth + 1} signatures`),
-      tile(number(closed('warm', usualDepth, 1, 'p50')), 'p50 at 1 connection'),
-      tile(number('memory/resident'), 'resident memory'),
-    ].filter((entry) => entry !== ''),
+      tile('memory/resident', 'resident memory'),
+      barsCounted(),
+    ].filter((entry) => entry !== null),
   );
 
+const SIGNS = { 'aim met': '●', met: '●', 'not met': '○', 'cannot tell': '?' };
 if ((results.bars ?? []).length > 0) {
   const rows = results.bars.map(({ what, measured, interval, bar, aim, verdict }) => [
     what,
-    make('span', { class: { 'not met': 'bad', 'cannot tell': 'faint' }[verdict] ?? 'good' }, verdict),
+    make(
+      'span',
+      { class: { 'not met': 'bad', 'cannot tell': 'faint' }[verdict] ?? 'good' },
+      SIGNS[verdict],
+      ' ',
+      verdict,
+    ),
     ...[measured, interval, bar, aim].map((text) => text.replaceAll(' floors', '')),
   ]);
   const about = 'What the project promises itself. Times are in floors of this very run.';
   section('bars', 'Bars', about, table(['bar', '', 'measured', 'interval', 'bar', 'aim'], rows));
 }
 
+const pair = (...pictures) => make('div', { class: 'pair' }, ...pictures.filter((drawn) => drawn !== null));
+
 if (depths.length > 0) {
-  const line = (traffic, what) => ({
-    label: traffic,
-    values: depths.map((depth) => median(closed(traffic, depth, usual, what))),
-    colour: { warm: '--c0', mixed: '--c2', cold: '--c1' }[traffic],
-  });
-  const floorLine = (label, signatures, colour) => ({
-    ...{ label, colour, dash: [5, 4], points: false },
-    values: depths.map((depth) => signatures(depth) * floorUs),
-  });
   section(
     'depth',
     'What a verification costs at each depth',
     'A warm request costs one signature at any depth, a cold one a signature for each receipt and one for the call. ' +
       'The dashed lines are those signatures alone; what lies above them is the rest of the service.',
-    make(
-      'div',
-      { class: 'pair' },
-      chart({
-        ...{
-          x: depths,
-          xTicks: depths,
-          xLabel: 'receipts in the chain',
-          yLabel: 'µs of processor time',
-          yUnit: 'µs',
-        },
-        series: [
-          ...traffics.map((traffic) => line(traffic, 'cpu')),
-          floorLine('floor, warm', () => 1, '--c0'),
-          floorLine('floor, cold', (depth) => depth + 1, '--c1'),
-        ],
-        caption: `Processor time of the service for each request, kernel included, at ${usual} connections.`,
-      }),
-      chart({
-        ...{
-          x: depths,
-          xTicks: depths,
-          xLabel: 'receipts in the chain',
-          yLabel: 'requests / s',
-          yUnit: '/s',
-        },
-        series: traffics.map((traffic) => line(traffic, 'throughput')),
-        caption: `Throughput at ${usual} connections; the load generator shares the same cores.`,
-      }),
+    pair(
+      picture(
+        'cpu',
+        `Processor time of the service for each request, kernel included, at ${usual} connections.`,
+      ),
+      picture('throughput', `Throughput at ${usual} connections; the load generator shares the same cores.`),
     ),
     table(
       ['depth', ...traffics.flatMap((traffic) => [`${traffic} /s`, 'CPU', 'floors'])],
@@ -130,31 +131,6 @@ if (depths.length > 0) {
   );
 }
 
-const distributions = new Map(results.distributions.map((entry) => [entry.id, entry]));
-const onLogAxis = (percentile) => -Math.log10(1 - percentile / 100);
-const percentileOf = (position) => `${Number((100 * (1 - 10 ** -position)).toPrecision(8))} %`;
-
-function latencyChart(count) {
-  const chosen = depths.filter((depth) => distributions.has(`closed-loop/${tool}/warm/d${depth}/c${count}`));
-  if (chosen.length === 0) return null;
-  const curves = chosen.map((depth) => distributions.get(`closed-loop/${tool}/warm/d${depth}/c${count}`));
-  const percentiles = [...new Set(curves.flatMap(({ curve }) => curve.map(([at]) => at)))];
-  const inside = percentiles.filter((at) => at < 100).sort((a, b) => a - b);
-  return chart({
-    x: inside.map(onLogAxis),
-    ...{
-      xTicks: [0, onLogAxis(90), 2, 3, 4].filter((at) => at <= onLogAxis(inside.at(-1))),
-      xFormat: percentileOf,
-    },
-    ...{ xLabel: 'percentile', yLabel: 'µs', yUnit: 'µs', yLog: true },
-    series: curves.map(({ curve }, at) => ({
-      ...{ label: `depth ${chosen[at]}`, points: false },
-      values: inside.map((percentile) => curve.find(([point]) => point === percentile)?.[1] ?? null),
-    })),
-    caption: `Warm, ${count} connection${count === 1 ? '' : 's'}. Each step to the right is ten times rarer.`,
-  });
-}
-
 const counts = ascending(parametersOf(`closed-loop/${tool}/warm/`, 'connections'));
 if (counts.length > 0) {
   const rows = counts.map((count) => [
@@ -167,11 +143,7 @@ if (counts.length > 0) {
     'latency',
     'Latency',
     'In a closed loop a connection sends its next request when the last is answered, so with many connections a latency is mostly the wait for the others.',
-    make(
-      'div',
-      { class: 'pair' },
-      ...[...new Set([1, usual])].map(latencyChart).filter((entry) => entry !== null),
-    ),
+    pair(picture('percentiles-1', 'Warm, 1 connection.'), picture('percentiles-32', 'Warm, 32 connections.')),
     make('h3', {}, `By connections, warm, depth ${usualDepth}`),
     table(['connections', 'throughput', 'CPU', 'p50', 'p90', 'p99', 'p99 of those sent', 'p99.9'], rows),
   );
@@ -195,15 +167,7 @@ for (const depth of ascending(parametersOf('open-loop/', 'depth'))) {
           ? 'There is no knee up to the highest load measured.'
           : 'One run of each load cannot tell where the knee is.'
         : `The knee: up to ${knee} % of the maximum, p99 stays within four times its lowest.`),
-    chart({
-      ...{ x: loads, xTicks: loads, xFormat: (load) => `${load} %`, xLabel: 'of the closed-loop maximum' },
-      ...{ yLabel: 'µs', yUnit: 'µs', yLog: true, marks: knee === null ? [] : [{ at: knee, text: 'knee' }] },
-      series: ['p50', 'p90', 'p99', 'p99.9'].map((what) => ({
-        label: what,
-        values: loads.map((load) => median(at(load, what))),
-      })),
-      caption: 'Warm traffic by the open-loop generator, which runs on the same cores.',
-    }),
+    picture(`open-loop-${depth}`, 'Warm traffic by the open-loop generator, which runs on the same cores.'),
     table(
       ['load', 'rate', 'p50', 'p99', 'p99.9', 'longest', 'sent late by (p50)'],
       loads.map((load) => [
