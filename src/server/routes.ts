@@ -131,8 +131,8 @@ export class Routes implements ExchangeOwner {
       ['/metrics', read('metrics', (exchange) => this.#scrape(exchange))],
       ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
     ]);
-    const paths = [...this.#routes.keys(), ...[...this.#gates.keys()].map((name) => `/gate/${name}`)];
-    const error = `unknown path; there are ${paths.join(', ')}`;
+    const gates = [...this.#gates.keys()].map((name) => `/gate/${name}`);
+    const error = `unknown path (proxies ask ${gates.join(', ')}); there are ${[...this.#routes.keys()].join(', ')}`;
     this.#unknown = {
       endpoint: 'other',
       methods: [],
