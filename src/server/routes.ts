@@ -96,7 +96,10 @@ export class Routes implements ExchangeOwner {
     const { configuration, admission, gate } = context;
     const { maxBodyBytes, gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
     const tableOf = (routes: readonly (readonly [string, Route])[]): Table => {
-      const error = `unknown path; there are ${routes.map(([path]) => path).join(', ')}`;
+      const paths = routes.map(([path]) => path);
+      const gated = paths.filter((path) => path.startsWith('/gate/'));
+      const proxies = gated.length > 0 ? ` (proxies ask ${gated.join(', ')})` : '';
+      const error = `unknown path${proxies}; there are ${paths.filter((path) => !gated.includes(path)).join(', ')}`;
       const unknown: Route = {
         endpoint: 'other',
         methods: [],

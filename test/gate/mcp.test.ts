@@ -227,8 +227,8 @@ const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
       call(bundleOf(), {
         body: text({ params: 0 }).replace('"params":0', `"params":${'['.repeat(5e5)}${']'.repeat(5e5)}`),
       }),
-    400,
-    'INVALID_TOOL_CALL',
+    413,
+    'BODY_TOO_LARGE',
   ],
   [
     'with a body that was not read to its end',

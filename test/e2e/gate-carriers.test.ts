@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
+import { signA2aRequests } from '../../src/middleware/a2a/index.js';
+import { signFetch } from '../../src/middleware/index.js';
+import { signToolCall } from '../../src/middleware/mcp/index.js';
+import { startService, type RunningService } from '../support/service.js';
+
+const [principal, agent] = [generateKey(), generateKey()];
+const delegationOf = (command: string) => ({
+  key: agent,
+  toolServer: 'https://tools.example',
+  chain: [
+    issueRootDelegation({
+      key: principal,
+      audience: agent.did,
+      command,
+      policy: {},
+      rootType: 'organization',
+      expiresAt: Math.floor(Date.now() / 1000) + 3600,
+    }),
+  ],
+});
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService();
+});
+afterAll(() => service.stop());
+
+const ask = async (protocol: string, headers: Record<string, string>, body: string) =>
+  (await service.post('/v1/gate', { protocol, headers, body_text: body })).json();
+const allowed = { allow: true, gated: true, context: { agent: agent.did, binding: 'match' } };
+
+it('a gateway that sees only the header, or only _meta, of a signed tool call allows it', async () => {
+  const call = () =>
+    signToolCall({ name: 'search', arguments: { query: 'tea' } }, delegationOf('/mcp/tools/call'));
+  const text = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+  expect(await ask('mcp', {}, text(call()))).toMatchObject(allowed);
+  const { _meta: meta, ...params } = call();
+  const bundle = (meta as Record<string, string>)['X-DRS-Bundle'] as string;
+  expect(await ask('mcp', { 'x-drs-bundle': bundle }, text(params))).toMatchObject(allowed);
+});
+
+/** What a signing client sends. */
+async function sentBy(send: (fetch: typeof globalThis.fetch) => Promise<unknown>) {
+  const sent: { bundle: string; body: string }[] = [];
+  await send((_, init) => {
+    const bundle = new Headers(init?.headers).get('x-drs-bundle') ?? '';
+    sent.push({ bundle, body: init?.body as string });
+    return Promise.resolve(new Response('{}'));
+  });
+  return sent[0] ?? { bundle: '', body: '' };
+}
+
+it('a gateway allows what signA2aRequests and signFetch send in the header', async () => {
+  const a2a = await sentBy((fetch) =>
+    signA2aRequests(delegationOf('/a2a'), fetch)('https://agent.example', {
+      method: 'POST',
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { n: 1 } }),
+    }),
+  );
+  expect(await ask('a2a', { 'X-DRS-Bundle': a2a.bundle }, a2a.body)).toMatchObject(allowed);
+  const http = await sentBy((fetch) =>
+    signFetch(delegationOf('/tools'), { fetch })('https://tools.example/x', {
+      method: 'POST',
+      body: JSON.stringify({ tool: 'search', query: 'tea' }),
+    }),
+  );
+  expect(await ask('http', { 'X-DRS-Bundle': http.bundle }, http.body)).toMatchObject(allowed);
+});
