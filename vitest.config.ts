@@ -1,9 +1,22 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
+/** What a front end could get wrong. These run a second time, over `node:http`. */
+const HTTP_SUITES = ['front-ends', 'http', 'hostile-http', 'life-cycle', 'load', 'start', 'balancers'];
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
+    projects: [
+      { extends: true, test: { name: 'drs', include: ['test/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'node:http',
+          include: HTTP_SUITES.map((suite) => `test/e2e/${suite}.test.ts`),
+          env: { TEST_FRONT_END: 'node' },
+        },
+      },
+    ],
     // Real services, browsers and worker pools start inside tests: no limit here may decide anything but that a test hangs.
     // Most of a test that starts a service is waiting, so one file a core leaves cores idle.
     maxWorkers: Math.max(3, availableParallelism()),

@@ -1,12 +1,25 @@
-// Packs the package and installs it elsewhere, as a user would: the right files, working entry points, types, command.
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+// Packs the package as in a fresh clone and installs it elsewhere, as a user would: what is in it, its types, its command.
+import { execFileSync, spawn } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-package-'));
+const at = (/** @type {string[]} */ ...parts) => path.join(folder, ...parts);
 
 /** @param {string} command @param {string[]} args @param {string} [cwd] */
 const run = (command, args, cwd = folder) =>
@@ -15,117 +28,145 @@ const run = (command, args, cwd = folder) =>
 /** @type {(text: string) => unknown} */
 const parse = JSON.parse;
 
-try {
-  const [packed] = /** @type {{ filename: string, files: { path: string }[] }[]} */ (
-    parse(run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], root))
-  );
-  if (packed === undefined) throw new Error('npm pack packed nothing');
-  const files = packed.files.map(({ path: name }) => name);
-  const allowed =
-    /^(dist\/(?!cli\/demo).*\.(c?js|d\.ts)|scripts\/drs\.mjs|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
-  const stray = files.filter((name) => !allowed.test(name));
-  if (stray.length > 0) throw new Error(`the package holds what it should not: ${stray.join(', ')}`);
-  const manifest =
-    /** @type {{ version: string, imports: Record<string, string>, exports: Record<string, string | { types: string, default: string }> }} */ (
-      parse(readFileSync(path.join(root, 'package.json'), 'utf8'))
-    );
-  for (const target of Object.values(manifest.imports)) {
-    if (!files.includes(target.replace('./', '')))
-      throw new Error(`started as a thread, but not in the package: ${target}`);
-  }
-  const entries = Object.entries(manifest.exports);
-  for (const [, entry] of entries) {
-    for (const target of typeof entry === 'string' ? [entry] : [entry.types, entry.default]) {
-      if (!files.includes(target.replace('./', '')))
-        throw new Error(`exported, but not in the package: ${target}`);
-    }
-  }
-
-  writeFileSync(path.join(folder, 'package.json'), '{"type":"module","private":true}');
-  run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline', packed.filename]);
-  const version = run('npx', ['drs-verify', '--version']).trim();
-  if (version !== manifest.version)
-    throw new Error(`drs-verify --version says ${version}, expected ${manifest.version}`);
-
-  // The middleware entries need peers that a user of them installs; these two stand alone.
-  writeFileSync(
-    path.join(folder, 'use.mts'),
-    `import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { gzipSync } from 'node:zlib';
-import { createVerifier, type Verdict } from 'drs-verify';
-import { createBundle, createConsent, generateKey, issueInvocation, issueRootDelegation } from 'drs-verify/issue';
-const [alice, bot] = [generateKey(), generateKey()];
-const root = issueRootDelegation({
-  key: alice,
-  audience: bot.did,
-  command: '/mcp/tools/call',
-  policy: { allowed_tools: ['search'] },
-  consent: createConsent({ text: 'Bot may search.', locale: 'en', method: 'explicit-ui-click', sessionId: 's-1' }),
-});
-const invocation = issueInvocation({ key: bot, chain: [root], args: { tool: 'search' }, toolServer: 'https://tools.example' });
-for (const workerThreads of [0, 1]) {
-  const verifier = createVerifier({ workerThreads });
-  const verdict: Verdict = await verifier.verify(createBundle({ receipts: [root], invocation }), { body: { tool: 'search' } });
-  await verifier.close();
-  if (!verdict.valid || verdict.binding !== 'match') throw new Error(JSON.stringify(verdict));
+/** @param {string} what @param {string[]} found */
+function expectNone(what, found) {
+  if (found.length > 0) throw new Error(`${what}: ${found.join(', ')}`);
 }
 
-// A status list that is long enough to be read on a thread of its own.
-const bits = randomBytes(600_000);
-bits[0] = 0xff;
-const list = JSON.stringify({
-  type: ['VerifiableCredential', 'BitstringStatusListCredential'],
-  issuer: 'https://issuer.example',
-  credentialSubject: {
-    type: 'BitstringStatusList',
-    statusPurpose: 'revocation',
-    encodedList: 'u' + gzipSync(bits).toString('base64url'),
-  },
-});
-const server = createServer((_, response) => response.writeHead(200, { 'content-type': 'application/vc' }).end(list));
-await once(server.listen(0, '127.0.0.1'), 'listening');
-const { port } = server.address() as AddressInfo;
-const verifier = createVerifier({
-  statusListBaseUrl: 'http://127.0.0.1:' + port,
-  statusFetchTimeoutMs: 10_000,
-  workerThreads: 0,
-});
-const revocable = issueRootDelegation({
-  key: alice,
-  audience: bot.did,
-  command: '/mcp/tools/call',
-  policy: { allowed_tools: ['search'] },
-  consent: createConsent({ text: 'Bot may search.', locale: 'en', method: 'explicit-ui-click', sessionId: 's-1' }),
-  statusListIndex: 7,
-});
-const call = issueInvocation({ key: bot, chain: [revocable], args: { tool: 'search' }, toolServer: 'https://tools.example' });
-const revoked = await verifier.verify(createBundle({ receipts: [revocable], invocation: call }));
-await verifier.close();
-server.close();
-if (revoked.error?.code !== 'RECEIPT_REVOKED') throw new Error(JSON.stringify(revoked));
-`,
+/** What a clone has, with the packages of this one, and without dist/. */
+function makeClone() {
+  const clone = at('clone');
+  for (const file of run('git', ['ls-files', '-z'], root).split('\0')) {
+    if (file === '' || !existsSync(path.join(root, file))) continue;
+    mkdirSync(path.dirname(path.join(clone, file)), { recursive: true });
+    cpSync(path.join(root, file), path.join(clone, file));
+  }
+  symlinkSync(path.join(root, 'node_modules'), path.join(clone, 'node_modules'), 'dir');
+  return clone;
+}
+
+/** @param {string} file */
+const read = (file) => readFileSync(at('package', file), 'utf8');
+
+/** @param {string[]} files what is in the package */
+function checkFiles(files) {
+  const manifest =
+    /** @type {{ imports: Record<string, string>, exports: Record<string, string | Record<string, string>>, bin: Record<string, string> }} */ (
+      parse(read('package.json'))
+    );
+  const has = (/** @type {string} */ target) => files.includes(path.posix.normalize(target));
+  const targets = [manifest.imports, manifest.bin, ...Object.values(manifest.exports)].flatMap((entry) =>
+    typeof entry === 'string' ? [entry] : Object.values(entry).filter((value) => typeof value === 'string'),
   );
-  const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  const types = path.join(root, 'node_modules', '@types');
-  run(process.execPath, [
-    tsc,
-    '--strict',
-    '--module',
-    'nodenext',
-    '--target',
-    'es2023',
-    '--skipLibCheck',
-    'false',
-    '--typeRoots',
-    types,
-    '--types',
-    'node',
-    'use.mts',
-  ]);
-  run(process.execPath, ['use.mjs']);
+  expectNone(
+    'named in package.json, but not packed',
+    targets.filter((target) => !has(target)),
+  );
+
+  const allowed =
+    /^(dist|src|docs|examples)\/|^(scripts\/drs\.mjs|package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE)$/;
+  const stray = /^(dist|src)\/cli\/demo|node_modules|\.tgz$|\.key$|\.log$|\/\./;
+  expectNone(
+    'packed, but should not be',
+    files.filter((name) => !allowed.test(name) || stray.test(name)),
+  );
+
+  for (const name of files.filter((file) => /\.(c?js|d\.ts)$/.test(file) && file.startsWith('dist/'))) {
+    const [, map] = /\/\/# sourceMappingURL=(\S+)\s*$/.exec(read(name)) ?? [];
+    const beside = (/** @type {string} */ target) => path.posix.join(path.posix.dirname(name), target);
+    if (map === undefined || !has(beside(map))) throw new Error(`${name} has no source map in the package`);
+    const { sources } = /** @type {{ sources: string[] }} */ (parse(read(beside(map))));
+    expectNone(
+      `the source map of ${name} leads nowhere`,
+      sources.filter((source) => !has(beside(source))),
+    );
+  }
+
+  for (const entry of Object.values(manifest.exports)) {
+    const types = typeof entry === 'string' ? undefined : entry['types'];
+    if (types !== undefined && !read(types).startsWith('/// <reference types="node"'))
+      throw new Error(
+        `${types} does not begin with a reference to Node's types, which what it exports needs`,
+      );
+  }
+
+  // Links to the tests, the benchmarks and the CI are for those who have the repository.
+  const repository = /^(test|bench|\.ci|scripts|eslint\.config\.js|vitest\.config\.ts)(\/|$)/;
+  for (const name of files.filter((file) => file.endsWith('.md'))) {
+    const text = read(name)
+      .replace(/^```.*?^```$/gms, '')
+      .replace(/`[^`\n]*`/g, '');
+    const links = [...text.matchAll(/\]\(([^)\s#]+)[^)]*\)/g)].map(([, link = '']) => link);
+    const dead = links
+      .filter((link) => !/^[a-z]+:/.test(link))
+      .map((link) => path.posix.join(path.posix.dirname(name), link).replace(/\/$/, ''))
+      .filter((target) => !has(target) && !files.some((file) => file.startsWith(`${target}/`)))
+      .filter((target) => name === 'README.md' || !repository.test(target));
+    expectNone(`links of ${name} lead out of the package`, dead);
+  }
+}
+
+/** Starts the service with a command, and stops it once it listens. @param {string} command @param {string[]} args @param {string} cwd */
+async function startAndStop(command, args, cwd) {
+  const child = spawn(command, args, {
+    cwd,
+    env: { ...process.env, PORT: '0' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  });
+  let listens = false;
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (!line.includes('"msg":"listening"')) continue;
+    listens = true;
+    // The whole group: npm and npx pass on no signal.
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
+  }
+  if (!listens) throw new Error(`\`${command} ${args.join(' ')}\` ended before it listened`);
+}
+
+try {
+  const clone = makeClone();
+  const [packed] = /** @type {{ filename: string, files: { path: string }[] }[]} */ (
+    parse(run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], clone))
+  );
+  if (packed === undefined) throw new Error('npm pack packed nothing');
+  const tarball = at(packed.filename);
+  run('tar', ['xzf', tarball]);
+  const files = packed.files.map(({ path: name }) => name);
+  checkFiles(files);
+
+  const { messages, pkg } = await publint({
+    pkgDir: at('package'),
+    pack: false,
+    level: 'warning',
+    strict: true,
+  });
+  expectNone(
+    'publint',
+    messages.map((message) => formatMessage(message, pkg) ?? message.code),
+  );
+  // An ES module alone: CommonJS takes it with `require` of newer Nodes or `import()`, which test/package shows.
+  const attw = path.join(root, 'node_modules', '@arethetypeswrong', 'cli', 'dist', 'index.js');
+  run(process.execPath, [attw, tarball, '--profile', 'esm-only', '--no-emoji', '--format', 'ascii']);
+
+  mkdirSync(at('user'));
+  writeFileSync(at('user', 'package.json'), '{"type":"module","private":true}');
+  run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline', tarball], at('user'));
+  const version = run('npx', ['drs-verify', '--version'], at('user')).trim();
+  const expected = /** @type {{ version: string }} */ (parse(read('package.json'))).version;
+  if (version !== expected) throw new Error(`drs-verify --version says ${version}, expected ${expected}`);
+  await startAndStop('npx', ['drs-verify', 'serve'], at('user'));
+  cpSync(path.join(root, 'test', 'package', 'use.mjs'), at('user', 'use.mjs'));
+  run(process.execPath, ['use.mjs'], at('user'));
+
+  // A clone whose dev packages were left out: it starts, and fetches nothing.
+  rmSync(path.join(clone, 'node_modules'));
+  run('npm', ['ci', '--silent', '--omit=dev', '--no-audit', '--no-fund', '--prefer-offline'], clone);
+  await startAndStop('npm', ['start', '--silent'], clone);
+  if (existsSync(path.join(clone, 'node_modules', 'typescript')))
+    throw new Error('npm start fetched the dev packages of a production install');
+
+  const entries = Object.keys(/** @type {{ exports: object }} */ (parse(read('package.json'))).exports);
   console.log(
     `the package works when installed elsewhere: ${files.length} files, ${entries.length} entry points`,
   );

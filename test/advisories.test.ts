@@ -495,4 +495,4 @@ const ADVISORIES: readonly Advisory[] = [
   },
 ];
 
-test.each(ADVISORIES)('$name', async ({ attack }) => attack());
+test.each(ADVISORIES.map(({ name, attack }) => [name, attack] as const))('%s', async (_, attack) => attack());

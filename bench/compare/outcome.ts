@@ -29,6 +29,8 @@ export interface Outcome {
   readonly versions: readonly [string, string];
   readonly detect: number;
   readonly planted: number;
+  /** What the planted work took in fact, as a share of the rest of B's processor time; by B's own clock. */
+  readonly burnt: number | null;
   readonly restarts: number;
   readonly seconds: number;
   readonly findings: readonly Finding[];
@@ -83,6 +85,7 @@ export function renderOutcome({
   versions,
   detect,
   planted,
+  burnt,
   restarts,
   seconds,
   findings,
@@ -111,7 +114,7 @@ export function renderOutcome({
   const confidence = Math.min(...findings.map(({ effect }) => effect.confidence));
   const busy = median(others.filter((share) => !Number.isNaN(share)).concat(others.length === 0 ? [0] : []));
   return [
-    `A: ${versions[0]}   B: ${versions[1]}${planted > 0 ? `, which burns ${(100 * planted).toFixed(0)} % more (planted)` : ''}`,
+    `A: ${versions[0]}   B: ${versions[1]}${planted > 0 ? `, which burns ${(100 * planted).toFixed(0)} % more (planted; by its own clock ${(100 * (burnt ?? Number.NaN)).toFixed(1)} %)` : ''}`,
     '',
     ...lines,
     '',

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { mean, medianAbsoluteDeviation } from 'simple-statistics';
 import { checkAnswers } from '../load/check-answers.js';
 import { program } from '../run/paths.js';
@@ -27,6 +29,8 @@ export interface Restart {
   readonly others: readonly number[];
   /** For each request: how long the service was ready to run and did not. */
   readonly waited: number;
+  /** µs of processor time that the planted work took in each request; `null` where none was planted. */
+  readonly planted: number | null;
 }
 
 /** How a pair is measured. */
@@ -35,8 +39,8 @@ export interface PairPlan {
   readonly precision: number;
   /** Which side is started and measured first. */
   readonly isSwapped: boolean;
-  /** µs of processor time that B burns in each request, to show that it is found. */
-  readonly plantedMicros: number;
+  /** Rounds of work that B does in each request on top, to show that they are found; 0 for none. */
+  readonly plantedRounds: number;
 }
 
 const LOADED: Omit<SliceOrder, 'side'> = { connections: 32, requests: 600, milliseconds: 900 };
@@ -57,7 +61,7 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
-  return withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
+  const restart = await withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
     for (let at = 0; at < WARM_UPS; at++)
       for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
     for (const side of [0, 1] as const) await take({ ...ALONE, side });
@@ -70,6 +74,10 @@ export async function measurePair(
     }
     return summarise(loaded, alone);
   });
+  return {
+    ...restart,
+    planted: plan.plantedRounds > 0 ? Number(readFileSync(reportOf(workloads), 'utf8')) : null,
+  };
 }
 
 /**
@@ -84,7 +92,7 @@ export async function measureProcessorTime(
   workloads: Workloads,
   isSwapped: boolean,
 ): Promise<number> {
-  return withPair(trees, one, workloads, { isSwapped, plantedMicros: 0 }, async (take) => {
+  return withPair(trees, one, workloads, { isSwapped, plantedRounds: 0 }, async (take) => {
     for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
     const quads: number[] = [];
     for (let quad = 0; quad < MIN_QUADS; quad++) {
@@ -94,6 +102,9 @@ export async function measureProcessorTime(
     return hodgesLehmann(quads);
   });
 }
+
+/** Where the planted process writes what its work took. */
+const reportOf = ({ directory }: Workloads) => path.join(directory, 'planted');
 
 const cpuOf = (slice: Slice | undefined) => slice?.cpu ?? Number.NaN;
 
@@ -107,7 +118,7 @@ async function withPair<Value>(
   plan: Omit<PairPlan, 'precision'>,
   use: (take: Take) => Promise<Value>,
 ): Promise<Value> {
-  const services = await startPair(trees, traffic === 'cold', plan);
+  const services = await startPair(trees, traffic === 'cold', plan, reportOf(workloads));
   let slicer: Slicer | undefined;
   try {
     const exchanges = traffic === 'cold' ? workloads.cold(depth).slice(-64) : workloads.warm(depth);
@@ -144,19 +155,26 @@ async function takeQuad(take: Take, kind: Omit<SliceOrder, 'side'>, isReversed: 
 async function startPair(
   trees: readonly [Tree, Tree],
   isCold: boolean,
-  { isSwapped, plantedMicros }: Omit<PairPlan, 'precision'>,
+  { isSwapped, plantedRounds }: Omit<PairPlan, 'precision'>,
+  report: string,
 ): Promise<[ServerProcess, ServerProcess]> {
   const env = {
     // What is compared is work; a service that spins while it waits would hide what it has less time to wait for.
     BUSY_POLL_MICROSECS: '0',
     QUEUE_TARGET_MS: '60000',
+    // A busier main thread hands more signatures to the workers, which costs on top of what is planted: up to half as much
+    // again. Without workers what is planted is all that differs.
+    ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };
   const start = (side: 0 | 1) =>
     startTree(trees[side].folder, {
       nodeArgs: ['--import', program('compare/planted-process.js')],
-      // Both are started alike; A burns nothing.
-      env: { ...env, BENCH_PLANTED_MICROSECONDS: String(side === 1 ? plantedMicros : 0) },
+      // Both are started alike; A does nothing on top.
+      env: {
+        ...env,
+        ...{ BENCH_PLANTED_ROUNDS: String(side === 1 ? plantedRounds : 0), BENCH_PLANTED_REPORT: report },
+      },
     });
   if (!isSwapped) {
     const a = await start(0);
@@ -198,7 +216,10 @@ function isPrecise(
   });
 }
 
-function summarise(loaded: readonly (readonly Slice[])[], alone: readonly (readonly Slice[])[]): Restart {
+function summarise(
+  loaded: readonly (readonly Slice[])[],
+  alone: readonly (readonly Slice[])[],
+): Omit<Restart, 'planted'> {
   const each = <Value>(value: (quads: readonly Quad[]) => Value) =>
     Object.fromEntries(
       QUANTITIES.map((quantity) => [quantity, value(quadsOf(quantity, loaded, alone))]),

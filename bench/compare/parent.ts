@@ -14,6 +14,7 @@ export const LIMIT = Math.log(1.1);
 export const MIN_PAIRS = 4;
 const MAX_PAIRS = 6;
 const SECONDS = 42;
+const BUILD_MS = 25_000;
 const CASE = { traffic: 'warm', depth: 4 } as const;
 
 /** Effects as logarithms: of this working copy against its parent, and of the parent against itself. */
@@ -52,7 +53,7 @@ export async function compareWithParent(say: (what: string) => void): Promise<0 
   const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-parent-'));
   const folder = path.join(directory, 'parent');
   try {
-    const parent = buildTree('HEAD^', folder, { mayInstall: false });
+    const parent = buildTree('HEAD^', folder, { mayInstall: false, timeoutMs: BUILD_MS });
     const effects = await measure([parent, { name: 'working copy', folder: ROOT }], directory, started);
     const verdict = judgeParent(effects);
     say(describe(effects, verdict, parent.name));

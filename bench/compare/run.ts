@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { mean } from 'simple-statistics';
+import { mean, median } from 'simple-statistics';
 import { Workloads } from '../workload/workload.js';
 import type { CompareOptions } from './options.js';
 import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from './outcome.js';
@@ -10,6 +10,9 @@ import { buildTree, removeTree, type Tree } from './trees.js';
 
 /** Of the effects within a pair: so much smaller than the effect that counts. */
 const PRECISION = 1 / 4;
+
+/** Some 20 µs of planted work. */
+const TRIAL_ROUNDS = 600;
 
 /** Two versions that are built, and what they are sent. */
 export interface Built {
@@ -49,20 +52,24 @@ export async function compareVersions(
   const measured = new Map(cases.map((one) => [one, [] as Restart[]]));
   const plantedIn = new Map<Case, number>();
   const others: number[] = [];
+  const burnt: number[] = [];
   for (let restart = 1; ; restart++) {
     for (const [one, restarts] of measured) {
       if (planted > 0 && !plantedIn.has(one)) {
-        // First, what a request costs.
-        const plan = { precision: 1, isSwapped: false, plantedMicros: 0 };
-        const { means } = await measurePair(trees, one, workloads, plan);
-        plantedIn.set(one, planted * mean([...means.cpu]));
+        // First, what a request costs, and what the rounds cost under the same load: alone on the machine they cost less.
+        const plan = { precision: 1, isSwapped: false, plantedRounds: TRIAL_ROUNDS };
+        const trial = await measurePair(trees, one, workloads, plan);
+        const perRequest = trial.planted ?? Number.NaN;
+        const own = trial.means.cpu[1] - perRequest;
+        plantedIn.set(one, Math.max(1, Math.round((TRIAL_ROUNDS * planted * own) / perRequest)));
       }
       const result = await measurePair(trees, one, workloads, {
         ...{ precision: PRECISION * detect, isSwapped: restart % 2 === 0 },
-        plantedMicros: plantedIn.get(one) ?? 0,
+        plantedRounds: plantedIn.get(one) ?? 0,
       });
       restarts.push(result);
       others.push(mean(result.others));
+      if (result.planted !== null) burnt.push(result.planted / (result.means.cpu[1] - result.planted));
       const effect = 100 * Math.expm1(result.effects.cpu);
       say(`restart ${restart}, ${one.traffic} depth ${one.depth}: CPU ${effect.toFixed(1)} %`);
     }
@@ -73,7 +80,7 @@ export async function compareVersions(
     if (exitCodeOf(findings) === 2 && seconds() < 60 * minutes) continue;
     return {
       ...{ versions: [trees[0].name, trees[1].name], detect, planted, restarts: restart },
-      ...{ seconds: seconds(), findings, others },
+      ...{ seconds: seconds(), findings, others, burnt: burnt.length === 0 ? null : median(burnt) },
     };
   }
 }

@@ -38,7 +38,7 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   const before = await countersOf(loop);
   const timeBefore = server.processorTime();
   const run = tool === 'wrk' ? runWrk : runAutocannon;
-  const result = await bench.watch(id, server.pid, () =>
+  const result = await bench.watch(id, server.pids, () =>
     run(workload, { port: server.port, connections, seconds }),
   );
   const timeAfter = server.processorTime();

@@ -5,7 +5,7 @@ import {
   SignatureAlgorithm,
   type PublicKey,
 } from '@biscuit-auth/biscuit-wasm';
-import { readJob, timeRepeated, type InProcessReport } from './in-process-report.js';
+import { readJob, timeRepeated, type InProcessReport, type VerdictCost } from './in-process-report.js';
 
 // Biscuit: one root key, and a block for each attenuation, signed by the key that the block before names. It checks
 // every signature, and runs each block's checks as Datalog. No identities of delegates, no signed call: the arguments
@@ -46,7 +46,7 @@ function verify(bytes: Uint8Array, key: PublicKey, tool: string): boolean {
 const job = readJob();
 const root = new KeyPair(SignatureAlgorithm.Ed25519);
 const key = root.getPublicKey();
-const report: { depth: number; microseconds: number }[] = [];
+const report: (VerdictCost & { depth: number })[] = [];
 for (const depth of job.depths) {
   const bytes = makeToken(depth, root);
   if (!verify(bytes, key, 'search')) throw new Error(`Biscuit refused its own token of ${depth} blocks`);
@@ -56,7 +56,7 @@ for (const depth of job.depths) {
   if (verify(forged, key, 'search')) throw new Error('Biscuit accepted a forged token');
   report.push({
     depth,
-    microseconds: await timeRepeated(() => verify(bytes, key, 'search'), job.milliseconds),
+    ...(await timeRepeated(() => verify(bytes, key, 'search'), job.milliseconds)),
   });
 }
 process.stdout.write(`\nREPORT ${JSON.stringify(report satisfies InProcessReport)}\n`, () => process.exit(0));

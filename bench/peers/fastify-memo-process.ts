@@ -1,4 +1,7 @@
+import cluster from 'node:cluster';
+import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { availableParallelism } from 'node:os';
 import fastify from 'fastify';
 import { LRUCache } from 'lru-cache';
 import sodium from 'sodium-native';
@@ -6,7 +9,8 @@ import { publicKeyOf } from '../../src/protocol/did-key.js';
 import { verifyPlainly } from './plain-verification.js';
 
 // (c) What one who knows the trade writes: Fastify, libsodium, and a memo of the receipts that verified. The invocation
-// is new with every call in production, so it has no place in the memo.
+// is new with every call in production, so it has no place in the memo. With PEER_CLUSTER=1 on node:cluster, where each process has
+// a memo of its own.
 const MEMO_BYTES = 64 * 1024 * 1024;
 const verified = new LRUCache<string, true>({ maxSize: MEMO_BYTES, sizeCalculation: (_, jwt) => jwt.length });
 const keys = new LRUCache<string, Buffer>({ max: 10_000 });
@@ -31,8 +35,30 @@ function check(jwt: string, did: string, isInvocation: boolean): boolean {
   return true;
 }
 
-const app = fastify();
-app.post('/verify', (request) => verifyPlainly(request.body, check));
-await app.listen({ port: 0, host: '127.0.0.1' });
-process.stdout.write(`${JSON.stringify({ port: (app.server.address() as AddressInfo).port })}\n`);
-process.on('SIGTERM', () => process.exit(0));
+async function serve(): Promise<number> {
+  const app = fastify();
+  app.post('/verify', (request) => verifyPlainly(request.body, check));
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  return (app.server.address() as AddressInfo).port;
+}
+
+/** A process for each core; they share the port. */
+async function serveOnAllCores(): Promise<void> {
+  const workers = Array.from({ length: availableParallelism() }, () => cluster.fork());
+  const ports = await Promise.all(
+    workers.map(async (worker) => ((await once(worker, 'listening')) as [AddressInfo])[0].port),
+  );
+  const pids = workers.map(({ process: { pid } }) => pid);
+  process.stdout.write(`${JSON.stringify({ port: ports[0], pids: [process.pid, ...pids] })}\n`);
+  process.on('SIGTERM', () => {
+    for (const worker of workers) worker.process.kill();
+    process.exit(0);
+  });
+}
+
+if (process.env['PEER_CLUSTER'] === '1' && cluster.isPrimary) await serveOnAllCores();
+else {
+  const port = await serve();
+  if (cluster.isPrimary) process.stdout.write(`${JSON.stringify({ port })}\n`);
+  process.on('SIGTERM', () => process.exit(0));
+}

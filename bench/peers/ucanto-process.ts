@@ -2,7 +2,7 @@ import { Delegation, type API } from '@ucanto/core';
 import { ed25519 } from '@ucanto/principal';
 import { Verifier } from '@ucanto/principal/ed25519';
 import { access, capability, Schema } from '@ucanto/validator';
-import { readJob, timeRepeated, type InProcessReport } from './in-process-report.js';
+import { readJob, timeRepeated, type InProcessReport, type VerdictCost } from './in-process-report.js';
 
 // UCAN: checks every signature, audience = issuer along the chain, the time bounds, that each capability derives from
 // its proof, and (here) no revocation. It binds no arguments, has no status list and no consent record.
@@ -51,11 +51,11 @@ async function verify(archive: Uint8Array, server: ed25519.EdSigner): Promise<bo
 
 const job = readJob();
 const server = await ed25519.generate();
-const report: { depth: number; microseconds: number }[] = [];
+const report: (VerdictCost & { depth: number })[] = [];
 for (const depth of job.depths) {
   const [archive, stolen] = await makeInvocations(depth, server);
   if (!(await verify(archive, server))) throw new Error(`UCAN refused its own chain of depth ${depth}`);
   if (await verify(stolen, server)) throw new Error('UCAN accepted a call by somebody without authority');
-  report.push({ depth, microseconds: await timeRepeated(() => verify(archive, server), job.milliseconds) });
+  report.push({ depth, ...(await timeRepeated(() => verify(archive, server), job.milliseconds)) });
 }
 process.stdout.write(JSON.stringify(report satisfies InProcessReport));

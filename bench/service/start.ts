@@ -16,16 +16,19 @@ export interface ServerOptions {
 export class ServerProcess {
   readonly port: number;
   readonly pid: number;
+  /** Of all its processes; more than one where it says so itself. */
+  readonly pids: readonly number[];
   readonly #child: ChildProcess;
 
-  private constructor(child: ChildProcess, port: number) {
+  private constructor(child: ChildProcess, { port, pids }: Ready) {
     this.#child = child;
     this.port = port;
     this.pid = child.pid ?? 0;
+    this.pids = pids ?? [this.pid];
   }
 
   /**
-   * Starts a program that prints a line of JSON with its `port` once it listens.
+   * Starts a program that prints a line of JSON with its `port` once it listens, and its `pids` where it has several.
    *
    * @param file below bench/, as compiled, or an absolute path
    * @throws Error where it ends instead
@@ -44,10 +47,10 @@ export class ServerProcess {
       },
     );
     const lines = createInterface({ input: child.stdout });
-    const port = await new Promise<number>((resolve, reject) => {
+    const ready = await new Promise<Ready>((resolve, reject) => {
       lines.on('line', (line) => {
-        const port = portIn(line);
-        if (port !== null) resolve(port);
+        const ready = readyIn(line);
+        if (ready !== null) resolve(ready);
         else if (/"level":(50|60)/.test(line)) process.stderr.write(`${file}: ${line}\n`);
       });
       child.once('error', reject);
@@ -55,12 +58,17 @@ export class ServerProcess {
         reject(new Error(`${file} ended with ${String(code)} before it listened`)),
       );
     });
-    return new ServerProcess(child, port);
+    return new ServerProcess(child, ready);
   }
 
   /** Processor time so far; `null` where the operating system does not tell. */
   processorTime(): ProcessorTime | null {
-    return processorTimeOf(this.pid);
+    const times = this.pids.map(processorTimeOf);
+    return times.reduce((sum, time) =>
+      sum === null || time === null
+        ? null
+        : { total: sum.total + time.total, mainThread: sum.mainThread + time.mainThread },
+    );
   }
 
   /** The sum of all series of a counter or gauge of `/metrics`, by `name` or `name{label="value"}`. */
@@ -85,10 +93,15 @@ export class ServerProcess {
   }
 }
 
-function portIn(line: string): number | null {
+interface Ready {
+  readonly port: number;
+  readonly pids?: readonly number[];
+}
+
+function readyIn(line: string): Ready | null {
   try {
-    const { port } = JSON.parse(line) as { port?: unknown };
-    return typeof port === 'number' ? port : null;
+    const ready = JSON.parse(line) as Partial<Ready>;
+    return typeof ready.port === 'number' ? (ready as Ready) : null;
   } catch {
     return null;
   }

@@ -1,3 +1,4 @@
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { openVerification, proveVerification } from '../../src/verify/pipeline.js';
 import { Failure } from '../../src/verify/codes.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
@@ -24,13 +25,14 @@ export const cache: Suite = {
     // Signatures are taken as verified here: they are what a hit saves, and decide nothing about the ratio.
     for (const mebibytes of [0, 1, 2, 4, 8, 16, 32, 64]) {
       const receipts = new ReceiptCache(mebibytes * MEBIBYTE);
+      const deps = { rules: RULES, cache: receipts, keys: DEFAULT_KEYS };
       let { hits, misses, bytes } = receipts.figures;
       for (const [at, index] of order.entries()) {
         if (at === Math.floor(calls * WARM_UP_SHARE)) ({ hits, misses } = receipts.figures);
-        const opened = openVerification(bundles[index], RULES, receipts);
+        const opened = openVerification(bundles[index], deps);
         if (opened instanceof Failure)
           throw new Error(`a bundle of the suite was refused: ${opened.message}`);
-        proveVerification(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, RULES, receipts);
+        proveVerification(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, deps);
       }
       hits = receipts.figures.hits - hits;
       misses = receipts.figures.misses - misses;

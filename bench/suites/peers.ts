@@ -13,6 +13,8 @@ const SERVERS: Readonly<Record<string, () => Promise<ServerProcess>>> = {
   'drs-verify-no-cache': () => startService({ RECEIPT_CACHE_BYTES: '0' }),
   'core-on-node-http': () => ServerProcess.start('peers/node-http-process.js'),
   'fastify-sodium-memo': () => ServerProcess.start('peers/fastify-memo-process.js'),
+  'fastify-sodium-memo-cluster': () =>
+    ServerProcess.start('peers/fastify-memo-process.js', { env: { PEER_CLUSTER: '1' } }),
   'fastify-node-crypto': () => ServerProcess.start('peers/fastify-process.js'),
   'express-jose': () => ServerProcess.start('peers/express-process.js'),
 };
@@ -26,7 +28,7 @@ const SAME_KIND: Readonly<Record<string, readonly string[]>> = {
 export const peers: Suite = {
   name: 'peers',
   about:
-    'Express + jose, Fastify + node:crypto, Fastify + libsodium + memo, the core on node:http, no cache; UCAN and Biscuit in process',
+    'Express + jose, Fastify + node:crypto, Fastify + libsodium + memo (also on node:cluster), the core on node:http, no cache; UCAN and Biscuit in process',
   run: async (bench) => {
     const servers = new Map<string, ServerProcess>();
     try {
@@ -101,8 +103,10 @@ async function measureSameKind(bench: Bench, name: string, args: readonly string
       const { output } = await runProgram(process.execPath, [...args, JSON.stringify(job)]);
       // Biscuit's module prints a line of its own.
       const report = JSON.parse(output.replace(/^[^]*REPORT /, '')) as InProcessReport;
-      for (const { depth, microseconds: value } of report) {
+      for (const { depth, microseconds: value, cpu } of report) {
         const parameters = { peer: name, depth };
+        const id = `peers/${name}/d${depth}/cpu`;
+        recorder.record({ id, unit: 'µs', better: 'lower', value: cpu, parameters });
         recorder.record({
           id: `peers/${name}/d${depth}/time`,
           unit: 'µs',

@@ -7,6 +7,7 @@ import { toVerdictJson } from '../../src/engine/verdict.js';
 import { bindMember } from '../../src/verify/binding.js';
 import { checkStructure, type Structure } from '../../src/verify/blocks/a-structure.js';
 import { checkCallLinkage, checkReceiptLinkage } from '../../src/verify/blocks/b-linkage.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { planSignatures } from '../../src/verify/blocks/c-signatures.js';
 import { checkCallPolicy, checkReceiptPolicies } from '../../src/verify/blocks/d-policy.js';
 import { checkTime } from '../../src/verify/blocks/e-time.js';
@@ -84,7 +85,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
   const structure = structureOf(bundle, cache);
   if ((structure.chain !== null) !== (temperature === 'warm'))
     throw new Error(`the chain is not ${temperature}: it is${structure.chain === null ? ' not' : ''} known`);
-  const plan = planSignatures(structure);
+  const plan = planSignatures(structure, DEFAULT_KEYS);
   const now = Math.floor(Date.now() / 1000);
   const slot = Buffer.from(new SharedArrayBuffer(SLOT_BYTES));
   const writer = new SlotWriter(slot);
@@ -107,7 +108,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
       if (structure.chain === null) mustPass(checkReceiptLinkage(structure.receipts));
       mustPass(checkCallLinkage(structure));
     },
-    keys: () => planSignatures(structure),
+    keys: () => planSignatures(structure, DEFAULT_KEYS),
     'hand-over': handOver,
     signatures: () => {
       reader.verify(plan.checks.length, states.fill(CheckState.open), verifyEd25519);
@@ -119,7 +120,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
       mustPass(checkCallPolicy(structure, RULES));
     },
     time: () => mustPass(checkTime(structure, now, 0)),
-    remember: () => structure.chain ?? new Chain(structure.receipts),
+    remember: () => structure.chain ?? new Chain(structure.receipts, DEFAULT_KEYS),
     revocation: () => mustPass(checkRevocation(proved, view)),
     binding: () => {
       if (bindMember(invocation.claims.args, asSent, bundle) !== 'match')
@@ -133,10 +134,11 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
 const withBody = (body: string) => JSON.stringify({ ...(JSON.parse(body) as object), body: CALL_ARGS });
 
 function prove(bundle: unknown, cache: ReceiptCache): Chain {
-  const opened = openVerification(bundle, RULES, cache);
+  const deps = { rules: RULES, cache, keys: DEFAULT_KEYS };
+  const opened = openVerification(bundle, deps);
   if (opened instanceof Failure) throw new Error(`a bundle of the suite was refused: ${opened.message}`);
   const verified = opened.plan.checks.map(() => true);
-  const chain = proveVerification(opened, verified, Math.floor(Date.now() / 1000), RULES, cache);
+  const chain = proveVerification(opened, verified, Math.floor(Date.now() / 1000), deps);
   if (chain instanceof Failure) throw new Error(`a bundle of the suite was refused: ${chain.message}`);
   return chain;
 }

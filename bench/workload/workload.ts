@@ -38,7 +38,8 @@ const COLD_RECEIPTS = 10_000;
 
 /** Makes workloads and keeps them for the length of a run. */
 export class Workloads {
-  readonly #directory: string;
+  /** Takes the files. */
+  readonly directory: string;
   readonly #warm = new Map<number, readonly Exchange[]>();
   readonly #cold = new Map<number, readonly Exchange[]>();
   readonly #written = new Map<string, Omit<Workload, 'coldStart'>>();
@@ -51,7 +52,7 @@ export class Workloads {
    * @param coldReceipts in the bundles of cold traffic, for each depth
    */
   constructor(directory: string, coldReceipts = COLD_RECEIPTS) {
-    this.#directory = directory;
+    this.directory = directory;
     this.#coldReceipts = coldReceipts;
   }
 
@@ -118,8 +119,8 @@ export class Workloads {
 
   #exchanges(name: string, exchanges: readonly Exchange[]): [bodies: string, answers: string] {
     const files: [string, string] = [
-      path.join(this.#directory, `${name}.bodies`),
-      path.join(this.#directory, `${name}.answers`),
+      path.join(this.directory, `${name}.bodies`),
+      path.join(this.directory, `${name}.answers`),
     ];
     writeFileSync(files[0], exchanges.map(({ body }) => `${body}\n`).join(''));
     writeFileSync(files[1], exchanges.map(({ answer }) => `${answer}\n`).join(''));

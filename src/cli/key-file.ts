@@ -1,5 +1,5 @@
 import { didOfJwk, importKey, type SigningKey } from '../issue/index.js';
-import { publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
 
@@ -16,9 +16,9 @@ export async function readKeyFile(file: string): Promise<SigningKey> {
  */
 export async function readDid(didOrFile: string): Promise<string> {
   if (!didOrFile.startsWith('did:')) return didOfJwk(await readJwk(didOrFile, 'a key (JWK)'));
-  if (publicKeyOf(didOrFile) !== null) return didOrFile;
+  if (DEFAULT_KEYS.publicKeyOf(didOrFile) !== null) return didOrFile;
   throw new CommandError(
-    `${didOrFile} is not the did:key of an Ed25519 key`,
+    `${didOrFile} is not ${DEFAULT_KEYS.expected}`,
     'give the DID that `npx drs-verify keygen` printed, or the name of a .pub file',
   );
 }

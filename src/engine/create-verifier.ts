@@ -83,8 +83,10 @@ export async function openEngine(
   }: { log?: RevocationLog; observer?: RevocationObserver & EngineObserver } = {},
 ): Promise<Engine> {
   const { statusListBaseUrl: url, revocationStorePath: storePath, statusListIssuer: issuer } = settings;
+  const redis = { url: settings.redisUrl, minReplicas: settings.revocationMinReplicas };
   const revocation = await openRevocation({
     ...(storePath === undefined ? {} : { storePath }),
+    ...(settings.revocationStore === 'redis' ? { redis } : {}),
     ...(url === undefined
       ? {}
       : {

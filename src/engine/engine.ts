@@ -11,11 +11,13 @@ import {
   checkTimeAgain,
   openVerification,
   proveVerification,
+  type PipelineDeps,
 } from '../verify/pipeline.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import type { Chain, Invocation } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
 import type { JsonObject } from '../protocol/json.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { VerifierSettings } from './options.js';
 
 /** The body of the call that a bundle came with, if it is to be compared with the signed arguments. */
@@ -64,13 +66,14 @@ export interface EngineObserver extends SignatureObserver {
 }
 
 /** The parts of a verifier, put together: pipeline, receipt cache, signatures, revocation, replay protection. */
-export class Engine {
+export class Engine implements PipelineDeps {
   readonly cache: ReceiptCache;
   readonly signatures: SignatureVerifier;
   readonly revocation: Revocation;
   /** `null` where an invocation may be used again. */
   readonly replays: ReplayStore | null;
   readonly rules: Rules;
+  readonly keys: KeyResolver;
   readonly replayRules: ReplayRules;
   readonly #requireBinding: boolean;
   readonly #observer: EngineObserver;
@@ -80,7 +83,9 @@ export class Engine {
     revocation: Revocation,
     replays: ReplayStore | null,
     observer: EngineObserver = {},
+    keys = DEFAULT_KEYS,
   ) {
+    this.keys = keys;
     this.rules = {
       maxChainDepth: settings.maxChainDepth,
       clockSkewSecs: settings.clockSkewSecs,
@@ -110,14 +115,14 @@ export class Engine {
    *   about the bundle, and nothing that is in it causes one.
    */
   async verify(request: Request): Promise<Outcome> {
-    const { rules, cache, revocation, signatures } = this;
-    const opened = openVerification(request.bundle, rules, cache);
+    const { rules, revocation, signatures } = this;
+    const opened = openVerification(request.bundle, this);
     if (opened instanceof Failure) return refused(opened);
     const { checks } = opened.plan;
     const verifying = signatures.verify(checks, request.isWanted);
     const verified = verifying instanceof Promise ? await verifying : verifying;
     let now = request.now ?? clock();
-    const chain = proveVerification(opened, verified, now, rules, cache);
+    const chain = proveVerification(opened, verified, now, this);
     if (chain instanceof Failure) return refused(chain);
     const fetching = chain.isRevocable ? revocation.freshen() : null;
     if (fetching !== null && request.mayWait?.() !== false) {

@@ -1,5 +1,5 @@
 import { readReceipts } from '../verify/blocks/a-structure.js';
-import { publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { verifyCheck } from '../signatures/in-thread.js';
 import { Failure } from '../verify/codes.js';
 import { verifyReceipts } from '../verify/pipeline.js';
@@ -46,7 +46,8 @@ export function requireValidChain(jwts: readonly string[], now: number, maxChain
     });
   }
   const leaf = readChain(jwts).at(-1) as Receipt;
-  const failure = verifyReceipts(jwts, verifyCheck, Math.max(now, leaf.claims.nbf), rulesFor(maxChainDepth));
+  const deps = { rules: rulesFor(maxChainDepth), keys: DEFAULT_KEYS };
+  const failure = verifyReceipts(jwts, verifyCheck, Math.max(now, leaf.claims.nbf), deps);
   if (failure !== null) throw asIssueError(failure);
 }
 
@@ -64,6 +65,6 @@ export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: num
 
 /** A delegate that no signature can ever be checked against could neither delegate nor invoke. */
 export function requireResolvable(did: string, subject: number): void {
-  if (publicKeyOf(did) !== null) return;
-  throw refusal('UNRESOLVABLE_DID', { subject, claimed: did, expected: 'the did:key of an Ed25519 key' });
+  if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
+  throw refusal('UNRESOLVABLE_DID', { subject, claimed: did, expected: DEFAULT_KEYS.expected });
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { verifyCheck } from '../signatures/in-thread.js';
 import { checkStructure } from '../verify/blocks/a-structure.js';
 import { Failure } from '../verify/codes.js';
@@ -101,9 +102,10 @@ function findFailure(bundle: Bundle, options: InvocationOptions, now: number): F
     const structure = checkStructure(bundle, rules, cache);
     return structure instanceof Failure ? structure : null;
   }
-  const opened = openVerification(bundle, rules, cache);
+  const deps = { rules, cache, keys: DEFAULT_KEYS };
+  const opened = openVerification(bundle, deps);
   if (opened instanceof Failure) return opened;
-  const proved = proveVerification(opened, opened.plan.checks.map(verifyCheck), now, rules, cache);
+  const proved = proveVerification(opened, opened.plan.checks.map(verifyCheck), now, deps);
   return proved instanceof Failure ? proved : null;
 }
 

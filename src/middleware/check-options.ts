@@ -1,5 +1,5 @@
 import { isCommandPath } from '../protocol/claims.js';
-import { publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 
 /** What an option has to be. */
 interface Check {
@@ -15,7 +15,7 @@ const has = (method: string) => (value: unknown) =>
 const isText = (value: unknown) => typeof value === 'string' && value !== '';
 const isCount = (least: number) => (value: unknown) =>
   Number.isSafeInteger(value) && (value as number) >= least;
-const isDid = (value: unknown) => typeof value === 'string' && publicKeyOf(value) !== null;
+const isDid = (value: unknown) => typeof value === 'string' && DEFAULT_KEYS.publicKeyOf(value) !== null;
 const isBoolean = (value: unknown) => typeof value === 'boolean';
 const maxBodyBytes: Check = { test: isCount(1), expected: 'an integer of at least 1 (bytes)' };
 const callback: Check = { test: isFunction, expected: 'a function' };

@@ -44,6 +44,14 @@ export class IndexSet {
     this.#merge(indices.sort());
   }
 
+  /** All of them, in no order. The set must not be changed meanwhile. */
+  *values(): Generator<number> {
+    for (let at = 0; at < this.#sortedLength; at++) {
+      yield (this.#slabs[at >>> SLAB_BITS] as Float64Array)[at % SLAB_LENGTH] as number;
+    }
+    yield* this.#recent;
+  }
+
   #isSorted(index: number): boolean {
     let low = 0;
     let high = this.#sortedLength;

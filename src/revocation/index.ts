@@ -1,24 +1,34 @@
-import { publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { RevocationView } from '../verify/revocation-view.js';
 import { LocalStore } from './local-store.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
-import { StatusListCache, type StatusListOptions, type UnreadyReason } from './status-list-cache.js';
+import { RedisStore, type RedisStoreOptions } from './redis-store.js';
+import type { RevocationStore } from './revocation-store.js';
+import { StatusListCache, type ListUnreadyReason, type StatusListOptions } from './status-list-cache.js';
 
 export type { RevocationLog, RevocationObserver } from './observer.js';
-export { DEFAULT_MAX_WAIT_MS, type StatusListOptions, type UnreadyReason } from './status-list-cache.js';
+export type { RedisStoreOptions } from './redis-store.js';
+export { DEFAULT_MAX_WAIT_MS, type StatusListOptions } from './status-list-cache.js';
 export type { FetchOutcome, StatusListFault } from './status-list-error.js';
 export { RevocationStoreError, type RevocationStoreFault } from './store-error.js';
 
+/** Why an instance is not ready. */
+export type UnreadyReason = ListUnreadyReason | 'revocation_store_unreachable';
+
 /** What {@link openRevocation} opens. */
 export interface RevocationOptions {
-  /** The file of the local store. Without it, local revocations are lost with the process. */
+  /** The file of the local store. Without it and {@link redis}, local revocations are lost with the process. */
   readonly storePath?: string | undefined;
+  /** The Redis in which instances share local revocations; takes the place of the file. */
+  readonly redis?: RedisStoreOptions | undefined;
   /** The remote list. Without it, only the local store counts, and the service is ready at once. */
   readonly statusList?: StatusListOptions | undefined;
   readonly log: RevocationLog;
   readonly observer?: RevocationObserver | undefined;
   /** Unix milliseconds; the clock of the host by default. */
   readonly now?: (() => number) | undefined;
+  /** Where the key of the list's issuer comes from. */
+  readonly keys?: KeyResolver | undefined;
 }
 
 /** Both sources of revocation. */
@@ -29,6 +39,10 @@ export interface Revocation {
   readonly entries: number;
   /** Damaged lines of the local store's file that were skipped at start. */
   readonly damagedLines: number;
+  /** Whether the copy of the local store is complete; always true where it is not in Redis. */
+  readonly isStoreCurrent: boolean;
+  /** Seconds since that copy was last known to be complete; `NaN` where the store is not in Redis. */
+  readonly storeAgeSecs: number;
   /** Entries of the copy of the remote list; 0 without one. */
   readonly listEntries: number;
   /** Seconds since that copy was fetched or confirmed; `NaN` without one. */
@@ -44,14 +58,14 @@ export interface Revocation {
    * Revokes an index in the local store.
    *
    * @param index 0 … 2^53−1
-   * @returns when it is on the disk; it counts from the next verification on
-   * @throws {@link RevocationStoreError} where it could not be recorded; then it does not count
+   * @returns when it is on the disk, or in Redis and on all instances that are ready; it counts from the next verification on
+   * @throws {@link RevocationStoreError} where it could not be recorded; then it does not count, unless it is `unconfirmed`
    * @throws RangeError for anything but such an index
    */
   revoke(index: number): Promise<void>;
   /**
    * Why verifications with an index are refused: the remote list has not been fetched once, or its copy is too old and
-   * refusals have begun. `null` where they are checked, and where no list is configured.
+   * refusals have begun; or Redis, where local revocations are, is away. `null` where all revocations are checked.
    */
   readonly unreadyReason: UnreadyReason | null;
   /** Ends fetches and timers, finishes what is being recorded, lets another process have the file. */
@@ -73,26 +87,26 @@ export interface Revocation {
  * revocation.view.remoteStatusOf(94567); // 'not_revoked'
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
-  const { log, observer = {}, now = Date.now } = options;
+  const { log, observer = {}, now = Date.now, keys = DEFAULT_KEYS } = options;
   // Before the file is opened, so that nothing has to be closed again.
-  const list = options.statusList ? openStatusList(options.statusList, { log, observer, now }) : null;
-  const store = await LocalStore.open(options.storePath, { log, observer });
+  const list = options.statusList ? openStatusList(options.statusList, { log, observer, now, keys }) : null;
+  const store = options.redis
+    ? await RedisStore.open(options.redis, { log, observer })
+    : await LocalStore.open(options.storePath, { log, observer });
   list?.start();
   return new OpenRevocation(list, store, observer);
 }
 
 function openStatusList(
   options: StatusListOptions,
-  deps: { log: RevocationLog; observer: RevocationObserver; now: () => number },
+  deps: { log: RevocationLog; observer: RevocationObserver; now: () => number; keys: KeyResolver },
 ): StatusListCache {
   const { protocol } = new URL(options.url);
   if (protocol !== 'http:' && protocol !== 'https:') {
     throw new TypeError(`the status list's URL begins with ${protocol}, expected http: or https:`);
   }
-  if (options.issuer !== undefined && publicKeyOf(options.issuer) === null) {
-    throw new TypeError(
-      `the status list's issuer is ${options.issuer}, expected the did:key of an Ed25519 key`,
-    );
+  if (options.issuer !== undefined && deps.keys.publicKeyOf(options.issuer) === null) {
+    throw new TypeError(`the status list's issuer is ${options.issuer}, expected ${deps.keys.expected}`);
   }
   return new StatusListCache(options, deps);
 }
@@ -100,9 +114,9 @@ function openStatusList(
 class OpenRevocation implements Revocation {
   readonly view: RevocationView;
   readonly #list: StatusListCache | null;
-  readonly #store: LocalStore;
+  readonly #store: RevocationStore;
 
-  constructor(list: StatusListCache | null, store: LocalStore, observer: RevocationObserver) {
+  constructor(list: StatusListCache | null, store: RevocationStore, observer: RevocationObserver) {
     this.#list = list;
     this.#store = store;
     this.view = {
@@ -130,6 +144,14 @@ class OpenRevocation implements Revocation {
     return this.#store.damagedLines;
   }
 
+  get isStoreCurrent(): boolean {
+    return this.#store.isCurrent;
+  }
+
+  get storeAgeSecs(): number {
+    return this.#store.copyAgeSecs;
+  }
+
   get listEntries(): number {
     return this.#list?.entries ?? 0;
   }
@@ -150,7 +172,7 @@ class OpenRevocation implements Revocation {
   }
 
   get unreadyReason(): UnreadyReason | null {
-    return this.#list?.unreadyReason ?? null;
+    return this.#list?.unreadyReason ?? (this.#store.isCurrent ? null : 'revocation_store_unreachable');
   }
 
   async close(): Promise<void> {

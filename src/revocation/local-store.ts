@@ -1,6 +1,7 @@
 import { IndexFile } from './index-file.js';
 import { IndexSet } from './index-set.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
+import type { RevocationStore } from './revocation-store.js';
 import { RevocationStoreError } from './store-error.js';
 
 interface Waiting {
@@ -14,7 +15,9 @@ interface Waiting {
  *
  * Whatever arrives while one write is under way is written and flushed together in the next (group commit).
  */
-export class LocalStore {
+export class LocalStore implements RevocationStore {
+  readonly isCurrent = true;
+  readonly copyAgeSecs = Number.NaN;
   readonly #indices: IndexSet;
   readonly #file: IndexFile | null;
   readonly #path: string | undefined;

@@ -15,6 +15,8 @@ export interface RevocationObserver {
   statusListFetched?(outcome: FetchOutcome, durationMs: number): void;
   /** The store's file was flushed to disk, in milliseconds. */
   storeSynced?(durationMs: number): void;
+  /** A revocation that some instance made came from Redis, milliseconds after it was recorded there. */
+  revocationPropagated?(durationMs: number): void;
   /** A line of the store's file was skipped, because it is neither an index nor a comment. */
   storeLineDamaged?(): void;
 }

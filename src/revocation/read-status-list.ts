@@ -1,6 +1,6 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import { publicKeyOf } from '../protocol/did-key.js';
 import { parseCompactJwt } from '../protocol/jwt.js';
+import type { KeyResolver } from '../protocol/key-resolver.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import { verifyEd25519 } from '../signatures/verify-ed25519.js';
 import { unpackBits } from './bitstring.js';
@@ -19,10 +19,29 @@ export interface StatusList {
   readonly validUntilMs: number;
 }
 
+/** Who must have signed a list. */
+export interface ListIssuer {
+  readonly did: string;
+  readonly publicKey: Uint8Array;
+  /** How a Data Integrity proof names the key. */
+  readonly verificationMethod: string;
+}
+
+/**
+ * The key of a pinned issuer, at this moment.
+ *
+ * @throws {@link StatusListError} where the DID does not resolve
+ */
+export function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
+  const publicKey = keys.publicKeyOf(did);
+  if (publicKey === null)
+    throw new StatusListError('untrusted', `the pinned issuer ${did} is not ${keys.expected}`);
+  return { did, publicKey, verificationMethod: keys.verificationMethodOf(did) };
+}
+
 /** What a list is read under. */
 export interface ReadOptions {
-  /** A `did:key` that must have signed the list. */
-  readonly issuer?: string | undefined;
+  readonly issuer?: ListIssuer | undefined;
   /** Unix milliseconds, which must lie in the list's validity period. */
   readonly nowMs: number;
   /** The most bytes that it may have when unpacked; default {@link MAX_UNPACKED_BYTES}. */
@@ -83,7 +102,7 @@ export async function readStatusList(
   return toStatusList(await unpackBits(credential.encodedList, maxUnpackedBytes), credential);
 }
 
-function readJson(body: Buffer, issuer: string | undefined): StatusListCredential {
+function readJson(body: Buffer, issuer: ListIssuer | undefined): StatusListCredential {
   assertFewValues(body);
   const { value: document, defect } = parseStrictJson(decodeUtf8(body) ?? '');
   if (defect) throw malformed(`it is not strict JSON: ${defect.message}`);
@@ -94,7 +113,7 @@ function readJson(body: Buffer, issuer: string | undefined): StatusListCredentia
   return credential;
 }
 
-function readJwt(body: Buffer, issuer: string | undefined): StatusListCredential {
+function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCredential {
   // latin1 keeps every byte one character, so what is signed is what was parsed; a JWT is ASCII in any case.
   const text = body.toString('latin1').trim();
   for (const segment of text.split('.', 2)) assertFewValues(Buffer.from(segment, 'base64url'));
@@ -105,8 +124,8 @@ function readJwt(body: Buffer, issuer: string | undefined): StatusListCredential
   }
   if (issuer !== undefined) {
     const signingInput = Buffer.from(text.slice(0, jwt.signingInputLength), 'latin1');
-    if (!verifyEd25519(jwt.signature, signingInput, keyOf(issuer))) {
-      throw new StatusListError('untrusted', `its signature does not verify under ${issuer}`);
+    if (!verifyEd25519(jwt.signature, signingInput, Buffer.from(issuer.publicKey))) {
+      throw new StatusListError('untrusted', `its signature does not verify under ${issuer.did}`);
     }
   }
   const credential = narrowByClaims(readCredential(jwt.payload), jwt.payload);
@@ -115,24 +134,25 @@ function readJwt(body: Buffer, issuer: string | undefined): StatusListCredential
 }
 
 /** Of several proofs the first by the pinned issuer decides. */
-function assertProofBy(issuer: string, document: JsonObject): void {
+function assertProofBy(issuer: ListIssuer, document: JsonObject): void {
   const member = document['proof'];
   const proofs = (Array.isArray(member) ? member : [member]).filter((proof) => proof !== undefined);
-  const method = `${issuer}#${issuer.slice('did:key:'.length)}`;
-  const proof = proofs.filter(isJsonObject).find((one) => one['verificationMethod'] === method);
+  const proof = proofs
+    .filter(isJsonObject)
+    .find((one) => one['verificationMethod'] === issuer.verificationMethod);
   if (proof === undefined) throw unsigned('it has no proof by that issuer', issuer);
   const defect =
     proof['proofPurpose'] === 'assertionMethod'
-      ? findProofDefect(document, proof, keyOf(issuer))
+      ? findProofDefect(document, proof, Buffer.from(issuer.publicKey))
       : 'the proofPurpose of its proof is not "assertionMethod"';
-  if (defect !== null) throw new StatusListError('untrusted', `${defect} (issuer ${issuer})`);
+  if (defect !== null) throw new StatusListError('untrusted', `${defect} (issuer ${issuer.did})`);
 }
 
-function assertIssuedBy(issuer: string | undefined, credential: StatusListCredential): void {
-  if (issuer !== undefined && credential.issuer !== issuer) {
+function assertIssuedBy(issuer: ListIssuer | undefined, credential: StatusListCredential): void {
+  if (issuer !== undefined && credential.issuer !== issuer.did) {
     throw new StatusListError(
       'untrusted',
-      `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer}`,
+      `its issuer is ${JSON.stringify(credential.issuer.slice(0, 80))}, expected ${issuer.did}`,
     );
   }
 }
@@ -174,17 +194,10 @@ function assertFewValues(json: Uint8Array): void {
   }
 }
 
-function keyOf(issuer: string): Buffer {
-  const key = publicKeyOf(issuer);
-  if (key === null)
-    throw new StatusListError('untrusted', `the pinned issuer ${issuer} is no Ed25519 did:key`);
-  return Buffer.from(key);
-}
-
-function unsigned(found: string, issuer: string): StatusListError {
+function unsigned(found: string, { did }: ListIssuer): StatusListError {
   return new StatusListError(
     'untrusted',
-    `${found}, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${issuer}`,
+    `${found}, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${did}`,
   );
 }
 

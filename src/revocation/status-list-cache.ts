@@ -3,9 +3,10 @@ import type { RemoteStatus } from '../verify/revocation-view.js';
 import { isBitSet } from './bitstring.js';
 import { copyState, type CopyLimits, type CopyTimes } from './copy-state.js';
 import { fetchStatusList, withoutSecrets } from './fetch-status-list.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import { readList } from './list-reader.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
-import { isoTime, type StatusList } from './read-status-list.js';
+import { isoTime, resolveIssuer, type StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
 /** Where the remote list is, and how long a copy of it serves. */
@@ -23,7 +24,7 @@ export interface StatusListOptions {
 }
 
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
-export type UnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
+export type ListUnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
 
 /** The default of {@link StatusListOptions.maxWaitMs}. */
 export const DEFAULT_MAX_WAIT_MS = 2_000;
@@ -54,6 +55,7 @@ export class StatusListCache {
   readonly #log: RevocationLog;
   readonly #observer: RevocationObserver;
   readonly #now: () => number;
+  readonly #keys: KeyResolver;
   readonly #agent = new Agent();
   #copy: Copy | null = null;
   /** The one fetch under way; it never rejects. */
@@ -78,6 +80,7 @@ export class StatusListCache {
       log: RevocationLog;
       observer: RevocationObserver;
       now: () => number;
+      keys?: KeyResolver | undefined;
       giveUpMs?: number | undefined;
     },
   ) {
@@ -88,6 +91,7 @@ export class StatusListCache {
     this.#log = deps.log;
     this.#observer = deps.observer;
     this.#now = deps.now;
+    this.#keys = deps.keys ?? DEFAULT_KEYS;
     this.#giveUpMs = deps.giveUpMs ?? GIVE_UP_MS;
   }
 
@@ -95,7 +99,7 @@ export class StatusListCache {
    * Why verifications that need the list are refused, or `null` where they are not: the list has not been fetched once,
    * or the copy is too old, fetches fail, and a verification has already been refused for it.
    */
-  get unreadyReason(): UnreadyReason | null {
+  get unreadyReason(): ListUnreadyReason | null {
     if (this.#copy === null) return 'status_list_not_fetched';
     return this.#hasRefused && this.#stateAt(this.#now()) === 'unusable' ? 'status_list_stale' : null;
   }
@@ -217,7 +221,7 @@ export class StatusListCache {
     }
     const { body, contentType, etag } = fetched;
     const list = await readList(body, contentType, {
-      issuer: this.#issuer,
+      issuer: this.#issuer === undefined ? undefined : resolveIssuer(this.#issuer, this.#keys),
       nowMs: this.#now(),
       signal,
     });

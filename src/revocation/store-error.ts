@@ -2,10 +2,12 @@
 export type RevocationStoreFault =
   /** Another process holds the store's file. */
   | 'locked'
-  /** The file cannot be opened or read at start. */
+  /** The file, or Redis, cannot be opened or read at start. */
   | 'unreadable'
-  /** A revocation could not be written to the disk, and is not in force. */
+  /** A revocation could not be recorded, and is not in force. */
   | 'not_recorded'
+  /** Redis did not confirm a revocation in time: it may be in force, on some instances or on all, and lost later. */
+  | 'unconfirmed'
   /** The store has been closed. */
   | 'closed';
 

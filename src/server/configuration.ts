@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { OptionsError, verifierOptions } from '../engine/options.js';
+import { findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
 import { findForeign, findMisspelt, variableOf } from './environment.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
@@ -121,6 +121,7 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
       problems.push(
         `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
       );
+    problems.push(...findContradictions(data, variableOf));
     if (problems.length === 0) return data;
   } else {
     for (const { path, message } of error.issues) {

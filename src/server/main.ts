@@ -97,7 +97,15 @@ function stopOnSignals(
 }
 
 function announce(
-  { host, metricsAddr, drsAdminToken, statusListBaseUrl, revocationStorePath, workerThreads }: Configuration,
+  {
+    host,
+    metricsAddr,
+    drsAdminToken,
+    statusListBaseUrl,
+    revocationStore,
+    revocationStorePath,
+    workerThreads,
+  }: Configuration,
   { port, metricsPort, frontEnd, maxConnections }: Service,
   log: Logger,
 ): void {
@@ -114,7 +122,7 @@ function announce(
       workerThreads,
       maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
       statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),
-      revocationStore: revocationStorePath ?? 'memory',
+      revocationStore: revocationStore === 'redis' ? 'redis' : (revocationStorePath ?? 'memory'),
       adminEndpoint: drsAdminToken === undefined ? 'off' : 'on',
     },
     'listening',

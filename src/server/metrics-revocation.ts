@@ -48,6 +48,12 @@ export class RevocationMetrics {
       buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
       registers: [registry],
     });
+    const propagation = new Histogram({
+      name: 'drs_revocation_propagation_seconds',
+      help: 'From the moment at which Redis recorded a revocation until it was in force here',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10],
+      registers: [registry],
+    });
     const damaged = new Counter({
       name: 'drs_revocation_damaged_lines_total',
       help: 'Lines of the revocation store that were skipped',
@@ -64,6 +70,7 @@ export class RevocationMetrics {
         fetchSeconds.observe(milliseconds / 1000);
       },
       storeSynced: (milliseconds) => syncSeconds.observe(milliseconds / 1000),
+      revocationPropagated: (milliseconds) => propagation.observe(milliseconds / 1000),
       storeLineDamaged: () => damaged.inc(),
     };
   }

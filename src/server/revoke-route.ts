@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import { isCount } from '../protocol/policy.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
+import { RevocationStoreError } from '../revocation/index.js';
 import { show } from '../verify/codes.js';
 import { AdminLog, type AdminCall } from './admin-log.js';
 import type { BodyFault } from './body-reader.js';
@@ -95,7 +96,11 @@ export class RevokeRoute {
       await this.#context.engine.revocation.revoke(index);
     } catch (error) {
       this.#admin.record('failed', call, { statusListIndex: index, err: error });
-      exchange.refuse(503, 'the revocation could not be recorded and is not in force; try again');
+      const isUnclear = error instanceof RevocationStoreError && error.fault === 'unconfirmed';
+      const state = isUnclear
+        ? 'confirmed; it may be in force, and may be lost'
+        : 'recorded and is not in force';
+      exchange.refuse(503, `the revocation could not be ${state}; try again`);
       return;
     }
     this.#admin.record('done', call, { statusListIndex: index });

@@ -220,10 +220,14 @@ export class Routes implements ExchangeOwner {
   #scrape(exchange: Exchange): void {
     const { registry } = this.#context.metrics;
     exchange.ignoreBody();
-    registry.metrics().then(
-      (text) => exchange.answer(200, text, { headers: { 'Content-Type': registry.contentType } }),
-      (error: unknown) => this.#fail(exchange, error),
-    );
+    const scrape = () => {
+      registry.metrics().then(
+        (text) => exchange.answer(200, text, { headers: { 'Content-Type': registry.contentType } }),
+        (error: unknown) => this.#fail(exchange, error),
+      );
+    };
+    // Not in this turn: one packet may ask thousands of times, and nothing else would be served until all are answered.
+    setImmediate(scrape);
   }
 
   #fail(exchange: Exchange, error: unknown): void {

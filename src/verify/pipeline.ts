@@ -9,16 +9,26 @@ import {
 import { checkCallPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
 import { checkTime } from './blocks/e-time.js';
 import { checkRevocation } from './blocks/f-revocation.js';
+import type { KeyResolver } from '../protocol/key-resolver.js';
 import { Failure } from './codes.js';
 import { ReceiptCache } from './receipt-cache.js';
 import { Chain } from './receipt.js';
 import type { RevocationView } from './revocation-view.js';
 import type { Rules } from './rules.js';
 
+/** What a verification reads besides the bundle. */
+export interface PipelineDeps {
+  readonly rules: Rules;
+  readonly cache: ReceiptCache;
+  readonly keys: KeyResolver;
+}
+
 /** A verification whose next step is to verify the planned signatures. */
 export interface Opened {
   readonly structure: Structure;
   readonly plan: SignaturePlan;
+  /** {@link KeyResolver.version} of the keys in the plan. */
+  readonly keysVersion: number;
 }
 
 /**
@@ -26,13 +36,15 @@ export interface Opened {
  *
  * @param bundle what `JSON.parse` made of the request; trusted in nothing
  */
-export function openVerification(bundle: unknown, rules: Rules, cache: ReceiptCache): Opened | Failure {
+export function openVerification(bundle: unknown, { rules, cache, keys }: PipelineDeps): Opened | Failure {
+  cache.keepFor(keys.version);
   const structure = checkStructure(bundle, rules, cache); // A
   if (structure instanceof Failure) return structure;
   const { receipts, chain } = structure;
   const failure = (chain === null ? checkReceiptLinkage(receipts) : null) ?? checkCallLinkage(structure); // B
   if (failure !== null) return failure;
-  return { structure, plan: planSignatures(structure) }; // C, without the signatures
+  const plan = planSignatures(structure, keys); // C, without the signatures
+  return { structure, plan, keysVersion: keys.version };
 }
 
 /**
@@ -43,22 +55,23 @@ export function openVerification(bundle: unknown, rules: Rules, cache: ReceiptCa
  * @returns the chain, of which everything but revocation is proved; or why the bundle is not valid
  */
 export function proveVerification(
-  { structure, plan }: Opened,
+  { structure, plan, keysVersion }: Opened,
   verified: readonly boolean[],
   now: number,
-  rules: Rules,
-  cache: ReceiptCache,
+  { rules, cache, keys }: PipelineDeps,
 ): Chain | Failure {
   const { receipts, chain } = structure;
+  // What verified under keys that have been replaced meanwhile is not remembered.
+  const memory = keysVersion === keys.version ? cache : null;
   const failure =
-    checkSignatures(structure, plan, verified, cache) ?? // C
+    checkSignatures(structure, plan, verified, memory) ?? // C
     (chain === null ? checkReceiptPolicies(receipts, rules) : null) ?? // D
     checkCallPolicy(structure, rules) ??
     checkTime(structure, now, rules.clockSkewSecs); // E
   if (failure !== null) return failure;
   if (chain !== null) return chain;
-  const proved = new Chain(receipts);
-  cache.addChain(proved);
+  const proved = new Chain(receipts, keys);
+  memory?.addChain(proved);
   return proved;
 }
 
@@ -82,16 +95,15 @@ export function verifyReceipts(
   jwts: readonly string[],
   verify: (check: SignatureCheck) => boolean,
   now: number,
-  rules: Rules,
+  { rules, keys }: Omit<PipelineDeps, 'cache'>,
 ): Failure | null {
-  const cache = new ReceiptCache(0);
-  const receipts = readReceipts(jwts, cache); // A
+  const receipts = readReceipts(jwts, new ReceiptCache(0)); // A
   if (receipts instanceof Failure) return receipts;
   const failure = checkReceiptLinkage(receipts); // B
   if (failure !== null) return failure;
-  const plan = planSignatures({ receipts, chain: null, invocation: null });
+  const plan = planSignatures({ receipts, chain: null, invocation: null }, keys);
   return (
-    checkSignatures({ receipts }, plan, plan.checks.map(verify), cache) ?? // C
+    checkSignatures({ receipts }, plan, plan.checks.map(verify), null) ?? // C
     checkReceiptPolicies(receipts, rules) ?? // D
     checkTime({ receipts, chain: null }, now, rules.clockSkewSecs) // E
   );

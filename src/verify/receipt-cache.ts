@@ -35,6 +35,8 @@ export class ReceiptCache {
   readonly #fullBytes: number;
   // Marks of receipts that were seen once. A collision only costs another look.
   readonly #seen: Uint32Array;
+  /** See {@link keepFor}. */
+  #keysVersion = 0;
   #hits = 0;
   #misses = 0;
   #evictions = 0;
@@ -67,6 +69,16 @@ export class ReceiptCache {
       chains: this.#chains,
       bytes: this.#entries?.calculatedSize ?? 0,
     };
+  }
+
+  /**
+   * Call this before a verification asks for entries: they are kept while the keys stay the same, and all forgotten
+   * when a key has changed, since their signatures were verified under the old ones.
+   */
+  keepFor(keysVersion: number): void {
+    if (keysVersion === this.#keysVersion) return;
+    this.#keysVersion = keysVersion;
+    this.#entries?.clear();
   }
 
   /** The receipt with exactly this JWT, if its signature is known to verify. */

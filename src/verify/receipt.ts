@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
-import { publicKeyOf } from '../protocol/did-key.js';
 import { digestOf } from '../protocol/digest.js';
 import type { JsonObject } from '../protocol/json.js';
 import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
+import type { KeyResolver } from '../protocol/key-resolver.js';
 import { POLICY_MEMBERS, type Policy, type PolicyLimit } from '../protocol/policy.js';
 
 /** The claims of a receipt that are used after block A. What is absent or `null` in the receipt is `null` here. */
@@ -92,11 +92,11 @@ export class Chain {
   readonly isRevocable: boolean;
   /** The verdict's `context` member as JSON. */
   readonly contextJson: string;
-  /** The last delegate's key, or `null` where its DID names none. */
+  /** The last delegate's key, or `null` if its DID does not resolve. */
   readonly invokerKey: Uint8Array | null;
 
   /** @param receipts not empty */
-  constructor(receipts: readonly Receipt[]) {
+  constructor(receipts: readonly Receipt[], keys: KeyResolver) {
     this.receipts = receipts;
     this.root = receipts[0] as Receipt;
     this.leaf = receipts.at(-1) as Receipt;
@@ -106,7 +106,7 @@ export class Chain {
       chain_depth: receipts.length,
       leaf_policy: this.leaf.policy,
     });
-    this.invokerKey = publicKeyOf(this.leaf.claims.aud);
+    this.invokerKey = keys.publicKeyOf(this.leaf.claims.aud);
   }
 
   /** Whether these are, character for character, the receipts of this chain. */

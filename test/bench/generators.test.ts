@@ -335,13 +335,16 @@ describe("wrk's correction for coordinated omission", () => {
 it('a pair of real services under slices: what is planted in one is found', async () => {
   // The build that the other tests start, too. What is planted is many times a request, so that no neighbour hides it.
   const tree = { name: 'this', folder: ROOT };
-  const { effects, means } = await measurePair(
+  const { effects, means, planted } = await measurePair(
     [tree, tree],
     { traffic: 'warm', depth: 2 },
     new Workloads(directory),
-    { precision: 10, isSwapped: true, plantedMicros: 800 },
+    { precision: 10, isSwapped: true, plantedRounds: 20_000 },
   );
   expect(effects.cpu).toBeGreaterThan(Math.log(1.5));
   expect(effects['latency p50']).toBeGreaterThan(Math.log(1.5));
   expect(means.cpu[1]).toBeGreaterThan(means.cpu[0]);
+  // The planted process says itself what it took: most of what is found on top.
+  expect(planted).toBeGreaterThan((means.cpu[1] - means.cpu[0]) / 4);
+  expect(planted).toBeLessThan(means.cpu[1]);
 });

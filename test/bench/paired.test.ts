@@ -136,11 +136,11 @@ describe('what is printed', () => {
     const value = 0.07 + 0.02 * (random() - 0.5);
     const means = { cpu: [80, 86], 'latency p50': [120, 127], 'latency p99': [300, 280] } as const;
     const effects = { cpu: value, 'latency p50': value - 0.07, 'latency p99': 0 };
-    return { effects, means, others: [0.02], waited: 1 };
+    return { effects, means, others: [0.02], waited: 1, planted: null };
   });
   const findings = findingsOf({ traffic: 'warm', depth: 4 }, restarts, 0.05, ['cpu', 'latency p50']);
   const outcome = {
-    ...{ versions: ['aaaaaaaaa', 'bbbbbbbbb'] as const, detect: 0.05, planted: 0 },
+    ...{ versions: ['aaaaaaaaa', 'bbbbbbbbb'] as const, detect: 0.05, planted: 0, burnt: null },
     ...{ restarts: 8, seconds: 60, findings, others: [0, 0.3, 1] },
   };
 

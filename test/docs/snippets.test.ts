@@ -75,7 +75,7 @@ describe('excerpts', () => {
 });
 
 describe('JSON', () => {
-  const ajv = new Ajv2020({ strict: false, validateSchema: false }).addSchema(openApi as object, 'openapi');
+  const ajv = new Ajv2020({ strict: false, validateSchema: false }).addSchema(openApi, 'openapi');
 
   it.each(named(ofLanguage('json')))('%s is JSON', (_, { code, mark }) => {
     const isOne = !/^\{.*\}\n\{/.test(code);

@@ -1,6 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { compactVerify, importJWK } from 'jose';
 import { describe, expect, test } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { generateKey } from '../../src/issue/signing-key.js';
 import { isBitSet } from '../../src/revocation/bitstring.js';
 import {
@@ -10,7 +11,7 @@ import {
   signStatusList,
   toCredential,
 } from '../../src/revocation/make-status-list.js';
-import { readStatusList } from '../../src/revocation/read-status-list.js';
+import { readStatusList, resolveIssuer } from '../../src/revocation/read-status-list.js';
 
 const key = generateKey();
 const id = 'https://lists.example/1';
@@ -62,7 +63,7 @@ describe('a list made here', () => {
     setRevoked(again, 8);
     const body = Buffer.from(await signStatusList(again, { signer: key }));
     const { bits, entries } = await readStatusList(body, 'application/vc+jwt', {
-      issuer: key.did,
+      issuer: resolveIssuer(key.did, DEFAULT_KEYS),
       nowMs: Date.now(),
     });
     expect(entries).toBe(1024);

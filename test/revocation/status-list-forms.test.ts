@@ -2,7 +2,8 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { generateKeyPair, CompactSign } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { readStatusList } from '../../src/revocation/read-status-list.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
+import { readStatusList, resolveIssuer } from '../../src/revocation/read-status-list.js';
 import { isBitSet } from '../../src/revocation/bitstring.js';
 import { findProofDefect } from '../../src/revocation/data-integrity.js';
 import { base58 } from '@scure/base';
@@ -18,7 +19,8 @@ function read(contentType: string, body: unknown, pinned?: string) {
   const bytes = Buffer.isBuffer(body)
     ? body
     : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  return readStatusList(bytes, contentType, { issuer: pinned, nowMs: NOW });
+  const issuer = pinned === undefined ? undefined : resolveIssuer(pinned, DEFAULT_KEYS);
+  return readStatusList(bytes, contentType, { issuer, nowMs: NOW });
 }
 
 async function revokedIn(contentType: string, body: unknown, pinned?: string): Promise<number[]> {

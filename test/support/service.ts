@@ -29,6 +29,8 @@ export const SERVICE_COMMAND: readonly string[] = [MAIN, 'serve'];
 export interface ProcessOptions {
   /** Its limit of open files (`ulimit -n`). */
   readonly openFiles?: number;
+  /** A command that runs it, with its arguments. */
+  readonly within?: readonly string[];
 }
 
 /**
@@ -37,11 +39,12 @@ export interface ProcessOptions {
  */
 export async function startService(
   env: Environment = {},
-  { openFiles }: ProcessOptions = {},
+  { openFiles, within = [] }: ProcessOptions = {},
 ): Promise<RunningService> {
   const { PATH = '' } = process.env;
   const limited = `ulimit -n ${openFiles}; exec "$0" "$@"`;
   const [program, ...args] = [
+    ...within,
     ...(openFiles === undefined ? [] : ['sh', '-c', limited]),
     process.execPath,
     ...SERVICE_COMMAND,
@@ -92,7 +95,7 @@ export async function runToExit(
 ): Promise<{ code: number | null; stderr: string; stdout: string }> {
   const { PATH = '' } = process.env;
   const child = spawn(process.execPath, [MAIN, 'serve'], {
-    env: { PATH, PORT: '0', ...env },
+    env: { PATH, PORT: '0', FRONT_END, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let stderr = '';

@@ -13,6 +13,9 @@ const { Chain, Receipt } = /** @type {typeof import('../../src/verify/receipt.js
 const { readReceiptClaims } = /** @type {typeof import('../../src/protocol/claims.js')} */ (
   await dist('protocol/claims.js')
 );
+const { DEFAULT_KEYS } = /** @type {typeof import('../../src/protocol/key-resolver.js')} */ (
+  await dist('protocol/key-resolver.js')
+);
 const { parseCompactJwt } = /** @type {typeof import('../../src/protocol/jwt.js')} */ (
   await dist('protocol/jwt.js')
 );
@@ -82,6 +85,6 @@ while (cache.figures.evictions < 20) {
   cache.addReceipt(leaf);
   cache.addReceipt(leaf);
   for (const receipt of receipts) receipt.signature = null;
-  if (kind === 'chain') cache.addChain(new Chain(receipts));
+  if (kind === 'chain') cache.addChain(new Chain(receipts, DEFAULT_KEYS));
 }
 console.log(JSON.stringify({ counted: cache.figures.bytes, held: held() - before }));

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { readReceiptClaims } from '../../src/protocol/claims.js';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
@@ -43,12 +44,12 @@ describe('the receipt cache', () => {
 
   it('finds a chain by the whole text of all its receipts only', () => {
     const cache = new ReceiptCache(1e6);
-    const chain = new Chain(receiptsOf(some));
+    const chain = new Chain(receiptsOf(some), DEFAULT_KEYS);
     cache.addChain(chain);
     expect(cache.getChain(some)).toBeNull();
     cache.addReceipt(chain.leaf);
     cache.addChain(chain);
-    cache.addChain(new Chain(receiptsOf(some)));
+    cache.addChain(new Chain(receiptsOf(some), DEFAULT_KEYS));
     expect(cache.getChain(some)).toBe(chain);
     expect(cache.figures).toMatchObject({ hits: 4, receipts: 1, chains: 1 });
     const others: (readonly string[])[] = [
@@ -66,7 +67,7 @@ describe('the receipt cache', () => {
     const cache = new ReceiptCache(0);
     const receipts = receiptsOf(some);
     cache.addReceipt(receipts[0] as Receipt);
-    cache.addChain(new Chain(receipts));
+    cache.addChain(new Chain(receipts, DEFAULT_KEYS));
     expect([cache.getReceipt(some[0] as string), cache.getChain(some)]).toEqual([null, null]);
     expect(cache.figures).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
   });
@@ -75,7 +76,7 @@ describe('the receipt cache', () => {
     const cache = new ReceiptCache(500);
     const receipts = receiptsOf(some);
     cache.addReceipt(receipts[0] as Receipt);
-    cache.addChain(new Chain(receipts));
+    cache.addChain(new Chain(receipts, DEFAULT_KEYS));
     expect(cache.figures).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
   });
 
@@ -85,7 +86,7 @@ describe('the receipt cache', () => {
       ...string[][],
     ];
     const add = (cache: ReceiptCache, jwts: string[]) => {
-      const chain = new Chain(receiptsOf(jwts));
+      const chain = new Chain(receiptsOf(jwts), DEFAULT_KEYS);
       cache.addReceipt(chain.leaf);
       cache.addChain(chain);
       return chain;
@@ -130,7 +131,7 @@ describe('the receipt cache', () => {
             // As the pipeline does: what the cache knows is used, the rest is new.
             const receipts = receiptsOf(jwts).map((receipt) => cache.getReceipt(receipt.jwt) ?? receipt);
             for (const receipt of receipts) cache.addReceipt(receipt);
-            if (cache.getChain(jwts) === null) cache.addChain(new Chain(receipts));
+            if (cache.getChain(jwts) === null) cache.addChain(new Chain(receipts, DEFAULT_KEYS));
             for (let use = 0; use < uses; use++) {
               cache.getChain(jwts);
               cache.getReceipt(jwts.at(-1) as string);

@@ -17,20 +17,20 @@ export interface ParserFault extends Error {
 /** Bytes read by the time of the refusal, of connections that were refused. */
 const refusedAt = new WeakMap<Socket, number>();
 
-/** Answers bytes that are no request, with JSON, and closes the connection. Comes again for what is sent behind them. */
+/** Answers bytes that are no request, and closes the connection. It is called again for what is sent behind them. */
 export function answerFault(fault: ParserFault, socket: Socket): void {
   const since = refusedAt.get(socket);
   if (since !== undefined) {
     if (socket.bytesRead - since > MAX_DISCARDED_BYTES) socket.destroy();
-    return;
-  }
-  // A connection that was opened ahead and never used: an answer could be taken for that to a later request.
-  if (!socket.writable || socket.bytesRead === 0) {
+  } else if (!socket.writable || socket.bytesRead === 0) {
+    // Opened ahead and never used: an answer could be taken for that to a later request.
     socket.destroy();
-    return;
-  }
+  } else refuseConnection(socket, ...describe(fault));
+}
+
+/** Answers `{ "error": … }` past `node:http`, and closes the connection. */
+export function refuseConnection(socket: Socket, status: number, error: string): void {
   refusedAt.set(socket, socket.bytesRead);
-  const [status, error] = describe(fault);
   const body = JSON.stringify({ error });
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json\r\n` +
@@ -40,6 +40,7 @@ export function answerFault(fault: ParserFault, socket: Socket): void {
   socket.once('close', () => clearTimeout(timer));
 }
 
+/** Status and message; the parser's own message for what is not listed. */
 function describe({ code, reason, message }: ParserFault): [number, string] {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -47,11 +48,18 @@ function describe({ code, reason, message }: ParserFault): [number, string] {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return [408, 'the headers did not arrive in time'];
     case 'HPE_INVALID_VERSION':
+    case 'HPE_PAUSED_H2_UPGRADE':
       return [505, 'the version is not supported, expected HTTP/1.1 or HTTP/1.0'];
     case 'HPE_UNEXPECTED_CONTENT_LENGTH':
-      return [400, 'Content-Length comes more than once, or together with Transfer-Encoding; expected one'];
+      return [
+        400,
+        'Content-Length comes more than once, or together with Transfer-Encoding; expected one of them',
+      ];
     case 'HPE_INVALID_TRANSFER_ENCODING':
-      return [400, 'Transfer-Encoding is not "chunked", or comes more than once; expected "chunked", once'];
+      return [
+        400,
+        'Transfer-Encoding is not "chunked", comes more than once, or together with Content-Length',
+      ];
     default:
       return [400, `the request is not HTTP/1.1: ${reason ?? message}`];
   }

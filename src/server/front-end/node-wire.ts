@@ -9,20 +9,17 @@ export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #expectsContinue: boolean;
-  readonly #isOver: (wire: NodeWire) => void;
   #gone: (() => void) | null = null;
 
-  /** @param isOver is called when the wire is not in use any more, unless {@link abort} was */
-  constructor(
-    request: IncomingMessage,
-    response: ServerResponse,
-    expectsContinue: boolean,
-    isOver: (wire: NodeWire) => void,
-  ) {
+  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
     this.#request = request;
     this.#response = response;
     this.#expectsContinue = expectsContinue;
-    this.#isOver = isOver;
+  }
+
+  /** Whether some of the body is still to come. */
+  get isReceiving(): boolean {
+    return !this.#request.complete;
   }
 
   /** Whether an answer is on its way. */
@@ -75,7 +72,7 @@ export class NodeWire implements Wire {
   write(answer: WireAnswer): void {
     this.#writeHead(answer, answer.closes);
     this.#response.end(answer.isHead ? undefined : answer.body);
-    this.#end();
+    this.#gone = null;
   }
 
   /** A response that is ended closes its connection, which resets it before the client has read why. So it stays open. */
@@ -86,7 +83,7 @@ export class NodeWire implements Wire {
   }
 
   close(): void {
-    this.#end();
+    this.#gone = null;
     this.#response.end();
     this.#request.socket.destroySoon();
   }
@@ -98,10 +95,5 @@ export class NodeWire implements Wire {
       'Content-Length': Buffer.byteLength(body),
       ...(closes && { Connection: 'close' }),
     });
-  }
-
-  #end(): void {
-    this.#gone = null;
-    this.#isOver(this);
   }
 }

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { cannotListen, MAX_HEADER_BYTES, type FrontEndOptions, type OpenFrontEnd } from './front-end.js';
 import { NodeRequest } from './node-request.js';
-import { answerFault, type ParserFault } from './node-refusal.js';
+import { answerFault, refuseConnection, type ParserFault } from './node-refusal.js';
 import { NodeWire } from './node-wire.js';
 
 // What uWebSockets.js does, too: it has 8 to 12 s.
@@ -10,6 +10,8 @@ const IDLE_MS = 10_000;
 const CHECK_MS = 2000;
 /** uWebSockets.js reads about as many. */
 const MAX_HEADERS = 100;
+/** Requests of one connection whose answers are not read yet; uWebSockets.js takes one. An answer may be far larger than what asks for it. */
+const MAX_PIPELINED = 16;
 
 /** The front end of `node:http`. It runs wherever Node does, and speaks HTTP/1.0, too. */
 export const openNode: OpenFrontEnd = (options) => {
@@ -43,6 +45,13 @@ export const openNode: OpenFrontEnd = (options) => {
   };
 };
 
+/** What the parser lets pass. */
+function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [number, string] | null {
+  if (rawHeaders.length > 2 * MAX_HEADERS) return [431, `there are more than ${MAX_HEADERS} headers`];
+  if (httpVersion === '1.1' && headers.host === undefined) return [400, 'Host is missing, expected one'];
+  return null;
+}
+
 function serve(server: Server, { handle, connections }: FrontEndOptions): void {
   // What is open on each connection: more than one where requests are pipelined.
   const open = new WeakMap<Socket, Set<NodeWire>>();
@@ -66,8 +75,19 @@ function serve(server: Server, { handle, connections }: FrontEndOptions): void {
     const wires = open.get(socket);
     // Nothing is taken any more from a connection whose client is gone.
     if (wires === undefined || socket.destroyed) return;
-    const wire = new NodeWire(request, response, expectsContinue, (ended) => wires.delete(ended));
+    const refusal = refusalOf(request);
+    if (wires.size >= MAX_PIPELINED || (refusal !== null && wires.size > 0)) {
+      socket.destroy();
+      return;
+    }
+    if (refusal !== null) {
+      request.resume();
+      refuseConnection(socket, ...refusal);
+      return;
+    }
+    const wire = new NodeWire(request, response, expectsContinue);
     wires.add(wire);
+    response.once('close', () => wires.delete(wire));
     handle(wire, new NodeRequest(request));
   };
   server.on('request', (request, response) => serveRequest(request, response, false));
@@ -77,13 +97,13 @@ function serve(server: Server, { handle, connections }: FrontEndOptions): void {
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
     const wires = open.get(socket);
     const [wire] = wires ?? [];
-    if (wires === undefined || wires.size > 1) {
+    if (wires === undefined || wires.size > 1 || wire?.isReceiving === false) {
       // An answer now would be taken for that to a request before.
       socket.destroy();
       return;
     }
     if (wire?.hasAnswered === true) return;
-    // The fault is in the body of the one request that is open.
+    // Either no request is open, or the fault is in the body of the one that is.
     wire?.abort();
     wires.clear();
     answerFault(fault, socket);

@@ -1,4 +1,4 @@
-import { publicKeyOf } from '../../protocol/did-key.js';
+import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { Failure, type Subject } from '../codes.js';
 import type { ReceiptCache } from '../receipt-cache.js';
 import type { Invocation, Receipt } from '../receipt.js';
@@ -26,7 +26,7 @@ export interface SignaturePlan {
 export type Signed = Pick<Structure, 'receipts' | 'chain'> & { readonly invocation: Invocation | null };
 
 /** Block C, first half: which signatures there are to verify, up to the first that could not be. */
-export function planSignatures({ receipts, chain, invocation }: Signed): SignaturePlan {
+export function planSignatures({ receipts, chain, invocation }: Signed, keys: KeyResolver): SignaturePlan {
   const checks: SignatureCheck[] = [];
   const subjects: Subject[] = [];
   if (chain === null) {
@@ -34,15 +34,15 @@ export function planSignatures({ receipts, chain, invocation }: Signed): Signatu
       const receipt = receipts[index] as Receipt;
       const { signature } = receipt;
       if (signature === null) continue;
-      const check = planCheck(index, receipt, signature, publicKeyOf(receipt.claims.iss));
+      const check = planCheck(index, receipt, signature, keys.publicKeyOf(receipt.claims.iss), keys);
       if (check instanceof Failure) return { checks, subjects, failure: check };
       checks.push(check);
       subjects.push(index);
     }
   }
   if (invocation === null) return { checks, subjects, failure: null };
-  const key = chain === null ? publicKeyOf(invocation.claims.iss) : chain.invokerKey;
-  const check = planCheck('invocation', invocation, invocation.signature, key);
+  const key = chain === null ? keys.publicKeyOf(invocation.claims.iss) : chain.invokerKey;
+  const check = planCheck('invocation', invocation, invocation.signature, key, keys);
   if (check instanceof Failure) return { checks, subjects, failure: check };
   checks.push(check);
   subjects.push('invocation');
@@ -54,14 +54,14 @@ function planCheck(
   { jwt, algorithm, signingInputLength, claims }: Receipt | Invocation,
   signature: Buffer,
   publicKey: Uint8Array | null,
+  { expected: resolvable }: KeyResolver,
 ): SignatureCheck | Failure {
   if (algorithm !== 'EdDSA' && algorithm !== 'Ed25519') {
     const expected = '"EdDSA" or "Ed25519"';
     return new Failure('UNSUPPORTED_ALGORITHM', { subject, claimed: algorithm, expected });
   }
   if (publicKey === null) {
-    const expected = 'a did:key of an Ed25519 key';
-    return new Failure('UNRESOLVABLE_DID', { subject, claimed: claims.iss, expected });
+    return new Failure('UNRESOLVABLE_DID', { subject, claimed: claims.iss, expected: resolvable });
   }
   return { jwt, signingInputLength, signature, publicKey };
 }
@@ -70,12 +70,13 @@ function planCheck(
  * Block C, second half.
  *
  * @param verified for each check of the plan, whether its signature verified
+ * @param cache where receipts go whose signature verified; `null` if they must not be remembered
  */
 export function checkSignatures(
   { receipts }: Pick<Structure, 'receipts'>,
   plan: SignaturePlan,
   verified: readonly boolean[],
-  cache: ReceiptCache,
+  cache: ReceiptCache | null,
 ): Failure | null {
   for (let at = 0; at < plan.subjects.length; at++) {
     const subject = plan.subjects[at] as Subject;
@@ -88,7 +89,7 @@ export function checkSignatures(
     }
     if (typeof subject === 'number') {
       const receipt = receipts[subject] as Receipt;
-      cache.addReceipt(receipt);
+      cache?.addReceipt(receipt);
       receipt.signature = null;
     }
   }

@@ -1,0 +1,346 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { connectRedis, placeOf, reasonOf, type RedisConnection } from '../redis/connection.js';
+import { within } from '../redis/within.js';
+import { IndexSet } from './index-set.js';
+import type { RevocationLog, RevocationObserver } from './observer.js';
+import { BEGINNING, RedisLog, type LogEntry } from './redis-log.js';
+import { checkRedis } from './redis-checks.js';
+import type { RevocationStore } from './revocation-store.js';
+import { RevocationStoreError } from './store-error.js';
+
+/** Where the store is, and what an acknowledgement takes. */
+export interface RedisStoreOptions {
+  /** As `connectRedis` takes it. */
+  readonly url: string;
+  /** Replicas that must have a revocation before it is acknowledged. */
+  readonly minReplicas: number;
+}
+
+interface Deps {
+  readonly log: RevocationLog;
+  readonly observer: RevocationObserver;
+}
+
+/** A connection, a second one that blocks, and the log over each. */
+interface Session {
+  readonly connection: RedisConnection;
+  readonly reader: RedisConnection;
+  readonly log: RedisLog;
+  readonly readerLog: RedisLog;
+}
+
+const LEASE_MS = 3_000;
+/** By which this process takes its lease to be shorter than Redis does: clocks do not run at quite the same rate. */
+const LEASE_MARGIN_MS = 200;
+const BEAT_MS = 500;
+const REPLICATE_MS = 1_000;
+const MAX_CONFIRM_MS = LEASE_MS + 2_000;
+const RETRY_MS = 250;
+const CLOSE_MS = 500;
+const PUSH = 1_000;
+// Sorting this many at a time before they go into the set makes a start with millions of entries much faster.
+const LOAD_BATCH = 1024 * 1024;
+
+/**
+ * Revocations that all instances share over Redis, with a copy of all of them in this process.
+ *
+ * Redis hands each new one to every instance at once (a blocked `XREAD`). Without Redis the copy goes on serving and the
+ * instance is not ready. When Redis is back, or another server has taken its place, the copy is completed first; and what
+ * that server does not have, because it went down before it was replicated, is recorded anew from the copy.
+ */
+export class RedisStore implements RevocationStore {
+  readonly #options: RedisStoreOptions;
+  readonly #place: string;
+  readonly #deps: Deps;
+  readonly #ended = new AbortController();
+  #indices = new IndexSet();
+  #damaged = 0;
+  /** The last entry that is in the copy. */
+  #readTo = BEGINNING;
+  #session: Session | null = null;
+  #following: Promise<void> = Promise.resolve();
+  #reader = '';
+  /** Milliseconds of `performance.now()`. */
+  #leaseUntil = -Infinity;
+  #completeAt = -Infinity;
+  /** The clock of Redis less that of this process. */
+  #clockOffset = 0;
+
+  private constructor(options: RedisStoreOptions, deps: Deps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#place = placeOf(options.url);
+  }
+
+  /**
+   * Connects, and reads all revocations.
+   *
+   * @throws {@link RevocationStoreError} `unreadable` where Redis cannot be reached, or would lose revocations
+   */
+  static async open(options: RedisStoreOptions, deps: Deps): Promise<RedisStore> {
+    const store = new RedisStore(options, deps);
+    let session: Session | null = null;
+    try {
+      session = await store.#connect();
+      await checkRedis(session.connection, options.minReplicas, deps.log);
+      await store.#load(session.log, store.#indices);
+      await store.#join(session);
+    } catch (error) {
+      endSession(session);
+      throw new RevocationStoreError(
+        'unreadable',
+        `the revocation store, ${store.#place}, cannot be used: ${reasonOf(error)}`,
+        { cause: error },
+      );
+    }
+    store.#session = session;
+    store.#following = store.#follow(session);
+    return store;
+  }
+
+  get size(): number {
+    return this.#indices.size;
+  }
+
+  get damagedLines(): number {
+    return this.#damaged;
+  }
+
+  get isCurrent(): boolean {
+    return performance.now() < this.#leaseUntil;
+  }
+
+  get copyAgeSecs(): number {
+    return (performance.now() - this.#completeAt) / 1000;
+  }
+
+  has(index: number): boolean {
+    return this.#indices.has(index);
+  }
+
+  async record(index: number): Promise<void> {
+    if (this.#hasEnded())
+      throw new RevocationStoreError('closed', 'the revocation store is closed');
+    const session = this.#session;
+    if (session === null || !this.isCurrent) {
+      throw new RevocationStoreError('not_recorded', `${this.#place} does not answer; nothing was recorded`);
+    }
+    try {
+      // Known ones, too: the server that knew one may have gone down before its replica had it.
+      const id = await session.log.append([index]);
+      this.#indices.add(index);
+      const { minReplicas } = this.#options;
+      if (minReplicas > 0) {
+        const replicas = await session.log.replicate(minReplicas, REPLICATE_MS);
+        if (replicas < minReplicas) throw new Error(`${replicas} replicas have it, expected ${minReplicas}`);
+      }
+      await this.#waitForReaders(session, id);
+    } catch (error) {
+      const message = `${this.#place} did not confirm a revocation: ${reasonOf(error)}`;
+      this.#deps.log.error({ err: error }, message);
+      throw new RevocationStoreError('unconfirmed', message, { cause: error });
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#hasEnded()) return;
+    this.#ended.abort();
+    const session = this.#session;
+    this.#session = null;
+    this.#leaseUntil = -Infinity;
+    if (session !== null) {
+      await within(CLOSE_MS, session.log.leave(this.#reader)).catch(() => undefined);
+      endSession(session);
+    }
+    // While it connects to a Redis that is away, this takes long; it ends by itself.
+    await within(CLOSE_MS, this.#following).catch(() => undefined);
+  }
+
+  /** A method, since it may change between two looks. */
+  #hasEnded(): boolean {
+    return this.#ended.signal.aborted;
+  }
+
+  /** Reads what comes, and connects anew where that ends, until the store is closed. Never rejects. */
+  async #follow(first: Session): Promise<void> {
+    const { signal } = this.#ended;
+    const { log } = this.#deps;
+    let session: Session | null = first;
+    let awaySince: number | null = null;
+    while (!this.#hasEnded()) {
+      try {
+        if (session === null) {
+          session = await this.#connect();
+          await this.#catchUp(session);
+          await this.#join(session);
+          this.#session = session;
+          const awayMs = Math.round(performance.now() - (awaySince ?? 0));
+          log.info({ awayMs, revocations: this.size }, `${this.#place} is back: the copy is complete again`);
+          awaySince = null;
+        }
+        while (!this.#hasEnded()) await this.#readNext(session);
+      } catch (error) {
+        endSession(session);
+        session = this.#session = null;
+        this.#leaseUntil = -Infinity;
+        if (this.#hasEnded()) return;
+        if (awaySince === null) {
+          awaySince = performance.now();
+          log.error(
+            { err: error, revocations: this.size },
+            `${this.#place} is away: verification goes on with the copy, this instance is not ready, and cannot revoke`,
+          );
+        }
+        // Jitter, so that instances that lost the same server do not all come back to it at the same moment.
+        await pause(RETRY_MS * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(
+          () => undefined,
+        );
+      }
+    }
+    endSession(session);
+  }
+
+  async #connect(): Promise<Session> {
+    const connection = await connectRedis({ url: this.#options.url });
+    try {
+      const reader = await connection.duplicate();
+      const log = new RedisLog(connection);
+      return { connection, reader, log, readerLog: new RedisLog(reader) };
+    } catch (error) {
+      connection.destroy();
+      throw error;
+    }
+  }
+
+  /** Takes a lease, then reads what was acknowledged while there was none. */
+  async #join(session: Session): Promise<void> {
+    const { readerLog } = session;
+    const askedAt = Date.now();
+    this.#clockOffset = (await readerLog.time()) - (askedAt + Date.now()) / 2;
+    this.#reader = randomUUID();
+    const joinedAt = performance.now();
+    await readerLog.join(this.#reader, this.#readTo, LEASE_MS);
+    let readAt: number;
+    let entries: LogEntry[];
+    do {
+      readAt = performance.now();
+      entries = await readerLog.readAfter(this.#readTo);
+      for (const entry of entries) this.#take(entry);
+    } while (entries.length > 0);
+    this.#completeAt = readAt;
+    this.#leaseUntil = joinedAt + LEASE_MS - LEASE_MARGIN_MS;
+  }
+
+  async #readNext(session: Session): Promise<void> {
+    const { readerLog } = session;
+    const entries = await readerLog.waitAfter(this.#readTo, BEAT_MS);
+    const readAt = performance.now();
+    for (const entry of entries) {
+      this.#take(entry);
+      const madeAt = Number.parseInt(entry.id, 10) - this.#clockOffset;
+      this.#deps.observer.revocationPropagated?.(Math.max(0, Date.now() - madeAt));
+    }
+    this.#completeAt = readAt;
+    if (await readerLog.renew(this.#reader, this.#readTo, LEASE_MS)) {
+      this.#leaseUntil = readAt + LEASE_MS - LEASE_MARGIN_MS;
+    } else {
+      // This process stood still for so long that revocations may have been acknowledged without it.
+      this.#leaseUntil = -Infinity;
+      await this.#join(session);
+    }
+  }
+
+  #take({ id, index }: LogEntry): void {
+    this.#readTo = id;
+    if (index !== null) {
+      this.#indices.add(index);
+      return;
+    }
+    this.#damaged++;
+    this.#deps.observer.storeLineDamaged?.();
+    this.#deps.log.error(
+      { entry: id },
+      `${this.#place}: entry ${id} of the revocations is no index and is skipped`,
+    );
+  }
+
+  /** Completes the copy after an interruption. */
+  async #catchUp(session: Session): Promise<void> {
+    if (await session.log.has(this.#readTo)) return;
+    // Another server, or one that lost its memory. Read all of it, and record anew what it does not have.
+    const { log } = session;
+    const found = new IndexSet();
+    this.#readTo = BEGINNING;
+    await this.#load(log, found);
+    const known = this.#indices;
+    let recorded = 0;
+    let missing: number[] = [];
+    const push = async () => {
+      // Others do the same at this moment: what they have recorded need not be recorded again.
+      for (
+        let page = await log.readAfter(this.#readTo);
+        page.length > 0;
+        page = await log.readAfter(this.#readTo)
+      ) {
+        for (const { id, index } of page) {
+          this.#readTo = id;
+          if (index !== null) found.add(index);
+        }
+      }
+      const left = missing.filter((index) => !found.has(index));
+      missing = [];
+      recorded += left.length;
+      if (left.length > 0) await log.append(left);
+    };
+    for (const index of known.values()) {
+      if (found.has(index)) continue;
+      missing.push(index);
+      if (missing.length === PUSH) await push();
+    }
+    await push();
+    for (const index of known.values()) found.add(index);
+    this.#indices = found;
+    this.#deps.log.warn(
+      { recorded, revocations: this.size },
+      `${this.#place} did not have all that was read before: what it lacked was recorded anew from the copy`,
+    );
+  }
+
+  /** Reads the log from {@link #readTo} to its end into an empty set. */
+  async #load(log: RedisLog, into: IndexSet): Promise<void> {
+    const batch = new Float64Array(LOAD_BATCH);
+    let inBatch = 0;
+    for (;;) {
+      const page = await log.readAfter(this.#readTo);
+      for (const { id, index } of page) {
+        this.#readTo = id;
+        if (index === null) {
+          this.#take({ id, index });
+          continue;
+        }
+        batch[inBatch++] = index;
+        if (inBatch === LOAD_BATCH) {
+          into.load(batch);
+          inBatch = 0;
+        }
+      }
+      if (page.length === 0) break;
+    }
+    into.load(batch.subarray(0, inBatch));
+  }
+
+  async #waitForReaders({ log }: Session, id: string): Promise<void> {
+    const deadline = performance.now() + MAX_CONFIRM_MS;
+    for (let waitMs = 1; !(await log.isReadByAll(id)); waitMs = Math.min(2 * waitMs, 50)) {
+      if (performance.now() > deadline)
+        throw new Error(`not all instances have read it after ${MAX_CONFIRM_MS} ms`);
+      await pause(waitMs);
+    }
+  }
+}
+
+function endSession(session: Session | null): void {
+  session?.connection.destroy();
+  session?.reader.destroy();
+}

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { FRONT_END } from '../support/front-end.js';
+import { runToExit, startService, type Environment } from '../support/service.js';
+
+const HOOK = new URL('../support/hide-package.mjs', import.meta.url).href;
+const without = (name: string, says = ''): Environment => ({
+  NODE_OPTIONS: `--import ${HOOK}`,
+  HIDDEN_PACKAGE: name,
+  HIDDEN_PACKAGE_SAYS: says,
+});
+
+/** The levels and messages of the lines about the front end, and what `listening` says. */
+async function choiceOf(env: Environment) {
+  const service = await startService(env);
+  try {
+    expect((await service.post('/verify', {})).status).toBe(200);
+    const lines = service.log.filter(({ msg }) => String(msg).startsWith('the front end is'));
+    const listening = service.log.find(({ msg }) => msg === 'listening');
+    return [...lines.map(({ level, msg }) => `${String(level)} ${String(msg)}`), listening?.['frontEnd']];
+  } finally {
+    expect(await service.stop()).toBe(0);
+  }
+}
+
+describe('FRONT_END', () => {
+  if (FRONT_END === 'uws') {
+    it('is uWebSockets.js where it loads, or where it is asked for', async () => {
+      expect(await choiceOf({ FRONT_END: 'auto' })).toEqual([
+        '30 the front end is uWebSockets.js: it loads, and is the faster one',
+        'uws',
+      ]);
+      expect(await choiceOf({ FRONT_END: 'uws' })).toEqual([
+        '30 the front end is uWebSockets.js: FRONT_END asks for it',
+        'uws',
+      ]);
+    });
+  }
+
+  it('is node:http where it is asked for', async () => {
+    expect(await choiceOf({ FRONT_END: 'node' })).toEqual([
+      '30 the front end is node:http: FRONT_END asks for it',
+      'node',
+    ]);
+  });
+
+  it('is node:http where uWebSockets.js is not installed', async () => {
+    expect(await choiceOf({ FRONT_END: 'auto', ...without('uWebSockets.js') })).toEqual([
+      '30 the front end is node:http: uWebSockets.js is not installed',
+      'node',
+    ]);
+  });
+
+  it('is node:http where uWebSockets.js does not load, with a warning that says why', async () => {
+    const says = "It supports only some releases\n\nError: libc.so.6: version `GLIBC_2.38' not found";
+    expect(await choiceOf({ FRONT_END: 'auto', ...without('uWebSockets.js', says) })).toEqual([
+      "40 the front end is node:http: uWebSockets.js does not load: libc.so.6: version `GLIBC_2.38' not found",
+      'node',
+    ]);
+  });
+
+  it('that cannot be had keeps the service from starting', async () => {
+    const { code, stderr } = await runToExit({ FRONT_END: 'uws', ...without('uWebSockets.js') });
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/FRONT_END is uws, but uWebSockets\.js is not installed; set FRONT_END to auto/),
+    ]);
+    const wrong = await runToExit({ FRONT_END: 'nginx' });
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching(/FRONT_END is "nginx": .*"uws"/)]);
+  });
+});
+
+describe('REPLAY_PROTECTION=redis', () => {
+  it('without the package says which one to add', async () => {
+    const { code, stderr } = await runToExit({ REPLAY_PROTECTION: 'redis', ...without('redis') });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('run `npm install redis`')]);
+  });
+});

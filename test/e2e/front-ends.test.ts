@@ -1,0 +1,197 @@
+import { execFile } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makeBundle } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { FRONT_END } from '../support/front-end.js';
+import { connectRaw, sendRaw } from '../support/raw-http.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
+
+// What the two front ends do, where they differ or where only one of them could get it wrong. The other HTTP suites run
+// over both, too.
+const isNode = FRONT_END === 'node';
+const run = promisify(execFile);
+const post = (body: string, headers = '') =>
+  `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`;
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService({ MAX_BODY_BYTES: '65536' });
+});
+afterAll(async () => {
+  expect(await service.stop()).toBe(0);
+});
+const openRequests = async () =>
+  metricOf(await (await fetch(`${service.url}/metrics`)).text(), 'drs_http_open_requests');
+
+describe(`what is no request, over ${FRONT_END}`, () => {
+  const get = (headers: string) => `GET /healthz HTTP/1.1\r\n${headers}\r\n`;
+  // Where uWebSockets.js says nothing, it closes the connection, at once or when it has waited for long enough.
+  it.each<[what: string, request: string, status: number, says: RegExp, ofUws: number | null]>([
+    ['no Host', get('X: x\r\n'), 400, /Host is missing/, 400],
+    ['a length that is no number', post('{}', 'Content-Length: x\r\n'), 400, /Content-Length/, 400],
+    [
+      'a length and a coding',
+      post('0\r\n\r\n', 'Transfer-Encoding: chunked\r\n'),
+      400,
+      /together with (Content-Length|Transfer-Encoding)/,
+      400,
+    ],
+    ['headers of 70 KiB', get(`Host: x\r\nX: ${'x'.repeat(70 * 1024)}\r\n`), 431, /larger than 65536/, null],
+    ['101 headers', get('Host: x\r\n' + 'X: x\r\n'.repeat(100)), 431, /more than 100 headers/, null],
+    ['a name with a space', get('Host: x\r\nX x: x\r\n'), 400, /not HTTP/, null],
+    ['a later version', 'GET /healthz HTTP/3.0\r\nHost: x\r\n\r\n', 505, /expected HTTP\/1\.1/, 505],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 505, /expected HTTP\/1\.1/, 505],
+    ['garbage', '\0\x01\x02\r\n\r\n', 400, /not HTTP/, null],
+    ['TLS', '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03\r\n\r\n', 400, /not HTTP/, null],
+  ])('is refused: %s', async (_, request, status, says, ofUws) => {
+    if (!isNode && ofUws === null) return;
+    const answer = await sendRaw(service.port, request);
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${isNode ? status : ofUws} `));
+    expect(answer.match(/HTTP\/1\.1 \d/g)).toHaveLength(1);
+    if (!isNode) return;
+    const [head = '', body = ''] = answer.split('\r\n\r\n');
+    expect(head).toMatch(/\r\nContent-Type: application\/json\r\n/);
+    expect(head).toMatch(/\r\nConnection: close$/);
+    expect((JSON.parse(body) as { error: string }).error).toMatch(says);
+  });
+
+  it('is refused in a body, too, and the request is over', async () => {
+    const answer = await sendRaw(
+      service.port,
+      'POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n',
+    );
+    if (isNode)
+      expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n.*\{"error":"the request is not HTTP/s);
+    await eventually(async () => expect(await openRequests()).toBe(1));
+  });
+
+  it('gets no answer that could be taken for that to a request before', async () => {
+    const answer = await sendRaw(service.port, `${post(JSON.stringify(makeBundle(16)))}GARBAGE\r\n\r\n`);
+    // uWebSockets.js answers at once, and closes: never a verdict.
+    if (answer !== '') expect(answer).toMatch(isNode ? /^HTTP\/1\.1 200 / : /^HTTP\/1\.1 (200|400|505) /);
+    await eventually(async () => expect(await openRequests()).toBe(1));
+  });
+});
+
+describe(`HTTP, over ${FRONT_END}`, () => {
+  it('1.0 is spoken by node:http', async () => {
+    const answer = await sendRaw(service.port, 'GET /healthz HTTP/1.0\r\n\r\n');
+    if (isNode)
+      expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\nConnection: close\r\n.*\{"status":"ok"\}$/is);
+    else expect(answer).toMatch(/^HTTP\/1\.1 505 /);
+  });
+
+  it('asks for a body that waits to be asked for, where it is not too large', async () => {
+    const body = JSON.stringify(makeBundle(2));
+    const head = (length: number) =>
+      `POST /verify HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
+    const wanted = await connectRaw(service.port);
+    wanted.socket.write(head(body.length));
+    await wanted.until('HTTP/1.1 100 Continue\r\n\r\n');
+    wanted.socket.write(body);
+    await wanted.until('"valid":true');
+    wanted.socket.destroy();
+    const unwanted = await sendRaw(service.port, head(65_537));
+    // uWebSockets.js always asks.
+    expect(unwanted).toMatch(isNode ? /^HTTP\/1\.1 413 / : /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 413 /);
+  });
+
+  it('closes what pipelines more than a few requests before it reads answers', async () => {
+    const { socket, closed } = await connectRaw(service.port);
+    socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1000));
+    expect(((await closed).match(/HTTP\/1\.1 200/g) ?? []).length).toBeLessThanOrEqual(16);
+    await eventually(async () => expect(await openRequests()).toBe(1));
+  });
+
+  it('reads header values as UTF-8', async () => {
+    const text = 'POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xéx, chunked\r\n\r\n0\r\n\r\n';
+    const { socket, until } = await connectRaw(service.port);
+    socket.write(text);
+    expect(Buffer.from(await until('"}'), 'latin1').toString()).toContain('is \\"xéx, chunked\\"');
+    socket.destroy();
+  });
+
+  it('forgets a request whose client has ended its side', async () => {
+    for (let round = 0; round < 20; round++) {
+      const { socket, closed } = await connectRaw(service.port);
+      socket.end(post(JSON.stringify(makeBundle(3))));
+      expect(await closed).toMatch(/^$|^HTTP\/1\.1 200 /);
+    }
+    await eventually(async () => expect(await openRequests()).toBe(1));
+  });
+
+  it('closes connections on which nothing comes, after 8 s or more', async () => {
+    const started = performance.now();
+    const silent = await connectRaw(service.port);
+    const half = await connectRaw(service.port);
+    half.socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\nX-');
+    const idle = await connectRaw(service.port);
+    idle.socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    expect(await silent.closed).toBe('');
+    expect(await half.closed).toMatch(isNode ? /^HTTP\/1\.1 408 .*did not arrive in time/s : /^$/);
+    expect(await idle.closed).toMatch(/^HTTP\/1\.1 200 OK.*"ok"\}$/s);
+    expect(performance.now() - started).toBeGreaterThan(7000);
+  });
+});
+
+describe(`a bundle in body and header, over ${FRONT_END}`, () => {
+  const bundle = makeBundle(16);
+  const body = JSON.stringify(bundle);
+  const header = Buffer.from(JSON.stringify({ ...bundle, pad: 'x'.repeat(20_000) })).toString('base64url');
+
+  const CURL = ['curl', '-sS', '-H', `X-DRS-Bundle: ${header}`, '--data-binary', body];
+  const PYTHON = `
+import http.client, sys
+port, header, body = sys.argv[1:]
+c = http.client.HTTPConnection('127.0.0.1', int(port))
+c.request('POST', '/verify', body=body, headers={'X-DRS-Bundle': header})
+print(c.getresponse().read().decode())
+`;
+  const UNDICI = `
+const [url, header, body] = process.argv.slice(1);
+const response = await fetch(url, { method: 'POST', body, headers: { 'X-DRS-Bundle': header } });
+console.log(await response.text());
+`;
+  const clients = (port: number): [string, string[]][] => [
+    ['curl', [...CURL, `http://127.0.0.1:${port}/verify`]],
+    ['http.client', ['python3', '-c', PYTHON, String(port), header, body]],
+    [
+      'undici',
+      [
+        process.execPath,
+        '--input-type=module',
+        '-e',
+        UNDICI,
+        `http://127.0.0.1:${port}/verify`,
+        header,
+        body,
+      ],
+    ],
+  ];
+  const expectVerdicts = async (port: number, within: readonly string[] = []) => {
+    for (const [client, command] of clients(port)) {
+      const [program, ...args] = [...within, ...command] as [string, ...string[]];
+      const { stdout } = await run(program, args);
+      expect([client, stdout]).toEqual([client, expect.stringMatching(/^\{"valid":true/)]);
+    }
+  };
+
+  it('is taken from curl, http.client and undici', async () => {
+    expect(header.length).toBeGreaterThan(30_000);
+    await expectVerdicts(service.port);
+  });
+
+  it('is taken in segments of an Ethernet', async () => {
+    const { socket, until } = await connectRaw(service.port);
+    socket.setNoDelay(true);
+    const text = post(body, `X-DRS-Bundle: ${header}\r\n`);
+    for (let at = 0; at < text.length; at += 1448) {
+      socket.write(text.slice(at, at + 1448));
+      await sleep(1);
+    }
+    expect(await until('"valid":true')).toMatch(/^HTTP\/1\.1 200 /);
+    socket.destroy();
+  });
+});

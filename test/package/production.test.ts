@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+describe('npm start after npm ci --omit=dev', () => {
+  let folder: string;
+  const at = (...parts: string[]) => path.join(folder, ...parts);
+
+  beforeEach(() => {
+    folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-production-'));
+    for (const part of ['dist', 'src', 'scripts', 'docs', 'package.json', 'package-lock.json'])
+      cpSync(path.join(root, part), at(part), { recursive: true });
+    for (const part of ['tsconfig.json', 'tsconfig.build.json']) cpSync(path.join(root, part), at(part));
+    mkdirSync(at('node_modules'));
+    writeFileSync(at('node_modules', '.package-lock.json'), '{}');
+    const { dependencies, optionalDependencies } = JSON.parse(
+      readFileSync(path.join(root, 'package.json'), 'utf8'),
+    ) as Record<string, Record<string, string> | undefined>;
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+      mkdirSync(path.dirname(at('node_modules', name)), { recursive: true });
+      symlinkSync(path.join(root, 'node_modules', name), at('node_modules', name), 'dir');
+    }
+    // Were npm asked to fetch anything, the test would show it.
+    mkdirSync(at('bin'));
+    writeFileSync(at('bin', 'npm'), '#!/bin/sh\necho npm was called "$@" >&2\nexit 7\n', { mode: 0o755 });
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  /** Runs what `npm start` runs, until it listens or ends. */
+  async function start(): Promise<{ listens: boolean; code: number | null; err: string }> {
+    const env = { PATH: `${at('bin')}:${process.env['PATH']}`, PORT: '0' };
+    const child = spawn(process.execPath, ['scripts/drs.mjs', 'serve'], { cwd: folder, env });
+    const exit = once(child, 'exit') as Promise<[number | null]>;
+    let err = '';
+    child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()));
+    let listens = false;
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (!line.includes('"msg":"listening"')) continue;
+      listens = true;
+      child.kill();
+    }
+    const [code] = await exit;
+    return { listens, code, err };
+  }
+
+  it('is `drs-verify serve`', () => {
+    const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    expect(scripts['start']).toBe('node scripts/drs.mjs serve');
+  });
+
+  it('starts, and fetches nothing', async () => {
+    expect(await start()).toEqual({ listens: true, code: 0, err: '' });
+  });
+
+  it('starts where only the build was brought along', async () => {
+    for (const part of ['src', 'docs', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'])
+      rmSync(at(part), { recursive: true });
+    expect(await start()).toEqual({ listens: true, code: 0, err: '' });
+  });
+
+  it.each([
+    ['is missing', () => rmSync(at('dist'), { recursive: true })],
+    ['is older than the sources', () => appendFileSync(at('src', 'index.ts'), '\n')],
+  ])('says what to do where the build %s', async (found, change) => {
+    change();
+    const { listens, code, err } = await start();
+    expect([listens, code]).toEqual([false, 1]);
+    expect(err).toContain(`dist/ ${found}`);
+    expect(err).toContain('npm ci && npm run setup && npm prune --omit=dev');
+    expect(err).not.toContain('npm was called');
+  });
+});

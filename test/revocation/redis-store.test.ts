@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { RedisStore } from '../../src/revocation/redis-store.js';
+import { command, startRedisCluster } from '../replay/redis-cluster.js';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { startCuttableProxy } from '../support/cuttable-proxy.js';
+import { eventually } from '../support/eventually.js';
+
+const LOG = '{drs:revocations}:log';
+
+describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
+  let redis: RedisServer;
+  const stores: RedisStore[] = [];
+  let lines: string[] = [];
+  let propagated: number[] = [];
+  const log = {
+    info: (_: object, message: string) => lines.push(`info ${message}`),
+    warn: (_: object, message: string) => lines.push(`warn ${message}`),
+    error: (_: object, message: string) => lines.push(`error ${message}`),
+  };
+  const observer = { revocationPropagated: (ms: number) => propagated.push(ms) };
+  const open = async (url = redis.url, minReplicas = 0) => {
+    const store = await RedisStore.open({ url, minReplicas }, { log, observer });
+    stores.push(store);
+    return store;
+  };
+
+  beforeAll(async () => {
+    redis = await RedisServer.start('--appendonly', 'yes');
+  });
+  beforeEach(async () => {
+    for (const store of stores.splice(0)) await store.close();
+    await command(redis, ['FLUSHALL']);
+    lines = [];
+    propagated = [];
+  });
+  afterAll(async () => {
+    for (const store of stores) await store.close();
+    await redis.stop();
+  });
+
+  it('acknowledges a revocation once it is in force on every instance', async () => {
+    const three = [await open(), await open(), await open()] as const;
+    for (let index = 0; index < 30; index++) {
+      const from = three[index % 3] as RedisStore;
+      await eventually(() => from.record(index));
+      // No wait here: that it is acknowledged means that it is everywhere.
+      expect(three.map((store) => store.has(index) || !store.isCurrent)).toEqual([true, true, true]);
+    }
+    expect(propagated.length).toBeGreaterThan(0);
+    expect(three[0].copyAgeSecs).toBeLessThan(60);
+    const later = await open();
+    expect([later.size, later.has(29), later.has(30)]).toEqual([30, true, false]);
+  });
+
+  it('takes the largest index, and one twice, and skips what is none', async () => {
+    const store = await open();
+    await store.record(Number.MAX_SAFE_INTEGER);
+    await Promise.all([store.record(7), store.record(7)]);
+    for (const [field, text] of [
+      ['i', '9007199254740993'],
+      ['i', '-1'],
+      ['i', 'seven'],
+      ['x', '8'],
+    ])
+      await command(redis, ['XADD', LOG, '*', field ?? '', text ?? '']);
+    await store.record(9);
+    expect([store.size, store.damagedLines]).toEqual([3, 4]);
+    const later = await open();
+    expect([later.size, later.damagedLines, later.has(Number.MAX_SAFE_INTEGER)]).toEqual([3, 4, true]);
+  });
+
+  it('goes on with its copy while Redis is away, is not current, and cannot revoke', async () => {
+    const store = await open();
+    await store.record(1);
+    await redis.kill();
+    await eventually(() => expect(store.isCurrent).toBe(false));
+    expect(store.has(1)).toBe(true);
+    await expect(store.record(2)).rejects.toMatchObject({ fault: 'not_recorded' });
+    expect(store.has(2)).toBe(false);
+    expect(lines).toEqual([expect.stringMatching(/^error Redis at .* is away: verification goes on/)]);
+    await redis.restart();
+    await eventually(() => expect(store.isCurrent).toBe(true));
+    expect(lines.slice(1)).toEqual([expect.stringMatching(/^info Redis at .* is back/)]);
+    expect(store.has(1)).toBe(true);
+  });
+
+  it('knows by its own clock that it was cut off, and has read everything before it is current again', async () => {
+    const proxy = await startCuttableProxy(Number(new URL(redis.url).port));
+    const near = await open();
+    const far = await open(`redis://127.0.0.1:${proxy.port}`);
+    proxy.cut();
+    // It is acknowledged only once the lease of the other is over, so never while that one is current.
+    await near.record(5);
+    expect([far.isCurrent, far.has(5)]).toEqual([false, false]);
+    proxy.heal();
+    await eventually(() => expect(far.isCurrent).toBe(true));
+    expect(far.has(5)).toBe(true);
+    await far.close();
+    proxy.stop();
+  });
+
+  it('records anew what a server does not have that took the place of the first', async () => {
+    const other = await RedisServer.start('--appendonly', 'yes');
+    const proxy = await startCuttableProxy(Number(new URL(redis.url).port));
+    const url = `redis://127.0.0.1:${proxy.port}`;
+    const [one, two] = [await open(url), await open(url)];
+    for (let index = 0; index < 1100; index++) void one.record(index).catch(() => undefined);
+    await one.record(5000);
+    await command(other, ['XADD', LOG, '*', 'i', '77777']);
+    proxy.lead(Number(new URL(other.url).port));
+    await eventually(() => expect(lines.filter((line) => line.includes('is back'))).toHaveLength(2));
+    for (const store of [one, two]) expect([store.size, store.has(77_777)]).toEqual([1102, true]);
+    const fresh = await open(other.url);
+    expect([fresh.size, fresh.has(5000), fresh.has(77_777)]).toEqual([1102, true, true]);
+    for (const store of [one, two, fresh]) await store.close();
+    proxy.stop();
+    await other.stop();
+  });
+
+  it('confirms nothing that its replicas do not have', async () => {
+    const store = await open(redis.url, 1);
+    await expect(store.record(1)).rejects.toMatchObject({
+      fault: 'unconfirmed',
+      message: expect.stringContaining('0 replicas have it, expected 1') as string,
+    });
+    const replica = await RedisServer.start('--replicaof', '127.0.0.1', new URL(redis.url).port);
+    await eventually(async () => {
+      await store.record(1);
+      expect(await command(replica, ['XLEN', LOG])).toBeGreaterThan(0);
+    });
+    await replica.stop();
+  });
+
+  it('does not take a replica, nor one of two primaries', async () => {
+    const other = await RedisServer.start(
+      '--appendonly',
+      'yes',
+      '--replicaof',
+      '127.0.0.1',
+      new URL(redis.url).port,
+    );
+    await expect(open(other.url)).rejects.toThrow('it is a replica, expected a primary');
+    const both = `${other.url},${redis.url}`;
+    const store = await open(both);
+    await command(other, ['REPLICAOF', 'NO', 'ONE']);
+    await expect(open(both)).rejects.toThrow('2 of its servers say that they are the primary');
+    // What is connected stays where it is.
+    await store.record(3);
+    await store.close();
+    await other.stop();
+  });
+
+  it.each([
+    [
+      ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'yes'],
+      'its maxmemory-policy is allkeys-lru, expected noeviction',
+    ],
+    [['--appendonly', 'no'], 'would forget them when it restarts; set `appendonly yes`'],
+  ])('refuses a Redis that forgets: %j', async (options, message) => {
+    const other = await RedisServer.start(...options);
+    await expect(open(other.url)).rejects.toThrow(message);
+    await expect(open(other.url)).rejects.toMatchObject({ fault: 'unreadable' });
+    await other.stop();
+  });
+
+  it('works on a Redis Cluster', async () => {
+    const cluster = await startRedisCluster(3);
+    for (const node of cluster.nodes) await command(node, ['CONFIG', 'SET', 'appendonly', 'yes']);
+    const [one, two] = [await open(cluster.nodes[0]?.url), await open(cluster.nodes[1]?.url)];
+    await one.record(1);
+    await two.record(2);
+    expect([one.has(2), two.has(1)]).toEqual([true, true]);
+    await one.close();
+    await two.close();
+    await cluster.stop();
+  }, 120_000);
+});
