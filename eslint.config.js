@@ -67,6 +67,8 @@ export default defineConfig(
       'node_modules',
       'bench/results',
       'bench/.build',
+      'fuzz/.build',
+      'conformance/.build',
       'scripts/worst-case/.build',
       'test/oracle/.build',
       'bench/report/browser',

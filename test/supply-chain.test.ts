@@ -5,12 +5,16 @@ import path from 'node:path';
 import { expect, it } from 'vitest';
 
 const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as Record<
-  'dependencies' | 'devDependencies',
+  'dependencies' | 'optionalDependencies' | 'devDependencies',
   Record<string, string>
 >;
 
 it('pins every package exactly', () => {
-  for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })) {
+  for (const [name, version] of Object.entries({
+    ...manifest.dependencies,
+    ...manifest.optionalDependencies,
+    ...manifest.devDependencies,
+  })) {
     expect([name, version]).toEqual([name, expect.stringMatching(/^(npm:[\w@/.-]+@)?\d+\.\d+\.\d+$/)]);
   }
 });

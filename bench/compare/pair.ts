@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { mean, medianAbsoluteDeviation } from 'simple-statistics';
+import { mean, median, medianAbsoluteDeviation } from 'simple-statistics';
 import { checkAnswers } from '../load/check-answers.js';
 import { program } from '../run/paths.js';
 import { startTree, type ServerProcess } from '../service/start.js';
@@ -29,8 +29,15 @@ export interface Restart {
   readonly others: readonly number[];
   /** For each request: how long the service was ready to run and did not. */
   readonly waited: number;
-  /** µs of processor time that the planted work took in each request; `null` where none was planted. */
-  readonly planted: number | null;
+  /** What the planted work took in each request; `null` where none was planted. */
+  readonly planted: Planted | null;
+}
+
+/** Medians in µs of processor time: slow moments of the machine move neither. */
+export interface Planted {
+  readonly work: number;
+  /** Of the whole request, under load. */
+  readonly request: number;
 }
 
 /** How a pair is measured. */
@@ -61,7 +68,7 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
-  const restart = await withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
+  const { request, ...restart } = await withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
     for (let at = 0; at < WARM_UPS; at++)
       for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
     for (const side of [0, 1] as const) await take({ ...ALONE, side });
@@ -72,12 +79,11 @@ export async function measurePair(
       loaded.push(await takeQuad(take, LOADED, isReversed));
       alone.push(await takeQuad(take, ALONE, isReversed));
     }
-    return summarise(loaded, alone);
+    const ofB = loaded.flatMap((quad) => quad.slice(2).map(cpuOf));
+    return { ...summarise(loaded, alone), request: median(ofB) };
   });
-  return {
-    ...restart,
-    planted: plan.plantedRounds > 0 ? Number(readFileSync(reportOf(workloads), 'utf8')) : null,
-  };
+  if (plan.plantedRounds === 0) return { ...restart, planted: null };
+  return { ...restart, planted: { request, work: Number(readFileSync(reportOf(workloads), 'utf8')) } };
 }
 
 /**

@@ -59,9 +59,7 @@ export async function compareVersions(
         // First, what a request costs, and what the rounds cost under the same load: alone on the machine they cost less.
         const plan = { precision: 1, isSwapped: false, plantedRounds: TRIAL_ROUNDS };
         const trial = await measurePair(trees, one, workloads, plan);
-        const perRequest = trial.planted ?? Number.NaN;
-        const own = trial.means.cpu[1] - perRequest;
-        plantedIn.set(one, Math.max(1, Math.round((TRIAL_ROUNDS * planted * own) / perRequest)));
+        plantedIn.set(one, Math.max(1, Math.round((TRIAL_ROUNDS * planted) / shareOf(trial))));
       }
       const result = await measurePair(trees, one, workloads, {
         ...{ precision: PRECISION * detect, isSwapped: restart % 2 === 0 },
@@ -69,7 +67,7 @@ export async function compareVersions(
       });
       restarts.push(result);
       others.push(mean(result.others));
-      if (result.planted !== null) burnt.push(result.planted / (result.means.cpu[1] - result.planted));
+      if (result.planted !== null) burnt.push(shareOf(result));
       const effect = 100 * Math.expm1(result.effects.cpu);
       say(`restart ${restart}, ${one.traffic} depth ${one.depth}: CPU ${effect.toFixed(1)} %`);
     }
@@ -84,3 +82,7 @@ export async function compareVersions(
     };
   }
 }
+
+/** The planted work as a share of the rest of a request. */
+const shareOf = ({ planted }: Restart) =>
+  planted === null ? Number.NaN : planted.work / (planted.request - planted.work);

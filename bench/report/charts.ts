@@ -7,6 +7,9 @@ import type { Figure, Results } from '../run/results.js';
 /** A figure of a suite as a row of a chart: its parameters, the median of its runs and between what it lies. */
 type Row = Readonly<Record<string, string | number>>;
 
+/** Fits a phone of 390 px with its axis. In px. */
+const NARROW = 250;
+
 const COLOURS = ['#2f6fb0', '#3b9b6b', '#d08a1d', '#b8433c'];
 
 const CONFIG: TopLevelSpec['config'] = {
@@ -29,6 +32,8 @@ async function draw(spec: TopLevelSpec): Promise<string> {
     view.finalize();
   }
 }
+
+export { draw, rowOf, NARROW, type Row };
 
 const rowOf = (figure: Figure, series: string, scale: number): Row => {
   const { estimate, low, high } = intervalOf(figure.samples);
@@ -59,11 +64,12 @@ export function latencyRows({ figures, floorMicroseconds }: Results): Row[] {
   return [...rows, ...floors];
 }
 
-/** Latency by chain depth; `null` where the run has none. */
-export async function drawLatency(results: Results): Promise<string | null> {
+/** @param isNarrow for a phone: the panels one below the other. @returns `null` where the run has none */
+export async function drawLatency(results: Results, isNarrow = false): Promise<string | null> {
   const rows = latencyRows(results).map((row): Row => ({
     ...row,
     load: `${row['load'] ?? ''} % of capacity`,
+    panel: `${row['traffic'] ?? ''}, ${row['load'] ?? ''} % of capacity`,
   }));
   if (rows.length === 0) return null;
   const depths = [...new Set(rows.map((row) => Number(row['depth'])))].sort((a, b) => a - b);
@@ -84,12 +90,16 @@ export async function drawLatency(results: Results): Promise<string | null> {
   } as const;
   return draw({
     data: { values: rows },
-    facet: {
-      row: { field: 'traffic', type: 'nominal', title: null, sort: ['warm', 'cold'] },
-      column: { field: 'load', type: 'nominal', title: null },
-    },
+    ...(isNarrow
+      ? { facet: { field: 'panel', type: 'nominal', title: null, sort: 'descending' }, columns: 1 }
+      : {
+          facet: {
+            row: { field: 'traffic', type: 'nominal', title: null, sort: ['warm', 'cold'] },
+            column: { field: 'load', type: 'nominal', title: null },
+          },
+        }),
     spec: {
-      width: 210,
+      width: isNarrow ? NARROW : 210,
       height: 180,
       encoding: { x, color },
       layer: [
@@ -111,7 +121,7 @@ export async function drawLatency(results: Results): Promise<string | null> {
       ],
     },
     resolve: { scale: { y: 'independent' } },
-  });
+  } as TopLevelSpec);
 }
 
 const OVERLOAD = /^overload\/w-\w+\/x\d\/([\w-]+)$/;
@@ -129,7 +139,7 @@ const TIMES: Readonly<Record<string, string>> = {
 };
 
 /** Overload: what becomes of the requests, and how long those wait that get an answer; `null` where the run has none. */
-export async function drawOverload({ figures }: Results): Promise<string | null> {
+export async function drawOverload({ figures }: Results, isNarrow = false): Promise<string | null> {
   const rowsOf = (names: Readonly<Record<string, string>>, scale: number): Row[] =>
     figures.flatMap((figure) => {
       const series = names[OVERLOAD.exec(figure.id)?.[1] ?? ''];
@@ -154,7 +164,7 @@ export async function drawOverload({ figures }: Results): Promise<string | null>
     const series = Object.values(names);
     return {
       data: { values: rows },
-      facet: { column: { field: 'workers', type: 'nominal', title: null } },
+      facet: { [isNarrow ? 'row' : 'column']: { field: 'workers', type: 'nominal', title: null } },
       spec: {
         width: 260,
         height: 180,

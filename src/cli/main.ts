@@ -6,6 +6,7 @@ import { addDelegate } from './commands/delegate.js';
 import { addInvoke } from './commands/invoke.js';
 import { addIssue } from './commands/issue.js';
 import { addKeygen } from './commands/keygen.js';
+import { addRevocations } from './commands/revocations.js';
 import { addRevoke } from './commands/revoke.js';
 import { addServe } from './commands/serve.js';
 import { addStatusList } from './commands/status-list.js';
@@ -22,6 +23,7 @@ const COMMANDS = [
   addDelegate,
   addInvoke,
   addRevoke,
+  addRevocations,
   addStatusList,
 ];
 

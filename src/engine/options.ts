@@ -75,7 +75,7 @@ function isRedisUrl(text: string): boolean {
   return /^rediss?:\/\/\S+$/.test(text) && URL.canParse(text);
 }
 
-/** Options of a verifier, all optional; see {@link verifierOptions}. */
+/** Options of a verifier, all optional. */
 export type VerifierOptions = z.input<typeof verifierOptions>;
 
 /** Options of a verifier with defaults filled in. */

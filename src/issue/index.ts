@@ -31,4 +31,4 @@ export {
 } from './signing-key.js';
 export type { Consent, InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 export type { JsonObject, JsonValue } from '../protocol/json.js';
-export type { Policy } from '../protocol/policy.js';
+export type { KnownPolicyMember, Policy } from '../protocol/policy.js';

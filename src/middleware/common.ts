@@ -17,8 +17,13 @@ export {
   BUNDLE_HEADER,
   RPC_ERROR_CODE,
   type ChainVerdict,
+  type Denial,
+  type GateContext,
+  type GateFailure,
   type GateResponse,
   type HttpRefusal,
+  type Protocol,
+  type RpcError,
   type RpcErrorData,
   type RpcRefusal,
 } from '../gate/index.js';
@@ -26,6 +31,9 @@ export {
   createMemoryReplayStore,
   openRedisReplayStore,
   ReplayStoreError,
+  type MemoryReplayStore,
+  type MemoryReplayStoreOptions,
   type RedisReplayStoreOptions,
+  type ReplayLog,
   type ReplayStore,
 } from '../replay/index.js';

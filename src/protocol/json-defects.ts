@@ -15,6 +15,8 @@ const MINUS = 0x2d;
 const DOT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
+const LOWER_D = 0x64;
+const LOWER_U = 0x75;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
@@ -45,9 +47,9 @@ export function findJsonDefect(
     if (unit === QUOTE) {
       const names = open[open.length - 1];
       strings.scan(at);
-      const { end, hasEscapes } = strings;
+      const { end, hasEscapes, maySplitPairs } = strings;
       const isName = names !== null && names !== undefined && isFollowedByColon(text, end);
-      if (isName || hasEscapes || !strings.isWellFormed) {
+      if (isName || maySplitPairs) {
         const inner = hasEscapes ? (JSON.parse(text.slice(at, end)) as string) : text.slice(at + 1, end - 1);
         if (isName) {
           if (open.length === 1) outermostMember = inner;
@@ -57,7 +59,7 @@ export function findJsonDefect(
           }
           names.add(inner);
         }
-        if (!inner.isWellFormed())
+        if (maySplitPairs && !inner.isWellFormed())
           defect ??= { kind: 'surrogate', message: `the string ${quote(inner)} holds a lone surrogate` };
       }
       at = end;
@@ -86,18 +88,23 @@ export function findJsonDefect(
   return null;
 }
 
-/** Finds the ends of strings, from left to right. The results of a scan are members, since a text may hold 300,000 strings. */
+/**
+ * Finds the ends of strings, from left to right. The results of a scan are members, not a new object, since a text may
+ * hold 300,000 strings.
+ */
 class StringScanner {
-  readonly isWellFormed: boolean;
   /** The position behind the closing quote. */
   end = 0;
   hasEscapes = false;
+  /** Whether half of a surrogate pair may stand alone: only then is the string worth decoding. */
+  maySplitPairs = false;
   readonly #text: string;
+  readonly #isWellFormed: boolean;
   #nextBackslash: number;
 
   constructor(text: string) {
     this.#text = text;
-    this.isWellFormed = text.isWellFormed();
+    this.#isWellFormed = text.isWellFormed();
     this.#nextBackslash = text.indexOf('\\');
   }
 
@@ -108,10 +115,15 @@ class StringScanner {
     if (this.#nextBackslash >= 0 && this.#nextBackslash < start)
       this.#nextBackslash = text.indexOf('\\', start);
     this.hasEscapes = this.#nextBackslash >= 0 && this.#nextBackslash < quote;
+    this.maySplitPairs = !this.#isWellFormed;
     this.end = quote + 1;
     if (!this.hasEscapes) return;
     for (quote = this.#nextBackslash; text.charCodeAt(quote) !== QUOTE; quote++) {
-      if (text.charCodeAt(quote) === BACKSLASH) quote++;
+      if (text.charCodeAt(quote) !== BACKSLASH) continue;
+      quote++;
+      // Surrogates are escaped as \u and d800 to dfff.
+      if (text.charCodeAt(quote) === LOWER_U && (text.charCodeAt(quote + 1) | 0x20) === LOWER_D)
+        this.maySplitPairs = true;
     }
     this.end = quote + 1;
   }

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from './json.js';
 import { coversEveryEntry, coversResource } from './resources.js';
 
 /**
- * What a receipt allows. Known members limit the call and must narrow from parent to child, see {@link POLICY_MEMBERS};
+ * What a receipt allows. Known members limit the call and must narrow from parent to child, see `POLICY_MEMBERS`;
  * any other member is carried along for the tool server. `null` in a known member is the same as absence.
  */
 export interface Policy {
@@ -190,7 +190,7 @@ export const POLICY_MEMBERS = [
   },
 ] as const satisfies readonly PolicyMember[];
 
-/** A name of {@link POLICY_MEMBERS}. */
+/** The name of a member that is evaluated. */
 export type KnownPolicyMember = (typeof POLICY_MEMBERS)[number]['name'];
 
 /** The names of {@link POLICY_MEMBERS}, in their order. */

@@ -1,5 +1,9 @@
 export { DEFAULT_REPLAY_WINDOW_SECS, checkReplay, type ReplayRules } from './check-replay.js';
-export { createMemoryReplayStore, type MemoryReplayStore } from './memory-store.js';
+export {
+  createMemoryReplayStore,
+  type MemoryReplayStore,
+  type MemoryReplayStoreOptions,
+} from './memory-store.js';
 export {
   DEFAULT_REDIS_TIMEOUT_MS,
   openRedisReplayStore,

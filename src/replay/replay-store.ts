@@ -8,7 +8,7 @@ export interface ReplayStore {
   /**
    * Records an invocation unless it is on record.
    *
-   * @param key of {@link replayKey}
+   * @param key of `replayKey`
    * @param now Unix seconds
    * @param ttlSecs for which it must stay on record
    * @returns whether it was new

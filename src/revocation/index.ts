@@ -8,6 +8,12 @@ import { StatusListCache, type ListUnreadyReason, type StatusListOptions } from 
 
 export type { RevocationLog, RevocationObserver } from './observer.js';
 export type { RedisStoreOptions } from './redis-store.js';
+export {
+  exportRevocations,
+  importRevocations,
+  type ImportOptions,
+  type ImportReport,
+} from './redis-transfer.js';
 export { DEFAULT_MAX_WAIT_MS, type StatusListOptions } from './status-list-cache.js';
 export type { FetchOutcome, StatusListFault } from './status-list-error.js';
 export { RevocationStoreError, type RevocationStoreFault } from './store-error.js';

@@ -125,14 +125,13 @@ export class EngineMetrics {
 
   #showRevocation({ revocation }: Engine): void {
     const registry = this.#registry;
-    if (!Number.isNaN(revocation.storeAgeSecs)) {
+    if (!Number.isNaN(revocation.storeAgeSecs))
       showGauge(
         registry,
         'drs_revocation_copy_age_seconds',
         'Since the copy of the revocations in Redis was last known to be complete',
         () => revocation.storeAgeSecs,
       );
-    }
     showGauge(registry, 'drs_revocation_entries', 'Indices in the local store', () => revocation.entries);
     showGauge(
       registry,

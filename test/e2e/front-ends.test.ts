@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -14,6 +15,11 @@ const isNode = FRONT_END === 'node';
 const run = promisify(execFile);
 const post = (body: string, headers = '') =>
   `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`;
+
+function canMakeNamespace(): boolean {
+  const link = 'ip link set lo mtu 1500 gso_max_segs 1 up';
+  return spawnSync('unshare', ['-rn', 'sh', '-c', link], { stdio: 'ignore' }).status === 0;
+}
 
 let service: RunningService;
 beforeAll(async () => {
@@ -182,6 +188,28 @@ console.log(await response.text());
     expect(header.length).toBeGreaterThan(30_000);
     await expectVerdicts(service.port);
   });
+
+  // Packets of a namespace of its own, where this process may make one.
+  if (canMakeNamespace()) {
+    it('is taken over a link with an MTU of 1,500', async () => {
+      const script = `ip link set lo mtu 1500 gso_max_segs 1 up && echo up && exec sleep 600`;
+      const namespace = spawn('unshare', ['-rn', 'sh', '-c', script], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      try {
+        await once(namespace.stdout, 'data');
+        const within = ['nsenter', '-t', String(namespace.pid), '-U', '-n', '--preserve-credentials'];
+        const inside = await startService({}, { within });
+        try {
+          await expectVerdicts(inside.port, within);
+        } finally {
+          await inside.stop();
+        }
+      } finally {
+        namespace.kill();
+      }
+    });
+  }
 
   it('is taken in segments of an Ethernet', async () => {
     const { socket, until } = await connectRaw(service.port);

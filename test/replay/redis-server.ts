@@ -30,7 +30,8 @@ export class RedisServer {
     return server;
   }
 
-  async restart(): Promise<void> {
+  /** @param options more options than it was started with */
+  async restart(...options: string[]): Promise<void> {
     const child = spawn(
       'redis-server',
       [
@@ -43,6 +44,7 @@ export class RedisServer {
         '--dir',
         this.#directory,
         ...this.#options,
+        ...options,
       ],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     );

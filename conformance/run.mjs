@@ -1,0 +1,147 @@
+#!/usr/bin/env node
+// Asks a verifier every question of vectors.json and compares its answers. Plain Node, no packages; see docs/conformance.md.
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const HELP = `node conformance/run.mjs --url <address> | --command <command> [options]
+
+  --url <address>       a service with POST /verify, set up for one profile, such as http://127.0.0.1:8080
+  --command <command>   a program that answers a question a line (docs/conformance.md); run by a shell
+  --profile <name>      with --url: the profile for which the service is set up (plain)
+  --admin-token <text>  with --url: revokes what the profile "revoked" wants, at /admin/revoke
+  --gate                with --url: asks POST /v1/gate as well; set up with replay protection off
+`;
+
+/** @returns {{ profiles: Record<string, object>, vectors: any[] }} */
+export function readVectors() {
+  return JSON.parse(readFileSync(new URL('vectors.json', import.meta.url), 'utf8'));
+}
+
+/** What differs between an answer and what is expected; `null` where nothing does. */
+export function findDifference(vector, answer) {
+  for (const [name, expected] of Object.entries(vector.expected))
+    if (stable(answer?.[name]) !== stable(expected))
+      return `${name} is ${stable(answer?.[name])}, expected ${stable(expected)}`;
+  for (const name of ['code', 'binding'])
+    if (vector.expected[name] === undefined && answer?.[name] !== undefined)
+      return `${name} is ${stable(answer[name])}, expected none`;
+  return null;
+}
+
+/** Asks all questions that a profile or a kind has; `ask` gives an answer in the form of `expected`. */
+export async function runVectors(vectors, ask) {
+  const failures = [];
+  for (const vector of vectors) {
+    let difference;
+    try {
+      difference = findDifference(vector, await ask(vector));
+    } catch (error) {
+      difference = `no answer: ${error.message}`;
+    }
+    if (difference !== null) failures.push({ id: vector.id, description: vector.description, difference });
+  }
+  return { asked: vectors.length, failures };
+}
+
+function stable(value) {
+  if (Array.isArray(value)) return `[${value.map(stable).join()}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'absent';
+  const members = Object.keys(value).sort();
+  return `{${members.map((name) => `${JSON.stringify(name)}:${stable(value[name])}`).join()}}`;
+}
+
+/** Asks a service. Its clock is its own, so that only questions with one answer at any time are for it. */
+export function overHttp(url) {
+  const post = (path, body) =>
+    fetch(new URL(path, url), { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+  return async (vector) => {
+    if (vector.kind === 'gate') {
+      const answer = await post('/v1/gate', JSON.stringify(vector.request));
+      if (answer.status !== 200) return { status: answer.status };
+      const { allow, gated, status, response } = await answer.json();
+      if (!gated) return { decision: 'pass' };
+      const found = response?.body ?? response;
+      const code = found?.error?.data?.code ?? found?.error?.code;
+      return allow ? { decision: 'allow' } : { decision: 'deny', status, code };
+    }
+    const answer = await post('/verify', vector.request);
+    return answer.status === 200 ? flat(await answer.json()) : { status: answer.status };
+  };
+}
+
+/** A verdict as the vectors have it: the code beside `valid`, no texts for people. */
+export function flat({ valid, error, binding, context }) {
+  return {
+    valid,
+    ...(error && { code: error.code }),
+    ...(binding !== undefined && { binding }),
+    ...(context && { context }),
+  };
+}
+
+/** Asks a program: a question a line, an answer a line, in the same order. */
+export function byCommand(command, profiles) {
+  const child = spawn(command, { shell: true, stdio: ['pipe', 'pipe', 'inherit'] });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    ask: async ({ id, profile, now, request, bodyText }) => {
+      child.stdin.write(`${JSON.stringify({ id, now, request, bodyText, ...profiles[profile] })}\n`);
+      const { value, done } = await lines.next();
+      if (done) throw new Error('the program has ended');
+      return JSON.parse(value);
+    },
+    close: () => child.stdin.end(),
+  };
+}
+
+async function main() {
+  const { values } = parseArgs({
+    options: {
+      url: { type: 'string' },
+      command: { type: 'string' },
+      profile: { type: 'string', default: 'plain' },
+      'admin-token': { type: 'string' },
+      gate: { type: 'boolean', default: false },
+    },
+  });
+  const { profiles, vectors } = readVectors();
+  const profile = profiles[values.profile];
+  if ((values.url === undefined) === (values.command === undefined) || profile === undefined) {
+    console.error(HELP + `profiles: ${Object.keys(profiles).join(', ')}`);
+    return 2;
+  }
+  let result;
+  if (values.command !== undefined) {
+    const program = byCommand(values.command, profiles);
+    result = await runVectors(
+      vectors.filter(({ kind }) => kind === 'verify'),
+      program.ask,
+    );
+    program.close();
+  } else {
+    for (const index of values['admin-token'] === undefined ? [] : profile.revocation.local) {
+      const answer = await fetch(new URL('/admin/revoke', values.url), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${values['admin-token']}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ status_list_index: index }),
+      });
+      if (answer.status !== 200) throw new Error(`/admin/revoke answered ${answer.status}`);
+    }
+    const wanted = vectors.filter(
+      (vector) =>
+        vector.anyTime &&
+        vector.profile === values.profile &&
+        (vector.kind === 'verify' || (values.gate && vector.kind === 'gate')),
+    );
+    result = await runVectors(wanted, overHttp(values.url));
+  }
+  for (const { id, description, difference } of result.failures)
+    console.log(`FAILED ${id} (${description}): ${difference}`);
+  console.log(`${result.asked - result.failures.length} of ${result.asked} vectors hold`);
+  return result.asked > 0 && result.failures.length === 0 ? 0 : 1;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = await main();

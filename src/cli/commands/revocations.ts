@@ -1,0 +1,71 @@
+import type { Command } from 'commander';
+import { exportRevocations, importRevocations, RevocationStoreError } from '../../revocation/index.js';
+import { CommandError } from '../command-error.js';
+
+const DEFAULT_URL = 'redis://127.0.0.1:6379';
+
+/** `drs revocations` */
+export function addRevocations(program: Command): void {
+  const command = program
+    .command('revocations')
+    .summary('move local revocations from a file to Redis, and back')
+    .description(
+      'Moves local revocations between the file of REVOCATION_STORE_PATH and the Redis at REDIS_URL\n(default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
+    );
+  command
+    .command('import')
+    .summary('record the indices of a file in Redis')
+    .description(
+      'Records the indices of a file in Redis. Stop the service that has the file open first. Services with\nREVOCATION_STORE=redis take them over at once. The file is not changed; what Redis has already is left alone.',
+    )
+    .argument('<file>', 'one index a line, as REVOCATION_STORE_PATH has them')
+    .addHelpText(
+      'after',
+      '\nExample:\n  REDIS_URL=redis://10.0.0.5:6379 npx drs-verify revocations import revoked.txt',
+    )
+    .action(async (file: string) => {
+      const report = await orCommandError(() =>
+        importRevocations(file, { url: readUrl(), minReplicas: readMinReplicas() }),
+      );
+      process.stdout.write(`imported: ${report.recorded} of ${report.indices} indices were new to Redis\n`);
+    });
+  command
+    .command('export')
+    .summary('print the indices that are in Redis')
+    .description('Prints the indices that are in Redis, one a line, as REVOCATION_STORE_PATH takes them.')
+    .addHelpText('after', '\nExample:\n  npx drs-verify revocations export > revoked.txt')
+    .action(async () => {
+      const indices = await orCommandError(() => exportRevocations(readUrl()));
+      process.stdout.write(indices.map((index) => `${index}\n`).join(''));
+    });
+}
+
+function readUrl(): string {
+  const url = process.env['REDIS_URL']?.trim() || DEFAULT_URL;
+  if (url.split(',').every((one) => /^rediss?:\/\//.test(one.trim()) && URL.canParse(one.trim()))) return url;
+  // Not quoted: it may hold a password.
+  throw new CommandError('REDIS_URL is not a redis:// or rediss:// URL', 'set it as the service has it');
+}
+
+function readMinReplicas(): number {
+  const text = process.env['REVOCATION_MIN_REPLICAS']?.trim() || '0';
+  if (/^\d{1,2}$/.test(text)) return Number(text);
+  throw new CommandError(
+    'REVOCATION_MIN_REPLICAS is not a number from 0 to 16',
+    'set it as the service has it',
+  );
+}
+
+async function orCommandError<T>(action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof RevocationStoreError)
+      throw new CommandError(error.message, 'nothing was changed; try again');
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new CommandError(
+      message || code || 'Redis failed',
+      'look at the file, and at REDIS_URL; then try again',
+    );
+  }
+}

@@ -1,0 +1,61 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+
+const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+
+describe.skipIf(!hasRedis)('drs revocations', () => {
+  let redis: RedisServer;
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-revocations-'));
+  const file = path.join(folder, 'revoked.txt');
+  const run = (...args: string[]) => {
+    const env = { PATH: process.env['PATH'], REDIS_URL: redis.url };
+    const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'revocations', ...args], {
+      env,
+      encoding: 'utf8',
+    });
+    return { status, stdout, stderr };
+  };
+  beforeAll(async () => {
+    redis = await RedisServer.start('--appendonly', 'yes');
+  });
+  afterAll(async () => {
+    await redis.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  it('moves a file to Redis and back, once', () => {
+    const text = '# ours\n9007199254740991\n7 # leaked\n\n3\n7\n';
+    writeFileSync(file, text);
+    expect(run('import', file)).toMatchObject({
+      status: 0,
+      stdout: 'imported: 3 of 3 indices were new to Redis\n',
+    });
+    expect(run('import', file).stdout).toBe('imported: 0 of 3 indices were new to Redis\n');
+    expect(run('export')).toMatchObject({ status: 0, stdout: '3\n7\n9007199254740991\n' });
+    expect(readFileSync(file, 'utf8')).toBe(text);
+  });
+
+  it('imports nothing of a file that is damaged, or that a service has open', () => {
+    writeFileSync(file, '11\nnonsense\n12\n');
+    expect(run('import', file)).toMatchObject({
+      stderr: expect.stringContaining('line 2 is neither') as string,
+    });
+    writeFileSync(file, '11\n12');
+    expect(run('import', file).stderr).toContain('its last line has no line feed');
+    writeFileSync(file, '11\n');
+    // What a process elsewhere leaves while it lives.
+    writeFileSync(`${file}.lock`, JSON.stringify({ pid: 1, host: 'other', realm: 'other', startTime: '1' }));
+    const locked = run('import', file);
+    expect([locked.status, locked.stderr]).toEqual([
+      2,
+      expect.stringContaining('is in use by process 1 on other'),
+    ]);
+    rmSync(`${file}.lock`);
+    expect(run('export').stdout).toBe('3\n7\n9007199254740991\n');
+  });
+});

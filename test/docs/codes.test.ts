@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { GATE_CATALOGUE } from '../../src/gate/index.js';
+import { CATALOGUE } from '../../src/verify/codes.js';
+
+const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
+const rows = [...read('docs/codes.md').matchAll(/^\| <a id="([\w-]+)"><\/a>`(\w+)` \|(.*)\|$/gm)].map(
+  ([, anchor = '', code = '', cells = '']) => ({ anchor, code, cells: cells.split(' | ').slice(-2) }),
+);
+
+it('docs/codes.md has every code that an answer or an error can carry, under an anchor of its own', () => {
+  const [, union = ''] = /type IssueErrorCode =([^;]+);/.exec(read('src/issue/issue-error.ts')) ?? [];
+  const issuing = [...union.matchAll(/'(\w+)'/g)].map(([, code]) => `issue-${code}`);
+  expect(issuing).not.toEqual([]);
+  const expected = [
+    ...CATALOGUE.map(({ code }) => code),
+    ...GATE_CATALOGUE.map(({ code }) => `gate-${code}`),
+    ...issuing,
+  ];
+  expect(rows.map(({ anchor }) => anchor)).toEqual(expected);
+});
+
+it.each(rows)('$anchor says when it comes, and what to do', ({ anchor, code, cells }) => {
+  expect(anchor.replace(/^(gate|issue)-/, '')).toBe(code);
+  expect(cells.map((cell) => cell.trim())).toEqual([
+    expect.stringMatching(/^.{10,}\.$/),
+    expect.stringMatching(/^[A-Z].{5,}\.$/),
+  ]);
+});
