@@ -20,18 +20,16 @@ export class DecisionLog {
   record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
     const { failure, chain, binding } = outcome;
     const traceId = traceIdOf(exchange.traceparent);
-    const line = {
-      time: new Date().toISOString(),
-      requestId: exchange.requestId,
-      ...(traceId === null ? {} : { traceId }),
-      endpoint: exchange.endpoint,
-      valid: failure === null,
-      ...(failure === null ? {} : { block: failure.block, code: failure.code }),
-      ...(binding === null ? {} : { binding }),
-      ...(chain === null ? {} : { depth: chain.receipts.length }),
-      ...factsOf(outcome, bundle),
-    };
-    this.#file.write(JSON.stringify(line));
+    const { rootPrincipal, agent, jti, tool } = factsOf(outcome, bundle);
+    // Written out: JSON.stringify of the same members takes longer.
+    let line = `{"time":"${new Date().toISOString()}","requestId":${quote(exchange.requestId)}`;
+    if (traceId !== null) line += `,"traceId":"${traceId}"`;
+    line += `,"endpoint":"${exchange.endpoint}","valid":${failure === null}`;
+    if (failure !== null) line += `,"block":"${failure.block}","code":"${failure.code}"`;
+    if (binding !== null) line += `,"binding":"${binding}"`;
+    if (chain !== null) line += `,"depth":${chain.receipts.length}`;
+    line += `,"rootPrincipal":${quote(rootPrincipal)},"agent":${quote(agent)}`;
+    this.#file.write(`${line},"jti":${quote(jti)},"tool":${quote(tool)}}`);
   }
 
   /** See {@link LineFile.reopen}. */
@@ -42,4 +40,10 @@ export class DecisionLog {
   close(): Promise<void> {
     return this.#file.close();
   }
+}
+
+const PLAIN = /^[ !#-[\]-~]*$/;
+
+function quote(text: string | null): string {
+  return text !== null && PLAIN.test(text) ? `"${text}"` : JSON.stringify(text);
 }

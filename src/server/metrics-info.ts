@@ -20,14 +20,15 @@ export function showInfo(registry: Registry, configuration: Configuration): void
   const one = (name: string, help: string, labels: Record<string, string>) =>
     new Gauge({ name, help, labelNames: Object.keys(labels), registers: [registry] }).set(labels, 1);
   one('drs_build_info', 'The version that runs', { version: versionHere(), node: process.version });
-  const { replayProtection, revocationStorePath, statusListBaseUrl, trustedRoots } = configuration;
+  const { replayProtection, revocationStore, revocationStorePath, statusListBaseUrl, trustedRoots } =
+    configuration;
   const { requireBinding, drsAdminToken, serverIdentity } = configuration;
   const onOff = (isOn: boolean) => (isOn ? 'on' : 'off');
   one('drs_config_info', 'What is configured', {
     admin: onOff(drsAdminToken !== undefined),
     replay_protection: replayProtection ?? 'off',
     require_binding: onOff(requireBinding),
-    revocation_store: revocationStorePath === undefined ? 'memory' : 'file',
+    revocation_store: revocationStore ?? (revocationStorePath === undefined ? 'memory' : 'file'),
     server_identity: onOff(serverIdentity !== undefined),
     status_list: onOff(statusListBaseUrl !== undefined),
     trusted_roots: onOff(trustedRoots !== undefined),

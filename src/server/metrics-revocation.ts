@@ -71,6 +71,7 @@ export class RevocationMetrics {
       },
       revocationPropagated: (milliseconds) => propagation.observe(milliseconds / 1000),
       storeSynced: (milliseconds) => syncSeconds.observe(milliseconds / 1000),
+      revocationPropagated: (milliseconds) => propagation.observe(milliseconds / 1000),
       storeLineDamaged: () => damaged.inc(),
     };
   }

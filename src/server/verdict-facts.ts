@@ -13,6 +13,7 @@ export interface VerdictFacts {
 }
 
 const MAX_LENGTH = 200;
+const PLAIN = /^[ -~]*$/;
 // What is longer is not decoded a second time for a log line.
 const MAX_JWT_LENGTH = 64 * 1024;
 const MAX_NODES = 4096;
@@ -56,5 +57,6 @@ function payloadOf(jwt: unknown): JsonObject {
 function printable(value: unknown): string | null {
   if (typeof value !== 'string') return null;
   const text = value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value;
-  return text.replace(UNPRINTABLE, '?');
+  // Nearly every value is one of these, and the other search takes a microsecond.
+  return PLAIN.test(text) ? text : text.replace(UNPRINTABLE, '?');
 }
