@@ -69,6 +69,7 @@ export default defineConfig(
       'bench/.build',
       // Plain JavaScript for anybody to copy, without types.
       'conformance/*.mjs',
+      'deploy/gateways/**/*.js',
       'fuzz/.build',
       '.stryker-tmp',
       'conformance/.build',

@@ -70,9 +70,7 @@ function longer(value: unknown, times: number, style: number): unknown {
       ),
     ).flat();
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, item]) => [name, longer(item, times, style)]),
-  );
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, longer(item, times, style)]));
 }
 
 /** Entries that differ, so that no set of them is small; those of a `prefix/*` stay one. */

@@ -87,10 +87,10 @@ async function readAll(log: RedisLog): Promise<{ known: IndexSet; damaged: numbe
 
 async function readIndices(path: string): Promise<Set<number>> {
   const indices = new Set<number>();
-  let damagedLine: number | null = null;
+  const damagedLines: number[] = [];
   const lines = new IndexLines(
     (index) => indices.add(index),
-    (line) => (damagedLine ??= line),
+    (line) => damagedLines.push(line),
   );
   lines.read(await readFile(path));
   const refuse = (problem: string) => {
@@ -99,7 +99,8 @@ async function readIndices(path: string): Promise<Set<number>> {
       `${path}: ${problem}; correct the file. Nothing was imported`,
     );
   };
-  if (damagedLine !== null) refuse(`line ${String(damagedLine)} is neither an index nor a # comment`);
+  const [damagedLine] = damagedLines;
+  if (damagedLine !== undefined) refuse(`line ${damagedLine} is neither an index nor a # comment`);
   if (lines.tailLength > 0)
     refuse('its last line has no line feed, so it was never acknowledged: end it or delete it');
   return indices;

@@ -69,7 +69,6 @@ export class RevocationMetrics {
         fetches.inc({ outcome });
         fetchSeconds.observe(milliseconds / 1000);
       },
-      revocationPropagated: (milliseconds) => propagation.observe(milliseconds / 1000),
       storeSynced: (milliseconds) => syncSeconds.observe(milliseconds / 1000),
       revocationPropagated: (milliseconds) => propagation.observe(milliseconds / 1000),
       storeLineDamaged: () => damaged.inc(),

@@ -151,8 +151,8 @@ describe('the chart', () => {
     for (const document of documents) {
       expect(document.errors).toEqual([]);
       expect(document.toJS()).toMatchObject({
-        apiVersion: expect.any(String),
-        kind: expect.any(String),
+        apiVersion: expect.any(String) as string,
+        kind: expect.any(String) as string,
         metadata: {},
       });
     }

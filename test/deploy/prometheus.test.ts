@@ -152,8 +152,8 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     await eventually(async () => {
       for (const service of services) await service.post('/verify', makeBundle(8));
       await Promise.all(
-        services.map(({ post }) =>
-          Promise.all(Array.from({ length: 12 }, () => post('/verify', makeBundle(2)))),
+        services.map((service) =>
+          Promise.all(Array.from({ length: 12 }, () => service.post('/verify', makeBundle(2)))),
         ),
       );
       expect(Number((await ask('min(count_over_time(up[5m]))'))[0]?.value[1])).toBeGreaterThanOrEqual(6);
@@ -169,7 +169,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
   });
 
   async function ask(query: string): Promise<{ metric: object; value: [number, string] }[]> {
-    const answer = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query })}`);
+    const answer = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query }).toString()}`);
     const { status, data, error } = (await answer.json()) as {
       status: string;
       error?: string;

@@ -69,7 +69,9 @@ describe('stopping', () => {
   it('is not what SIGHUP asks for', async () => {
     const service = await startService();
     service.child.kill('SIGHUP');
-    await eventually(() => expect(messagesOf(service).join()).toContain('SIGHUP: the decision log was opened anew'));
+    await eventually(() =>
+      expect(messagesOf(service).join()).toContain('SIGHUP: the decision log was opened anew'),
+    );
     expect(await statusOf(service, '/readyz')).toBe(200);
     expect(await service.stop()).toBe(0);
   });

@@ -134,7 +134,7 @@ export function checkAnswersOf(url: string): void {
 const checkedFetch: typeof fetch = async (input, init) => {
   const response = await plainFetch(input, init);
   const request = input instanceof Request ? input : null;
-  const url = new URL(request?.url ?? (input));
+  const url = new URL(request?.url ?? input);
   if (!origins.has(url.origin)) return response;
   const method = init?.method ?? request?.method ?? 'GET';
   const text = await response.clone().text();
