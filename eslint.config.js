@@ -70,6 +70,8 @@ export default defineConfig(
       // Plain JavaScript for anybody to copy, without types.
       'conformance/*.mjs',
       'deploy/gateways/**/*.js',
+      'scripts/simulate-scaling.mjs',
+      'scripts/measure-redis.mjs',
       'fuzz/.build',
       '.stryker-tmp',
       'conformance/.build',
