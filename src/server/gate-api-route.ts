@@ -7,6 +7,7 @@ import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
 import type { RequestHead } from './request-head.js';
+import type { VerdictLogs } from './verdict-logs.js';
 
 const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
 
@@ -24,12 +25,20 @@ export class GateApiRoute {
   readonly #admission: Admission;
   readonly #intake: BodyIntake;
   readonly #maxBodyBytes: number;
+  readonly #verdicts: VerdictLogs;
 
-  constructor(decider: GateDecider, admission: Admission, intake: BodyIntake, maxBodyBytes: number) {
+  constructor(
+    decider: GateDecider,
+    admission: Admission,
+    intake: BodyIntake,
+    maxBodyBytes: number,
+    verdicts: VerdictLogs,
+  ) {
     this.#decider = decider;
     this.#admission = admission;
     this.#intake = intake;
     this.#maxBodyBytes = maxBodyBytes;
+    this.#verdicts = verdicts;
   }
 
   /** Reads the body, however it comes, and answers with the decision. */
@@ -63,7 +72,10 @@ export class GateApiRoute {
       return;
     }
     this.#decider
-      .decide({ ...read, bytes, ticket, isWanted: () => !exchange.isOver })
+      .decide({
+        ...{ ...read, bytes, ticket, isWanted: () => !exchange.isOver },
+        onVerdict: (outcome, bundle) => this.#verdicts.record(exchange, outcome, bundle),
+      })
       .then((decision) => exchange.answer(200, JSON.stringify(toAnswer(decision))))
       // Only where the answer itself cannot be written.
       .catch(() => exchange.refuse(500, 'internal'));

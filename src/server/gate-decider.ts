@@ -34,6 +34,8 @@ export interface GateCall {
   readonly isWanted?: () => boolean;
   /** A place among the waiting that the transport has taken already; it is given back here. */
   readonly ticket?: Ticket;
+  /** Told the verdict on the bundle, where there is one. */
+  readonly onVerdict?: (outcome: Outcome, bundle: unknown) => void;
 }
 
 /** What a transport has to carry out. */
@@ -108,7 +110,7 @@ export class GateDecider {
     return decision;
   }
 
-  async #decide({ protocol, request, isWanted }: GateCall, ticket: Ticket): Promise<GateDecision> {
+  async #decide({ protocol, request, isWanted, onVerdict }: GateCall, ticket: Ticket): Promise<GateDecision> {
     const { engine, observer, replays, signer } = this.#context;
     const call = openRequest(protocol, request);
     if (call.kind === 'pass') return PASS;
@@ -121,6 +123,7 @@ export class GateDecider {
       mayWait: () => ticket.park(),
     });
     observer.countOutcome(outcome);
+    onVerdict?.(outcome, call.bundle);
     if (outcome.failure !== null) return deny(call, verdictFailure(outcome.failure));
     const { chain, invocation } = outcome;
     const binding = call.body.kind === 'unusable' ? 'invalid_body' : outcome.binding;

@@ -11,17 +11,20 @@ import type { Exchange } from './exchange.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
 import { readGateHead, type GateHead, type HeaderSource } from './gate-head.js';
 import type { RequestHead } from './request-head.js';
+import type { VerdictLogs } from './verdict-logs.js';
 
 /** `/gate/http`, `/gate/mcp`, `/gate/a2a`, `/gate/chain`: a proxy asks with the caller's own request. */
 export class GateRoute {
   readonly #decider: GateDecider;
   readonly #intake: BodyIntake;
   readonly #maxBodyBytes: number;
+  readonly #verdicts: VerdictLogs;
 
-  constructor(decider: GateDecider, intake: BodyIntake, maxBodyBytes: number) {
+  constructor(decider: GateDecider, intake: BodyIntake, maxBodyBytes: number, verdicts: VerdictLogs) {
     this.#decider = decider;
     this.#intake = intake;
     this.#maxBodyBytes = maxBodyBytes;
+    this.#verdicts = verdicts;
   }
 
   /**
@@ -71,7 +74,10 @@ export class GateRoute {
     exchange.releaseBody();
     const bytes = isLarge ? 0 : body.length;
     this.#decider
-      .decide({ protocol, request, bytes, isWanted: () => !exchange.isOver })
+      .decide({
+        ...{ protocol, request, bytes, isWanted: () => !exchange.isOver },
+        onVerdict: (outcome, bundle) => this.#verdicts.record(exchange, outcome, bundle),
+      })
       .then((decision) => answer(exchange, decision, isLarge))
       // Only where the answer itself cannot be written.
       .catch(() => exchange.refuse(500, 'internal'));

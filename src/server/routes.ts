@@ -109,8 +109,8 @@ export class Routes implements ExchangeOwner {
       return { routes: new Map(routes), unknown };
     };
     const gateLimit = limit();
-    const api = new GateApiRoute(gate, admission, intake, maxBodyBytes);
-    const proxied = new GateRoute(gate, intake, maxBodyBytes);
+    const api = new GateApiRoute(gate, admission, intake, maxBodyBytes, context.verdicts);
+    const proxied = new GateRoute(gate, intake, maxBodyBytes, context.verdicts);
     const gates = GATE_PROTOCOLS.map((protocol): [string, Route] => [
       `/gate/${protocol}`,
       {

@@ -50,6 +50,24 @@ describe('a refusal', () => {
     );
   });
 
+  it.each(['/v1/gate', '/gate/http'])('of the gate is found as well, through %s', async (path) => {
+    const requestId = `gate:${path}`;
+    const bundle = Buffer.from(JSON.stringify(forged(makeBundle(2)))).toString('base64url');
+    const headers = { 'X-DRS-Bundle': bundle };
+    if (path === '/v1/gate')
+      await service.post(
+        path,
+        { protocol: 'http', method: 'POST', headers, body: {} },
+        { 'X-Request-Id': requestId },
+      );
+    else await service.post(path, {}, { ...headers, 'X-Request-Id': requestId });
+    await eventually(() =>
+      expect(linesOf(service, 'refused')).toContainEqual(
+        expect.objectContaining({ code: 'INVALID_INVOCATION_SIGNATURE', requestId }),
+      ),
+    );
+  });
+
   it('is found by the id that it was given, where the caller has sent none', async () => {
     const answer = await service.post('/verify', forged(makeBundle(1)));
     const id = answer.headers.get('x-request-id');

@@ -153,16 +153,15 @@ describe.each(members)('$name', (row) => {
     }
   });
 
-  it.skipIf(row.argument === null || kindNameOf(row) === 'Ceiling')(
-    'would not hold if only the leaf were asked: z3 finds the way around',
-    async () => {
+  // A limit that looks at no argument, and a ceiling, cannot be got around.
+  if (row.argument !== null && kindNameOf(row) !== 'Ceiling')
+    it('would not hold if only the leaf were asked: z3 finds the way around', async () => {
       const { problem, member, argument } = pose(row);
       const [parent, child] = [member.level(), member.level()];
       problem.assume(member.narrows(parent, child), member.allows(child, argument));
       problem.assume(member.refuses(parent, argument));
       expect(await problem.check()).toBe('sat');
-    },
-  );
+    });
 
   it('does in the code what the formulas say', async () => {
     const values = [undefined, ...valuesOf(row)];
