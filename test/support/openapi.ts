@@ -135,7 +135,8 @@ const checkedFetch: typeof fetch = async (input, init) => {
   const response = await plainFetch(input, init);
   const request = input instanceof Request ? input : null;
   const url = new URL(request?.url ?? input);
-  if (!origins.has(url.origin)) return response;
+  // What /gate/* answers is in the form of the caller's protocol, for any method and path: docs/spec/gate.md.
+  if (!origins.has(url.origin) || url.pathname.startsWith('/gate/')) return response;
   const method = init?.method ?? request?.method ?? 'GET';
   const text = await response.clone().text();
   const { status, headers } = response;
