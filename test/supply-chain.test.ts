@@ -15,7 +15,7 @@ it('pins every package exactly', () => {
     ...manifest.optionalDependencies,
     ...manifest.devDependencies,
   })) {
-    expect([name, version]).toEqual([name, expect.stringMatching(/^(npm:[\w@/.-]+@)?\d+\.\d+\.\d+$/)]);
+    expect([name, version]).toEqual([name, expect.stringMatching(/^(npm:[\w@/.-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/)]);
   }
 });
 
