@@ -15,7 +15,10 @@ it('pins every package exactly', () => {
     ...manifest.optionalDependencies,
     ...manifest.devDependencies,
   })) {
-    expect([name, version]).toEqual([name, expect.stringMatching(/^(npm:[\w@/.-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/)]);
+    expect([name, version]).toEqual([
+      name,
+      expect.stringMatching(/^(npm:[\w@/.-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/),
+    ]);
   }
 });
 
