@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 /** What a front end could get wrong. These run a second time, over `node:http`. */
-const HTTP_SUITES = ['front-ends', 'http', 'hostile-http', 'life-cycle', 'load', 'start', 'balancers'];
+const HTTP_SUITES = ['front-ends', 'http', 'hostile-http', 'life-cycle', 'start', 'balancers'];
 
 export default defineConfig({
   test: {
@@ -19,7 +19,7 @@ export default defineConfig({
     ],
     // Real services, browsers and worker pools start inside tests: no limit here may decide anything but that a test hangs.
     // Most of a test that starts a service is waiting, so one file a core leaves cores idle.
-    maxWorkers: Math.max(3, availableParallelism()),
+    maxWorkers: Math.max(4, availableParallelism()),
     testTimeout: 180_000,
     hookTimeout: 180_000,
     expect: { poll: { timeout: 60_000 } },

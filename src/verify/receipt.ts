@@ -42,7 +42,7 @@ export class Receipt {
 
   constructor(jwt: string, parts: CompactJwt, claims: ReceiptClaims, limits: PolicyLimit[], isRoot: boolean) {
     this.jwt = jwt;
-    this.claims = keep(claims);
+    this.claims = keep(claims, isRoot);
     this.limits = limits;
     this.isRoot = isRoot;
     this.algorithm = parts.algorithm;
@@ -133,7 +133,8 @@ export function isKnownMember(name: string): boolean {
   return known.has(name);
 }
 
-function keep(claims: ReceiptClaims): KeptClaims {
+/** What later calls need. In a receipt that is no root, the claims of a root mean nothing and may be of any type. */
+function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
   const {
     iss,
     aud,
@@ -156,8 +157,8 @@ function keep(claims: ReceiptClaims): KeptClaims {
     nbf,
     exp: exp ?? null,
     prev_dr_hash: prev_dr_hash ?? null,
-    drs_root_type: drs_root_type ?? null,
-    session_id: drs_consent?.session_id ?? null,
+    drs_root_type: isRoot ? (drs_root_type ?? null) : null,
+    session_id: isRoot ? (drs_consent?.session_id ?? null) : null,
     drs_status_list_index: drs_status_list_index ?? null,
   };
 }

@@ -428,6 +428,6 @@ it('nothing makes the gate throw, or judge what it does not bind', () => {
         expect(opened.body).toEqual({ kind: 'value', value: { tool: params.name, ...params.arguments } });
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: 600 },
   );
 });

@@ -262,7 +262,7 @@ describe.each(MODES)('mutations %s', (_, options, isWarm) => {
         // The refusal leaves nothing behind that would refuse the original.
         expect(await verify(verifier, original)).toMatchObject({ valid: true });
       }),
-      { numRuns: 25 },
+      { numRuns: 8 },
     );
     await verifier.close();
   });
