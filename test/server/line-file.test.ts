@@ -42,13 +42,15 @@ describe('a file of lines', () => {
     expect(lines.dropped).toBeGreaterThan(0);
     const dropped = lines.dropped;
     const cat = spawn('cat', [fifo], { stdio: ['ignore', 'pipe', 'inherit'] });
+    // Listened for from the start: it may end before its end is waited for.
+    const ended = once(cat, 'close');
     let text = '';
     cat.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
     await eventually(() => expect(lines.written + lines.dropped).toBe(count));
     expect(lines.dropped).toBe(dropped);
     await lines.close();
     await reader.close();
-    await once(cat, 'close');
+    await ended;
     const received = text.split('\n').slice(0, -1);
     expect(received).toHaveLength(count - dropped);
     for (const [at, line] of received.entries()) expect(line).toBe(`${at} ${'x'.repeat(1000)}`);
