@@ -26,11 +26,11 @@ interface LargeBody {
  * take turns, whatever route they are for.
  */
 export class BodyIntake {
-  readonly #context: Pick<RouteContext, 'admission' | 'configuration'>;
+  readonly #context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>;
   /** Bodies that take long to parse, oldest first. */
   readonly #large: LargeBody[] = [];
 
-  constructor(context: Pick<RouteContext, 'admission' | 'configuration'>) {
+  constructor(context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>) {
     this.#context = context;
   }
 
@@ -49,7 +49,7 @@ export class BodyIntake {
         timeoutMs: requestTimeoutSecs * 1000,
       };
       exchange.readBody(rules, (body) => {
-        if (typeof body === 'string' || body.length <= MAX_TYPICAL_BYTES) sink(exchange, body);
+        if (typeof body === 'string' || body.length <= MAX_TYPICAL_BYTES) this.#hand(sink, exchange, body);
         else {
           this.#large.push({ exchange, body, sink, at: performance.now() });
           if (this.#large.length === 1) setImmediate(this.#nextLarge);
@@ -64,6 +64,16 @@ export class BodyIntake {
     if (this.#large.length > 0) setImmediate(this.#nextLarge);
     if (next === undefined || next.exchange.isOver) return;
     const { exchange, body, sink, at } = next;
-    sink(exchange, performance.now() - at > MAX_LARGE_WAIT_MS ? 'overloaded' : body);
+    this.#hand(sink, exchange, performance.now() - at > MAX_LARGE_WAIT_MS ? 'overloaded' : body);
   };
+
+  /** Nobody above catches what a sink throws here: it would end the process. */
+  #hand(sink: IntakeSink, exchange: Exchange, body: Buffer | IntakeFault): void {
+    try {
+      sink(exchange, body);
+    } catch (error) {
+      this.#context.log.error({ err: error }, 'a request failed inside the service');
+      exchange.refuse(500, 'internal');
+    }
+  }
 }
