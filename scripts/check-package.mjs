@@ -66,7 +66,7 @@ function checkFiles(files) {
   );
 
   const allowed =
-    /^(dist|src|docs|examples)\/|^(scripts\/drs\.mjs|package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE)$/;
+    /^(dist|src|docs|deploy|examples)\/|^(scripts\/drs\.mjs|package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE)$/;
   const stray = /^(dist|src)\/cli\/demo|node_modules|\.tgz$|\.key$|\.log$|\/\./;
   expectNone(
     'packed, but should not be',
