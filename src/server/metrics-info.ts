@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { Gauge, type Registry } from 'prom-client';
 import type { Configuration } from './configuration.js';
 import { variableOf } from './environment.js';
@@ -43,6 +44,7 @@ export function showInfo(registry: Registry, configuration: Configuration): void
 }
 
 function versionHere(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
+  // By name, since the benchmarks run what they have compiled at another depth.
+  const file = createRequire(import.meta.url).resolve('drs-verify/package.json');
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
