@@ -117,10 +117,10 @@ export async function prime(
   bench: Bench,
   server: ServerProcess,
   depth: number,
-  { isCold = false, mayRefuse = false }: { readonly isCold?: boolean; readonly mayRefuse?: boolean } = {},
+  { mayRefuse = false }: { readonly mayRefuse?: boolean } = {},
 ): Promise<void> {
-  // The last of the cold bundles, because a run begins with the first.
-  const exchanges = isCold ? bench.workloads.cold(depth).slice(-64) : bench.workloads.warm(depth);
+  // Also for cold traffic: of its own bundles, those sent here would be known when a fast run comes by them.
+  const exchanges = bench.workloads.warm(depth);
   const { wrong, firstWrong } = await checkAnswers(server.port, exchanges, mayRefuse);
   bench.recorder.blame(`the first requests at depth ${depth}`, wrong, firstWrong);
 }

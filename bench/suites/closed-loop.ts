@@ -69,7 +69,7 @@ async function startServices(bench: Bench, cases: readonly Case[]): Promise<Map<
     const server = await startService(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {});
     services.set(temperature, server);
     const own = cases.filter((one) => temperatureOf(one) === temperature);
-    for (const depth of new Set(own.map((one) => one.depth))) await prime(bench, server, depth, { isCold });
+    for (const depth of new Set(own.map((one) => one.depth))) await prime(bench, server, depth);
     await measureCase(discarding(bench), own[0] as Case, server, 1);
   }
   return services;

@@ -23,7 +23,7 @@ export const latencyByDepth: Suite = {
         const service = await startService(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {});
         try {
           for (const depth of plan.depths) {
-            await prime(bench, service, depth, { isCold });
+            await prime(bench, service, depth);
             await measureDepth(bench, service, { traffic, depth, run });
           }
         } finally {

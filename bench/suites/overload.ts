@@ -77,7 +77,7 @@ async function withService<Value>(
 ): Promise<Value> {
   const server = await startService(env);
   try {
-    await prime(bench, server, DEPTH, { isCold: true, mayRefuse: true });
+    await prime(bench, server, DEPTH, { mayRefuse: true });
     return await use(server);
   } finally {
     await server.stop();

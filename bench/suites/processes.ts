@@ -56,7 +56,7 @@ async function measure(
       const env = isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
       servers.push(await startService({ ...env, WORKER_THREADS: String(workers) }));
     }
-    for (const server of servers) await prime(bench, server, DEPTH, { isCold });
+    for (const server of servers) await prime(bench, server, DEPTH);
     const load = async (seconds: number): Promise<LoadResult[]> => {
       const run = bestTool() === 'wrk' ? runWrk : runAutocannon;
       const workload = workloads.files(traffic, DEPTH);

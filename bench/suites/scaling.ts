@@ -26,8 +26,7 @@ export const scaling: Suite = {
       }
       const cases = bench.plan.mode === 'quick' ? CASES.slice(0, 1) : CASES;
       for (const server of services.values()) {
-        for (const { depth, traffic } of cases)
-          await prime(bench, server, depth, { isCold: traffic === 'cold' });
+        for (const { depth } of cases) await prime(bench, server, depth);
       }
       for (let run = 1; run <= Math.min(2, bench.plan.runs); run++) {
         for (const one of cases) for (const entry of services) await measure(bench, entry, one);
