@@ -15,7 +15,11 @@ const HELP = `node conformance/run.mjs --url <address> | --command <command> [op
   --gate                with --url: asks POST /v1/gate as well; set up with replay protection off
 `;
 
-/** @returns {{ profiles: Record<string, object>, vectors: any[] }} */
+/**
+ * @typedef {{ id: string, description: string, kind: string, profile?: string, expected: Record<string, unknown>, [member: string]: unknown }} Vector
+ */
+
+/** @returns {{ profiles: Record<string, object>, vectors: Vector[] }} */
 export function readVectors() {
   return JSON.parse(readFileSync(new URL('vectors.json', import.meta.url), 'utf8'));
 }

@@ -168,8 +168,8 @@ async function startPair(
     // What is compared is work; a service that spins while it waits would hide what it has less time to wait for.
     BUSY_POLL_MICROSECS: '0',
     QUEUE_TARGET_MS: '60000',
-    // A busier main thread hands more signatures to the workers, which costs on top of what is planted: up to half as much
-    // again. Without workers what is planted is all that differs.
+    // A busier main thread hands more signatures to the workers, which costs on top of what is planted. That is a part of
+    // why estimates lie above what is planted, and not the whole: docs/performance.md.
     ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };

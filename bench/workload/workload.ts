@@ -33,7 +33,8 @@ export const COLD_CACHE_BYTES = 256 * 1024;
 const WARM_CHAINS = 8;
 const WARM_CALLS_PER_CHAIN = 32;
 // A cached receipt takes some 5 KB by the cache's own account, so this is many times what fits. The first that come fill
-// the cache, and stay until the corpus comes round for the second time, so they must be few. That hardly any was found is checked against the service's metrics after each run.
+// the cache, and stay until the corpus comes round for the second time, so they must be few. That hardly any was found is
+// checked against the service's metrics after each run.
 const COLD_RECEIPTS = 10_000;
 
 /** Makes workloads and keeps them for the length of a run. */

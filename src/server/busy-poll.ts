@@ -1,10 +1,10 @@
 import { performance } from 'node:perf_hooks';
 
-// Once more waits are in vain than one in so many, the next chances are left out: first these, then ever twice as many.
+// If more than one wait in ODDS + 1 finds no request, the next 16 waits are skipped, doubling up to 1,024.
 const ODDS = 4;
 const FIRST_LEFT_OUT = 16;
 const MAX_LEFT_OUT = 1024;
-// What a good time is worth at most, in waits: a change shows soon.
+// Waits that found a request count in favour of later ones, up to this many, so that a change shows soon.
 const MAX_CREDIT = 4 * ODDS;
 
 /**

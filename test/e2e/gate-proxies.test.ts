@@ -87,16 +87,18 @@ const canRun = (recipe: Recipe) =>
   isInstalled(recipe.program) &&
   (recipe.folder !== 'nginx' || existsSync('/usr/lib/nginx/modules/ngx_http_js_module.so'));
 
+/** Starts a recipe in front of the tools, and ends it with the tests. */
+async function start(recipe: Recipe, gatePort: number): Promise<Proxy> {
+  const started = await startRecipe(recipe, gatePort, tools.port);
+  proxies.push(started);
+  return started;
+}
+
 /** The recipes that send the gate the whole request. */
 describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of an MCP server', (recipe) => {
   let proxy: Proxy;
-  const start = async (port: number) => {
-    const started = await startRecipe(recipe, port, tools.port);
-    proxies.push(started);
-    return started;
-  };
   beforeAll(async () => {
-    if (canRun(recipe)) proxy = await start(gate.port);
+    if (canRun(recipe)) proxy = await start(recipe, gate.port);
   });
   const test = it.runIf(canRun(recipe));
 
@@ -194,7 +196,7 @@ describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of a
     const before = tools.requests.length;
     const slow = (silent.address() as { port: number }).port;
     for (const port of [await freePort(), slow]) {
-      const cut = await start(port);
+      const cut = await start(recipe, port);
       const { status, text } = await post(cut.url, toolCall(), { 'X-DRS-Bundle': mcpBundle() });
       expect(status).toBe(503);
       expect(JSON.parse(text)).toEqual(denied('VERIFIER_UNAVAILABLE', null));
@@ -206,13 +208,8 @@ describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of a
 /** The recipes that can send no body. */
 describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chain only', (recipe) => {
   let proxy: Proxy;
-  const start = async (port: number) => {
-    const started = await startRecipe(recipe, port, tools.port);
-    proxies.push(started);
-    return started;
-  };
   beforeAll(async () => {
-    if (canRun(recipe)) proxy = await start(gate.port);
+    if (canRun(recipe)) proxy = await start(recipe, gate.port);
   });
   const test = it.runIf(canRun(recipe));
 
@@ -274,7 +271,7 @@ describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chai
     const before = tools.requests.length;
     const slow = (silent.address() as { port: number }).port;
     for (const port of [await freePort(), slow]) {
-      const cut = await start(port);
+      const cut = await start(recipe, port);
       const { status } = await post(cut.url, toolCall(), { 'X-DRS-Bundle': mcpBundle() });
       expect(status).toBeGreaterThanOrEqual(400);
     }

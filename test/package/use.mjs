@@ -12,7 +12,7 @@ import {
   issueRootDelegation,
 } from 'drs-verify/issue';
 const [alice, bot] = [generateKey(), generateKey()];
-const root = issueRootDelegation({
+const delegation = {
   key: alice,
   audience: bot.did,
   command: '/mcp/tools/call',
@@ -23,7 +23,8 @@ const root = issueRootDelegation({
     method: 'explicit-ui-click',
     sessionId: 's-1',
   }),
-});
+};
+const root = issueRootDelegation(delegation);
 const invocation = issueInvocation({
   key: bot,
   chain: [root],
@@ -61,19 +62,7 @@ const verifier = createVerifier({
   statusFetchTimeoutMs: 10_000,
   workerThreads: 0,
 });
-const revocable = issueRootDelegation({
-  key: alice,
-  audience: bot.did,
-  command: '/mcp/tools/call',
-  policy: { allowed_tools: ['search'] },
-  consent: createConsent({
-    text: 'Bot may search.',
-    locale: 'en',
-    method: 'explicit-ui-click',
-    sessionId: 's-1',
-  }),
-  statusListIndex: 7,
-});
+const revocable = issueRootDelegation({ ...delegation, statusListIndex: 7 });
 const call = issueInvocation({
   key: bot,
   chain: [revocable],

@@ -4,17 +4,7 @@ import { readConfiguration, VARIABLES, warningsAbout } from '../../src/server/co
 import { isOneEditAway, variableOf } from '../../src/server/environment.js';
 import { printableUrl } from '../../src/server/printable-url.js';
 import { clientOf, RateLimit } from '../../src/server/rate-limit.js';
-import { OptionsError } from '../../src/engine/options.js';
-
-const problemsOf = (env: Record<string, string>) => {
-  try {
-    readConfiguration(env);
-  } catch (error) {
-    if (error instanceof OptionsError) return error.problems;
-    throw error;
-  }
-  return [];
-};
+import { problemsOf } from './problems-of.js';
 
 describe('the configuration', () => {
   it('has the defaults of the specification', () => {

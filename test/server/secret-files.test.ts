@@ -1,12 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { OptionsError } from '../../src/engine/options.js';
 import { readConfiguration } from '../../src/server/configuration.js';
-import { startService } from '../support/service.js';
-import { spawnSync } from 'node:child_process';
-import { SERVICE_COMMAND } from '../support/service.js';
+import { SERVICE_COMMAND, startService } from '../support/service.js';
+import { problemsOf } from './problems-of.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-secrets-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -15,16 +14,6 @@ const fileWith = (text: string) => {
   writeFileSync(file, text);
   return file;
 };
-const problemsOf = (env: Record<string, string>) => {
-  try {
-    readConfiguration(env);
-  } catch (error) {
-    if (error instanceof OptionsError) return error.problems;
-    throw error;
-  }
-  return [];
-};
-
 describe('a secret in a file', () => {
   it('is read without the line break at its end', () => {
     for (const end of ['', '\n', '\r\n'])

@@ -1,0 +1,13 @@
+import { OptionsError } from '../../src/engine/options.js';
+import { readConfiguration } from '../../src/server/configuration.js';
+
+/** What is wrong with an environment, as the service says it when it starts. */
+export function problemsOf(env: Record<string, string>): readonly string[] {
+  try {
+    readConfiguration(env);
+  } catch (error) {
+    if (error instanceof OptionsError) return error.problems;
+    throw error;
+  }
+  return [];
+}
