@@ -2,7 +2,10 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 /** What a front end could get wrong. These run a second time, over `node:http`. */
-const HTTP_SUITES = ['front-ends', 'http', 'hostile-http', 'life-cycle', 'start', 'balancers'];
+const HTTP_SUITES = [
+  ...['front-ends', 'http', 'hostile-http', 'life-cycle', 'start', 'balancers'],
+  ...['tls', 'unix-socket', 'trust-proxy'],
+];
 
 export default defineConfig({
   test: {

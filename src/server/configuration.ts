@@ -1,11 +1,23 @@
 import { z } from 'zod';
 import { findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
+import { readProxyTrust } from './client-address.js';
 import { isSigningSeed } from './context-token.js';
 import { findForeign, findMisspelt, variableOf } from './environment.js';
+import { readCertificate } from './front-end/certificate.js';
+import { unixPathOf, type ListenAddress } from './front-end/listen-address.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
 
 const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
+
+/** Text that is turned into something else, by a function that says what is wrong with it instead. */
+const parsed = <T extends object>(read: (text: string) => T | { readonly problem: string }) =>
+  z.string().transform((text, context): T => {
+    const value = read(text);
+    if (!('problem' in value)) return value;
+    context.addIssue({ code: 'custom', message: value.problem, input: text });
+    return z.NEVER;
+  });
 
 const origin = z.string().refine((text) => URL.canParse(text) && new URL(text).origin === text, {
   error: ({ input }) => `${JSON.stringify(input)} is not an origin such as https://app.example`,
@@ -17,6 +29,22 @@ const serviceOptions = verifierOptions.extend({
   host: z.string().min(1).default('127.0.0.1'),
   /** The port to listen on; 0 takes a free one and logs it. */
   port: count(0, 65_535).default(8080),
+  /** A Unix socket to listen on instead of `host` and `port`: `unix:/run/drs/verify.sock`. */
+  listen: parsed(unixPathOf).optional(),
+  /** The permissions of the socket's file. Whoever may write to it can ask for verdicts. */
+  listenMode: z
+    .string()
+    .regex(/^0?[0-7]{3}$/, 'expected three octal digits, such as 660')
+    .default('660'),
+  /** A file with a certificate and its chain, in PEM. With it the service speaks HTTPS only, on all its ports. */
+  tlsCertFile: z.string().min(1).optional(),
+  /** The file with the certificate's private key. */
+  tlsKeyFile: z.string().min(1).optional(),
+  /**
+   * Proxies that are believed about who called them (`X-Forwarded-For`): how many, or their networks. Who can reach the
+   * service past so many proxies, or from such a network, can choose the address that counts for it.
+   */
+  trustProxy: parsed(readProxyTrust).optional(),
   /** What speaks HTTP: uWebSockets.js, `node:http`, or the first where it runs and the second elsewhere. */
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
@@ -140,7 +168,7 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
       problems.push(
         `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
       );
-    problems.push(...findContradictions(data, variableOf));
+    problems.push(...findTlsProblems(data), ...findContradictions(data, variableOf));
     if (problems.length === 0) return data;
   } else {
     for (const { path, message } of error.issues) {
@@ -152,6 +180,28 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
     }
   }
   throw new OptionsError(problems);
+}
+
+function findTlsProblems({ tlsCertFile, tlsKeyFile, listen, metricsAddr }: Configuration): string[] {
+  if (tlsCertFile === undefined && tlsKeyFile === undefined) return [];
+  if (tlsCertFile === undefined || tlsKeyFile === undefined)
+    return ['one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both: set the other, or unset both'];
+  if (listen !== undefined && metricsAddr === undefined)
+    return [
+      'TLS_CERT_FILE is set and LISTEN is a Unix socket, which has no TLS: unset one of them, or set METRICS_ADDR',
+    ];
+  try {
+    readCertificate({ certFile: tlsCertFile, keyFile: tlsKeyFile });
+    return [];
+  } catch (error) {
+    return [(error as Error).message];
+  }
+}
+
+/** Where the callers of `/verify` are listened for. */
+export function listenAddressOf({ host, port, listen, listenMode }: Configuration): ListenAddress {
+  if (listen === undefined) return { kind: 'tcp', host, port };
+  return { kind: 'unix', path: listen.path, mode: parseInt(listenMode, 8) };
 }
 
 // Without these, anybody is trusted, or a call for anybody taken.
@@ -186,16 +236,18 @@ function show(option: string, value: string): string {
 
 const FLAGS: Readonly<Record<string, boolean>> = { '1': true, true: true, '0': false, false: false };
 
-/** The first reading of a text that the option accepts: as it is, as a flag, as a number, as a list. */
+/**
+ * The first reading of a text that the option accepts: as it is, as a flag, as a number, as a list. Where it accepts none,
+ * the one of the right type, which gives the most telling message.
+ */
 function read(text: string, schema: z.ZodType): unknown {
   const number = /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
   const list = text
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '');
-  for (const reading of [text, FLAGS[text], number, list])
-    if (reading !== undefined && schema.safeParse(reading).success) return reading;
-  // No reading fits; the one of the right type gives the most telling message.
-  const wantsList = schema.safeParse([]).error?.issues.some(({ code }) => code !== 'invalid_type') === true;
-  return wantsList ? list : number;
+  const readings = [text, FLAGS[text], number, list].filter((reading) => reading !== undefined);
+  const issuesOf = (reading: unknown) => schema.safeParse(reading).error?.issues ?? [];
+  const isRightType = (reading: unknown) => issuesOf(reading).every(({ code }) => code !== 'invalid_type');
+  return readings.find((reading) => issuesOf(reading).length === 0) ?? readings.find(isRightType) ?? number;
 }

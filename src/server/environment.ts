@@ -9,8 +9,7 @@ export function variableOf(option: string): string {
 const FOREIGN: Readonly<Record<string, string>> = {
   NONCE_STORE_BACKEND: 'set REPLAY_PROTECTION to memory or redis',
   NONCE_STORE_TTL_SECS: 'set REPLAY_WINDOW_SECS',
-  LISTEN_ADDR: 'set HOST and PORT',
-  TRUST_PROXY: 'rate limits count by the address of the connection; behind a proxy, limit there',
+  LISTEN_ADDR: 'set HOST and PORT, or LISTEN',
   DRS_REQUIRE_BINDING: 'set REQUIRE_BINDING',
 };
 

@@ -18,6 +18,8 @@ export interface AnswerOptions {
 export interface ExchangeOwner {
   /** Whether every answer ends its connection. */
   readonly isLeaving: boolean;
+  /** The address of the client behind the peer of a connection. */
+  clientAddress(peer: string, forwardedFor: string | null): string;
   /** Called once, when the answer is given or the client is gone. */
   ended(exchange: Exchange): void;
 }
@@ -35,6 +37,7 @@ export class Exchange {
   code: string | null = null;
   readonly #wire: Wire;
   readonly #isHead: boolean;
+  readonly #forwardedFor: string | null;
   readonly #owner: ExchangeOwner;
   /** The request is answered, or its client gone. */
   #isOver = false;
@@ -54,12 +57,13 @@ export class Exchange {
   constructor(
     wire: Wire,
     isHead: boolean,
-    { hasBody, requestId, traceparent }: RequestHead,
+    { hasBody, requestId, traceparent, forwardedFor }: RequestHead,
     endpoint: Endpoint,
     owner: ExchangeOwner,
   ) {
     this.#wire = wire;
     this.#isHead = isHead;
+    this.#forwardedFor = forwardedFor;
     this.#isBodyDue = hasBody;
     this.#requestId = requestId;
     this.traceparent = traceparent;
@@ -84,9 +88,9 @@ export class Exchange {
     return this.#requestId;
   }
 
-  /** The address of the client, as text. To be asked while the handler runs, not later. */
-  get remoteAddress(): string {
-    return this.#wire.remoteAddress();
+  /** The address of the client, as text; see `TRUST_PROXY`. To be asked while the handler runs, not later. */
+  get clientAddress(): string {
+    return this.#owner.clientAddress(this.#wire.remoteAddress(), this.#forwardedFor);
   }
 
   /** Whether the answer is given or the client is gone. */

@@ -3,11 +3,13 @@ import { pino, type Logger } from 'pino';
 import { OptionsError } from '../engine/options.js';
 import {
   addressOf,
+  listenAddressOf,
   readConfiguration,
   VARIABLES,
   warningsAbout,
   type Configuration,
 } from './configuration.js';
+import { showAddress, type ListenAddress } from './front-end/listen-address.js';
 import { printableUrl } from './printable-url.js';
 import { startService, type Service } from './service.js';
 
@@ -84,6 +86,7 @@ function stopOnSignals(
     },
   );
   process.on('SIGHUP', () => {
+    reloadCertificate(service, log);
     service.reopenLogs().then(
       () => log.info('SIGHUP: the decision log was opened anew; the configuration is read at the start only'),
       (error: unknown) =>
@@ -96,28 +99,42 @@ function stopOnSignals(
   });
 }
 
+function reloadCertificate(service: Service, log: Logger): void {
+  try {
+    const certificate = service.reloadCertificate();
+    if (certificate === null) return;
+    const { certFile, fingerprint, expiresAt } = certificate;
+    const until = new Date(expiresAt * 1000).toISOString();
+    log.info(
+      { certFile, fingerprint, until },
+      'SIGHUP: new connections get the certificate that is there now',
+    );
+  } catch (error) {
+    log.error({ err: error }, 'the certificate could not be read anew: the old one is served on');
+  }
+}
+
 function announce(
-  {
-    host,
-    metricsAddr,
-    drsAdminToken,
-    statusListBaseUrl,
-    revocationStore,
-    revocationStorePath,
-    workerThreads,
-  }: Configuration,
+  configuration: Configuration,
   { port, metricsPort, frontEnd, maxConnections }: Service,
   log: Logger,
 ): void {
-  const urlOf = (name: string, at: number) => `http://${name.includes(':') ? `[${name}]` : name}:${at}`;
-  const url = urlOf(host, port);
-  const metricsHost = metricsAddr === undefined ? host : (addressOf(metricsAddr)?.host ?? host);
+  const { host, metricsAddr, drsAdminToken, statusListBaseUrl, workerThreads } = configuration;
+  const { revocationStore, revocationStorePath } = configuration;
+  const at = listenAddressOf(configuration);
+  const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
+  const urlOf = (address: ListenAddress) =>
+    address.kind === 'unix' ? showAddress(address) : `${scheme}://${showAddress(address)}`;
+  const url = urlOf(at.kind === 'unix' ? at : { ...at, port });
+  const metricsHost = metricsAddr === undefined ? null : (addressOf(metricsAddr)?.host ?? host);
+  const metricsUrl =
+    metricsHost === null ? url : urlOf({ kind: 'tcp', host: metricsHost, port: metricsPort });
   log.info(
     {
-      host,
-      port,
+      host: at.kind === 'unix' ? null : host,
+      port: at.kind === 'unix' ? null : port,
       url,
-      metricsUrl: `${urlOf(metricsHost, metricsPort)}/metrics`,
+      metricsUrl: metricsUrl.startsWith('unix:') ? metricsUrl : `${metricsUrl}/metrics`,
       frontEnd,
       workerThreads,
       maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,

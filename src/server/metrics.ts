@@ -11,7 +11,7 @@ import { EngineMetrics } from './metrics-engine.js';
 import { HttpMetrics } from './metrics-http.js';
 import { showInfo } from './metrics-info.js';
 import { RevocationMetrics } from './metrics-revocation.js';
-import { showCounter } from './metrics-show.js';
+import { showCounter, showGauge } from './metrics-show.js';
 
 /** The endpoints as metrics name them; `other` is every unknown path. */
 export const ENDPOINTS = [
@@ -164,6 +164,16 @@ export class Metrics {
         set(lines.written, 'written');
         set(lines.dropped, 'dropped');
       },
+    );
+  }
+
+  /** Adds until when the certificate that is served is valid. */
+  watchCertificate(certificate: { readonly current: { readonly expiresAt: number } }): void {
+    showGauge(
+      this.registry,
+      'drs_tls_certificate_expiry_timestamp_seconds',
+      'When the certificate that is served expires, in Unix seconds',
+      () => certificate.current.expiresAt,
     );
   }
 

@@ -14,6 +14,8 @@ export interface RequestHead {
   /** The caller's `X-Request-Id`, where it has sent one that may be used; see {@link readRequestId}. */
   readonly requestId: string | null;
   readonly traceparent: string | null;
+  /** All `X-Forwarded-For` headers in the order sent, joined with commas; whoever sent it may have made it up. */
+  readonly forwardedFor: string | null;
 }
 
 let lengths = 0;
@@ -24,11 +26,13 @@ let origin: string | null = null;
 let fetchSite: string | null = null;
 let requestId: string | null = null;
 let traceparent: string | null = null;
+let forwardedFor: string | null = null;
 
 function readHeader(name: string, value: string): void {
   // By the length first: most headers are none of these.
   const { length } = name;
-  if (length !== 14 && length !== 17 && length !== 6 && length !== 12 && length !== 11) return;
+  if (length !== 14 && length !== 17 && length !== 6 && length !== 12 && length !== 11 && length !== 15)
+    return;
   switch (name) {
     case 'content-length':
       lengths++;
@@ -50,6 +54,9 @@ function readHeader(name: string, value: string): void {
     case 'traceparent':
       traceparent = value;
       break;
+    case 'x-forwarded-for':
+      forwardedFor = forwardedFor === null ? value : `${forwardedFor},${value}`;
+      break;
   }
 }
 
@@ -57,7 +64,7 @@ function readHeader(name: string, value: string): void {
 export function readHead(req: HttpRequest): RequestHead {
   lengths = codings = 0;
   contentLength = coding = '';
-  origin = fetchSite = requestId = traceparent = null;
+  origin = fetchSite = requestId = traceparent = forwardedFor = null;
   req.forEach(readHeader);
   return {
     contentLength: lengths === 0 ? 0 : Number(contentLength),
@@ -67,6 +74,7 @@ export function readHead(req: HttpRequest): RequestHead {
     fetchSite,
     requestId: readRequestId(requestId),
     traceparent,
+    forwardedFor,
   };
 }
 

@@ -29,7 +29,7 @@ export class RevokeRoute {
 
   /** Checks in this order: configured, authorised, size, body. */
   serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
-    const call: AdminCall = { address: exchange.remoteAddress, requestId: exchange.requestId };
+    const call: AdminCall = { address: exchange.clientAddress, requestId: exchange.requestId };
     if (this.#tokenDigest === null) {
       this.#admin.record('not_configured', call);
       exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
@@ -57,7 +57,7 @@ export class RevokeRoute {
   }
 
   #refuseStranger(exchange: Exchange, call: AdminCall): void {
-    const wait = this.#admin.admitFailure(clientOf(exchange.remoteAddress));
+    const wait = this.#admin.admitFailure(clientOf(call.address));
     if (wait > 0) {
       this.#admin.record('rate_limited', call);
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });

@@ -16,6 +16,7 @@ import type { HttpRequest, Wire } from './front-end/front-end.js';
 import type { Endpoint, Metrics } from './metrics.js';
 import { OPENAPI_JSON } from './openapi.js';
 import { isForeignOrigin } from './origins.js';
+import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
 import { SocketWait } from './socket-wait.js';
@@ -71,12 +72,14 @@ export class Routes implements ExchangeOwner {
   readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
   readonly #socketWait: SocketWait;
+  readonly #proxyTrust: ProxyTrust | null;
   #open = 0;
 
   constructor(context: RouteContext) {
     this.#context = context;
     const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs, allowedOrigins } = context.configuration;
     this.#origins = new Set(allowedOrigins);
+    this.#proxyTrust = context.configuration.trustProxy ?? null;
     // A single core is the client's, too, or the workers'.
     this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
     this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
@@ -203,10 +206,14 @@ export class Routes implements ExchangeOwner {
     const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
     this.#context.metrics.http.observeSocketWait(this.#socketWait.waitOf(exchange.startedAt));
     try {
-      this.#serve(route, method, exchange, head, wire, req);
+      this.#serve(route, method, exchange, head, req);
     } catch (error) {
       this.#fail(exchange, error);
     }
+  }
+
+  clientAddress(peer: string, forwardedFor: string | null): string {
+    return clientAddressOf(this.#proxyTrust, peer, forwardedFor);
   }
 
   ended(exchange: Exchange): void {
@@ -221,14 +228,7 @@ export class Routes implements ExchangeOwner {
     tracing?.record(exchange, milliseconds);
   }
 
-  #serve(
-    route: Route,
-    method: string,
-    exchange: Exchange,
-    head: RequestHead,
-    wire: Wire,
-    req: HttpRequest,
-  ): void {
+  #serve(route: Route, method: string, exchange: Exchange, head: RequestHead, req: HttpRequest): void {
     const { metrics } = this.#context;
     const isVerify = route.endpoint === 'verify';
     if (head.framingFault !== null) {
@@ -244,7 +244,7 @@ export class Routes implements ExchangeOwner {
       );
       return;
     }
-    const wait = route.rateLimit?.admit(clientOf(wire.remoteAddress())) ?? 0;
+    const wait = route.rateLimit?.admit(clientOf(exchange.clientAddress)) ?? 0;
     if (wait > 0) {
       if (isVerify) metrics.countRejection('rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });

@@ -4,9 +4,10 @@ import type { Logger } from 'pino';
 import { openEngine } from '../engine/create-verifier.js';
 import type { Engine } from '../engine/engine.js';
 import { Admission } from './admission.js';
-import { addressOf, type Configuration } from './configuration.js';
+import { addressOf, listenAddressOf, type Configuration } from './configuration.js';
 import { DecisionLog } from './decision-log.js';
 import { Connections, maxConnectionsHere } from './front-end/connections.js';
+import type { Certificate } from './front-end/certificate.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './front-end/load.js';
 import type { FrontEndName } from './front-end/front-end.js';
 import { openGate } from './gate-open.js';
@@ -15,12 +16,13 @@ import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
 import { RefusalLog } from './refusal-log.js';
 import { Routes } from './routes.js';
+import { ServedCertificate } from './served-certificate.js';
 import { openTracing } from './tracing.js';
 import { VerdictLogs } from './verdict-logs.js';
 
 /** A running service. */
 export interface Service {
-  /** The port it listens on. */
+  /** The port it listens on; 0 for a Unix socket. */
   readonly port: number;
   /** The port on which `/metrics` is served; the same unless `METRICS_ADDR` says otherwise. */
   readonly metricsPort: number;
@@ -36,6 +38,13 @@ export interface Service {
   close(isUrgent?: boolean): Promise<void>;
   /** Opens the files that it only appends to anew, after somebody has moved them away. */
   reopenLogs(): Promise<void>;
+  /**
+   * Reads the certificate anew. Connections that are open keep the one that they have.
+   *
+   * @returns what is served from now on; `null` where the service has no TLS
+   * @throws Error where it cannot be served; the old one is served on
+   */
+  reloadCertificate(): Certificate | null;
 }
 
 const DRAIN_POLL_MS = 10;
@@ -46,6 +55,7 @@ const DRAIN_POLL_MS = 10;
  * @throws Error where the address cannot be listened on, or the revocation store cannot be opened
  */
 export async function startService(configuration: Configuration, log: Logger): Promise<Service> {
+  const certificate = ServedCertificate.read(configuration);
   const loaded = await loadFrontEnd(configuration.frontEnd);
   logChoice(loaded, log);
   const metrics = new Metrics();
@@ -73,18 +83,23 @@ export async function startService(configuration: Configuration, log: Logger): P
   });
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
   if (decisions !== null) metrics.watchDecisions(decisions);
+  if (certificate !== null) metrics.watchCertificate(certificate);
   metrics.watch(engine, configuration, routes, admission, connections);
-  const { host, requestTimeoutSecs, metricsAddr } = configuration;
-  const frontEnd = loaded.open({ handle: routes.handle, connections, requestTimeoutSecs });
+  const { requestTimeoutSecs, metricsAddr } = configuration;
+  const listenAddress = listenAddressOf(configuration);
+  const common = { connections, requestTimeoutSecs, certificate: certificate?.current ?? null };
+  const ofCallers = listenAddress.kind === 'unix' ? { ...common, certificate: null } : common;
+  const frontEnd = loaded.open({ handle: routes.handle, ...ofCallers });
   const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
-  const internal = address && loaded.open({ handle: routes.handleInternal, connections, requestTimeoutSecs });
+  const internal = address && loaded.open({ handle: routes.handleInternal, ...common });
   let port: number;
   let metricsPort: number;
   try {
-    port = await frontEnd.listen(host, configuration.port);
-    metricsPort = address && internal ? await internal.listen(address.host, address.port) : port;
+    port = await frontEnd.listen(listenAddress);
+    metricsPort = address && internal ? await internal.listen({ kind: 'tcp', ...address }) : port;
   } catch (error) {
     frontEnd.close();
+    internal?.close();
     await verdicts.close();
     await gate.close();
     await engine.close();
@@ -96,6 +111,7 @@ export async function startService(configuration: Configuration, log: Logger): P
     frontEnd: loaded.name,
     maxConnections: connections.limit,
     reopenLogs: () => verdicts.reopen(),
+    reloadCertificate: () => certificate?.reload(internal ? [frontEnd, internal] : [frontEnd]) ?? null,
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       admission.isLeaving = true;

@@ -97,8 +97,8 @@ describe('a fault of the verifier', () => {
     });
     const { open } = await loadFrontEnd('auto');
     const connections = new Connections(Infinity, log);
-    const frontEnd = open({ handle: routes.handle, connections, requestTimeoutSecs: 10 });
-    const port = await frontEnd.listen('127.0.0.1', 0);
+    const frontEnd = open({ handle: routes.handle, connections, requestTimeoutSecs: 10, certificate: null });
+    const port = await frontEnd.listen({ kind: 'tcp', host: '127.0.0.1', port: 0 });
     close = () => frontEnd.close();
     const post = async () => {
       const body = JSON.stringify({ invocation: 'x' });

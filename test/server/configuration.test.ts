@@ -106,7 +106,7 @@ describe('the configuration', () => {
       expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
       expect.stringMatching(/^NONCE_STORE_TTL_SECS .*REPLAY_WINDOW_SECS/),
     ]);
-    for (const name of ['LISTEN_ADDR', 'TRUST_PROXY', 'DRS_REQUIRE_BINDING'])
+    for (const name of ['LISTEN_ADDR', 'DRS_REQUIRE_BINDING'])
       expect(warnings({ [name]: '1' })).toEqual([expect.stringMatching(`^${name} is not a variable`)]);
     expect(warnings({ LISTEN_ADDR: '' })).toEqual([]);
   });

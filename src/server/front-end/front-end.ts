@@ -1,4 +1,6 @@
+import type { Certificate } from './certificate.js';
 import type { Connections } from './connections.js';
+import { showAddress, type ListenAddress } from './listen-address.js';
 
 /** The names of the front ends: uWebSockets.js and `node:http`. */
 export type FrontEndName = 'uws' | 'node';
@@ -38,7 +40,7 @@ export type TakePiece = (piece: Buffer, isLast: boolean) => void;
  * The way of one answer to its client. Only `Exchange` uses it, and not after {@link write}, {@link close} or `onAborted`.
  */
 export interface Wire {
-  /** The address of the client in text; empty over a Unix socket. Ask while the handler runs. */
+  /** The address of the peer in text; {@link UNIX_PEER} over a Unix socket. Ask while the handler runs. */
   remoteAddress(): string;
   /** `gone` is called where the client goes away before {@link write} or {@link close}. Set it before the handler returns. */
   onAborted(gone: () => void): void;
@@ -66,17 +68,25 @@ export interface FrontEndOptions {
   readonly connections: Connections;
   /** Seconds that the body of a request may take. */
   readonly requestTimeoutSecs: number;
+  /** What is served over TCP, with TLS 1.2 or newer; `null` for HTTP in the clear. */
+  readonly certificate: Certificate | null;
 }
 
 /** What speaks HTTP. */
 export interface FrontEnd {
   /**
-   * Listens; other processes cannot share the port.
+   * Listens; other processes cannot share the port. To be called once.
    *
-   * @returns the port
+   * @returns the port; 0 for a Unix socket
    * @throws Error where the address cannot be listened on
    */
-  listen(host: string, port: number): Promise<number>;
+  listen(address: ListenAddress): Promise<number>;
+  /**
+   * Serves another certificate to new connections. Those that are open keep theirs. Only where there was one before.
+   *
+   * @throws Error where it cannot be served; the old one is served on
+   */
+  useCertificate(certificate: Certificate): void;
   /** Closes the port and all connections. */
   close(): void;
 }
@@ -87,10 +97,19 @@ export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
 /** Most bytes of the headers of a request; more is 431. */
 export const MAX_HEADER_BYTES = 64 * 1024;
 
+/** What {@link Wire.remoteAddress} says over a Unix socket. */
+export const UNIX_PEER = 'unix';
+
+/** What {@link Wire.remoteAddress} says of a connection that has already broken. */
+export const GONE_PEER = 'unknown';
+
 /** What a front end throws where it cannot listen. */
-export function cannotListen(host: string, port: number): Error {
+export function cannotListen(address: ListenAddress): Error {
   return new Error(
-    `cannot listen on ${host}:${port}: another process has the port, or the address is not this machine's; ` +
-      'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
+    address.kind === 'unix'
+      ? `cannot listen on ${showAddress(address)}: its folder is not there, or this process may not write to it; ` +
+          'create it for the user of the service, or choose another path (LISTEN)'
+      : `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's; ` +
+          'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
   );
 }

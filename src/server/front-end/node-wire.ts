@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { TakePiece, Wire, WireAnswer } from './front-end.js';
+import { GONE_PEER, UNIX_PEER, type TakePiece, type Wire, type WireAnswer } from './front-end.js';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -9,12 +9,18 @@ export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #expectsContinue: boolean;
+  readonly #isUnix: boolean;
   #gone: (() => void) | null = null;
 
-  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { expectsContinue, isUnix }: { readonly expectsContinue: boolean; readonly isUnix: boolean },
+  ) {
     this.#request = request;
     this.#response = response;
     this.#expectsContinue = expectsContinue;
+    this.#isUnix = isUnix;
   }
 
   /** Whether some of the body is still to come. */
@@ -34,7 +40,7 @@ export class NodeWire implements Wire {
   }
 
   remoteAddress(): string {
-    return this.#request.socket.remoteAddress ?? '';
+    return this.#isUnix ? UNIX_PEER : (this.#request.socket.remoteAddress ?? GONE_PEER);
   }
 
   onAborted(gone: () => void): void {

@@ -1,9 +1,15 @@
+import { constants } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
+import type { Certificate } from './certificate.js';
 import { cannotListen, MAX_HEADER_BYTES, type FrontEndOptions, type OpenFrontEnd } from './front-end.js';
+import type { ListenAddress } from './listen-address.js';
 import { NodeRequest } from './node-request.js';
 import { answerFault, refuseConnection, type ParserFault } from './node-refusal.js';
 import { NodeWire } from './node-wire.js';
+import { removeStaleSocket, withSocketMode } from './unix-socket.js';
 
 // What uWebSockets.js does, too: it has 8 to 12 s.
 const IDLE_MS = 10_000;
@@ -15,7 +21,8 @@ const MAX_PIPELINED = 16;
 
 /** The front end of `node:http`. It runs wherever Node does, and speaks HTTP/1.0, too. */
 export const openNode: OpenFrontEnd = (options) => {
-  const server = createServer({
+  const { certificate } = options;
+  const settings = {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: IDLE_MS,
     keepAliveTimeout: IDLE_MS,
@@ -26,24 +33,53 @@ export const openNode: OpenFrontEnd = (options) => {
     requireHostHeader: false,
     // Whatever NODE_OPTIONS say.
     insecureHTTPParser: false,
-  });
+  };
+  const tlsServer =
+    certificate === null
+      ? null
+      : createTlsServer({ ...settings, ...secureContextOf(certificate), handshakeTimeout: IDLE_MS });
+  const server = tlsServer ?? createServer(settings);
   // One more than is allowed is read, so that what is left out does not go unseen.
   server.maxHeadersCount = MAX_HEADERS + 1;
   // A connection on which nothing moves, for example since its client reads no answers.
   server.timeout = options.requestTimeoutSecs * 1000 + IDLE_MS;
-  serve(server, options);
+  let isUnix = false;
+  serve(server, options, () => isUnix);
   return {
-    listen: (host, port) =>
-      new Promise((resolve, reject) => {
-        server.once('error', () => reject(cannotListen(host, port)));
-        server.listen({ host, port, exclusive: true }, () => resolve((server.address() as AddressInfo).port));
-      }),
+    listen: (address) => {
+      isUnix = address.kind === 'unix';
+      return listen(server, address);
+    },
+    useCertificate: (next) => tlsServer?.setSecureContext(secureContextOf(next)),
     close: () => {
       server.close();
       server.closeAllConnections();
     },
   };
 };
+
+/** As uWebSockets.js does it, whatever NODE_OPTIONS say. */
+function secureContextOf({ cert, key }: Certificate): SecureContextOptions {
+  return { cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION };
+}
+
+async function listen(server: Server, address: ListenAddress): Promise<number> {
+  if (address.kind === 'unix') await removeStaleSocket(address.path);
+  const listening = new Promise<void>((resolve, reject) => {
+    server.once('error', () => reject(cannotListen(address)));
+    server.once('listening', resolve);
+  });
+  if (address.kind === 'unix') {
+    const { path } = address;
+    withSocketMode(path, address.mode, () => server.listen({ path, exclusive: true }));
+    await listening;
+    return 0;
+  }
+  const { host, port } = address;
+  server.listen({ host, port, exclusive: true });
+  await listening;
+  return (server.address() as AddressInfo).port;
+}
 
 /** What the parser lets pass. */
 function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [number, string] | null {
@@ -52,10 +88,19 @@ function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [numb
   return null;
 }
 
-function serve(server: Server, { handle, connections }: FrontEndOptions): void {
+function serve(
+  server: Server,
+  { handle, connections, certificate }: FrontEndOptions,
+  isUnix: () => boolean,
+): void {
   // What is open on each connection: more than one where requests are pipelined.
   const open = new WeakMap<Socket, Set<NodeWire>>();
-  server.on('connection', (socket) => {
+  // Counted from the start, before anybody has spoken TLS.
+  server.on('connection', (socket: Socket) => {
+    socket.once('close', () => connections.closed());
+    if (!connections.opened()) socket.destroy();
+  });
+  server.on(certificate === null ? 'connection' : 'secureConnection', (socket: Socket) => {
     const wires = new Set<NodeWire>();
     open.set(socket, wires);
     const gone = () => {
@@ -64,11 +109,7 @@ function serve(server: Server, { handle, connections }: FrontEndOptions): void {
     };
     // Whoever ends his side waits for no answer; uWebSockets.js sees it so, too.
     socket.once('end', gone);
-    socket.once('close', () => {
-      connections.closed();
-      gone();
-    });
-    if (!connections.opened()) socket.destroy();
+    socket.once('close', gone);
   });
   const serveRequest = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => {
     const { socket } = request;
@@ -85,7 +126,7 @@ function serve(server: Server, { handle, connections }: FrontEndOptions): void {
       refuseConnection(socket, ...refusal);
       return;
     }
-    const wire = new NodeWire(request, response, expectsContinue);
+    const wire = new NodeWire(request, response, { expectsContinue, isUnix: isUnix() });
     wires.add(wire);
     response.once('close', () => wires.delete(wire));
     handle(wire, new NodeRequest(request));

@@ -2,41 +2,165 @@ import { Buffer } from 'node:buffer';
 import { STATUS_CODES } from 'node:http';
 import './uws-settings.js';
 import uWS from 'uWebSockets.js';
-import { cannotListen, type OpenFrontEnd, type TakePiece, type Wire, type WireAnswer } from './front-end.js';
+import type { Certificate } from './certificate.js';
+import {
+  cannotListen,
+  GONE_PEER,
+  UNIX_PEER,
+  type FrontEnd,
+  type FrontEndOptions,
+  type OpenFrontEnd,
+  type TakePiece,
+  type Wire,
+  type WireAnswer,
+} from './front-end.js';
+import type { ListenAddress } from './listen-address.js';
+import { removeStaleSocket, SocketFile, withSocketMode } from './unix-socket.js';
 
 /**
  * The front end of uWebSockets.js. Import this file only with `import()`: loading it loads the binary, which is not
  * installed everywhere and does not run everywhere.
  */
-export const openUws: OpenFrontEnd = ({ handle, connections }) => {
-  const app = uWS.App().any('/*', (res, req) => handle(new UwsWire(res), req));
-  (app as unknown as FilteredApp).filter((connection, change) => {
-    if (change < 0) connections.closed();
-    else if (!connections.opened()) connection.close();
-  });
-  return {
-    listen: (host, port) =>
-      new Promise((resolve, reject) => {
-        // Without this option a second process shares the port without an error, and takes half the requests.
-        (app as unknown as ExclusiveListen).listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
-          if (socket === false) reject(cannotListen(host, port));
-          else resolve(uWS.us_socket_local_port(socket));
-        });
-      }),
-    close: () => void app.close(),
-  };
-};
+export const openUws: OpenFrontEnd = (options) => new UwsFrontEnd(options);
+
+class UwsFrontEnd implements FrontEnd {
+  readonly #options: FrontEndOptions;
+  /** What listens, and where; `null` before it does. */
+  #listening: {
+    readonly app: UwsApp;
+    readonly socket: uWS.us_listen_socket;
+    readonly at: TcpAddress;
+  } | null = null;
+  #onUnix: { readonly app: UwsApp; readonly file: SocketFile } | null = null;
+  /** Those with an earlier certificate that still have connections. */
+  readonly #retired = new Set<UwsApp>();
+
+  constructor(options: FrontEndOptions) {
+    this.#options = options;
+  }
+
+  async listen(address: ListenAddress): Promise<number> {
+    if (address.kind === 'unix') {
+      await this.#listenOnUnix(address);
+      return 0;
+    }
+    const { certificate } = this.#options;
+    const app = this.#makeApp(certificate);
+    let socket = listenOn(app, address);
+    if (socket === null) throw cannotListen(address);
+    const at = { ...address, port: uWS.us_socket_local_port(socket) };
+    // uSockets lets a port be bound again, as another certificate needs it, only where the system has not chosen it.
+    if (address.port === 0 && certificate !== null) {
+      uWS.us_listen_socket_close(socket);
+      socket = listenOn(app, at);
+      if (socket === null) throw cannotListen(at);
+    }
+    this.#listening = { app, socket, at };
+    return at.port;
+  }
+
+  /**
+   * An app cannot change its certificate, so another one takes the port over: the old socket is closed and the new one
+   * opened before the event loop turns. Connections that the kernel has accepted and the old app has not are reset.
+   */
+  useCertificate(certificate: Certificate): void {
+    if (this.#listening === null) return;
+    const { app: old, socket: oldSocket, at } = this.#listening;
+    const app = this.#makeApp(certificate);
+    uWS.us_listen_socket_close(oldSocket);
+    const socket = listenOn(app, at);
+    if (socket !== null) {
+      this.#listening = { app, socket, at };
+      if (old.open > 0) this.#retired.add(old);
+      return;
+    }
+    const again = listenOn(old, at);
+    // A service on which nobody can call is worth nothing: whoever supervises it starts it anew.
+    if (again === null) {
+      setImmediate(() => {
+        throw cannotListen(at);
+      });
+    } else this.#listening = { app: old, socket: again, at };
+    throw cannotListen(at);
+  }
+
+  close(): void {
+    this.#listening?.app.app.close();
+    for (const { app } of this.#retired) app.close();
+    this.#onUnix?.app.app.close();
+    this.#onUnix?.file.remove();
+  }
+
+  async #listenOnUnix(address: Extract<ListenAddress, { readonly kind: 'unix' }>): Promise<void> {
+    const { path, mode } = address;
+    // uSockets itself would take over a socket that another process listens on.
+    await removeStaleSocket(path);
+    const app = this.#makeApp(null, true);
+    if (withSocketMode(path, mode, () => listenOn(app, address)) === null) throw cannotListen(address);
+    this.#onUnix = { app, file: new SocketFile(path) };
+  }
+
+  #makeApp(certificate: Certificate | null, isUnix = false): UwsApp {
+    const { handle, connections } = this.#options;
+    const app = certificate === null ? uWS.App() : makeSslApp(certificate);
+    const made: UwsApp = { app, open: 0 };
+    app.any('/*', (res, req) => handle(new UwsWire(res, isUnix), req));
+    (app as unknown as FilteredApp).filter((connection, change) => {
+      made.open += change;
+      if (change < 0) {
+        connections.closed();
+        if (made.open === 0) this.#retired.delete(made);
+      } else if (!connections.opened()) connection.close();
+    });
+    return made;
+  }
+}
+
+type TcpAddress = Extract<ListenAddress, { readonly kind: 'tcp' }>;
+
+interface UwsApp {
+  readonly app: uWS.TemplatedApp;
+  /** Connections. */
+  open: number;
+}
+
+/** It takes TLS 1.2 and 1.3 only, and no renegotiation. */
+function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
+  try {
+    return uWS.SSLApp({ cert_file_name: certFile, key_file_name: keyFile });
+  } catch (error) {
+    throw new Error(
+      `uWebSockets.js cannot serve the certificate in TLS_CERT_FILE (${JSON.stringify(certFile)}), ` +
+        'expected an ECDSA, Ed25519 or RSA certificate with its key; issue another one, or set FRONT_END=node',
+      { cause: error },
+    );
+  }
+}
+
+/** Calls back before it returns. Without its option a second process shares the port without an error, and takes half the requests. */
+function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket | null {
+  let socket: uWS.us_listen_socket | false = false;
+  const take = (listening: uWS.us_listen_socket | false) => void (socket = listening);
+  if (address.kind === 'unix') app.listen_unix(take, address.path);
+  else
+    (app as unknown as ExclusiveListen).listen(address.host, address.port, LIBUS_LISTEN_EXCLUSIVE_PORT, take);
+  return socket === false ? null : socket;
+}
 
 /** uWebSockets.js frees `res` when the client goes away or the answer is written; to touch it then ends the process. */
 class UwsWire implements Wire {
   readonly #res: uWS.HttpResponse;
+  readonly #isUnix: boolean;
 
-  constructor(res: uWS.HttpResponse) {
+  constructor(res: uWS.HttpResponse, isUnix: boolean) {
     this.#res = res;
+    this.#isUnix = isUnix;
   }
 
   remoteAddress(): string {
-    return Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1');
+    if (this.#isUnix) return UNIX_PEER;
+    const address = Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1');
+    return address === '' ? GONE_PEER : address;
   }
 
   onAborted(gone: () => void): void {

@@ -1,0 +1,102 @@
+import { Buffer } from 'node:buffer';
+import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { closeSync, openSync, readSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
+
+/** The files of a certificate, PEM. */
+export interface CertificateFiles {
+  /** The certificate, then those of the authorities between it and the root. */
+  readonly certFile: string;
+  /** Its private key, not encrypted. */
+  readonly keyFile: string;
+}
+
+/** A certificate that can be served. */
+export interface Certificate extends CertificateFiles {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  /** Its `notAfter`, in Unix seconds. */
+  readonly expiresAt: number;
+  /** SHA-256 of the certificate, so that the log tells which one is served. */
+  readonly fingerprint: string;
+}
+
+const MAX_BYTES = 256 * 1024;
+
+/**
+ * Reads a certificate and its key, and checks that they can be served together.
+ *
+ * @throws Error saying what was found in which file, what was expected and what to do. Never with what is in the key file
+ */
+export function readCertificate({ certFile, keyFile }: CertificateFiles): Certificate {
+  const cert = readPem('TLS_CERT_FILE', certFile);
+  const key = readPem('TLS_KEY_FILE', keyFile);
+  const leaf = parseCertificate(cert, certFile);
+  if (!leaf.checkPrivateKey(parseKey(key, keyFile)))
+    throw new Error(
+      `TLS_KEY_FILE is ${show(keyFile)}: it is not the key of the certificate in TLS_CERT_FILE, expected its private key; ` +
+        'write both files anew, the key first',
+    );
+  const expiresAt = Date.parse(leaf.validTo) / 1000;
+  if (!(expiresAt > Date.now() / 1000))
+    throw new Error(
+      `TLS_CERT_FILE is ${show(certFile)}: the certificate expired on ${leaf.validTo}, expected one that is valid now; renew it`,
+    );
+  try {
+    createSecureContext({ cert, key });
+  } catch (error) {
+    throw new Error(
+      `TLS_CERT_FILE is ${show(certFile)}: it cannot be served (${(error as Error).message}), ` +
+        'expected a certificate with its chain and a key that is long enough; issue another one',
+      { cause: error },
+    );
+  }
+  return { certFile, keyFile, cert, key, expiresAt, fingerprint: leaf.fingerprint256 };
+}
+
+function readPem(variable: string, path: string): Buffer {
+  try {
+    const file = openSync(path, 'r');
+    try {
+      const bytes = Buffer.alloc(MAX_BYTES + 1);
+      const length = readSync(file, bytes, 0, bytes.length, null);
+      if (length > MAX_BYTES) throw new Error(`it is larger than ${MAX_BYTES} bytes`);
+      return bytes.subarray(0, length);
+    } finally {
+      closeSync(file);
+    }
+  } catch (error) {
+    throw new Error(`${variable} is ${show(path)}: ${(error as Error).message}; expected a PEM file`, {
+      cause: error,
+    });
+  }
+}
+
+function parseCertificate(pem: Buffer, path: string): X509Certificate {
+  try {
+    return new X509Certificate(pem);
+  } catch (error) {
+    throw new Error(
+      `TLS_CERT_FILE is ${show(path)}: no certificate can be read from it, ` +
+        'expected PEM that begins with -----BEGIN CERTIFICATE-----',
+      { cause: error },
+    );
+  }
+}
+
+function parseKey(pem: Buffer, path: string): KeyObject {
+  try {
+    return createPrivateKey(pem);
+  } catch (error) {
+    const isEncrypted = pem.includes('ENCRYPTED');
+    throw new Error(
+      `TLS_KEY_FILE is ${show(path)}: ${isEncrypted ? 'the key is encrypted' : 'no private key can be read from it'}, ` +
+        'expected one in PEM without a passphrase, readable by this process only',
+      { cause: error },
+    );
+  }
+}
+
+function show(path: string): string {
+  return JSON.stringify(path);
+}

@@ -1,0 +1,72 @@
+import { chmodSync, lstatSync, rmSync, type Stats } from 'node:fs';
+import { connect } from 'node:net';
+
+/**
+ * Removes the file of a Unix socket on which nobody listens any more: one that a process left behind when it was killed.
+ *
+ * @throws Error where somebody listens, or where the file is something else
+ */
+export async function removeStaleSocket(path: string): Promise<void> {
+  const found = statOf(path);
+  if (found === null) return;
+  if (!found.isSocket())
+    throw new Error(
+      `cannot listen on unix:${path}: there is a file that is no socket; choose another path, or remove it`,
+    );
+  const fault = await faultOfConnecting(path);
+  if (fault === null)
+    throw new Error(
+      `cannot listen on unix:${path}: another process listens there; stop it, or choose another path`,
+    );
+  if (fault !== 'ECONNREFUSED' && fault !== 'ENOENT')
+    throw new Error(
+      `cannot listen on unix:${path}: whether somebody listens there cannot be told (${fault}); remove the file if not`,
+    );
+  rmSync(path, { force: true });
+}
+
+/** Creates the file of a socket: without permissions for others until it has those it is to have. */
+export function withSocketMode<T>(path: string, mode: number, bind: () => T): T {
+  const before = process.umask(0o177);
+  let bound: T;
+  try {
+    bound = bind();
+  } finally {
+    process.umask(before);
+  }
+  if (statOf(path)?.isSocket() === true) chmodSync(path, mode);
+  return bound;
+}
+
+/** The file that was bound, so that it can be removed at the end, unless another one has taken its place. */
+export class SocketFile {
+  readonly #path: string;
+  readonly #bound: Stats | null;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#bound = statOf(path);
+  }
+
+  remove(): void {
+    const now = statOf(this.#path);
+    if (now !== null && now.ino === this.#bound?.ino && now.dev === this.#bound.dev)
+      rmSync(this.#path, { force: true });
+  }
+}
+
+function statOf(path: string): Stats | null {
+  return lstatSync(path, { throwIfNoEntry: false }) ?? null;
+}
+
+/** The code of the error; `null` where somebody takes the connection. */
+function faultOfConnecting(path: string): Promise<string | null> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(null);
+    });
+    socket.once('error', ({ code = 'unknown' }: NodeJS.ErrnoException) => resolve(code));
+  });
+}

@@ -1,0 +1,229 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import https from 'node:https';
+import { connect as connectTcp } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { connect } from 'node:tls';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { problemsOf } from '../server/problems-of.js';
+import { makeCertificate, makeExpiredCertificate, type MadeCertificate } from '../support/certificates.js';
+import { makeBundle } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { isInstalled } from '../support/programs.js';
+import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
+
+const run = promisify(execFile);
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-tls-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const tlsOf = ({ certFile, keyFile }: MadeCertificate) => ({
+  TLS_CERT_FILE: certFile,
+  TLS_KEY_FILE: keyFile,
+});
+
+describe.skipIf(!isInstalled('openssl'))('TLS', () => {
+  const served = { certFile: path.join(folder, 'served.crt'), keyFile: path.join(folder, 'served.key') };
+  const put = ({ certFile, keyFile }: MadeCertificate) => {
+    copyFileSync(keyFile, served.keyFile);
+    copyFileSync(certFile, served.certFile);
+  };
+  let first: MadeCertificate;
+  let second: MadeCertificate;
+  let service: RunningService;
+  beforeAll(async () => {
+    first = makeCertificate(folder, 'first');
+    second = makeCertificate(folder, 'second', { days: 9 });
+    put(first);
+    service = await startService({ ...tlsOf(served), METRICS_ADDR: '127.0.0.1:0' });
+  });
+  afterAll(async () => expect(await service.stop()).toBe(0));
+
+  const curl = async (url: string, ca: MadeCertificate, ...more: string[]) =>
+    (await run('curl', ['--silent', '--show-error', '--cacert', ca.certFile, ...more, url])).stdout;
+  const subjectNow = async () => {
+    const socket = connect({ port: service.port, host: '127.0.0.1', rejectUnauthorized: false });
+    await once(socket, 'secureConnect');
+    const subject = String(socket.getPeerCertificate().subject.CN);
+    socket.destroy();
+    return subject;
+  };
+  const hangUp = async (lines: number) => {
+    service.child.kill('SIGHUP');
+    await eventually(() => expect(reloads()).toHaveLength(lines));
+  };
+  const reloads = () =>
+    service.log.filter(({ msg }) => /SIGHUP: new conn|old one is served on/.test(String(msg)));
+  const metrics = async (ca: MadeCertificate) => {
+    const { metricsUrl } = service.log.find(({ msg }) => msg === 'listening') as { metricsUrl: string };
+    expect(metricsUrl).toMatch(/^https:/);
+    return curl(metricsUrl, ca);
+  };
+
+  it('serves clients that check the certificate, and says so', async () => {
+    expect(service.url).toMatch(/^https:/);
+    expect(await curl(`${service.url}/healthz`, first)).toBe('{"status":"ok"}');
+    const file = path.join(folder, 'bundle.json');
+    writeFileSync(file, JSON.stringify(makeBundle(2)));
+    const verdict = await curl(`${service.url}/verify`, first, '--data-binary', `@${file}`);
+    expect(JSON.parse(verdict)).toMatchObject({ valid: true });
+    // A body of many TLS records.
+    const large = path.join(folder, 'large');
+    writeFileSync(large, 'x'.repeat(900_000));
+    const refused = await curl(
+      `${service.url}/verify`,
+      first,
+      '--data-binary',
+      `@${large}`,
+      '-w',
+      '%{http_code}',
+    );
+    expect(refused).toMatch(/400$/);
+    expect(await metrics(first)).toMatch(/drs_build_info/);
+  });
+
+  it('takes TLS 1.2 and 1.3, nothing older, and no HTTP in the clear', async () => {
+    const versionOf = async (version: string) => {
+      const weak = ['-cipher', 'DEFAULT@SECLEVEL=0', '-connect', `127.0.0.1:${service.port}`];
+      const client = spawn('openssl', ['s_client', `-${version}`, ...weak], {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      let said = '';
+      client.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+      await once(client, 'close');
+      return /New, (\S+), Cipher is (?!\(NONE\))/.exec(said)?.[1] ?? null;
+    };
+    expect(await versionOf('tls1_3')).toBe('TLSv1.3');
+    expect(await versionOf('tls1_2')).toBe('TLSv1.2');
+    expect(await versionOf('tls1_1')).toBeNull();
+    expect(await versionOf('tls1')).toBeNull();
+    await expect(fetch(`http://127.0.0.1:${service.port}/healthz`)).rejects.toThrow();
+  });
+
+  it('does not renegotiate', async () => {
+    const socket = connect({
+      port: service.port,
+      host: '127.0.0.1',
+      rejectUnauthorized: false,
+      maxVersion: 'TLSv1.2',
+    });
+    await once(socket, 'secureConnect');
+    const outcome = await new Promise<string>((resolve) => {
+      socket.on('error', () => resolve('refused'));
+      socket.on('close', () => resolve('refused'));
+      socket.renegotiate({}, (error) => resolve(error === null ? 'renegotiated' : 'refused'));
+    });
+    socket.destroy();
+    expect(outcome).toBe('refused');
+    expect(await curl(`${service.url}/healthz`, first)).toBe('{"status":"ok"}');
+  });
+
+  it('goes on with the old certificate where the new files cannot be served', async () => {
+    writeFileSync(served.certFile, 'no certificate');
+    await hangUp(1);
+    copyFileSync(second.certFile, served.certFile);
+    await hangUp(2);
+    rmSync(served.keyFile);
+    await hangUp(3);
+    const said = reloads().map(({ level, err }) => [level, (err as { message: string }).message]);
+    expect(said).toEqual([
+      [50, expect.stringMatching(/TLS_CERT_FILE is ".*served\.crt": no certificate can be read/)],
+      [50, expect.stringMatching(/TLS_KEY_FILE is ".*": it is not the key of the certificate/)],
+      [50, expect.stringMatching(/TLS_KEY_FILE is ".*": ENOENT/)],
+    ]);
+    expect(await subjectNow()).toBe('first');
+  });
+
+  it('serves new files after SIGHUP, to new connections, and breaks none that is open', async () => {
+    const openBefore = new https.Agent({ keepAlive: true, maxSockets: 1, ca: readFileSync(first.certFile) });
+    const askBefore = () =>
+      new Promise<{ status: number; socket: unknown }>((resolve, reject) => {
+        https
+          .get(`${service.url}/healthz`, { agent: openBefore }, (answer) => {
+            answer.resume();
+            const { statusCode = 0 } = answer;
+            answer.on('end', () => resolve({ status: statusCode, socket: answer.socket }));
+          })
+          .on('error', reject);
+      });
+    const before = await askBefore();
+    put(second);
+    const expiry = async (ca: MadeCertificate) =>
+      metricOf(await metrics(ca), 'drs_tls_certificate_expiry_timestamp_seconds');
+    const now = Date.now() / 1000;
+    expect(Math.abs((await expiry(first)) - now - 2 * 86_400)).toBeLessThan(600);
+    await hangUp(4);
+    expect(reloads().at(-1)).toMatchObject({ level: 30, certFile: served.certFile });
+    expect(await subjectNow()).toBe('second');
+    expect(Math.abs((await expiry(second)) - now - 9 * 86_400)).toBeLessThan(600);
+    const after = await askBefore();
+    expect([before.status, after.status, after.socket === before.socket]).toEqual([200, 200, true]);
+    openBefore.destroy();
+    // And again, from the one that took the port over.
+    put(first);
+    await hangUp(5);
+    expect(await subjectNow()).toBe('first');
+  });
+
+  it('closes a connection on which no handshake is finished', async () => {
+    const silent = connectTcp(service.port, '127.0.0.1');
+    const hello = connectTcp(service.port, '127.0.0.1');
+    await Promise.all([once(silent, 'connect'), once(hello, 'connect')]);
+    // The beginning of a ClientHello, one byte a second.
+    const record = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    const timer = setInterval(() => hello.write(Buffer.from([record.shift() ?? 0])), 1000);
+    hello.on('error', () => undefined);
+    silent.on('error', () => undefined);
+    silent.resume();
+    hello.resume();
+    await Promise.all([once(silent, 'close'), once(hello, 'close')]);
+    clearInterval(timer);
+    await eventually(async () => {
+      const text = await metrics(first);
+      expect(metricOf(text, 'drs_http_connections')).toBeLessThan(5);
+    });
+  });
+
+  it.each([
+    ['RSA', ['-newkey', 'rsa:2048']],
+    ['Ed25519', ['-newkey', 'ed25519']],
+  ])('serves a certificate with a key of %s', async (name, key) => {
+    const certificate = makeCertificate(folder, `kind-${name}`, { key });
+    const other = await startService(tlsOf(certificate));
+    expect(await curl(`${other.url}/readyz`, certificate)).toBe('{"status":"ready"}');
+    await other.stop();
+  });
+
+  it('does not start with files that cannot be served', async () => {
+    const expired = makeExpiredCertificate(folder, 'expired');
+    const weak = makeCertificate(folder, 'weak', { key: ['-newkey', 'rsa:512'] });
+    const text = path.join(folder, 'text');
+    writeFileSync(text, 'hush-hush');
+    const encrypted = path.join(folder, 'encrypted.key');
+    await run('openssl', ['pkey', '-in', first.keyFile, '-aes256', '-passout', 'pass:pw', '-out', encrypted]);
+    const { certFile, keyFile } = first;
+    for (const [env, says] of [
+      [{ TLS_CERT_FILE: certFile }, /one of TLS_CERT_FILE and TLS_KEY_FILE is set, expected both/],
+      [
+        { TLS_CERT_FILE: path.join(folder, 'none'), TLS_KEY_FILE: keyFile },
+        /TLS_CERT_FILE is ".*none": ENOENT/,
+      ],
+      [{ TLS_CERT_FILE: folder, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*EISDIR/],
+      [{ TLS_CERT_FILE: text, TLS_KEY_FILE: keyFile }, /TLS_CERT_FILE is .*expected PEM/],
+      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text }, /TLS_KEY_FILE is .*no private key/],
+      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: encrypted }, /TLS_KEY_FILE is .*the key is encrypted/],
+      [{ TLS_CERT_FILE: certFile, TLS_KEY_FILE: second.keyFile }, /it is not the key of the certificate/],
+      [tlsOf(expired), /the certificate expired on/],
+      [tlsOf(weak), /TLS_CERT_FILE is .*cannot be served .*key too small/],
+    ] as const) {
+      const problems = problemsOf({ ...env }).join('\n');
+      expect(problems).toMatch(says);
+      expect(problems).not.toContain('hush-hush');
+    }
+    const { code, stderr } = await runToExit({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: text });
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/TLS_KEY_FILE is .*no private key/)]);
+    expect(stderr).not.toContain('hush-hush');
+  });
+});

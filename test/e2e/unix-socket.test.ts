@@ -1,0 +1,136 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Client } from 'undici';
+import { afterAll, expect, it } from 'vitest';
+import { makeBundle } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { runToExit, startService, type Environment } from '../support/service.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-unix-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+let sockets = 0;
+const freshPath = () => path.join(folder, `${++sockets}.sock`);
+
+async function started(socketPath: string, env: Environment = {}) {
+  const service = await startService({ LISTEN: `unix:${socketPath}`, ...env });
+  const client = new Client('http://drs', { socketPath });
+  const ask = async (target: string, body?: object, headers: Record<string, string> = {}) => {
+    const { statusCode, body: answer } = await client.request({
+      path: target,
+      method: body === undefined ? 'GET' : 'POST',
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: statusCode, text: await answer.text() };
+  };
+  return { service, ask, client };
+}
+
+it('serves on a Unix socket, which is there for owner and group, and is gone afterwards', async () => {
+  const socketPath = freshPath();
+  const { service, ask, client } = await started(socketPath, { PORT: '1', HOST: '0.0.0.0' });
+  expect(service.log.find(({ msg }) => msg === 'listening')).toMatchObject({
+    url: `unix:${socketPath}`,
+    host: null,
+    port: null,
+  });
+  expect(statSync(socketPath).mode & 0o777).toBe(0o660);
+  expect(JSON.parse((await ask('/verify', makeBundle(2))).text)).toMatchObject({ valid: true });
+  // As docs/operations.md has it.
+  const health = execFileSync('curl', ['-fsS', '--unix-socket', socketPath, 'http://drs/healthz'], {
+    encoding: 'utf8',
+  });
+  expect(health).toBe('{"status":"ok"}');
+  const foreign = await ask('/verify', makeBundle(1), { Origin: 'https://elsewhere.example' });
+  expect(foreign.status).toBe(403);
+  await client.close();
+  expect(await service.stop()).toBe(0);
+  expect(readdirSync(folder)).not.toContain(path.basename(socketPath));
+});
+
+it('gives the socket the permissions that LISTEN_MODE says', async () => {
+  const socketPath = freshPath();
+  const { service } = await started(socketPath, { LISTEN_MODE: '600' });
+  expect(statSync(socketPath).mode & 0o777).toBe(0o600);
+  await service.stop();
+});
+
+it('takes the place of a socket that nobody listens on, but not of one that somebody does', async () => {
+  const socketPath = freshPath();
+  const { service } = await started(socketPath);
+  const second = await runToExit({ LISTEN: `unix:${socketPath}` });
+  expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('another process listens there')]);
+  // Killed, it leaves its file behind.
+  await service.stop('SIGKILL');
+  expect(existsSync(socketPath)).toBe(true);
+  const { service: next, ask, client } = await started(socketPath);
+  expect((await ask('/healthz')).status).toBe(200);
+  await client.close();
+  await next.stop();
+});
+
+it('removes no socket that is not its own', async () => {
+  const socketPath = freshPath();
+  const { service } = await started(socketPath);
+  rmSync(socketPath);
+  const other = createServer().listen(socketPath);
+  await once(other, 'listening');
+  await service.stop();
+  // `node:http` removes whatever has the name.
+  if (service.log.some(({ frontEnd }) => frontEnd === 'uws')) expect(existsSync(socketPath)).toBe(true);
+  other.close();
+});
+
+it('counts all who call over the socket as one client, and calls them unix in the log', async () => {
+  const { service, ask, client } = await started(freshPath(), {
+    RATE_LIMIT_PER_IP: '2',
+    DRS_ADMIN_TOKEN: 'the-admin-token-of-this-test',
+  });
+  const statuses = [];
+  for (let call = 0; call < 4; call++) statuses.push((await ask('/verify', {})).status);
+  expect(statuses.slice(0, 2)).toEqual([200, 200]);
+  expect(statuses).toContain(429);
+  await ask('/admin/revoke', { status_list_index: 1 }, { Authorization: 'Bearer guess' });
+  await eventually(() =>
+    expect(service.log.find(({ msg }) => msg === 'admin')).toMatchObject({ address: 'unix' }),
+  );
+  await client.close();
+  await service.stop();
+});
+
+it('does not start where it cannot listen', async () => {
+  const file = path.join(folder, 'file');
+  writeFileSync(file, 'precious');
+  const long = `unix:/${'x'.repeat(107)}`;
+  for (const [listen, exit, says] of [
+    ['/run/x.sock', 2, /LISTEN is "\/run\/x\.sock": expected unix: and an absolute path/],
+    ['unix:x.sock', 2, /expected unix: and an absolute path/],
+    ['unix:/tmp/', 2, /expected unix: and an absolute path/],
+    [long, 2, /the path has 108 bytes, expected at most 107/],
+    [`unix:${file}`, 1, /there is a file that is no socket/],
+    [`unix:${folder}/no/such.sock`, 1, /its folder is not there/],
+  ] as const) {
+    const { code, stderr } = await runToExit({ LISTEN: listen });
+    expect([code, stderr]).toEqual([exit, expect.stringMatching(says)]);
+  }
+  expect(statSync(file).size).toBe(8);
+  const { code, stderr } = await runToExit({ LISTEN: 'unix:/tmp/x', LISTEN_MODE: '888' });
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringMatching(/LISTEN_MODE is "888": expected three octal digits/),
+  ]);
+});
+
+it('takes a path as long as the system does', async () => {
+  const socketPath = path.join(folder, 'x'.repeat(107 - folder.length - 1));
+  expect(Buffer.byteLength(socketPath)).toBe(107);
+  const { service, ask, client } = await started(socketPath);
+  expect((await ask('/healthz')).status).toBe(200);
+  await client.close();
+  await service.stop();
+  expect(spawnSync('ls', [socketPath]).status).not.toBe(0);
+});

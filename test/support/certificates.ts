@@ -1,0 +1,53 @@
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
+
+/** A certificate for `localhost` and 127.0.0.1, and its key, made by openssl. */
+export interface MadeCertificate {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/**
+ * Makes a self-signed certificate.
+ *
+ * @param name of both files, and the common name
+ * @param days it is valid from now on
+ */
+export function makeCertificate(
+  folder: string,
+  name: string,
+  {
+    key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256'],
+    days = 2,
+  }: { key?: string[]; days?: number } = {},
+): MadeCertificate {
+  const certFile = path.join(folder, `${name}.crt`);
+  const keyFile = path.join(folder, `${name}.key`);
+  const names = ['-subj', `/CN=${name}`, '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
+  const files = ['-nodes', '-keyout', keyFile, '-out', certFile, '-days', String(days)];
+  execFileSync('openssl', ['req', '-x509', ...key, ...names, ...files], { stdio: 'ignore' });
+  return { certFile, keyFile };
+}
+
+/** Makes a certificate that has expired. */
+export function makeExpiredCertificate(folder: string, name: string): MadeCertificate {
+  const [certFile, keyFile, request] = ['crt', 'key', 'csr'].map((end) =>
+    path.join(folder, `${name}.${end}`),
+  ) as [string, string, string];
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore' });
+  openssl(
+    'req',
+    '-new',
+    '-newkey',
+    'rsa:2048',
+    '-nodes',
+    '-subj',
+    `/CN=${name}`,
+    '-keyout',
+    keyFile,
+    '-out',
+    request,
+  );
+  openssl('x509', '-req', '-in', request, '-signkey', keyFile, '-days', '0', '-out', certFile);
+  return { certFile, keyFile };
+}
