@@ -2,11 +2,14 @@ import type { Outcome } from '../engine/engine.js';
 import type { Exchange } from './exchange.js';
 import type { LineFile } from './line-file.js';
 import { traceIdOf } from './request-id.js';
-import { factsOf } from './verdict-facts.js';
+import { claimedFacts, MAX_LENGTH, printable } from './verdict-facts.js';
 
 /** Writes one JSON line for each verdict. */
 export class DecisionLog {
   readonly #file: LineFile;
+  /** The time to the second, as it is written, and which second it is: `toISOString` takes half as long as all the rest. */
+  #second = 0;
+  #secondText = '';
 
   constructor(file: LineFile) {
     this.#file = file;
@@ -17,19 +20,31 @@ export class DecisionLog {
     return this.#file;
   }
 
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
+  /** @param denial why a gate denied the call although the bundle is valid; else `null` */
+  record(exchange: Exchange, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
     const { failure, chain, binding } = outcome;
     const traceId = traceIdOf(exchange.traceparent);
-    const { rootPrincipal, agent, jti, tool } = factsOf(outcome, bundle);
-    // Written out: JSON.stringify of the same members takes longer.
-    let line = `{"time":"${new Date().toISOString()}","requestId":${quote(exchange.requestId)}`;
+    const { rootPrincipal, agent, jti, tool } = claimedFacts(outcome, bundle);
+    // Written out: JSON.stringify of the same members takes longer. A request id needs no escapes; see `readRequestId`.
+    let line = `{"time":"${this.#timeOf(Date.now())}","requestId":"${exchange.requestId}"`;
     if (traceId !== null) line += `,"traceId":"${traceId}"`;
     line += `,"endpoint":"${exchange.endpoint}","valid":${failure === null}`;
     if (failure !== null) line += `,"block":"${failure.block}","code":"${failure.code}"`;
+    if (denial !== null) line += `,"denied":"${denial}"`;
     if (binding !== null) line += `,"binding":"${binding}"`;
     if (chain !== null) line += `,"depth":${chain.receipts.length}`;
     line += `,"rootPrincipal":${quote(rootPrincipal)},"agent":${quote(agent)}`;
     this.#file.write(`${line},"jti":${quote(jti)},"tool":${quote(tool)}}`);
+  }
+
+  /** @param now milliseconds */
+  #timeOf(now: number): string {
+    const milliseconds = now % 1000;
+    if (now - milliseconds !== this.#second) {
+      this.#second = now - milliseconds;
+      this.#secondText = new Date(now).toISOString().slice(0, -4);
+    }
+    return `${this.#secondText}${String(milliseconds).padStart(3, '0')}Z`;
   }
 
   /** See {@link LineFile.reopen}. */
@@ -42,8 +57,10 @@ export class DecisionLog {
   }
 }
 
+// Without what JSON escapes, and without what `printable` takes out. Nearly every value is so.
 const PLAIN = /^[ !#-[\]-~]*$/;
 
-function quote(text: string | null): string {
-  return text !== null && PLAIN.test(text) ? `"${text}"` : JSON.stringify(text);
+function quote(value: unknown): string {
+  if (typeof value === 'string' && value.length <= MAX_LENGTH && PLAIN.test(value)) return `"${value}"`;
+  return JSON.stringify(printable(value));
 }

@@ -71,12 +71,13 @@ export class GateApiRoute {
       exchange.answer(400, JSON.stringify(read));
       return;
     }
+    const { onVerdict, decided } = this.#verdicts.ofGate(exchange);
     this.#decider
-      .decide({
-        ...{ ...read, bytes, ticket, isWanted: () => !exchange.isOver },
-        onVerdict: (outcome, bundle) => this.#verdicts.record(exchange, outcome, bundle),
+      .decide({ ...read, bytes, ticket, isWanted: () => !exchange.isOver, onVerdict })
+      .then((decision) => {
+        decided(decision);
+        exchange.answer(200, JSON.stringify(toAnswer(decision)));
       })
-      .then((decision) => exchange.answer(200, JSON.stringify(toAnswer(decision))))
       // Only where the answer itself cannot be written.
       .catch(() => exchange.refuse(500, 'internal'));
   };

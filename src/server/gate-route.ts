@@ -73,12 +73,13 @@ export class GateRoute {
     };
     exchange.releaseBody();
     const bytes = isLarge ? 0 : body.length;
+    const { onVerdict, decided } = this.#verdicts.ofGate(exchange);
     this.#decider
-      .decide({
-        ...{ protocol, request, bytes, isWanted: () => !exchange.isOver },
-        onVerdict: (outcome, bundle) => this.#verdicts.record(exchange, outcome, bundle),
+      .decide({ protocol, request, bytes, isWanted: () => !exchange.isOver, onVerdict })
+      .then((decision) => {
+        decided(decision);
+        answer(exchange, decision, isLarge);
       })
-      .then((decision) => answer(exchange, decision, isLarge))
       // Only where the answer itself cannot be written.
       .catch(() => exchange.refuse(500, 'internal'));
   }

@@ -23,15 +23,19 @@ export class RefusalLog {
           );
   }
 
-  /** Logs an outcome, unless it is valid or left out. */
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
-    if (outcome.failure === null || this.#sampler?.admits() !== true) return;
-    const { block, code } = outcome.failure;
+  /**
+   * Logs an outcome, unless it is valid or left out.
+   *
+   * @param denial why a gate denied the call all the same; such a line has no block
+   */
+  record(exchange: Exchange, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
+    const refusal = outcome.failure ?? (denial === null ? null : { code: denial });
+    if (refusal === null || this.#sampler?.admits() !== true) return;
     const traceId = traceIdOf(exchange.traceparent);
     this.#log.info(
       {
-        block,
-        code,
+        ...('block' in refusal ? { block: refusal.block } : {}),
+        code: refusal.code,
         requestId: exchange.requestId,
         ...(traceId === null ? {} : { traceId }),
         ...factsOf(outcome, bundle),

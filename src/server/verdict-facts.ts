@@ -12,7 +12,8 @@ export interface VerdictFacts {
   readonly tool: string | null;
 }
 
-const MAX_LENGTH = 200;
+/** More of a text is cut off. */
+export const MAX_LENGTH = 200;
 const PLAIN = /^[ -~]*$/;
 // What is longer is not decoded a second time for a log line.
 const MAX_JWT_LENGTH = 64 * 1024;
@@ -27,6 +28,20 @@ const UNPRINTABLE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\
  * @param bundle of which the outcome is told; decoded here once more where it was refused
  */
 export function factsOf(outcome: Outcome, bundle: unknown): VerdictFacts {
+  const { rootPrincipal, agent, jti, tool } = claimedFacts(outcome, bundle);
+  return {
+    rootPrincipal: printable(rootPrincipal),
+    agent: printable(agent),
+    jti: printable(jti),
+    tool: printable(tool),
+  };
+}
+
+/** The same as the bundle has them, of any type and length: for a writer that makes each {@link printable} itself. */
+export function claimedFacts(
+  outcome: Outcome,
+  bundle: unknown,
+): Readonly<Record<keyof VerdictFacts, unknown>> {
   if (outcome.failure === null) {
     const { chain, invocation } = outcome;
     return factsFrom(chain.root.claims.iss, invocation.claims);
@@ -39,13 +54,8 @@ export function factsOf(outcome: Outcome, bundle: unknown): VerdictFacts {
 function factsFrom(
   rootPrincipal: unknown,
   { iss, jti, args }: { readonly iss?: unknown; readonly jti?: unknown; readonly args?: unknown },
-): VerdictFacts {
-  return {
-    rootPrincipal: printable(rootPrincipal),
-    agent: printable(iss),
-    jti: printable(jti),
-    tool: printable(isJsonObject(args) ? args['tool'] : undefined),
-  };
+): Readonly<Record<keyof VerdictFacts, unknown>> {
+  return { rootPrincipal, agent: iss, jti, tool: isJsonObject(args) ? args['tool'] : undefined };
 }
 
 function payloadOf(jwt: unknown): JsonObject {
@@ -54,7 +64,8 @@ function payloadOf(jwt: unknown): JsonObject {
   return parts.defect === undefined ? parts.payload : {};
 }
 
-function printable(value: unknown): string | null {
+/** A text without what steers terminals, cut at 200 characters; `null` for what is no text. */
+export function printable(value: unknown): string | null {
   if (typeof value !== 'string') return null;
   const text = value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value;
   // Nearly every value is one of these, and the other search takes a microsecond.
