@@ -25,8 +25,8 @@ export class DecisionLog {
     const { failure, chain, binding } = outcome;
     const traceId = traceIdOf(exchange.traceparent);
     const { rootPrincipal, agent, jti, tool } = claimedFacts(outcome, bundle);
-    // Written out: JSON.stringify of the same members takes longer. A request id needs no escapes; see `readRequestId`.
-    let line = `{"time":"${this.#timeOf(Date.now())}","requestId":"${exchange.requestId}"`;
+    // Written out: JSON.stringify of the same members takes longer.
+    let line = `{"time":"${this.#timeOf(Date.now())}","requestId":${quote(exchange.requestId)}`;
     if (traceId !== null) line += `,"traceId":"${traceId}"`;
     line += `,"endpoint":"${exchange.endpoint}","valid":${failure === null}`;
     if (failure !== null) line += `,"block":"${failure.block}","code":"${failure.code}"`;

@@ -1,11 +1,15 @@
-import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { promisify } from 'node:util';
+import { afterAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfiguration, VARIABLES } from '../../src/server/configuration.js';
+import { makeCertificate } from '../support/certificates.js';
 import { isInstalled } from '../support/programs.js';
+import { startService } from '../support/service.js';
 
 // What of deploy/ can be checked without a registry for images, a cluster or systemd as process 1.
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -44,10 +48,33 @@ describe('the image', () => {
     expect(lines.indexOf('USER node')).toBeGreaterThan(
       lines.findLastIndex((line) => line.startsWith('FROM ')),
     );
-    expect(lines.join('\n')).toMatch(/HEALTHCHECK[^]*\/healthz/);
+    expect(lines.join('\n')).toMatch(/HEALTHCHECK.*"scripts\/healthcheck\.mjs"/);
     expect(
       lines.filter((line) => line.startsWith('FROM ')).every((line) => line.includes('node:24-trixie-slim')),
     ).toBe(true);
+  });
+});
+
+describe('the health check of the image', () => {
+  const check = (env: Record<string, string>) =>
+    promisify(execFile)(process.execPath, [path.join(DEPLOY, 'healthcheck.mjs')], { env });
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-health-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  it('finds the service where it listens, and nothing where it does not', async () => {
+    const { certFile, keyFile } = makeCertificate(folder, 'health');
+    const listening: Record<string, string>[] = [
+      {},
+      { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile },
+      { LISTEN: `unix:${folder}/health.sock` },
+    ];
+    for (const env of listening) {
+      const service = await startService(env);
+      const asked = { ...env, PORT: String(service.port) };
+      await check(asked);
+      await service.stop();
+      await expect(check(asked)).rejects.toMatchObject({ code: 1 });
+    }
   });
 });
 
@@ -163,9 +190,9 @@ describe('the chart', () => {
     const names = [...text.matchAll(/\bname: ([A-Z][A-Z_]+)\b/g)].map(([, name = '']) => name);
     expect(names.length).toBeGreaterThan(7);
     expect(names.filter((name) => !VARIABLES.includes(name))).toEqual([]);
-    const probes = [...text.matchAll(/(\w+)Probe:\n\s+httpGet: \{ path: (\S+), port: (\w+) \}/g)].map(
-      ([, probe, endpoint]) => `${probe} ${endpoint}`,
-    );
+    const probes = [
+      ...text.matchAll(/(\w+)Probe:\n\s+httpGet: \{ path: (\S+), port: (\w+)(?:, scheme: .*)? \}/g),
+    ].map(([, probe, endpoint]) => `${probe} ${endpoint}`);
     expect(probes).toEqual(['startup /healthz', 'liveness /healthz', 'readiness /readyz']);
   });
 });
