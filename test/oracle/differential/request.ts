@@ -1,6 +1,7 @@
 import { fromValue, readJson, writeJson, type Json } from '../json.js';
 import { judge, type Answer, type Question, type Revocation, type Settings } from '../oracle.js';
 import { buildBundle, setMember, type Recipe } from '../generator/recipe.js';
+import { verifyRemembered as verifySignature } from './signatures.js';
 
 /** How the body of a call is handed to the library; over HTTP it always stands in the request. */
 export type Channel = 'text' | 'value' | 'member';
@@ -75,6 +76,7 @@ export function expectedOfLibrary(request: Request, settings: Settings, revocati
       now,
       settings,
       revocation,
+      verifySignature,
     }),
   );
 }
@@ -91,6 +93,7 @@ export function expectedOfService(request: Request, settings: Settings, revocati
     now: Math.floor(Date.now() / 1000),
     settings,
     revocation,
+    verifySignature,
   };
   return comparable(judge(question));
 }
