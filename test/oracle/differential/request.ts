@@ -81,6 +81,11 @@ export function expectedOfLibrary(request: Request, settings: Settings, revocati
   );
 }
 
+/** What a client of the service must answer: what the library does, by the real time. */
+export function expectedOfClient(request: Request, settings: Settings, revocation: Revocation): string {
+  return expectedOfLibrary({ ...request, now: Math.floor(Date.now() / 1000) }, settings, revocation);
+}
+
 /** What the service must answer. */
 export function expectedOfService(request: Request, settings: Settings, revocation: Revocation): string {
   const whole = readJson(httpText(request));

@@ -7,7 +7,7 @@ import { didOf } from '../generator/keys.js';
 import { Random } from '../generator/random.js';
 import type { Recipe } from '../generator/recipe.js';
 import { knownReason } from './known-differences.js';
-import { expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
+import { expectedOfClient, expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
 import {
   openListHost,
   openTarget,
@@ -169,8 +169,9 @@ async function runBatch(batch: readonly Request[], random: Random, epoch: Epoch)
   const asked = await Promise.all(
     targets.map(async (target) => {
       // Over HTTP the real time counts, so the oracle is asked anew.
+      const expect = target.kind.client === true ? expectedOfClient : expectedOfService;
       const expected = target.kind.service
-        ? new Map(batch.map((request) => [request, expectedOfService(request, world.settings, revocation)]))
+        ? new Map(batch.map((request) => [request, expect(request, world.settings, revocation)]))
         : ofLibrary;
       const answers: string[] = [];
       if (together) answers.push(...(await Promise.all(sent.map((request) => target.ask(request)))));
