@@ -12,7 +12,8 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   replay: ['replay/*'],
   revocation: ['revocation/*'],
 };
-const OUT_OF_PROCESS = ['status-list-outage', 'store-processes'];
+/** These start programs, and wait for them in real time. */
+const OUT_OF_PROCESS = ['status-list-outage', 'store-processes', 'redis-store', 'redis-cluster'];
 
 const folder = process.env['MUTATED_FOLDER'] ?? '';
 const tests = TESTS[folder];

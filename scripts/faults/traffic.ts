@@ -87,11 +87,11 @@ export class Traffic {
     return new Agent({ keepAlive: true, maxSockets: this.#options.connections });
   }
 
-  /** Adds a delegation; each has a status list index of its own. */
-  add(isRevocable = true): Delegation {
+  /** Adds a delegation; each has a status list index of its own, unless one is given. */
+  add(isRevocable = true, given?: number): Delegation {
     const depth = pick(this.#options.depths);
     const now = this.#now();
-    const index = isRevocable ? this.#nextIndex++ % 130_000 : null;
+    const index = isRevocable ? (given ?? this.#nextIndex++ % 130_000) : null;
     const times = { exp: now + 7200, iat: now - 60, nbf: now - 7200 };
     const root = { ...times, ...(index === null ? {} : { drs_status_list_index: index }) };
     const overrides = Object.fromEntries(
@@ -122,8 +122,13 @@ export class Traffic {
     }, 5);
   }
 
-  async stop(): Promise<void> {
+  /** Sends no more by itself. */
+  pause(): void {
     clearInterval(this.#timer);
+  }
+
+  async stop(): Promise<void> {
+    this.pause();
     const end = performance.now() + this.#options.timeoutMs + 1000;
     while (this.#underWay > 0 && performance.now() < end) await sleep(20);
     this.#agent.destroy();
@@ -153,8 +158,17 @@ export class Traffic {
   /** Sends one call of a kind chosen at random, and judges its answer. */
   async send(kind: Kind = kindAtRandom()): Promise<Answer | null> {
     const made = this.#make(kind);
-    if (made === null) return this.send('good');
-    const { bundle, delegation } = made;
+    if (made === null) return kind === 'good' ? null : this.send('good');
+    return this.#ask(kind, made.bundle, made.delegation);
+  }
+
+  /** Makes one call under a delegation, in which nothing else is wrong. */
+  async call(delegation: Delegation): Promise<Answer | null> {
+    const overrides = { iat: this.#now(), jti: `inv:${randomUUID()}` };
+    return this.#ask('good', invoke(delegation.chain, overrides), delegation);
+  }
+
+  async #ask(kind: Kind, bundle: TestBundle, delegation: Delegation | null): Promise<Answer | null> {
     const sent = performance.now();
     // Only what was acknowledged before the call was sent has to be in force.
     const isRevoked = delegation !== null && delegation.revokedAt < sent;

@@ -83,13 +83,26 @@ const service = await ServiceProcess.start({
     STATUS_CACHE_TTL_SECS: '5',
     STATUS_MAX_STALE_SECS: '60',
     // What is shed in a flood is part of the run.
-    QUEUE_TARGET_MS: '250',
+    QUEUE_TARGET_MS: '1000',
   },
 });
 const traffic = new Traffic({ url: service.url, rate, isReplayRefused: true });
 const ends = performance.now() + minutes * 60_000;
 let isFlooded = false;
 let floods = 0;
+
+let failedScrapes = 0;
+/** @returns the empty text where a flood leaves no room for it */
+async function scrape(): Promise<string> {
+  try {
+    // A connection of its own: one that is kept may be closed by the service at this very moment.
+    const headers = { connection: 'close' };
+    return await (await fetch(`${service.url}/metrics`, { headers })).text();
+  } catch {
+    failedScrapes++;
+    return '';
+  }
+}
 
 const chores: NodeJS.Timeout[] = [];
 const every = (secs: number, chore: () => unknown) =>
@@ -121,7 +134,7 @@ every(20, async () => {
   // Three times the TTL, since a refresh may have begun just before.
   setTimeout(() => (delegation.revokedAt = Math.min(delegation.revokedAt, performance.now())), 15_000);
 });
-every(5, async () => (await fetch(`${service.url}/metrics`)).text());
+every(5, () => scrape());
 every(20, () => traffic.reconnect());
 every(2, () => {
   // Half a request, and then the connection is gone; every other time in the middle of the head.
@@ -150,14 +163,14 @@ const start = before.at;
 let wasFlooded = false;
 every(SAMPLE_SECS, async () => {
   const latencies = traffic.takeLatencies();
-  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  const metrics = await scrape();
   const { rss, descriptors, cpuSecs } = processFigures(service.pid);
   const at = performance.now();
   samples.push({
     hours: (at - start) / 3_600_000,
     rss,
     descriptors,
-    handles: sumOf(metrics, 'nodejs_active_handles_total'),
+    handles: metrics === '' ? NaN : sumOf(metrics, 'nodejs_active_handles_total'),
     p99: percentile(latencies, 0.99),
     processorShare: ((cpuSecs - before.cpuSecs) * 1000) / (at - before.at),
     isFlooded: isFlooded || wasFlooded,
@@ -197,10 +210,10 @@ mkdirSync(options.out, { recursive: true });
 writeFileSync(path.join(options.out, 'soak.svg'), await plot(samples, title, settledHours));
 writeFileSync(
   path.join(options.out, 'soak.json'),
-  `${JSON.stringify({ date: new Date().toISOString(), node: process.version, title, verdicts, answers: traffic.counts, floods, violations: traffic.violations, samples })}\n`,
+  `${JSON.stringify({ date: new Date().toISOString(), node: process.version, title, verdicts, answers: traffic.counts, floods, failedScrapes, violations: traffic.violations, samples })}\n`,
 );
 
-console.log(`\n${title}\nanswers: ${JSON.stringify(traffic.counts)}, floods: ${floods}`);
+console.log(`\n${title}\nanswers: ${JSON.stringify(traffic.counts)}, floods: ${floods}, failed scrapes: ${failedScrapes}`);
 for (const [name, trend] of Object.entries(verdicts)) {
   if (trend === null) console.log(`${name.padEnd(12)} too few samples`);
   else
