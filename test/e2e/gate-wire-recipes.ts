@@ -33,7 +33,7 @@ const load = (file: string) =>
 const at = (node: unknown, ...path: (string | number)[]): unknown =>
   path.reduce<unknown>((from, name) => (from as Node | undefined)?.[name], node);
 const names = (value: unknown): string[] => {
-  const list = Array.isArray(value) ? value : Object.keys((value ?? {}) as Node);
+  const list = Array.isArray(value) ? value : Object.keys(value ?? {});
   return list.map((item: unknown) => String(at(item, 'exact') ?? item).toLowerCase());
 };
 const denied = ({ status, body }: WireAnswer): Treatment => ({ passes: false, status, body });
@@ -92,8 +92,8 @@ function envoy(): WireRecipe {
 }
 
 function envoyGateway(): WireRecipe {
-  const documents = parseAllDocuments(load('envoy-gateway/drs.yaml')).map((document): unknown =>
-    document.toJS(),
+  const documents = parseAllDocuments(load('envoy-gateway/drs.yaml')).map(
+    (document) => document.toJS() as unknown,
   );
   const of = (kind: string) =>
     at(
