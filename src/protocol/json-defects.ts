@@ -30,7 +30,7 @@ const CLOSE_ARRAY = 0x5d;
  * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it
  *   occurs twice
  * @param scope.depth the deepest nesting that is no defect
- * @returns the defect, or `null` where there is none
+ * @returns the defect, or `null` if there is none
  */
 export function findJsonDefect(
   text: string,
