@@ -40,7 +40,7 @@ export class DrsClient {
 
   /**
    * @param url the address of the service (`DRS_VERIFY_URL`), to which `/verify` is added
-   * @throws TypeError where it is not an http or https URL without credentials
+   * @throws TypeError if it is not an http or https URL without credentials
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
     const { timeoutMs = 5000, retries = 2, connections = 16, fetch } = options;
@@ -58,7 +58,7 @@ export class DrsClient {
    * @param call.body the body of the call as a JSON value: triggers the binding check
    * @param call.bodyText the body of the call as JSON text, sent as it is; takes the place of `body`
    * @returns the verdict; see docs/spec/verdict.md
-   * @throws DrsClientError where none was had
+   * @throws DrsClientError if none was had
    */
   async verify(
     bundle: unknown,

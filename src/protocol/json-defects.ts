@@ -31,7 +31,7 @@ const CLOSE_ARRAY = 0x5d;
  *   occurs twice
  * @param scope.depth the deepest nesting that is no defect
  * @param scope.only when given, only defects of this kind count: without it, one that comes first hides the others
- * @returns the defect, or `null` where there is none
+ * @returns the defect, or `null` if there is none
  */
 export function findJsonDefect(
   text: string,
