@@ -1,3 +1,5 @@
+import { Turns } from './turns.js';
+
 /** What {@link Admission} is bounded by. */
 export interface AdmissionLimits {
   /** The most requests that wait for a verdict. */
@@ -33,6 +35,8 @@ export interface Ticket {
  * is about to stop. Whoever takes something here gives it back on every path.
  */
 export class Admission {
+  /** For what takes long to parse, whatever brought it. */
+  readonly turns = new Turns();
   /** Set once the service is asked to stop: every answer then ends its connection. Owner: the service. */
   isLeaving = false;
   /** Set once no new bundle is taken in. Owner: the service. */

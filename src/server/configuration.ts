@@ -17,6 +17,13 @@ const serviceOptions = verifierOptions.extend({
   host: z.string().min(1).default('127.0.0.1'),
   /** The port to listen on; 0 takes a free one and logs it. */
   port: count(0, 65_535).default(8080),
+  /** Another port, for gateways that ask over gRPC; 0 takes a free one and logs it. Whoever reaches it can ask. Unset, off. */
+  grpcPort: count(0, 65_535).optional(),
+  /**
+   * The protocol of a gRPC question whose gateway names none (`context_extensions.drs_protocol`). The wrong one judges
+   * something else: `mcp` lets pass what is no tool call.
+   */
+  grpcProtocol: z.enum(['http', 'mcp', 'a2a']).default('mcp'),
   /** What speaks HTTP: uWebSockets.js, `node:http`, or the first where it runs and the second elsewhere. */
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
