@@ -60,7 +60,8 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
   addService(server, EXT_MCP, {
     CheckRequest: unary(readMcpRequest, calls.checkMcp),
     CheckResponse: {
-      read: () => null,
+      // Not looked at; the library takes nothing for no message.
+      read: () => ({}),
       handle: (_: unknown, reply: (error: null, answer: Buffer) => void) => reply(null, PASS_RESPONSE),
     },
   });
