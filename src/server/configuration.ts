@@ -17,6 +17,13 @@ const serviceOptions = verifierOptions.extend({
   host: z.string().min(1).default('127.0.0.1'),
   /** The port to listen on; 0 chooses a free port and logs it. */
   port: count(0, 65_535).default(8080),
+  /** Another port, for gateways that ask over gRPC; 0 chooses a free port and logs it. Whoever reaches it can ask. Default: off. */
+  grpcPort: count(0, 65_535).optional(),
+  /**
+   * The protocol of a gRPC question whose gateway names none (`context_extensions.drs_protocol`). The wrong one judges
+   * something else: `mcp` lets pass what is no tool call.
+   */
+  grpcProtocol: z.enum(['http', 'mcp', 'a2a']).default('mcp'),
   /** The HTTP server: uWebSockets.js (`uws`) or `node:http` (`node`). `auto`: `uws` if it runs here, else `node`. */
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */

@@ -106,7 +106,7 @@ function announce(
     revocationStorePath,
     workerThreads,
   }: Configuration,
-  { port, metricsPort, frontEnd, maxConnections }: Service,
+  { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,
   log: Logger,
 ): void {
   const urlOf = (name: string, at: number) => `http://${name.includes(':') ? `[${name}]` : name}:${at}`;
@@ -117,6 +117,7 @@ function announce(
       host,
       port,
       url,
+      ...(grpcPort === null ? {} : { grpcPort }),
       metricsUrl: `${urlOf(metricsHost, metricsPort)}/metrics`,
       frontEnd,
       workerThreads,

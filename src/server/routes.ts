@@ -65,6 +65,8 @@ const READ = ['get', 'head'] as const;
 
 /** The HTTP interface: dispatches requests to routes, after the checks that apply to all of them. */
 export class Routes implements ExchangeOwner {
+  /** That of the gate, for its other transports; `null` where there is none. */
+  readonly gateLimit: RateLimit | null;
   readonly #context: RouteContext;
   readonly #routes: Table;
   readonly #internal: Table;
@@ -108,7 +110,7 @@ export class Routes implements ExchangeOwner {
       };
       return { routes: new Map(routes), unknown };
     };
-    const gateLimit = limit();
+    const gateLimit = (this.gateLimit = limit());
     const api = new GateApiRoute(gate, admission, intake, maxBodyBytes, context.verdicts);
     const proxied = new GateRoute(gate, intake, maxBodyBytes, context.verdicts);
     const gates = GATE_PROTOCOLS.map((protocol): [string, Route] => [

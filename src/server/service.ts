@@ -10,6 +10,8 @@ import { Connections, maxConnectionsHere } from './front-end/connections.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './front-end/load.js';
 import type { FrontEndName } from './front-end/front-end.js';
 import { openGate } from './gate-open.js';
+import { GrpcMetrics } from './grpc/metrics.js';
+import { openGrpc, type GrpcFrontEnd } from './grpc/open.js';
 import { LineFile } from './line-file.js';
 import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
@@ -24,6 +26,8 @@ export interface Service {
   readonly port: number;
   /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
   readonly metricsPort: number;
+  /** The port on which gateways ask over gRPC; `null` where it is off. */
+  readonly grpcPort: number | null;
   readonly frontEnd: FrontEndName;
   /** Maximum number of open connections; more are closed at once. */
   readonly maxConnections: number;
@@ -80,10 +84,21 @@ export async function startService(configuration: Configuration, log: Logger): P
   const internal = address && loaded.open({ handle: routes.handleInternal, connections, requestTimeoutSecs });
   let port: number;
   let metricsPort: number;
+  let grpc: GrpcFrontEnd | null = null;
+  let grpcPort: number | null = null;
   try {
+    if (configuration.grpcPort !== undefined) {
+      const grpcMetrics = new GrpcMetrics(metrics.registry);
+      const { decider } = gate;
+      const { gateLimit: rateLimit } = routes;
+      const shared = { configuration, engine, admission, decider, verdicts, connections, rateLimit, log };
+      grpc = await openGrpc({ ...shared, metrics: grpcMetrics });
+      grpcPort = await grpc.listen(host, configuration.grpcPort);
+    }
     port = await frontEnd.listen(host, configuration.port);
     metricsPort = address && internal ? await internal.listen(address.host, address.port) : port;
   } catch (error) {
+    grpc?.close();
     frontEnd.close();
     await verdicts.close();
     await gate.close();
@@ -93,6 +108,7 @@ export async function startService(configuration: Configuration, log: Logger): P
   return {
     port,
     metricsPort,
+    grpcPort,
     frontEnd: loaded.name,
     maxConnections: connections.limit,
     reopenLogs: () => verdicts.reopen(),
@@ -102,12 +118,14 @@ export async function startService(configuration: Configuration, log: Logger): P
       if (!isUrgent) await sleep(shutdownDelaySecs * 1000);
       // The listening socket stays open, so that health checks get a 503 instead of a refused connection.
       admission.isDraining = true;
+      grpc?.drain();
+      const open = () => routes.open + (grpc?.open ?? 0);
       const deadline = performance.now() + shutdownGraceSecs * 1000;
-      while (routes.open > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
-      if (routes.open > 0)
-        log.warn({ open: routes.open }, 'requests were cut off: they took too long to drain');
+      while (open() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
+      if (open() > 0) log.warn({ open: open() }, 'requests were cut off: they took too long to drain');
       frontEnd.close();
       internal?.close();
+      grpc?.close();
       await gate.close();
       await engine.close();
       await verdicts.close();
