@@ -33,8 +33,10 @@ export interface Ticket {
  * is about to stop. Whoever takes something here gives it back on every path.
  */
 export class Admission {
-  /** Set once the service is asked to stop: every answer then ends its connection. Owner: the service. */
+  /** Set once the service is asked to stop: it is not ready, and every answer ends its connection. Owner: the service. */
   isLeaving = false;
+  /** Set once another process has taken its place: every answer ends its connection. Owner: the service. */
+  isReplaced = false;
   /** Set once no new bundle is taken in. Owner: the service. */
   isDraining = false;
   readonly #limits: AdmissionLimits;

@@ -4,6 +4,7 @@ import { isSigningSeed } from './context-token.js';
 import { findForeign, findMisspelt, variableOf } from './environment.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
+import { findUnshareable } from './supervisor/unshareable.js';
 
 const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
 
@@ -17,6 +18,10 @@ const serviceOptions = verifierOptions.extend({
   host: z.string().min(1).default('127.0.0.1'),
   /** The port to listen on; 0 takes a free one and logs it. */
   port: count(0, 65_535).default(8080),
+  /** Processes that share the port, under one supervisor. 1 is a single process without one. */
+  processes: count(1, 256).default(1),
+  /** Lets other processes of the same user listen on the port, too: the kernel deals connections out among them. */
+  sharePort: z.boolean().default(false),
   /** What speaks HTTP: uWebSockets.js, `node:http`, or the first where it runs and the second elsewhere. */
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
@@ -140,7 +145,7 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
       problems.push(
         `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
       );
-    problems.push(...findContradictions(data, variableOf));
+    problems.push(...findContradictions(data, variableOf), ...findUnshareable(data));
     if (problems.length === 0) return data;
   } else {
     for (const { path, message } of error.issues) {

@@ -71,12 +71,16 @@ export interface FrontEndOptions {
 /** What speaks HTTP. */
 export interface FrontEnd {
   /**
-   * Listens; other processes cannot share the port.
+   * Listens.
    *
+   * @param isShared whether other processes of the same user can listen on the port, too; the kernel then deals new
+   *   connections out among all of them
    * @returns the port
    * @throws Error where the address cannot be listened on
    */
-  listen(host: string, port: number): Promise<number>;
+  listen(host: string, port: number, isShared: boolean): Promise<number>;
+  /** Takes no new connections; those that are open are served on. */
+  stopListening(): void;
   /** Closes the port and all connections. */
   close(): void;
 }
