@@ -1,8 +1,8 @@
-import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../replay/index.js';
 import { DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
+import { resourcesHere } from './resources.js';
 
 const count = (min: number, max = Number.MAX_SAFE_INTEGER) => z.number().int().min(min).max(max);
 const did = z.string().refine((text) => DEFAULT_KEYS.publicKeyOf(text) !== null, {
@@ -28,7 +28,7 @@ export const verifierOptions = z.strictObject({
    */
   requireBinding: z.boolean().default(false),
   /** Threads that verify signatures; 0 verifies on the calling thread. */
-  workerThreads: count(0, 256).default(() => Math.max(1, availableParallelism() - 1)),
+  workerThreads: count(0, 256).default(() => Math.max(1, Math.floor(resourcesHere().cores) - 1)),
   /** Bytes for receipts known to verify; 0 turns the cache off. It never changes a verdict. */
   receiptCacheBytes: count(0).default(64 * 1024 * 1024),
   /**

@@ -39,8 +39,10 @@ export interface Ticket {
 export class Admission {
   /** For what takes long to parse, whatever brought it. */
   readonly turns = new Turns();
-  /** Set by the service when it is asked to stop. From then on, every answer closes its connection. */
+  /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
+  /** Set by the service when another process has taken its place. From then on, every answer closes its connection. */
+  isReplaced = false;
   /** Set by the service when the drain begins. From then on, no new bundle is accepted. */
   isDraining = false;
   readonly #limits: AdmissionLimits;

@@ -4,6 +4,7 @@ import { isSigningSeed } from './context-token.js';
 import { findForeign, findMisspelt, variableOf } from './environment.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
+import { findUnshareable } from './supervisor/unshareable.js';
 
 const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
 
@@ -24,6 +25,10 @@ const serviceOptions = verifierOptions.extend({
    * something else: `mcp` lets pass what is no tool call.
    */
   grpcProtocol: z.enum(['http', 'mcp', 'a2a']).default('mcp'),
+  /** Processes that share the port, under one supervisor. 1 is a single process without one. */
+  processes: count(1, 256).default(1),
+  /** Lets other processes of the same user listen on the port, too: the kernel deals connections out among them. */
+  sharePort: z.boolean().default(false),
   /** The HTTP server: uWebSockets.js (`uws`) or `node:http` (`node`). `auto`: `uws` if it runs here, else `node`. */
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
@@ -152,7 +157,7 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
       problems.push(
         `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
       );
-    problems.push(...findContradictions(data, variableOf));
+    problems.push(...findContradictions(data, variableOf), ...findUnshareable(data));
     if (problems.length === 0) return data;
   } else {
     for (const { path, message } of error.issues) {
