@@ -21,6 +21,8 @@ const serviceOptions = verifierOptions.extend({
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
+  /** Whether the binaries that are loaded are compared with those recorded at packing; `off` for one's own builds. */
+  verifyNative: z.enum(['on', 'off']).default('on'),
   /** The most requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
   /** Milliseconds that a request may wait for its turn; where it would be more, `/verify` answers 503 at once. */

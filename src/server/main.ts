@@ -8,6 +8,8 @@ import {
   warningsAbout,
   type Configuration,
 } from './configuration.js';
+import { loadFrontEnd } from './front-end/load.js';
+import { checkNative } from './native.js';
 import { printableUrl } from './printable-url.js';
 import { startService, type Service } from './service.js';
 
@@ -40,6 +42,7 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   for (const warning of warningsAbout(env, configuration)) log.warn(warning);
   let service: Service;
   try {
+    if (configuration.verifyNative === 'on') await demandKnownBinaries(configuration);
     service = await startService(configuration, log);
   } catch (error) {
     log.fatal({ err: error }, 'the service cannot start');
@@ -49,6 +52,14 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   stopOnSignals(configuration, service, log);
   // Last, since whoever reads this line may send a signal at once.
   announce(configuration, service, log);
+}
+
+/** @throws Error where a binary that is loaded is none that was recorded */
+async function demandKnownBinaries({ frontEnd }: Configuration): Promise<void> {
+  // The service would load it in a moment.
+  await loadFrontEnd(frontEnd);
+  const { problems } = checkNative();
+  if (problems.length > 0) throw new Error(problems.join('\n'));
 }
 
 /**
