@@ -33,6 +33,8 @@ const serviceOptions = verifierOptions.extend({
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
+  /** Whether the binaries that are loaded are compared with those recorded at packing; `off` for one's own builds. */
+  verifyNative: z.enum(['on', 'off']).default('on'),
   /** Maximum number of requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
   /** Maximum queueing time in milliseconds. If a request would wait longer, `/verify` answers 503 at once. */

@@ -8,6 +8,8 @@ import {
   warningsAbout,
   type Configuration,
 } from './configuration.js';
+import { loadFrontEnd } from './front-end/load.js';
+import { checkNative } from './native.js';
 import { printableUrl } from './printable-url.js';
 import { startService, type Membership, type Service } from './service.js';
 import { supervise } from './supervisor/supervise.js';
@@ -60,6 +62,7 @@ export async function startOrExit(
   membership: Membership | null = null,
 ): Promise<Service> {
   try {
+    if (configuration.verifyNative === 'on') await demandKnownBinaries(configuration);
     return await startService(configuration, log, membership);
   } catch (error) {
     log.fatal({ err: error }, 'the service cannot start');
@@ -71,6 +74,14 @@ export async function startOrExit(
 /** Milliseconds after which a process that was told to stop ends in any case. */
 export function closingMsOf({ shutdownDelaySecs, shutdownGraceSecs }: Configuration): number {
   return (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
+}
+
+/** @throws Error where a binary that is loaded is none that was recorded */
+async function demandKnownBinaries({ frontEnd }: Configuration): Promise<void> {
+  // The service would load it in a moment.
+  await loadFrontEnd(frontEnd);
+  const { problems } = checkNative();
+  if (problems.length > 0) throw new Error(problems.join('\n'));
 }
 
 /**
