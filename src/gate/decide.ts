@@ -98,6 +98,11 @@ export function denied({ protocol, id, requested }: PendingCall, failure: GateFa
   return { kind: 'deny', protocol, id, requested, failure };
 }
 
+/** The failure where the body, or the rest of it, did not come. */
+export function bodyTimedOut({ protocol }: Pick<PendingCall, 'protocol'>): GateFailure {
+  return gateFailure('BODY_TIMEOUT', protocol, 'the body did not arrive in time');
+}
+
 /** The failure where no verdict could be had. The reason is the operator's, not the caller's. */
 export function verifierUnavailable({ protocol }: Pick<PendingCall, 'protocol'>): GateFailure {
   return gateFailure('VERIFIER_UNAVAILABLE', protocol, 'the call could not be verified');
