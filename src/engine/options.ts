@@ -4,7 +4,8 @@ import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../replay/index.js';
 import { DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
 
-const count = (min: number, max = Number.MAX_SAFE_INTEGER) => z.number().int().min(min).max(max);
+/** The schema of an integer option. */
+export const count = (min: number, max = Number.MAX_SAFE_INTEGER) => z.number().int().min(min).max(max);
 const did = z.string().refine((text) => DEFAULT_KEYS.publicKeyOf(text) !== null, {
   error: ({ input }) => `${JSON.stringify(input)} is not ${DEFAULT_KEYS.expected}`,
 });
