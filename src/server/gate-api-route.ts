@@ -137,8 +137,8 @@ function readGateRequest(bytes: Buffer): { protocol: Protocol; request: GateRequ
   if (!isJsonObject(value)) return invalid('the body is not a JSON object');
   // Two parsers can read a duplicate member differently. Rounded numbers need no check: they never match signed
   // arguments.
-  const defect = findJsonDefect(text, { depth: Infinity });
-  if (defect?.kind === 'duplicate') return invalid(`the body is not strict JSON: ${defect.message}`);
+  const defect = findJsonDefect(text, { depth: Infinity, only: 'duplicate' });
+  if (defect !== null) return invalid(`the body is not strict JSON: ${defect.message}`);
   const { protocol, method = 'POST', headers = {} } = value;
   if (typeof protocol !== 'string') return invalid('protocol is not a string, expected http, mcp or a2a');
   if (!PROTOCOLS.includes(protocol)) {

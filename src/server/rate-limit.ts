@@ -29,7 +29,8 @@ export class RateLimit {
   readonly #perClient: number;
   readonly #overall: number;
   readonly #periodSecs: number;
-  readonly #clients = new LRUCache<string, Bucket>({ max: MAX_CLIENTS });
+  /** Made when it is needed: it takes its memory, and milliseconds of the start, at once. */
+  #clients: LRUCache<string, Bucket> | null = null;
   #all: Bucket | null = null;
 
   /** The limits are requests per period; 0 is no limit. */
@@ -52,8 +53,9 @@ export class RateLimit {
    */
   admit(client: string, now = performance.now()): number {
     if (this.#perClient > 0) {
-      let bucket = this.#clients.get(client);
-      if (bucket === undefined) this.#clients.set(client, (bucket = new Bucket(this.#perClient, now)));
+      const clients = (this.#clients ??= new LRUCache({ max: MAX_CLIENTS }));
+      let bucket = clients.get(client);
+      if (bucket === undefined) clients.set(client, (bucket = new Bucket(this.#perClient, now)));
       const wait = bucket.take(this.#perClient, now, this.#periodSecs);
       if (wait > 0) return wait;
     }
