@@ -134,7 +134,7 @@ function writeRequest(
   return { json: start, hadBody: false, isBodyUnusable: true };
 }
 
-/** `undefined` for what JSON has no word for, such as an infinity, and for what nests too deep to be written. */
+/** Returns `undefined` for values that JSON cannot express, such as an infinity, and for values that nest too deep. */
 function toJson(value: unknown): string | undefined {
   if (denotesJson(value) === false) return undefined;
   try {
