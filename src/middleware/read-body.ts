@@ -7,7 +7,10 @@ import type { IncomingMessage } from 'node:http';
  * @returns the bytes; `too large` as soon as there are more; `gone` if the client disconnects first
  * @throws Error if something else has already read from the request
  */
-export async function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer | 'too large' | 'gone'> {
+export async function readBody(
+  req: IncomingMessage,
+  maxBytes: number,
+): Promise<Buffer | 'too large' | 'gone'> {
   if (req.readableDidRead) {
     throw new Error(
       'the request body was read before the DRS middleware could see it: put the middleware in front of every body parser',
