@@ -1,12 +1,10 @@
 import { z } from 'zod';
-import { findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
+import { count, findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
 import { isSigningSeed } from './context-token.js';
 import { findForeign, findMisspelt, variableOf } from './environment.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
 import { findUnshareable } from './supervisor/unshareable.js';
-
-const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
 
 const origin = z.string().refine((text) => URL.canParse(text) && new URL(text).origin === text, {
   error: ({ input }) => `${JSON.stringify(input)} is not an origin such as https://app.example`,
