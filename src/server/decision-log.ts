@@ -1,5 +1,5 @@
 import type { Outcome } from '../engine/engine.js';
-import type { Exchange } from './exchange.js';
+import type { LoggedRequest } from './exchange.js';
 import type { LineFile } from './line-file.js';
 import { traceIdOf } from './request-id.js';
 import { claimedFacts, MAX_LENGTH, printable } from './verdict-facts.js';
@@ -15,20 +15,20 @@ export class DecisionLog {
     this.#file = file;
   }
 
-  /** Lines written, and lines dropped rather than waited for. */
+  /** Lines written so far, and lines dropped because the file was too slow or failed. */
   get lines(): { readonly written: number; readonly dropped: number } {
     return this.#file;
   }
 
   /** @param denial why a gate denied the call although the bundle is valid; else `null` */
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
+  record(request: LoggedRequest, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
     const { failure, chain, binding } = outcome;
-    const traceId = traceIdOf(exchange.traceparent);
+    const traceId = traceIdOf(request.traceparent);
     const { rootPrincipal, agent, jti, tool } = claimedFacts(outcome, bundle);
-    // Written out: JSON.stringify of the same members takes longer.
-    let line = `{"time":"${this.#timeOf(Date.now())}","requestId":${quote(exchange.requestId)}`;
+    // Built by hand: JSON.stringify of the same members takes longer.
+    let line = `{"time":"${this.#timeOf(Date.now())}","requestId":${quote(request.requestId)}`;
     if (traceId !== null) line += `,"traceId":"${traceId}"`;
-    line += `,"endpoint":"${exchange.endpoint}","valid":${failure === null}`;
+    line += `,"endpoint":"${request.endpoint}","valid":${failure === null}`;
     if (failure !== null) line += `,"block":"${failure.block}","code":"${failure.code}"`;
     if (denial !== null) line += `,"denied":"${denial}"`;
     if (binding !== null) line += `,"binding":"${binding}"`;

@@ -1,47 +1,47 @@
 import type { Outcome } from '../engine/engine.js';
 import type { DecisionLog } from './decision-log.js';
-import type { Exchange } from './exchange.js';
+import type { LoggedRequest } from './exchange.js';
 import type { GateDecision } from './gate-decider.js';
 import type { RefusalLog } from './refusal-log.js';
 
-/** Where verdicts are written down, besides the answer and the metrics. */
+/** The logs that record verdicts. */
 export class VerdictLogs {
   readonly #refusals: RefusalLog;
   readonly #decisions: DecisionLog | null;
 
-  /** @param decisions `null` where nobody wants all of them */
+  /** @param decisions `null` if there is no decision log */
   constructor(refusals: RefusalLog, decisions: DecisionLog | null) {
     this.#refusals = refusals;
     this.#decisions = decisions;
   }
 
   /**
-   * Writes an outcome down. To be called before the answer is written, which then carries the request id.
+   * Records an outcome. Call it before the answer is written, so that the answer carries the request id.
    *
-   * @param bundle of which the outcome is told
+   * @param bundle the bundle that was verified
    * @param denial why a gate denied the call although the bundle is valid; else `null`
    */
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
+  record(request: LoggedRequest, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
     const code = outcome.failure?.code ?? denial;
     if (code !== null) {
-      exchange.code = code;
-      this.#refusals.record(exchange, outcome, bundle, denial);
+      request.code = code;
+      this.#refusals.record(request, outcome, bundle, denial);
     }
-    this.#decisions?.record(exchange, outcome, bundle, denial);
+    this.#decisions?.record(request, outcome, bundle, denial);
   }
 
   /**
    * For one request to a gate, which is written down once it is decided: a valid bundle may still have been used before, or
    * be for another call. Requests without a verdict are not written down; the metrics count them.
    */
-  ofGate(exchange: Exchange): GateRecord {
+  ofGate(request: LoggedRequest): GateRecord {
     let verdict: { readonly outcome: Outcome; readonly bundle: unknown } | null = null;
     return {
       onVerdict: (outcome, bundle) => (verdict = { outcome, bundle }),
       decided: (decision) => {
         if (verdict === null) return;
         const denial = verdict.outcome.failure === null && decision.kind === 'deny' ? decision.code : null;
-        this.record(exchange, verdict.outcome, verdict.bundle, denial);
+        this.record(request, verdict.outcome, verdict.bundle, denial);
       },
     };
   }

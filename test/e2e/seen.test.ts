@@ -272,6 +272,9 @@ describe('the decision log', () => {
     };
     await eventually(() => {
       const [first, second] = read(file);
+      const time = new Date(String(first?.['time']));
+      expect(time.toISOString()).toBe(first?.['time']);
+      expect(Math.abs(Date.now() - Number(time))).toBeLessThan(120_000);
       expect(first).toEqual({
         time: expect.stringMatching(/^\d{4}-.*Z$/) as string,
         requestId: 'd-1',

@@ -111,6 +111,13 @@ describe('the configuration', () => {
     expect(warnings({ LISTEN_ADDR: '' })).toEqual([]);
   });
 
+  it('refuses a Unix socket that several processes would have to share', () => {
+    for (const env of [{ PROCESSES: '2' }, { SHARE_PORT: '1' }])
+      expect(problemsOf({ LISTEN: 'unix:/run/x', GATE_REPLAY: 'off', ...env })).toEqual([
+        expect.stringMatching(/^LISTEN is a Unix socket, which processes cannot share/),
+      ]);
+  });
+
   it('warns of a short admin token', () => {
     const warnings = (token: string) => warningsAbout({}, readConfiguration({ DRS_ADMIN_TOKEN: token }));
     expect(warnings('123456789012345')).toEqual([

@@ -2,8 +2,11 @@ import { Buffer } from 'node:buffer';
 
 /** Where a front end listens. */
 export type ListenAddress =
-  /** `port` 0 takes a free one. */
-  | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
+  /**
+   * `port` 0 takes a free one. With `isShared`, other processes of the same user can listen on the port, too; the kernel
+   * then deals new connections out among all of them.
+   */
+  | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly isShared: boolean }
   /** A Unix socket; `mode` are the permissions of its file, such as 0o660. */
   | { readonly kind: 'unix'; readonly path: string; readonly mode: number };
 

@@ -1,7 +1,7 @@
 import { constants } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import type { SecureContextOptions } from 'node:tls';
 import type { Certificate } from './certificate.js';
 import { cannotListen, MAX_HEADER_BYTES, type FrontEndOptions, type OpenFrontEnd } from './front-end.js';
@@ -11,15 +11,25 @@ import { answerFault, refuseConnection, type ParserFault } from './node-refusal.
 import { NodeWire } from './node-wire.js';
 import { removeStaleSocket, withSocketMode } from './unix-socket.js';
 
-// What uWebSockets.js does, too: it has 8 to 12 s.
+// Like uWebSockets.js, which closes idle connections after 8 to 12 s.
 const IDLE_MS = 10_000;
 const CHECK_MS = 2000;
-/** uWebSockets.js reads about as many. */
+/** uWebSockets.js accepts about as many. */
 const MAX_HEADERS = 100;
-/** Requests of one connection whose answers are not read yet; uWebSockets.js takes one. An answer may be far larger than what asks for it. */
+/**
+ * Maximum number of unanswered requests of one connection; uWebSockets.js allows one. Bounds memory, since an answer
+ * can be far larger than its request.
+ */
 const MAX_PIPELINED = 16;
 
-/** The front end of `node:http`. It runs wherever Node does, and speaks HTTP/1.0, too. */
+const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
+/** `node:http` knows `reusePort` from here on; before, it leaves it out without a word. */
+const CAN_SHARE = MAJOR > 23 || (MAJOR === 23 && MINOR >= 1) || (MAJOR === 22 && MINOR >= 12);
+const CANNOT_SHARE =
+  `several processes cannot share a port over node:http with Node ${process.versions.node}: ` +
+  'use uWebSockets.js (FRONT_END=uws), Node 22.12 or newer, or one process (PROCESSES=1, no SHARE_PORT)';
+
+/** The front end on `node:http`. It runs wherever Node runs, and also speaks HTTP/1.0. */
 export const openNode: OpenFrontEnd = (options) => {
   const { certificate } = options;
   const settings = {
@@ -27,11 +37,11 @@ export const openNode: OpenFrontEnd = (options) => {
     headersTimeout: IDLE_MS,
     keepAliveTimeout: IDLE_MS,
     connectionsCheckingInterval: CHECK_MS,
-    // Bodies have a time of their own, which `Exchange` keeps.
+    // Off: `Exchange` limits the time for bodies.
     requestTimeout: 0,
-    // The refusal is to be JSON.
+    // Off: `refusalOf` checks it, so that the answer is JSON.
     requireHostHeader: false,
-    // Whatever NODE_OPTIONS say.
+    // Overrides NODE_OPTIONS.
     insecureHTTPParser: false,
   };
   const tlsServer =
@@ -39,9 +49,9 @@ export const openNode: OpenFrontEnd = (options) => {
       ? null
       : createTlsServer({ ...settings, ...secureContextOf(certificate), handshakeTimeout: IDLE_MS });
   const server = tlsServer ?? createServer(settings);
-  // One more than is allowed is read, so that what is left out does not go unseen.
+  // One more than allowed, so that too many headers are detected instead of silently dropped.
   server.maxHeadersCount = MAX_HEADERS + 1;
-  // A connection on which nothing moves, for example since its client reads no answers.
+  // Closes connections without any traffic, for example if the client does not read its answers.
   server.timeout = options.requestTimeoutSecs * 1000 + IDLE_MS;
   let isUnix = false;
   serve(server, options, () => isUnix);
@@ -50,6 +60,8 @@ export const openNode: OpenFrontEnd = (options) => {
       isUnix = address.kind === 'unix';
       return listen(server, address);
     },
+    // Not the method of `http.Server`: it ends connections that wait for their next request, too.
+    stopListening: () => void NetServer.prototype.close.call(server),
     useCertificate: (next) => tlsServer?.setSecureContext(secureContextOf(next)),
     close: () => {
       server.close();
@@ -65,6 +77,7 @@ function secureContextOf({ cert, key }: Certificate): SecureContextOptions {
 
 async function listen(server: Server, address: ListenAddress): Promise<number> {
   if (address.kind === 'unix') await removeStaleSocket(address.path);
+  else if (address.isShared && !CAN_SHARE) throw new Error(CANNOT_SHARE);
   const listening = new Promise<void>((resolve, reject) => {
     server.once('error', () => reject(cannotListen(address)));
     server.once('listening', resolve);
@@ -75,13 +88,15 @@ async function listen(server: Server, address: ListenAddress): Promise<number> {
     await listening;
     return 0;
   }
-  const { host, port } = address;
-  server.listen({ host, port, exclusive: true });
+  const { host, port, isShared } = address;
+  // @types/node 20 does not know `reusePort`.
+  const options = { host, port, exclusive: true, reusePort: isShared };
+  server.listen(options);
   await listening;
   return (server.address() as AddressInfo).port;
 }
 
-/** What the parser lets pass. */
+/** Refuses requests that Node's parser accepts, but uWebSockets.js does not. */
 function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [number, string] | null {
   if (rawHeaders.length > 2 * MAX_HEADERS) return [431, `there are more than ${MAX_HEADERS} headers`];
   if (httpVersion === '1.1' && headers.host === undefined) return [400, 'Host is missing, expected one'];
@@ -93,7 +108,7 @@ function serve(
   { handle, connections, certificate }: FrontEndOptions,
   isUnix: () => boolean,
 ): void {
-  // What is open on each connection: more than one where requests are pipelined.
+  // The open requests of each connection: several if the client pipelines.
   const open = new WeakMap<Socket, Set<NodeWire>>();
   // Counted from the start, before anybody has spoken TLS.
   server.on('connection', (socket: Socket) => {
@@ -107,14 +122,14 @@ function serve(
       for (const wire of wires) wire.abort();
       wires.clear();
     };
-    // Whoever ends his side waits for no answer; uWebSockets.js sees it so, too.
+    // A client that ends its side waits for no answer. uWebSockets.js does the same.
     socket.once('end', gone);
     socket.once('close', gone);
   });
   const serveRequest = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => {
     const { socket } = request;
     const wires = open.get(socket);
-    // Nothing is taken any more from a connection whose client is gone.
+    // The client has disconnected: ignore its remaining requests.
     if (wires === undefined || socket.destroyed) return;
     const refusal = refusalOf(request);
     if (wires.size >= MAX_PIPELINED || (refusal !== null && wires.size > 0)) {
@@ -133,13 +148,13 @@ function serve(
   };
   server.on('request', (request, response) => serveRequest(request, response, false));
   server.on('checkContinue', (request, response) => serveRequest(request, response, true));
-  // Other expectations are left alone, as uWebSockets.js leaves them.
+  // Other expectations are ignored, as uWebSockets.js ignores them.
   server.on('checkExpectation', (request, response) => serveRequest(request, response, false));
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
     const wires = open.get(socket);
     const [wire] = wires ?? [];
     if (wires === undefined || wires.size > 1 || wire?.isReceiving === false) {
-      // An answer now would be taken for that to a request before.
+      // An answer now could be mistaken for the answer to an earlier request.
       socket.destroy();
       return;
     }

@@ -18,8 +18,8 @@ import type { ListenAddress } from './listen-address.js';
 import { removeStaleSocket, SocketFile, withSocketMode } from './unix-socket.js';
 
 /**
- * The front end of uWebSockets.js. Import this file only with `import()`: loading it loads the binary, which is not
- * installed everywhere and does not run everywhere.
+ * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed
+ * everywhere and does not run everywhere.
  */
 export const openUws: OpenFrontEnd = (options) => new UwsFrontEnd(options);
 
@@ -28,7 +28,7 @@ class UwsFrontEnd implements FrontEnd {
   /** What listens, and where; `null` before it does. */
   #listening: {
     readonly app: UwsApp;
-    readonly socket: uWS.us_listen_socket;
+    readonly socket: uWS.us_listen_socket | null;
     readonly at: TcpAddress;
   } | null = null;
   #onUnix: { readonly app: UwsApp; readonly file: SocketFile } | null = null;
@@ -66,6 +66,7 @@ class UwsFrontEnd implements FrontEnd {
   useCertificate(certificate: Certificate): void {
     if (this.#listening === null) return;
     const { app: old, socket: oldSocket, at } = this.#listening;
+    if (oldSocket === null) return;
     const app = this.#makeApp(certificate);
     uWS.us_listen_socket_close(oldSocket);
     const socket = listenOn(app, at);
@@ -82,6 +83,11 @@ class UwsFrontEnd implements FrontEnd {
       });
     } else this.#listening = { app: old, socket: again, at };
     throw cannotListen(at);
+  }
+
+  stopListening(): void {
+    if (this.#listening?.socket) uWS.us_listen_socket_close(this.#listening.socket);
+    if (this.#listening !== null) this.#listening = { ...this.#listening, socket: null };
   }
 
   close(): void {
@@ -137,17 +143,22 @@ function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
   }
 }
 
-/** Calls back before it returns. Without its option a second process shares the port without an error, and takes half the requests. */
+/**
+ * Unless it is told otherwise, uWebSockets.js sets SO_REUSEPORT: a second process would share the port without an error,
+ * and take half the requests. It calls back before it returns.
+ */
 function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket | null {
   let socket: uWS.us_listen_socket | false = false;
   const take = (listening: uWS.us_listen_socket | false) => void (socket = listening);
   if (address.kind === 'unix') app.listen_unix(take, address.path);
-  else
-    (app as unknown as ExclusiveListen).listen(address.host, address.port, LIBUS_LISTEN_EXCLUSIVE_PORT, take);
+  else {
+    const options = address.isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
+    (app as unknown as ListenWithOptions).listen(address.host, address.port, options, take);
+  }
   return socket === false ? null : socket;
 }
 
-/** uWebSockets.js frees `res` when the client goes away or the answer is written; to touch it then ends the process. */
+/** uWebSockets.js frees `res` when the client disconnects or the answer is written. Using it then ends the process. */
 class UwsWire implements Wire {
   readonly #res: uWS.HttpResponse;
   readonly #isUnix: boolean;
@@ -171,7 +182,10 @@ class UwsWire implements Wire {
     this.#res.onData((piece, isLast) => take(Buffer.from(piece), isLast));
   }
 
-  /** uWebSockets.js closes connections that send less than 16 KB/s for ten seconds; this starts them anew. */
+  /**
+   * uWebSockets.js closes connections that send less than 16 KB/s for ten seconds. Pause and resume restart that
+   * timer.
+   */
   keepOpen(): void {
     this.#res.pause();
     this.#res.resume();
@@ -184,16 +198,17 @@ class UwsWire implements Wire {
       if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
       if (headers !== undefined)
         for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
-      // uWebSockets.js says `Connection: close` itself.
+      // uWebSockets.js sends `Connection: close` itself.
       if (isHead) res.endWithoutBody(Buffer.byteLength(body), closes);
       else res.end(body, closes);
     });
   }
 
   /**
-   * uWebSockets.js has no half-closed state: a response that it has ended can not be closed later, and one closed at once
-   * resets the connection before the client has read it. So the whole answer goes out as a status line, which leaves the
-   * response open; the line break that uWebSockets.js puts behind it counts as the end of the body.
+   * uWebSockets.js has no half-closed state. A response that has ended cannot be closed later, and closing it at once
+   * resets the connection before the client has read the answer. So the whole answer is sent as the status line,
+   * which leaves the response open. uWebSockets.js appends a line break, which `Content-Length` counts as the end of
+   * the body.
    */
   writeEarly({ status, body, headers, isHead }: WireAnswer): void {
     const lines = [statusLine(status)];
@@ -212,12 +227,12 @@ function statusLine(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
 }
 
-// What the published types leave out: the filter, a host together with options, and the constant itself.
+// Missing in the published types: the filter, `listen` with both host and options, and the constant.
 interface FilteredApp {
-  /** @param onChange is called with 1 for a connection that has come, and with -1 for one that has gone */
+  /** @param onChange called with 1 for a new connection, and with -1 when one ends */
   filter(onChange: (connection: { close(): void }, change: number) => void): void;
 }
-interface ExclusiveListen {
+interface ListenWithOptions {
   listen(
     host: string,
     port: number,
@@ -226,3 +241,4 @@ interface ExclusiveListen {
   ): void;
 }
 const { LIBUS_LISTEN_EXCLUSIVE_PORT } = uWS as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number };
+const LIBUS_LISTEN_DEFAULT = 0;
