@@ -38,10 +38,10 @@ export async function runWrk(
     ...['-t', String(threads), '-c', String(connections), '-d', `${Math.max(1, Math.round(seconds))}s`],
     // A late answer is a latency, not a wrong answer.
     ...['--timeout', '30s'],
-    ...['-s', source('load/wrk.lua'), `http://127.0.0.1:${port}/verify`, '--'],
+    ...['-s', source('load/wrk.lua'), `http://127.0.0.1:${port}/`, '--'],
     ...[workload.coldEvery === 1 ? '' : workload.bodiesFile, workload.coldBodiesFile],
     ...[workload.coldEvery, workload.coldStart, threads].map(String),
-    workload.marker,
+    ...[workload.marker, workload.path ?? '/verify'],
   ]);
   const line = /^RESULT (.*)$/m.exec(output)?.[1];
   if (line === undefined) throw new Error(`wrk gave no result: ${output.slice(0, 2000)}`);

@@ -166,7 +166,7 @@ const killed: Fault = {
       for (let round = 0; round < rounds; round++) {
         // While revocations are being recorded.
         const revoking = Array.from({ length: 4 }, revokeOne);
-        await sleep(Math.random() * 20);
+        await sleep(Math.random() * 200);
         await service.stop('SIGKILL');
         acknowledged += (await Promise.all(revoking)).filter(Boolean).length;
         // While it starts.

@@ -1,8 +1,8 @@
-import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../replay/index.js';
 import { DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
+import { resourcesHere } from './resources.js';
 
 /** The schema of an integer option. */
 export const count = (min: number, max = Number.MAX_SAFE_INTEGER) => z.number().int().min(min).max(max);
@@ -29,7 +29,7 @@ export const verifierOptions = z.strictObject({
    */
   requireBinding: z.boolean().default(false),
   /** Threads that verify signatures; 0 verifies on the calling thread. */
-  workerThreads: count(0, 256).default(() => Math.max(1, availableParallelism() - 1)),
+  workerThreads: count(0, 256).default(() => Math.max(1, Math.floor(resourcesHere().cores) - 1)),
   /** Bytes for the cache of verified receipts; 0 turns it off. The cache never changes a verdict. */
   receiptCacheBytes: count(0).default(64 * 1024 * 1024),
   /**
