@@ -33,6 +33,8 @@ interface Care {
   readonly isGrowthWanted: boolean;
 }
 
+// The growth of what takes less is mostly noise.
+const MIN_MS_TO_ESTIMATE = 20;
 // Parts of the full size, from small to large, so that nothing is measured before it is known to end.
 const PARTS = [1 / 128, 1 / 32, 1 / 8, 1 / 2, 1];
 
@@ -63,7 +65,7 @@ export async function measure(
     const cost = { ...now, parameters, growth, measuredBytes: now.bytes, parse: timeParse(family.path === 'gate' ? body.slice(body.indexOf('\n', body.indexOf('\n') + 1)) : body) };
     if (part === 1) return cost;
     const estimate = now.ms * (maxBytes / now.bytes) ** Math.max(1, growth);
-    if (now.ms > maxMs || (hasGrown && estimate > maxMs)) {
+    if (now.ms > maxMs || (hasGrown && estimate > maxMs && now.ms > MIN_MS_TO_ESTIMATE)) {
       return { ...cost, bytes: maxBytes, ms: estimate };
     }
     isHarmless = before !== null;
