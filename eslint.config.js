@@ -75,7 +75,7 @@ export default defineConfig(
       'fuzz/.build',
       '.stryker-tmp',
       'conformance/.build',
-      'scripts/worst-case/.build',
+      'scripts/*/.build',
       'test/oracle/.build',
       'bench/report/browser',
     ],

@@ -1,32 +1,114 @@
-// Plants faults in files and sees whether a test notices: `npm run mutation -- src/replay/within.ts --tests test/replay`.
-// Without files, in all that stryker.config.json names; that takes hours. Of the tests, those that start no service.
-import { spawnSync } from 'node:child_process';
-import { writeFileSync, rmSync } from 'node:fs';
+// Plants faults in the source and sees whether a test notices: `npm run mutation -- protocol gate`, or files:
+// `npm run mutation -- src/protocol/jcs.ts`. Without arguments all six folders, one after the other; that takes hours.
+// `--changed [ref]` takes the files that differ from a commit (main), and `--budget <minutes>` ends it in time.
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
+// Their tests run a real Redis and wait for it: hours, for a fault in each line.
+const LEFT_OUT = [
+  'src/replay/redis-store.ts',
+  'src/revocation/redis-{checks,log,store,transfer}.ts',
+  'src/**/*worker*.{ts,cts}',
+];
+const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'replay', 'revocation'];
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    tests: {
-      type: 'string',
-      default: 'test/{protocol,verify,signatures,replay,revocation,gate,oracle,issue}',
-    },
+    changed: { type: 'boolean', default: false },
+    since: { type: 'string', default: 'main' },
+    budget: { type: 'string', default: '0' },
+    concurrency: { type: 'string', default: '1' },
+    force: { type: 'boolean', default: false },
   },
 });
-const config = '.stryker-vitest.config.ts';
-const include = JSON.stringify([`${values.tests}/**/*.test.ts`]);
-writeFileSync(
-  config,
-  `import base from './vitest.config.js';\nexport default { ...base, test: { ...base.test, include: ${include} } };\n`,
-);
-const { status } = spawnSync(
-  process.execPath,
-  [
-    'node_modules/@stryker-mutator/core/bin/stryker.js',
-    'run',
-    ...(positionals.length > 0 ? ['--mutate', positionals.join(',')] : []),
-  ],
-  { stdio: 'inherit' },
-);
-rmSync(config, { force: true });
-process.exitCode = status ?? 1;
+const budgetMs = Number(values.budget) * 60_000;
+if (!(budgetMs >= 0)) {
+  console.error(`--budget is ${JSON.stringify(values.budget)}, expected minutes`);
+  process.exit(2);
+}
+const end = budgetMs > 0 ? Date.now() + budgetMs : Infinity;
+
+/** What to mutate, by folder. */
+const wanted = new Map();
+for (const name of values.changed ? changedFiles() : positionals.length > 0 ? positionals : FOLDERS) {
+  const [, folder, file] = /^(?:src\/)?([^/]+)(?:\/(.+))?$/.exec(name) ?? [];
+  if (!FOLDERS.includes(folder)) {
+    if (values.changed) continue;
+    console.error(`${name}: expected a folder or a file of src/{${FOLDERS.join(',')}}`);
+    process.exit(2);
+  }
+  const pattern = file === undefined ? `src/${folder}/**/*.ts` : `src/${folder}/${file}`;
+  wanted.set(folder, [...(wanted.get(folder) ?? []), pattern]);
+}
+if (wanted.size === 0) console.log(`nothing changed in src/{${FOLDERS.join(',')}} since ${values.since}`);
+
+mkdirSync('reports/mutation', { recursive: true });
+const scores = [];
+for (const [folder, patterns] of wanted) {
+  const report = `reports/mutation/${folder}.json`;
+  const outcome = await stryker(folder, patterns, report);
+  scores.push(outcome === 'ended' && existsSync(report) ? scoreOf(folder, report) : `${folder}: ${outcome}`);
+  console.log(scores.at(-1));
+  if (outcome !== 'ended') break;
+}
+console.log(`\n${scores.join('\n')}`);
+
+function changedFiles() {
+  const base = execFileSync('git', ['merge-base', values.since, 'HEAD'], { encoding: 'utf8' }).trim();
+  const names = execFileSync('git', ['diff', '--name-only', '--diff-filter=d', base, '--', 'src'], {
+    encoding: 'utf8',
+  });
+  return names.split('\n').filter((name) => name.endsWith('.ts'));
+}
+
+/** Runs Stryker on one folder; what is left at the end of the budget is said, and is no failure. */
+async function stryker(folder, patterns, report) {
+  const config = JSON.parse(readFileSync('stryker.config.json', 'utf8'));
+  const file = `reports/mutation/${folder}.config.json`;
+  writeFileSync(
+    file,
+    JSON.stringify({
+      ...config,
+      mutate: [...patterns, ...LEFT_OUT.map((pattern) => `!${pattern}`)],
+      concurrency: Number(values.concurrency),
+      incrementalFile: `reports/mutation/${folder}.incremental.json`,
+      force: values.force,
+      jsonReporter: { fileName: report },
+    }),
+  );
+  const child = spawn(process.execPath, ['node_modules/@stryker-mutator/core/bin/stryker.js', 'run', file], {
+    stdio: 'inherit',
+    env: { ...process.env, MUTATED_FOLDER: folder },
+  });
+  let isOver = false;
+  const timer =
+    end === Infinity
+      ? undefined
+      : setTimeout(
+          () => {
+            isOver = true;
+            child.kill('SIGINT');
+          },
+          Math.max(0, end - Date.now()),
+        );
+  const code = await new Promise((resolve) => child.once('exit', resolve));
+  clearTimeout(timer);
+  if (isOver) return 'not finished within the budget';
+  if (code !== 0) {
+    process.exitCode = 1;
+    return `Stryker ended with ${code}`;
+  }
+  return 'ended';
+}
+
+/** A line with the score of a folder, out of the report of Stryker. */
+function scoreOf(folder, report) {
+  const counts = {};
+  for (const { mutants } of Object.values(JSON.parse(readFileSync(report, 'utf8')).files)) {
+    for (const { status } of mutants) counts[status] = (counts[status] ?? 0) + 1;
+  }
+  const killed = (counts.Killed ?? 0) + (counts.Timeout ?? 0);
+  const all = killed + (counts.Survived ?? 0) + (counts.NoCoverage ?? 0);
+  return `${folder}: ${((100 * killed) / all).toFixed(1)} % of ${all} (${JSON.stringify(counts)})`;
+}

@@ -34,7 +34,7 @@ export function showText(text: string): void {
 /**
  * Asks the person at the terminal.
  *
- * @throws CommandError where the answer is not yes, and where there is nobody to ask
+ * @throws CommandError if the answer is not yes, or if there is nobody to ask
  */
 export async function requireAgreement(): Promise<void> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) {

@@ -13,13 +13,13 @@ export interface AuditReport {
   readonly signatures_verified: false;
   readonly bundle_version?: JsonValue;
   readonly receipts: readonly ReceiptReport[];
-  /** Absent where only a chain was given. */
+  /** Absent if only a chain was given. */
   readonly invocation?: InvocationReport;
 }
 
 /** One receipt. Where it is malformed, `claims` is what could be read. */
 export interface ReceiptReport {
-  /** Of the JWT as it stands; `null` where the entry is no string. */
+  /** Of the JWT as it stands; `null` if the entry is no string. */
   readonly digest: string | null;
   readonly malformed?: string;
   readonly claims?: JsonObject;

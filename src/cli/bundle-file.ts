@@ -30,7 +30,7 @@ export function bundleTextOf(content: string, file: string): string {
 /**
  * Puts a request body into a bundle as its member `body`, character for character.
  *
- * @throws CommandError where the body is not JSON (it would run on into the bundle) or the bundle has a body already
+ * @throws CommandError if the body is not JSON (it would run on into the bundle) or the bundle has a body already
  */
 export function withBody(bundle: string, body: string): string {
   const value: unknown = JSON.parse(bundle);

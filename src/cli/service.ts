@@ -8,14 +8,14 @@ const TIMEOUT_SECS = 30;
 export interface ServiceAnswer {
   readonly status: number;
   readonly text: string;
-  /** The parsed body; `undefined` where it is not JSON. */
+  /** The parsed body; `undefined` if it is not JSON. */
   readonly body: unknown;
 }
 
 /**
  * Posts JSON to the service at `DRS_VERIFY_URL`.
  *
- * @throws CommandError where the service gives no answer
+ * @throws CommandError if the service gives no answer
  */
 export async function postToService(
   path: '/verify' | '/admin/revoke',

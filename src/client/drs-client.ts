@@ -1,5 +1,6 @@
 import { isJsonObject } from '../protocol/json.js';
 import type { Verdict } from '../engine/verdict.js';
+import { denotesJson } from '../verify/binding.js';
 import { DrsClientError } from './client-error.js';
 import { neverConnected, openPool, postByFetch, type Answer, type Poster } from './post.js';
 import { readVerdict } from './read-verdict.js';
@@ -39,7 +40,7 @@ export class DrsClient {
 
   /**
    * @param url the address of the service (`DRS_VERIFY_URL`), to which `/verify` is added
-   * @throws TypeError where it is not an http or https URL without credentials
+   * @throws TypeError if it is not an http or https URL without credentials
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
     const { timeoutMs = 5000, retries = 2, connections = 16, fetch } = options;
@@ -57,7 +58,7 @@ export class DrsClient {
    * @param call.body the body of the call as a JSON value: triggers the binding check
    * @param call.bodyText the body of the call as JSON text, sent as it is; takes the place of `body`
    * @returns the verdict; see docs/spec/verdict.md
-   * @throws DrsClientError where none was had
+   * @throws DrsClientError if none was had
    */
   async verify(
     bundle: unknown,
@@ -67,7 +68,9 @@ export class DrsClient {
     const answer = await this.#postWithRetries(json);
     const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
     if (verdict === null) throw unexpected(answer);
-    return isBodyUnusable && verdict.valid ? { ...verdict, binding: 'invalid_body' } : verdict;
+    if (!isBodyUnusable || !verdict.valid) return verdict;
+    const binding = 'invalid_body' as const;
+    return { ...verdict, binding, ...(verdict.details && { details: { ...verdict.details, binding } }) };
   }
 
   /** Lets running verifications finish, then closes the connections. */
@@ -114,12 +117,15 @@ function writeRequest(
   { body, bodyText }: { readonly body?: unknown; readonly bodyText?: string },
 ): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
   const own = Object.hasOwn(bundle ?? {}, 'body');
-  if (!isJsonObject(bundle) || (bodyText === undefined && body === undefined)) {
+  if (!isJsonObject(bundle)) {
     return { json: JSON.stringify(bundle ?? null), hadBody: own, isBodyUnusable: false };
   }
-  const rest = Object.entries(bundle).filter(([name]) => name !== 'body');
-  const start = JSON.stringify(Object.fromEntries(rest));
-  const text = bodyText ?? toJson(body);
+  const value = body === undefined ? bundle['body'] : body;
+  if (!own && bodyText === undefined && body === undefined) {
+    return { json: JSON.stringify(bundle), hadBody: false, isBodyUnusable: false };
+  }
+  const start = JSON.stringify({ ...bundle, body: undefined });
+  const text = bodyText ?? toJson(value);
   try {
     if (text !== undefined) return { json: spliceBody(start, text), hadBody: true, isBodyUnusable: false };
   } catch {
@@ -128,8 +134,9 @@ function writeRequest(
   return { json: start, hadBody: false, isBodyUnusable: true };
 }
 
-/** `undefined` for what JSON has no word for, such as a function, and for what nests too deep to be written. */
+/** `undefined` for what JSON has no word for, such as an infinity, and for what nests too deep to be written. */
 function toJson(value: unknown): string | undefined {
+  if (denotesJson(value) === false) return undefined;
   try {
     return JSON.stringify(value);
   } catch (error) {

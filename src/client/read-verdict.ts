@@ -7,7 +7,7 @@ const BINDINGS: ReadonlySet<unknown> = new Set(['match', 'mismatch', 'invalid_bo
  * Reads the answer of `/verify`. Service document 2.4
  *
  * @param hadBody whether a body was sent, so that a valid verdict must say how it binds
- * @returns `null` where it is not a verdict
+ * @returns `null` if it is not a verdict
  */
 export function readVerdict(json: string, hadBody: boolean): Verdict | null {
   let value: JsonValue;

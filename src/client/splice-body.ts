@@ -4,7 +4,7 @@
  *
  * @param bundle the JSON text of an object that has no member `body`
  * @param body JSON text; what is not exactly one JSON value could end the member and begin another
- * @throws SyntaxError where the body is not JSON
+ * @throws SyntaxError if the body is not JSON
  * @example spliceBody('{"invocation":"…"}', '9007199254740993'); // '{"invocation":"…","body":9007199254740993}'
  */
 export function spliceBody(bundle: string, body: string): string {

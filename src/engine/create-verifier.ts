@@ -121,8 +121,8 @@ export async function openEngine(
  * Opens a replay store as the settings say.
  *
  * @param kind where used invocations are on record; `off` and `undefined`: nowhere
- * @returns `null` where none is wanted
- * @throws ReplayStoreError where Redis cannot be used
+ * @returns `null` if none is wanted
+ * @throws ReplayStoreError if Redis cannot be used
  */
 export async function openReplays(
   kind: 'memory' | 'redis' | 'off' | undefined,

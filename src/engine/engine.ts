@@ -72,7 +72,7 @@ export class Engine implements PipelineDeps {
   readonly cache: ReceiptCache;
   readonly signatures: SignatureVerifier;
   readonly revocation: Revocation;
-  /** `null` where an invocation may be used again. */
+  /** `null` if an invocation may be used again. */
   readonly replays: ReplayStore | null;
   readonly rules: Rules;
   readonly keys: KeyResolver;
@@ -113,7 +113,7 @@ export class Engine implements PipelineDeps {
   /**
    * Verifies one bundle, and tells how the call's body compares with it.
    *
-   * @throws WorkDropped where `isWanted` said so; any other rejection is a fault of the verifier. Neither says anything
+   * @throws WorkDropped if `isWanted` said so; any other rejection is a fault of the verifier. Neither says anything
    *   about the bundle, and nothing that is in it causes one.
    */
   async verify(request: Request): Promise<Outcome> {

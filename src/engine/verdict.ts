@@ -32,7 +32,7 @@ export type Verdict =
 
 /** What a valid verdict tells besides its context, where that was asked for. */
 export interface VerdictDetails extends CallContext {
-  /** Absent where nothing was compared. */
+  /** Absent if nothing was compared. */
   readonly binding?: Binding;
 }
 

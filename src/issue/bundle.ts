@@ -28,7 +28,7 @@ export function decodeBundle(header: string): Bundle {
  * The JSON text in an `X-DRS-Bundle` header, as it was encoded and not yet parsed.
  *
  * @param header strict base64url (RFC 4648 §5), with or without padding
- * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` where the bytes are not UTF-8
+ * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` if the bytes are not UTF-8
  */
 export function decodeBundleText(header: string): string {
   return orThrow(readBundleText(header)).text;

@@ -20,7 +20,7 @@ export function rulesFor(maxChainDepth: number): Rules {
  * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
  * checked, and no signature.
  *
- * @throws IssueError where there is no receipt, or one is malformed
+ * @throws IssueError if there is no receipt, or one is malformed
  */
 export function readChain(jwts: readonly string[]): [Receipt, ...Receipt[]] {
   const receipts = readReceipts(jwts, new ReceiptCache(0));

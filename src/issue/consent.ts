@@ -23,7 +23,7 @@ export interface ConsentOptions {
  * The record of what a person agreed to, for a root receipt. Service document 2.2. Keep the text itself: the record
  * holds only `sha256:` and the lowercase hex digest of its UTF-8 bytes.
  *
- * @throws IssueError `INVALID_OPTION` where the text is empty, an option unknown or the time far away
+ * @throws IssueError `INVALID_OPTION` if the text is empty, an option unknown or the time far away
  * @example createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' });
  */
 export function createConsent(options: ConsentOptions): Consent {

@@ -1,5 +1,5 @@
 /**
- * The known name that a wrong one was most likely meant to be, or `null` where none is near.
+ * The known name that a wrong one was most likely meant to be, or `null` if none is near.
  *
  * @example nearestName('maxCostUsd', ['max_cost_usd', 'max_calls']); // 'max_cost_usd'
  */

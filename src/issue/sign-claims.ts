@@ -9,7 +9,7 @@ import type { SigningKey } from './signing-key.js';
  * To delegate and to invoke, use {@link issueRootDelegation}, {@link issueSubDelegation} and {@link issueInvocation}.
  *
  * @param claims the payload; it is written in RFC 8785 (JCS) form under the header `{"alg":"EdDSA","typ":"JWT"}`
- * @throws RangeError where the claims have no RFC 8785 form
+ * @throws RangeError if the claims have no RFC 8785 form
  * @see RFC 7515 §3.1, RFC 8037 §3.1
  * @example const forged = signClaims({ ...claims, policy: { max_cost_usd: 1e6 } }, mallory);
  */

@@ -13,7 +13,7 @@ const ofCall = new AsyncLocalStorage<DrsContext | null>();
  *
  * @param request the request that the middleware let pass; left out, the call whose handler is running. Callbacks of
  *   the request's own events do not run in its handler's context: give the request there.
- * @throws Error where no call was verified: the middleware did not run, or let a request without a bundle pass
+ * @throws Error if no call was verified: the middleware did not run, or let a request without a bundle pass
  * @example
  * app.post('/weather', drsMiddleware({ ...drs, tool: 'weather' }), (req, res) => {
  *   const { root_principal, agent } = drsContext(req);
@@ -28,7 +28,7 @@ export function drsContext(request?: object): DrsContext {
 }
 
 /**
- * The verified call that a handler serves, or `null` where a request without a bundle was let pass.
+ * The verified call that a handler serves, or `null` if a request without a bundle was let pass.
  *
  * @param request as for {@link drsContext}
  */
@@ -39,7 +39,7 @@ export function findDrsContext(request?: object): DrsContext | null {
 /**
  * Runs a handler, which then finds the context.
  *
- * @param context `null` where the call was not verified: the handler then finds none, whoever called it
+ * @param context `null` if the call was not verified: the handler then finds none, whoever called it
  */
 export function runWithContext<T>(context: DrsContext | null, request: object | null, handler: () => T): T {
   if (request !== null) setContext(context, request);

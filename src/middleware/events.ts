@@ -21,10 +21,10 @@ export interface ToolCallEvent {
   readonly root_principal: string;
   readonly chain_depth: number;
   readonly command: string;
-  /** `args.tool`; empty where the call names none. */
+  /** `args.tool`; empty if the call names none. */
   readonly tool: string;
   readonly policy_result: 'pass';
-  /** The estimate that the caller signed, in US dollars; 0 where there is none. */
+  /** The estimate that the caller signed, in US dollars; 0 if there is none. */
   readonly cost_usd: number;
   readonly inv_jti: string;
   /** The DID that signed the call. */

@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
  *
  * @param most bytes
  * @returns the bytes; `too large` as soon as there are more; `gone` where the client went away first
- * @throws Error where something has read from the request before
+ * @throws Error if something has read from the request before
  */
 export async function readBody(req: IncomingMessage, most: number): Promise<Buffer | 'too large' | 'gone'> {
   if (req.readableDidRead) {

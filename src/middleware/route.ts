@@ -4,7 +4,7 @@ import type { RouteOptions } from './options.js';
 /**
  * What an operator says a request is for.
  *
- * @throws TypeError where a function of the options does not give a string, and whatever it throws
+ * @throws TypeError if a function of the options does not give a string, and whatever it throws
  */
 export function routeOf<R>({ tool, command }: RouteOptions<R>, request: R): RouteExpectation {
   return {

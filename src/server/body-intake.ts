@@ -4,15 +4,15 @@ import type { Exchange } from './exchange.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 
-/** Why a body is not handed on. */
+/** Why a body is not passed on to its route. */
 export type IntakeFault = BodyFault | 'shutting_down';
 
-/** Takes a body, or why there is none; exactly once, unless the client goes away before. */
+/** Receives the body or the fault. Called exactly once, or never if the client disconnects first. */
 export type IntakeSink = (exchange: Exchange, body: Buffer | IntakeFault) => void;
 
 /**
- * Reads the bodies of requests for a verdict, however they come: bounded, counted, and only where there is room. Large ones
- * take turns, whatever route they are for.
+ * Reads the bodies of requests that need a verdict, within the limits of admission. Large bodies are passed on one
+ * per turn of the event loop, for all routes together.
  */
 export class BodyIntake {
   readonly #context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>;
@@ -21,7 +21,7 @@ export class BodyIntake {
     this.#context = context;
   }
 
-  /** Reads a body. The sink must use it before it returns, and may keep nothing of it. */
+  /** Reads a body. The sink must use it synchronously and must not keep a reference to it. */
   read(exchange: Exchange, { contentLength }: RequestHead, sink: IntakeSink): void {
     const { admission, configuration } = this.#context;
     const { maxBodyBytes, requestTimeoutSecs } = configuration;
@@ -45,7 +45,7 @@ export class BodyIntake {
     }
   }
 
-  /** Nobody above catches what a sink throws here: it would end the process. */
+  /** Calls a sink and catches its errors. No caller above would catch them, so they would end the process. */
   #hand(sink: IntakeSink, exchange: Exchange, body: Buffer | IntakeFault): void {
     try {
       sink(exchange, body);

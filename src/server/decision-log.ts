@@ -12,7 +12,7 @@ export class DecisionLog {
     this.#file = file;
   }
 
-  /** Lines written, and lines dropped rather than waited for. */
+  /** Lines written so far, and lines dropped because the file was too slow or failed. */
   get lines(): { readonly written: number; readonly dropped: number } {
     return this.#file;
   }
@@ -21,7 +21,7 @@ export class DecisionLog {
     const { failure, chain, binding } = outcome;
     const traceId = traceIdOf(request.traceparent);
     const { rootPrincipal, agent, jti, tool } = factsOf(outcome, bundle);
-    // Written out: JSON.stringify of the same members takes longer.
+    // Built by hand: JSON.stringify of the same members takes longer.
     let line = `{"time":"${new Date().toISOString()}","requestId":${quote(request.requestId)}`;
     if (traceId !== null) line += `,"traceId":"${traceId}"`;
     line += `,"endpoint":"${request.endpoint}","valid":${failure === null}`;

@@ -11,15 +11,15 @@ import {
 import { printableUrl } from './printable-url.js';
 import { startService, type Service } from './service.js';
 
-/** Beyond the grace, for what the service closes after its connections. */
+/** Time after the grace period to close stores and logs. */
 const CLOSING_MS = 5000;
 
 /**
- * Runs the service until a signal ends it. Never throws: a configuration that cannot work ends the process with exit
- * code 2 before it listens, and a port or a store that cannot be opened with 1.
+ * Runs the service until a signal ends it. Never throws. An invalid configuration ends the process with exit code 2
+ * before it listens. If a port or a store cannot be opened, the exit code is 1.
  *
  * @param env the environment; see {@link VARIABLES}
- * @param isCheck only checks the configuration, then ends the process: 0 where it can work, else 2
+ * @param isCheck only checks the configuration and ends the process: exit code 0 if it is valid, else 2
  */
 export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
   let configuration: Configuration;
@@ -47,13 +47,13 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
     process.exit(1);
   }
   stopOnSignals(configuration, service, log);
-  // Last, since whoever reads this line may send a signal at once.
+  // Last: whoever waits for this line may send a signal at once.
   announce(configuration, service, log);
 }
 
 /**
- * Lines go out one by one: pino's other way, which gathers them, tries for ever to write the last ones to a reader that
- * is gone, and keeps the process from ending. A log that cannot be written is given up.
+ * Writes each line synchronously. With pino's buffering, the process would not end if the reader of standard output is
+ * gone: pino retries the last lines forever. After a write error, nothing more is logged.
  */
 function openLog({ logLevel }: Configuration): Logger {
   const output = pino.destination({ dest: 1, sync: true });

@@ -7,12 +7,12 @@ import { factsOf } from './verdict-facts.js';
 
 const PER_SECOND = 10;
 
-/** Logs verdicts that were not valid, so that a refusal can be found by its request id. */
+/** Logs invalid verdicts, so that a refusal can be found by its request id. */
 export class RefusalLog {
   readonly #log: Logger;
   readonly #sampler: Sampler | null;
 
-  /** @param mode `LOG_REFUSALS`: all of them, ten in a second and the number of others, or none */
+  /** @param mode `LOG_REFUSALS`: all, up to ten per second and the number of the others, or none */
   constructor(mode: 'all' | 'sampled' | 'off', log: Logger) {
     this.#log = log;
     this.#sampler =
@@ -23,7 +23,7 @@ export class RefusalLog {
           );
   }
 
-  /** Logs an outcome, unless it is valid or left out. */
+  /** Logs an outcome, unless it is valid or sampling skips it. */
   record(request: LoggedRequest, outcome: Outcome, bundle: unknown): void {
     if (outcome.failure === null || this.#sampler?.admits() !== true) return;
     const { block, code } = outcome.failure;

@@ -24,21 +24,21 @@ import { VerdictLogs } from './verdict-logs.js';
 export interface Service {
   /** The port it listens on. */
   readonly port: number;
-  /** The port on which `/metrics` is served; the same unless `METRICS_ADDR` says otherwise. */
+  /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
   readonly metricsPort: number;
   /** The port on which gateways ask over gRPC; `null` where it is off. */
   readonly grpcPort: number | null;
   readonly frontEnd: FrontEndName;
-  /** The connections it holds open at most; more are closed at once. */
+  /** Maximum number of open connections; more are closed at once. */
   readonly maxConnections: number;
   /**
-   * Stops it: `/readyz` fails for `SHUTDOWN_DELAY_SECS` while all else is served, then what is in flight is answered, for
-   * `SHUTDOWN_GRACE_SECS` at most, then connections are closed.
+   * Stops the service. For `SHUTDOWN_DELAY_SECS`, `/readyz` fails and everything else is served. Then open requests get
+   * up to `SHUTDOWN_GRACE_SECS` to finish. Then all connections are closed.
    *
-   * @param isUrgent leaves out the delay
+   * @param isUrgent skips the delay
    */
   close(isUrgent?: boolean): Promise<void>;
-  /** Opens the files that it only appends to anew, after somebody has moved them away. */
+  /** Reopens the log files, after they were renamed (log rotation). */
   reopenLogs(): Promise<void>;
 }
 
@@ -47,7 +47,7 @@ const DRAIN_POLL_MS = 10;
 /**
  * Starts the service.
  *
- * @throws Error where the address cannot be listened on, or the revocation store cannot be opened
+ * @throws Error if it cannot listen on the address, or cannot open a store or a log
  */
 export async function startService(configuration: Configuration, log: Logger): Promise<Service> {
   const loaded = await loadFrontEnd(configuration.frontEnd);
@@ -116,7 +116,7 @@ export async function startService(configuration: Configuration, log: Logger): P
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       admission.isLeaving = true;
       if (!isUrgent) await sleep(shutdownDelaySecs * 1000);
-      // The listen socket stays open, so that health checks see 503 and not a refused connection.
+      // The listening socket stays open, so that health checks get a 503 instead of a refused connection.
       admission.isDraining = true;
       grpc?.drain();
       const open = () => routes.open + (grpc?.open ?? 0);

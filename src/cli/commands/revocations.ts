@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
-import { exportRevocations, importRevocations, RevocationStoreError } from '../../revocation/index.js';
+// Not from its index: that loads undici, which would slow down every command.
+import { exportRevocations, importRevocations } from '../../revocation/redis-transfer.js';
+import { RevocationStoreError } from '../../revocation/store-error.js';
 import { CommandError } from '../command-error.js';
 
 const DEFAULT_URL = 'redis://127.0.0.1:6379';

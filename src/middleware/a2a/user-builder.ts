@@ -3,7 +3,7 @@ import { findDrsContext } from '../context.js';
 /** A caller, as the A2A SDK knows it. */
 export interface DrsUser {
   readonly isAuthenticated: boolean;
-  /** The DID of the agent that signed the request; empty where nobody did. */
+  /** The DID of the agent that signed the request; empty if nobody did. */
   readonly userName: string;
 }
 

@@ -25,7 +25,7 @@ export interface McpProtection {
    *
    * @param server a `McpServer` or `Server` of either SDK
    * @returns the same server
-   * @throws Error where it is connected already
+   * @throws Error if it is connected already
    */
   protectServer<S extends Connectable>(server: S): S;
   /**

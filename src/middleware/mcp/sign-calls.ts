@@ -20,7 +20,7 @@ export interface SignToolCallsOptions {
  *
  * @param client a `Client` of either SDK
  * @returns the same client; a call that the delegation does not allow rejects with an `IssueError` and is not sent
- * @throws Error where it is connected already
+ * @throws Error if it is connected already
  * @example
  * const client = signToolCalls(new Client({ name: 'agent', version: '1.0.0' }), { key, chain, toolServer });
  * await client.connect(transport);
@@ -52,8 +52,8 @@ export function signToolCalls<C extends Connectable>(
  * @param params `name` and `arguments` of the call
  * @returns the parameters to send: as JSON gives them back, and with the bundle in `_meta`. Over HTTP, send
  *   `_meta['X-DRS-Bundle']` as a header of that name, too.
- * @throws IssueError where the delegation does not allow the call
- * @throws TypeError where the call cannot be bound: no name, or an argument named `tool`
+ * @throws IssueError if the delegation does not allow the call
+ * @throws TypeError if the call cannot be bound: no name, or an argument named `tool`
  * @example send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: signToolCall({ name: 'search' }, delegation) });
  */
 export function signToolCall(params: object, delegation: Delegation): JsonObject {

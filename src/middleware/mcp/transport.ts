@@ -33,7 +33,7 @@ const used = new WeakSet<object>();
  * Has every transport that a client or server connects to prepared, once the SDK has installed its callbacks and
  * before the first message.
  *
- * @throws Error where it is connected already; each `connect` rejects for a transport that has served another
+ * @throws Error if it is connected already; each `connect` rejects for a transport that has served another
  */
 export function onConnect(endpoint: Connectable, prepare: (transport: McpTransport) => void): void {
   // McpServer hands its transports to the Server inside, which could also be connected on its own.

@@ -1,0 +1,96 @@
+import { spawnSync } from 'node:child_process';
+import { hasRedis, RedisServer } from '../../test/replay/redis-server.js';
+import type { Fault, Scene } from './fault.js';
+import { sleep } from './traffic.js';
+
+const missing = () => (hasRedis ? null : 'redis-server');
+
+const STATED =
+  'Every call is refused while replay protection cannot ask (fail closed); `/admin/revoke` acknowledges nothing; `/readyz` is 503. Known revocations stay in force. It goes on by itself once Redis answers.';
+
+const envOf = (...urls: string[]) => ({
+  REDIS_URL: urls.join(','),
+  REPLAY_PROTECTION: 'redis',
+  REVOCATION_STORE: 'redis',
+  REDIS_TIMEOUT_MS: '1000',
+});
+
+/** Nothing is let through while the store of replays is away. */
+async function closed({ traffic, demand, revokeOne, lastMs, note }: Scene): Promise<void> {
+  await sleep(1500);
+  const valid = traffic.counts['valid'] ?? 0;
+  const revoking = revokeOne();
+  await sleep(lastMs);
+  demand((traffic.counts['valid'] ?? 0) === valid, 'calls were valid without replay protection');
+  note(`a revocation meanwhile was ${(await revoking) ? 'acknowledged' : 'not acknowledged'}`);
+}
+
+const frozen: Fault = {
+  name: 'Redis is frozen (SIGSTOP)',
+  stated: STATED,
+  missing,
+  prepare: async () => {
+    const redis = await RedisServer.start('--appendonly', 'yes');
+    return {
+      env: envOf(redis.url),
+      isReplayRefused: true,
+      run: async (scene) => {
+        redis.freeze();
+        await closed(scene);
+        redis.thaw();
+      },
+      close: async () => redis.stop(),
+    };
+  },
+};
+
+const killed: Fault = {
+  name: 'Redis is killed (kill -9), and started again',
+  stated: `${STATED} What Redis had acknowledged is in its log.`,
+  missing,
+  prepare: async () => {
+    const redis = await RedisServer.start('--appendonly', 'yes');
+    return {
+      env: envOf(redis.url),
+      isReplayRefused: true,
+      run: async (scene) => {
+        await redis.kill();
+        await closed(scene);
+        await redis.restart();
+      },
+      close: async () => redis.stop(),
+    };
+  },
+};
+
+const failsOver: Fault = {
+  name: 'Redis fails over to a replica',
+  stated:
+    'As above until the replica is the primary; the service finds it by itself. With `REVOCATION_MIN_REPLICAS=1` no acknowledged revocation is lost. Invocations of the last moment may be forgotten, and could be replayed.',
+  missing,
+  prepare: async () => {
+    const primary = await RedisServer.start('--appendonly', 'yes');
+    const [, host, port] = /\/\/(.+):(\d+)$/.exec(primary.url) ?? [];
+    const replica = await RedisServer.start('--appendonly', 'yes', '--replicaof', `${host} ${port}`);
+    const ask = (...words: string[]) =>
+      spawnSync('redis-cli', ['-u', replica.url, ...words], { encoding: 'utf8' }).stdout;
+    const end = performance.now() + 30_000;
+    while (!ask('info', 'replication').includes('master_link_status:up') && performance.now() < end)
+      await sleep(50);
+    return {
+      env: { ...envOf(primary.url, replica.url), REVOCATION_MIN_REPLICAS: '1' },
+      run: async (scene) => {
+        await primary.kill();
+        await closed(scene);
+        ask('replicaof', 'no', 'one');
+      },
+      close: async () => {
+        await primary.stop();
+        await replica.stop();
+      },
+    };
+  },
+};
+
+/** Faults of the shared store. */
+export const redisFaults: readonly Fault[] = [frozen, killed, failsOver];

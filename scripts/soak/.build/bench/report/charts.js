@@ -1,0 +1,241 @@
+import { parse, View } from 'vega';
+import { compile } from 'vega-lite';
+import { median } from 'simple-statistics';
+import { intervalOf } from '../measure/interval.js';
+/** Fits a phone of 390 px with its axis. In px. */
+const NARROW = 250;
+const COLOURS = ['#2f6fb0', '#3b9b6b', '#d08a1d', '#b8433c'];
+const CONFIG = {
+  background: 'white',
+  font: 'system-ui, sans-serif',
+  view: { stroke: '#cccccc' },
+  legend: { orient: 'bottom', labelFontSize: 11 },
+  axis: { gridColor: '#eeeeee', labelFontSize: 11, titleFontSize: 11, titleFontWeight: 'normal' },
+  header: { labelFontSize: 12, titleFontSize: 12 },
+};
+/** Draws a chart. @returns an SVG */
+async function draw(spec) {
+  const view = new View(parse(compile({ config: CONFIG, ...spec }).spec), {
+    renderer: 'none',
+  });
+  try {
+    return await view.toSVG();
+  } finally {
+    view.finalize();
+  }
+}
+export { draw, rowOf, NARROW };
+const rowOf = (figure, series, scale) => {
+  const { estimate, low, high } = intervalOf(figure.samples);
+  return {
+    ...figure.parameters,
+    ...{ series, value: estimate * scale, low: low * scale, high: high * scale, runs: figure.samples.length },
+  };
+};
+const PERCENTILE = /^latency\/(?:warm|cold)\/d\d+\/at\d+\/(p50|p90|p99|p99\.9)$/;
+/** The rows of the headline: one for each depth, traffic, load and percentile. */
+export function latencyRows({ figures, floorMicroseconds }) {
+  const rows = figures.flatMap((figure) => {
+    const percentile = PERCENTILE.exec(figure.id)?.[1];
+    return percentile === undefined ? [] : [rowOf(figure, percentile, 1)];
+  });
+  const points = new Map(
+    rows.map(({ traffic = '', depth = 0, load = 0 }) => [
+      `${traffic}/${depth}/${load}`,
+      { traffic, depth: Number(depth), load },
+    ]),
+  );
+  const floors = [...points.values()].map(({ traffic, depth, load }) => {
+    const value = floorMicroseconds * (traffic === 'warm' ? 1 : depth + 1);
+    return { traffic, depth, load, series: 'floor', value, low: value, high: value };
+  });
+  return [...rows, ...floors];
+}
+/** @param isNarrow for a phone: the panels one below the other. @returns `null` where the run has none */
+export async function drawLatency(results, isNarrow = false) {
+  const rows = latencyRows(results).map((row) => ({
+    ...row,
+    load: `${row['load'] ?? ''} % of capacity`,
+    panel: `${row['traffic'] ?? ''}, ${row['load'] ?? ''} % of capacity`,
+  }));
+  if (rows.length === 0) return null;
+  const depths = [...new Set(rows.map((row) => Number(row['depth'])))].sort((a, b) => a - b);
+  const panels = [...new Set(rows.map((row) => String(row['panel'])))];
+  const x = {
+    field: 'depth',
+    type: 'quantitative',
+    title: 'receipts in the chain',
+    axis: { values: depths },
+    scale: { domain: [Math.min(...depths) - 0.5, Math.max(...depths) + 0.5], nice: false },
+  };
+  const series = ['p99.9', 'p99', 'p90', 'p50', 'floor'];
+  const color = {
+    field: 'series',
+    type: 'nominal',
+    title: null,
+    sort: series,
+    scale: { domain: series, range: [...COLOURS.toReversed(), '#888888'] },
+  };
+  return draw({
+    data: { values: rows },
+    ...(isNarrow
+      ? { facet: { field: 'panel', type: 'nominal', title: null, sort: panels }, columns: 1 }
+      : {
+          facet: {
+            row: { field: 'traffic', type: 'nominal', title: null, sort: ['warm', 'cold'] },
+            column: { field: 'load', type: 'nominal', title: null },
+          },
+        }),
+    spec: {
+      width: isNarrow ? NARROW : 210,
+      height: 180,
+      encoding: { x, color },
+      layer: [
+        {
+          mark: { type: 'line', point: { size: 22 } },
+          encoding: {
+            y: { field: 'value', type: 'quantitative', scale: { type: 'log' }, title: 'latency, µs' },
+            strokeDash: {
+              condition: { test: "datum.series === 'floor'", value: [4, 3] },
+              value: [1, 0],
+            },
+          },
+        },
+        {
+          transform: [{ filter: "datum.series !== 'floor'" }],
+          mark: { type: 'rule', strokeWidth: 1.5, opacity: 0.6 },
+          encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' } },
+        },
+      ],
+    },
+    resolve: { scale: { y: 'independent' } },
+  });
+}
+const OVERLOAD = /^overload\/w-\w+\/x\d\/([\w-]+)$/;
+/** What the two rows of the overload picture show: names of figures, and how they are called there. */
+const RATES = {
+  goodput: 'right answers',
+  refused: 'refused',
+  'timed-out': 'timed out',
+};
+const TIMES = {
+  p99: 'p99 of accepted',
+  'refusal-since-sent-p99': 'p99 of refusals',
+  'healthz-longest': 'longest /healthz',
+};
+/** Overload: what becomes of the requests, and how long those wait that get an answer; `null` where the run has none. */
+export async function drawOverload({ figures }, isNarrow = false) {
+  const rowsOf = (names, scale) =>
+    figures.flatMap((figure) => {
+      const series = names[OVERLOAD.exec(figure.id)?.[1] ?? ''];
+      if (series === undefined) return [];
+      const row = rowOf(figure, series, scale);
+      return [{ ...row, workers: `WORKER_THREADS=${row['workers'] ?? ''}` }];
+    });
+  const capacities = figures
+    .filter(({ id }) => /^overload\/w-\w+\/capacity$/.test(id))
+    .map((figure) => ({
+      capacity: median(figure.samples),
+      workers: `WORKER_THREADS=${figure.parameters['workers'] ?? ''}`,
+    }));
+  const rates = rowsOf(RATES, 1);
+  if (rates.length === 0) return null;
+  const panel = (rows, names, y, line) => {
+    const series = Object.values(names);
+    return {
+      data: { values: rows },
+      facet: { [isNarrow ? 'row' : 'column']: { field: 'workers', type: 'nominal', title: null } },
+      spec: {
+        width: 260,
+        height: 180,
+        layer: [
+          line,
+          {
+            mark: { type: 'line', point: true },
+            encoding: {
+              ...OFFERED,
+              y: { field: 'value', type: 'quantitative', ...y },
+              color: colourOf(series),
+            },
+          },
+          {
+            mark: { type: 'rule', strokeWidth: 1.5, opacity: 0.6 },
+            encoding: {
+              ...OFFERED,
+              y: { field: 'low', type: 'quantitative' },
+              y2: { field: 'high' },
+              color: colourOf(series),
+            },
+          },
+        ],
+      },
+    };
+  };
+  const dashed = { type: 'rule', strokeDash: [4, 3], color: '#888888' };
+  return draw({
+    vconcat: [
+      panel(
+        rates.map((row) => ({ ...capacities.find(({ workers }) => workers === row['workers']), ...row })),
+        RATES,
+        { title: 'requests / s; dashed: capacity' },
+        { mark: dashed, encoding: { y: { aggregate: 'mean', field: 'capacity', type: 'quantitative' } } },
+      ),
+      panel(
+        rowsOf(TIMES, 0.001),
+        TIMES,
+        { title: 'ms; dashed: 50 ms', scale: { type: 'log' } },
+        { mark: dashed, encoding: { y: { datum: 50, type: 'quantitative' } } },
+      ),
+    ],
+    resolve: { scale: { color: 'independent' } },
+  });
+}
+const OFFERED = {
+  x: {
+    field: 'factor',
+    type: 'quantitative',
+    title: 'offered, times the capacity',
+    axis: { values: [1, 2, 3] },
+    scale: { domain: [0.8, 3.2], nice: false },
+  },
+};
+const colourOf = (series) => ({
+  field: 'series',
+  type: 'nominal',
+  title: null,
+  sort: series,
+  scale: { domain: series, range: [COLOURS[1], COLOURS[2], COLOURS[3]] },
+});
+/** Figures from commit to commit, a panel each, with whiskers; what was measured beside busy neighbours is hollow. */
+export async function drawHistory(entries) {
+  const rows = entries.map((entry) => ({ ...entry, commit: entry.commit.slice(0, 9) }));
+  const commits = [...new Set(rows.map(({ commit }) => commit))];
+  return draw({
+    data: { values: rows },
+    facet: { field: 'figure', type: 'nominal', title: null },
+    columns: 2,
+    spec: {
+      width: 320,
+      height: 120,
+      encoding: {
+        x: { field: 'commit', type: 'ordinal', sort: commits, title: null },
+        color: { field: 'machine', type: 'nominal', title: null },
+      },
+      layer: [
+        {
+          mark: { type: 'rule' },
+          encoding: { y: { field: 'low', type: 'quantitative', title: 'µs' }, y2: { field: 'high' } },
+        },
+        {
+          mark: { type: 'point', size: 40 },
+          encoding: {
+            y: { field: 'median', type: 'quantitative' },
+            fillOpacity: { condition: { test: 'datum.isNoisy', value: 0 }, value: 1 },
+            fill: { field: 'machine', type: 'nominal', legend: null },
+          },
+        },
+      ],
+    },
+    resolve: { scale: { y: 'independent' } },
+  });
+}

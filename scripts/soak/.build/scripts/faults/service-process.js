@@ -1,0 +1,70 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
+/** The service that `npm run setup` has built; scripts run in the folder of the project. */
+const MAIN = 'dist/cli/main.js';
+/** The real service, in a process of its own that can be stopped, killed and started again on the same port. */
+export class ServiceProcess {
+  port;
+  url;
+  log = [];
+  errors = '';
+  #options;
+  #child = null;
+  constructor(port, options) {
+    this.port = port;
+    this.url = `http://127.0.0.1:${port}`;
+    this.#options = options;
+  }
+  static async start(options) {
+    const service = new ServiceProcess(await freePort(), options);
+    await service.restart();
+    return service;
+  }
+  get pid() {
+    return this.#child?.pid ?? 0;
+  }
+  /** Starts it, again or with other options. Resolves once it listens. */
+  async restart(options = {}) {
+    this.#options = { ...this.#options, ...options };
+    const { env, within = [], nodeFlags = [] } = this.#options;
+    const [program = process.execPath, ...args] = [...within, process.execPath, ...nodeFlags, MAIN, 'serve'];
+    const child = spawn(program, args, {
+      env: { PATH: process.env['PATH'] ?? '', PORT: String(this.port), QUEUE_TARGET_MS: '60000', ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    child.stderr.on('data', (chunk) => (this.errors += chunk.toString()));
+    await new Promise((resolve, reject) => {
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        const entry = JSON.parse(line);
+        if (this.log.length < 10_000) this.log.push(entry);
+        if (entry['msg'] === 'listening') resolve();
+      });
+      child.once('exit', (code, signal) => {
+        reject(new Error(`the service ended with ${code ?? signal}: ${this.errors}`));
+      });
+    });
+  }
+  signal(signal) {
+    this.#child?.kill(signal);
+  }
+  /** Ends it, and waits until it has ended. */
+  async stop(signal = 'SIGTERM') {
+    const child = this.#child;
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    const exit = once(child, 'exit');
+    child.kill(signal);
+    await exit;
+  }
+}
+/** A port that was free a moment ago. */
+export async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}

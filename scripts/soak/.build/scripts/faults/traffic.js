@@ -1,0 +1,238 @@
+import { Agent, request } from 'node:http';
+import { randomUUID } from 'node:crypto';
+import { invoke, makeChain } from '../../test/support/chain.js';
+const SHARES = [
+    ['forged', 0.03],
+    ['policy', 0.03],
+    ['expired', 0.02],
+    ['revoked', 0.05],
+    ['replayed', 0.03],
+];
+/**
+ * Sends calls of every kind to a service at a constant rate, and looks at every answer: a call that is forged, expired,
+ * outside its policy, revoked or repeated must never be answered `valid: true`, whatever else goes wrong.
+ */
+export class Traffic {
+    delegations = [];
+    violations = [];
+    counts = {};
+    /** Milliseconds of the good calls that were answered with a verdict, since {@link takeLatencies}. */
+    #latencies = [];
+    /** When a good call was last answered `valid: true`. */
+    lastValidAt = 0;
+    #firstValidSince = { asked: Infinity, seen: Infinity };
+    #options;
+    #agent;
+    #timer;
+    #underWay = 0;
+    #accepted = [];
+    #nextIndex = 1;
+    constructor(options) {
+        this.#options = {
+            depths: [1, 2, 3, 5],
+            aheadSecs: () => 0,
+            isReplayRefused: false,
+            connections: 32,
+            timeoutMs: 15_000,
+            ...options,
+        };
+        this.#agent = this.#newAgent();
+        for (let at = 0; at < 40; at++)
+            this.add();
+    }
+    #newAgent() {
+        return new Agent({ keepAlive: true, maxSockets: this.#options.connections });
+    }
+    /** Adds a delegation; each has a status list index of its own, unless one is given. */
+    add(isRevocable = true, given) {
+        const depth = pick(this.#options.depths);
+        const now = this.#now();
+        const index = isRevocable ? (given ?? this.#nextIndex++ % 130_000) : null;
+        const times = { exp: now + 7200, iat: now - 60, nbf: now - 7200 };
+        const root = { ...times, ...(index === null ? {} : { drs_status_list_index: index }) };
+        const overrides = Object.fromEntries(Array.from({ length: depth }, (_, at) => [at, at === 0 ? root : times]));
+        const delegation = { chain: makeChain(depth, overrides), index, revokedAt: Infinity };
+        this.delegations.push(delegation);
+        return delegation;
+    }
+    /** Takes away the oldest delegations above a number. */
+    keep(count) {
+        this.delegations.splice(0, Math.max(0, this.delegations.length - count));
+    }
+    #now() {
+        return Math.floor(Date.now() / 1000 + this.#options.aheadSecs());
+    }
+    start() {
+        let sent = 0;
+        const begun = performance.now();
+        this.#timer = setInterval(() => {
+            const due = ((performance.now() - begun) / 1000) * this.#options.rate;
+            // After a pause of this process itself the calls that it missed are left out: they would be a flood.
+            if (due - sent > this.#options.rate)
+                sent = due - this.#options.rate;
+            for (; sent < due; sent++)
+                void this.send();
+        }, 5);
+    }
+    /** Sends no more by itself. */
+    pause() {
+        clearInterval(this.#timer);
+    }
+    async stop() {
+        this.pause();
+        const end = performance.now() + this.#options.timeoutMs + 1000;
+        while (this.#underWay > 0 && performance.now() < end)
+            await sleep(20);
+        this.#agent.destroy();
+    }
+    /** Closes every connection; the next calls open new ones. */
+    reconnect() {
+        const old = this.#agent;
+        this.#agent = this.#newAgent();
+        setTimeout(() => old.destroy(), this.#options.timeoutMs).unref();
+    }
+    takeLatencies() {
+        const taken = this.#latencies;
+        this.#latencies = [];
+        return taken;
+    }
+    /** Resolves with the milliseconds until a good call that was sent from now on is answered `valid: true`. */
+    async untilValid(limitMs) {
+        const asked = performance.now();
+        this.#firstValidSince = { asked, seen: Infinity };
+        while (this.#firstValidSince.seen === Infinity && performance.now() - asked < limitMs)
+            await sleep(5);
+        return this.#firstValidSince.seen - asked;
+    }
+    /** Sends one call of a kind chosen at random, and judges its answer. */
+    async send(kind = kindAtRandom()) {
+        const made = this.#make(kind);
+        if (made === null)
+            return kind === 'good' ? null : this.send('good');
+        return this.#ask(kind, made.bundle, made.delegation);
+    }
+    /** Makes one call under a delegation, in which nothing else is wrong. */
+    async call(delegation) {
+        const overrides = { iat: this.#now(), jti: `inv:${randomUUID()}` };
+        return this.#ask('good', invoke(delegation.chain, overrides), delegation);
+    }
+    async #ask(kind, bundle, delegation) {
+        const sent = performance.now();
+        // Only what was acknowledged before the call was sent has to be in force.
+        const isRevoked = delegation !== null && delegation.revokedAt < sent;
+        this.#underWay++;
+        const answer = await post(this.#agent, `${this.#options.url}/verify`, JSON.stringify(bundle), this.#options.timeoutMs);
+        this.#underWay--;
+        const taken = performance.now() - sent;
+        const name = answer === null ? 'no answer' : answer.valid ? 'valid' : answer.code || String(answer.status);
+        this.counts[name] = (this.counts[name] ?? 0) + 1;
+        if (answer === null)
+            return null;
+        if (answer.valid && (kind !== 'good' || isRevoked)) {
+            this.violations.push({ what: 'a wrong valid: true', kind, afterMs: sent });
+        }
+        if (kind === 'good' && !isRevoked && answer.valid) {
+            this.#latencies.push(taken);
+            this.lastValidAt = performance.now();
+            const since = this.#firstValidSince;
+            if (sent >= since.asked)
+                since.seen = Math.min(since.seen, this.lastValidAt);
+            if (this.#options.isReplayRefused && this.#accepted.length < 500)
+                this.#accepted.push(bundle);
+        }
+        return answer;
+    }
+    #make(kind) {
+        const now = this.#now();
+        const of = (delegation, overrides = {}) => ({
+            bundle: invoke(delegation.chain, { iat: now, jti: `inv:${randomUUID()}`, ...overrides }),
+            delegation,
+        });
+        if (kind === 'replayed') {
+            const bundle = this.#accepted.shift();
+            return bundle === undefined ? null : { bundle, delegation: null };
+        }
+        const sent = performance.now();
+        const wanted = this.delegations.filter(({ revokedAt }) => revokedAt < sent === (kind === 'revoked'));
+        if (wanted.length === 0)
+            return null;
+        const made = of(pick(wanted));
+        switch (kind) {
+            case 'good':
+            case 'revoked':
+                return made;
+            case 'policy':
+                return of(pick(wanted), { args: { tool: 'delete', estimated_cost_usd: 0.01 } });
+            case 'expired': {
+                const times = { exp: now - 3600, iat: now - 7200, nbf: now - 7200 };
+                const chain = makeChain(1, { 0: times });
+                return { bundle: invoke(chain, { iat: now - 3700, jti: `inv:${randomUUID()}` }), delegation: null };
+            }
+            case 'forged': {
+                const { bundle } = made;
+                const cut = bundle.invocation.lastIndexOf('.') + 1;
+                const signature = Buffer.from(bundle.invocation.slice(cut), 'base64url');
+                const at = Math.floor(Math.random() * signature.length);
+                signature[at] = (signature[at] ?? 0) ^ 1;
+                return {
+                    bundle: {
+                        ...bundle,
+                        invocation: bundle.invocation.slice(0, cut) + signature.toString('base64url'),
+                    },
+                    delegation: made.delegation,
+                };
+            }
+        }
+    }
+}
+/** Posts JSON. @returns `null` where no whole answer came */
+export async function post(agent, url, body, timeoutMs, headers = {}) {
+    return new Promise((resolve) => {
+        const sent = request(url, {
+            method: 'POST',
+            agent,
+            timeout: timeoutMs,
+            headers: {
+                'Content-Type': 'application/json',
+                'Content-Length': Buffer.byteLength(body),
+                ...headers,
+            },
+        }, (response) => {
+            const chunks = [];
+            response.on('data', (chunk) => chunks.push(chunk));
+            response.once('error', () => resolve(null));
+            response.once('end', () => {
+                try {
+                    const said = JSON.parse(Buffer.concat(chunks).toString());
+                    const code = typeof said.error === 'string' ? said.error : (said.error?.code ?? '');
+                    resolve({ status: response.statusCode ?? 0, valid: said.valid === true, code });
+                }
+                catch {
+                    resolve(null);
+                }
+            });
+        });
+        sent.once('timeout', () => sent.destroy(new Error('no answer in time')));
+        sent.once('error', () => resolve(null));
+        sent.end(body);
+    });
+}
+/** Asks for a revocation. @returns whether it was acknowledged */
+export async function revoke(url, token, delegation, timeoutMs = 10_000) {
+    const answer = await post(undefined, `${url}/admin/revoke`, JSON.stringify({ status_list_index: delegation.index }), timeoutMs, { Authorization: `Bearer ${token}` });
+    if (answer?.status !== 200)
+        return false;
+    delegation.revokedAt = Math.min(delegation.revokedAt, performance.now());
+    return true;
+}
+export const sleep = async (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+function pick(items) {
+    return items[Math.floor(Math.random() * items.length)];
+}
+function kindAtRandom() {
+    let at = Math.random();
+    for (const [kind, share] of SHARES)
+        if ((at -= share) < 0)
+            return kind;
+    return 'good';
+}

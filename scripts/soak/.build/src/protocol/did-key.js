@@ -1,0 +1,53 @@
+import { base58 } from '@scure/base';
+/** Bytes of an Ed25519 public key. */
+export const PUBLIC_KEY_BYTES = 32;
+const PREFIX = 'did:key:z';
+// The multicodec code of ed25519-pub (0xed) as an unsigned varint.
+const ED25519_PUB = [0xed, 0x01];
+// 34 bytes that start with 0xed 0x01 are always 47 base58 digits. Decoding a longer text would only cost time.
+const DID_LENGTH = PREFIX.length + 47;
+// The same agents and people appear in many chains, and decoding base58 costs far more than a look-up.
+const known = new Map();
+const MAX_KNOWN = 4096;
+/**
+ * The Ed25519 public key that a `did:key` names.
+ *
+ * @param did `did:key:z` and the base58btc form of `0xed 0x01` and 32 key bytes; no fragment, path or query
+ * @returns 32 bytes, which are shared: nobody may change them; or `null` for anything else
+ * @see W3C did:key §3.1.3
+ * @example publicKeyOf('did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw'); // 32 bytes, d75a98…
+ */
+export function publicKeyOf(did) {
+  const before = known.get(did);
+  if (before !== undefined) return before;
+  const key = decode(did);
+  if (key === null) return null;
+  if (known.size === MAX_KNOWN) known.clear();
+  known.set(did, key);
+  return key;
+}
+function decode(did) {
+  if (did.length !== DID_LENGTH || !did.startsWith(PREFIX)) return null;
+  let bytes;
+  try {
+    bytes = base58.decode(did.slice(PREFIX.length));
+  } catch {
+    return null;
+  }
+  if (bytes.length !== ED25519_PUB.length + PUBLIC_KEY_BYTES) return null;
+  return bytes[0] === ED25519_PUB[0] && bytes[1] === ED25519_PUB[1] ? bytes.slice(ED25519_PUB.length) : null;
+}
+/**
+ * The `did:key` of an Ed25519 public key.
+ *
+ * @throws RangeError where the key is not 32 bytes
+ * @example didKeyOf(publicKey); // 'did:key:z6Mk…'
+ */
+export function didKeyOf(publicKey) {
+  if (publicKey.length !== PUBLIC_KEY_BYTES) {
+    throw new RangeError(
+      `an Ed25519 public key has ${PUBLIC_KEY_BYTES} bytes; this one has ${publicKey.length}`,
+    );
+  }
+  return PREFIX + base58.encode(Uint8Array.of(...ED25519_PUB, ...publicKey));
+}

@@ -1,0 +1,88 @@
+import { createHash, sign } from 'node:crypto';
+import { base58 } from '@scure/base';
+import { newKeyPair } from './key-pair.js';
+/** A Unix time at which the chains made here are valid: now, for the service reads its own clock. */
+export const NOW = Math.floor(Date.now() / 1000);
+export function party() {
+  const { privateKey, bytes } = newKeyPair();
+  return { did: `did:key:z${base58.encode(Uint8Array.of(0xed, 0x01, ...bytes))}`, key: privateKey };
+}
+export const HEADER = { alg: 'EdDSA', typ: 'JWT' };
+const segment = (value) =>
+  Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
+/** Signs a payload; one given as text is used to the letter. */
+export function signJwt(payload, signer, header = HEADER) {
+  const input = `${segment(header)}.${segment(payload)}`;
+  return `${input}.${sign(null, Buffer.from(input), signer.key).toString('base64url')}`;
+}
+export const sha256 = (jwt) => `sha256:${createHash('sha256').update(jwt).digest('hex')}`;
+export function rootClaims(issuer, audience, overrides = {}) {
+  return {
+    aud: audience.did,
+    cmd: '/mcp/tools/call',
+    drs_consent: {
+      locale: 'en-GB',
+      method: 'explicit-ui-click',
+      policy_hash: `sha256:${'0'.repeat(64)}`,
+      session_id: 'session-1',
+      timestamp: '2027-01-15T08:00:00Z',
+    },
+    drs_root_type: 'human',
+    drs_type: 'delegation-receipt',
+    drs_v: '4.0',
+    exp: NOW + 3600,
+    iat: NOW - 60,
+    iss: issuer.did,
+    jti: 'dr:7a1f6f0e-6a3f-4d5a-9c0e-1f2a3b4c5d6e',
+    nbf: NOW - 60,
+    policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 },
+    prev_dr_hash: null,
+    sub: issuer.did,
+    ...overrides,
+  };
+}
+export function childClaims(parent, root, issuer, audience, overrides = {}) {
+  // JSON leaves out what is undefined.
+  const rootOnly = { drs_consent: undefined, drs_root_type: undefined };
+  const claims = rootClaims(issuer, audience, { prev_dr_hash: sha256(parent), sub: root.did, ...rootOnly });
+  return { ...claims, ...overrides };
+}
+export function invocationClaims(receipts, root, invoker, overrides = {}) {
+  return {
+    args: { estimated_cost_usd: 0.05, query: 'tea', tool: 'search' },
+    cmd: '/mcp/tools/call',
+    dr_chain: receipts.map(sha256),
+    drs_type: 'invocation-receipt',
+    drs_v: '4.0',
+    iat: NOW,
+    iss: invoker.did,
+    jti: 'inv:0b1c2d3e',
+    sub: root.did,
+    tool_server: 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw',
+    ...overrides,
+  };
+}
+/** A chain of receipts; `overrides[n]` applies to receipt n. */
+export function makeChain(depth, overrides = {}) {
+  const parties = Array.from({ length: depth + 1 }, party);
+  const receipts = [];
+  for (let at = 0; at < depth; at++) {
+    const [root, issuer, audience] = [parties[0], parties[at], parties[at + 1]];
+    const claims =
+      at === 0
+        ? rootClaims(issuer, audience, overrides[0])
+        : childClaims(receipts[at - 1], root, issuer, audience, overrides[at]);
+    receipts.push(signJwt(claims, issuer));
+  }
+  return { parties, receipts };
+}
+/** A bundle for one call under a chain. */
+export function invoke({ parties, receipts }, overrides = {}) {
+  const [root, invoker] = [parties[0], parties.at(-1)];
+  const invocation = signJwt(invocationClaims(receipts, root, invoker, overrides), invoker);
+  return { bundle_version: '4.0', invocation, receipts };
+}
+/** A bundle that is valid at {@link NOW}. */
+export function makeBundle(depth = 3) {
+  return invoke(makeChain(depth));
+}

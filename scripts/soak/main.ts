@@ -1,0 +1,227 @@
+// Runs the service for an hour under a constant rate with churn, and says whether anything grows.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
+import { cpus, loadavg, tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { credentialWith, newIssuer, toJwt } from '../../test/revocation/lists.js';
+import { ServiceProcess } from '../faults/service-process.js';
+import { revoke, sleep, Traffic } from '../faults/traffic.js';
+import { plot } from './plot.js';
+import { FIGURES, processFigures, sumOf, type FigureName, type Sample } from './sample.js';
+import { medianOf, PARTS, percentile, trendOf } from './trend.js';
+
+const HELP = `npm run soak -- [options]
+Runs the service under constant traffic with churn, and judges whether memory, descriptors, handles or p99 grow.
+
+  --minutes <n>   how long (60)
+  --rate <n>      calls a second (300)
+  --out <folder>  where soak.svg and soak.json go (bench/results/soak)
+`;
+const { values: options } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '60' },
+    rate: { type: 'string', default: '300' },
+    out: { type: 'string', default: 'bench/results/soak' },
+    help: { type: 'boolean', default: false },
+  },
+});
+const [minutes, rate] = [Number(options.minutes), Number(options.rate)];
+if (options.help || !(minutes > 0) || !(rate > 0)) {
+  console.log(HELP);
+  process.exit(options.help ? 0 : 2);
+}
+
+const SAMPLE_SECS = Math.min(10, minutes);
+const FLOOD = { everySecs: 120, secs: 3, times: 8 };
+// After a flood the queue empties within a second; what is measured right after it would be the flood's.
+const FLOOD_ECHO_SECS = 10;
+const LIVE_DELEGATIONS = 300;
+const TOKEN = 'soak-soak-soak-soak-soak';
+/** Growth in an hour that counts as none, as a share of the median, or of one where that is more. */
+const TOLERANCES: Readonly<Record<FigureName, number>> = {
+  rss: 0.1,
+  descriptors: 0.1,
+  handles: 0.1,
+  p99: 0.5,
+};
+// Caches fill and code is compiled in the first quarter.
+const SETTLED = 0.25;
+
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-soak-'));
+const issuer = newIssuer();
+const listed = new Set<number>();
+let list = '';
+let listVersion = 0;
+const lists = createServer((request, response) => {
+  const etag = `"${listVersion}"`;
+  if (request.headers['if-none-match'] === etag) return response.writeHead(304, { etag }).end();
+  return response.writeHead(200, { 'content-type': 'application/vc+jwt', etag }).end(list);
+}).listen(0, '127.0.0.1');
+const publish = async () => {
+  listVersion++;
+  list = await toJwt(
+    { ...credentialWith(listed), issuer: issuer.did, validFrom: new Date().toISOString() },
+    issuer,
+  );
+};
+await publish();
+
+const service = await ServiceProcess.start({
+  env: {
+    DRS_ADMIN_TOKEN: TOKEN,
+    LOG_REFUSALS: 'off',
+    // Small, so that entries are evicted all the time.
+    RECEIPT_CACHE_BYTES: '1000000',
+    REPLAY_PROTECTION: 'memory',
+    // The record of used invocations is full after this, and stays so.
+    REPLAY_WINDOW_SECS: '120',
+    REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt'),
+    STATUS_LIST_BASE_URL: `http://127.0.0.1:${(lists.address() as AddressInfo).port}/list`,
+    STATUS_LIST_ISSUER: issuer.did,
+    STATUS_CACHE_TTL_SECS: '5',
+    STATUS_MAX_STALE_SECS: '60',
+    // What is shed in a flood is part of the run.
+    QUEUE_TARGET_MS: '1000',
+  },
+});
+const traffic = new Traffic({ url: service.url, rate, isReplayRefused: true });
+const ends = performance.now() + minutes * 60_000;
+let isFlooded = false;
+let floods = 0;
+
+let failedScrapes = 0;
+/** @returns the empty text where a flood leaves no room for it */
+async function scrape(): Promise<string> {
+  try {
+    // A connection of its own: one that is kept may be closed by the service at this very moment.
+    const headers = { connection: 'close' };
+    return await (await fetch(`${service.url}/metrics`, { headers })).text();
+  } catch {
+    failedScrapes++;
+    return '';
+  }
+}
+
+const chores: NodeJS.Timeout[] = [];
+const every = (secs: number, chore: () => unknown) =>
+  chores.push(
+    setInterval(() => {
+      void (async () => chore())().catch((error: unknown) => {
+        console.error(error);
+        process.exitCode = 1;
+      });
+    }, secs * 1000),
+  );
+
+every(1, () => {
+  for (let at = 0; at < 4; at++) traffic.add();
+  traffic.keep(LIVE_DELEGATIONS);
+});
+every(10, async () => {
+  const index = Math.floor(traffic.delegations.length * (0.5 + Math.random() / 2));
+  const delegation = traffic.delegations[index];
+  if (delegation !== undefined && !(await revoke(service.url, TOKEN, delegation))) {
+    console.error('a revocation was not acknowledged');
+  }
+});
+every(20, async () => {
+  const delegation = traffic.delegations.at(-1 - Math.floor(Math.random() * 100));
+  if (delegation?.index == null) return;
+  listed.add(delegation.index);
+  await publish();
+  // Three times the TTL, since a refresh may have begun just before.
+  setTimeout(() => (delegation.revokedAt = Math.min(delegation.revokedAt, performance.now())), 15_000);
+});
+every(5, () => scrape());
+every(20, () => traffic.reconnect());
+every(2, () => {
+  // Half a request, and then the connection is gone; every other time in the middle of the head.
+  const socket = connect(service.port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  const head = `POST /verify HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n`;
+  socket.write(Math.random() < 0.5 ? head : `${head}\r\n{"bundle_version":`);
+  setTimeout(() => socket.destroy(), 200);
+});
+every(FLOOD.everySecs, async () => {
+  isFlooded = true;
+  floods++;
+  const flood = new Traffic({ url: service.url, rate: rate * FLOOD.times, connections: 200 });
+  flood.start();
+  await sleep(FLOOD.secs * 1000);
+  await flood.stop();
+  traffic.violations.push(...flood.violations);
+  await sleep(FLOOD_ECHO_SECS * 1000);
+  isFlooded = false;
+});
+
+const loads: number[] = [];
+const samples: Sample[] = [];
+let before = { at: performance.now(), cpuSecs: processFigures(service.pid).cpuSecs };
+const start = before.at;
+let wasFlooded = false;
+every(SAMPLE_SECS, async () => {
+  const latencies = traffic.takeLatencies();
+  const metrics = await scrape();
+  const { rss, descriptors, cpuSecs } = processFigures(service.pid);
+  const at = performance.now();
+  samples.push({
+    hours: (at - start) / 3_600_000,
+    rss,
+    descriptors,
+    handles: metrics === '' ? NaN : sumOf(metrics, 'nodejs_active_handles_total'),
+    p99: percentile(latencies, 0.99),
+    processorShare: ((cpuSecs - before.cpuSecs) * 1000) / (at - before.at),
+    isFlooded: isFlooded || wasFlooded,
+  });
+  wasFlooded = isFlooded;
+  before = { at, cpuSecs };
+  loads.push(loadavg()[0] ?? 0);
+  if (samples.length % 30 === 0) console.log(JSON.stringify(samples.at(-1)));
+});
+
+console.log(`${rate} calls/s for ${minutes} min against ${service.url}, pid ${service.pid}`);
+traffic.start();
+while (performance.now() < ends && process.exitCode === undefined) await sleep(500);
+for (const chore of chores) clearInterval(chore);
+await traffic.stop();
+await service.stop();
+lists.close();
+rmSync(folder, { recursive: true });
+
+const lasted = (performance.now() - start) / 60_000;
+const settledHours = (minutes / 60) * SETTLED;
+const judged = samples.filter(({ hours, isFlooded: flooded }) => hours >= settledHours && !flooded);
+const verdicts = Object.fromEntries(
+  FIGURES.map((name) => {
+    const points = judged
+      .filter((sample) => Number.isFinite(sample[name]))
+      .map((sample) => [sample.hours, sample[name]] as const);
+    if (points.length < PARTS) return [name, null];
+    const middle = medianOf(points.map(([, value]) => value));
+    const tolerance = Math.max(1, TOLERANCES[name] * middle);
+    return [name, { median: middle, tolerance, ...trendOf(points, tolerance) }];
+  }),
+);
+const share = medianOf(samples.map(({ processorShare }) => processorShare));
+const title = `${rate} calls/s for ${lasted.toFixed(0)} min: ${(100 * share).toFixed(0)} % of a core; load of the machine ${medianOf(loads).toFixed(1)} on ${cpus().length} cores`;
+mkdirSync(options.out, { recursive: true });
+writeFileSync(path.join(options.out, 'soak.svg'), await plot(samples, title, settledHours));
+writeFileSync(
+  path.join(options.out, 'soak.json'),
+  `${JSON.stringify({ date: new Date().toISOString(), node: process.version, title, verdicts, answers: traffic.counts, floods, failedScrapes, violations: traffic.violations, samples })}\n`,
+);
+
+console.log(`\n${title}\nanswers: ${JSON.stringify(traffic.counts)}, floods: ${floods}, failed scrapes: ${failedScrapes}`);
+for (const [name, trend] of Object.entries(verdicts)) {
+  if (trend === null) console.log(`${name.padEnd(12)} too few samples`);
+  else
+    console.log(
+      `${name.padEnd(12)} median ${trend.median.toFixed(1)}, ${trend.perHour.toFixed(2)} an hour (${trend.low.toFixed(2)} … ${trend.high.toFixed(2)}), tolerance ${trend.tolerance.toFixed(1)}: ${trend.verdict}`,
+    );
+}
+console.log(`violations: ${traffic.violations.length}`);
+for (const violation of traffic.violations.slice(0, 10)) console.log(JSON.stringify(violation));
+const grows = Object.values(verdicts).some((trend) => trend?.verdict === 'grows');
+if (grows || traffic.violations.length > 0) process.exitCode = 1;

@@ -1,0 +1,34 @@
+import { defineConfig } from 'vitest/config';
+
+/**
+ * The tests that mutation testing runs, for each folder of `src/`: those that call the code in this process and are
+ * quick. A test that starts a service would run the unchanged code in `dist/`, and prove nothing.
+ */
+const TESTS: Readonly<Record<string, readonly string[]>> = {
+  protocol: ['protocol/*', 'verify/{verdicts,key-resolver,binding}', 'issue/{policy-document,strict}'],
+  verify: ['verify/{binding,catalogue,hostile,key-resolver,precedence,receipt-cache,verdicts}'],
+  gate: ['gate/*', 'middleware/{a2a,node,routes}'],
+  signatures: ['signatures/*'],
+  replay: ['replay/*'],
+  revocation: ['revocation/*'],
+};
+/** These start programs, and wait for them in real time. */
+const OUT_OF_PROCESS = ['status-list-outage', 'store-processes', 'redis-store', 'redis-cluster'];
+
+const folder = process.env['MUTATED_FOLDER'] ?? '';
+const tests = TESTS[folder];
+if (tests === undefined)
+  throw new Error(`MUTATED_FOLDER is "${folder}", expected one of ${Object.keys(TESTS).join(', ')}`);
+
+export default defineConfig({
+  test: {
+    include: tests.map((pattern) => `test/${pattern}.test.ts`),
+    exclude: OUT_OF_PROCESS.map((name) => `test/**/${name}.test.ts`),
+    setupFiles: ['test/support/mutation-setup.ts'],
+    // A fault is planted in each test file's code once, not loaded anew for each of them.
+    isolate: false,
+    env: { MUTATION_RUN: '1' },
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
+});
