@@ -1,3 +1,5 @@
+import { Turns } from './turns.js';
+
 /** The limits of {@link Admission}. */
 export interface AdmissionLimits {
   /** Maximum number of requests that wait for a verdict. */
@@ -35,8 +37,12 @@ export interface Ticket {
  * their bodies take. Callers must give back what they take on every path.
  */
 export class Admission {
-  /** Set by the service when it is asked to stop. From then on, every answer closes its connection. */
+  /** For what takes long to parse, whatever brought it. */
+  readonly turns = new Turns();
+  /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
+  /** Set by the service when another process has taken its place. From then on, every answer closes its connection. */
+  isReplaced = false;
   /** Set by the service when the drain begins. From then on, no new bundle is accepted. */
   isDraining = false;
   readonly #limits: AdmissionLimits;

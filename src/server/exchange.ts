@@ -14,6 +14,9 @@ export interface AnswerOptions {
   readonly closes?: boolean;
 }
 
+/** A request as the logs of verdicts tell of it, whatever brought it. */
+export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' | 'requestId'>;
+
 /** Is told about the end of an exchange. */
 export interface ExchangeOwner {
   /** Whether every answer closes its connection. */

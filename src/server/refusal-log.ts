@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Outcome } from '../engine/engine.js';
-import type { Exchange } from './exchange.js';
+import type { LoggedRequest } from './exchange.js';
 import { traceIdOf } from './request-id.js';
 import { Sampler } from './sampler.js';
 import { factsOf } from './verdict-facts.js';
@@ -24,15 +24,15 @@ export class RefusalLog {
   }
 
   /** Logs an outcome, unless it is valid or sampling skips it. */
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
+  record(request: LoggedRequest, outcome: Outcome, bundle: unknown): void {
     if (outcome.failure === null || this.#sampler?.admits() !== true) return;
     const { block, code } = outcome.failure;
-    const traceId = traceIdOf(exchange.traceparent);
+    const traceId = traceIdOf(request.traceparent);
     this.#log.info(
       {
         block,
         code,
-        requestId: exchange.requestId,
+        requestId: request.requestId,
         ...(traceId === null ? {} : { traceId }),
         ...factsOf(outcome, bundle),
       },

@@ -1,6 +1,6 @@
 import type { Outcome } from '../engine/engine.js';
 import type { DecisionLog } from './decision-log.js';
-import type { Exchange } from './exchange.js';
+import type { LoggedRequest } from './exchange.js';
 import type { RefusalLog } from './refusal-log.js';
 
 /** The logs that record verdicts. */
@@ -19,12 +19,12 @@ export class VerdictLogs {
    *
    * @param bundle the bundle that was verified
    */
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
+  record(request: LoggedRequest, outcome: Outcome, bundle: unknown): void {
     if (outcome.failure !== null) {
-      exchange.code = outcome.failure.code;
-      this.#refusals.record(exchange, outcome, bundle);
+      request.code = outcome.failure.code;
+      this.#refusals.record(request, outcome, bundle);
     }
-    this.#decisions?.record(exchange, outcome, bundle);
+    this.#decisions?.record(request, outcome, bundle);
   }
 
   /** See {@link LineFile.reopen}. */

@@ -7,6 +7,7 @@ import { OPEN } from '../middleware/call.js';
 import { listen } from '../middleware/http.js';
 import type { RunningService } from '../support/service.js';
 import type { Attempt } from './attacks.js';
+import { AUTHORIZATION, callOnce, clientOf, EXT_MCP, grpcPortOf } from '../support/grpc.js';
 import { newGate, verifier } from './decide.js';
 
 /** What a gate says, whichever way it was asked. */
@@ -125,6 +126,125 @@ const CONTEXT = [
   'x-drs-binding',
   'x-drs-context',
 ];
+
+interface Closable {
+  readonly ask: Ask;
+  close(): void;
+}
+
+/** Headers as Envoy joins them: one value for each name. */
+const joined = (headers: Attempt['headers'] = []) => {
+  const map: Record<string, string> = {};
+  for (const [name, value] of headers) {
+    const lower = name.toLowerCase();
+    map[lower] = map[lower] === undefined ? value : `${map[lower]},${value}`;
+  }
+  return map;
+};
+
+interface CheckAnswer {
+  readonly status: { readonly code: number };
+  readonly ok_response?: {
+    readonly headers: { readonly header: { readonly key: string }; readonly append_action: string }[];
+    readonly headers_to_remove: string[];
+  };
+  readonly denied_response?: {
+    readonly status: { readonly code: string };
+    readonly body: string;
+  };
+}
+
+/** Envoy's numbers have names. */
+const STATUS: Readonly<Record<string, number>> = {
+  BadRequest: 400,
+  Unauthorized: 401,
+  Forbidden: 403,
+  MethodNotAllowed: 405,
+  Conflict: 409,
+  PayloadTooLarge: 413,
+  ServiceUnavailable: 503,
+};
+
+/** `Authorization/Check` of a service, as Envoy asks it. */
+export function askGrpc(service: RunningService): Closable {
+  const client = clientOf(AUTHORIZATION, grpcPortOf(service));
+  return {
+    close: () => client.close(),
+    ask: async (protocol, { method = 'POST', headers, body = '' }) => {
+      const said = (await callOnce(client, 'Check', {
+        attributes: {
+          request: {
+            http: { method, headers: joined(headers), raw_body: Buffer.from(body), path: '/', size: -1 },
+          },
+          context_extensions: { drs_protocol: protocol },
+        },
+      })) as unknown as CheckAnswer;
+      const { ok_response: ok, denied_response: denied } = said;
+      if (denied !== undefined) {
+        const answered = JSON.parse(denied.body) as unknown;
+        const status = STATUS[denied.status.code] ?? 0;
+        if (said.status.code === 0) throw new Error('denied with the status OK');
+        return { decision: 'deny', status, code: codeIn(answered), body: answered };
+      }
+      if (ok === undefined || said.status.code !== 0) throw new Error('neither allowed nor denied');
+      const set = ok.headers.map(({ header }) => header.key);
+      for (const name of CONTEXT) {
+        if (set.includes(name) === ok.headers_to_remove.includes(name))
+          throw new Error(`${name} is left open`);
+      }
+      return { decision: set.includes('x-drs-agent') ? 'allow' : 'pass', status: 200, code: '', body: '' };
+    },
+  };
+}
+
+/** Whether agentgateway could ask about a request: it makes method and params of the body, and writes them anew. */
+export function isForExtMcp({ method = 'POST', body = '' }: Attempt): boolean {
+  try {
+    const message = JSON.parse(String(body)) as { id?: unknown; method?: unknown; jsonrpc?: unknown };
+    return (
+      method === 'POST' &&
+      JSON.stringify(message) === String(body) &&
+      message.jsonrpc === '2.0' &&
+      typeof message.method === 'string' &&
+      ['string', 'number'].includes(typeof message.id) &&
+      Object.keys(message).every((name) => ['jsonrpc', 'id', 'method', 'params'].includes(name))
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** `ExtMcp/CheckRequest` of a service, as agentgateway asks it. */
+export function askExtMcp(service: RunningService): Closable {
+  const client = clientOf(EXT_MCP, grpcPortOf(service));
+  return {
+    close: () => client.close(),
+    ask: async (_, { headers = [], body = '' }) => {
+      const { method, params } = JSON.parse(String(body)) as { method: string; params?: unknown };
+      const said = (await callOnce(client, 'CheckRequest', {
+        service_names: ['tools'],
+        method,
+        ...(params === undefined ? {} : { mcp_request: Buffer.from(JSON.stringify(params)) }),
+        headers: headers.map(([key, value]) => ({ key: key.toLowerCase(), value: Buffer.from(value) })),
+      })) as {
+        result: 'pass' | 'error';
+        error?: { reason: string; mcp_error: Buffer };
+        header_mutation?: { set: { key: string }[]; remove: string[] };
+      };
+      if (said.error !== undefined) {
+        const error = JSON.parse(said.error.mcp_error.toString()) as { data: { status: number } };
+        const answered = { jsonrpc: '2.0', error };
+        return { decision: 'deny', status: error.data.status, code: codeIn(answered), body: answered };
+      }
+      const { set = [], remove = [] } = said.header_mutation ?? {};
+      const names = set.map(({ key }) => key);
+      for (const name of CONTEXT) {
+        if (names.includes(name) === remove.includes(name)) throw new Error(`${name} is left open`);
+      }
+      return { decision: names.includes('x-drs-agent') ? 'allow' : 'pass', status: 200, code: '', body: '' };
+    },
+  };
+}
 
 /** Sends a request to the letter: paths stay as they are, headers can repeat. */
 async function exchange(
