@@ -35,7 +35,7 @@ const serviceOptions = verifierOptions.extend({
     .string()
     .regex(/^0?[0-7]{3}$/, 'expected three octal digits, such as 660')
     .default('660'),
-  /** A file with a certificate and its chain, in PEM. With it the service speaks HTTPS only, on all its ports. */
+  /** A file with a certificate and its chain, in PEM. With it the service speaks HTTPS only, but for gRPC. */
   tlsCertFile: z.string().min(1).optional(),
   /** The file with the certificate's private key. */
   tlsKeyFile: z.string().min(1).optional(),
@@ -44,11 +44,11 @@ const serviceOptions = verifierOptions.extend({
    * service past so many proxies, or from such a network, can choose the address that counts for it.
    */
   trustProxy: parsed(readProxyTrust).optional(),
-  /** Another port, for gateways that ask over gRPC; 0 chooses a free port and logs it. Whoever reaches it can ask. Default: off. */
+  /** Another port, for gateways that ask over gRPC; 0 chooses a free port and logs it. Whoever reaches it can ask. Unset: off. */
   grpcPort: count(0, 65_535).optional(),
   /**
-   * The protocol of a gRPC question whose gateway names none (`context_extensions.drs_protocol`). The wrong one judges
-   * something else: `mcp` lets pass what is no tool call.
+   * The protocol of a gRPC question if its gateway names none (`context_extensions.drs_protocol`). The wrong protocol
+   * checks something else: `mcp` passes everything but tool calls.
    */
   grpcProtocol: z.enum(['http', 'mcp', 'a2a']).default('mcp'),
   /** Processes that share the port, under one supervisor. 1 is a single process without one. */
