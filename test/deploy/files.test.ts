@@ -57,7 +57,7 @@ describe('the image', () => {
 
 describe('the health check of the image', () => {
   const check = (env: Record<string, string>) =>
-    promisify(execFile)(process.execPath, [path.join(DEPLOY, 'healthcheck.mjs')], { env });
+    promisify(execFile)(process.execPath, [path.join(ROOT, 'scripts/healthcheck.mjs')], { env });
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-health-'));
   afterAll(() => rmSync(folder, { recursive: true }));
 

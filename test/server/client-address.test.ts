@@ -67,7 +67,7 @@ describe('the address of a client', () => {
     expect(of('1', '10.0.0.1', long)).toBe('10.0.0.2');
     expect(of('10.0.0.0/8', '10.0.0.1', long)).toBe('198.51.100.7');
     // The last one is cut through: what is left of it would be another address.
-    expect(of('10.0.0.0/8', '10.0.0.1', `${'9'.repeat(3000)}8.51.100.7`)).toBe('10.0.0.1');
+    expect(of('10.0.0.0/8', '10.0.0.1', `198.51.100.7${' '.repeat(2048 - 11)}`)).toBe('10.0.0.1');
     expect(of('10.0.0.0/8', '10.0.0.1', '10.0.0.3,'.repeat(5000).slice(0, -1))).toBe('10.0.0.3');
   });
 
