@@ -23,14 +23,14 @@ export interface ClosedLoop {
 
 /** What a closed loop came to. */
 export interface ClosedLoopResult extends LoadResult {
-  /** Processor time of the server for a request, in µs; `null` where it is not known. */
+  /** Processor time of the server for a request, in µs; `null` if it is not known. */
   readonly cpu: number | null;
 }
 
-/** wrk where it is installed: it takes the least from the service. */
+/** Uses wrk if it is installed, since it takes the least processor time from the service. */
 export const bestTool = (): Tool => (wrkVersion() === null ? 'autocannon' : 'wrk');
 
-// The corpus goes round, and what comes by for the second time may enter the cache: a few stay until the third.
+// The bundles are sent in a loop. A bundle may enter the cache at its second time; a few are still there at the third.
 const MAX_COLD_HITS = 0.01;
 
 /**
@@ -75,7 +75,7 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
     time('cpu', 'lower', timeAfter.total - timeBefore.total);
     cpu = (timeAfter.total - timeBefore.total) / requests;
     checkArithmetic(bench, loop, cpu);
-    // Its share goes up and down with what the workers leave to it; only the whole says what is better.
+    // The main thread's share depends on how much the workers take over. Only the sum of both can be compared.
     time('main-thread-cpu', 'neither', timeAfter.mainThread - timeBefore.mainThread);
   }
   if (result.generatorTime !== null) {

@@ -17,7 +17,7 @@ export const hasNginx = (): boolean => spawnSync('nginx', ['-v']).status === 0 &
 export interface Nginx {
   readonly port: number;
   readonly pid: number;
-  /** Processor time so far, in µs; `null` where the operating system does not tell. */
+  /** Processor time so far, in µs; `null` if the operating system does not tell. */
   processorTime(): number | null;
   stop(): Promise<void>;
 }

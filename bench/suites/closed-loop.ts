@@ -61,7 +61,7 @@ function measureCase(bench: Bench, one: Case, server: ServerProcess, seconds: nu
 
 const temperatureOf = ({ traffic }: Case) => (traffic === 'cold' || traffic === 'mixed' ? 'cold' : 'warm');
 
-/** One service for what is warm and one for what is cold, both checked and brought to speed. */
+/** One service for warm and one for cold traffic. Both are checked and warmed up first. */
 async function startServices(bench: Bench, cases: readonly Case[]): Promise<Map<string, ServerProcess>> {
   const services = new Map<string, ServerProcess>();
   for (const temperature of new Set(cases.map(temperatureOf))) {

@@ -18,12 +18,12 @@ const inWorker = (name: string, fault: 'crash' | 'memory', isQuick: boolean): Fa
   prepare: () => ({
     env: { WORKER_THREADS: '1', WORKER_FAULT: fault },
     nodeFlags: [PRELOAD, '--max-old-space-size=256'],
-    rate: 400,
+    rate: 100,
     run: async ({ service, traffic, demand, lastMs }) => {
-      const end = performance.now() + 30_000;
+      const end = performance.now() + 60_000;
       const died = () => has(service.log, /worker/i);
       while (!died() && performance.now() < end) await sleep(50);
-      demand(died(), 'no worker died within 30 s');
+      demand(died(), 'no worker died within 60 s');
       await sleep(lastMs);
       demand((traffic.counts['no answer'] ?? 0) === 0, 'calls were left without an answer');
     },

@@ -17,8 +17,10 @@ const message = family(
     value: valueNames,
     where: ['arguments', 'message', 'params', 'id', 'method', 'name', '_meta', 'beside', 'document', 'batch'],
     carrier: ['header', 'none'],
+    // The message is then read a second time.
+    defect: ['none', 'a duplicate'],
   },
-  ({ protocol, value, where, carrier }, budget) => {
+  ({ protocol, value, where, carrier, defect }, budget) => {
     const header = carrier === 'header' ? carried() : '';
     return fit(budget - header.length, (size) => {
       const huge = values[value](size);
@@ -28,7 +30,7 @@ const message = family(
           ? `{"name":${at('name', '"search"')},"arguments":${at('arguments', '{"query":"tea"}')},"_meta":${at('_meta', '{}')}}`
           : `{"message":${at('message', '{"parts":[]}')},"metadata":${at('_meta', '{}')}}`;
       const method = protocol === 'mcp' ? '"tools/call"' : '"SendMessage"';
-      const text = `{"jsonrpc":"2.0","id":${at('id', '1')},"method":${at('method', method)},"params":${at('params', params)}${where === 'beside' ? `,"x":${huge}` : ''}}`;
+      const text = `{"jsonrpc":"2.0","id":${at('id', '1')},"method":${at('method', method)},"params":${at('params', params)}${where === 'beside' ? `,"x":${huge}` : ''}${defect === 'none' ? '' : ',"y":1,"y":2'}}`;
       const body =
         where === 'document'
           ? huge

@@ -33,6 +33,8 @@ interface Care {
   readonly isGrowthWanted: boolean;
 }
 
+// The growth of what takes less is mostly noise.
+const MIN_MS_TO_ESTIMATE = 20;
 // Parts of the full size, from small to large, so that nothing is measured before it is known to end.
 const PARTS = [1 / 128, 1 / 32, 1 / 8, 1 / 2, 1];
 
@@ -54,14 +56,16 @@ export async function measure(
     const body = family.make(parameters, Math.floor(maxBytes * part));
     if (Buffer.byteLength(body) > maxBytes * part) continue;
     const now = await time(family.path, body, part === 1 ? calls : 1);
+    // Some bodies do not grow with their parameters; then nothing larger is to be expected.
+    const hasGrown: boolean = before !== null && now.bytes >= before.bytes * 1.2;
     const growth: number =
-      before === null || before.ms === 0 || now.bytes < before.bytes * 1.2
+      before === null || before.ms === 0 || !hasGrown
         ? 0
         : Math.log(now.ms / before.ms) / Math.log(now.bytes / before.bytes);
     const cost = { ...now, parameters, growth, measuredBytes: now.bytes, parse: timeParse(family.path === 'gate' ? body.slice(body.indexOf('\n', body.indexOf('\n') + 1)) : body) };
     if (part === 1) return cost;
     const estimate = now.ms * (maxBytes / now.bytes) ** Math.max(1, growth);
-    if (now.ms > maxMs || (before !== null && estimate > maxMs)) {
+    if (now.ms > maxMs || (hasGrown && estimate > maxMs && now.ms > MIN_MS_TO_ESTIMATE)) {
       return { ...cost, bytes: maxBytes, ms: estimate };
     }
     isHarmless = before !== null;

@@ -37,7 +37,7 @@ export interface Ticket {
  * their bodies take. Callers must give back what they take on every path.
  */
 export class Admission {
-  /** For what takes long to parse, whatever brought it. */
+  /** For bodies that take long to parse, of all routes and protocols. */
   readonly turns = new Turns();
   /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;

@@ -16,11 +16,11 @@ const serviceOptions = verifierOptions.extend({
   host: z.string().min(1).default('127.0.0.1'),
   /** The port to listen on; 0 chooses a free port and logs it. */
   port: count(0, 65_535).default(8080),
-  /** Another port, for gateways that ask over gRPC; 0 chooses a free port and logs it. Whoever reaches it can ask. Default: off. */
+  /** Another port, for gateways that ask over gRPC; 0 chooses a free port and logs it. Whoever reaches it can ask. Unset: off. */
   grpcPort: count(0, 65_535).optional(),
   /**
-   * The protocol of a gRPC question whose gateway names none (`context_extensions.drs_protocol`). The wrong one judges
-   * something else: `mcp` lets pass what is no tool call.
+   * The protocol of a gRPC question if its gateway names none (`context_extensions.drs_protocol`). The wrong protocol
+   * checks something else: `mcp` passes everything but tool calls.
    */
   grpcProtocol: z.enum(['http', 'mcp', 'a2a']).default('mcp'),
   /** Processes that share the port, under one supervisor. 1 is a single process without one. */

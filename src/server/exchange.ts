@@ -14,7 +14,7 @@ export interface AnswerOptions {
   readonly closes?: boolean;
 }
 
-/** A request as the logs of verdicts tell of it, whatever brought it. */
+/** What the logs of verdicts read of a request, over any protocol. */
 export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' | 'requestId'>;
 
 /** Is told about the end of an exchange. */

@@ -145,7 +145,7 @@ describe('Authorization/Check', () => {
   });
 
   it('reads raw headers, which may repeat, and a body that comes as text', async () => {
-    const { headers: _, ...rest } = question().attributes.request.http;
+    const rest = { ...question().attributes.request.http, headers: undefined };
     const header = (key: string, value: string) => ({ key, raw_value: Buffer.from(value) });
     const ask = (headers: object[]) =>
       callOnce(envoy, 'Check', {
@@ -532,7 +532,10 @@ function open(
       http = got[':status'];
       code ??= got['grpc-status'] as string | undefined;
     });
-    stream.on('trailers', (got) => (code ??= got['grpc-status'] as string | undefined));
+    stream.on(
+      'trailers',
+      (got: Record<string, unknown>) => (code ??= got['grpc-status'] as string | undefined),
+    );
     stream.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
     stream.on('close', () => resolve({ http, status: code, text }));
   });

@@ -183,7 +183,7 @@ describe('the same request gets the same answer', () => {
           const there = await (ways.get(first) as Ask)(protocol, attempt);
           decisions.add(`${here.decision} ${here.code}`);
           expect(there).toEqual(here);
-          const again =
+          const again: unknown =
             here.decision === 'allow' ? expect.objectContaining({ code: 'REPLAY_DETECTED' }) : here;
           expect(await (ways.get(second) as Ask)(protocol, attempt)).toEqual(again);
           if (type === undefined) expect(await (ways.get('v1') as Ask)(protocol, attempt)).toEqual(again);

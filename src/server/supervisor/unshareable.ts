@@ -7,11 +7,12 @@ interface Shared {
   readonly revocationStore?: 'memory' | 'file' | 'redis' | undefined;
   readonly revocationStorePath?: string | undefined;
   readonly drsAdminToken?: string | undefined;
+  readonly grpcPort?: number | undefined;
 }
 
 /** Problems with options that keep something in one process, where several processes share the port. */
 export function findUnshareable(options: Shared): string[] {
-  const { processes, sharePort, replayProtection, gateReplay, drsAdminToken } = options;
+  const { processes, sharePort, replayProtection, gateReplay, drsAdminToken, grpcPort } = options;
   if (processes === 1 && !sharePort) return [];
   const several = processes > 1 ? `PROCESSES is ${processes}` : 'SHARE_PORT is set';
   const problems: string[] = [];
@@ -33,6 +34,11 @@ export function findUnshareable(options: Shared): string[] {
     problems.push(
       `REVOCATION_STORE is "memory", and ${several}: a revocation would be in force in the one process that took it only; ` +
         'set REVOCATION_STORE to redis, or unset DRS_ADMIN_TOKEN and revoke by status list',
+    );
+  if (grpcPort !== undefined)
+    problems.push(
+      `GRPC_PORT is set, and ${several}: only one process can listen on it, since grpc-js does not share a port; ` +
+        'unset GRPC_PORT, or run single processes on ports of their own behind a balancer',
     );
   return problems;
 }

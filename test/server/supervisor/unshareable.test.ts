@@ -17,6 +17,7 @@ describe.each(SHARED)('%j refuses what each process would keep for itself', (sev
     [{ REVOCATION_STORE_PATH: '/r' }, /^REVOCATION_STORE_PATH is set, and .*revocations import/],
     [{ REVOCATION_STORE: 'file', REVOCATION_STORE_PATH: '/r' }, /^REVOCATION_STORE_PATH is set, and /],
     [{ DRS_ADMIN_TOKEN: TOKEN }, /^REVOCATION_STORE is "memory", and .*set REVOCATION_STORE to redis/],
+    [{ GRPC_PORT: '9090' }, /^GRPC_PORT is set, and .*only one process can listen/],
   ])('%j', (env, problem) => {
     expect(problemsOf({ ...base, ...env })).toEqual([expect.stringMatching(problem)]);
   });
