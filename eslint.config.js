@@ -73,6 +73,7 @@ export default defineConfig(
       'scripts/simulate-scaling.mjs',
       'scripts/measure-redis.mjs',
       'scripts/measure-roll.mjs',
+      'scripts/measure-propagation.mjs',
       'fuzz/.build',
       '.stryker-tmp',
       'conformance/.build',

@@ -43,8 +43,13 @@ export class EngineMetrics {
       ['dependency'],
       (set) => {
         if (isListFetched !== null) set(isListFetched() ? 1 : 0, 'status_list');
-        const isAvailable = engine.replays?.isAvailable;
-        if (isAvailable !== undefined) set(isAvailable ? 1 : 0, 'redis');
+        // What Redis is used for: where either fails, it is down.
+        const uses = [
+          engine.replays?.isAvailable,
+          isStoreInRedis(engine) ? engine.revocation.isStoreCurrent : undefined,
+        ];
+        const known = uses.filter((isUp) => isUp !== undefined);
+        if (known.length > 0) set(known.every(Boolean) ? 1 : 0, 'redis');
       },
     );
   }
@@ -177,4 +182,8 @@ export class EngineMetrics {
       () => capacity,
     );
   }
+}
+
+function isStoreInRedis({ revocation }: Engine): boolean {
+  return !Number.isNaN(revocation.storeAgeSecs);
 }

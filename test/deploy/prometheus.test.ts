@@ -11,6 +11,7 @@ import { RedisServer } from '../replay/redis-server.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith } from '../revocation/lists.js';
 import { makeBundle } from '../support/chain.js';
+import { FRONT_END } from '../support/front-end.js';
 import { eventually } from '../support/eventually.js';
 import { isInstalled } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
@@ -101,8 +102,8 @@ describe('the documentation of the metrics', () => {
     const documented = table.flatMap((line) =>
       [...(line.split(' | ')[0] ?? '').matchAll(/`(drs_\w+)/g)].map(([, name]) => name),
     );
-    // Shown only with REVOCATION_STORE=redis.
-    const elsewhere = ['drs_revocation_copy_age_seconds'];
+    // Shown only with REVOCATION_STORE=redis, or with several processes.
+    const elsewhere = ['drs_revocation_copy_age_seconds', 'drs_process_up', 'drs_process_deaths_total'];
     expect(documented.sort()).toEqual([...new Set([...shown, ...elsewhere])].sort());
   });
 });
@@ -123,6 +124,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     services = await Promise.all([
       startService({ REPLAY_PROTECTION: 'memory', DECISION_LOG: path.join(folder, 'decisions') }),
       startService({ REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url, STATUS_LIST_BASE_URL: list.url }),
+      startService({ PROCESSES: FRONT_END === 'uws' ? '2' : '1', GATE_REPLAY: 'off' }),
     ]);
     const port = await freePort();
     url = `http://127.0.0.1:${port}`;

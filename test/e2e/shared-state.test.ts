@@ -96,8 +96,17 @@ describe.skipIf(!hasRedis)('three instances that share revocations and replays o
       await checkReady();
     }
     expect(await codeOf(services[0] as RunningService, 99)).toBe('valid');
+    for (const service of services) {
+      const text = await (await fetch(`${service.url}/metrics`)).text();
+      const [count, sum] = ['count', 'sum'].map((part) =>
+        metricOf(text, `drs_revocation_propagation_seconds_${part}`),
+      ) as [number, number];
+      expect(count).toBe(services.length);
+      // Told, not demanded: it depends on the machine. docs/scaling.md has measured figures.
+      console.log(`a revocation was in force ${((1000 * sum) / count).toFixed(1)} ms after Redis had it`);
+      expect(metricOf(text, 'drs_dependency_up{dependency="redis"}')).toBe(1);
+    }
     const metrics = await (await fetch(`${services[1]?.url}/metrics`)).text();
-    expect(metricOf(metrics, 'drs_revocation_propagation_seconds_count')).toBeGreaterThan(0);
     expect(metrics).toMatch(/^drs_revocation_copy_age_seconds \d/m);
     const bundle = invoke(makeChain(1), { jti: 'inv:once' });
     const answers = await Promise.all(
@@ -126,6 +135,8 @@ describe.skipIf(!hasRedis)('three instances that share revocations and replays o
       { status: 'not_ready', reason: 'revocation_store_unreachable' },
     ]);
     expect(await revoke(cut, index + 1000)).toBe(503);
+    const metrics = await (await fetch(`${cut.url}/metrics`)).text();
+    expect(metricOf(metrics, 'drs_dependency_up{dependency="redis"}')).toBe(0);
     proxy.heal();
     await allReady();
     expect(await codeOf(cut, index)).toBe('RECEIPT_REVOKED');
