@@ -12,7 +12,6 @@ const verifiers = new Map();
 /** Gates of services in this process, so that they can be given a time; each replay has one of its own. */
 const gates = new Map();
 
-
 /** One verifier for each set-up; what is revoked in it stays so. */
 async function verifierFor({ settings, revocation }) {
   const key = JSON.stringify([settings, revocation]);
@@ -42,7 +41,9 @@ async function verifierFor({ settings, revocation }) {
 
 for await (const line of createInterface({ input: process.stdin })) {
   const question = JSON.parse(line);
-  console.log(JSON.stringify(question.kind === 'verify' ? await answer(question) : await answerOfGate(question)));
+  console.log(
+    JSON.stringify(question.kind === 'verify' ? await answer(question) : await answerOfGate(question)),
+  );
 }
 for (const { verifier, list } of verifiers.values()) {
   await verifier.close();

@@ -36,8 +36,15 @@ export function gateVectors(seed: number, now: number, times: readonly number[])
   return [...uniqueIds(vectors), ...replayVectors(allowed, now)];
 }
 
-const GATE_CODES: ReadonlySet<string> = new Set(['MISSING_BUNDLE', 'BINDING_MISMATCH', 'COMMAND_MISMATCH', 'MALFORMED_BUNDLE']);
-const uniqueIds = (vectors: object[]) => [...new Map(vectors.map((vector) => [(vector as { id: string }).id, vector])).values()];
+const GATE_CODES: ReadonlySet<string> = new Set([
+  'MISSING_BUNDLE',
+  'BINDING_MISMATCH',
+  'COMMAND_MISMATCH',
+  'MALFORMED_BUNDLE',
+]);
+const uniqueIds = (vectors: object[]) => [
+  ...new Map(vectors.map((vector) => [(vector as { id: string }).id, vector])).values(),
+];
 
 const isFresh = (request: GateAsked, now: number) =>
   askOracleGate(PLAIN, [{ request, now }], true)[0]?.decision === 'allow';
@@ -67,7 +74,6 @@ function replayVectors(allowed: readonly GateAsked[], now: number): object[] {
 
 function toAsked({ protocol, method, headers, body }: GateRequest): GateAsked {
   const map: Record<string, string[]> = {};
-  for (const [name, value] of headers)
-    if (!/^content-/i.test(name)) (map[name] ??= []).push(value);
+  for (const [name, value] of headers) if (!/^content-/i.test(name)) (map[name] ??= []).push(value);
   return { protocol, method, headers: map, body_text: body };
 }

@@ -73,7 +73,9 @@ export function askOracleGate(
   return asked.map(({ request: { protocol, method, headers, body_text: text }, now }) => {
     const answer = decide({
       ...{ protocol, method, now, settings, revocation, body: { text } },
-      headers: Object.entries(headers).flatMap(([name, values]) => values.map((value) => [name, value] as const)),
+      headers: Object.entries(headers).flatMap(([name, values]) =>
+        values.map((value) => [name, value] as const),
+      ),
       ...(hasReplay && { replays }),
     });
     if (answer.decision !== 'deny') return { decision: answer.decision };

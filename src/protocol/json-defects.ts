@@ -35,7 +35,11 @@ const CLOSE_ARRAY = 0x5d;
  */
 export function findJsonDefect(
   text: string,
-  { within, depth = MAX_JSON_DEPTH, only }: { within?: string; depth?: number; only?: JsonDefect['kind'] } = {},
+  {
+    within,
+    depth = MAX_JSON_DEPTH,
+    only,
+  }: { within?: string; depth?: number; only?: JsonDefect['kind'] } = {},
 ): JsonDefect | null {
   // One entry for each open object or array, outermost first: the names seen so far, or null for an array.
   const open: (Set<string> | null)[] = [];

@@ -51,7 +51,8 @@ export function decide(question: GateQuestion): GateAnswer {
   const { protocol } = question;
   const opened = protocol === 'http' ? openHttp(question) : openRpc(question);
   if (opened === 'pass') return { decision: 'pass' };
-  if (typeof opened === 'string') return deny(protocol, opened, STATUS[opened] ?? (opened === 'MALFORMED_BUNDLE' ? 400 : 403));
+  if (typeof opened === 'string')
+    return deny(protocol, opened, STATUS[opened] ?? (opened === 'MALFORMED_BUNDLE' ? 400 : 403));
   const { encoded, body, command } = opened;
   const bundle = decoded(encoded);
   if (bundle === undefined) return deny(protocol, 'MALFORMED_BUNDLE', 400);
@@ -170,7 +171,8 @@ function carried(
   meta: JsonObject | undefined,
 ): { readonly encoded: string } | { readonly code: string } {
   const inHeader = valuesOf(headers, 'x-drs-bundle');
-  if (inHeader.length > 1 || inHeader.some((value) => value.includes(','))) return { code: 'MULTIPLE_BUNDLES' };
+  if (inHeader.length > 1 || inHeader.some((value) => value.includes(',')))
+    return { code: 'MULTIPLE_BUNDLES' };
   const all: Json[] = inHeader.map((value) => ({ kind: 'string', value }));
   for (const name of ['X-DRS-Bundle', 'xyz.okeyamy.drs/bundle']) {
     const value = meta && member(meta, name);
@@ -210,13 +212,17 @@ function isInexact(json: Json): boolean {
 
 /** Whether parsers could differ in what the message is. */
 function isAmbiguous(message: JsonObject): boolean {
-  const names = message.members.map(([name]) => name).filter((name) => name === 'method' || name === 'jsonrpc');
+  const names = message.members
+    .map(([name]) => name)
+    .filter((name) => name === 'method' || name === 'jsonrpc');
   return new Set(names).size < names.length || hasLookalike(message, ENVELOPE);
 }
 
 /** A name that a parser which ignores case takes for another. */
 function hasLookalike(object: JsonObject, names: readonly string[]): boolean {
-  return object.members.some(([name]) => !names.includes(name) && names.includes(name.toUpperCase().toLowerCase()));
+  return object.members.some(
+    ([name]) => !names.includes(name) && names.includes(name.toUpperCase().toLowerCase()),
+  );
 }
 
 const objectOf = (json: Json | undefined) => (json?.kind === 'object' ? json : undefined);

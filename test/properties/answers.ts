@@ -8,7 +8,28 @@ import { makeChain, party, signJwt } from '../support/chain.js';
 import type { Property } from './property.js';
 import { sleep } from './subject.js';
 
-const PIECES = ['a', '.', '..', '%2e', '%2E', '/', '%2f', '\\', '%5c', '\t', '\n', '\r', '?', '#', ';', ' ', '\u0000', 'é', '%00', '...'];
+const PIECES = [
+  'a',
+  '.',
+  '..',
+  '%2e',
+  '%2E',
+  '/',
+  '%2f',
+  '\\',
+  '%5c',
+  '\t',
+  '\n',
+  '\r',
+  '?',
+  '#',
+  ';',
+  ' ',
+  '\u0000',
+  'é',
+  '%00',
+  '...',
+];
 
 /** What is allowed by a prefix lies below it, as whoever fetches it reads it: with the URL parser of the platform. */
 export const urls: Property = {
@@ -24,7 +45,8 @@ export const urls: Property = {
         const { valid } = await verifier.verify(liveCall(chain, { tool: 'search', resource_uri: uri }));
         if (!valid || !URL.canParse(uri)) continue;
         const read = new URL(uri).href;
-        if (!read.startsWith(prefix)) found.push(`${JSON.stringify(uri)} is allowed by ${prefix}* and is ${read}`);
+        if (!read.startsWith(prefix))
+          found.push(`${JSON.stringify(uri)} is allowed by ${prefix}* and is ${read}`);
       }
     }
     await verifier.close();
@@ -69,7 +91,9 @@ export const clock: Property = {
           return { type: 'application/octet-stream', body: Buffer.alloc(32_768) };
         });
         const verifier = await subject.verifier({ statusListBaseUrl: host.url });
-        const chain = makeChain(1, { 0: { iat: start - 50, nbf: start - 50, exp: start + 5, drs_status_list_index: 3 } });
+        const chain = makeChain(1, {
+          0: { iat: start - 50, nbf: start - 50, exp: start + 5, drs_status_list_index: 3 },
+        });
         const verdict = await verifier.verify(liveCall(chain, { tool: 'search' }, { iat: start }));
         const isWithin = at >= start - 50 && at <= start + 5;
         // A refusal is always safe to give.
@@ -106,15 +130,26 @@ export const lists: Property = {
             type: ['VerifiableCredential', 'BitstringStatusListCredential'],
             issuer: issuer.did,
             validFrom: new Date(made.validFrom * 1000).toISOString().replace('.000', ''),
-            credentialSubject: { id: 'https://lists.example/1#list', type: 'BitstringStatusList', statusPurpose: 'revocation', encodedList: `u${gzipSync(bits).toString('base64url')}` },
+            credentialSubject: {
+              id: 'https://lists.example/1#list',
+              type: 'BitstringStatusList',
+              statusPurpose: 'revocation',
+              encodedList: `u${gzipSync(bits).toString('base64url')}`,
+            },
           },
           issuer,
           { alg: 'EdDSA', typ: 'vc+jwt', cty: 'vc', kid: `${issuer.did}#${issuer.did.slice(8)}` },
         );
       };
       const host = await listHost(() => Promise.resolve({ type: 'application/vc+jwt', body: signed() }));
-      const verifier = await subject.verifier({ statusListBaseUrl: host.url, statusListIssuer: issuer.did, statusCacheTtlSecs: 10 });
-      const chain = makeChain(1, { 0: { iat: start - 50, nbf: start - 50, exp: start + 100_000, drs_status_list_index: 0 } });
+      const verifier = await subject.verifier({
+        statusListBaseUrl: host.url,
+        statusListIssuer: issuer.did,
+        statusCacheTtlSecs: 10,
+      });
+      const chain = makeChain(1, {
+        0: { iat: start - 50, nbf: start - 50, exp: start + 100_000, drs_status_list_index: 0 },
+      });
       let [latest, isRevoked] = [0, false];
       for (let step = 0; step < 8; step++) {
         at += 100;
@@ -124,7 +159,10 @@ export const lists: Property = {
         else if (made.validFrom === latest) isRevoked = made.revoked;
         await sleep(30);
         const { valid } = await verifier.verify(liveCall(chain, { tool: 'search' }, { iat: at }));
-        if (valid && isRevoked) found.push(`valid after a list of ${latest - start} s had revoked it, by one of ${made.validFrom - start} s`);
+        if (valid && isRevoked)
+          found.push(
+            `valid after a list of ${latest - start} s had revoked it, by one of ${made.validFrom - start} s`,
+          );
       }
       await verifier.close();
       host.close();

@@ -45,7 +45,9 @@ for (const { name, check } of chosen) {
   const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
   clearTimeout(watchdog);
   const found =
-    code === 0 ? (JSON.parse(text.trim().split('\n').at(-1) ?? '[]') as string[]) : [`ended with ${signal ?? code}`];
+    code === 0
+      ? (JSON.parse(text.trim().split('\n').at(-1) ?? '[]') as string[])
+      : [`ended with ${signal ?? code}`];
   broken += found.length > 0 ? 1 : 0;
   console.log(`${found.length === 0 ? 'holds ' : 'BROKEN'}  ${name}`);
   for (const line of found.slice(0, 6)) console.log(`        ${line}`);

@@ -59,7 +59,7 @@ export const limits: Property = {
     if (service === undefined) return ['the service does not start'];
     const floods: Record<string, () => Promise<Response>> = {
       'unknown paths': () => fetch(`${service.url}/unknown`),
-      'bundles': () => service.post('/verify', {}),
+      bundles: () => service.post('/verify', {}),
       'wrong methods': () => fetch(`${service.url}/verify`),
     };
     for (const [flood, send] of Object.entries(floods)) {
@@ -84,7 +84,10 @@ export const tokens: Property = {
     const random = new Random(11);
     const pieces = ['a', 'B', '7', '-', '_', ' ', '\t', '+', '/', '=', '"', ',', ':', 'é', '~'];
     for (let times = 0; times < 10; times++) {
-      const token = times === 0 ? 'plain-token-of-24-letters' : `start-of-a-token-${Array.from({ length: 6 }, () => random.pick(pieces)).join('')}${random.pick(['', ' ', 'x'])}`;
+      const token =
+        times === 0
+          ? 'plain-token-of-24-letters'
+          : `start-of-a-token-${Array.from({ length: 6 }, () => random.pick(pieces)).join('')}${random.pick(['', ' ', 'x'])}`;
       const service = await subject.serve({ DRS_ADMIN_TOKEN: token });
       if (service === undefined) continue;
       let status = 0;
@@ -93,7 +96,8 @@ export const tokens: Property = {
       } catch {
         // Not even a header can hold it.
       }
-      if (status !== 200) found.push(`${JSON.stringify(token)} is taken at start, and a request with it gets ${status}`);
+      if (status !== 200)
+        found.push(`${JSON.stringify(token)} is taken at start, and a request with it gets ${status}`);
       await service.stop();
     }
     return found;
@@ -112,7 +116,8 @@ export const pages: Property = {
       for (const where of ['/verify', '/v1/gate']) {
         const text = `POST ${where} HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\nSec-Fetch-Site: cross-site\r\nContent-Type: ${type}\r\nContent-Length: ${bundle.length}\r\nConnection: close\r\n\r\n${bundle}`;
         const answer = await service.raw([text], /\r\n\r\n.+/s);
-        if (/^HTTP\/1.1 200/.test(answer)) found.push(`${where} with ${type} from another origin: ${answer.slice(0, 15)}`);
+        if (/^HTTP\/1.1 200/.test(answer))
+          found.push(`${where} with ${type} from another origin: ${answer.slice(0, 15)}`);
       }
     await service.stop();
     return found;
@@ -132,16 +137,19 @@ export const framing: Property = {
     const chunked = `${length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
     const cases: Record<string, string> = {
       'two lengths': post(body, `Content-Length: ${length}\r\nContent-Length: ${length + 5}\r\n`),
-      'two lengths, the other first': post(`${body}12345`, `Content-Length: ${length}\r\ncontent-length: 3\r\n`),
+      'two lengths, the other first': post(
+        `${body}12345`,
+        `Content-Length: ${length}\r\ncontent-length: 3\r\n`,
+      ),
       'a list of lengths': post(body, `Content-Length: ${length}, ${length + 1}\r\n`),
       'a length with a sign': post(body, `Content-Length: +${length}\r\n`),
       'a length in hex': post(body, `Content-Length: 0x${length.toString(16)}\r\n`),
       'length and chunks': post(chunked, `Content-Length: ${length}\r\nTransfer-Encoding: chunked\r\n`),
       'an unknown coding': post(chunked, 'Transfer-Encoding: gzip\r\n'),
-      'identity': post(chunked, 'Transfer-Encoding: identity\r\n'),
+      identity: post(chunked, 'Transfer-Encoding: identity\r\n'),
       'chunked, not last': post(chunked, 'Transfer-Encoding: chunked, gzip\r\n'),
       'chunked twice': post(chunked, 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n'),
-      'xchunked': post(chunked, 'Transfer-Encoding: xchunked\r\n'),
+      xchunked: post(chunked, 'Transfer-Encoding: xchunked\r\n'),
       'a space before the colon': post(body, `Content-Length : ${length}\r\n`),
     };
     for (const frontEnd of ['uws', 'node']) {
@@ -149,7 +157,8 @@ export const framing: Property = {
       if (service === undefined) continue;
       for (const [name, text] of Object.entries(cases)) {
         const answer = await service.raw([text], /\r\n\r\n.*\}/s);
-        if (answer.includes('"valid"')) found.push(`${frontEnd}: ${name} gets ${/\{.*/s.exec(answer)?.[0].slice(0, 60) ?? ''}`);
+        if (answer.includes('"valid"'))
+          found.push(`${frontEnd}: ${name} gets ${/\{.*/s.exec(answer)?.[0].slice(0, 60) ?? ''}`);
       }
       await service.stop();
     }
@@ -168,14 +177,21 @@ export const packets: Property = {
       const service = await subject.serve({ FRONT_END: frontEnd });
       if (service === undefined) continue;
       for (const size of [100, 3_000, 8_000, 14_000, 30_000]) {
-        const text = post(body, `X-DRS-Bundle: ${'a'.repeat(size)}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n`);
+        const text = post(
+          body,
+          `X-DRS-Bundle: ${'a'.repeat(size)}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n`,
+        );
         const statuses = new Set<string>();
         for (let times = 0; times < 5; times++) {
-          const cuts = times === 0 ? [] : Array.from({ length: times }, () => random.below(text.length)).sort((a, b) => a - b);
+          const cuts =
+            times === 0
+              ? []
+              : Array.from({ length: times }, () => random.below(text.length)).sort((a, b) => a - b);
           const pieces = [...cuts, text.length].map((cut, at) => text.slice(cuts[at - 1] ?? 0, cut));
           statuses.add((await service.raw(pieces, /\}\s*$/)).slice(0, 12));
         }
-        if (statuses.size > 1 || ![...statuses][0]?.includes('200')) found.push(`${frontEnd}: ${size} bytes of headers, in pieces: ${[...statuses].join(' or ')}`);
+        if (statuses.size > 1 || ![...statuses][0]?.includes('200'))
+          found.push(`${frontEnd}: ${size} bytes of headers, in pieces: ${[...statuses].join(' or ')}`);
       }
       let unread = 0;
       for (let times = 0; times < 12; times++)
@@ -186,7 +202,8 @@ export const packets: Property = {
             if (answer.status !== 413) unread++;
           })
           .catch(() => unread++);
-      if (unread > 0) found.push(`${frontEnd}: ${unread} of 12 clients could not read why their body was refused`);
+      if (unread > 0)
+        found.push(`${frontEnd}: ${unread} of 12 clients could not read why their body was refused`);
       await service.stop();
     }
     return found;

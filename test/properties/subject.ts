@@ -23,7 +23,10 @@ export class Subject {
   }
 
   /** Runs a command of the package to its end. */
-  async run(args: readonly string[], env: Record<string, string> = {}): Promise<{ code: number | null; output: string }> {
+  async run(
+    args: readonly string[],
+    env: Record<string, string> = {},
+  ): Promise<{ code: number | null; output: string }> {
     const child = this.#spawn(args, env);
     const output = outputOf(child);
     // What does not end is ended: its code is `null` then.

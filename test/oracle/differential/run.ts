@@ -7,7 +7,14 @@ import { didOf } from '../generator/keys.js';
 import { Random } from '../generator/random.js';
 import type { Recipe } from '../generator/recipe.js';
 import { knownReason } from './known-differences.js';
-import { expectedOfClient, expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
+import {
+  expectedOfClient,
+  expectedOfLibrary,
+  expectedOfService,
+  toRequest,
+  type Request,
+  type Step,
+} from './request.js';
 import {
   openListHost,
   openTarget,

@@ -2,7 +2,14 @@ import type { Json, JsonObject } from '../json.js';
 import { member } from '../json.js';
 import { editAt, setMember, type Edit, type Link, type Path, type Recipe } from '../generator/recipe.js';
 import { knownReason } from './known-differences.js';
-import { expectedOfClient, expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
+import {
+  expectedOfClient,
+  expectedOfLibrary,
+  expectedOfService,
+  toRequest,
+  type Request,
+  type Step,
+} from './request.js';
 import type { Difference } from './run.js';
 import { openListHost, openTarget, type CreateVerifier } from './targets.js';
 

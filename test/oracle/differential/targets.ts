@@ -152,7 +152,14 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
       if (client !== null) {
         const [bundle, { body, bodyText }] = libraryCall(request);
         const call = { ...(body !== undefined && { body }), ...(bodyText !== undefined && { bodyText }) };
-        return client.verify(bundle, call).then(comparableAnswer, (error: unknown) => `threw ${String(error)}`);
+        const verify = () => client.verify(bundle, call);
+        return verify()
+          .catch((error: { code?: string }) => {
+            // As with the pool: the service has closed an idle connection.
+            if (error.code !== 'interrupted') throw error;
+            return verify();
+          })
+          .then(comparableAnswer, (error: unknown) => `threw ${String(error)}`);
       }
       const { status, text } = await post('/verify', httpText(request));
       return status === 200 ? comparableAnswer(JSON.parse(text)) : `status ${status}`;

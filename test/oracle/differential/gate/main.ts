@@ -15,12 +15,14 @@ const { values } = parseArgs({
     out: { type: 'string', default: 'test/oracle/gate-cases' },
   },
 });
-const [decisions, seed, epoch, firstEpoch] = (['decisions', 'seed', 'epoch', 'first-epoch'] as const).map((name) => {
-  const value = Number(values[name]);
-  if (Number.isSafeInteger(value) && value >= 0) return value;
-  console.error(`--${name} is ${values[name]}, expected a whole number such as 100000 or 1e5`);
-  process.exit(2);
-}) as [number, number, number, number];
+const [decisions, seed, epoch, firstEpoch] = (['decisions', 'seed', 'epoch', 'first-epoch'] as const).map(
+  (name) => {
+    const value = Number(values[name]);
+    if (Number.isSafeInteger(value) && value >= 0) return value;
+    console.error(`--${name} is ${values[name]}, expected a whole number such as 100000 or 1e5`);
+    process.exit(2);
+  },
+) as [number, number, number, number];
 
 const MAX_CASES = 10;
 const from = performance.now();
@@ -41,7 +43,9 @@ const result = await runGates({
   firstEpoch,
   onDifference,
   onProgress: (done, last) =>
-    console.error(`seed ${seed}, epoch ${last} done: ${done} decisions, ${Math.round((1000 * done) / (performance.now() - from))} a second, ${seen.size} kinds of difference`),
+    console.error(
+      `seed ${seed}, epoch ${last} done: ${done} decisions, ${Math.round((1000 * done) / (performance.now() - from))} a second, ${seen.size} kinds of difference`,
+    ),
 });
 // Afterwards: a smaller case is found by playing to gates of its own, under a clock of its own.
 for (const difference of kept) {
@@ -51,10 +55,15 @@ for (const difference of kept) {
   mkdirSync(values.out, { recursive: true });
   writeFileSync(file, `${text}\n`);
   const { way, expected, actual, request, steps } = small;
-  console.log(`${way}, kept as ${file} (${steps.length} steps)\n  expected ${expected}\n  found    ${actual}`);
+  console.log(
+    `${way}, kept as ${file} (${steps.length} steps)\n  expected ${expected}\n  found    ${actual}`,
+  );
   console.log(`  ${request.protocol} ${request.method} ${request.body.slice(0, 400)}`);
 }
-for (const [name, times] of [...result.lines].sort(([, a], [, b]) => b - a)) console.log(`  ${name} ${times}`);
+for (const [name, times] of [...result.lines].sort(([, a], [, b]) => b - a))
+  console.log(`  ${name} ${times}`);
 for (const [summary, times] of seen) console.log(`DIFFERENCE, ${times} times: ${summary}`);
-console.log(`${result.decisions} decisions, seed ${seed}: ${result.differences === 0 ? 'no difference' : `${result.differences} differences`}`);
+console.log(
+  `${result.decisions} decisions, seed ${seed}: ${result.differences === 0 ? 'no difference' : `${result.differences} differences`}`,
+);
 process.exitCode = result.differences === 0 ? 0 : 1;

@@ -53,8 +53,7 @@ function fresh(random: Random, forest: Forest): Recipe {
 
 function toGateRequest(random: Random, protocol: Protocol, recipe: Recipe, now: number): GateRequest {
   const tool = toolOf(recipe.call);
-  const own =
-    protocol === 'a2a' ? `/a2a/${tool ?? ''}` : protocol === 'mcp' ? '/mcp/tools/call' : undefined;
+  const own = protocol === 'a2a' ? `/a2a/${tool ?? ''}` : protocol === 'mcp' ? '/mcp/tools/call' : undefined;
   const cmd = own !== undefined && random.chance(0.95) ? own : undefined;
   const iat = now + random.pick([0, 0, 0, 0, 0, 0, -1, -899, -900, -901, 60, 61]);
   const links = recipe.links.map((link, at) =>
@@ -92,7 +91,12 @@ function toolOf(call: Link): string | undefined {
 }
 
 /** The JSON-RPC message of a call with these arguments; what is no object goes in as it is. */
-function messageOf(random: Random, protocol: 'mcp' | 'a2a', args: string, bundle: string | undefined): string {
+function messageOf(
+  random: Random,
+  protocol: 'mcp' | 'a2a',
+  args: string,
+  bundle: string | undefined,
+): string {
   const read = readJson(args);
   const members = read?.kind === 'object' ? read.members : undefined;
   const tool = members?.findLast(([name]) => name === 'tool')?.[1];
@@ -117,18 +121,30 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
   const { headers, body, protocol } = request;
   const without = (name: string) => headers.filter(([other]) => other !== name);
   const put = (...more: [string, string][]) => ({ ...request, headers: [...headers, ...more] });
-  const put1 = (name: string, value: string) => ({ ...request, headers: [...without(name), [name, value] as const] });
+  const put1 = (name: string, value: string) => ({
+    ...request,
+    headers: [...without(name), [name, value] as const],
+  });
   const text = (changed: string) => ({ ...request, body: changed });
-  const member2 = (name: string, value: string) => text(body.replace(/\}$/, `,${JSON.stringify(name)}:${value}}`));
+  const member2 = (name: string, value: string) =>
+    text(body.replace(/\}$/, `,${JSON.stringify(name)}:${value}}`));
   const changes: (() => GateRequest)[] = [
     () => ({ ...request, method: random.pick(['GET', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) }),
     () => ({ ...request, headers: without('X-DRS-Bundle') }),
     () => put(['X-DRS-Bundle', bundle]),
     () => put(['x-drs-bundle', 'e30']),
-    () => put1('X-DRS-Bundle', random.pick(['e30', 'e30=', 'e30==', 'W10', '', '=', 'eyJhIjoxLCJhIjoxfQ', 'bnVsbA', 'é'])),
+    () =>
+      put1(
+        'X-DRS-Bundle',
+        random.pick(['e30', 'e30=', 'e30==', 'W10', '', '=', 'eyJhIjoxLCJhIjoxfQ', 'bnVsbA', 'é']),
+      ),
     () => put1('X-DRS-Bundle', bundle + random.pick(['=', '==', '===', 'A', ',', `, ${bundle}`, '.'])),
     () => put1('X-DRS-Bundle', bundle.slice(0, -random.pick([1, 2, 3, 4]))),
-    () => put(['Mcp-Name', random.pick(['search', 'fetch', '=?base64?c2VhcmNo?=', '=?base64?@?=', '=?base64?/w==?=', ''])]),
+    () =>
+      put([
+        'Mcp-Name',
+        random.pick(['search', 'fetch', '=?base64?c2VhcmNo?=', '=?base64?@?=', '=?base64?/w==?=', '']),
+      ]),
     () => put(['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
     () => put(['Mcp-Method', random.pick(['tools/call', 'tools/list', '', 'TOOLS/CALL'])]),
     () => put1('Content-Type', random.pick(TYPES)),
@@ -136,15 +152,67 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () => text(`[${body}]`),
     () => text(`\ufeff${body}`),
     () => text(`${body}${random.pick([' ', 'x', body, '\u0000'])}`),
-    () => text(body.replace('"id":7,', random.pick(['', '"id":null,', '"id":{},', '"id":[7],', '"id":true,']))),
+    () =>
+      text(body.replace('"id":7,', random.pick(['', '"id":null,', '"id":{},', '"id":[7],', '"id":true,']))),
     () => text(body.replace('"2.0"', random.pick(['"1.0"', '2', 'null', '"2"']))),
-    () => text(body.replace('"method":', random.pick(['"method":"tools/list","method":', '"m\\u0065thod":1,"method":', '"Method":']))),
-    () => text(body.replace('"tools/call"', random.pick(['"tools/list"', '"initialize"', '"tools/call "', '["tools/call"]', 'null']))),
-    () => text(body.replace('"name":', random.pick(['"Name":"x","name":', '"name":"fetch","name":', '"n":', '"name":7,"x":', '"NAME":']))),
-    () => text(body.replace(/"arguments":|"params":\{/, (found) => random.pick([`"arguments":${random.pick(ODD)},${found}`, `"Arguments":{},${found}`]))),
-    () => member2(random.pick(['method', 'params', 'id', 'jsonrpc', 'result', 'error', 'x', 'Params', 'METHOD', 'paramſ', 'İd']), random.pick(ODD)),
-    () => text(body.replace(/"(?:X-DRS-Bundle|xyz\.okeyamy\.drs\/bundle)":"[^"]*"/, `"X-DRS-Bundle":${random.pick([...ODD, JSON.stringify(bundle)])}`)),
-    () => text(body.replace('"_meta":{', `"_meta":{"${random.pick(META)}":${random.pick(['"e30"', 'null', '7', JSON.stringify(bundle)])},`)),
+    () =>
+      text(
+        body.replace(
+          '"method":',
+          random.pick(['"method":"tools/list","method":', '"m\\u0065thod":1,"method":', '"Method":']),
+        ),
+      ),
+    () =>
+      text(
+        body.replace(
+          '"tools/call"',
+          random.pick(['"tools/list"', '"initialize"', '"tools/call "', '["tools/call"]', 'null']),
+        ),
+      ),
+    () =>
+      text(
+        body.replace(
+          '"name":',
+          random.pick(['"Name":"x","name":', '"name":"fetch","name":', '"n":', '"name":7,"x":', '"NAME":']),
+        ),
+      ),
+    () =>
+      text(
+        body.replace(/"arguments":|"params":\{/, (found) =>
+          random.pick([`"arguments":${random.pick(ODD)},${found}`, `"Arguments":{},${found}`]),
+        ),
+      ),
+    () =>
+      member2(
+        random.pick([
+          'method',
+          'params',
+          'id',
+          'jsonrpc',
+          'result',
+          'error',
+          'x',
+          'Params',
+          'METHOD',
+          'paramſ',
+          'İd',
+        ]),
+        random.pick(ODD),
+      ),
+    () =>
+      text(
+        body.replace(
+          /"(?:X-DRS-Bundle|xyz\.okeyamy\.drs\/bundle)":"[^"]*"/,
+          `"X-DRS-Bundle":${random.pick([...ODD, JSON.stringify(bundle)])}`,
+        ),
+      ),
+    () =>
+      text(
+        body.replace(
+          '"_meta":{',
+          `"_meta":{"${random.pick(META)}":${random.pick(['"e30"', 'null', '7', JSON.stringify(bundle)])},`,
+        ),
+      ),
     () => text(body.replace(/"arguments":\{|"params":\{(?!"name")/, (found) => `${found}"tool":"x",`)),
     () => text(random.pick(ODD)),
     () => text(''),

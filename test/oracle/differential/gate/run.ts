@@ -13,7 +13,12 @@ import { FULL, HEADERS, lineOf, openWays, type GateWay } from './ways.js';
 
 /** One thing that happens to all gates. */
 export type GateStep =
-  | { readonly kind: 'ask'; readonly requests: readonly GateRequest[]; readonly together: boolean; readonly aborted: boolean }
+  | {
+      readonly kind: 'ask';
+      readonly requests: readonly GateRequest[];
+      readonly together: boolean;
+      readonly aborted: boolean;
+    }
   | { readonly kind: 'clock'; readonly now: number }
   | { readonly kind: 'revoke'; readonly index: number }
   /** The list that is served from now on; the clock goes where no copy of the one before is usable. */
@@ -60,7 +65,10 @@ export async function runGates(options: GateRunOptions): Promise<GateRunResult> 
         const played = await game.play(step);
         result.decisions += played.length;
         for (const { expected, actual, ...found } of played) {
-          const name = expected.split(' ').filter((word) => !/^[{0-9]/.test(word)).join(' ');
+          const name = expected
+            .split(' ')
+            .filter((word) => !/^[{0-9]/.test(word))
+            .join(' ');
           result.lines.set(name, (result.lines.get(name) ?? 0) + 1);
           if (expected === actual) continue;
           result.differences++;
@@ -81,7 +89,12 @@ const WORLDS: readonly World[] = [
   { name: 'list', settings: {}, remote: Uint8Array.from(Buffer.from(LIST, 'hex')) },
   {
     name: 'strict',
-    settings: { trustedRoots: [didOf(0), didOf(1), didOf(2)], serverIdentity: SERVERS[0] ?? '', clockSkewSecs: 100, maxChainDepth: 4 },
+    settings: {
+      trustedRoots: [didOf(0), didOf(1), didOf(2)],
+      serverIdentity: SERVERS[0] ?? '',
+      clockSkewSecs: 100,
+      maxChainDepth: 4,
+    },
     remote: 'none',
   },
 ];
@@ -100,15 +113,23 @@ function stepsOf(random: Random, world: World): () => GateStep {
       jumps++;
       base = NOW + (jumps % 2 === 0 ? -jumps : jumps) * 10_000;
       now = base;
-      const bits = Uint8Array.from({ length: STATUS_LIST_BITS / 8 }, () => (random.chance(0.3) ? 1 << random.below(8) : 0));
-      return { kind: 'list', remote: random.chance(0.15) ? 'unavailable' : Buffer.from(bits).toString('hex'), now };
+      const bits = Uint8Array.from({ length: STATUS_LIST_BITS / 8 }, () =>
+        random.chance(0.3) ? 1 << random.below(8) : 0,
+      );
+      return {
+        kind: 'list',
+        remote: random.chance(0.15) ? 'unavailable' : Buffer.from(bits).toString('hex'),
+        now,
+      };
     }
     if (kind < 0.15) {
       now = base + random.pick([0, 0, 1, -1, 10, 11, -10, -11, 20, 61, -61]);
       return { kind: 'clock', now };
     }
     const fresh = Array.from({ length: 1 + random.below(3) }, () => request(now));
-    const requests = random.shuffled(fresh.flatMap((one) => Array<GateRequest>(random.pick([1, 1, 2])).fill(one)));
+    const requests = random.shuffled(
+      fresh.flatMap((one) => Array<GateRequest>(random.pick([1, 1, 2])).fill(one)),
+    );
     return { kind: 'ask', requests, together: random.chance(0.4), aborted: random.chance(0.03) };
   };
 }
@@ -156,7 +177,8 @@ export class Game {
         this.#local.add(step.index);
         return [];
       case 'list':
-        this.#remote = step.remote === 'unavailable' ? step.remote : Uint8Array.from(Buffer.from(step.remote, 'hex'));
+        this.#remote =
+          step.remote === 'unavailable' ? step.remote : Uint8Array.from(Buffer.from(step.remote, 'hex'));
         this.#host.serve(this.#remote);
         setClock((this.#now = step.now));
         return [];

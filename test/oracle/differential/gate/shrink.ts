@@ -1,7 +1,10 @@
 import { Game, type GateDifference, type GateStep } from './run.js';
 
 /** Plays steps to new gates; the first answer that is not the oracle's, or `undefined`. */
-export async function replayGates({ world, steps }: Pick<GateDifference, 'world' | 'steps'>): Promise<GateDifference | undefined> {
+export async function replayGates({
+  world,
+  steps,
+}: Pick<GateDifference, 'world' | 'steps'>): Promise<GateDifference | undefined> {
   const game = await Game.open(world);
   try {
     for (const [at, step] of steps.entries()) {

@@ -5,7 +5,13 @@ import { pino } from 'pino';
 import { Pool } from 'undici';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
 import { drsA2a } from '../../../../src/middleware/a2a/index.js';
-import { createMemoryReplayStore, drsContext, drsFetch, drsMiddleware, DrsRefusalError } from '../../../../src/middleware/index.js';
+import {
+  createMemoryReplayStore,
+  drsContext,
+  drsFetch,
+  drsMiddleware,
+  DrsRefusalError,
+} from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
 import { readConfiguration } from '../../../../src/server/configuration.js';
 import { startService } from '../../../../src/server/service.js';
@@ -44,10 +50,18 @@ const ADMIN = 'differential-admin-token';
 export async function openWays(world: World, listUrl: string | undefined): Promise<Ways> {
   const { trustedRoots, ...settings } = world.settings;
   const list = listUrl === undefined ? {} : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 300 };
-  const options = { ...settings, ...list, ...(trustedRoots && { trustedRoots: [...trustedRoots] }), workerThreads: 0 };
+  const options = {
+    ...settings,
+    ...list,
+    ...(trustedRoots && { trustedRoots: [...trustedRoots] }),
+    workerThreads: 0,
+  };
   const cached = createVerifier(options);
   const tiny = createVerifier({ ...options, receiptCacheBytes: TINY });
-  const services = [await openGateService(options), await openGateService({ ...options, receiptCacheBytes: TINY })];
+  const services = [
+    await openGateService(options),
+    await openGateService({ ...options, receiptCacheBytes: TINY }),
+  ];
   const node = await openNode(tiny, world);
   const [one, other] = services as [GateService, GateService];
   return {
@@ -101,7 +115,10 @@ function sorted(json: Json): string {
   if (json.kind === 'number') return String(Number(json.text));
   if (json.kind === 'array') return `[${json.items.map(sorted).join()}]`;
   if (json.kind !== 'object') return writeJson(json);
-  return `{${json.members.map(([name, value]) => `${JSON.stringify(name)}:${sorted(value)}`).sort().join()}}`;
+  return `{${json.members
+    .map(([name, value]) => `${JSON.stringify(name)}:${sorted(value)}`)
+    .sort()
+    .join()}}`;
 }
 
 /** The context that a gate gave, its policy in the oracle's form. */
@@ -122,13 +139,20 @@ const bytesOf = ({ headers, body }: GateRequest): GateBody => {
   if (coding?.some((value) => value.trim().toLowerCase() !== 'identity')) return 'unusable';
   const json = /^application\/(?:[\w.-]+\+)?json$/;
   const isJson = (value: string) => {
-    const [name = '', ...parameters] = value.toLowerCase().split(';').map((part) => part.trim());
-    return json.test(name) && parameters.every((one) => !/^charset\s*=/.test(one) || /^charset=\s*"?utf-?8"?$/.test(one));
+    const [name = '', ...parameters] = value
+      .toLowerCase()
+      .split(';')
+      .map((part) => part.trim());
+    return (
+      json.test(name) &&
+      parameters.every((one) => !/^charset\s*=/.test(one) || /^charset=\s*"?utf-?8"?$/.test(one))
+    );
   };
   return type?.every((value) => !value.includes(',') && isJson(value)) ? { text: body } : 'unusable';
 };
 
-const isPrintable = (request: GateRequest) => request.headers.every(([, value]) => /^[\x21-\x7e](?:[ -~]*[\x21-\x7e])?$/.test(value));
+const isPrintable = (request: GateRequest) =>
+  request.headers.every(([, value]) => /^[\x21-\x7e](?:[ -~]*[\x21-\x7e])?$/.test(value));
 
 function fetchWay(verifier: Verifier, world: World): GateWay {
   const handle = drsFetch({ ...open(world), verifier, tool: 'any' }, () =>
@@ -143,7 +167,11 @@ function fetchWay(verifier: Verifier, world: World): GateWay {
         : undefined,
     async ask({ method, headers, body }) {
       const answer = await handle(
-        new Request('http://tool.example/', { method, headers: headers.map(([name, value]) => [name, value]), body }),
+        new Request('http://tool.example/', {
+          method,
+          headers: headers.map(([name, value]) => [name, value]),
+          body,
+        }),
       );
       const json = (await answer.json()) as { context: object };
       return answer.status === 200 ? line(allowed(json.context)) : denied(answer.status, json);
@@ -152,7 +180,10 @@ function fetchWay(verifier: Verifier, world: World): GateWay {
 }
 
 /** The middleware for node:http and A2A, behind a real socket. */
-async function openNode(verifier: Verifier, world: World): Promise<{ ways: GateWay[]; close(): Promise<void> }> {
+async function openNode(
+  verifier: Verifier,
+  world: World,
+): Promise<{ ways: GateWay[]; close(): Promise<void> }> {
   const http = drsMiddleware({ ...open(world), verifier, tool: 'any' });
   const a2a = drsA2a({ ...open(world), verifier });
   const finish = (req: IncomingMessage, res: ServerResponse) => () => {
@@ -207,9 +238,11 @@ async function send(pool: Pool, path: string, { method, headers, body }: GateReq
 
 /** A handler of `tools/call`, as the SDKs call it. */
 function mcpWay(verifier: Verifier, world: World): GateWay {
-  const handle = drsMcp({ ...open(world), verifier }).protectHandler((_: { params: object }, __: unknown) => ({
-    context: drsContext(),
-  }));
+  const handle = drsMcp({ ...open(world), verifier }).protectHandler(
+    (_: { params: object }, __: unknown) => ({
+      context: drsContext(),
+    }),
+  );
   const messageOf = ({ body }: GateRequest) => {
     const read = readJson(body);
     const params = read?.kind === 'object' ? member(read, 'params') : undefined;
@@ -253,7 +286,13 @@ interface GateService {
 /** The service with all that stands in front of its gates, in this process. */
 async function openGateService(options: VerifierOptions): Promise<GateService> {
   const configuration = {
-    ...readConfiguration({ PORT: '0', FRONT_END: 'node', DRS_ADMIN_TOKEN: ADMIN, QUEUE_TARGET_MS: '60000', LOG_LEVEL: 'silent' }),
+    ...readConfiguration({
+      PORT: '0',
+      FRONT_END: 'node',
+      DRS_ADMIN_TOKEN: ADMIN,
+      QUEUE_TARGET_MS: '60000',
+      LOG_LEVEL: 'silent',
+    }),
     ...options,
   };
   const service = await startService(configuration as never, pino({ level: 'silent' }));
@@ -283,7 +322,9 @@ function v1Way({ pool }: GateService, channel: 'text' | 'value'): GateWay {
     const map: Record<string, string[]> = {};
     for (const [name, value] of headers) (map[name] ??= []).push(value);
     const rest = JSON.stringify({ protocol, method, headers: map }).slice(0, -1);
-    return channel === 'text' ? `${rest},"body_text":${JSON.stringify(body)}}` : `${rest}${body === '' ? '' : `,"body":${body}`}}`;
+    return channel === 'text'
+      ? `${rest},"body_text":${JSON.stringify(body)}}`
+      : `${rest}${body === '' ? '' : `,"body":${body}`}}`;
   };
   return {
     name: `/v1/gate ${channel}`,
@@ -336,7 +377,10 @@ function proxyWay({ pool }: GateService): GateWay {
         const value = headers[`x-drs-${name.replaceAll('_', '-')}`];
         if (typeof value === 'string') context[name] = plain(value);
       }
-      return lineOf({ decision: 'allow', context: { ...context, chain_depth: Number(context['chain_depth']) } }, HEADERS);
+      return lineOf(
+        { decision: 'allow', context: { ...context, chain_depth: Number(context['chain_depth']) } },
+        HEADERS,
+      );
     },
   };
 }

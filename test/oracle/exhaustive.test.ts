@@ -1,0 +1,90 @@
+import { afterAll, expect, test } from 'vitest';
+import { createVerifier } from '../../src/index.js';
+import { liveCall } from '../middleware/call.js';
+import { makeChain } from '../support/chain.js';
+import { fromValue } from './json.js';
+import { judge, type Answer } from './oracle.js';
+
+/** Values of each member, the absent one first, and of the argument that it limits; every combination is tried. */
+const LISTS = [undefined, [], ['a'], ['b', 'a'], ['*'], ['a', '*']];
+const ARGUMENTS = [undefined, 'a', 'b', '*', '', 7, null, ['a'], {}];
+const NUMBERS = [undefined, 0, 1, 1.5, 1e300];
+const FLAGS = [undefined, true, false];
+const UNIVERSE: Readonly<
+  Record<
+    string,
+    { readonly values: readonly unknown[]; readonly arg?: string; readonly args: readonly unknown[] }
+  >
+> = {
+  allowed_tools: { values: LISTS, arg: 'tool', args: ARGUMENTS },
+  allowed_data_classes: { values: LISTS, arg: 'data_class', args: ARGUMENTS },
+  allowed_resources: {
+    values: [undefined, [], ['p/a'], ['p/*'], ['p/a/*', 'q'], ['*']],
+    arg: 'resource_uri',
+    args: [undefined, 'p/a', 'p/a/b', 'p/', 'p', 'q', 'p/../q', 'p/a\\b', '*', 'p/*', 7, null],
+  },
+  max_cost_usd: {
+    values: NUMBERS,
+    arg: 'estimated_cost_usd',
+    args: [undefined, 0, 1, 1.25, 2, -1, '1', null, true],
+  },
+  max_calls: { values: [undefined, 0, 1, 5], args: [undefined] },
+  pii_access: { values: FLAGS, arg: 'pii_access', args: [undefined, true, false, 'true', 1, null] },
+  write_access: { values: FLAGS, arg: 'write_access', args: [undefined, true, false, 0, null, []] },
+  'x.y': { values: [undefined, null, 1, '1', [1], { a: 1 }], args: [undefined] },
+};
+
+const ALONE = Symbol('no child');
+
+const cached = createVerifier({ workerThreads: 0 });
+const cold = createVerifier({ workerThreads: 0, receiptCacheBytes: 0 });
+afterAll(async () => {
+  await cached.close();
+  await cold.close();
+});
+
+const codeOf = (answer: Answer) => (answer.valid ? 'valid' : answer.code);
+const now = Math.floor(Date.now() / 1000);
+const window = { iat: now - 60, nbf: now - 60, exp: now + 3600 };
+const policyOf = (name: string, value: unknown) => (value === undefined ? {} : { [name]: value });
+
+test.each(Object.entries(UNIVERSE))(
+  '%s: every parent, child and call',
+  async (name, { values, arg, args }) => {
+    // What the parent allows when it stands alone.
+    const alone = new Map<unknown, string>();
+    let asked = 0;
+    for (const parent of values)
+      for (const child of [ALONE, ...values]) {
+        const isAlone = child === ALONE;
+        const policies = isAlone ? [parent] : [parent, child];
+        const chain = makeChain(
+          policies.length,
+          Object.fromEntries(policies.map((value, at) => [at, { ...window, policy: policyOf(name, value) }])),
+        );
+        for (const value of args) {
+          const bundle = liveCall(chain, arg === undefined || value === undefined ? {} : { [arg]: value });
+          const answer = judge({
+            bundle: fromValue(bundle),
+            body: undefined,
+            now,
+            settings: {},
+            revocation: { remote: 'none', local: new Set() },
+          });
+          const expected = codeOf(answer);
+          for (const verifier of [cold, cached, cached]) {
+            const verdict = await verifier.verify(bundle, { now });
+            const found = verdict.valid ? 'valid' : verdict.error.code;
+            expect({ parent, child, value, found }).toEqual({ parent, child, value, found: expected });
+          }
+          const key = JSON.stringify([parent ?? 'absent', value ?? `${value}`]);
+          if (isAlone) alone.set(key, expected);
+          // The definition of attenuation: what a chain allows, its parent alone allows.
+          else if (expected === 'valid')
+            expect({ parent, child, value, alone: alone.get(key) }).toMatchObject({ alone: 'valid' });
+          asked++;
+        }
+      }
+    expect(asked).toBe(values.length * (values.length + 1) * args.length);
+  },
+);
