@@ -489,6 +489,19 @@ describe('health, and the end', () => {
     ).toBeGreaterThan(3);
   });
 
+  it.each(['@grpc/grpc-js', 'protobufjs/light.js'])('says that %s is not installed', async (name) => {
+    const hook = new URL('../support/hide-package.mjs', import.meta.url).href;
+    const env = { NODE_OPTIONS: `--import ${hook}`, HIDDEN_PACKAGE: name };
+    const { code, stderr } = await runToExit({ ...env, GRPC_PORT: '0' });
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/GRPC_PORT is set, but @grpc\/grpc-js or protobufjs is not installed: install/),
+    ]);
+    // Nobody else needs them.
+    const without = await startService(env);
+    expect(await without.stop()).toBe(0);
+  });
+
   it('says which port is taken', async () => {
     const { code, stderr } = await runToExit({ GRPC_PORT: String(port) });
     expect(code).toBe(1);
