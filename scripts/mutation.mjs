@@ -11,6 +11,8 @@ const LEFT_OUT = [
   'src/revocation/redis-{checks,log,store,transfer}.ts',
   'src/**/*worker*.{ts,cts}',
 ];
+/** @type {(text: string) => any} */ // What Stryker wrote, and our own file.
+const parse = JSON.parse;
 const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'replay', 'revocation'];
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -29,11 +31,11 @@ if (!(budgetMs >= 0)) {
 }
 const end = budgetMs > 0 ? Date.now() + budgetMs : Infinity;
 
-/** What to mutate, by folder. */
+/** What to mutate, by folder. @type {Map<string, string[]>} */
 const wanted = new Map();
 for (const name of values.changed ? changedFiles() : positionals.length > 0 ? positionals : FOLDERS) {
   const [, folder, file] = /^(?:src\/)?([^/]+)(?:\/(.+))?$/.exec(name) ?? [];
-  if (!FOLDERS.includes(folder)) {
+  if (folder === undefined || !FOLDERS.includes(folder)) {
     if (values.changed) continue;
     console.error(`${name}: expected a folder or a file of src/{${FOLDERS.join(',')}}`);
     process.exit(2);
@@ -44,6 +46,7 @@ for (const name of values.changed ? changedFiles() : positionals.length > 0 ? po
 if (wanted.size === 0) console.log(`nothing changed in src/{${FOLDERS.join(',')}} since ${values.since}`);
 
 mkdirSync('reports/mutation', { recursive: true });
+/** @type {string[]} */
 const scores = [];
 for (const [folder, patterns] of wanted) {
   const report = `reports/mutation/${folder}.json`;
@@ -62,9 +65,12 @@ function changedFiles() {
   return names.split('\n').filter((name) => name.endsWith('.ts'));
 }
 
-/** Runs Stryker on one folder; what is left at the end of the budget is said, and is no failure. */
+/**
+ * Runs Stryker on one folder; what is left at the end of the budget is said, and is no failure.
+ * @param {string} folder @param {string[]} patterns @param {string} report
+ */
 async function stryker(folder, patterns, report) {
-  const config = JSON.parse(readFileSync('stryker.config.json', 'utf8'));
+  const config = /** @type {object} */ (parse(readFileSync('stryker.config.json', 'utf8')));
   const file = `reports/mutation/${folder}.config.json`;
   writeFileSync(
     file,
@@ -102,13 +108,20 @@ async function stryker(folder, patterns, report) {
   return 'ended';
 }
 
-/** A line with the score of a folder, out of the report of Stryker. */
+/**
+ * A line with the score of a folder, out of the report of Stryker.
+ * @param {string} folder @param {string} report
+ */
 function scoreOf(folder, report) {
+  /** @type {Record<string, number>} */
   const counts = {};
-  for (const { mutants } of Object.values(JSON.parse(readFileSync(report, 'utf8')).files)) {
+  /** @type {{ files: Record<string, { mutants: { status: string }[] }> }} */
+  const { files } = parse(readFileSync(report, 'utf8'));
+  for (const { mutants } of Object.values(files)) {
     for (const { status } of mutants) counts[status] = (counts[status] ?? 0) + 1;
   }
-  const killed = (counts.Killed ?? 0) + (counts.Timeout ?? 0);
-  const all = killed + (counts.Survived ?? 0) + (counts.NoCoverage ?? 0);
+  const { Killed = 0, Timeout = 0, Survived = 0, NoCoverage = 0 } = counts;
+  const killed = Killed + Timeout;
+  const all = killed + Survived + NoCoverage;
   return `${folder}: ${((100 * killed) / all).toFixed(1)} % of ${all} (${JSON.stringify(counts)})`;
 }

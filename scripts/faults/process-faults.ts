@@ -18,12 +18,12 @@ const inWorker = (name: string, fault: 'crash' | 'memory', isQuick: boolean): Fa
   prepare: () => ({
     env: { WORKER_THREADS: '1', WORKER_FAULT: fault },
     nodeFlags: [PRELOAD, '--max-old-space-size=256'],
-    rate: 400,
+    rate: 100,
     run: async ({ service, traffic, demand, lastMs }) => {
-      const end = performance.now() + 30_000;
+      const end = performance.now() + 60_000;
       const died = () => has(service.log, /worker/i);
       while (!died() && performance.now() < end) await sleep(50);
-      demand(died(), 'no worker died within 30 s');
+      demand(died(), 'no worker died within 60 s');
       await sleep(lastMs);
       demand((traffic.counts['no answer'] ?? 0) === 0, 'calls were left without an answer');
     },
@@ -166,7 +166,7 @@ const killed: Fault = {
       for (let round = 0; round < rounds; round++) {
         // While revocations are being recorded.
         const revoking = Array.from({ length: 4 }, revokeOne);
-        await sleep(Math.random() * 20);
+        await sleep(Math.random() * 200);
         await service.stop('SIGKILL');
         acknowledged += (await Promise.all(revoking)).filter(Boolean).length;
         // While it starts.

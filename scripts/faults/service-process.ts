@@ -12,6 +12,8 @@ export interface ProcessOptions {
   /** A command that runs it, with its arguments. */
   readonly within?: readonly string[];
   readonly nodeFlags?: readonly string[];
+  /** Another build than that of the project. */
+  readonly main?: string;
 }
 
 /** The real service, in a process of its own that can be stopped, killed and started again on the same port. */
@@ -42,8 +44,8 @@ export class ServiceProcess {
   /** Starts it, again or with other options. Resolves once it listens. */
   async restart(options: Partial<ProcessOptions> = {}): Promise<void> {
     this.#options = { ...this.#options, ...options };
-    const { env, within = [], nodeFlags = [] } = this.#options;
-    const [program = process.execPath, ...args] = [...within, process.execPath, ...nodeFlags, MAIN, 'serve'];
+    const { env, within = [], nodeFlags = [], main = MAIN } = this.#options;
+    const [program = process.execPath, ...args] = [...within, process.execPath, ...nodeFlags, main, 'serve'];
     const child = spawn(program, args, {
       env: { PATH: process.env['PATH'] ?? '', PORT: String(this.port), QUEUE_TARGET_MS: '60000', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -17,7 +17,7 @@ if (isMainThread) {
   // The worker copies each batch with `set`, once; nothing else in it does.
   /** @this {Uint8Array} @param {ArrayLike<number>} source @param {number} [offset] */
   Uint8Array.prototype.set = function (source, offset) {
-    if (++batches === 200) {
+    if (++batches === 30) {
       if (fault === 'crash') process.exit(1);
       /** @type {unknown[]} */
       const kept = [];

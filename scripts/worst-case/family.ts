@@ -1,12 +1,17 @@
 /** A value of a generator's parameter. */
 export type Choice = number | string;
 
+/** What takes the bytes of a request, such as `/verify` or the gate. */
+export type Path = 'verify' | 'gate' | 'list';
+
 /** The parameters of one body. */
 export type Parameters = Readonly<Record<string, Choice>>;
 
 /** A kind of request body, with the parameters that a search may turn. */
 export interface Family {
   readonly name: string;
+  /** What the body is sent to. */
+  readonly path: Path;
   /** For each parameter the values that are tried, the ordinary one first. */
   readonly choices: Readonly<Record<string, readonly Choice[]>>;
   /** A body of at most `budget` bytes, and close to it where the parameters allow. */
@@ -18,9 +23,11 @@ export function family<const C extends Readonly<Record<string, readonly Choice[]
   name: string,
   choices: C,
   make: (parameters: { readonly [N in keyof C]: C[N][number] }, budget: number) => string,
+  path: Path = 'verify',
 ): Family {
   return {
     name,
+    path,
     choices,
     make: (parameters, budget) => make(parameters as { readonly [N in keyof C]: C[N][number] }, budget),
   };

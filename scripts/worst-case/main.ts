@@ -1,12 +1,15 @@
 // Looks for the request body that keeps the main thread busy for longest, and prints the worst of each kind.
 import { parseArgs } from 'node:util';
 import { claimFamilies } from './claims.js';
+import { gateFamilies } from './gate.js';
+import { listFamilies } from './lists.js';
 import { policyFamilies } from './policies.js';
 import { search, type Cost } from './search.js';
 import { textFamilies } from './texts.js';
 
 const HELP = `npm run worst-case -- [options]
-Searches for the worst body of POST /verify: main-thread milliseconds of one call, signatures left out.
+Searches for the worst body of POST /verify, the worst request of the gate (with which the middleware works, too), and
+the worst status list: main-thread milliseconds of one call, signatures left out.
 
   --limit <ms>     exit with 1 where a row is over it (50)
   --bytes <n>      the largest body, MAX_BODY_BYTES (1048576)
@@ -40,7 +43,7 @@ const [limit, maxBytes, secs, calls, seed] = (['limit', 'bytes', 'secs', 'calls'
   },
 ) as [number, number, number, number, number];
 
-const families = [...policyFamilies, ...claimFamilies, ...textFamilies].filter(({ name }) =>
+const families = [...policyFamilies, ...claimFamilies, ...textFamilies, ...gateFamilies, ...listFamilies].filter(({ name }) =>
   name.includes(options.only),
 );
 if (families.length === 0) {

@@ -1,6 +1,7 @@
 import { mainThreadMs } from './clock.js';
-import { openVerifyPath, type Call } from './verify-path.js';
-import type { Choice, Family, Parameters } from './family.js';
+import { openPath } from './paths.js';
+import type { Call } from './verify-path.js';
+import type { Choice, Family, Parameters, Path } from './family.js';
 
 /** What one body costs. */
 export interface Cost {
@@ -32,6 +33,8 @@ interface Care {
   readonly isGrowthWanted: boolean;
 }
 
+// The growth of what takes less is mostly noise.
+const MIN_MS_TO_ESTIMATE = 20;
 // Parts of the full size, from small to large, so that nothing is measured before it is known to end.
 const PARTS = [1 / 128, 1 / 32, 1 / 8, 1 / 2, 1];
 
@@ -52,15 +55,17 @@ export async function measure(
     if (isHarmless && part < (isGrowthWanted ? 1 / 2 : 1)) continue;
     const body = family.make(parameters, Math.floor(maxBytes * part));
     if (Buffer.byteLength(body) > maxBytes * part) continue;
-    const now = await time(body, part === 1 ? calls : 1);
+    const now = await time(family.path, body, part === 1 ? calls : 1);
+    // Some bodies do not grow with their parameters; then nothing larger is to be expected.
+    const hasGrown: boolean = before !== null && now.bytes >= before.bytes * 1.2;
     const growth: number =
-      before === null || before.ms === 0 || now.bytes < before.bytes * 1.2
+      before === null || before.ms === 0 || !hasGrown
         ? 0
         : Math.log(now.ms / before.ms) / Math.log(now.bytes / before.bytes);
-    const cost = { ...now, parameters, growth, measuredBytes: now.bytes, parse: timeParse(body) };
+    const cost = { ...now, parameters, growth, measuredBytes: now.bytes, parse: timeParse(family.path === 'gate' ? body.slice(body.indexOf('\n', body.indexOf('\n') + 1)) : body) };
     if (part === 1) return cost;
     const estimate = now.ms * (maxBytes / now.bytes) ** Math.max(1, growth);
-    if (now.ms > maxMs || (before !== null && estimate > maxMs)) {
+    if (now.ms > maxMs || (hasGrown && estimate > maxMs && now.ms > MIN_MS_TO_ESTIMATE)) {
       return { ...cost, bytes: maxBytes, ms: estimate };
     }
     isHarmless = before !== null;
@@ -80,12 +85,12 @@ function timeParse(text: string): number {
   return mainThreadMs() - start;
 }
 
-async function time(text: string, calls: number) {
+async function time(path: Path, text: string, calls: number) {
   const bytes = Buffer.from(text);
   const cold: Call[] = [];
   const warm: Call[] = [];
   for (let at = 0; at < calls; at++) {
-    const verify = await openVerifyPath();
+    const verify = await openPath(path);
     globalThis.gc?.();
     const first = await verify(bytes);
     cold.push(first);

@@ -4,7 +4,7 @@ import { CommandError } from './command-error.js';
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 const TIMEOUT_SECS = 30;
 
-/** What the service answered. */
+/** The answer of the service. */
 export interface ServiceAnswer {
   readonly status: number;
   readonly text: string;
@@ -41,7 +41,7 @@ export async function postToService(
   }
 }
 
-/** The error for an answer that the command cannot work with. */
+/** The error for an answer that the command does not expect. */
 export function unexpectedAnswer({ status, body }: ServiceAnswer): CommandError {
   const said = errorOf(body);
   if (status === 503 || status === 429) {

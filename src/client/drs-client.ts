@@ -9,20 +9,20 @@ import { spliceBody } from './splice-body.js';
 
 /** Options of {@link DrsClient}. */
 export interface DrsClientOptions {
-  /** Milliseconds for one verification, with its retries; default 5000. */
+  /** Time limit for one verification in milliseconds, including retries; default 5000. */
   readonly timeoutMs?: number;
-  /** How often to try again where nothing was checked; default 2. */
+  /** Maximum number of retries if nothing was checked; default 2. */
   readonly retries?: number;
-  /** The most connections; default 16. Each is kept alive and carries one request at a time. */
+  /** Maximum number of connections; default 16. Each is kept alive and carries one request at a time. */
   readonly connections?: number;
-  /** Send with this in place of Node's sockets, as other runtimes need. */
+  /** A `fetch` to use instead of Node's sockets, for other runtimes. */
   readonly fetch?: typeof globalThis.fetch;
 }
 
 const FIRST_DELAY_MS = 50;
 
 /**
- * A client of a verification service, to be made once and shared.
+ * A client of a verification service. Create it once and share it.
  *
  * @example
  * const client = new DrsClient('http://127.0.0.1:8080');
@@ -39,7 +39,7 @@ export class DrsClient {
   #isClosed = false;
 
   /**
-   * @param url the address of the service (`DRS_VERIFY_URL`), to which `/verify` is added
+   * @param url the address of the service (`DRS_VERIFY_URL`), without `/verify`
    * @throws TypeError if it is not an http or https URL without credentials
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
@@ -52,13 +52,13 @@ export class DrsClient {
   }
 
   /**
-   * Has a bundle checked.
+   * Asks the service for the verdict on a bundle.
    *
    * @param bundle a bundle as `JSON.parse` gives it
    * @param call.body the body of the call as a JSON value: triggers the binding check
-   * @param call.bodyText the body of the call as JSON text, sent as it is; takes the place of `body`
+   * @param call.bodyText the body of the call as JSON text, sent unchanged; replaces `body`
    * @returns the verdict; see docs/spec/verdict.md
-   * @throws DrsClientError if none was had
+   * @throws DrsClientError if there is no verdict
    */
   async verify(
     bundle: unknown,
@@ -89,7 +89,7 @@ export class DrsClient {
       try {
         const answer = await poster.post(json, signal);
         if (answer.status !== 503 || attempt >= this.#retries) return answer;
-        // The service asks for a whole second; never less than our own delay, in case it asks for none.
+        // Wait as long as `Retry-After` says, but never less than our own delay, in case it says 0.
         delayMs = Math.max(delayMs, Number(answer.retryAfter ?? 0) * 1000 || 0);
       } catch (error) {
         if (signal.aborted) throw this.#timedOut(error);
@@ -111,7 +111,7 @@ export class DrsClient {
   }
 }
 
-/** The request body. A body text goes in as it is, so that the service sees what parsing would hide. */
+/** Makes the request body. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
 function writeRequest(
   bundle: unknown,
   { body, bodyText }: { readonly body?: unknown; readonly bodyText?: string },
@@ -129,12 +129,12 @@ function writeRequest(
   try {
     if (text !== undefined) return { json: spliceBody(start, text), hadBody: true, isBodyUnusable: false };
   } catch {
-    // It is not JSON, and so it is not sent.
+    // The body is not JSON: send the bundle without it.
   }
   return { json: start, hadBody: false, isBodyUnusable: true };
 }
 
-/** `undefined` for what JSON has no word for, such as an infinity, and for what nests too deep to be written. */
+/** Returns `undefined` for values that JSON cannot express, such as an infinity, and for values that nest too deep. */
 function toJson(value: unknown): string | undefined {
   if (denotesJson(value) === false) return undefined;
   try {

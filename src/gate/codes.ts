@@ -19,6 +19,11 @@ interface Row {
  */
 export const GATE_CATALOGUE = [
   {
+    code: 'BODY_TIMEOUT',
+    status: 408,
+    suggestion: 'Send the whole body at once, as long as Content-Length says.',
+  },
+  {
     code: 'METHOD_NOT_ALLOWED',
     status: 405,
     suggestion: 'Send the message with POST. GET, DELETE, HEAD and OPTIONS pass without being checked.',

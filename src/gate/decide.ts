@@ -98,6 +98,11 @@ export function denied({ protocol, id, requested }: PendingCall, failure: GateFa
   return { kind: 'deny', protocol, id, requested, failure };
 }
 
+/** The failure where the body, or the rest of it, did not come. */
+export function bodyTimedOut({ protocol }: Pick<PendingCall, 'protocol'>): GateFailure {
+  return gateFailure('BODY_TIMEOUT', protocol, 'the body did not arrive in time');
+}
+
 /**
  * The failure if there is no verdict. The message gives no reason: that is for the operator's log, not for the
  * caller.

@@ -50,6 +50,7 @@ export { echoOf } from './json-rpc.js';
 export { PASSING_METHODS } from './rpc-gate.js';
 export {
   bindOptionsOf,
+  bodyTimedOut,
   checkCall,
   denied,
   decideCall,

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { show } from '../verify/codes.js';
 import { StatusListError } from './status-list-error.js';
 
 /** The relevant members of a status list credential. Times are Unix milliseconds; `Infinity` means no end. */
@@ -113,9 +114,3 @@ function numericDate(claims: JsonObject, claim: string, absent: number): number 
 }
 
 const malformed = (message: string) => new StatusListError('malformed', message);
-
-/** A value for a message, shortened if the server sent a long one. */
-function show(value: JsonValue | undefined): string {
-  const text = value === undefined ? 'missing' : JSON.stringify(value);
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
-}

@@ -39,8 +39,10 @@ export interface Ticket {
 export class Admission {
   /** For bodies that take long to parse, of all routes and protocols. */
   readonly turns = new Turns();
-  /** Set by the service when it is asked to stop. From then on, every answer closes its connection. */
+  /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
+  /** Set by the service when another process has taken its place. From then on, every answer closes its connection. */
+  isReplaced = false;
   /** Set by the service when the drain begins. From then on, no new bundle is accepted. */
   isDraining = false;
   readonly #limits: AdmissionLimits;

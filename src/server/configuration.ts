@@ -1,11 +1,10 @@
 import { z } from 'zod';
-import { findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
+import { count, findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
 import { isSigningSeed } from './context-token.js';
 import { findForeign, findMisspelt, variableOf } from './environment.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
-
-const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
+import { findUnshareable } from './supervisor/unshareable.js';
 
 const origin = z.string().refine((text) => URL.canParse(text) && new URL(text).origin === text, {
   error: ({ input }) => `${JSON.stringify(input)} is not an origin such as https://app.example`,
@@ -24,10 +23,16 @@ const serviceOptions = verifierOptions.extend({
    * checks something else: `mcp` passes everything but tool calls.
    */
   grpcProtocol: z.enum(['http', 'mcp', 'a2a']).default('mcp'),
+  /** Processes that share the port, under one supervisor. 1 is a single process without one. */
+  processes: count(1, 256).default(1),
+  /** Lets other processes of the same user listen on the port, too: the kernel deals connections out among them. */
+  sharePort: z.boolean().default(false),
   /** The HTTP server: uWebSockets.js (`uws`) or `node:http` (`node`). `auto`: `uws` if it runs here, else `node`. */
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
+  /** Whether the binaries that are loaded are compared with those recorded at packing; `off` for one's own builds. */
+  verifyNative: z.enum(['on', 'off']).default('on'),
   /** Maximum number of requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
   /** Maximum queueing time in milliseconds. If a request would wait longer, `/verify` answers 503 at once. */
@@ -152,7 +157,7 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
       problems.push(
         `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
       );
-    problems.push(...findContradictions(data, variableOf));
+    problems.push(...findContradictions(data, variableOf), ...findUnshareable(data));
     if (problems.length === 0) return data;
   } else {
     for (const { path, message } of error.issues) {

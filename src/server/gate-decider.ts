@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Body, Engine, Outcome } from '../engine/engine.js';
 import {
+  bodyTimedOut,
   callContextOf,
   checkCall,
   denied,
@@ -103,8 +104,17 @@ export class GateDecider {
 
   /** The denial for a request that cannot be checked, because of overload or shutdown. */
   unavailable(protocol: GateProtocol): GateDecision {
+    return this.#unread(protocol, verifierUnavailable);
+  }
+
+  /** The decision on a request whose body did not come whole. */
+  timedOut(protocol: GateProtocol): GateDecision {
+    return this.#unread(protocol, bodyTimedOut);
+  }
+
+  #unread(protocol: GateProtocol, fail: typeof verifierUnavailable): GateDecision {
     const form = protocol === 'chain' ? 'mcp' : protocol;
-    const failure = verifierUnavailable({ protocol: form });
+    const failure = fail({ protocol: form });
     const decision = toDecision({ kind: 'deny', protocol: form, id: null, requested: null, failure });
     this.#context.observer.decided(protocol, 'deny', failure.code);
     return decision;

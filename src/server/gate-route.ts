@@ -56,8 +56,12 @@ export class GateRoute {
     head: GateHead,
     body: Buffer | IntakeFault,
   ): void {
-    if (body === 'overloaded' || body === 'timeout' || body === 'shutting_down') {
-      answer(exchange, this.#decider.unavailable(protocol), body !== 'overloaded');
+    if (body === 'timeout') {
+      answer(exchange, this.#decider.timedOut(protocol), true);
+      return;
+    }
+    if (body === 'overloaded' || body === 'shutting_down') {
+      answer(exchange, this.#decider.unavailable(protocol), body === 'shutting_down');
       return;
     }
     const isLarge = body === 'too_large';

@@ -54,6 +54,8 @@ export interface RouteContext {
   readonly verdicts: VerdictLogs;
   /** `null` if no OpenTelemetry SDK is registered. */
   readonly tracing: Tracing | null;
+  /** The text of `/metrics`. */
+  readonly scrape: () => Promise<string>;
 }
 
 const CHAIN_IS_OFF =
@@ -184,8 +186,10 @@ export class Routes implements ExchangeOwner {
     return this.#open;
   }
 
+  /** Whether every answer ends its connection. */
   get isLeaving(): boolean {
-    return this.#context.admission.isLeaving;
+    const { isLeaving, isReplaced } = this.#context.admission;
+    return isLeaving || isReplaced;
   }
 
   /** Handles a request. Paths match exactly, except those of the gates, so no router is needed. */
@@ -266,7 +270,8 @@ export class Routes implements ExchangeOwner {
   }
 
   #readiness(exchange: Exchange): void {
-    const reason = this.isLeaving ? 'shutting_down' : this.#context.engine.revocation.unreadyReason;
+    const { admission, engine } = this.#context;
+    const reason = admission.isLeaving ? 'shutting_down' : engine.revocation.unreadyReason;
     if (reason === null) exchange.answer(200, '{"status":"ready"}');
     else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason }));
   }
@@ -281,7 +286,7 @@ export class Routes implements ExchangeOwner {
     const { registry } = this.#context.metrics;
     exchange.ignoreBody();
     const scrape = () => {
-      registry.metrics().then(
+      this.#context.scrape().then(
         (text) => exchange.answer(200, text, { headers: { 'Content-Type': registry.contentType } }),
         (error: unknown) => this.#fail(exchange, error),
       );

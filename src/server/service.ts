@@ -38,18 +38,41 @@ export interface Service {
    * @param isUrgent skips the delay
    */
   close(isUrgent?: boolean): Promise<void>;
+  /**
+   * Leaves the port to another process that shares it: takes no new connections, serves those that are open, each of which
+   * ends with its next answer, and waits until there are none. Call {@link close} then.
+   *
+   * @param signal ends the wait
+   */
+  retire(signal: AbortSignal): Promise<void>;
   /** Reopens the log files, after they were renamed (log rotation). */
   reopenLogs(): Promise<void>;
 }
 
+/** A process of several that share a port, under a supervisor. */
+export interface Membership {
+  /** Its number, the label `process` of its metrics. */
+  readonly process: string;
+  /** The metrics of all processes. */
+  readonly scrapeAll: () => Promise<string>;
+  /** Is handed what gives the metrics of this process alone. */
+  readonly onScrape: (scrape: () => Promise<string>) => void;
+}
+
 const DRAIN_POLL_MS = 10;
+/** Both front ends close connections that have been idle for 8 to 12 s. */
+const IDLE_MS = 12_000;
 
 /**
  * Starts the service.
  *
  * @throws Error if it cannot listen on the address, or cannot open a store or a log
  */
-export async function startService(configuration: Configuration, log: Logger): Promise<Service> {
+export async function startService(
+  configuration: Configuration,
+  log: Logger,
+  membership: Membership | null = null,
+): Promise<Service> {
   const loaded = await loadFrontEnd(configuration.frontEnd);
   logChoice(loaded, log);
   const metrics = new Metrics();
@@ -64,6 +87,11 @@ export async function startService(configuration: Configuration, log: Logger): P
   const decisions = await openDecisions(configuration, engine, log);
   const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
   const tracing = await openTracing();
+  const scrapeThis = () => metrics.registry.metrics();
+  if (membership !== null) {
+    metrics.registry.setDefaultLabels({ process: membership.process });
+    membership.onScrape(scrapeThis);
+  }
   const routes = new Routes({
     engine,
     configuration,
@@ -74,6 +102,7 @@ export async function startService(configuration: Configuration, log: Logger): P
     log,
     verdicts,
     tracing,
+    scrape: membership?.scrapeAll ?? scrapeThis,
   });
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
   if (decisions !== null) metrics.watchDecisions(decisions);
@@ -95,8 +124,10 @@ export async function startService(configuration: Configuration, log: Logger): P
       grpc = await openGrpc({ ...shared, metrics: grpcMetrics });
       grpcPort = await grpc.listen(host, configuration.grpcPort);
     }
-    port = await frontEnd.listen(host, configuration.port);
-    metricsPort = address && internal ? await internal.listen(address.host, address.port) : port;
+    port = await frontEnd.listen(host, configuration.port, configuration.sharePort);
+    // Processes without a supervisor have metrics of their own, which another one's scrape must not get.
+    const isShared = membership !== null;
+    metricsPort = address && internal ? await internal.listen(address.host, address.port, isShared) : port;
   } catch (error) {
     grpc?.close();
     frontEnd.close();
@@ -112,6 +143,16 @@ export async function startService(configuration: Configuration, log: Logger): P
     frontEnd: loaded.name,
     maxConnections: connections.limit,
     reopenLogs: () => verdicts.reopen(),
+    retire: async (signal) => {
+      admission.isReplaced = true;
+      // Right behind a look at the sockets, so that as few connections as possible wait to be accepted: the kernel resets them.
+      await new Promise((resolve) => setImmediate(resolve));
+      frontEnd.stopListening();
+      internal?.stopListening();
+      const deadline = performance.now() + IDLE_MS + configuration.shutdownGraceSecs * 1000;
+      while (connections.open > 0 && !signal.aborted && performance.now() < deadline)
+        await sleep(DRAIN_POLL_MS);
+    },
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       admission.isLeaving = true;

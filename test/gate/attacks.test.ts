@@ -105,6 +105,10 @@ describe.each(TRANSPORTS)('%s', (transport) => {
       expect(await ask('mcp', sent)).toMatchObject({ decision: 'allow' });
       expect(await ask('mcp', sent)).toMatchObject({ decision: 'deny', body: { id } });
     }
+    if (transport !== 'pure') {
+      const chunked = { ...bundle(mcpBundle()), body: toolCall(), isChunked: true } as const;
+      expect(await ask('mcp', chunked)).toMatchObject({ decision: 'allow' });
+    }
     const both = mcpBundle();
     const sent = { ...bundle(both), body: toolCall({ _meta: { 'xyz.okeyamy.drs/bundle': both } }) };
     expect(await ask('mcp', sent)).toMatchObject({ decision: 'allow' });

@@ -13,6 +13,8 @@ export interface Attempt {
   readonly path?: string;
   readonly headers?: readonly (readonly [string, string])[];
   readonly body?: string | Buffer;
+  /** Whether the body comes in chunks, without a length. */
+  readonly isChunked?: true;
 }
 
 /** What must become of it. */
@@ -74,6 +76,8 @@ const BYTES: readonly Transport[] = ['pure', 'middleware', 'proxy', 'grpc'];
 const PROXY: readonly Transport[] = ['proxy'];
 /** Those who know more of the caller's request than its body. */
 const GATEWAYS: readonly Transport[] = ['proxy', 'grpc'];
+/** Those with a connection. */
+const WIRED: readonly Transport[] = ['middleware', 'v1', 'proxy'];
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
 const mcp = (name: string, attempt: () => Attempt, outcome: Outcome, more: Partial<Attack> = {}): Attack => ({
@@ -491,6 +495,49 @@ export const ATTACKS: readonly Attack[] = [
     () => unsigned('x', ['x-envoy-auth-partial-body', 'true']),
     [403, 'MISSING_BUNDLE'],
     { by: PROXY },
+  ),
+
+  mcp(
+    'no bundle, in chunks without a length',
+    () => ({ ...unsigned(toolCall()), isChunked: true }),
+    [403, 'MISSING_BUNDLE'],
+    { by: WIRED },
+  ),
+  mcp(
+    'another argument, in chunks without a length',
+    () => ({ ...call(toolCall({ arguments: { query: 'coffee' } })), isChunked: true }),
+    [403, 'BINDING_MISMATCH'],
+    { by: WIRED },
+  ),
+  mcp(
+    'a call in chunks that a header calls a GET',
+    () => ({ ...unsigned(toolCall(), ['X-Forwarded-Method', 'GET']), isChunked: true }),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  http(
+    'another body, in chunks without a length',
+    () => ({ ...call('{"tool":"search"}'), isChunked: true }),
+    [403, 'BINDING_MISMATCH'],
+    { by: WIRED },
+  ),
+  a2a(
+    'another parameter, in chunks without a length',
+    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { n: 2 } }), isChunked: true }),
+    [403, 'BINDING_MISMATCH'],
+    { by: WIRED },
+  ),
+  mcp(
+    'more than the limit, in chunks without a length',
+    () => ({ ...call(toolCall().replace('tea', 'x'.repeat(1_048_576))), isChunked: true }),
+    [413, 'BODY_TOO_LARGE'],
+    { by: ['middleware', 'proxy'] },
+  ),
+  mcp(
+    'a replay in chunks without a length',
+    () => ({ ...call(), isChunked: true }),
+    [409, 'REPLAY_DETECTED'],
+    { by: WIRED, twice: true },
   ),
 
   // The method

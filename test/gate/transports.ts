@@ -85,20 +85,16 @@ export async function askMiddleware(): Promise<{ ask: Ask; close: () => Promise<
 
 /** `POST /v1/gate` of a service. */
 export function askV1(service: RunningService): Ask {
-  return async (protocol, { method = 'POST', headers, body = '' }) => {
-    const response = await service.post('/v1/gate', {
-      protocol,
-      method,
-      headers: valuesOf(headers),
-      body_text: String(body),
-    });
-    const said = (await response.json()) as {
-      allow: boolean;
-      gated: boolean;
-      status: number;
-      response?: unknown;
-    };
-    if (response.status !== 200) return { decision: 'deny', status: response.status, code: '', body: said };
+  return async (protocol, { method = 'POST', headers, body = '', isChunked }) => {
+    const asked = { protocol, method, headers: valuesOf(headers), body_text: String(body) };
+    const answer =
+      isChunked === true
+        ? await exchange(`${service.url}/v1/gate`, { body: JSON.stringify(asked), isChunked })
+        : await service
+            .post('/v1/gate', asked)
+            .then(async (response) => ({ status: response.status, body: await response.json() }));
+    const said = answer.body as { allow: boolean; gated: boolean; status: number; response?: unknown };
+    if (answer.status !== 200) return { decision: 'deny', status: answer.status, code: '', body: said };
     if (said.allow)
       return { decision: said.gated ? 'allow' : 'pass', status: said.status, code: '', body: '' };
     return { decision: 'deny', status: said.status, code: codeIn(said.response), body: said.response };
@@ -251,14 +247,19 @@ export function askExtMcp(service: RunningService): Closable {
 }
 
 /** Sends a request to the letter: paths stay as they are, headers can repeat. */
-async function exchange(url: string, { method = 'POST', headers, body = '' }: Attempt, path?: string) {
+async function exchange(
+  url: string,
+  { method = 'POST', headers, body = '', isChunked }: Attempt,
+  path?: string,
+) {
   const req = request(url, { method, agent: false, ...(path === undefined ? {} : { path }) });
   const inOneSpelling = headers?.map(([name, value]) => [name.toLowerCase(), value] as const);
   for (const [name, values] of Object.entries(valuesOf(inOneSpelling))) {
     req.setHeader(name, values.length === 1 ? (values[0] as string) : values);
   }
-  if (body.length > 0) req.setHeader('Content-Length', Buffer.byteLength(body));
-  req.end(body);
+  if (isChunked === true) req.write(body.slice(0, 40));
+  else if (body.length > 0) req.setHeader('Content-Length', Buffer.byteLength(body));
+  req.end(isChunked === true ? body.slice(40) : body);
   const [res] = (await once(req, 'response')) as [IncomingMessage];
   let text = '';
   for await (const chunk of res.setEncoding('utf8')) text += chunk as string;

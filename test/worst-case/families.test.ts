@@ -1,17 +1,29 @@
 import { describe, expect, it } from 'vitest';
 import { claimFamilies } from '../../scripts/worst-case/claims.js';
 import { fit, list } from '../../scripts/worst-case/family.js';
+import { gateFamilies } from '../../scripts/worst-case/gate.js';
+import { listFamilies } from '../../scripts/worst-case/lists.js';
 import { policyFamilies } from '../../scripts/worst-case/policies.js';
 import { sweep } from '../../scripts/worst-case/search.js';
 import { textFamilies } from '../../scripts/worst-case/texts.js';
-import { openVerifyPath } from '../../scripts/worst-case/verify-path.js';
+import { openPath } from '../../scripts/worst-case/paths.js';
+import { GATE_CATALOGUE } from '../../src/gate/index.js';
 import { CATALOGUE } from '../../src/verify/codes.js';
 
 // How long the worst of these takes is for `npm run worst-case` to say. Here they are small, and only have to be checked.
 const BUDGET = 4096;
-const families = [...policyFamilies, ...claimFamilies, ...textFamilies];
+const families = [...policyFamilies, ...claimFamilies, ...textFamilies, ...gateFamilies, ...listFamilies];
 const answers: ReadonlySet<string> = new Set([
   ...CATALOGUE.map(({ code }) => code),
+  ...GATE_CATALOGUE.map(({ code }) => code),
+  // Of the gate.
+  'pass',
+  'allow',
+  // Of a status list.
+  'a list',
+  'malformed',
+  'too_large',
+  'untrusted',
   'valid',
   'valid match',
   'valid mismatch',
@@ -22,7 +34,7 @@ const answers: ReadonlySet<string> = new Set([
 
 describe('every hostile body has a verdict, the first time and the third', () => {
   it.each(families)('$name', async (family) => {
-    const verify = await openVerifyPath();
+    const verify = await openPath(family.path);
     let small = 0;
     for (const parameters of sweep(family)) {
       const body = Buffer.from(family.make(parameters, BUDGET));

@@ -45,7 +45,7 @@ export function addRevocations(program: Command): void {
 function readUrl(): string {
   const url = process.env['REDIS_URL']?.trim() || DEFAULT_URL;
   if (url.split(',').every((one) => /^rediss?:\/\//.test(one.trim()) && URL.canParse(one.trim()))) return url;
-  // Not quoted: it may hold a password.
+  // Do not quote the URL: it may contain a password.
   throw new CommandError('REDIS_URL is not a redis:// or rediss:// URL', 'set it as the service has it');
 }
 

@@ -75,12 +75,16 @@ export interface FrontEndOptions {
 /** An HTTP server. */
 export interface FrontEnd {
   /**
-   * Listens on an address. No other process can share the port.
+   * Listens on an address.
    *
+   * @param isShared whether other processes of the same user can listen on the port, too; the kernel then deals new
+   *   connections out among all of them
    * @returns the port
    * @throws Error if it cannot listen on the address
    */
-  listen(host: string, port: number): Promise<number>;
+  listen(host: string, port: number, isShared: boolean): Promise<number>;
+  /** Takes no new connections; those that are open are served on. */
+  stopListening(): void;
   /** Closes the port and all connections. */
   close(): void;
 }

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import { cannotListen, MAX_HEADER_BYTES, type FrontEndOptions, type OpenFrontEnd } from './front-end.js';
 import { NodeRequest } from './node-request.js';
 import { answerFault, refuseConnection, type ParserFault } from './node-refusal.js';
@@ -15,6 +15,13 @@ const MAX_HEADERS = 100;
  * can be far larger than its request.
  */
 const MAX_PIPELINED = 16;
+
+const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
+/** `node:http` knows `reusePort` from here on; before, it leaves it out without a word. */
+const CAN_SHARE = MAJOR > 23 || (MAJOR === 23 && MINOR >= 1) || (MAJOR === 22 && MINOR >= 12);
+const CANNOT_SHARE =
+  `several processes cannot share a port over node:http with Node ${process.versions.node}: ` +
+  'use uWebSockets.js (FRONT_END=uws), Node 22.12 or newer, or one process (PROCESSES=1, no SHARE_PORT)';
 
 /** The front end on `node:http`. It runs wherever Node runs, and also speaks HTTP/1.0. */
 export const openNode: OpenFrontEnd = (options) => {
@@ -36,11 +43,19 @@ export const openNode: OpenFrontEnd = (options) => {
   server.timeout = options.requestTimeoutSecs * 1000 + IDLE_MS;
   serve(server, options);
   return {
-    listen: (host, port) =>
+    listen: (host, port, isShared) =>
       new Promise((resolve, reject) => {
+        if (isShared && !CAN_SHARE) {
+          reject(new Error(CANNOT_SHARE));
+          return;
+        }
         server.once('error', () => reject(cannotListen(host, port)));
-        server.listen({ host, port, exclusive: true }, () => resolve((server.address() as AddressInfo).port));
+        // @types/node 20 does not know `reusePort`.
+        const options = { host, port, exclusive: true, reusePort: isShared };
+        server.listen(options, () => resolve((server.address() as AddressInfo).port));
       }),
+    // Not the method of `http.Server`: it ends connections that wait for their next request, too.
+    stopListening: () => void NetServer.prototype.close.call(server),
     close: () => {
       server.close();
       server.closeAllConnections();

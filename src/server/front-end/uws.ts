@@ -14,15 +14,26 @@ export const openUws: OpenFrontEnd = ({ handle, connections }) => {
     if (change < 0) connections.closed();
     else if (!connections.opened()) connection.close();
   });
+  let listening: uWS.us_listen_socket | null = null;
   return {
-    listen: (host, port) =>
+    listen: (host, port, isShared) =>
       new Promise((resolve, reject) => {
-        // Without this option, a second process could share the port without an error and would get half the requests.
-        (app as unknown as ExclusiveListen).listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
-          if (socket === false) reject(cannotListen(host, port));
-          else resolve(uWS.us_socket_local_port(socket));
+        // Unless it is told otherwise, uWebSockets.js sets SO_REUSEPORT: a second process would share the port without an
+        // error, and take half the requests.
+        const options = isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
+        (app as unknown as ListenWithOptions).listen(host, port, options, (socket) => {
+          if (socket === false) {
+            reject(cannotListen(host, port));
+            return;
+          }
+          listening = socket;
+          resolve(uWS.us_socket_local_port(socket));
         });
       }),
+    stopListening: () => {
+      if (listening !== null) uWS.us_listen_socket_close(listening);
+      listening = null;
+    },
     close: () => void app.close(),
   };
 };
@@ -97,7 +108,7 @@ interface FilteredApp {
   /** @param onChange called with 1 for a new connection, and with -1 when one ends */
   filter(onChange: (connection: { close(): void }, change: number) => void): void;
 }
-interface ExclusiveListen {
+interface ListenWithOptions {
   listen(
     host: string,
     port: number,
@@ -106,3 +117,4 @@ interface ExclusiveListen {
   ): void;
 }
 const { LIBUS_LISTEN_EXCLUSIVE_PORT } = uWS as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number };
+const LIBUS_LISTEN_DEFAULT = 0;

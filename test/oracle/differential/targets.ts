@@ -129,9 +129,15 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
     });
     void exited.then(() => reject(new Error(`the service ended: ${errors}`)));
   });
-  const pool = new Pool(url, { connections: 8 });
+  const pool = new Pool(url, { connections: 8, keepAliveTimeout: 3_000 });
   const client = kind.client === true ? new DrsClient(url, { timeoutMs: 60_000 }) : null;
-  const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
+  const post = (path: string, body: string, headers: Record<string, string> = {}) =>
+    postOnce(path, body, headers).catch((error: NodeJS.ErrnoException) => {
+      // The service closes connections on which nothing came for a while; nothing was asked there.
+      if (error.code !== 'UND_ERR_SOCKET' && error.code !== 'ECONNRESET') throw error;
+      return postOnce(path, body, headers);
+    });
+  const postOnce = async (path: string, body: string, headers: Record<string, string>) => {
     const answer = await pool.request({
       method: 'POST',
       path,

@@ -145,6 +145,7 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () => member2(random.pick(['method', 'params', 'id', 'jsonrpc', 'result', 'error', 'x', 'Params', 'METHOD', 'paramſ', 'İd']), random.pick(ODD)),
     () => text(body.replace(/"(?:X-DRS-Bundle|xyz\.okeyamy\.drs\/bundle)":"[^"]*"/, `"X-DRS-Bundle":${random.pick([...ODD, JSON.stringify(bundle)])}`)),
     () => text(body.replace('"_meta":{', `"_meta":{"${random.pick(META)}":${random.pick(['"e30"', 'null', '7', JSON.stringify(bundle)])},`)),
+    () => text(body.replace(/"arguments":\{|"params":\{(?!"name")/, (found) => `${found}"tool":"x",`)),
     () => text(random.pick(ODD)),
     () => text(''),
     () => ({ ...request, protocol: protocol === 'mcp' ? 'a2a' : 'mcp' }),

@@ -1,0 +1,64 @@
+// Writes what the package is made of when it is installed, as CycloneDX 1.5: `npm run sbom -- --out sbom.cdx.json`; to
+// standard output by default. Fails for a licence that nobody has said yes to.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+/** Licences that let drs-verify be used and passed on under its own. */
+const ALLOWED = new Set(['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT']);
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const { values } = parseArgs({ options: { out: { type: 'string' } } });
+
+/** @type {(text: string) => unknown} */
+const parse = JSON.parse;
+/** @param {string} name */
+const read = (name) => parse(readFileSync(path.join(root, name), 'utf8'));
+
+// `npm sbom --omit dev` (npm 10 and 11) leaves out a package that a dev package needs as well, such as pino. So it is asked
+// about a project that has no dev packages.
+const manifest = /** @type {Record<string, unknown>} */ (read('package.json'));
+const lock = /** @type {{ packages: Record<string, Record<string, unknown>> }} */ (read('package-lock.json'));
+const top = lock.packages[''] ?? {};
+for (const own of [manifest, top]) {
+  delete own['devDependencies'];
+  // Optional peers are not installed with the package.
+  delete own['peerDependencies'];
+  delete own['peerDependenciesMeta'];
+}
+for (const [name, { dev, devOptional }] of Object.entries(lock.packages))
+  if (dev || devOptional) delete lock.packages[name];
+
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-sbom-'));
+try {
+  writeFileSync(path.join(folder, 'package.json'), JSON.stringify(manifest));
+  writeFileSync(path.join(folder, 'package-lock.json'), JSON.stringify(lock));
+  const text = execFileSync('npm', ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only'], {
+    cwd: folder,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    shell: process.platform === 'win32',
+  });
+  /** @typedef {{ license?: { id?: string }, expression?: string }} Licence */
+  const { components } =
+    /** @type {{ components: { name: string, version: string, licenses?: Licence[] }[] }} */ (parse(text));
+  const refused = components
+    .map(({ name, version, licenses = [] }) => ({
+      name: `${name}@${version}`,
+      licence: licenses.map(({ license, expression }) => license?.id ?? expression).join(' '),
+    }))
+    .filter(({ licence }) => !ALLOWED.has(licence));
+  for (const { name, licence } of refused)
+    console.error(`${name} has the licence "${licence}", expected one of ${[...ALLOWED].join(', ')}`);
+  if (refused.length > 0) process.exitCode = 1;
+  if (values.out === undefined) process.stdout.write(text);
+  else {
+    writeFileSync(values.out, text);
+    console.error(`${components.length} components in ${values.out}`);
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}

@@ -1,0 +1,44 @@
+import { timed, type Call } from './verify-path.js';
+
+const { createVerifier } = await import('../../src/engine/create-verifier.js');
+const { bindOptionsOf, bodyOfBytes, decideCall, headersOf, openRequest, responseTo } =
+  await import('../../src/gate/index.js');
+
+type Protocol = Parameters<typeof openRequest>[0];
+
+/** The bytes of a gate request: the protocol, the bundle's header and the body, by lines. */
+export function gateRequest(protocol: Protocol, bundle: string, body: string): string {
+  return `${protocol}\n${bundle}\n${body}`;
+}
+
+/**
+ * A gate with an empty cache, that takes a request as the service and the middleware do: headers, body, the adapter of the
+ * protocol, the chain, the decision, the answer to a refused one. Replay is left out.
+ */
+export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
+  const verifier = createVerifier({ workerThreads: 0 });
+  return Promise.resolve(
+    timed(async (bytes) => {
+      const first = bytes.indexOf(10);
+      const second = bytes.indexOf(10, first + 1);
+      const opened = openRequest(bytes.toString('latin1', 0, first) as Protocol, {
+        method: 'POST',
+        headers: headersOf({ 'x-drs-bundle': bytes.toString('latin1', first + 1, second) || undefined }),
+        body: bodyOfBytes(bytes.subarray(second + 1), { contentType: 'application/json', contentEncoding: null }),
+      });
+      if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
+      const decided =
+        opened.kind === 'deny'
+          ? opened
+          : decideCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), {
+              trustedRoots: null,
+              serverIdentity: null,
+              bindingMode: 'enforced',
+            });
+      if (decided.kind !== 'deny') return { answer: 'allow', answerBytes: 0 };
+      const { body } = responseTo(decided);
+      const text = typeof body === 'string' ? body : JSON.stringify(body);
+      return { answer: decided.failure.code, answerBytes: Buffer.byteLength(text ?? '') };
+    }),
+  );
+}

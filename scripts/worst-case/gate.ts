@@ -1,0 +1,77 @@
+import { signedRequest } from './attacker.js';
+import { valueNames, values } from './claims.js';
+import { family, fit, list, type Family } from './family.js';
+import { gateRequest } from './gate-path.js';
+
+// A header has at most 64 KiB.
+const HEADER_BYTES = 60_000;
+let bundle = '';
+/** A bundle whose chain verifies, as a header carries it. */
+const carried = () => (bundle ||= Buffer.from(signedRequest({})).toString('base64url'));
+
+/** One part of a JSON-RPC message is huge, in a call whose chain verifies. */
+const message = family(
+  'gate: a JSON-RPC message',
+  {
+    protocol: ['mcp', 'a2a'],
+    value: valueNames,
+    where: ['arguments', 'message', 'params', 'id', 'method', 'name', '_meta', 'beside', 'document', 'batch'],
+    carrier: ['header', 'none'],
+    // The message is then read a second time.
+    defect: ['none', 'a duplicate'],
+  },
+  ({ protocol, value, where, carrier, defect }, budget) => {
+    const header = carrier === 'header' ? carried() : '';
+    return fit(budget - header.length, (size) => {
+      const huge = values[value](size);
+      const at = (place: string, ordinary: string) => (where === place ? huge : ordinary);
+      const params =
+        protocol === 'mcp'
+          ? `{"name":${at('name', '"search"')},"arguments":${at('arguments', '{"query":"tea"}')},"_meta":${at('_meta', '{}')}}`
+          : `{"message":${at('message', '{"parts":[]}')},"metadata":${at('_meta', '{}')}}`;
+      const method = protocol === 'mcp' ? '"tools/call"' : '"SendMessage"';
+      const text = `{"jsonrpc":"2.0","id":${at('id', '1')},"method":${at('method', method)},"params":${at('params', params)}${where === 'beside' ? `,"x":${huge}` : ''}${defect === 'none' ? '' : ',"y":1,"y":2'}}`;
+      const body =
+        where === 'document'
+          ? huge
+          : where === 'batch'
+            ? `[${list(Math.max(1, Math.floor(size / text.length)), () => text).join(',')}]`
+            : text;
+      return gateRequest(protocol, header, body);
+    });
+  },
+  'gate',
+);
+
+/** A body over plain HTTP, which is compared whole. */
+const plain = family(
+  'gate: a plain HTTP body',
+  { value: valueNames, where: ['document', 'member'], carrier: ['header', 'none'] },
+  ({ value, where, carrier }, budget) => {
+    const header = carrier === 'header' ? carried() : '';
+    return fit(budget - header.length, (size) => {
+      const huge = values[value](size);
+      return gateRequest('http', header, where === 'document' ? huge : `{"tool":"search","x":${huge}}`);
+    });
+  },
+  'gate',
+);
+
+/** The bundle's header is as long as a front end lets it be. */
+const header = family(
+  'gate: the bundle in the header',
+  { protocol: ['mcp', 'http', 'a2a', 'chain'], value: valueNames, form: ['json', 'receipts', 'junk', 'commas'] },
+  ({ protocol, value, form }, budget) => {
+    const body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}';
+    return fit(Math.min(budget, HEADER_BYTES), (size) => {
+      const huge = values[value](size * 0.7);
+      const text = form === 'receipts' ? `{"bundle_version":"4.0","receipts":${huge},"invocation":"a"}` : huge;
+      const encoded = form === 'junk' ? '-_'.repeat(size / 2) : Buffer.from(text).toString('base64url');
+      return gateRequest(protocol, form === 'commas' ? 'e30,'.repeat(size / 4) : encoded, body);
+    });
+  },
+  'gate',
+);
+
+/** Requests to the gate; the middleware hands its own to the same functions. */
+export const gateFamilies: readonly Family[] = [message, plain, header];

@@ -1,0 +1,16 @@
+import { openGatePath } from './gate-path.js';
+import { openListPath } from './list-path.js';
+import type { Path } from './family.js';
+import { openVerifyPath, type Call } from './verify-path.js';
+
+/** Opens what a family's bodies are sent to, with empty caches. */
+export async function openPath(path: Path): Promise<(bytes: Buffer) => Promise<Call>> {
+  switch (path) {
+    case 'verify':
+      return openVerifyPath();
+    case 'gate':
+      return openGatePath();
+    case 'list':
+      return openListPath();
+  }
+}
