@@ -37,7 +37,8 @@ it('the checker notices a service that says yes to everything', async () => {
   const [delegation] = traffic.delegations;
   await traffic.send('good');
   if (delegation !== undefined) delegation.revokedAt = 0;
-  for (const kind of ['forged', 'policy', 'expired', 'revoked', 'replayed'] as const) await traffic.send(kind);
+  for (const kind of ['forged', 'policy', 'expired', 'revoked', 'replayed'] as const)
+    await traffic.send(kind);
   await traffic.stop();
   server.close();
   expect(traffic.violations.map(({ kind }) => kind)).toEqual([

@@ -81,13 +81,18 @@ describe('native binaries', () => {
     expect(checkNative([binary, '/opt/agent/build/agent.node']).problems).toEqual([]);
   });
 
-  it.each(['sodium-native.node', 'uws_linux_x64_115.node'])('are refused where a byte was added: %s', (name) => {
-    const file = path.join(folder, name);
-    cpSync(binary, file);
-    appendFileSync(file, '\0');
-    const { problems } = checkNative([file, binary]);
-    expect(problems).toEqual([expect.stringMatching(/has the SHA-256 [\da-f]{64}; expected one of the \d+/)]);
-  });
+  it.each(['sodium-native.node', 'uws_linux_x64_115.node'])(
+    'are refused where a byte was added: %s',
+    (name) => {
+      const file = path.join(folder, name);
+      cpSync(binary, file);
+      appendFileSync(file, '\0');
+      const { problems } = checkNative([file, binary]);
+      expect(problems).toEqual([
+        expect.stringMatching(/has the SHA-256 [\da-f]{64}; expected one of the \d+/),
+      ]);
+    },
+  );
 
   it('are refused where they are gone, or where none of libsodium is loaded', () => {
     expect(checkNative([path.join(folder, 'gone', 'sodium-native.node')]).problems).toEqual([
@@ -126,7 +131,8 @@ describe('native binaries', () => {
 // The flags have another name later.
 describe.skipIf(!process.version.startsWith('v20.'))('the permission model', () => {
   it('lets the service run with the flags of docs/dependencies.md', async () => {
-    const [, block = ''] = /```sh\n(node --experimental-permission[^`]+)```/.exec(read('docs/dependencies.md')) ?? [];
+    const [, block = ''] =
+      /```sh\n(node --experimental-permission[^`]+)```/.exec(read('docs/dependencies.md')) ?? [];
     const flags = [...block.matchAll(/--[\w-]+(?:="?[^\s"]+)?/g)].map(([flag]) =>
       flag.replace('"', '').replace('$PWD/', root),
     );
