@@ -72,6 +72,7 @@ export default defineConfig(
       'deploy/gateways/**/*.js',
       'scripts/simulate-scaling.mjs',
       'scripts/measure-redis.mjs',
+      'scripts/measure-roll.mjs',
       'fuzz/.build',
       '.stryker-tmp',
       'conformance/.build',

@@ -2,7 +2,11 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 /** What a front end could get wrong. These run a second time, over `node:http`. */
-const HTTP_SUITES = ['front-ends', 'http', 'hostile-http', 'life-cycle', 'start', 'balancers'];
+const HTTP_SUITES = [
+  ...['front-ends', 'http', 'hostile-http', 'life-cycle', 'start', 'balancers'].map((name) => `e2e/${name}`),
+  ...['', '-bodies', '-context', '-proxies', '-wire'].map((name) => `e2e/gate${name}`),
+  'gate/attacks',
+];
 
 export default defineConfig({
   test: {
@@ -12,7 +16,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'node:http',
-          include: HTTP_SUITES.map((suite) => `test/e2e/${suite}.test.ts`),
+          include: HTTP_SUITES.map((suite) => `test/${suite}.test.ts`),
           env: { TEST_FRONT_END: 'node' },
         },
       },

@@ -3,9 +3,15 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { createVerifier } from 'drs-verify';
-import { flat } from './run.mjs';
+import { pino } from 'pino';
+import { readConfiguration } from '../dist/server/configuration.js';
+import { startService } from '../dist/server/service.js';
+import { decisionOf, flat } from './run.mjs';
 
 const verifiers = new Map();
+/** Gates of services in this process, so that they can be given a time; each replay has one of its own. */
+const gates = new Map();
+
 
 /** One verifier for each set-up; what is revoked in it stays so. */
 async function verifierFor({ settings, revocation }) {
@@ -36,12 +42,13 @@ async function verifierFor({ settings, revocation }) {
 
 for await (const line of createInterface({ input: process.stdin })) {
   const question = JSON.parse(line);
-  console.log(JSON.stringify(await answer(question)));
+  console.log(JSON.stringify(question.kind === 'verify' ? await answer(question) : await answerOfGate(question)));
 }
 for (const { verifier, list } of verifiers.values()) {
   await verifier.close();
   list?.close();
 }
+for (const gate of gates.values()) await gate.close(true);
 
 /** The request is what a client posts to /verify: its body is compared as the text that it is there. */
 async function answer({ request, now, bodyText, settings, revocation }) {
@@ -53,4 +60,28 @@ async function answer({ request, now, bodyText, settings, revocation }) {
   }
   const verifier = await verifierFor({ settings, revocation });
   return flat(await verifier.verify(bundle, { now, ...(bodyText !== undefined && { bodyText }) }));
+}
+
+async function openGate(settings, replay) {
+  const environment = { PORT: '0', FRONT_END: 'node', WORKER_THREADS: '0', GATE_REPLAY: replay };
+  return startService({ ...readConfiguration(environment), ...settings }, pino({ level: 'silent' }));
+}
+
+async function answerOfGate({ kind, now, request, steps, settings }) {
+  const key = JSON.stringify(settings);
+  const shared = kind === 'gate' ? (gates.get(key) ?? (await openGate(settings, 'off'))) : null;
+  if (shared !== null) gates.set(key, shared);
+  const service = shared ?? (await openGate(settings, 'memory'));
+  const decisions = [];
+  const realNow = Date.now;
+  for (const step of steps ?? [{ request, now }]) {
+    Date.now = () => step.now * 1000;
+    const body = JSON.stringify(step.request);
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`http://127.0.0.1:${service.port}/v1/gate`, { method: 'POST', headers, body });
+    decisions.push(answer.status === 200 ? decisionOf(await answer.json()) : { status: answer.status });
+  }
+  Date.now = realNow;
+  if (shared === null) await service.close(true);
+  return kind === 'gate' ? decisions[0] : { decisions };
 }

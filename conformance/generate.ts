@@ -12,6 +12,7 @@ import { randomBody, randomEdits } from '../test/oracle/generator/edits.js';
 import { Forest, NOW, SERVERS } from '../test/oracle/generator/forest.js';
 import { didOf } from '../test/oracle/generator/keys.js';
 import { Random } from '../test/oracle/generator/random.js';
+import { gateVectors } from './generate-gate.js';
 import { askOracle, type Expected, type Profile } from './oracle.js';
 
 const SEED = 20_261_122;
@@ -99,6 +100,8 @@ for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
   }
   await verifier.close();
 }
+
+vectors.push(...gateVectors(SEED, NOW, TIMES));
 
 const unseen = CATALOGUE.map(({ code }) => code).filter((code) => !codes.has(code));
 const file = new URL('../../vectors.json', import.meta.url);

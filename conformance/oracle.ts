@@ -1,6 +1,7 @@
 import { readJson } from '../test/oracle/json.js';
-import { judge, type Settings } from '../test/oracle/oracle.js';
+import { judge, type Revocation, type Settings } from '../test/oracle/oracle.js';
 import { writeJson } from '../test/oracle/json.js';
+import { decide, Replays, type Protocol } from '../test/oracle/gate.js';
 
 /** How a verifier is set up. */
 export interface Profile {
@@ -42,4 +43,41 @@ export function askOracle({ settings, revocation }: Profile, text: string, now: 
     ...bound,
     context: { ...context, leaf_policy: JSON.parse(writeJson(leaf_policy)) as unknown },
   };
+}
+
+/** A request as `POST /v1/gate` takes it. */
+export interface GateAsked {
+  readonly protocol: Protocol;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, readonly string[]>>;
+  readonly body_text: string;
+}
+
+/** What a gate is expected to decide. */
+export interface Decision {
+  readonly decision: 'pass' | 'allow' | 'deny';
+  readonly status?: number;
+  readonly code?: string;
+}
+
+/** What the oracle says of requests to one gate, one after the other. */
+export function askOracleGate(
+  { settings, revocation: { remote, local } }: Profile,
+  asked: readonly { readonly request: GateAsked; readonly now: number }[],
+  hasReplay: boolean,
+): Decision[] {
+  const replays = new Replays(settings.clockSkewSecs ?? 0);
+  const list: Revocation['remote'] =
+    remote === 'none' || remote === 'unavailable' ? remote : Buffer.from(remote, 'hex');
+  const revocation = { remote: list, local: new Set(local) };
+  return asked.map(({ request: { protocol, method, headers, body_text: text }, now }) => {
+    const answer = decide({
+      ...{ protocol, method, now, settings, revocation, body: { text } },
+      headers: Object.entries(headers).flatMap(([name, values]) => values.map((value) => [name, value] as const)),
+      ...(hasReplay && { replays }),
+    });
+    if (answer.decision !== 'deny') return { decision: answer.decision };
+    const { decision, status, code } = answer;
+    return { decision, status, code };
+  });
 }

@@ -12,7 +12,7 @@ const HELP = `node conformance/run.mjs --url <address> | --command <command> [op
   --command <command>   a program that answers a question a line (docs/conformance.md); run by a shell
   --profile <name>      with --url: the profile for which the service is set up (plain)
   --admin-token <text>  with --url: revokes what the profile "revoked" wants, at /admin/revoke
-  --gate                with --url: asks POST /v1/gate as well; set up with replay protection off
+  --gate                asks for decisions of a gate as well; over HTTP at POST /v1/gate, set up with GATE_REPLAY=off
 `;
 
 /**
@@ -65,15 +65,18 @@ export function overHttp(url) {
     if (vector.kind === 'gate') {
       const answer = await post('/v1/gate', JSON.stringify(vector.request));
       if (answer.status !== 200) return { status: answer.status };
-      const { allow, gated, status, response } = await answer.json();
-      if (!gated) return { decision: 'pass' };
-      const found = response?.body ?? response;
-      const code = found?.error?.data?.code ?? found?.error?.code;
-      return allow ? { decision: 'allow' } : { decision: 'deny', status, code };
+      return decisionOf(await answer.json());
     }
     const answer = await post('/verify', vector.request);
     return answer.status === 200 ? flat(await answer.json()) : { status: answer.status };
   };
+}
+
+/** A decision of `/v1/gate` as the vectors have it. */
+export function decisionOf({ allow, gated, status, response }) {
+  if (!gated) return { decision: 'pass' };
+  if (allow) return { decision: 'allow' };
+  return { decision: 'deny', status, code: response?.error?.data?.code ?? response?.error?.code };
 }
 
 /** A verdict as the vectors have it: the code beside `valid`, no texts for people. */
@@ -91,8 +94,9 @@ export function byCommand(command, profiles) {
   const child = spawn(command, { shell: true, stdio: ['pipe', 'pipe', 'inherit'] });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   return {
-    ask: async ({ id, profile, now, request, bodyText }) => {
-      child.stdin.write(`${JSON.stringify({ id, now, request, bodyText, ...profiles[profile] })}\n`);
+    ask: async ({ id, kind, profile, now, request, bodyText, steps }) => {
+      const question = { id, kind, now, request, bodyText, steps, ...profiles[profile] };
+      child.stdin.write(`${JSON.stringify(question)}\n`);
       const { value, done } = await lines.next();
       if (done) throw new Error('the program has ended');
       return JSON.parse(value);
@@ -121,7 +125,7 @@ async function main() {
   if (values.command !== undefined) {
     const program = byCommand(values.command, profiles);
     result = await runVectors(
-      vectors.filter(({ kind }) => kind === 'verify'),
+      vectors.filter(({ kind }) => values.gate || kind === 'verify'),
       program.ask,
     );
     program.close();

@@ -36,7 +36,7 @@ Exit code: 0 no regression of that size, 1 a regression, 2 it cannot tell (or co
 
 const GATES: Readonly<Record<string, Quantity>> = { cpu: 'cpu', latency: 'latency p50' };
 
-/** @returns `null` where help is asked for. @throws Error that names what is wrong */
+/** @returns `null` if help is asked for. @throws Error that names what is wrong */
 export function readCompareOptions(args: readonly string[]): CompareOptions | null {
   const { values, positionals } = parseArgs({
     args: [...args],

@@ -59,7 +59,7 @@ export function findingsOf(
   });
 }
 
-/** 1 where a gate found a regression, 2 where one cannot tell, else 0. */
+/** The exit code: 1 if a gate found a regression, 2 if it cannot tell, else 0. */
 export function exitCodeOf(findings: readonly Finding[]): number {
   const verdicts = findings.filter(({ isGate }) => isGate).map(({ verdict }) => verdict);
   if (verdicts.includes('regression')) return 1;

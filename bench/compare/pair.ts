@@ -29,7 +29,7 @@ export interface Restart {
   readonly others: readonly number[];
   /** For each request: how long the service was ready to run and did not. */
   readonly waited: number;
-  /** What the planted work took in each request; `null` where none was planted. */
+  /** What the planted work took in each request; `null` if none was planted. */
   readonly planted: Planted | null;
 }
 
@@ -60,7 +60,7 @@ const MAX_QUADS = 40;
 /**
  * Starts one process of each version and measures both in slices in turn.
  *
- * @throws Error where an answer is wrong, since then nothing that was measured means anything
+ * @throws Error if an answer is wrong, since then nothing that was measured means anything
  */
 export async function measurePair(
   trees: readonly [Tree, Tree],
@@ -90,7 +90,7 @@ export async function measurePair(
  * Processor time alone, from the fewest quads: some three seconds where nothing else runs.
  *
  * @returns the effect, as a logarithm of B / A
- * @throws Error where an answer is wrong
+ * @throws Error if an answer is wrong
  */
 export async function measureProcessorTime(
   trees: readonly [Tree, Tree],
@@ -168,8 +168,8 @@ async function startPair(
     // What is compared is work; a service that spins while it waits would hide what it has less time to wait for.
     BUSY_POLL_MICROSECS: '0',
     QUEUE_TARGET_MS: '60000',
-    // A busier main thread hands more signatures to the workers, which costs on top of what is planted. That is a part of
-    // why estimates lie above what is planted, and not the whole: docs/performance.md.
+    // A busier main thread hands more signatures to the workers, which costs on top of what is planted. That is a
+    // part of why estimates lie above what is planted, and not the whole: docs/performance.md.
     ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };

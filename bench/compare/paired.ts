@@ -25,7 +25,9 @@ export type Verdict = 'regression' | 'no regression' | 'cannot tell';
 export const logRatioOf = ({ a, b }: Quad): number =>
   (Math.log(b[0]) + Math.log(b[1]) - Math.log(a[0]) - Math.log(a[1])) / 2;
 
-/** The median of all means of two (Hodges and Lehmann): hardly less exact than the mean, and indifferent to outliers. */
+/**
+ * The median of all means of two (Hodges and Lehmann): hardly less exact than the mean, and indifferent to outliers.
+ */
 export const hodgesLehmann = (samples: readonly number[]): number => median(walshAverages(samples));
 
 /**
@@ -59,8 +61,8 @@ export function effectOf(restarts: readonly number[], confidence: number): Effec
  * Whether B is worse than A, by `limit` or more.
  *
  * @param limit the smallest effect that counts, as a logarithm
- * @returns `regression` where the whole interval lies above nothing and it reaches the limit; `no regression` where
- * the whole interval lies below the limit (B may still be slower, by less); else `cannot tell`
+ * @returns `regression` if the whole interval lies above 0 and it reaches the limit; `no regression` if the whole
+ *   interval lies below the limit (B may still be slower, by less); else `cannot tell`
  */
 export function judge({ low, high }: Effect, limit: number): Verdict {
   if (high < limit) return 'no regression';

@@ -40,7 +40,7 @@ export function judgeParent({ changed, same }: ParentEffects): 'regression' | 'n
 /**
  * Compares this working copy with the commit before it, for CI: within some 45 s, whatever the machine does.
  *
- * @returns 1 where the working copy is slower; 0 where it is not, where that cannot be told, and where there is nothing to
+ * @returns 1 if the working copy is slower; 0 if it is not, if it cannot be told, and if there is nothing to
  * compare
  */
 export async function compareWithParent(say: (what: string) => void): Promise<0 | 1> {
@@ -88,7 +88,7 @@ async function measure(
   return effects;
 }
 
-/** Why there is nothing to compare; `null` where there is. */
+/** Why there is nothing to compare; `null` if there is. */
 function whyNot(): string | null {
   const git = (...args: string[]) =>
     execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });

@@ -8,7 +8,7 @@ import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from
 import { measurePair, type Case, type Restart } from './pair.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
 
-/** Of the effects within a pair: so much smaller than the effect that counts. */
+/** Effects within a pair must be known to this fraction of the effect to detect. */
 const PRECISION = 1 / 4;
 
 /** Some 20 µs of planted work. */
@@ -56,7 +56,8 @@ export async function compareVersions(
   for (let restart = 1; ; restart++) {
     for (const [one, restarts] of measured) {
       if (planted > 0 && !plantedIn.has(one)) {
-        // First, what a request costs, and what the rounds cost under the same load: alone on the machine they cost less.
+        // First, what a request costs, and what the rounds cost under the same load: alone on the machine they cost
+        // less.
         const plan = { precision: 1, isSwapped: false, plantedRounds: TRIAL_ROUNDS };
         const trial = await measurePair(trees, one, workloads, plan);
         plantedIn.set(one, Math.max(1, Math.round((TRIAL_ROUNDS * planted) / shareOf(trial))));

@@ -28,7 +28,7 @@ const SOURCES = ['src', 'package.json', 'package-lock.json', 'tsconfig.json', 't
  * @param folder takes the build
  * @param options.mayInstall whether packages that are not there may be installed
  * @param options.timeoutMs how long the compiler may take
- * @throws Error where there is no such version, or it does not build
+ * @throws Error if there is no such version, or it does not build
  */
 export function buildTree(
   given: string,

@@ -5,7 +5,7 @@ import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import type { Design } from './job.js';
 import { transferred } from './transferred.js';
 
-/** Verifies here while little waits, and hands over what comes on top of that. */
+/** Verifies on this thread while few signatures wait, and hands the others to the pool. */
 class ThresholdVerifier implements SignatureVerifier {
   readonly #here = new InThreadVerifier();
   readonly #pool: PoolVerifier;

@@ -12,7 +12,7 @@ export interface HandoverJob {
   readonly milliseconds: number;
 }
 
-/** What it answers: one design with so many signatures under way, all answers checked. */
+/** The answer of this process: the result of one design at one concurrency. All results were checked. */
 export interface HandoverReport {
   readonly verified: number;
   readonly wrong: number;

@@ -11,7 +11,7 @@ const SECONDS = 1.5;
  * The requests a second that a service answers when there is always another one waiting: measured by the open-loop
  * generator itself, since its share of the cores is part of what is left to the service.
  *
- * @throws Error where an answer is wrong
+ * @throws Error if an answer is wrong
  */
 export async function measureCapacity(
   workloads: Workloads,

@@ -46,7 +46,7 @@ export class Connection<About> {
     });
   }
 
-  /** @throws Error where the port does not answer */
+  /** @throws Error if the port does not answer */
   static async open<About>(port: number, answers: Answers<About>): Promise<Connection<About>> {
     const connection = new Connection(port, answers);
     const socket = connection.#socket;
@@ -94,7 +94,7 @@ export class Connection<About> {
     if (about !== null) this.#answers.answered(about, Number(head.slice(9, 12)), body, this);
   }
 
-  /** Until the rest of an answer comes, what was read must not be overwritten. */
+  /** Keeps the part of an answer that was read, until the rest comes. */
   #keep(): void {
     this.#gathered = Buffer.from(this.#gathered);
   }

@@ -12,7 +12,7 @@ export interface LoadResult {
   readonly wrong: number;
   /** The first of them, for a person. */
   readonly firstWrong: string;
-  /** Processor time of the generator, in µs; `null` where it is not known. */
+  /** Processor time of the generator, in µs; `null` if it is not known. */
   readonly generatorTime: number | null;
 }
 

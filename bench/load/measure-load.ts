@@ -21,17 +21,23 @@ export interface ClosedLoop {
   readonly seconds: number;
 }
 
-/** wrk where it is installed: it takes the least from the service. */
+/** What a closed loop came to. */
+export interface ClosedLoopResult extends LoadResult {
+  /** Processor time of the server for a request, in µs; `null` if it is not known. */
+  readonly cpu: number | null;
+}
+
+/** Uses wrk if it is installed, since it takes the least processor time from the service. */
 export const bestTool = (): Tool => (wrkVersion() === null ? 'autocannon' : 'wrk');
 
-// The corpus goes round, and what comes by for the second time may enter the cache: a few stay until the third.
+// The bundles are sent in a loop. A bundle may enter the cache at its second time; a few are still there at the third.
 const MAX_COLD_HITS = 0.01;
 
 /**
  * Runs a load against a server and records throughput, latencies and processor time per request. A run with a wrong
  * answer is recorded as such, which makes everything void.
  */
-export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise<LoadResult> {
+export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise<ClosedLoopResult> {
   const { id, server, tool, workload, connections, seconds } = loop;
   const parameters = { ...loop.parameters, bodyBytes: workload.bodyBytes };
   const { recorder } = bench;
@@ -51,7 +57,7 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   if (workload.traffic === 'cold' && hits > mostHits) {
     const found = `${hits} of ${requests * workload.depth} receipts were found in the cache`;
     recorder.skip(id, `not cold: ${found}, expected at most ${Math.floor(mostHits)}`);
-    return result;
+    return { ...result, cpu: null };
   }
   recorder.record({
     ...{ id: `${id}/throughput`, unit: '1/s', better: 'higher', parameters },
@@ -64,10 +70,12 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   }
   const time = (name: string, better: Better, microseconds: number) =>
     recorder.record({ id: `${id}/${name}`, unit: 'µs', better, parameters, value: microseconds / requests });
+  let cpu: number | null = null;
   if (timeBefore !== null && timeAfter !== null) {
     time('cpu', 'lower', timeAfter.total - timeBefore.total);
-    checkArithmetic(bench, loop, (timeAfter.total - timeBefore.total) / requests);
-    // Its share goes up and down with what the workers leave to it; only the whole says what is better.
+    cpu = (timeAfter.total - timeBefore.total) / requests;
+    checkArithmetic(bench, loop, cpu);
+    // The main thread's share depends on how much the workers take over. Only the sum of both can be compared.
     time('main-thread-cpu', 'neither', timeAfter.mainThread - timeBefore.mainThread);
   }
   if (result.generatorTime !== null) {
@@ -77,7 +85,7 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   if (workload.traffic === 'malformed' && after.signatures > before.signatures) {
     recorder.skip(id, `${after.signatures - before.signatures} malformed requests had a signature verified`);
   }
-  return result;
+  return { ...result, cpu };
 }
 
 // Samples of the floor scatter, and signatures of different messages cost differently.

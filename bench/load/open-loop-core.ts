@@ -23,7 +23,7 @@ export interface Underway {
 
 /**
  * A request sent to see whether a service is back to normal: when it was meant to leave and how long its answer took
- * since then, both in µs; `null` where it was refused or timed out. The first counts from the start of the recovery.
+ * since then, both in µs; `null` if it was refused or timed out. The first counts from the start of the recovery.
  */
 export type Recovered = readonly [intendedAt: number, micros: number | null];
 
@@ -117,7 +117,7 @@ export class OpenLoopCore {
     this.#free.push({ line, since: this.#deps.now() });
   }
 
-  /** Sends what is due, and gives up what was waited for too long. */
+  /** Sends the requests that are due, and gives up those that have waited too long. */
   tick(): void {
     this.#giveUp();
     const { intended, warmUpMicros } = this.#rules;

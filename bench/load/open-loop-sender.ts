@@ -28,7 +28,7 @@ export interface SenderReport {
   readonly connectionWaits: string;
 }
 
-/** How long what is still unanswered at the end is waited for. */
+/** How long to wait at the end for requests without an answer. */
 const DRAIN_MS = 10_000;
 /** Before a connection that could not be opened is tried again. */
 const REOPEN_MS = 10;
@@ -59,7 +59,7 @@ const core = new OpenLoopCore(
   },
 );
 
-/** The load, and after it what is sent to see whether the service is back to normal. */
+/** The load, and after it the requests that show whether the service is back to normal. */
 function allIntended(): Float64Array {
   const { arrivals, rate, seed, recovery } = job;
   const load = intendedTimes(arrivals, rate, Math.round((rate * loadMicros) / 1e6), seed);

@@ -19,7 +19,7 @@ export interface OpenLoopJob extends Target {
   readonly threads: number;
   /** For how long requests are sent before those that count, for the generator's own code to be compiled. */
   readonly warmUpSeconds: number;
-  /** A client gives up so many ms after the intended send time and closes its connection; `null`: it never does. */
+  /** Milliseconds after the intended send time at which a client gives up and closes its connection; `null`: never. */
   readonly patienceMs: number | null;
   /** Whether 503 and 429 count as refusals, not as wrong answers. */
   readonly mayRefuse: boolean;

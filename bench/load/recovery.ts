@@ -25,14 +25,14 @@ export function backToNormalAfter(
   return 0;
 }
 
-/** What became of the requests that were meant to leave so many µs after the overload, or later. */
+/** The outcomes of the requests that were due a given time (µs) after the overload, or later. */
 export const recoveryAfter = (recovery: readonly Recovered[], from: number): Summary =>
   summaryOf(recovery.filter(([at]) => at >= from));
 
 interface Summary {
   /** Refused or timed out. */
   readonly failed: number;
-  /** In µs; `null` where nothing was answered. */
+  /** In µs; `null` if nothing was answered. */
   readonly p99: number | null;
 }
 

@@ -10,7 +10,7 @@ export interface Ended {
 /**
  * Runs a program to its end. One at a time, for the processor time to be its own.
  *
- * @throws Error with what it printed, where it did not end well
+ * @throws Error with the program's output, if its exit code is not 0
  */
 export async function runProgram(command: string, args: readonly string[]): Promise<Ended> {
   const before = processorTimeOfEndedChildren();

@@ -1,5 +1,6 @@
 -- Arguments after "--": bodies file, cold bodies file ("" for none), every how many requests one is cold (0: never),
--- where in the cold bodies to start, the number of threads, what must stand in every answer.
+-- where in the cold bodies to start, the number of threads, what must stand in every answer, the path. What stands before a
+-- tab in a line is the header X-DRS-Bundle. A marker "Name: value" is a header of the answer.
 local threads = {}
 
 function setup(thread)
@@ -7,23 +8,27 @@ function setup(thread)
   table.insert(threads, thread)
 end
 
-local function requests_of(path)
+local function requests_of(file, path)
   local list = {}
-  if path ~= "" then
-    for body in io.lines(path) do
-      table.insert(list, wrk.format("POST", "/verify", { ["Content-Type"] = "application/json" }, body))
+  if file ~= "" then
+    for line in io.lines(file) do
+      local bundle, body = line:match("^([^\t]*)\t(.*)$")
+      local headers = { ["Content-Type"] = "application/json", ["X-DRS-Bundle"] = bundle }
+      table.insert(list, wrk.format("POST", path, headers, body or line))
     end
   end
   return list
 end
 
-local warm, cold, every, step, marker
+local warm, cold, every, step, marker, marker_header
 local at, warm_at, cold_at = 0, 0, 0
 answered, wrong, first_wrong = 0, 0, ""
 
 function init(args)
-  warm, cold = requests_of(args[1]), requests_of(args[2])
+  warm, cold = requests_of(args[1], args[7]), requests_of(args[2], args[7])
   every, step, marker = tonumber(args[3]), tonumber(args[5]), args[6]
+  local name, value = marker:match("^([%a-]+): (.*)$")
+  if name then marker_header, marker = name, value end
   -- The threads take turns, so that together they send one body after the other.
   warm_at, cold_at = number, tonumber(args[4]) + number
 end
@@ -40,7 +45,9 @@ end
 
 function response(status, headers, body)
   answered = answered + 1
-  if status ~= 200 or not string.find(body, marker, 1, true) then
+  local text = body
+  if marker_header then text = headers[marker_header] or "" end
+  if status ~= 200 or not string.find(text, marker, 1, true) then
     wrong = wrong + 1
     if first_wrong == "" then first_wrong = status .. " " .. string.sub(body, 1, 300) end
   end

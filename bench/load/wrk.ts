@@ -19,7 +19,7 @@ interface WrkOutput {
   readonly latencies: Counts;
 }
 
-/** The version of wrk, or `null` where it is not installed. */
+/** The version of wrk, or `null` if it is not installed. */
 export function wrkVersion(): string | null {
   const { error, stdout } = spawnSync('wrk', ['-v'], { encoding: 'utf8' });
   return error === undefined ? (/^wrk (\S+)/.exec(stdout)?.[1] ?? 'unknown') : null;
@@ -38,10 +38,10 @@ export async function runWrk(
     ...['-t', String(threads), '-c', String(connections), '-d', `${Math.max(1, Math.round(seconds))}s`],
     // A late answer is a latency, not a wrong answer.
     ...['--timeout', '30s'],
-    ...['-s', source('load/wrk.lua'), `http://127.0.0.1:${port}/verify`, '--'],
+    ...['-s', source('load/wrk.lua'), `http://127.0.0.1:${port}/`, '--'],
     ...[workload.coldEvery === 1 ? '' : workload.bodiesFile, workload.coldBodiesFile],
     ...[workload.coldEvery, workload.coldStart, threads].map(String),
-    workload.marker,
+    ...[workload.marker, workload.path ?? '/verify'],
   ]);
   const line = /^RESULT (.*)$/m.exec(output)?.[1];
   if (line === undefined) throw new Error(`wrk gave no result: ${output.slice(0, 2000)}`);
@@ -66,16 +66,16 @@ function histogramOf(counts: Counts): Histogram {
 }
 
 /**
- * Takes back the correction for coordinated omission (`stats_correct` in wrk's stats.c): for each latency of at least two
- * intervals wrk adds those of the requests that would have been sent meanwhile, each an interval shorter than the one
- * before it, as long as they are longer than an interval.
+ * Takes back the correction for coordinated omission (`stats_correct` in wrk's stats.c): for each latency of at least
+ * two intervals wrk adds those of the requests that would have been sent meanwhile, each an interval shorter than the
+ * one before it, as long as they are longer than an interval.
  *
  * @param counts in ascending order
  * @param interval between the requests of a connection, in µs
  */
 export function uncorrect(counts: Counts, interval: number): Counts {
   const left = new Map(counts);
-  // None was added by a shorter one, so from the longest down each has by now lost what was added to it.
+  // wrk adds values only to shorter latencies. So, from the longest down, each count is now without what was added.
   for (const [value] of counts.toReversed()) {
     const count = left.get(value) ?? 0;
     if (value < 2 * interval || count === 0) continue;

@@ -14,7 +14,7 @@ const used = () => {
  * Bytes that an operation allocates, on the JavaScript heap and in buffers.
  *
  * @param operate is called some hundred times; it may be asynchronous
- * @returns the mean, or `null` where a collection came between each time
+ * @returns the mean, or `null` if a collection came between each time
  */
 export async function measureAllocations(operate: () => unknown): Promise<number | null> {
   for (let count = 1000; count >= 10; count = Math.floor(count / 4)) {

@@ -24,7 +24,7 @@ export const signedMessages = () => ({ publicKey, signed });
 
 let next = 0;
 
-/** One libsodium verification in µs of processor time, the mean of so many. */
+/** Processor time of one libsodium verification in µs: the mean of many. */
 export function floorOfBatch(count: number): number {
   const start = process.cpuUsage();
   for (let at = 0; at < count; at++) {

@@ -49,7 +49,7 @@ export class HealthProbe {
   }
 }
 
-/** Resident memory of a process in bytes, by `/proc/<pid>/statm`; 0 where there is none. */
+/** Resident memory of a process in bytes, by `/proc/<pid>/statm`; 0 if there is none. */
 export function residentOf(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE_BYTES;

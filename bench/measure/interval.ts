@@ -14,7 +14,7 @@ export interface Interval {
  *
  * @param samples one for each run
  * @param confidence that is asked for
- * @throws Error where there are none
+ * @throws Error if there are none
  * @see Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, §3.6
  */
 export function intervalOf(samples: readonly number[], confidence = 0.95): Interval {

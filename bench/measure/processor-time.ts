@@ -14,7 +14,7 @@ export interface ProcessorTime {
  * `/proc/<pid>/stat` (utime + stime) counts in ticks of 10 ms; the scheduler's own account of each thread, from which
  * the kernel scales those ticks, counts in ns and is used where the kernel offers it.
  *
- * @returns `null` where there is no `/proc`
+ * @returns `null` if there is no `/proc`
  */
 export function processorTimeOf(pid: number): ProcessorTime | null {
   try {

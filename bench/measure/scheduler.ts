@@ -11,7 +11,7 @@ export interface Scheduled {
 /**
  * Reads `/proc/<pid>/task/<thread>/schedstat`, which counts in ns and is exact once the threads sleep.
  *
- * @returns `null` where the kernel does not offer it, or the process has gone
+ * @returns `null` if the kernel does not offer it, or the process has gone
  */
 export function scheduledOf(pid: number): Scheduled | null {
   try {
@@ -36,7 +36,7 @@ export interface CoreTimes {
   readonly total: number;
 }
 
-/** Reads `/proc/stat`, which counts in ticks of 10 ms. @returns `null` where there is none */
+/** Reads `/proc/stat`, which counts in ticks of 10 ms. @returns `null` if there is none */
 export function coreTimes(): CoreTimes | null {
   try {
     return parseCoreTimes(readFileSync('/proc/stat', 'utf8'));

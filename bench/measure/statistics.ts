@@ -1,4 +1,4 @@
-/** The middle of some numbers. @throws RangeError where there are none */
+/** The middle of some numbers. @throws RangeError if there are none */
 export function median(samples: readonly number[]): number {
   const sorted = [...samples].sort((a, b) => a - b);
   const upper = sorted[Math.floor(sorted.length / 2)];

@@ -8,7 +8,7 @@ import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
 
 /** What was going on while something was measured. */
 export interface Disturbance {
-  /** Of a signature on the cores meanwhile, in µs; `null` where the time was too short for a sample. */
+  /** The floor in µs, measured on the same cores meanwhile; `null` if the time was too short for a sample. */
   readonly floor: number | null;
   /** Share of the cores that neither the server, the generator nor this suite had. */
   readonly others: number;

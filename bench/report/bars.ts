@@ -96,6 +96,14 @@ export const BARS: readonly Bar[] = [
       };
     }),
   ),
+  ...DEPTHS.map((depth) =>
+    lower(
+      `added processor time of /gate/mcp over /verify, depth ${depth}`,
+      `gate/added/d${depth}/cpu`,
+      0.25,
+      0.15,
+    ),
+  ),
   lower('in process, in-thread, warm, depth 4', 'in-process/in-thread/warm/d4/time', 1.25, 1.15),
   {
     what: 'RSS after a million verdicts',

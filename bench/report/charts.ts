@@ -64,7 +64,7 @@ export function latencyRows({ figures, floorMicroseconds }: Results): Row[] {
   return [...rows, ...floors];
 }
 
-/** @param isNarrow for a phone: the panels one below the other. @returns `null` where the run has none */
+/** @param isNarrow for a phone: the panels one below the other. @returns `null` if the run has none */
 export async function drawLatency(results: Results, isNarrow = false): Promise<string | null> {
   const rows = latencyRows(results).map((row): Row => ({
     ...row,
@@ -139,7 +139,7 @@ const TIMES: Readonly<Record<string, string>> = {
   'healthz-longest': 'longest /healthz',
 };
 
-/** Overload: what becomes of the requests, and how long those wait that get an answer; `null` where the run has none. */
+/** Overload: what becomes of the requests, and how long those wait that get an answer; `null` if the run has none. */
 export async function drawOverload({ figures }: Results, isNarrow = false): Promise<string | null> {
   const rowsOf = (names: Readonly<Record<string, string>>, scale: number): Row[] =>
     figures.flatMap((figure) => {

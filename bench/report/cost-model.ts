@@ -43,7 +43,7 @@ export function signaturesOf(depth: number, hitRatio: number): number {
   return 1 + (1 - hitRatio) * depth;
 }
 
-/** @returns `null` where the results do not hold both warm and cold traffic at three depths or more */
+/** @returns `null` if the results do not hold both warm and cold traffic at three depths or more */
 export function fitModel(results: Results): FittedModel | null {
   const points = pointsOf(results);
   const fitted = points.filter(({ traffic }) => traffic !== 'mixed');

@@ -14,7 +14,7 @@ export interface HistoryEntry {
   readonly low: number;
   readonly high: number;
   readonly runs: number;
-  /** The same in floors, which compare between machines; `null` where a figure has none. */
+  /** The same in floors, which compare between machines; `null` if a figure has none. */
   readonly floors: number | null;
   /** Whether others had more than a tenth of the cores in any of its runs. */
   readonly isNoisy: boolean;
@@ -40,7 +40,7 @@ export function entriesOf(results: Results): HistoryEntry[] {
     });
 }
 
-/** Adds entries; what is there of the same commit, machine and figure gives way. */
+/** Adds entries. They replace those of the same commit, machine and figure. */
 export function addEntries(known: readonly HistoryEntry[], added: readonly HistoryEntry[]): HistoryEntry[] {
   const keyOf = ({ commit, machine, figure }: HistoryEntry) => `${commit} ${machine} ${figure}`;
   const replaced = new Set(added.map(keyOf));

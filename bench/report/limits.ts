@@ -1,6 +1,6 @@
 import type { Figure } from '../run/results.js';
 
-// Wide enough for a busy machine: they catch what is broken, not what is slow.
+// Wide limits, for busy machines: they detect a broken version, not a slower one.
 const LIMITS: readonly (readonly [id: string, floors: number])[] = [
   ...[1, 4].map((depth) => [`/warm/d${depth}/c32/cpu`, 5] as const),
   ...[1, 4].map((depth) => [`/cold/d${depth}/c32/cpu`, 2 * (depth + 1) + 4] as const),

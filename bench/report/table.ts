@@ -35,7 +35,7 @@ export function renderTable(results: Results): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** What others did meanwhile, as a strip in the order of measuring, and a flag where it was too much. */
+/** The load by other programs during the run, as a strip in the order of measuring, with a flag if it was too high. */
 function describeInterference({ interference }: Results): string[] {
   if (interference.length === 0) return [];
   const noisy = interference.filter(({ others, stolen }) => others + stolen > NOISY);

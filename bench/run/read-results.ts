@@ -6,7 +6,7 @@ import { RESULTS_SCHEMA, type Results } from './results.js';
  * Reads results that count.
  *
  * @param given a results.json, or the directory that it is in
- * @throws Error where they are of another version of the format, or void
+ * @throws Error if they are of another version of the format, or void
  */
 export function readResults(given: string): Results {
   const file = statSync(given).isDirectory() ? path.join(given, 'results.json') : given;

@@ -48,7 +48,7 @@ export class Recorder {
     this.#measureFloor = measureFloor;
   }
 
-  /** Measures the floor again; what is recorded from now on is compared with it. Nothing else may be running. */
+  /** Measures the floor again. Later results are compared with it. Nothing else may be running. */
   measureFloor(): number {
     this.#floor = this.#measureFloor();
     // The machine's, and the unit of all that is compared.
@@ -118,7 +118,7 @@ export class Recorder {
     return { recordings: [...this.#recordings], wrongVerdicts: this.wrongVerdicts, skipped: this.skipped };
   }
 
-  /** Takes in what was recorded in another process. */
+  /** Adds the results that another process has recorded. */
   absorb({ recordings, wrongVerdicts, skipped }: Recorded): void {
     this.wrongVerdicts.push(...wrongVerdicts);
     this.skipped.push(...skipped);

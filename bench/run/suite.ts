@@ -16,7 +16,7 @@ export interface Bench {
     pids: number | readonly number[],
     measure: () => Promise<Value>,
   ) => Promise<Value>;
-  /** Tells on the terminal what is being measured. */
+  /** Prints what is being measured. */
   readonly say: (what: string) => void;
 }
 

@@ -11,7 +11,7 @@ const ANSWER = JSON.stringify({
 
 uWS
   .App()
-  .post('/verify', (res) => {
+  .post('/*', (res) => {
     res.onAborted(() => undefined);
     res.onData((_chunk, isLast) => {
       if (!isLast) return;

@@ -16,7 +16,7 @@ export interface ServerOptions {
 export class ServerProcess {
   readonly port: number;
   readonly pid: number;
-  /** Of all its processes; more than one where it says so itself. */
+  /** The ids of all its processes; several if the program reports several. */
   readonly pids: readonly number[];
   readonly #child: ChildProcess;
 
@@ -31,7 +31,7 @@ export class ServerProcess {
    * Starts a program that prints a line of JSON with its `port` once it listens, and its `pids` where it has several.
    *
    * @param file below bench/, as compiled, or an absolute path
-   * @throws Error where it ends instead
+   * @throws Error if it ends instead
    */
   static async start(
     file: string,
@@ -61,7 +61,7 @@ export class ServerProcess {
     return new ServerProcess(child, ready);
   }
 
-  /** Processor time so far; `null` where the operating system does not tell. */
+  /** Processor time so far; `null` if the operating system does not tell. */
   processorTime(): ProcessorTime | null {
     const times = this.pids.map(processorTimeOf);
     return times.reduce((sum, time) =>
@@ -107,12 +107,12 @@ function readyIn(line: string): Ready | null {
   }
 }
 
-/** The service as it is shipped. @param env its environment, on top of the defaults */
+/** Starts the real service. @param env its environment, in addition to the defaults */
 export function startService(
   env: Readonly<Record<string, string>> = {},
   nodeArgs: readonly string[] = [],
 ): Promise<ServerProcess> {
-  // Nothing is shed but where that is what is measured.
+  // No request is refused for load, except where that is measured.
   return ServerProcess.start('service/service-process.js', {
     env: { QUEUE_TARGET_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '', ...env },
     nodeArgs,

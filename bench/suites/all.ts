@@ -3,6 +3,7 @@ import { cache } from './cache.js';
 import { closedLoop } from './closed-loop.js';
 import { engines } from './engines.js';
 import { floor } from './floor.js';
+import { gate } from './gate.js';
 import { handover } from './handover.js';
 import { inProcess } from './in-process.js';
 import { memory } from './memory.js';
@@ -39,9 +40,10 @@ export const ALL_SUITES: readonly Suite[] = [
   latencyByDepth,
   overload,
   engines,
+  gate,
   processes,
   peers,
 ];
 
 /** What CI measures. */
-export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop];
+export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop, gate];

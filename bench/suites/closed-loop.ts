@@ -2,7 +2,7 @@ import type { LoadResult } from '../load/load-result.js';
 import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
 import { wrkVersion } from '../load/wrk.js';
 import type { Plan, Tool } from '../run/plan.js';
-import { Recorder } from '../run/recorder.js';
+import { discarding } from '../run/discarding.js';
 import { startService, type ServerProcess } from '../service/start.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES, type Traffic } from '../workload/workload.js';
@@ -61,7 +61,7 @@ function measureCase(bench: Bench, one: Case, server: ServerProcess, seconds: nu
 
 const temperatureOf = ({ traffic }: Case) => (traffic === 'cold' || traffic === 'mixed' ? 'cold' : 'warm');
 
-/** One service for what is warm and one for what is cold, both checked and brought to speed. */
+/** One service for warm and one for cold traffic. Both are checked and warmed up first. */
 async function startServices(bench: Bench, cases: readonly Case[]): Promise<Map<string, ServerProcess>> {
   const services = new Map<string, ServerProcess>();
   for (const temperature of new Set(cases.map(temperatureOf))) {
@@ -102,11 +102,4 @@ function casesOf({ isGrid, mode, depths, coreDepths, connections, traffics }: Pl
     cases.push({ tool: 'autocannon', traffic: 'warm', depth: usualDepth, connections: usual });
   }
   return cases;
-}
-
-/** The same bench, with a recorder that is thrown away but for wrong answers. */
-function discarding(bench: Bench): Bench {
-  const recorder = new Recorder(() => bench.recorder.floor);
-  recorder.blame = (where, count, first) => bench.recorder.blame(where, count, first);
-  return { ...bench, recorder };
 }

@@ -62,7 +62,7 @@ interface Case {
   readonly place: keyof typeof PLACES;
 }
 
-/** A verifier of its own each time, so that what is cold is so again. */
+/** Makes a new verifier each time, so that its cache is cold. */
 async function measure({ plan, workloads, recorder }: Bench, { depth, traffic, place }: Case) {
   const verifier = createVerifier({ workerThreads: PLACES[place] });
   try {
@@ -105,7 +105,7 @@ const parsed = (exchanges: readonly { body: string }[]) =>
 
 const verifyOne = async (verifier: Verifier, bundle: unknown) => (await verifier.verify(bundle)).valid;
 
-/** Verifies bundles for a time, so many at once. @param once whether no bundle may come twice */
+/** Verifies bundles for a time, several at once. @param once whether no bundle may come twice */
 async function run(
   verifier: Verifier,
   bundles: readonly unknown[],

@@ -22,13 +22,14 @@ const SERVERS: Readonly<Record<string, () => Promise<ServerProcess>>> = {
 const SAME_KIND: Readonly<Record<string, readonly string[]>> = {
   ucanto: [program('peers/ucanto-process.js')],
   biscuit: ['--experimental-wasm-modules', '--no-warnings', program('peers/biscuit-process.js')],
+  'cedar-policy-only': [program('peers/cedar-process.js')],
 };
 
 /** What one would write or pick instead. */
 export const peers: Suite = {
   name: 'peers',
   about:
-    'Express + jose, Fastify + node:crypto, Fastify + libsodium + memo (also on node:cluster), the core on node:http, no cache; UCAN and Biscuit in process',
+    'Express + jose, Fastify + node:crypto, Fastify + libsodium + memo (also on node:cluster), the core on node:http, no cache; UCAN, Biscuit and the policies of Cedar in process',
   run: async (bench) => {
     const servers = new Map<string, ServerProcess>();
     try {
@@ -42,7 +43,8 @@ export const peers: Suite = {
       'peers: Express and Fastify run a plain verification that leaves out strict JSON, resources, data classes and ' +
         'replay, so they do less. UCAN (in process) checks signatures, audiences, time and derivation, but signs no ' +
         'arguments with a binding and has no status list here. Biscuit checks the signatures of its blocks and their ' +
-        'Datalog; it has no delegate identities and no signed call.',
+        'Datalog; it has no delegate identities and no signed call. Cedar evaluates one policy a level, parsed beforehand, ' +
+        'and nothing else: no signature, no chain, no time.',
     );
   },
 };

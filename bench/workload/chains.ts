@@ -11,7 +11,7 @@ export interface Chain {
   readonly answer: string;
 }
 
-/** A bundle as it is sent, and the answer that is right. */
+/** A bundle to send, and the right answer. */
 export interface Exchange {
   readonly body: string;
   readonly answer: string;

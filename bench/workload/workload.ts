@@ -21,8 +21,10 @@ export interface Workload {
   readonly coldEvery: number;
   /** Where in the cold bodies the next run goes on, so that what the last one sent does not come again. */
   readonly coldStart: number;
-  /** Must stand in every answer. */
+  /** Must stand in every answer; `Name: value` in a header of it. */
   readonly marker: string;
+  /** Where it is sent, if not to `/verify`. What stands before a tab in a line is then the header `X-DRS-Bundle`. */
+  readonly path?: string;
   /** Of a request, in the mean. */
   readonly bodyBytes: number;
 }

@@ -4,7 +4,7 @@ import { CommandError, EXIT } from './command-error.js';
 import { printable } from './terminal.js';
 import { showTime } from './times.js';
 
-/** What a principal is about to give away. Times in Unix seconds. */
+/** The authority that a principal is about to delegate. Times in Unix seconds. */
 export interface Delegation {
   /** A DID. */
   readonly audience: string;
@@ -15,7 +15,7 @@ export interface Delegation {
 }
 
 /**
- * What a person agrees to, in plain words: the text whose digest goes into the receipt where there is no other.
+ * The text that a person agrees to, in plain words. If no other text is given, its digest goes into the receipt.
  */
 export function agreementText({ audience, command, policy, notBefore, expiresAt }: Delegation): string {
   const until = expiresAt === null ? 'without end' : `until ${showTime(expiresAt)}`;
@@ -25,16 +25,16 @@ export function agreementText({ audience, command, policy, notBefore, expiresAt 
   ].join('\n');
 }
 
-/** Shows a text line by line on standard error, such that it cannot steer the terminal. */
+/** Prints a text on standard error, escaped so that it cannot control the terminal. */
 export function showText(text: string): void {
   const lines = text.split('\n').map((line) => `  ${printable(line)}\n`);
   process.stderr.write(lines.join(''));
 }
 
 /**
- * Asks the person at the terminal.
+ * Asks the person at the terminal for agreement.
  *
- * @throws CommandError where the answer is not yes, and where there is nobody to ask
+ * @throws CommandError if the answer is not yes, or if there is no terminal
  */
 export async function requireAgreement(): Promise<void> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
@@ -53,7 +53,7 @@ export async function requireAgreement(): Promise<void> {
   throw new CommandError('you did not agree, so nothing was issued', 'answer y to agree', EXIT.no);
 }
 
-/** Says so where a receipt cannot be taken back. */
+/** Warns if a receipt cannot be revoked. */
 export function warnIfIrrevocable(statusIndex: number | undefined): void {
   if (statusIndex !== undefined) return;
   process.stderr.write(

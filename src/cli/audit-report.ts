@@ -7,29 +7,29 @@ import { findPolicyTypeDefect } from '../protocol/policy.js';
 import { findPolicyEscalation } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
 
-/** What a bundle says, decoded and compared, but not verified. */
+/** The content of a bundle: decoded and compared, but not verified. */
 export interface AuditReport {
   /** Always false: an audit is offline and checks no signature, no time and no revocation. */
   readonly signatures_verified: false;
   readonly bundle_version?: JsonValue;
   readonly receipts: readonly ReceiptReport[];
-  /** Absent where only a chain was given. */
+  /** Absent if only a chain was given. */
   readonly invocation?: InvocationReport;
 }
 
-/** One receipt. Where it is malformed, `claims` is what could be read. */
+/** One receipt. If it is malformed, `claims` has what could be read. */
 export interface ReceiptReport {
-  /** Of the JWT as it stands; `null` where the entry is no string. */
+  /** Digest of the JWT text; `null` if the entry is not a string. */
   readonly digest: string | null;
   readonly malformed?: string;
   readonly claims?: JsonObject;
   /** Whether `prev_dr_hash` is the digest of the receipt above (in the root: whether it is null). */
   readonly linked?: boolean;
-  /** Against the receipt above; absent in the root and where one of the two policies cannot be read. */
+  /** Differences from the receipt above; absent for the root, or if one of the two policies cannot be read. */
   readonly policy_changes?: readonly PolicyChange[];
 }
 
-/** What became of a policy member from one level to the next. `wider` is what a verifier refuses. */
+/** How a policy member changes from one level to the next. A verifier refuses `wider`. */
 export interface PolicyChange {
   readonly member: string;
   readonly change: 'unchanged' | 'narrowed' | 'added' | 'left out' | 'wider';
@@ -37,7 +37,7 @@ export interface PolicyChange {
   readonly to?: JsonValue;
 }
 
-/** The invocation. Where it is malformed, `claims` is what could be read. */
+/** The invocation. If it is malformed, `claims` has what could be read. */
 export interface InvocationReport {
   readonly malformed?: string;
   readonly claims?: JsonObject;
@@ -46,9 +46,9 @@ export interface InvocationReport {
 }
 
 /**
- * Reports what a bundle says. Never throws: what cannot be read is reported as malformed.
+ * Reports the content of a bundle. Never throws: unreadable parts are reported as malformed.
  *
- * @param bundle whatever a bundle file holds, or `{ receipts }` alone
+ * @param bundle the value in a bundle file, or `{ receipts }` alone
  */
 export function auditBundle(bundle: unknown): AuditReport {
   const { bundle_version, receipts, invocation } = isJsonObject(bundle) ? bundle : {};
@@ -57,7 +57,7 @@ export function auditBundle(bundle: unknown): AuditReport {
   for (const entry of entries) reports.push(auditReceipt(entry, reports));
   return {
     signatures_verified: false,
-    // It is a short string, or something to be shown in short: it may nest so deep that no report could be written.
+    // Shortened unless it is a short string: a value that nests too deep could not be serialized in the report.
     ...(bundle_version !== undefined && {
       bundle_version: isScalar(bundle_version) ? bundle_version : show(bundle_version),
     }),
@@ -107,7 +107,7 @@ function auditInvocation(entry: JsonValue, receipts: readonly ReceiptReport[]): 
 
 function readClaims(entry: JsonValue): { claims?: JsonObject; malformed?: string } {
   if (typeof entry !== 'string') return { malformed: `it is ${show(entry)}, expected a compact JWT` };
-  // An audit shows what a verifier refuses, however much it is.
+  // No limit: an audit also shows bundles that a verifier refuses for their size.
   const parts = parseCompactJwt(entry, Infinity);
   return parts.defect === undefined ? { claims: parts.payload } : { malformed: parts.defect };
 }

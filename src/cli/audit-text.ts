@@ -5,12 +5,12 @@ import { aligned, coloursFor, printable, printableJson } from './terminal.js';
 import { showTime } from './times.js';
 
 type Row = [label: string, value: string];
-// Put together by spreading into arrays, never into a call: a call takes no more than some 100,000 arguments.
+// Rows are spread into arrays, never into function calls: a call can take only about 100,000 arguments.
 type Rows = readonly Row[];
 
 const MAX_VALUE_LENGTH = 300;
 
-/** A report for people. Every value comes from the bundle and is printed so that it cannot steer the terminal. */
+/** The report as text for people. Values from the bundle are escaped, so that they cannot control the terminal. */
 export function showAudit(report: AuditReport): string {
   const { bold, yellow } = coloursFor(process.stdout);
   const { receipts, invocation, bundle_version } = report;
@@ -123,7 +123,7 @@ function showChange({ change, from, to }: PolicyChange): string {
   }
 }
 
-/** One row for each member of an object, or one for whatever stands in its place. */
+/** One row for each member of an object. If the value is not an object, one row for the value. */
 function showMembers(name: string, value: JsonValue | undefined): Rows {
   if (value === undefined) return [];
   if (!isJsonObject(value) || Object.keys(value).length === 0) return [[name, showValue(value, true)]];
@@ -137,12 +137,12 @@ function showMoment(value: JsonValue | undefined): string {
   return isCount(value) ? showTime(value) : value === undefined ? '(missing)' : showValue(value);
 }
 
-/** A value on one line, cut where it is long. `quoted` writes strings as JSON, so that `"1"` and `1` differ. */
+/** A value on one line, shortened. `quoted` writes strings as JSON, so that `"1"` and `1` differ. */
 function showValue(value: JsonValue | undefined, quoted = false): string {
   return clip(typeof value === 'string' && !quoted ? printable(value) : printableJson(value ?? null));
 }
 
-/** A digest by its first 12 hex digits; what is no digest, as it is. */
+/** The first 12 hex digits of a digest. Other values are returned unchanged. */
 function shorten(digest: JsonValue | undefined): string {
   const [, start] =
     /^(sha256:[0-9a-f]{12})[0-9a-f]{52}$/.exec(typeof digest === 'string' ? digest : '') ?? [];

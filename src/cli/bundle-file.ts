@@ -5,10 +5,10 @@ import { isChainText } from './chain-file.js';
 import { CommandError } from './command-error.js';
 
 /**
- * The JSON text of a bundle that is given as JSON or in the form of the `X-DRS-Bundle` header. The text stays as it
- * was written: what a parser would hide, the service must see.
+ * Returns the JSON text of a bundle, which is given as JSON or in the form of the `X-DRS-Bundle` header. The text is
+ * not changed, since the service must see what a parser would hide.
  *
- * @param file the name it was read from, for errors
+ * @param file the name of the file, for errors
  */
 export function bundleTextOf(content: string, file: string): string {
   const text = content.trim();
@@ -28,9 +28,9 @@ export function bundleTextOf(content: string, file: string): string {
 }
 
 /**
- * Puts a request body into a bundle as its member `body`, character for character.
+ * Puts the unchanged text of a request body into a bundle, as its member `body`.
  *
- * @throws CommandError where the body is not JSON (it would run on into the bundle) or the bundle has a body already
+ * @throws CommandError if the body is not JSON (it could add members to the bundle), or the bundle already has a body
  */
 export function withBody(bundle: string, body: string): string {
   const value: unknown = JSON.parse(bundle);

@@ -1,12 +1,12 @@
 import { IssueError, type IssueErrorCode } from '../issue/index.js';
 
-/** What went well, an answer of "no", and what kept the command from getting an answer. */
+/** Exit codes: success, an answer of "no", and no answer because something failed. */
 export const EXIT = { ok: 0, no: 1, failed: 2 } as const;
 
 /** One of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** A command that cannot go on. The message says what was found and expected, the hint what to do next. */
+/** The command cannot continue. The message says what was found and expected; the hint says what to do next. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly hint: string;
@@ -19,7 +19,7 @@ export class CommandError extends Error {
   }
 }
 
-// These are about what the command was given; any other code is a verdict on what it was asked to sign.
+// These codes are about the command's input. All others are verdicts on what it was asked to sign.
 const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set([
   'INVALID_POLICY',
   'INVALID_OPTION',
@@ -29,7 +29,7 @@ const INPUT_CODES: ReadonlySet<IssueErrorCode> = new Set([
   'MALFORMED_BUNDLE',
 ]);
 
-/** An error as a command's end. Anything but a {@link CommandError} or a refusal is a fault of this program. */
+/** Converts an error to a {@link CommandError}; `null` if it is a bug in this program. */
 export function toCommandError(error: unknown): CommandError | null {
   if (error instanceof CommandError) return error;
   if (!(error instanceof IssueError)) return null;

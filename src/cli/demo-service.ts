@@ -12,17 +12,17 @@ export interface DemoAnswer {
   readonly revoked?: boolean;
 }
 
-/** A service that lives as long as the demo. */
+/** A service that runs during the demo. */
 export interface DemoService {
   readonly url: string;
   post(path: '/verify' | '/admin/revoke', body: object): Promise<DemoAnswer>;
   stop(): Promise<void>;
 }
 
-/** Starts a service on a free port, with no configuration but an admin token. */
+/** Starts a service on a free port. Its only configuration is an admin token. */
 export async function startService(adminToken: string): Promise<DemoService> {
   const main = fileURLToPath(new URL('main.js', import.meta.url));
-  // Nothing of the caller's configuration comes along: a trusted root set there would change the story.
+  // The caller's environment is not inherited: a trusted root in it would change the outcomes.
   const { PATH, SystemRoot } = process.env;
   const env = { PATH, SystemRoot, HOST: '127.0.0.1', PORT: '0', DRS_ADMIN_TOKEN: adminToken };
   const child = spawn(process.execPath, [main, 'serve'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -36,12 +36,12 @@ export async function startService(adminToken: string): Promise<DemoService> {
     await exited;
     throw new Error('the service did not start; what it printed stands above');
   }
-  // What is not read would fill the pipe and stop the service in its next log line.
+  // Read the output: a full pipe would block the service at its next log line.
   child.stdout.resume();
   const post = async (path: string, body: object) => {
     const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${adminToken}` };
     const response = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
-    // The demo compares each answer with the expected one, so a wrong shape shows up as a surprise.
+    // The cast is safe: the demo compares each answer with the expected one.
     return (await response.json()) as DemoAnswer;
   };
   const stop = async () => {

@@ -26,7 +26,7 @@ const step = (title: string) => say(`\n${bold(title)}`);
 const short = (did: string) => `${did.slice(0, 17)}…`;
 const showPolicy = (policy: IssuedPolicy) => printableJson(policy);
 
-/** Prints an outcome, and counts it where the story should have gone another way. */
+/** Prints an outcome, and counts it as a surprise if it is not the expected one. */
 function show(outcome: string, explanation: string, expected: string): void {
   const isExpected = outcome === expected;
   if (!isExpected) surprises++;

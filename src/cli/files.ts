@@ -4,7 +4,7 @@ import { decodeUtf8 } from '../protocol/utf8.js';
 import { CommandError } from './command-error.js';
 
 /**
- * Reads a file, or standard input where the name is `-`.
+ * Reads a file, or standard input if the name is `-`.
  *
  * @param what what the file should hold, for the error
  */
@@ -25,17 +25,17 @@ export async function readText(file: string, what: string): Promise<string> {
   return text;
 }
 
-/** How {@link writeResult} writes. */
+/** Options of {@link writeResult}. */
 export interface WriteOptions {
-  /** Replace the file where it exists. */
+  /** Replace an existing file. */
   readonly force?: boolean | undefined;
   /** Permissions of the new file. */
   readonly mode?: number;
-  /** What to say of the file on standard error. */
+  /** A note about the file, for standard error. */
   readonly note?: string;
 }
 
-/** Writes a new file, or to standard output where no file (or `-`) is given. A file that exists is kept. */
+/** Writes a new file, or to standard output if no file (or `-`) is given. Does not overwrite unless `force` is set. */
 export async function writeResult(
   file: string | undefined,
   text: string,
@@ -46,7 +46,7 @@ export async function writeResult(
     return;
   }
   try {
-    // Removing it first gives the new file its own permissions; writing into an old one would keep that one's.
+    // Remove the old file first: overwriting it would keep its permissions.
     if (force) await rm(file, { force: true });
     await writeFile(file, text, { flag: 'wx', mode });
     process.stderr.write(`wrote ${file}${note}\n`);

@@ -28,7 +28,7 @@ async function readJwk(file: string, what: string): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch {
-    // The parser's message quotes what it read, which may be secret.
+    // Do not show the parser's message: it quotes the content, which may be secret.
     throw new CommandError(
       `${file} is not JSON, expected ${what}`,
       'make a key with `npx drs-verify keygen -o <file>`',

@@ -45,7 +45,7 @@ const program = new Command('drs-verify')
   .exitOverride();
 for (const add of COMMANDS) add(program);
 
-// A reader that has seen enough (`npx drs-verify audit … | head`) is no error.
+// It is not an error if the reader of a pipe stops early (`npx drs-verify audit … | head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();
@@ -57,9 +57,9 @@ try {
   process.exitCode = report(error);
 }
 
-/** Tells a person what went wrong. */
+/** Prints an error for a person. */
 function report(error: unknown): ExitCode {
-  // Commander has printed its own already.
+  // Commander has already printed its own errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.failed;
   const { red, dim } = coloursFor(process.stderr);
   const known = toCommandError(error);

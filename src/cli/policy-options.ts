@@ -29,7 +29,7 @@ export function addPolicyOptions(command: Command): Command {
     .option('--policy <json>', 'a policy as JSON, or @file; the options above are put on top');
 }
 
-/** The policy members that the options name; none where no option was given. Issuing refuses what is no policy. */
+/** Makes a policy from the options; empty if none was given. Issuing checks it. */
 export async function readPolicy(options: PolicyOptions): Promise<IssuedPolicy> {
   const { tool, maxCost, maxCalls, resource, dataClass, denyPii, denyWrite, policy } = options;
   return {
@@ -44,7 +44,7 @@ export async function readPolicy(options: PolicyOptions): Promise<IssuedPolicy> 
   };
 }
 
-/** Reads a JSON object that is given on the command line, or as `@file`. */
+/** Reads a JSON object from the command line, or from a file if the text is `@file`. */
 export async function readJsonObject(text: string, option: string): Promise<JsonObject> {
   const json = text.startsWith('@') ? await readText(text.slice(1), `a JSON object for ${option}`) : text;
   const { value, defect } = parseStrictJson(json);

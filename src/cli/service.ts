@@ -4,18 +4,18 @@ import { CommandError } from './command-error.js';
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 const TIMEOUT_SECS = 30;
 
-/** What the service answered. */
+/** The answer of the service. */
 export interface ServiceAnswer {
   readonly status: number;
   readonly text: string;
-  /** The parsed body; `undefined` where it is not JSON. */
+  /** The parsed body; `undefined` if it is not JSON. */
   readonly body: unknown;
 }
 
 /**
  * Posts JSON to the service at `DRS_VERIFY_URL`.
  *
- * @throws CommandError where the service gives no answer
+ * @throws CommandError if the service gives no answer
  */
 export async function postToService(
   path: '/verify' | '/admin/revoke',
@@ -41,7 +41,7 @@ export async function postToService(
   }
 }
 
-/** The error for an answer that the command cannot work with. */
+/** The error for an answer that the command does not expect. */
 export function unexpectedAnswer({ status, body }: ServiceAnswer): CommandError {
   const said = errorOf(body);
   if (status === 503 || status === 429) {

@@ -1,9 +1,9 @@
 import picocolors from 'picocolors';
 
-/** Colours for a stream: only on a terminal, and not where `NO_COLOR` is set. https://no-color.org */
+/** Colours for a stream: only on a terminal, and not if `NO_COLOR` is set. https://no-color.org */
 export function coloursFor(stream: { readonly isTTY?: boolean }) {
   const { NO_COLOR, TERM } = process.env;
-  // Not undefined: picocolors would then decide by itself, and colour a pipe where CI or FORCE_COLOR is set.
+  // Never undefined: picocolors would then decide itself, and colour a pipe if CI or FORCE_COLOR is set.
   return picocolors.createColors(stream.isTTY === true && (NO_COLOR ?? '') === '' && TERM !== 'dumb');
 }
 
@@ -11,7 +11,7 @@ export function coloursFor(stream: { readonly isTTY?: boolean }) {
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /**
- * Text from a file or the network, on one line, that cannot steer the terminal it is printed on.
+ * Escapes text from a file or the network: the result is one line and cannot control the terminal.
  *
  * @example printable('a\u001b[2J'); // 'a\\u{1b}[2J'
  */
@@ -20,15 +20,15 @@ export function printable(text: string): string {
 }
 
 /**
- * A value as JSON that cannot steer a terminal; it still parses to the same value. Of a value that nests deeper than
- * can be written only that is said, as a JSON string.
+ * A value as JSON that cannot control a terminal. It still parses to the same value. For a value that nests too deep
+ * to be written, the result is a JSON string that says so.
  */
 export function printableJson(value: unknown, indent = 0): string {
   let json: string;
   try {
     json = JSON.stringify(value, null, indent);
   } catch (error) {
-    // Not a value that JSON cannot say: all of them come from JSON.parse.
+    // RangeError: the value nests too deep. There is no other cause, since all values come from JSON.parse.
     if (!(error instanceof RangeError)) throw error;
     json = '"(a deeply nested value)"';
   }
@@ -42,7 +42,7 @@ function toEscapes(character: string): string {
   ).join('');
 }
 
-/** Lines of a label and a value each, the values aligned. */
+/** One line for each label and value, with aligned values. */
 export function aligned(rows: readonly (readonly [label: string, value: string])[], indent = 2): string {
   const width = rows.reduce((longest, [label]) => Math.max(longest, label.length), 0);
   return rows.map(([label, value]) => `${' '.repeat(indent)}${label.padEnd(width)}  ${value}\n`).join('');

@@ -3,11 +3,11 @@ import { InvalidArgumentError } from 'commander';
 const SECONDS_OF = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
 const ISO_WITH_ZONE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
 
-/** What the time options accept, for help texts. */
+/** The accepted forms of a time, for help texts. */
 export const TIME_FORMS = '90s, 30m, 8h, 7d from now; 2030-01-31T12:00:00Z; or Unix seconds';
 
 /**
- * Reads a time of an option.
+ * Reads the time in an option.
  *
  * @param now Unix seconds, to which a duration is added
  * @returns Unix seconds
@@ -26,12 +26,14 @@ export function parseTime(text: string, now: number): number {
   throw new InvalidArgumentError(`Expected ${TIME_FORMS}.`);
 }
 
-/** Reads the end of a window. Commander takes a parsed `null` for "nothing given", so that `never` stays a word. */
+/**
+ * Reads the end of a validity period. Returns the word `never`, not null, since Commander treats null as "not given".
+ */
 export function parseEnd(text: string, now: number): number | 'never' {
   return text === 'never' ? text : parseTime(text, now);
 }
 
-/** The end of a window as an issuing option. */
+/** The end of a validity period, as an option for issuing. */
 export function toExpiresAt(end: number | 'never'): number | null {
   return end === 'never' ? null : end;
 }

@@ -6,13 +6,13 @@
  * - `timeout`: no answer in time
  * - `interrupted`: the connection was lost after the bundle was sent
  * - `rejected`: the service answered with another status, such as 413 for too large a body
- * - `not_a_verdict`: what answered is no verification service of this kind
+ * - `not_a_verdict`: the answer is not from a drs-verify service
  */
 export type DrsClientErrorCode =
   'unreachable' | 'overloaded' | 'timeout' | 'interrupted' | 'rejected' | 'not_a_verdict';
 
 /**
- * No verdict was had. It says nothing about the bundle, and the call must be refused.
+ * There is no verdict. The error says nothing about the bundle; refuse the call.
  *
  * @example
  * try {
@@ -24,7 +24,7 @@ export type DrsClientErrorCode =
 export class DrsClientError extends Error {
   override readonly name = 'DrsClientError';
   readonly code: DrsClientErrorCode;
-  /** The HTTP status, where the service answered. */
+  /** The HTTP status, if the service answered. */
   readonly status: number | undefined;
 
   constructor(

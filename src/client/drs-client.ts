@@ -1,5 +1,6 @@
 import { isJsonObject } from '../protocol/json.js';
 import type { Verdict } from '../engine/verdict.js';
+import { denotesJson } from '../verify/binding.js';
 import { DrsClientError } from './client-error.js';
 import { neverConnected, openPool, postByFetch, type Answer, type Poster } from './post.js';
 import { readVerdict } from './read-verdict.js';
@@ -8,20 +9,20 @@ import { spliceBody } from './splice-body.js';
 
 /** Options of {@link DrsClient}. */
 export interface DrsClientOptions {
-  /** Milliseconds for one verification, with its retries; default 5000. */
+  /** Time limit for one verification in milliseconds, including retries; default 5000. */
   readonly timeoutMs?: number;
-  /** How often to try again where nothing was checked; default 2. */
+  /** Maximum number of retries if nothing was checked; default 2. */
   readonly retries?: number;
-  /** The most connections; default 16. Each is kept alive and carries one request at a time. */
+  /** Maximum number of connections; default 16. Each is kept alive and carries one request at a time. */
   readonly connections?: number;
-  /** Send with this in place of Node's sockets, as other runtimes need. */
+  /** A `fetch` to use instead of Node's sockets, for other runtimes. */
   readonly fetch?: typeof globalThis.fetch;
 }
 
 const FIRST_DELAY_MS = 50;
 
 /**
- * A client of a verification service, to be made once and shared.
+ * A client of a verification service. Create it once and share it.
  *
  * @example
  * const client = new DrsClient('http://127.0.0.1:8080');
@@ -38,8 +39,8 @@ export class DrsClient {
   #isClosed = false;
 
   /**
-   * @param url the address of the service (`DRS_VERIFY_URL`), to which `/verify` is added
-   * @throws TypeError where it is not an http or https URL without credentials
+   * @param url the address of the service (`DRS_VERIFY_URL`), without `/verify`
+   * @throws TypeError if it is not an http or https URL without credentials
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
     const { timeoutMs = 5000, retries = 2, connections = 16, fetch } = options;
@@ -51,13 +52,13 @@ export class DrsClient {
   }
 
   /**
-   * Has a bundle checked.
+   * Asks the service for the verdict on a bundle.
    *
    * @param bundle a bundle as `JSON.parse` gives it
    * @param call.body the body of the call as a JSON value: triggers the binding check
-   * @param call.bodyText the body of the call as JSON text, sent as it is; takes the place of `body`
+   * @param call.bodyText the body of the call as JSON text, sent unchanged; replaces `body`
    * @returns the verdict; see docs/spec/verdict.md
-   * @throws DrsClientError where none was had
+   * @throws DrsClientError if there is no verdict
    */
   async verify(
     bundle: unknown,
@@ -67,7 +68,9 @@ export class DrsClient {
     const answer = await this.#postWithRetries(json);
     const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
     if (verdict === null) throw unexpected(answer);
-    return isBodyUnusable && verdict.valid ? { ...verdict, binding: 'invalid_body' } : verdict;
+    if (!isBodyUnusable || !verdict.valid) return verdict;
+    const binding = 'invalid_body' as const;
+    return { ...verdict, binding, ...(verdict.details && { details: { ...verdict.details, binding } }) };
   }
 
   /** Lets running verifications finish, then closes the connections. */
@@ -86,7 +89,7 @@ export class DrsClient {
       try {
         const answer = await poster.post(json, signal);
         if (answer.status !== 503 || attempt >= this.#retries) return answer;
-        // The service asks for a whole second; never less than our own delay, in case it asks for none.
+        // Wait as long as `Retry-After` says, but never less than our own delay, in case it says 0.
         delayMs = Math.max(delayMs, Number(answer.retryAfter ?? 0) * 1000 || 0);
       } catch (error) {
         if (signal.aborted) throw this.#timedOut(error);
@@ -108,28 +111,32 @@ export class DrsClient {
   }
 }
 
-/** The request body. A body text goes in as it is, so that the service sees what parsing would hide. */
+/** Makes the request body. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
 function writeRequest(
   bundle: unknown,
   { body, bodyText }: { readonly body?: unknown; readonly bodyText?: string },
 ): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
   const own = Object.hasOwn(bundle ?? {}, 'body');
-  if (!isJsonObject(bundle) || (bodyText === undefined && body === undefined)) {
+  if (!isJsonObject(bundle)) {
     return { json: JSON.stringify(bundle ?? null), hadBody: own, isBodyUnusable: false };
   }
-  const rest = Object.entries(bundle).filter(([name]) => name !== 'body');
-  const start = JSON.stringify(Object.fromEntries(rest));
-  const text = bodyText ?? toJson(body);
+  const value = body === undefined ? bundle['body'] : body;
+  if (!own && bodyText === undefined && body === undefined) {
+    return { json: JSON.stringify(bundle), hadBody: false, isBodyUnusable: false };
+  }
+  const start = JSON.stringify({ ...bundle, body: undefined });
+  const text = bodyText ?? toJson(value);
   try {
     if (text !== undefined) return { json: spliceBody(start, text), hadBody: true, isBodyUnusable: false };
   } catch {
-    // It is not JSON, and so it is not sent.
+    // The body is not JSON: send the bundle without it.
   }
   return { json: start, hadBody: false, isBodyUnusable: true };
 }
 
-/** `undefined` for what JSON has no word for, such as a function, and for what nests too deep to be written. */
+/** Returns `undefined` for values that JSON cannot express, such as an infinity, and for values that nest too deep. */
 function toJson(value: unknown): string | undefined {
+  if (denotesJson(value) === false) return undefined;
   try {
     return JSON.stringify(value);
   } catch (error) {

@@ -1,4 +1,4 @@
-/** What answered a request. */
+/** The answer to a request. */
 export interface Answer {
   readonly status: number;
   readonly retryAfter: string | null;
@@ -11,7 +11,7 @@ export interface Poster {
   close(): Promise<void>;
 }
 
-/** A verdict is small: its size is that of one policy. */
+/** Maximum size of an answer in bytes. A verdict is small: it contains one policy. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const HEADERS = { 'content-type': 'application/json' };
 
@@ -39,11 +39,11 @@ export async function openPool(url: URL, connections: number): Promise<Poster> {
   };
 }
 
-/** Posts with a `fetch`, for runtimes without Node's sockets. */
+/** Posts with `fetch`, for runtimes without Node's sockets. */
 export function postByFetch(url: URL, fetch: typeof globalThis.fetch): Poster {
   return {
     post: async (json, signal) => {
-      // A redirect could lead to whoever says that everything is valid.
+      // Redirects are refused: they could lead to a server that accepts everything.
       const init: RequestInit = { method: 'POST', headers: HEADERS, body: json, signal, redirect: 'error' };
       const response = await fetch(url, init);
       return {

@@ -4,10 +4,10 @@ import type { Verdict } from '../engine/verdict.js';
 const BINDINGS: ReadonlySet<unknown> = new Set(['match', 'mismatch', 'invalid_body']);
 
 /**
- * Reads the answer of `/verify`. Service document 2.4
+ * Reads the answer of `/verify` (docs/spec/verdict.md).
  *
- * @param hadBody whether a body was sent, so that a valid verdict must say how it binds
- * @returns `null` where it is not a verdict
+ * @param hadBody whether a body was sent; a valid verdict must then have a `binding`
+ * @returns `null` if it is not a verdict
  */
 export function readVerdict(json: string, hadBody: boolean): Verdict | null {
   let value: JsonValue;
@@ -19,13 +19,13 @@ export function readVerdict(json: string, hadBody: boolean): Verdict | null {
   if (!isJsonObject(value)) return null;
   const { valid, context, error, binding } = value;
   if (valid === true && isContext(context) && (hadBody ? BINDINGS.has(binding) : binding === undefined)) {
-    // The checks above are what makes it one.
+    // The cast is safe: the checks above cover every member of a valid verdict.
     return value as unknown as Verdict;
   }
   if (valid === false && isJsonObject(error)) {
     const { code, message, suggestion } = error;
     const isError = [code, message, suggestion].every((text) => typeof text === 'string');
-    // As above. A newer service may have codes that this catalogue lacks; they are refusals all the same.
+    // Unknown codes are accepted: a newer service may have codes that this version does not know.
     return isError ? (value as unknown as Verdict) : null;
   }
   return null;

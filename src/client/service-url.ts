@@ -1,8 +1,8 @@
 /**
- * The URL of an endpoint of a service.
+ * Makes the URL of a service's endpoint.
  *
- * @param address where the service is, possibly below a path; a query and a fragment are left out
- * @throws TypeError where it is not an http or https URL without credentials. The address is not in the message: it may
+ * @param address the address of the service, which may have a path; query and fragment are dropped
+ * @throws TypeError if it is not an http or https URL without credentials. The address is not in the message: it may
  *   hold a password.
  * @example serviceUrl('http://127.0.0.1:8080/drs/', '/verify').href; // 'http://127.0.0.1:8080/drs/verify'
  */

@@ -5,13 +5,15 @@ import { Engine, type Body, type EngineObserver } from './engine.js';
 import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
 import { toVerdict, type Verdict } from './verdict.js';
 
-/** What a single call of {@link Verifier.verify} can be told. */
+/** Options of a single call of {@link Verifier.verify}. */
 export interface VerifyOptions {
   /** The body of the call, as a JSON value: triggers the binding check. Overrides a `body` member of the bundle. */
   readonly body?: unknown;
-  /** The body of the call as JSON text, which also shows what parsing hides. Takes the place of `body`. */
+  /**
+   * The body of the call as JSON text. Unlike `body`, it shows duplicate names and rounded numbers. Replaces `body`.
+   */
   readonly bodyText?: string;
-  /** Whether a valid verdict is to have `details`; also asked for by a member `details: true` of the bundle. */
+  /** Whether a valid verdict should have `details`. A member `details: true` of the bundle requests them too. */
   readonly details?: boolean;
   /** The verification time in Unix seconds; by default the current time. */
   readonly now?: number;
@@ -23,12 +25,12 @@ export interface Verifier {
    * Verifies a bundle in blocks A to F.
    *
    * @param bundle a bundle as `JSON.parse` gives it; anything at all may be passed
-   * @returns the verdict, which shares nothing with this verifier: it may be changed
-   * @throws whatever kept the revocation store from opening, or a fault of the verifier itself. Bad input never throws:
-   *   it is a verdict.
+   * @returns the verdict. It shares no objects with this verifier, so it may be changed
+   * @throws the error with which the revocation store failed to open, or an error for a bug in the verifier. Bad input
+   *   never throws: the result is an invalid verdict.
    */
   verify(bundle: unknown, options?: VerifyOptions): Promise<Verdict>;
-  /** Revokes a status list index locally, from the next verification on. Resolves once it is recorded. */
+  /** Revokes a status list index locally. Resolves when it is recorded; the next verification respects it. */
   revoke(statusListIndex: number): Promise<void>;
   /** Resolves when the revocation store is open; rejects where it cannot be opened. */
   opened(): Promise<void>;
@@ -37,9 +39,9 @@ export interface Verifier {
 }
 
 /**
- * A verifier in this process, with the options of the service's environment.
+ * Creates a verifier in this process. Its options correspond to the service's environment variables.
  *
- * @throws OptionsError naming every problem with the options
+ * @throws OptionsError with all problems of the options
  * @example
  * const verifier = createVerifier({ workerThreads: 0 });
  * const verdict = await verifier.verify(bundle, { body: { tool: 'search', query: 'tea' } });
@@ -48,7 +50,7 @@ export interface Verifier {
  */
 export function createVerifier(options: VerifierOptions = {}): Verifier {
   const engine = openEngine(readVerifierOptions(options));
-  // Each use rethrows it; this only keeps an unused failure from ending the process.
+  // Each use rethrows the error. This handler only prevents an unhandled rejection, which would end the process.
   engine.catch(() => undefined);
   return {
     verify: async (bundle, { body, bodyText, details = asksForDetails(bundle), now } = {}) => {
@@ -118,11 +120,11 @@ export async function openEngine(
 }
 
 /**
- * Opens a replay store as the settings say.
+ * Opens a replay store.
  *
- * @param kind where used invocations are on record; `off` and `undefined`: nowhere
- * @returns `null` where none is wanted
- * @throws ReplayStoreError where Redis cannot be used
+ * @param kind where used invocations are recorded; `off` and `undefined`: nowhere
+ * @returns `null` if they are recorded nowhere
+ * @throws ReplayStoreError if Redis cannot be used
  */
 export async function openReplays(
   kind: 'memory' | 'redis' | 'off' | undefined,

@@ -20,7 +20,7 @@ import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { VerifierSettings } from './options.js';
 
-/** The body of the call that a bundle came with, if it is to be compared with the signed arguments. */
+/** The body of the call, to compare with the signed arguments. */
 export type Body =
   /** A value in this process. */
   | { readonly kind: 'value'; readonly value: unknown }
@@ -31,22 +31,22 @@ export type Body =
 
 /** One bundle to verify. */
 export interface Request {
-  /** What `JSON.parse` made of the bundle; trusted in nothing. */
+  /** The bundle after `JSON.parse`. Nothing about it has been checked. */
   readonly bundle: unknown;
   readonly body: Body | null;
-  /** Whether the outcome is to tell more of a valid call. */
+  /** Whether the outcome should have details of a valid call. */
   readonly wantsDetails?: boolean | undefined;
-  /** The gate has rules of its own on binding and replay: it applies them to the outcome, and this engine does not. */
+  /** Skips the checks of binding and replay: the gate has its own rules for both and applies them to the outcome. */
   readonly isForGate?: boolean | undefined;
-  /** Unix seconds; by default the time after the last wait. */
+  /** Unix seconds; default: the clock, read after the last wait. */
   readonly now?: number | undefined;
-  /** Asked before work that waited is begun: whether anyone still waits for the outcome. */
+  /** Called before queued work starts: whether somebody still waits for the outcome. */
   readonly isWanted?: (() => boolean) | undefined;
-  /** Asked before a wait for the status list; where it says no, the list counts as unavailable at once. */
+  /** Called before a wait for the status list. If it returns false, the list counts as unavailable at once. */
   readonly mayWait?: (() => boolean) | undefined;
 }
 
-/** What became of a bundle. */
+/** The outcome of verifying a bundle. */
 export type Outcome =
   | {
       readonly chain: Chain;
@@ -55,24 +55,24 @@ export type Outcome =
       readonly wantsDetails: boolean;
       readonly failure: null;
     }
-  /** `binding` is there only where it is the reason. */
+  /** `binding` is only set if it is the reason. */
   | { readonly chain: null; readonly failure: Failure; readonly binding: Binding | null };
 
-/** What became of an invocation that replay protection was asked about. */
+/** The result of a replay check. */
 export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'unavailable';
 
-/** What can be counted and timed here. Every argument is a number, or comes from a closed set. */
+/** Receives events to count and time. Every argument is a number or comes from a fixed set. */
 export interface EngineObserver extends SignatureObserver {
-  /** Replay protection was asked about an invocation, and had its answer after so many milliseconds. */
+  /** A replay check ended; its duration in milliseconds. */
   replayChecked?(result: ReplayResult, milliseconds: number): void;
 }
 
-/** The parts of a verifier, put together: pipeline, receipt cache, signatures, revocation, replay protection. */
+/** Combines the parts of a verifier: pipeline, receipt cache, signatures, revocation, replay protection. */
 export class Engine implements PipelineDeps {
   readonly cache: ReceiptCache;
   readonly signatures: SignatureVerifier;
   readonly revocation: Revocation;
-  /** `null` where an invocation may be used again. */
+  /** `null` if an invocation may be used again. */
   readonly replays: ReplayStore | null;
   readonly rules: Rules;
   readonly keys: KeyResolver;
@@ -111,10 +111,10 @@ export class Engine implements PipelineDeps {
   }
 
   /**
-   * Verifies one bundle, and tells how the call's body compares with it.
+   * Verifies one bundle, and compares the call's body with it.
    *
-   * @throws WorkDropped where `isWanted` said so; any other rejection is a fault of the verifier. Neither says anything
-   *   about the bundle, and nothing that is in it causes one.
+   * @throws WorkDropped if `isWanted` returned false. Any other error is a bug in the verifier. Neither says anything
+   *   about the bundle, and the content of a bundle never causes one.
    */
   async verify(request: Request): Promise<Outcome> {
     const { rules, revocation, signatures } = this;
@@ -154,7 +154,7 @@ export class Engine implements PipelineDeps {
     await this.replays?.close();
   }
 
-  /** Last, since a call that is refused must not use up its invocation. */
+  /** The last check, since a refused call must not use up its invocation. */
   #checkReplay({ claims }: Invocation, now: number): Failure | null | Promise<Failure | null> {
     const { replays, replayRules } = this;
     if (replays === null) return null;
@@ -185,7 +185,7 @@ function refused(failure: Failure, binding: Binding | null = null): Outcome {
   return { chain: null, failure, binding };
 }
 
-/** `REQUIRE_BINDING`: what is not bound to the call is not valid. */
+/** `REQUIRE_BINDING`: a bundle that does not match the call's body is invalid. */
 function checkBinding(binding: Binding | null): Failure | null {
   switch (binding) {
     case 'match':

@@ -17,7 +17,7 @@ export type Verdict =
       readonly valid: true;
       readonly context: VerdictContext;
       readonly binding?: Binding;
-      /** Only where it was asked for. */
+      /** Only present on request. */
       readonly details?: VerdictDetails;
       readonly error?: never;
     }
@@ -25,18 +25,18 @@ export type Verdict =
       readonly valid: false;
       readonly error: VerdictError;
       readonly context?: never;
-      /** Only where it is the reason. */
+      /** Only present if the binding is the reason. */
       readonly binding?: Binding;
       readonly details?: never;
     };
 
-/** What a valid verdict tells besides its context, where that was asked for. */
+/** What a valid verdict tells besides its context, on request. */
 export interface VerdictDetails extends CallContext {
-  /** Absent where nothing was compared. */
+  /** Absent if nothing was compared. */
   readonly binding?: Binding;
 }
 
-/** The verdict on an outcome, as a value. */
+/** Makes the verdict for an outcome, as a value. */
 export function toVerdict(outcome: Outcome): Verdict {
   const { binding } = outcome;
   const bound = binding === null ? {} : { binding };
@@ -44,13 +44,13 @@ export function toVerdict(outcome: Outcome): Verdict {
     const { code, message, suggestion } = outcome.failure;
     return { valid: false, error: { code, message, suggestion }, ...bound };
   }
-  // A copy of the caller's own: whatever it does with it, later verdicts are not changed.
+  // A copy for the caller: changing it cannot change later verdicts.
   const context = JSON.parse(outcome.chain.contextJson) as VerdictContext;
   const details = outcome.wantsDetails ? { details: detailsOf(outcome) } : {};
   return { valid: true, context, ...bound, ...details };
 }
 
-/** The verdict on an outcome, as JSON: the context of a known chain is written once. */
+/** Makes the verdict for an outcome, as JSON. The context of a known chain is serialized only once. */
 export function toVerdictJson(outcome: Outcome): string {
   const bound = outcome.binding === null ? '' : `,"binding":"${outcome.binding}"`;
   if (outcome.failure !== null) {

@@ -3,16 +3,16 @@ import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import type { CallBody } from './request.js';
 
-/** The headers that say how a body is to be read; `undefined` or `null` where there is none. */
+/** The headers that say how to read a body; `undefined` or `null` if absent. */
 export interface BodyHeaders {
   readonly contentType: string | null | undefined;
   readonly contentEncoding: string | null | undefined;
 }
 
 /**
- * The body of an HTTP request. Whoever signs a call also chooses its headers, so a body that a handler's parser could
- * take for other arguments than these bytes say in UTF-8 JSON (another charset, a form, a compressed body) binds to
- * nothing.
+ * Classifies the body of an HTTP request. The signer of a call also chooses its headers. With another charset, a form
+ * or a compressed body, a handler's parser could read other arguments than UTF-8 JSON says. Such a body never matches
+ * the signed arguments.
  *
  * @example bodyOfBytes(bytes, { contentType: 'text/plain', contentEncoding: null }).kind; // 'unusable'
  */
@@ -32,18 +32,18 @@ export function bodyOfBytes(
   return text === null ? unusable('the body is not UTF-8') : { kind: 'text', text };
 }
 
-/** A body that equals no signed arguments. */
+/** A body that never matches the signed arguments. */
 export function unusable(reason: string): Extract<CallBody, { kind: 'unusable' }> {
   return { kind: 'unusable', reason };
 }
 
-/** Why arguments cannot be bound: not an object, or one with a member that stands for something else. */
+/** Why arguments cannot be bound: they are not an object, or they have a member `tool`, whose name is reserved. */
 export type ArgumentsDefect = 'not an object' | 'reserved';
 
 /**
- * The arguments of a JSON-RPC call as they are signed: those of the call, and the tool beside them.
+ * The arguments of a JSON-RPC call in the form that is signed: the call's arguments, plus the tool's name as `tool`.
  *
- * @param args an object, or `undefined` where the call has none
+ * @param args an object, or `undefined` if the call has none
  * @example signedArgumentsOf('search', { query: 'tea' }); // { tool: 'search', query: 'tea' }
  */
 export function signedArgumentsOf(tool: string, args: unknown): JsonObject | ArgumentsDefect {
@@ -53,8 +53,8 @@ export function signedArgumentsOf(tool: string, args: unknown): JsonObject | Arg
 }
 
 /**
- * A value that was parsed elsewhere, to be compared with the signed arguments: unless a number in it may be what rounding
- * left of another.
+ * A value that another parser produced, to compare with the signed arguments. If it holds a number beyond 2^53, it is
+ * unusable: the parser may have rounded that number.
  */
 export function bodyOfValue(value: unknown): CallBody {
   return holdsInexactNumber(value)
@@ -63,8 +63,8 @@ export function bodyOfValue(value: unknown): CallBody {
 }
 
 /**
- * Whether a value holds a number that may be what rounding left of another, now that its text is gone. Nested no deeper
- * than signed arguments can be: what lies below matches nothing.
+ * Whether a value holds a number that parsing may have rounded; the text is no longer there to check. The search
+ * stops at the depth that signed arguments can have: a deeper value matches nothing anyway.
  */
 function holdsInexactNumber(value: unknown, depth = 0): boolean {
   if (typeof value === 'number') return Math.abs(value) > Number.MAX_SAFE_INTEGER;
@@ -73,7 +73,7 @@ function holdsInexactNumber(value: unknown, depth = 0): boolean {
 }
 
 function isUtf8Json(contentType: string): boolean {
-  // Two values joined by a comma: parsers differ in which one they take.
+  // A comma joins two header values, and parsers differ in which one they use.
   if (contentType.includes(',')) return false;
   const [type = '', ...parameters] = contentType.toLowerCase().split(';');
   if (!/^application\/(?:[\w.-]+\+)?json$/.test(type.trim())) return false;

@@ -3,17 +3,17 @@ import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import type { HeaderLookup } from './request.js';
 
-/** The header in which bundles come, as it is written. */
+/** The header that carries the bundle. */
 export const BUNDLE_HEADER = 'X-DRS-Bundle';
 
-/** Where a bundle stands in `params._meta` of an MCP request: the first is written, either is read. */
+/** The members of `params._meta` that can carry a bundle in an MCP request. We write the first and read both. */
 export const META_KEYS = [BUNDLE_HEADER, 'xyz.okeyamy.drs/bundle'] as const;
 
 /**
- * The encoded bundle of a request. More than one carrier is fine where all hold the same text.
+ * Finds the encoded bundle of a request. It may come in several carriers if all hold the same text.
  *
- * @param meta `params._meta`, where the protocol has it
- * @param missing what to say where there is none
+ * @param meta `params._meta`, if the protocol has it
+ * @param missing what to say if there is no bundle
  */
 export function findBundle(
   protocol: Protocol,
@@ -24,7 +24,7 @@ export function findBundle(
   },
 ): string | GateFailure {
   const inHeader = headers('x-drs-bundle');
-  // Proxies join repeated headers by a comma, which base64url does not have.
+  // Proxies join repeated headers with a comma, which is not a base64url character.
   if (inHeader.length > 1 || inHeader[0]?.includes(',') === true) {
     return gateFailure('MULTIPLE_BUNDLES', protocol, `the header ${BUNDLE_HEADER} came more than once`);
   }
@@ -49,7 +49,7 @@ export function findBundle(
   return first;
 }
 
-/** What an encoded bundle holds. Whether that is a bundle is for the verifier to say. */
+/** Decodes a bundle to a JSON value. The verifier checks its members. */
 export function decodeCarried(
   protocol: Protocol,
   encoded: string,

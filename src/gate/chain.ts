@@ -5,9 +5,9 @@ import { shorten, type GateRequest, type Opening } from './request.js';
 import { denier, openCall, PASSING_METHODS } from './rpc-gate.js';
 
 /**
- * Opens a request of which a proxy cannot send the body. Every POST is a call, whatever its headers say of it; the tool
- * comes from `Mcp-Name` where that is there. Nothing ties the call to its arguments, so this is for whoever asks for it
- * by name. Denials have the form of MCP.
+ * Opens a request whose body the proxy cannot send. Every POST counts as a call, whatever its headers say. If there
+ * is an `Mcp-Name` header, it names the tool. The arguments are not checked, so operators must enable this
+ * explicitly. Denials have the form of MCP.
  *
  * @example openChain({ method: 'POST', headers: headersOf(headers), body: { kind: 'unread' } });
  */

@@ -5,19 +5,24 @@ export type Protocol = 'http' | 'mcp' | 'a2a';
 
 interface Row {
   readonly code: string;
-  /** Of the HTTP answer. */
+  /** HTTP status of the answer. */
   readonly status: number;
-  /** Where it differs from `status` on JSON-RPC. */
+  /** HTTP status on the JSON-RPC protocols, if it differs. */
   readonly rpcStatus?: number;
   /** What the caller can do. */
   readonly suggestion: string;
 }
 
 /**
- * Every code that the gate adds to those of a verdict, in the order in which they are checked. `docs/codes.md` explains
- * each under an anchor `gate-<code>`.
+ * The codes that the gate adds to those of a verdict, in the order in which they are checked. `docs/codes.md` explains
+ * each one; its anchor is `gate-<code>`.
  */
 export const GATE_CATALOGUE = [
+  {
+    code: 'BODY_TIMEOUT',
+    status: 408,
+    suggestion: 'Send the whole body at once, as long as Content-Length says.',
+  },
   {
     code: 'METHOD_NOT_ALLOWED',
     status: 405,
@@ -51,7 +56,7 @@ export const GATE_CATALOGUE = [
   {
     code: 'MISSING_BUNDLE',
     status: 401,
-    // MCP clients take a 401 for an OAuth challenge.
+    // MCP clients treat a 401 as an OAuth challenge.
     rpcStatus: 403,
     suggestion:
       'Sign an invocation of this very call under a delegation for it, and send chain and invocation as a base64url bundle.',
@@ -105,17 +110,17 @@ export interface GateFailure {
   readonly message: string;
   /** What the caller can do. */
   readonly suggestion: string;
-  /** Whether the chain is valid, and how the call compares with it; `null` where nothing was checked. */
+  /** Whether the chain is valid, and how the call's body compares with it; `null` if nothing was checked. */
   readonly verdict: { readonly valid: boolean; readonly binding?: Exclude<Binding, 'match'> } | null;
 }
 
 const rows: ReadonlyMap<string, Row> = new Map(GATE_CATALOGUE.map((row) => [row.code, row]));
 
 /**
- * A failure that the gate found.
+ * Makes the failure for a code of the gate.
  *
  * @param message what was found and expected, for a person
- * @param suggestion in place of the catalogue's
+ * @param suggestion replaces the one in the catalogue
  */
 export function gateFailure(
   code: GateCode,
@@ -129,7 +134,7 @@ export function gateFailure(
   return { code, status, message, suggestion: suggestion ?? row.suggestion, verdict };
 }
 
-/** The failure for a verdict that is not valid, or for one on replay. */
+/** Makes the failure for an invalid verdict, or for a failed replay check. */
 export function verdictFailure({
   code,
   message,

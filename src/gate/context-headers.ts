@@ -1,7 +1,7 @@
 import type { GateContext } from './context.js';
 import { encodeHeaderText } from './header-text.js';
 
-/** The headers in which a gate tells a tool server of an allowed call. Nobody else may set one of them. */
+/** The headers that describe an allowed call to the tool server. Only the gate may set them. */
 export const CONTEXT_HEADERS = [
   'X-DRS-Root-Principal',
   'X-DRS-Agent',
@@ -16,21 +16,24 @@ export const CONTEXT_HEADERS = [
 /** A header of {@link CONTEXT_HEADERS}. */
 export type ContextHeader = (typeof CONTEXT_HEADERS)[number];
 
-/** What a proxy has to do with the headers of a request before it goes on. */
+/** The header changes that a proxy makes before it forwards a request. */
 export interface HeaderChanges {
-  /** To be set, in place of whatever the caller sent. */
+  /** Headers to set. They replace what the caller sent. */
   readonly set: Readonly<Partial<Record<ContextHeader, string>>>;
-  /** To be taken off: the others of {@link CONTEXT_HEADERS}. Proxies that remove last would lose what was set. */
+  /** The other {@link CONTEXT_HEADERS}, to remove. Not those in `set`: some proxies remove after they set. */
   readonly remove: readonly ContextHeader[];
 }
 
-/** The changes for a request that passes: the gate says nothing of it, so nobody else may. */
+/**
+ * The changes for a request that passes unchecked: removes all {@link CONTEXT_HEADERS}, since a caller could forge
+ * them.
+ */
 export const NO_CONTEXT: HeaderChanges = { set: {}, remove: CONTEXT_HEADERS };
 
 /**
  * The changes for an allowed call.
  *
- * @param token the signed context, where the gate signs
+ * @param token the signed context; `null` if the gate does not sign
  * @example contextHeaders(context, null).set['X-DRS-Agent']; // 'did:key:z6Mk…'
  */
 export function contextHeaders(context: GateContext, token: string | null): HeaderChanges {

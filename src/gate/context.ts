@@ -9,34 +9,34 @@ import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { Policy } from '../protocol/policy.js';
 import type { Binding } from '../verify/binding.js';
 
-/** What can be told of a verified call besides the three members of a verdict's context. */
+/** The facts about a verified call, besides the three members of a verdict's context. */
 export interface CallContext {
   /** The DID of the last delegate, who signed the call: the invocation's `iss`. */
   readonly agent: string;
   /** The invocation's `cmd`. */
   readonly command: string;
-  /** `args.tool`; `null` where the call names none. */
+  /** `args.tool`; `null` if the call names none. */
   readonly tool: string | null;
   /** The invocation's `jti`. */
   readonly invocation: string;
   /** The receipts' `jti`s, root first. */
   readonly receipts: readonly string[];
-  /** The root's `drs_root_type`, such as `human`; `null` where it has none. */
+  /** The root's `drs_root_type`, such as `human`; `null` if it has none. */
   readonly root_type: string | null;
-  /** From the consent record; absent where there is none. */
+  /** The session id in the consent record; absent if there is none. */
   readonly session_id?: string;
-  /** The earliest `exp` of the receipts, in Unix seconds; `null` where none of them expires. */
+  /** The earliest `exp` of the receipts, in Unix seconds; `null` if none of them expires. */
   readonly expires_at: number | null;
 }
 
-/** All that is handed on with an allowed call. */
+/** Everything that the handler gets to know about an allowed call. */
 export interface GateContext extends CallContext {
   /** The DID of the root principal. */
   readonly root_principal: string;
   /** The number of delegation receipts. */
   readonly chain_depth: number;
   readonly leaf_policy: Policy;
-  /** How the body compares with the signed arguments; absent where nothing was compared. */
+  /** How the body compares with the signed arguments; absent if they were not compared. */
   readonly binding?: Binding;
 }
 
@@ -47,7 +47,7 @@ export interface BundleClaims {
   readonly invocation: InvocationClaims;
 }
 
-/** What a receipt adds to the context of a call. */
+/** The members of a receipt that the context of a call needs. */
 export interface ContextReceipt {
   readonly jti: string;
   readonly exp?: number | null;
@@ -57,7 +57,7 @@ export interface ContextReceipt {
 }
 
 /**
- * What the claims of a verified chain tell of a call.
+ * Reads the context of a call from the claims of its verified chain.
  *
  * @param receipts at least one, root first
  * @example callContextOf(receipts, invocation).agent; // 'did:key:z6Mk…'
@@ -86,9 +86,9 @@ export function callContextOf(
 }
 
 /**
- * The context of an allowed call, frozen through and through: it is made of `claims`, which nobody else may hold.
+ * The context of an allowed call, deeply frozen. It shares objects with `claims`, so nobody else may hold those.
  *
- * @param binding `null` where nothing was compared
+ * @param binding `null` if body and signed arguments were not compared
  */
 export function gateContextOf({ receipts, invocation }: BundleClaims, binding: Binding | null): GateContext {
   const [root, leaf] = [receipts[0], receipts.at(-1)];
@@ -106,9 +106,9 @@ export function gateContextOf({ receipts, invocation }: BundleClaims, binding: B
 }
 
 /**
- * Reads the claims of a bundle that a verifier has accepted, so that they are objects of this call alone.
+ * Reads the claims of a bundle that a verifier has accepted. The objects are new, so that no other call shares them.
  *
- * @throws Error where they cannot be read: the verifier is of another version, or none
+ * @throws Error if they cannot be read: then the verifier has another version, or is not a verifier
  */
 export function readBundleClaims(bundle: unknown): BundleClaims {
   const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
@@ -135,7 +135,7 @@ function unreadable(what: string): Error {
   return new Error(`the verifier accepted ${what} that cannot be read; are both of one version?`);
 }
 
-/** Freezes a value and all that it holds; claims nest no deeper than strict JSON does. */
+/** Freezes a value and everything in it. Strict JSON bounds the depth. */
 function freeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value;
   for (const member of Object.values(value)) freeze(member);

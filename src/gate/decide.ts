@@ -5,7 +5,7 @@ import { gateContextOf, readBundleClaims, type BundleClaims, type GateContext } 
 import type { InvocationClaims } from '../protocol/claims.js';
 import type { CallBody, Denial, PendingCall } from './request.js';
 
-/** What a verifier says of a bundle, as far as the gate reads it. */
+/** The members of a verdict that the gate reads. */
 export type ChainVerdict =
   | { readonly valid: true; readonly binding?: Binding }
   | {
@@ -14,12 +14,12 @@ export type ChainVerdict =
     };
 
 /**
- * What becomes of the binding check: `enforced` refuses what does not match, `report` puts the outcome into the
- * context, `off` does not look at the body.
+ * What the gate does with the binding check: `enforced` denies a call whose body does not match, `report` only puts the
+ * result into the context, `off` does not read the body.
  */
 export type BindingMode = 'enforced' | 'report' | 'off';
 
-/** What an operator decides about calls, whatever the verifier was told. */
+/** The gate's own rules, in addition to the verifier's options. */
 export interface GateRules {
   /** The principals that may be roots; `null` for any. */
   readonly trustedRoots: ReadonlySet<string> | null;
@@ -28,14 +28,14 @@ export interface GateRules {
   readonly bindingMode: BindingMode;
 }
 
-/** A call that may reach its handler, once its replay check holds too. */
+/** A call that may reach its handler if the replay check succeeds too. */
 export interface Allowance {
   readonly kind: 'allow';
   readonly context: GateContext;
   readonly claims: BundleClaims;
 }
 
-/** What the verifier is to compare with the signed arguments: the second parameter of `verify`. */
+/** The second parameter of `verify`: the body that the verifier compares with the signed arguments. */
 export function bindOptionsOf(body: CallBody): { bodyText?: string; body?: unknown } {
   switch (body.kind) {
     case 'text':
@@ -48,11 +48,11 @@ export function bindOptionsOf(body: CallBody): { bodyText?: string; body?: unkno
 }
 
 /**
- * Decides on a call whose chain was verified: command, tool, binding, in this order. Replay comes after it, since a
- * refused call must not use up its invocation.
+ * Decides on a call whose chain was verified. Checks command, tool and binding, in this order. The caller checks replay
+ * afterwards, since a denied call must not use up its invocation.
  *
- * @param verdict on `call.bundle`, with {@link bindOptionsOf} of `call.body`
- * @throws Error where the verdict accepts what cannot be read: then there is none
+ * @param verdict on `call.bundle`, verified with the options {@link bindOptionsOf} makes of `call.body`
+ * @throws Error if the verdict is valid, but the bundle cannot be read
  * @example
  * const verdict = await verifier.verify(call.bundle, bindOptionsOf(call.body));
  * const decided = decideCall(call, verdict, rules);
@@ -67,20 +67,20 @@ export function decideCall(call: PendingCall, verdict: ChainVerdict, rules: Gate
   return { kind: 'allow', context: gateContextOf(claims, binding), claims };
 }
 
-/** What the verifier found in a valid chain, as far as a call is compared with it. */
+/** The parts of a valid chain that a call is compared with. */
 export interface VerifiedCall {
   /** The root's `iss`. */
   readonly rootPrincipal: string;
   readonly invocation: Pick<InvocationClaims, 'cmd' | 'args' | 'tool_server'>;
-  /** How the body of this very call compares with the signed arguments; `null` where it was not read. */
+  /** How the body of this call compares with the signed arguments; `null` if it was not read. */
   readonly binding: Binding | null;
 }
 
 /**
- * Checks a call whose chain is valid: command, tool, binding, in this order. {@link decideCall} does it for a verdict; this
- * is for whoever has the claims at hand.
+ * Checks a call whose chain is valid: command, tool and binding, in this order. {@link decideCall} starts from a
+ * verdict; this function starts from the claims, for callers that have them.
  *
- * @returns `null` where the call is what was signed
+ * @returns `null` if the call is the one that was signed
  */
 export function checkCall(
   call: PendingCall,
@@ -93,17 +93,25 @@ export function checkCall(
   return bindingFailure(call, binding ?? 'invalid_body');
 }
 
-/** Denies a call for what was found after {@link decideCall}: a replay, or a verifier that gave no verdict. */
+/** Makes the denial for a failure found outside {@link decideCall}: a replay, or no verdict from the verifier. */
 export function denied({ protocol, id, requested }: PendingCall, failure: GateFailure): Denial {
   return { kind: 'deny', protocol, id, requested, failure };
 }
 
-/** The failure where no verdict could be had. The reason is the operator's, not the caller's. */
+/** The failure where the body, or the rest of it, did not come. */
+export function bodyTimedOut({ protocol }: Pick<PendingCall, 'protocol'>): GateFailure {
+  return gateFailure('BODY_TIMEOUT', protocol, 'the body did not arrive in time');
+}
+
+/**
+ * The failure if there is no verdict. The message gives no reason: that is for the operator's log, not for the
+ * caller.
+ */
 export function verifierUnavailable({ protocol }: Pick<PendingCall, 'protocol'>): GateFailure {
   return gateFailure('VERIFIER_UNAVAILABLE', protocol, 'the call could not be verified');
 }
 
-/** The first thing for which the chain was not signed, in the order of block D, then command, then tool. */
+/** The first mismatch between call and chain: root and tool server as in block D, then command, then tool. */
 function findMismatch(
   { protocol, expected }: PendingCall,
   root: string,
@@ -139,14 +147,14 @@ function findMismatch(
   return gateFailure('TOOL_MISMATCH', protocol, message, { verdict: { valid: false } });
 }
 
-/** A verifier may enforce the binding itself (`REQUIRE_BINDING`): its refusal is the gate's, then. */
+/** If the verifier enforces the binding itself (`REQUIRE_BINDING`), its refusal becomes the gate's binding failure. */
 function failureOf(call: PendingCall, error: Extract<ChainVerdict, { valid: false }>['error']): GateFailure {
   if (error.code === 'BINDING_MISMATCH') return bindingFailure(call, 'mismatch');
   if (error.code === 'BINDING_REQUIRED') return bindingFailure(call, 'invalid_body');
   return verdictFailure(error);
 }
 
-/** Taken from the call's body alone: a bundle may name a body of its own, which a verifier then compares. */
+/** Only the call's own body counts. A bundle can contain a `body` member, which the verifier would compare instead. */
 function bindingOf({ binding }: Extract<ChainVerdict, { valid: true }>, body: CallBody): Binding | null {
   if (body.kind === 'unusable') return 'invalid_body';
   return body.kind === 'unread' ? null : (binding ?? null);

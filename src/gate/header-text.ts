@@ -2,16 +2,17 @@ import { Buffer } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { decodeUtf8 } from '../protocol/utf8.js';
 
-/** How text that a header cannot hold is written in one: as `Mcp-Name` does it. */
+/** Encodes text that a header cannot hold as it is, in the same way as the MCP header `Mcp-Name`. */
 
 const ENCODED_START = '=?base64?';
 const ENCODED_END = '?=';
-// Proxies hold a request's headers in a few kilobytes; ids and names are far shorter.
+// Proxies limit a request's headers to a few kilobytes. Ids and names are far shorter than this.
 const MAX_BYTES = 512;
 
 /**
- * A text as the value of a header. What a header cannot hold becomes base64 of its UTF-8 (`=?base64?…?=`), and what is
- * longer than 512 bytes its digest (`=?sha256?<hex>?=`). No two texts have the same value.
+ * Encodes a text as the value of a header. A text that a header cannot hold becomes base64 of its UTF-8
+ * (`=?base64?…?=`). A text longer than 512 bytes becomes its SHA-256 digest (`=?sha256?<hex>?=`). No two texts have
+ * the same encoding.
  *
  * @example encodeHeaderText('search'); // 'search'
  * @example encodeHeaderText('Zürich'); // '=?base64?WsO8cmljaA==?='
@@ -23,7 +24,7 @@ export function encodeHeaderText(text: string): string {
   return `${ENCODED_START}${bytes.toString('base64')}${ENCODED_END}`;
 }
 
-/** The text of a header's value, plain or as base64; `null` where it is neither. */
+/** Decodes a header value, which is plain text or base64; `null` if the base64 is malformed. */
 export function decodeHeaderText(value: string): string | null {
   const isEncoded =
     value.startsWith(ENCODED_START) &&
@@ -35,7 +36,7 @@ export function decodeHeaderText(value: string): string | null {
   return bytes.toString('base64') === base64 ? decodeUtf8(bytes) : null;
 }
 
-/** Printable ASCII without spaces at its ends and without what marks an encoded text: one header, whoever reads it. */
+/** Printable ASCII without spaces at either end and without the encoding mark: every HTTP parser reads it alike. */
 function isPlain(text: string): boolean {
   return /^[!-~](?:[ -~]*[!-~])?$/.test(text) && !text.startsWith('=?');
 }

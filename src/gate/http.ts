@@ -3,14 +3,14 @@ import { BUNDLE_HEADER, decodeCarried, findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
 import type { Denial, Expectation, GateRequest, PendingCall, RequestBody } from './request.js';
 
-/** What an HTTP route is for: what the operator says, or `null` for any. */
+/** The command and the tool that an HTTP route accepts; `null` for any. */
 export type RouteExpectation = Pick<Expectation, 'command' | 'tool'>;
 
 /**
- * Opens a plain HTTP request: each one is checked, and its body is what was signed.
+ * Opens a plain HTTP request. Every request is checked, and its body is compared with the signed arguments.
  *
- * A transport may hand in the body as `unread` and put it in with {@link withHttpBody}, so that it reads no body of a
- * request without a bundle.
+ * A transport can pass the body as `unread` first and add it with {@link withHttpBody}. Then it need not read the
+ * body of a request that has no bundle.
  */
 export function openHttp(request: GateRequest, { command, tool }: RouteExpectation): PendingCall | Denial {
   const encoded = findBundle('http', request.headers, undefined, {
@@ -32,7 +32,7 @@ export function openHttp(request: GateRequest, { command, tool }: RouteExpectati
   return withHttpBody(call, request.body);
 }
 
-/** Puts the body into a call that was opened without. */
+/** Adds the body to a call that was opened without one. */
 export function withHttpBody(call: PendingCall, body: RequestBody): PendingCall | Denial {
   if (body.kind === 'too large') {
     return deny(gateFailure('BODY_TOO_LARGE', 'http', body.reason), call.requested);

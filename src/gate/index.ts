@@ -1,6 +1,6 @@
 /**
- * Judges whole protocol requests: a plain HTTP request, an MCP or an A2A message. Pure: whoever carries requests opens one
- * here, has its bundle verified, decides, and records the invocation last.
+ * Decides on whole protocol requests: plain HTTP requests, MCP messages and A2A messages. Pure: does no I/O. A
+ * transport opens a request here, has its bundle verified, asks for the decision, and records the invocation last.
  *
  * @example
  * const opened = openRequest('mcp', { method, headers: headersOf(headers), body: { kind: 'text', text } });
@@ -50,6 +50,7 @@ export { echoOf } from './json-rpc.js';
 export { PASSING_METHODS } from './rpc-gate.js';
 export {
   bindOptionsOf,
+  bodyTimedOut,
   checkCall,
   denied,
   decideCall,
@@ -83,13 +84,13 @@ export {
   type RpcRefusal,
 } from './response.js';
 
-/** A protocol, or the part of one that can be checked without a body. */
+/** A protocol, or `chain`: what can be checked of a request without its body. */
 export type GateProtocol = Protocol | 'chain';
 
 /** All of {@link GateProtocol}. */
 export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a', 'chain'] as const satisfies readonly GateProtocol[];
 
-/** Opens a request of any protocol; on `http`, one for any command and tool. */
+/** Opens a request of any protocol. On `http`, any command and tool will do. */
 export function openRequest(protocol: GateProtocol, request: GateRequest): Opening {
   switch (protocol) {
     case 'http':

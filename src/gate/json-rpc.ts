@@ -2,30 +2,33 @@ import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import type { RequestBody } from './request.js';
 
-/** A JSON-RPC message, its envelope checked. */
+/** A JSON-RPC message whose envelope has been checked. */
 export interface RpcMessage {
   /** `undefined` in a response. */
   readonly method: string | undefined;
   readonly params: JsonValue | undefined;
   readonly id: JsonValue | undefined;
-  /** Why nothing in the message may be bound although it parses; `null` where it may. */
+  /**
+   * Why the message is not strict JSON although it parses, so that nothing in it may be bound; `null` if it is
+   * strict.
+   */
   readonly defect: string | null;
-  /** Whether parsing has happened elsewhere, so that numbers beyond 2^53 cannot be trusted. */
+  /** Whether another parser has read the message, which may have rounded numbers beyond 2^53. */
   readonly isReparsed: boolean;
 }
 
-/** What a body holds in place of a message. */
+/** Why a body is not a message, and the id to answer with. */
 export interface RpcDefect {
   readonly failure: GateFailure;
   readonly id: JsonValue;
 }
 
 /**
- * Reads the one JSON-RPC message in a body.
+ * Reads the single JSON-RPC message in a body.
  *
- * Its text must be JSON with one meaning as far as the envelope goes: with `method` twice, or `Method` beside it, what is
- * checked here might not be what the server runs. Defects elsewhere are reported in `defect`: a message that is not checked
- * passes with them.
+ * All parsers must read the same envelope. If `method` came twice, or `Method` beside it, the server might run another
+ * method than the one checked here; such a message is refused. Other defects are only reported in `defect`, so that a
+ * message which needs no check passes in spite of them.
  */
 export function readRpcMessage(
   protocol: Protocol,
@@ -69,7 +72,7 @@ export function readRpcMessage(
   return { method, params: own(value, 'params'), id, defect, isReparsed: body.kind === 'value' };
 }
 
-/** A member of an object, and nothing that the object inherits. */
+/** An own member of an object, never an inherited one. */
 export function own(object: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
@@ -77,8 +80,8 @@ export function own(object: JsonObject, name: string): JsonValue | undefined {
 const MAX_ECHOED = 1024;
 
 /**
- * The id of a message as it is answered: as it came, of whatever JSON type, unless it is longer than any client makes
- * it, or a number that may not be the one that was sent.
+ * The id to answer a message with: the same JSON value that came. `null` if it is too long, or a number that may have
+ * been rounded.
  *
  * @param isInexact whether the message's numbers may have been rounded
  */
@@ -97,20 +100,20 @@ export function echoOf(id: unknown, isInexact: boolean): JsonValue {
   }
 }
 
-/** Whether a value is small: its depth and the sum of its members and characters. */
-function isShort(value: unknown, depth: number, room: { left: number }): boolean {
-  room.left -= typeof value === 'string' ? value.length + 1 : 1;
-  if (room.left < 0) return false;
+/** Whether a value has at most 16 levels, and few enough members and characters together. */
+function isShort(value: unknown, depth: number, budget: { left: number }): boolean {
+  budget.left -= typeof value === 'string' ? value.length + 1 : 1;
+  if (budget.left < 0) return false;
   if (typeof value !== 'object' || value === null) return true;
   if (depth >= 16) return false;
   if (Array.isArray(value))
-    return value.length <= room.left && value.every((item) => isShort(item, depth + 1, room));
+    return value.length <= budget.left && value.every((item) => isShort(item, depth + 1, budget));
   const names = Object.keys(value);
   return (
-    names.length <= room.left &&
+    names.length <= budget.left &&
     names.every((name) => {
-      room.left -= name.length;
-      return isShort((value as Record<string, unknown>)[name], depth + 1, room);
+      budget.left -= name.length;
+      return isShort((value as Record<string, unknown>)[name], depth + 1, budget);
     })
   );
 }
@@ -119,13 +122,14 @@ const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'param
 const MAX_MEMBER = 16;
 
 /**
- * A member that a parser which ignores case (Go's, for one) takes for one of the protocol, though it is another:
- * `Method`, `paramſ`.
+ * Finds a member such as `Method` or `paramſ`. Parsers that ignore case, for example Go's, read it as a member of the
+ * protocol.
  */
 export function findLookalike(object: JsonObject, names: ReadonlySet<string>): string | null {
   for (const name of Object.keys(object)) {
     if (name.length > MAX_MEMBER || names.has(name)) continue;
-    // Both ways: some letters outside ASCII have a capital in it, others a small letter.
+    // Upper case, then lower case: some letters outside ASCII have an ASCII capital (ſ), others an ASCII small letter
+    // (the Kelvin sign).
     if (names.has(name.toUpperCase().toLowerCase())) return name;
   }
   return null;
@@ -143,14 +147,14 @@ function parse(
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-// "jsonrpc" with each letter as an escape, in quotes: a longer name is another one.
+// The longest way to write "jsonrpc": each letter as an escape of 6 characters, and the quotes.
 const MAX_NAME_TEXT = 7 * 6 + 2;
 
 /**
- * Whether a member that decides what is checked occurs twice in the outermost object. One pass that keeps nothing but a
- * depth: the text is as large as a caller likes.
+ * Whether `method` or `jsonrpc` occurs twice in the outermost object. The text can be large, so this is a single pass
+ * with constant memory.
  *
- * @param text an object that `JSON.parse` has accepted
+ * @param text a JSON object that `JSON.parse` has accepted
  */
 function isAmbiguousEnvelope(text: string): boolean {
   const seen = new Set<string>();

@@ -7,17 +7,17 @@ import { findLookalike, own, type RpcMessage } from './json-rpc.js';
 import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
 import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
 
-/** The method that is checked; every other one passes. */
+/** The only method that is checked. All others pass. */
 export const TOOLS_CALL = 'tools/call';
 
 /** The command of a tool call. */
 export const MCP_COMMAND = '/mcp/tools/call';
 
-/** What an operator says about the tools of an MCP server. */
+/** The operator's settings for the tools of an MCP server. */
 export interface McpRules {
-  /** Whether a tool is protected; left out, all are. */
+  /** Whether calls of a tool are checked. If left out, all are. */
   readonly protect?: (name: string) => boolean;
-  /** By what name the tool server knows itself, to tell agents what to sign for; `null` where it does not say. */
+  /** The tool server's name, which error messages tell to agents; `null` if it has none. */
   readonly serverIdentity?: string | null;
 }
 
@@ -82,7 +82,7 @@ function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRu
   });
 }
 
-/** What an agent without a bundle has to do: it, and no person, reads the error. */
+/** Tells an agent without a bundle what to do. The agent reads this error, not a person. */
 function missingBundle(tool: string | null, server: string | null): { message: string; suggestion: string } {
   const what = tool === null ? 'this tool' : `the tool ${JSON.stringify(tool)}`;
   const whom = server === null ? '' : ` for the tool server ${JSON.stringify(server)}`;
@@ -92,7 +92,7 @@ function missingBundle(tool: string | null, server: string | null): { message: s
   };
 }
 
-/** Servers and proxies may route by these headers: they must not say anything else than the body. */
+/** Servers and proxies may route by these headers, so they must agree with the body. */
 function findHeaderMismatch(
   method: string | undefined,
   name: JsonValue | undefined,
@@ -108,7 +108,7 @@ function findHeaderMismatch(
   return 'the header Mcp-Name is not params.name of the body';
 }
 
-/** The tool that the header `Mcp-Name` names; `null` where there is no such header, `unreadable` where it is not one name. */
+/** The tool in the header `Mcp-Name`; `null` if there is no such header, `unreadable` if it is not a single name. */
 export function readNameHeader(headers: HeaderLookup): { readonly tool: string } | 'unreadable' | null {
   const [value, ...others] = headers('mcp-name');
   if (value === undefined) return null;

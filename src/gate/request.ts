@@ -4,61 +4,61 @@ import type { GateFailure, Protocol } from './codes.js';
 /** The headers that the gate reads, in lower case. */
 export type GateHeader = 'x-drs-bundle' | 'mcp-method' | 'mcp-name';
 
-/** All values of a header, in the order in which they came; empty where there is none. */
+/** Returns all values of a header, in the order in which they came; empty if there are none. */
 export type HeaderLookup = (name: GateHeader) => readonly string[];
 
-/** The body of a request, as far as its transport could read it. */
+/** The body of a request, in the form in which the transport has it. */
 export type RequestBody =
-  /** JSON text, which may still turn out to be none. */
+  /** Text that should be JSON; it has not been parsed yet. */
   | { readonly kind: 'text'; readonly text: string }
-  /** What a parser made of the text, which is not at hand: numbers beyond 2^53 then bind to nothing. */
+  /** A parsed value whose text is not available. Numbers beyond 2^53 in it match nothing, since they may be rounded. */
   | { readonly kind: 'value'; readonly value: unknown }
-  /** Bytes that are not UTF-8 JSON, whatever they are: compressed, a form, another charset. */
+  /** Bytes that are not UTF-8 JSON: compressed, a form, another charset. */
   | { readonly kind: 'unusable'; readonly reason: string }
-  /** More than is read, or a part only. */
+  /** Larger than the limit, or incomplete. */
   | { readonly kind: 'too large'; readonly reason: string }
-  /** Not read yet, or not to be looked at. */
+  /** Not read yet, or never read. */
   | { readonly kind: 'unread' };
 
-/** A protocol request, before anything of it is checked. */
+/** A protocol request. Nothing in it has been checked. */
 export interface GateRequest {
-  /** The HTTP method, in capitals. */
+  /** The HTTP method in upper case. */
   readonly method: string;
   readonly headers: HeaderLookup;
   readonly body: RequestBody;
 }
 
-/** What is compared with the signed arguments. */
+/** The body to compare with the signed arguments. */
 export type CallBody = Exclude<RequestBody, { readonly kind: 'too large' }>;
 
-/** Nothing to check: the request goes on as it came. */
+/** The request needs no check and is forwarded unchanged. */
 export interface Pass {
   readonly kind: 'pass';
 }
 
-/** A call whose chain is to be verified next. */
+/** A call. The next step is to verify its chain. */
 export interface PendingCall {
   readonly kind: 'check';
   readonly protocol: Protocol;
   /** The JSON-RPC id to answer with; `null` on `http`. */
   readonly id: JsonValue;
-  /** As it came, parsed strictly and otherwise trusted in nothing. */
+  /** The decoded bundle. It is strict JSON; nothing else about it has been checked. */
   readonly bundle: JsonValue;
-  /** The same as it was carried: base64url text. */
+  /** The bundle as it was sent: base64url text. */
   readonly encoded: string;
   readonly body: CallBody;
-  /** What the request asks for: the tool (`mcp`) or the method (`a2a`); bounded, and trusted in nothing. */
+  /** The requested tool (`mcp`) or method (`a2a`), shortened and unchecked: for logs and messages only. */
   readonly requested: string | null;
   readonly expected: Expectation;
 }
 
-/** What the invocation has to be for, besides the arguments. */
+/** The command and the tool that the invocation must be for. */
 export interface Expectation {
-  /** What `cmd` must be; `null` for any. */
+  /** The required `cmd`; `null` for any. */
   readonly command: string | null;
-  /** Whether a command below `command` will do, too. */
+  /** Whether commands below `command` are accepted too. */
   readonly orBelow: boolean;
-  /** What `args.tool` must be; `null` where the binding decides, or for any. */
+  /** The required `args.tool`; `null` for any, or if the binding check compares it. */
   readonly tool: string | null;
 }
 
@@ -71,21 +71,21 @@ export interface Denial {
   readonly failure: GateFailure;
 }
 
-/** What can be told of a request before its chain is verified. */
+/** The result of opening a request, before its chain is verified. */
 export type Opening = Pass | PendingCall | Denial;
 
 const MAX_REQUESTED = 200;
 
-/** A name that a caller chose, short enough for a log. */
+/** Shortens a name that a caller chose, for logs and messages. */
 export function shorten(name: unknown): string | null {
   if (typeof name !== 'string') return null;
   return name.length > MAX_REQUESTED ? `${name.slice(0, MAX_REQUESTED)}…` : name;
 }
 
 /**
- * Looks headers up in a map, in any case. Each name of the map is looked at once.
+ * Makes a lookup from an object of headers, whose names may have any case.
  *
- * @param headers by name: a value, or several
+ * @param headers a value or an array of values, by name
  * @example headersOf({ 'X-DRS-Bundle': 'e30' })('x-drs-bundle'); // ['e30']
  */
 export function headersOf(headers: Readonly<Record<string, unknown>>): HeaderLookup {
@@ -99,5 +99,5 @@ export function headersOf(headers: Readonly<Record<string, unknown>>): HeaderLoo
   return (name) => found.get(name) ?? [];
 }
 
-// Longer than any name that is looked up.
+// Every name that is looked up is shorter.
 const MAX_NAME = 32;

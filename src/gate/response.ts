@@ -2,25 +2,25 @@ import type { JsonValue } from '../protocol/json.js';
 import type { GateFailure } from './codes.js';
 import type { Denial } from './request.js';
 
-/** The JSON-RPC error code of every refusal. */
+/** The JSON-RPC error code of every denial. */
 export const RPC_ERROR_CODE = -32010;
 
-/** What to send a caller whose request is denied. */
+/** The answer to a denied request. */
 export interface GateResponse {
   readonly status: number;
-  /** In lower case; `content-type` is among them. */
+  /** Names in lower case; includes `content-type`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: HttpRefusal | RpcRefusal;
 }
 
-/** The body of a refusal over plain HTTP. `valid` and `binding` stand where there is a verdict. */
+/** The body of a denial over plain HTTP. `valid` and `binding` are present if there was a verdict. */
 export interface HttpRefusal {
   readonly valid?: boolean;
   readonly binding?: 'mismatch' | 'invalid_body';
   readonly error: { readonly code: string; readonly message: string; readonly suggestion: string };
 }
 
-/** The `error` member of a JSON-RPC response that refuses a request. */
+/** The `error` member of a JSON-RPC response that denies a request. */
 export interface RpcError {
   readonly code: typeof RPC_ERROR_CODE;
   /** `DRS: <code>` */
@@ -28,18 +28,18 @@ export interface RpcError {
   readonly data: RpcErrorData;
 }
 
-/** What is said about a refusal over JSON-RPC. */
+/** The details of a denial over JSON-RPC. */
 export interface RpcErrorData {
   readonly code: string;
   readonly detail: string;
   readonly suggestion: string;
-  /** The status that the refusal has over HTTP. */
+  /** The HTTP status of the denial. */
   readonly status: number;
   readonly valid?: boolean;
   readonly binding?: 'mismatch' | 'invalid_body';
 }
 
-/** A JSON-RPC response that refuses a request. */
+/** A JSON-RPC response that denies a request. */
 export interface RpcRefusal {
   readonly jsonrpc: '2.0';
   readonly id: JsonValue;
@@ -47,7 +47,7 @@ export interface RpcRefusal {
 }
 
 /**
- * The answer to a denied request, in the form of its protocol.
+ * Makes the answer to a denied request, in the form of its protocol.
  *
  * @example const { status, headers, body } = responseTo(denial);
  */
@@ -60,17 +60,17 @@ export function responseTo(denial: Denial): GateResponse {
   return { status, headers, body: protocol === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
 }
 
-/** The body of a refusal over plain HTTP. */
+/** Makes the body of a denial over plain HTTP. */
 export function httpRefusal({ code, message, suggestion, verdict }: GateFailure): HttpRefusal {
   return { ...verdict, error: { code, message, suggestion } };
 }
 
-/** The JSON-RPC response to a denied request. */
+/** Makes the JSON-RPC response to a denied request. */
 export function rpcRefusal({ id, failure }: Pick<Denial, 'id' | 'failure'>): RpcRefusal {
   return { jsonrpc: '2.0', id, error: rpcError(failure) };
 }
 
-/** The error of a JSON-RPC response. */
+/** Makes the `error` member of a JSON-RPC response. */
 export function rpcError({ code, message, suggestion, status, verdict }: GateFailure): RpcError {
   return {
     code: RPC_ERROR_CODE,

@@ -13,14 +13,14 @@ import {
   type PendingCall,
 } from './request.js';
 
-/** What is the same in the two protocols of JSON-RPC messages, `mcp` and `a2a`. */
+/** The common part of the two JSON-RPC protocols, `mcp` and `a2a`. */
 
-/** The HTTP methods that carry no call: requests with them pass without being checked. */
+/** The HTTP methods that carry no call. Requests with them pass unchecked. */
 export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
 
 /**
- * The message of a request, or what became of the request without it: what is no POST passes or is denied, and of a body
- * that cannot be read, only the bundle in the header is looked at.
+ * Reads the message of a request. A request that is not a POST passes or is denied at once. If the body cannot be read,
+ * only the bundle in the header is checked.
  */
 export function openRpc(
   protocol: Exclude<Protocol, 'http'>,
@@ -46,7 +46,7 @@ export function openRpc(
 
 const ANY: Expectation = { command: null, orBelow: false, tool: null };
 
-/** Makes denials of one message. */
+/** Makes a function that denies one message. */
 export function denier(
   protocol: Protocol,
   id: JsonValue,
@@ -65,7 +65,7 @@ export function openCall(
   return { kind: 'check', protocol, bundle: decoded.bundle, ...call };
 }
 
-/** What is compared with the signed arguments, for a message that was read by {@link readRpcMessage}. */
+/** The body to compare with the signed arguments, for a message that {@link readRpcMessage} has read. */
 export function bodyOfMessage({ defect, isReparsed }: RpcMessage, args: JsonObject): CallBody {
   if (defect !== null) return unusable(`the body is not strict JSON: ${defect}`);
   return isReparsed ? bodyOfValue(args) : { kind: 'value', value: args };

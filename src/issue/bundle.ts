@@ -5,11 +5,11 @@ import { IssueError } from './issue-error.js';
 export { createBundle, encodeBundle, type Bundle } from '../protocol/bundle.js';
 
 /**
- * Reads the value of an `X-DRS-Bundle` header. Whether the bundle is valid is for a verifier to say; here only its
- * shape is checked, and unknown members are dropped.
+ * Reads the value of an `X-DRS-Bundle` header. Checks only the shape of the bundle; a verifier decides whether it is
+ * valid. Unknown members are dropped.
  *
  * @param header strict base64url (RFC 4648 §5), with or without padding
- * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` (also where a member name occurs twice); `MALFORMED_BUNDLE`
+ * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` (also if a member name occurs twice); `MALFORMED_BUNDLE`
  * @example const { receipts, invocation } = decodeBundle(request.headers['x-drs-bundle']);
  */
 export function decodeBundle(header: string): Bundle {
@@ -28,7 +28,7 @@ export function decodeBundle(header: string): Bundle {
  * The JSON text in an `X-DRS-Bundle` header, as it was encoded and not yet parsed.
  *
  * @param header strict base64url (RFC 4648 §5), with or without padding
- * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` where the bytes are not UTF-8
+ * @throws IssueError `INVALID_BASE64URL`; `INVALID_JSON` if the bytes are not UTF-8
  */
 export function decodeBundleText(header: string): string {
   return orThrow(readBundleText(header)).text;

@@ -8,10 +8,10 @@ import type { Receipt } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
 import { asIssueError, refusal } from './issue-error.js';
 
-/** As many receipts as a verifier accepts by default (`MAX_CHAIN_DEPTH`). */
+/** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
 export const DEFAULT_MAX_CHAIN_DEPTH = 16;
 
-/** The rules of a verifier without trust settings of its own. */
+/** The rules of a verifier without trust settings. */
 export function rulesFor(maxChainDepth: number): Rules {
   return { maxChainDepth, clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
 }
@@ -20,7 +20,7 @@ export function rulesFor(maxChainDepth: number): Rules {
  * Decodes a chain, root first, and checks the shape of each receipt (block A). Nothing between two receipts is
  * checked, and no signature.
  *
- * @throws IssueError where there is no receipt, or one is malformed
+ * @throws IssueError if there is no receipt, or one is malformed
  */
 export function readChain(jwts: readonly string[]): [Receipt, ...Receipt[]] {
   const receipts = readReceipts(jwts, new ReceiptCache(0));
@@ -32,8 +32,8 @@ export function readChain(jwts: readonly string[]): [Receipt, ...Receipt[]] {
 }
 
 /**
- * Checks all that a verifier would check of receipts before a call: blocks A to E, with two allowances for what is
- * issued ahead: the leaf may begin later than `now` (Unix seconds), and then all is checked as of then.
+ * Checks receipts like a verifier, with blocks A to E. Receipts may be issued in advance: if the leaf's `nbf` is
+ * later than `now` (Unix seconds), all receipts are checked as of `nbf` instead.
  */
 export function requireValidChain(jwts: readonly string[], now: number, maxChainDepth: number): void {
   if (jwts.length > maxChainDepth) {
@@ -51,7 +51,7 @@ export function requireValidChain(jwts: readonly string[], now: number, maxChain
   if (failure !== null) throw asIssueError(failure);
 }
 
-/** The window of a receipt that is being issued is not empty, and has not ended. It may begin later. */
+/** Requires that the validity period of a new receipt is not empty and has not ended. It may begin later. */
 export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: number, now: number): void {
   if (exp === null) return;
   if (exp < nbf) {
@@ -63,7 +63,7 @@ export function requireUnexpired({ claims: { nbf, exp } }: Receipt, subject: num
   }
 }
 
-/** A delegate that no signature can ever be checked against could neither delegate nor invoke. */
+/** Requires that the delegate's DID resolves to a key. Otherwise the delegate could neither delegate nor invoke. */
 export function requireResolvable(did: string, subject: number): void {
   if (DEFAULT_KEYS.publicKeyOf(did) !== null) return;
   throw refusal('UNRESOLVABLE_DID', { subject, claimed: did, expected: DEFAULT_KEYS.expected });

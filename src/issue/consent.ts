@@ -20,10 +20,10 @@ export interface ConsentOptions {
 }
 
 /**
- * The record of what a person agreed to, for a root receipt. Service document 2.2. Keep the text itself: the record
- * holds only `sha256:` and the lowercase hex digest of its UTF-8 bytes.
+ * Makes the record of what a person agreed to, for a root receipt (docs/spec/receipts.md). Keep the text itself: the
+ * record holds only `sha256:` and the lowercase hex digest of its UTF-8 bytes.
  *
- * @throws IssueError `INVALID_OPTION` where the text is empty, an option unknown or the time far away
+ * @throws IssueError `INVALID_OPTION` if the text is empty, an option unknown or the time far away
  * @example createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' });
  */
 export function createConsent(options: ConsentOptions): Consent {
@@ -51,7 +51,7 @@ const CONSENT_OPTIONS = { text: true, locale: true, method: true, sessionId: tru
 const CONSENT_MEMBERS: readonly string[] = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'];
 
 /**
- * Refuses a consent record that says nothing of what the person saw. A verifier cannot tell: it takes any five strings.
+ * Refuses a consent record of an empty text. A verifier cannot detect that: it accepts any five strings.
  *
  * @throws IssueError `INVALID_OPTION`
  */

@@ -14,7 +14,7 @@ import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { signClaims } from './sign-claims.js';
 import type { SigningKey } from './signing-key.js';
 
-/** How long a receipt lasts when nothing is said: an hour. */
+/** The default lifetime of a receipt: an hour. */
 export const DEFAULT_LIFETIME_SECS = 3600;
 
 /** What root and sub-delegations have in common. All times in Unix seconds. */
@@ -27,14 +27,14 @@ export interface DelegationOptions {
   readonly policy: IssuedPolicy;
   /** The time of issuing; default: the clock. */
   readonly now?: number;
-  /** Start of the window; default: `now`, or the parent's start where that is later. */
+  /** Start of the validity period; default: `now`, or the parent's start if that is later. */
   readonly notBefore?: number;
   /**
-   * End of the window; default: an hour after its start, or the parent's end where that is earlier. `null` is a
-   * standing delegation, which only a chain with a root that is not `human` can hold.
+   * End of the validity period; default: an hour after its start, or the parent's end if that is earlier. `null`
+   * makes a standing delegation without an end, which is only allowed if the root type is not `human`.
    */
   readonly expiresAt?: number | null;
-  /** The receipt's entry in the status list, by which it can be revoked. Without one it cannot. */
+  /** The receipt's index in the status list. Without an index, the receipt cannot be revoked. */
   readonly statusListIndex?: number;
   /** Default: `dr:` and a random UUID. */
   readonly jti?: string;
@@ -44,7 +44,7 @@ export interface DelegationOptions {
 export interface RootDelegationOptions extends DelegationOptions {
   /** The command path that is delegated, for example `/mcp/tools/call`. */
   readonly command: string;
-  /** Who stands at the root; default `human`, which requires `consent`. */
+  /** The type of the root principal; default `human`, which requires `consent`. */
   readonly rootType?: string;
   /** What the person agreed to; see {@link createConsent}. */
   readonly consent?: Consent;
@@ -56,22 +56,22 @@ export interface SubDelegationOptions extends DelegationOptions {
   readonly chain: readonly string[];
   /** Default: the parent's command. */
   readonly command?: string;
-  /** The most receipts that the verifiers accept; default 16, as theirs. */
+  /** The verifiers' limit for the number of receipts; default 16, like theirs. */
   readonly maxChainDepth?: number;
   /**
-   * Sign also what a verifier must refuse (blocks B to E); the shape of the receipt is still checked. For trying out
-   * a verifier; default false.
+   * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the receipt is still checked. For
+   * tests of a verifier; default false.
    */
   readonly unchecked?: boolean;
 }
 
 /**
- * Issues the receipt at the root of a chain: the principal, who is issuer and subject at once, gives authority to a
- * first delegate. Service document 2.2.
+ * Issues the root receipt of a chain: the principal, who is both issuer and subject, gives authority to a first
+ * delegate. See docs/spec/receipts.md.
  *
  * @returns the receipt as a compact JWT, its payload in RFC 8785 form
- * @throws IssueError `INVALID_POLICY`, `INVALID_OPTION`; and where no verifier would accept the receipt: `MISSING_CONSENT`, `MALFORMED_RECEIPT`,
- *   `UNRESOLVABLE_DID`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`, `INVALID_JTI`
+ * @throws IssueError `INVALID_POLICY`, `INVALID_OPTION`; and if no verifier would accept the receipt:
+ *   `MISSING_CONSENT`, `MALFORMED_RECEIPT`, `UNRESOLVABLE_DID`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`, `INVALID_JTI`
  * @example
  * const root = issueRootDelegation({
  *   key: alice,
@@ -105,8 +105,8 @@ export function issueRootDelegation(options: RootDelegationOptions): string {
 }
 
 /**
- * Issues the next receipt of a chain: the last delegate passes on all or part of its authority. Refuses what would
- * not verify, be it the new receipt or the chain above it.
+ * Issues the next receipt of a chain: the last delegate passes on all or part of its authority. Refuses if the new
+ * receipt or the chain above it would not verify.
  *
  * @returns the new receipt alone, as a compact JWT; the longer chain is `[...chain, receipt]`
  * @throws IssueError with the code of the verdict that the chain would get: `ISSUER_MISMATCH` (the key is not that of
@@ -186,7 +186,7 @@ function commonClaims(options: DelegationOptions, now: number) {
   } as const;
 }
 
-/** A standing delegation has no end: the claim is left out, for a null says nothing that its absence does not. */
+/** Leaves `exp` out for a standing delegation, which has no end. A verifier treats null and absence alike. */
 function expiry(expiresAt: number | null | undefined, byDefault: number): { exp?: number } {
   return expiresAt === null ? {} : { exp: expiresAt ?? byDefault };
 }

@@ -21,7 +21,7 @@ export interface InvocationOptions {
   readonly key: SigningKey;
   /** All receipts, root first. */
   readonly chain: readonly string[];
-  /** The call's arguments, as the tool server will see them: `tool`, `estimated_cost_usd` and the tool's own. */
+  /** The call's arguments, as the tool server will receive them: `tool`, `estimated_cost_usd` and the tool's own. */
   readonly args: JsonObject;
   /** The tool server that this call is for: its `did:key`, or the URL by which it knows itself. */
   readonly toolServer: string;
@@ -31,18 +31,18 @@ export interface InvocationOptions {
   readonly now?: number;
   /** Default: `inv:` and a random UUID. */
   readonly jti?: string;
-  /** The most receipts that the verifiers accept; default 16, as theirs. */
+  /** The verifiers' limit for the number of receipts; default 16, like theirs. */
   readonly maxChainDepth?: number;
   /**
-   * Sign also what a verifier must refuse (blocks B to E); the shape of the invocation is still checked. For trying
-   * out a verifier; default false.
+   * Skip blocks B to E, to sign something that a verifier must refuse. The shape of the invocation is still checked.
+   * For tests of a verifier; default false.
    */
   readonly unchecked?: boolean;
 }
 
 /**
- * Issues the receipt of one call under a chain. Refuses a call that would not verify now: a signed record of a call
- * that no policy allows has no use but to be rejected. Service document 2.3.
+ * Issues the receipt of one call under a chain. Refuses a call that would not verify now, since every verifier would
+ * reject its receipt. See docs/spec/issuing.md.
  *
  * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form
  * @throws IssueError with the code of the verdict that the bundle would get: `INVOKER_MISMATCH`, `POLICY_VIOLATION`,
@@ -94,7 +94,7 @@ const INVOCATION_OPTIONS = {
   unchecked: true,
 } as const;
 
-/** The verdict of a verifier without trust settings of its own, but for revocation. */
+/** The first failure that a verifier would find, without trust settings and without revocation. */
 function findFailure(bundle: Bundle, options: InvocationOptions, now: number): Failure | null {
   const rules = rulesFor(options.maxChainDepth ?? DEFAULT_MAX_CHAIN_DEPTH);
   const cache = new ReceiptCache(0);

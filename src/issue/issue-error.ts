@@ -1,19 +1,19 @@
 import { Failure, type Code, type Details } from '../verify/codes.js';
 
 /**
- * Why something was not issued or not decoded: the code that a verdict on the result would have carried, or one that
- * exists only on the signing side:
+ * Why something was not issued or not decoded: the code that the verdict on the result would have, or one of these,
+ * which only exist on the signing side:
  *
  * - `INVALID_POLICY`: a policy member that every verifier would ignore, such as a misspelt one
  * - `INVALID_OPTION`: an option that does not exist, a time more than 100 years away, or a consent without its text
- * - `INVALID_KEY`, `INVALID_BASE64URL`, `INVALID_JSON`: what was to be read is not that
+ * - `INVALID_KEY`, `INVALID_BASE64URL`, `INVALID_JSON`: the input is not a key, base64url or JSON
  */
 export type IssueErrorCode =
   Code | 'INVALID_POLICY' | 'INVALID_OPTION' | 'INVALID_KEY' | 'INVALID_BASE64URL' | 'INVALID_JSON';
 
 /**
- * What every function of `drs-verify/issue` throws when it refuses. The message says what was found and what was
- * expected, the suggestion what to do next. Neither ever holds secret key material.
+ * The error that every function of `drs-verify/issue` throws when it refuses. The message says what was found and
+ * what was expected; the suggestion says what to do next. Neither ever contains secret key material.
  *
  * @example
  * try {
@@ -34,12 +34,12 @@ export class IssueError extends Error {
   }
 }
 
-/** The error for what a verifier would refuse, in the verdict's own words. */
+/** Makes the error for something that a verifier would refuse, with the text of the verdict. */
 export function refusal(code: Code, details: Details): IssueError {
   return asIssueError(new Failure(code, details));
 }
 
-/** The error for a verdict's failure. */
+/** Makes the error for a verdict's failure. */
 export function asIssueError({ code, message, suggestion }: Failure): IssueError {
   return new IssueError(code, message, suggestion);
 }

@@ -1,11 +1,11 @@
 /**
- * The known name that a wrong one was most likely meant to be, or `null` where none is near.
+ * Finds the known name that is closest to a wrong one; `null` if none is close.
  *
  * @example nearestName('maxCostUsd', ['max_cost_usd', 'max_calls']); // 'max_cost_usd'
  */
 export function nearestName(name: string, known: readonly string[]): string | null {
   const plain = plainForm(name);
-  // Anything is near to a very short name; and nobody misspells one at such length.
+  // Every name is close to a very short one, and nobody misspells a name at such length.
   if (plain.length < 3 || plain.length > MAX_COMPARED) return null;
   let nearest: string | null = null;
   let least = Math.max(2, plain.length / 3);
@@ -18,7 +18,7 @@ export function nearestName(name: string, known: readonly string[]): string | nu
 
 const MAX_COMPARED = 64;
 
-/** `maxCostUsd`, `max-cost-usd` and `max_cost_usd` are one name to a person. */
+/** Maps `maxCostUsd`, `max-cost-usd` and `max_cost_usd` to the same text, since people mix them up. */
 function plainForm(name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9]/g, '');
 }
@@ -26,7 +26,7 @@ function plainForm(name: string): string {
 // People leave words out (`tools`, `max_cost`) far more often than they put wrong ones in.
 const LEFT_OUT = 0.25;
 
-/** The least cost to get from one text to the other: 1 a character deleted or replaced, less for one added. */
+/** The edit distance between two texts: 1 for a deleted or replaced character, less for an added one. */
 function costOf(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, at) => at * LEFT_OUT);
   for (let at = 1; at <= from.length; at++) {

@@ -2,9 +2,9 @@ import { IssueError } from './issue-error.js';
 import { nearestName } from './nearest-name.js';
 
 /**
- * Refuses an option that does not exist: a misspelt one would silently be left out.
+ * Refuses unknown options: a misspelt one would otherwise be silently ignored.
  *
- * @param known every option, as the names of an object, so that the compiler finds one that is missing
+ * @param known an object with the names of all options, so that the compiler finds a missing one
  * @throws IssueError `INVALID_OPTION`
  */
 export function requireKnownOptions<T extends object>(
@@ -24,14 +24,15 @@ export function requireKnownOptions<T extends object>(
 }
 
 const MAX_YEARS = 100;
-// The year 1973 in milliseconds, the year 5138 in seconds.
+// As milliseconds, this is the year 1973; as seconds, the year 5138.
 const MIN_MILLISECONDS = 1e11;
 const MAX_DISTANCE_SECS = MAX_YEARS * 365.25 * 86_400;
 
 /**
- * Refuses a time that nobody means. Nearly always it is in milliseconds: a receipt would then last for 50,000 years.
+ * Refuses times in the far future. Nearly always they are in milliseconds by mistake: a receipt would last 50,000
+ * years.
  *
- * @param times Unix seconds by the name of the option; what is no number is for the verifier's check to refuse
+ * @param times Unix seconds by the name of the option. Values that are not numbers are refused later, by the blocks
  * @throws IssueError `INVALID_OPTION`
  */
 export function requireNearTimes(times: Readonly<Record<string, number | null | undefined>>): void {

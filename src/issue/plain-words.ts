@@ -2,8 +2,8 @@ import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
 
 /**
- * A policy in plain words, a sentence for each member: also for what is *not* limited, since that is what people
- * overlook. Names and values stand in JSON quotes; whoever prints them to a terminal must escape control characters.
+ * Describes a policy in plain words, with a sentence for each member. Also says what is *not* limited, since people
+ * overlook that. Names and values are in JSON quotes. Escape control characters before you print them to a terminal.
  *
  * @example describePolicy({ allowed_tools: ['search'] })[0]; // 'It may use only this tool: "search".'
  */

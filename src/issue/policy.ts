@@ -3,13 +3,13 @@ import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../pr
 import { IssueError } from './issue-error.js';
 import { nearestName } from './nearest-name.js';
 
-/** A policy member of your own, for your tool server to enforce: its name has a `:` or a `.` in it. */
+/** A policy member of your own, which your tool server enforces. Its name contains a `:` or a `.`. */
 export type NamespacedMember = `${string}:${string}` | `${string}.${string}`;
 
 /**
- * The policy of a receipt that is being issued. Absent members are no limit at this level. A verifier ignores a member that
- * it does not know, so a misspelt limit would allow everything: only the known members are accepted here, and names
- * with a namespace. `docs/policy.md` explains each.
+ * The policy of a receipt to issue. An absent member means no limit at this level. Verifiers ignore unknown members,
+ * so a misspelt limit would allow everything. For this reason, only known members and names with a namespace are
+ * accepted here. `docs/policy.md` explains each member.
  *
  * @example const policy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 5, 'acme:tier': 'gold' };
  */
@@ -20,13 +20,13 @@ export type IssuedPolicy = { readonly [Member in KnownPolicyMember]?: NonNullabl
 /**
  * Refuses the members of a policy that a verifier would ignore.
  *
- * @param parent the parent's policy: what it holds a child must repeat, whoever named it
+ * @param parent the parent's policy. The child must repeat all its members, so these are accepted too
  * @throws IssueError `INVALID_POLICY`
  */
 export function requireKnownMembers(policy: object, parent: JsonObject | Policy = {}): void {
   for (const [name, value] of Object.entries(policy)) {
     if (isKnownMember(name)) {
-      // A verifier reads null as "no limit", which is seldom what was meant.
+      // A verifier reads null as "no limit", which is rarely intended.
       if (value === undefined || value === null) {
         throw new IssueError(
           'INVALID_POLICY',
@@ -40,7 +40,7 @@ export function requireKnownMembers(policy: object, parent: JsonObject | Policy 
   }
 }
 
-/** Whether a member's name says whose it is, such as `acme:tier` or `example.com/region`. */
+/** Whether a member's name has a namespace, such as `acme:tier` or `example.com/region`. */
 function hasNamespace(name: string): name is NamespacedMember {
   return name.includes(':') || name.includes('.');
 }

@@ -13,15 +13,15 @@ export interface PublicJwk {
   readonly x: string;
 }
 
-/** An Ed25519 private key as a JWK. Whoever reads it can sign as its `kid`. RFC 8037 §2 */
+/** An Ed25519 private key as a JWK. Whoever has it can sign as its `kid`. RFC 8037 §2 */
 export interface PrivateJwk extends PublicJwk {
   /** The 32 bytes of the seed, base64url. */
   readonly d: string;
 }
 
 /**
- * An Ed25519 key that signs. The secret stays inside: neither `console.log` nor `JSON.stringify` shows it, only
- * {@link SigningKey.toJwk} hands it out.
+ * An Ed25519 signing key. Neither `console.log` nor `JSON.stringify` shows the secret; only {@link SigningKey.toJwk}
+ * returns it.
  */
 export class SigningKey {
   /** `did:key:z6Mk…`, by which receipts name this key. */
@@ -79,7 +79,7 @@ export function generateKey(): SigningKey {
 /**
  * Reads a private key back from its JWK.
  *
- * @param jwk the parsed JSON; `kid` and other members are not looked at, `x` must belong to `d`
+ * @param jwk the parsed JSON. `x` must belong to `d`; `kid` and other members are ignored
  * @throws IssueError `INVALID_KEY`
  * @see RFC 8037 §2
  * @example const alice = importKey(JSON.parse(await readFile('alice.key', 'utf8')));

@@ -1,11 +1,11 @@
 import { isCommandPath } from '../protocol/claims.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 
-/** What an option has to be. */
+/** The requirement for an option. */
 interface Check {
   readonly test: (value: unknown) => boolean;
   readonly expected: string;
-  /** Whether it must be said. */
+  /** Whether the option is required. */
   readonly required?: true;
 }
 
@@ -82,9 +82,9 @@ const OPTIONS = {
 } satisfies Record<string, Readonly<Record<string, Check>>>;
 
 /**
- * Checks what a caller of this library passes as options.
+ * Checks the options that a user of this library passes.
  *
- * @throws TypeError naming every problem, a line each
+ * @throws TypeError with all problems, one per line
  */
 export function checkOptions(kind: keyof typeof OPTIONS, options: unknown): void {
   const checks: Readonly<Record<string, Check>> = OPTIONS[kind];

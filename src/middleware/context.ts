@@ -1,19 +1,19 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { GateContext } from '../gate/index.js';
 
-/** What a handler is told about the verified call that it serves. Frozen, and made for this call alone. */
+/** What a handler gets to know about the verified call that it serves. Frozen; each call has its own. */
 export type DrsContext = GateContext;
 
 const ofRequest = new WeakMap<object, DrsContext>();
-// `null` inside an unverified handler that a verified one called: it must not find the outer call's context.
+// `null` in an unverified handler, even if a verified one has called it: it must not find the outer call's context.
 const ofCall = new AsyncLocalStorage<DrsContext | null>();
 
 /**
- * The verified call that a handler serves. A handler that must not run without one calls this first.
+ * The verified call that a handler serves. Throws if there is none, so call it first in handlers that need one.
  *
- * @param request the request that the middleware let pass; left out, the call whose handler is running. Callbacks of
- *   the request's own events do not run in its handler's context: give the request there.
- * @throws Error where no call was verified: the middleware did not run, or let a request without a bundle pass
+ * @param request the request that the middleware let pass; default: the call whose handler is running. Callbacks of the
+ *   request's own events do not run in its handler's context: pass the request there.
+ * @throws Error if no call was verified: the middleware did not run, or let a request without a bundle pass
  * @example
  * app.post('/weather', drsMiddleware({ ...drs, tool: 'weather' }), (req, res) => {
  *   const { root_principal, agent } = drsContext(req);
@@ -28,7 +28,7 @@ export function drsContext(request?: object): DrsContext {
 }
 
 /**
- * The verified call that a handler serves, or `null` where a request without a bundle was let pass.
+ * The verified call that a handler serves, or `null` if a request without a bundle was let pass.
  *
  * @param request as for {@link drsContext}
  */
@@ -37,16 +37,16 @@ export function findDrsContext(request?: object): DrsContext | null {
 }
 
 /**
- * Runs a handler, which then finds the context.
+ * Runs a handler so that it finds the context.
  *
- * @param context `null` where the call was not verified: the handler then finds none, whoever called it
+ * @param context `null` if the call was not verified: the handler then finds no context
  */
 export function runWithContext<T>(context: DrsContext | null, request: object | null, handler: () => T): T {
   if (request !== null) setContext(context, request);
   return ofCall.run(context, handler);
 }
 
-/** Ties a context to a request, for handlers that run outside of {@link runWithContext}. */
+/** Attaches a context to a request, for handlers that run outside {@link runWithContext}. */
 export function setContext(context: DrsContext | null, request: object): void {
   if (context === null) ofRequest.delete(request);
   else ofRequest.set(request, context);

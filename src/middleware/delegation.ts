@@ -18,7 +18,7 @@ export interface Delegation {
  *
  * @param command `null` for the command of the delegation itself
  * @returns the bundle, encoded as for the header
- * @throws IssueError where the delegation does not allow the call
+ * @throws IssueError if the delegation does not allow the call
  */
 export function signCall(delegation: Delegation, command: string | null, args: JsonObject): string {
   const { key, chain, toolServer } = delegation;

@@ -21,10 +21,10 @@ export interface ToolCallEvent {
   readonly root_principal: string;
   readonly chain_depth: number;
   readonly command: string;
-  /** `args.tool`; empty where the call names none. */
+  /** `args.tool`; empty if the call names none. */
   readonly tool: string;
   readonly policy_result: 'pass';
-  /** The estimate that the caller signed, in US dollars; 0 where there is none. */
+  /** The estimate that the caller signed, in US dollars; 0 if there is none. */
   readonly cost_usd: number;
   readonly inv_jti: string;
   /** The DID that signed the call. */
@@ -38,7 +38,7 @@ export interface ToolCallEvent {
 export interface Refusal {
   /** A code of docs/codes.md. */
   readonly code: string;
-  /** The HTTP status, also where the call came another way. */
+  /** The HTTP status, even if the call did not come over HTTP. */
   readonly status: number;
   readonly message: string;
   readonly suggestion: string;
@@ -47,9 +47,12 @@ export interface Refusal {
 /** The call that was refused. */
 export interface RefusedCall {
   readonly protocol: Protocol;
-  /** What was called: a tool (`mcp`), a method (`a2a`), the route's tool (`http`). Unverified, and cut to 200 characters. */
+  /**
+   * What was called: a tool (`mcp`), a method (`a2a`), the route's tool (`http`). Unverified, and cut to 200
+   * characters.
+   */
   readonly tool: string | null;
-  /** The verified chain's context where the chain is valid and the call is not, as for a replay; else `null`. */
+  /** The chain's context if the chain is valid but the call is not, for example a replay; else `null`. */
   readonly context: GateContext | null;
   /** When; ISO 8601, UTC. */
   readonly at: string;
@@ -60,22 +63,24 @@ export interface RefusalEvent extends Refusal, RefusedCall {
   readonly event: typeof REFUSAL;
 }
 
-/** Where events go besides the `diagnostics_channel`s. */
+/** Receivers of events, besides the `diagnostics_channel`s. */
 export interface EventOptions {
-  /** Called with the event of each executed call. What it throws goes to `onError`. */
+  /** Called with the event of each executed call. Its errors go to `onError`. */
   readonly onToolCall?: (event: ToolCallEvent) => unknown;
-  /** Called with each refused call. What it throws goes to `onError`. */
+  /** Called with each refused call. Its errors go to `onError`. */
   readonly onRefused?: (refusal: Refusal, call: RefusedCall) => unknown;
   /** Gets the event of each executed call as a line of JSON: a stream, such as `process.stderr` or an open file. */
   readonly eventSink?: { write(line: string): unknown };
-  /** Told of faults that the caller is not told of: of a verifier, a subscriber, a sink. Default: `console.error`. */
+  /**
+   * Called with errors that the caller does not see: of the verifier, a subscriber, a sink. Default: `console.error`.
+   */
   readonly onError?: (error: Error) => void;
 }
 
 const toolCalls = channel(TOOL_CALL);
 const refusals = channel(REFUSAL);
 
-/** The event of an executed call. It holds strings and numbers alone. */
+/** Makes the event of an executed call. It contains only strings and numbers. */
 export function toolCallEvent(context: GateContext, args: JsonObject, outcome: Outcome): ToolCallEvent {
   const { estimated_cost_usd: cost } = args;
   return Object.freeze({
@@ -93,7 +98,7 @@ export function toolCallEvent(context: GateContext, args: JsonObject, outcome: O
   });
 }
 
-/** Publishes the event of an executed call. Never throws, and waits for nobody. */
+/** Publishes the event of an executed call. Never throws and never waits. */
 export function publishToolCall(
   event: ToolCallEvent,
   { onToolCall, eventSink, onError }: EventOptions,
@@ -104,9 +109,9 @@ export function publishToolCall(
 }
 
 /**
- * Publishes a refusal. Never throws, and waits for nobody.
+ * Publishes a refusal. Never throws and never waits.
  *
- * @param context of the chain, where that is valid
+ * @param context the chain's context, if the chain is valid
  */
 export function publishRefusal(
   { failure, protocol, requested }: Denial,
@@ -126,12 +131,12 @@ export function publishRefusal(
   guarded(() => onRefused?.(refusal, call), onError);
 }
 
-/** Reports a fault to whoever is configured to hear of it. */
+/** Reports an error to `onError`. */
 export function reportError(error: unknown, onError: EventOptions['onError'] = console.error): void {
   try {
     onError(error instanceof Error ? error : new Error(String(error)));
   } catch {
-    // There is nobody left to tell.
+    // `onError` itself failed: there is nobody left to tell.
   }
 }
 

@@ -15,7 +15,7 @@ import { Guard } from './guard.js';
 import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from './options.js';
 import { routeOf } from './route.js';
 
-/** A handler of web-standard requests; `rest` is what its framework passes beside the request. */
+/** A handler of web-standard requests; `rest` are the further arguments of its framework. */
 export type FetchHandler<Rest extends unknown[]> = (
   request: Request,
   ...rest: Rest
@@ -54,7 +54,7 @@ export function drsFetch<Rest extends unknown[] = []>(
   };
 }
 
-/** Opens a web-standard request; `subject` is what the options' functions are asked about. */
+/** Opens a web-standard request; `subject` is the argument for functions in the options. */
 export async function openFetch<R>(
   request: Request,
   options: MiddlewareOptions<R>,
@@ -68,7 +68,7 @@ export async function openFetch<R>(
   return withHttpBody(opened, await bodyOf(request, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES));
 }
 
-/** The headers of a request. Repeated ones are joined by a comma, which the gate recognises. */
+/** The headers of a request. Repeated headers are joined with a comma, which the gate detects. */
 export function headersOfFetch(headers: Headers): HeaderLookup {
   return (name) => {
     const value = headers.get(name);
@@ -82,7 +82,7 @@ export function refusalResponse(denial: Denial): Response {
   return new Response(JSON.stringify(body), { status, headers });
 }
 
-/** Reads a copy of the body, so that the request stays as it came, of whatever class. */
+/** Reads a copy of the body, so that the handler can still read the request. */
 async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> {
   if (request.bodyUsed) {
     throw new Error(

@@ -19,22 +19,22 @@ import type { ReplayStore } from '../replay/replay-store.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
 
-/** A call that is handed to its handler. */
+/** A call that is passed to its handler. */
 export interface Admission {
   readonly kind: 'allow';
   readonly context: GateContext;
-  /** To be called when the call is over; only the first time counts. */
+  /** Call this when the call is over. Further calls have no effect. */
   readonly finish: (outcome: Outcome) => void;
 }
 
-/** What becomes of a request: its handler runs with or without a context, or does not run. */
+/** The decision on a request: its handler runs without a context, with one, or not at all. */
 export type Passage = { readonly kind: 'pass' } | Admission | Denial;
 
 const PASS = { kind: 'pass' } as const;
 
 /**
- * Carries a request from its opening to its handler: verdict, decision of the gate, replay. Transports open requests and
- * carry out what was decided. Their options have been checked.
+ * Decides on an opened request: verdict, decision of the gate, replay. Transports open requests and carry out the
+ * decision. The options must have been checked.
  */
 export class Guard {
   readonly #verifier: CallVerifier;
@@ -65,7 +65,7 @@ export class Guard {
     return this.#rules.serverIdentity;
   }
 
-  /** Decides on a request. Never throws: what cannot be checked is refused. */
+  /** Decides on a request. Never throws: if the check fails, the request is refused. */
   async admit(opened: Opening): Promise<Passage> {
     if (opened.kind === 'check') return this.#check(opened);
     if (opened.kind === 'pass') return opened;

@@ -18,7 +18,7 @@ import { readBody } from './read-body.js';
 import { DrsRefusalError } from './refusal-error.js';
 import { routeOf } from './route.js';
 
-/** Middleware for node:http, Connect, Express, restify and whatever else has this shape. */
+/** Middleware for node:http, Connect, Express, restify and other frameworks with this signature. */
 export type NodeMiddleware<R extends IncomingMessage = IncomingMessage> = (
   req: R,
   res: ServerResponse,
@@ -27,7 +27,7 @@ export type NodeMiddleware<R extends IncomingMessage = IncomingMessage> = (
 
 /** Options of {@link drsMiddleware}. */
 export type NodeMiddlewareOptions<R extends IncomingMessage = IncomingMessage> = MiddlewareOptions<R> & {
-  /** `next` hands a refusal to `next(error)` as a `DrsRefusalError` and answers nothing; default `answer`. */
+  /** `next`: pass a refusal to `next(error)` as a `DrsRefusalError` instead of answering. Default: `answer`. */
   readonly errors?: 'answer' | 'next';
 };
 
@@ -73,9 +73,9 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
 type Refuse = (res: ServerResponse, denial: Denial, next: (error?: unknown) => void) => void;
 
 /**
- * Runs what opens a request, then its handler if the request may pass.
+ * Opens a request, and runs its handler if the request may pass.
  *
- * @param open `gone` where the client left before its body was read
+ * @param open returns `gone` if the client disconnects before its body is read
  */
 export function guardNode(
   guard: Guard,
@@ -94,8 +94,8 @@ export function guardNode(
     } else if (passage.kind === 'pass') {
       runWithContext(null, req, () => next());
     } else if (!res.destroyed) {
-      // Not `finish`: a caller that hangs up early must not keep its call out of the audit log. One that has done so
-      // already has its call not executed.
+      // Not `finish`: a caller that disconnects early must not keep its call out of the audit log. If it has already
+      // disconnected, the call is not executed.
       res.once('close', () => passage.finish(outcomeOf(res)));
       runWithContext(passage.context, req, () => next());
     }
@@ -103,13 +103,13 @@ export function guardNode(
   run().catch(next);
 }
 
-/** How a request ended whose response is closed. */
+/** The outcome of a request whose response is closed. */
 export function outcomeOf(res: ServerResponse): Outcome {
   if (!res.writableFinished) return 'cancelled';
   return res.statusCode >= 400 ? 'error' : 'ok';
 }
 
-/** The headers of a request. Node.js joins repeated ones by a comma, which the gate recognises. */
+/** The headers of a request. Node.js joins repeated headers with a comma, which the gate detects. */
 export function headersOfNode(req: IncomingMessage): HeaderLookup {
   return (name) => {
     const value = req.headers[name];
@@ -129,7 +129,7 @@ export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<Re
   });
 }
 
-/** A body that was not read to its end. */
+/** A body that is larger than the limit. */
 export function tooLarge(maxBytes: number): Extract<RequestBody, { kind: 'too large' }> {
   return { kind: 'too large', reason: `the body is larger than ${maxBytes} bytes (maxBodyBytes)` };
 }
@@ -140,7 +140,7 @@ export function answer(res: ServerResponse, denial: Denial): void {
   const { status, headers, body } = responseTo(denial);
   res.statusCode = status;
   for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
-  // What is left of the body would be taken for the next request, or read to the end.
+  // Close the connection: otherwise the rest of the body would have to be read first.
   if (status === 413) res.setHeader('connection', 'close');
   res.end(JSON.stringify(body));
 }

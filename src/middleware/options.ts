@@ -2,7 +2,7 @@ import type { BindingMode, ChainVerdict } from '../gate/index.js';
 import type { ReplayStore } from '../replay/replay-store.js';
 import type { EventOptions } from './events.js';
 
-/** What verifies: a `Verifier` of this process, or a `DrsClient` of a service. */
+/** A verifier: a `Verifier` in this process, or a `DrsClient` of a service. */
 export interface CallVerifier {
   verify(
     bundle: unknown,
@@ -16,39 +16,42 @@ export type VerdictSource =
   /** The address of a verification service. Whoever answers there decides on every call. */
   | { readonly verifyUrl: string | URL; readonly verifier?: never };
 
-/** What all that protects a tool server is told. Whatever opens something must be said in so many words. */
+/** The common options for protecting a tool server. Whatever lets more calls pass must be set explicitly. */
 export type ProtectionOptions = VerdictSource &
   EventOptions & {
-    /** The principals (`did:key`) whose delegations count; `'any'`: anyone's, and the handler checks `root_principal`. */
+    /**
+     * The principals (`did:key`) whose delegations count. `'any'`: anyone's; the handler must check `root_principal`.
+     */
     readonly trustedRoots: readonly string[] | 'any';
-    /** What calls must be signed for: this server's `did:key` or URL. `'any'`: a call for another server passes too. */
+    /** This server's `did:key` or URL, for which calls must be signed. `'any'`: calls for other servers pass too. */
     readonly serverIdentity: string;
-    /** Remembers used invocations. `'none'`: a call can be repeated for as long as its delegation lives. */
+    /** Remembers used invocations. `'none'`: a call can be repeated until its delegation expires. */
     readonly replayStore: ReplayStore | 'none';
     /**
-     * Names this place in the replay store; default: the protocol (`http`, `mcp`, `a2a`). Places with one store and
-     * different scopes do not take a call that passes both for its own replay. All instances of one place need the same.
+     * The name of this check in the replay store; default: the protocol (`http`, `mcp`, `a2a`). If a call passes two
+     * checks that share a store, give them different scopes; otherwise the second check takes the call for a replay.
+     * All instances of one server must use the same scope.
      */
     readonly replayScope?: string;
-    /** How old an invocation may be, in seconds, where there is a replay store; default 900. */
+    /** Maximum age of an invocation in seconds, if there is a replay store; default 900. */
     readonly replayWindowSecs?: number;
-    /** The clock tolerance for the age of an invocation, in seconds; default 0, and never less than 60 ahead. */
+    /** The clock tolerance for the age of an invocation in seconds; default 0. For times ahead it is at least 60. */
     readonly clockSkewSecs?: number;
-    /** Lets requests without a bundle pass, with no context. One with a bad bundle is still refused. Default false. */
+    /** Lets requests without a bundle pass, without a context. A bad bundle is still refused. Default false. */
     readonly optional?: boolean;
   };
 
 /** Which tool and command a route serves: at least one of them, or `tool: 'any'`. */
 export type RouteOptions<R> =
   | {
-      /** What `args.tool` of the invocation must be. `'any'`: the handler looks at the signed tool itself. */
+      /** The required `args.tool` of the invocation. `'any'`: the handler checks the signed tool itself. */
       readonly tool: string | ((request: R) => string);
-      /** What the invocation's command must be, or lie below; default: whatever the chain allows. */
+      /** The required command of the invocation, which may also be a path below it; default: what the chain allows. */
       readonly command?: string | ((request: R) => string);
     }
   | { readonly tool?: never; readonly command: string | ((request: R) => string) };
 
-/** How a body is treated. */
+/** How the body of a request is checked. */
 export interface BodyOptions {
   /** Default `enforced`. */
   readonly bindingMode?: BindingMode;

@@ -1,20 +1,23 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * Reads the whole body of a request and puts it back, so that whatever reads the request next finds it intact.
+ * Reads the whole body of a request and puts it back, so that the next reader finds it intact.
  *
- * @param most bytes
- * @returns the bytes; `too large` as soon as there are more; `gone` where the client went away first
- * @throws Error where something has read from the request before
+ * @param maxBytes maximum size of the body
+ * @returns the bytes; `too large` as soon as there are more; `gone` if the client disconnects first
+ * @throws Error if something else has already read from the request
  */
-export async function readBody(req: IncomingMessage, most: number): Promise<Buffer | 'too large' | 'gone'> {
+export async function readBody(
+  req: IncomingMessage,
+  maxBytes: number,
+): Promise<Buffer | 'too large' | 'gone'> {
   if (req.readableDidRead) {
     throw new Error(
       'the request body was read before the DRS middleware could see it: put the middleware in front of every body parser',
     );
   }
   const length = req.headers['content-length'];
-  if (Number(length) > most) return 'too large';
+  if (Number(length) > maxBytes) return 'too large';
   if (req.headers['transfer-encoding'] === undefined && Number(length ?? 0) === 0) return Buffer.alloc(0);
   if (req.destroyed) return 'gone';
   return new Promise((resolve) => {
@@ -24,14 +27,14 @@ export async function readBody(req: IncomingMessage, most: number): Promise<Buff
       req.off('readable', gather).off('end', end).off('close', leave).off('error', leave);
       resolve(outcome);
     };
-    // `complete` is set before the stream ends. Until `end` is emitted, what was read can be put back; and `end` is
-    // not emitted while something is in the stream, nor before a read that finds it empty.
+    // `complete` is set before the stream ends. Data can be put back until `end` is emitted. `end` is not emitted while
+    // there is data in the stream, nor before a read that finds it empty.
     const gather = () => {
       while (req.readableLength > 0) {
         const chunk = req.read() as Buffer | null;
         if (chunk === null) break;
         size += chunk.length;
-        if (size > most) {
+        if (size > maxBytes) {
           settle('too large');
           return;
         }

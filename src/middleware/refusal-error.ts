@@ -8,8 +8,8 @@ import {
 } from '../gate/index.js';
 
 /**
- * A refusal as an error: thrown in MCP request handlers, of which both SDKs answer with `code`, `message` and `data`; and
- * given to `next` where the middleware is told so (`errors: 'next'`), as Express and Fastify understand it.
+ * A refusal as an error. It is thrown in MCP request handlers; both SDKs answer with its `code`, `message` and
+ * `data`. With `errors: 'next'`, the middleware passes it to `next`, for the error handlers of Express and Fastify.
  *
  * @example
  * app.use((error, req, res, next) => {
@@ -26,7 +26,7 @@ export class DrsRefusalError extends Error {
   readonly status: number;
   readonly statusCode: number;
   readonly headers: GateResponse['headers'];
-  /** What the caller would have been answered. */
+  /** The body that the caller would have received. */
   readonly body: GateResponse['body'];
 
   constructor(denial: Denial) {

@@ -2,9 +2,9 @@ import type { RouteExpectation } from '../gate/index.js';
 import type { RouteOptions } from './options.js';
 
 /**
- * What an operator says a request is for.
+ * The tool and the command of a request, according to the operator's options.
  *
- * @throws TypeError where a function of the options does not give a string, and whatever it throws
+ * @throws TypeError if a function in the options does not return a string; also any error that the function throws
  */
 export function routeOf<R>({ tool, command }: RouteOptions<R>, request: R): RouteExpectation {
   return {

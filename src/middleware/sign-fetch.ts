@@ -6,21 +6,21 @@ import type { Delegation } from './delegation.js';
 export interface SignFetchOptions {
   /** The command to sign for; default: the one of the delegation. */
   readonly command?: string | ((url: URL) => string);
-  /** Whether a request with a body is signed; default: every one. Others go out as they are. */
+  /** Whether to sign a request with a body; default: all. Others are sent unchanged. */
   readonly sign?: (url: URL) => boolean;
-  /** Sends; default: the global one. */
+  /** The `fetch` that sends; default: the global one. */
   readonly fetch?: typeof globalThis.fetch;
 }
 
 /**
- * A `fetch` that signs each request with a JSON body, as it is sent. The body is what is signed: it must be the text of a
- * JSON object, with the name of the tool in `tool` where the delegation limits tools. Requests without a body go out as
- * they are.
+ * Makes a `fetch` that signs each request with a JSON body. The signed arguments are the body, which must be the text
+ * of a JSON object. If the delegation limits tools, its member `tool` must name the tool. Requests without a body are
+ * sent unchanged.
  *
- * A redirect is an error unless `init.redirect` says otherwise, so that no other server gets the bundle.
+ * Unless `init.redirect` says otherwise, a redirect is an error, so that no other server gets the bundle.
  *
- * @returns rejects with an `IssueError` for a request that the delegation does not allow, and with a `TypeError` for one
- *   whose body cannot be signed; neither is sent
+ * @returns a function that rejects with an `IssueError` if the delegation does not allow the request, and with a
+ *   `TypeError` if its body cannot be signed. Such a request is not sent
  * @example
  * const call = signFetch({ key, chain, toolServer: 'https://weather.example' });
  * await call('https://weather.example/weather', {
@@ -40,11 +40,11 @@ export function signFetch(
     if (defect !== undefined) throw unsignable(`it is not strict JSON: ${defect.message}`);
     if (!isJsonObject(value)) throw unsignable('it is not a JSON object');
     const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined));
-    // Loaded when it is first needed: the middleware beside it runs where nothing native does.
+    // Loaded on first use: the middleware in this package must run where native modules do not.
     const { signCall } = await import('./delegation.js');
     const path = typeof command === 'function' ? command(url) : (command ?? null);
     headers.set(BUNDLE_HEADER, signCall(delegation, path, value));
-    // fetch() calls a string text/plain, of which a server need not take arguments.
+    // For a string body, fetch() sets text/plain, which a server may refuse.
     if (!headers.has('content-type')) headers.set('content-type', 'application/json');
     return fetch(input, { redirect: 'error', ...init, headers });
   };

@@ -5,7 +5,7 @@ import { Buffer } from 'node:buffer';
  * Decodes strict base64url: the RFC 4648 §5 alphabet, no padding, no white space, unused trailing bits zero.
  *
  * @param isUrlSafe what {@link isUrlSafeText} says of the text, or of a longer text that contains it
- * @returns the bytes, or `null` where the text is not strict base64url
+ * @returns the bytes, or `null` if the text is not strict base64url
  * @see RFC 7515 §2, RFC 4648 §5
  * @example decodeBase64url('aGk'); // <Buffer 68 69>
  * @example decodeBase64url('aGl'); // null: a trailing bit is set

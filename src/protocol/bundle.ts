@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import { decodeBase64url, encodeBase64url } from './base64url.js';
+import { decodeBase64urlBriefly, encodeBase64url } from './base64url.js';
 import { DRS_VERSION } from './claims.js';
 import { parseStrictJson, type JsonValue } from './json.js';
 import { decodeUtf8 } from './utf8.js';
@@ -51,7 +51,7 @@ export function readBundleText(
   // Padding is either right or an error: it fills the last group of four, and there is none to fill a whole one.
   const padding = encoded.length % 4 > 0 ? 0 : encoded.endsWith('==') ? 2 : encoded.endsWith('=') ? 1 : 0;
   const unpadded = padding === 0 ? encoded : encoded.slice(0, -padding);
-  const bytes = decodeBase64url(unpadded);
+  const bytes = decodeBase64urlBriefly(unpadded);
   if (bytes === null || unpadded === '') {
     const found = encoded === '' ? 'nothing' : `${encoded.length} characters that are not`;
     return {

@@ -65,7 +65,7 @@ export interface ReceiptPlace {
   readonly underHumanRoot: boolean;
 }
 
-/** The first thing wrong with a set of claims. `found` is the claimed value, `undefined` where it is missing. */
+/** The first thing wrong with a set of claims. `found` is the claimed value, `undefined` if it is missing. */
 export interface ClaimDefect {
   readonly kind: 'type' | 'version' | 'claim' | 'jti' | 'consent';
   readonly claim: string;

@@ -46,7 +46,7 @@ function decode(did: string): Uint8Array | null {
 /**
  * The `did:key` of an Ed25519 public key.
  *
- * @throws RangeError where the key is not 32 bytes
+ * @throws RangeError if the key is not 32 bytes
  * @example didKeyOf(publicKey); // 'did:key:z6Mk…'
  */
 export function didKeyOf(publicKey: Uint8Array): string {

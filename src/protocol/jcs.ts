@@ -4,7 +4,7 @@ import type { JsonValue } from './json.js';
 /**
  * The canonical form of a JSON value: sorted members, no white space, ECMAScript numbers.
  *
- * @throws RangeError where the value has no canonical form (a lone surrogate, `NaN`, an infinity, `undefined`)
+ * @throws RangeError if the value has no canonical form (a lone surrogate, `NaN`, an infinity, `undefined`)
  * @see RFC 8785
  * @example toJcs({ b: 1, a: 'x' }); // '{"a":"x","b":1}'
  */

@@ -30,11 +30,12 @@ const CLOSE_ARRAY = 0x5d;
  * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it
  *   occurs twice
  * @param scope.depth the deepest nesting that is no defect
- * @returns the defect, or `null` where there is none
+ * @param scope.only when given, only defects of this kind count: without it, one that comes first hides the others
+ * @returns the defect, or `null` if there is none
  */
 export function findJsonDefect(
   text: string,
-  { within, depth = MAX_JSON_DEPTH }: { within?: string; depth?: number } = {},
+  { within, depth = MAX_JSON_DEPTH, only }: { within?: string; depth?: number; only?: JsonDefect['kind'] } = {},
 ): JsonDefect | null {
   // One entry for each open object or array, outermost first: the names seen so far, or null for an array.
   const open: (Set<string> | null)[] = [];
@@ -83,7 +84,8 @@ export function findJsonDefect(
         }
       } else if (unit === CLOSE_OBJECT || unit === CLOSE_ARRAY) open.pop();
     }
-    if (defect !== null && (within === undefined || within === outermostMember)) return defect;
+    if (defect === null || (only !== undefined && defect.kind !== only)) continue;
+    if (within === undefined || within === outermostMember) return defect;
   }
   return null;
 }

@@ -7,7 +7,7 @@ export const ISSUED_HEADER = Buffer.from('{"alg":"EdDSA","typ":"JWT"}').toString
 
 /** A compact JWT taken apart. Nothing about its signature is decided. */
 export interface CompactJwt {
-  /** `alg` of the header, whatever it is; `undefined` where there is none. */
+  /** `alg` of the header, whatever it is; `undefined` if there is none. */
   readonly algorithm: unknown;
   readonly payload: JsonObject;
   /** The decoded third segment, of any length. */

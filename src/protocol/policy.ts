@@ -37,13 +37,13 @@ export interface PolicyMember {
   readonly name: string;
   /** The type of its value, in words. */
   readonly expected: string;
-  /** The argument of a call that it looks at; `null` where no call can break it. */
+  /** The argument of a call that it looks at; `null` if no call can break it. */
   readonly argument: string | null;
   /** Whether a call without that argument breaks it, unless it is open. */
   readonly requiresArgument: boolean;
   /** Whether a child may leave it out under a parent that limits; the parent's limit then goes on. */
   readonly isInherited: boolean;
-  /** The limit that a value sets, or `null` where the value has the wrong type. */
+  /** The limit that a value sets, or `null` if the value has the wrong type. */
   readonly read: (value: JsonValue) => Limit | null;
 }
 

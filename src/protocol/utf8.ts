@@ -6,7 +6,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 /**
  * Decodes UTF-8 without ever putting in a replacement character.
  *
- * @returns the text, or `null` where the bytes are not UTF-8
+ * @returns the text, or `null` if the bytes are not UTF-8
  * @example decodeUtf8(Buffer.from([0xff])); // null
  */
 export function decodeUtf8(bytes: Buffer): string | null {

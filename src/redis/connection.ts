@@ -1,41 +1,41 @@
 import { within } from './within.js';
 
-/** To connect, and for what is asked of a Redis before it is used. No verification waits for either. */
+/** Time limit for connecting and for the checks before a Redis is used. No verification waits for these. */
 export const PATIENCE_MS = 5_000;
 
-/** A connection to one Redis primary, or to all primaries of a Redis Cluster. Replies come as RESP 2 has them. */
+/** A connection to one Redis primary, or to all primaries of a Redis Cluster. Replies are in RESP 2 form. */
 export interface RedisConnection {
   readonly isCluster: boolean;
-  /** Whether commands can be sent. A connection to one server is never ready again once it is lost. */
+  /** Whether commands can be sent. A lost connection to a single server is never ready again. */
   readonly isReady: boolean;
   /** Sends a command to the server that holds the key. */
   send(key: string, command: readonly string[]): Promise<unknown>;
-  /** One section of INFO, from each primary; empty where Redis does not tell. */
+  /** One section of INFO, from each primary; empty if Redis does not tell. */
   info(section: string): Promise<string[]>;
-  /** A second connection to the same place, for a command that blocks. */
+  /** Opens a second connection to the same Redis, for blocking commands. */
   duplicate(): Promise<RedisConnection>;
   close(): Promise<void>;
-  /** Ends it without waiting for replies. */
+  /** Closes the connection without waiting for replies. */
   destroy(): void;
 }
 
-/** What {@link connectRedis} is told. */
+/** Options of {@link connectRedis}. */
 export interface RedisTarget {
-  /** `redis://` or `rediss://` (TLS) URLs, separated by commas; credentials are those of the first. */
+  /** `redis://` or `rediss://` (TLS) URLs, separated by commas. The credentials of the first apply to all. */
   readonly url: string;
-  /** Told when a connection to one server is lost, and of nodes of a cluster that are. */
+  /** Called when the connection to a single server or to a cluster node is lost. */
   readonly onLost?: (error: Error) => void;
 }
 
 type Redis = typeof import('redis');
 
 /**
- * Connects to the one primary among some servers, or, where a server says that it is part of one, to a Redis Cluster.
+ * Connects to the only primary among several servers, or to a Redis Cluster if a server says that it belongs to one.
  *
- * Of two servers one is named first and the other second, and after a fail-over the second one is the primary: both are
- * asked. Where two of them say that they are the primary, neither is used, because one of them holds old data.
+ * All listed servers are asked for their role, since a fail-over may have made any of them the primary. If two say that
+ * they are the primary, neither is used, because one of them has old data.
  *
- * @throws Error where there is no primary within 5 s, or more than one, or the package `redis` is not installed
+ * @throws Error if there is no primary within 5 s, or more than one, or the package `redis` is not installed
  */
 export async function connectRedis({ url, onLost = () => undefined }: RedisTarget): Promise<RedisConnection> {
   const redis = await loadRedis();
@@ -69,7 +69,7 @@ export async function connectRedis({ url, onLost = () => undefined }: RedisTarge
   }
 }
 
-/** Where a Redis is, for messages: without credentials. */
+/** The address of a Redis for messages, without credentials. */
 export function placeOf(url: string): string {
   const places = splitUrls(url).map((one) => {
     const { protocol, host } = new URL(one);
@@ -86,7 +86,7 @@ export function splitUrls(list: string): string[] {
     .filter((url) => url !== '');
 }
 
-/** Why something failed, for messages; errors of sockets may have a code only. */
+/** The reason of an error, for messages. Socket errors may have only a code. */
 export function reasonOf(error: unknown): string {
   const { message, code } = error as NodeJS.ErrnoException;
   return message || code || 'no reason given';
@@ -108,7 +108,7 @@ async function connectOne(
   const client = newClient(redis, url);
   const connection = await openClient(redis, client, onLost);
   try {
-    // All of it: the role is in one section, whether it is a cluster in another.
+    // All sections: one has the role, another says whether it is a cluster.
     const facts = await askInfo(redis, within(PATIENCE_MS, client.info()));
     return { connection, facts: facts ?? '' };
   } catch (error) {
@@ -122,7 +122,7 @@ async function openClient(
   client: ReturnType<typeof newClient>,
   onLost: (error: Error) => void,
 ): Promise<RedisConnection> {
-  // An emitter without this listener throws. Until it is connected the promise tells.
+  // Without a listener, an emitter throws errors. Until it is connected, the promise reports them.
   let isConnected = false;
   client.on('error', (error: Error) => {
     if (isConnected) onLost(error);
@@ -203,7 +203,7 @@ async function connectCluster(
   };
 }
 
-/** @returns null where Redis refuses to tell, as some providers have it */
+/** @returns `null` if Redis refuses the command, as with some providers */
 async function askInfo(redis: Redis, asking: Promise<string>): Promise<string | null> {
   try {
     return await asking;
@@ -217,9 +217,9 @@ function newClient(redis: Redis, url: string) {
   return redis.createClient({
     url,
     RESP: 2,
-    // Without it, commands wait in a queue for Redis to come back, and calls with them.
+    // With a queue, commands (and verifications) would wait until Redis is back.
     disableOfflineQueue: true,
-    // Whoever uses it connects anew, and looks again which server is the primary.
+    // The caller reconnects, and asks again which server is the primary.
     socket: { connectTimeout: PATIENCE_MS, reconnectStrategy: false },
   });
 }

@@ -1,16 +1,17 @@
 /**
- * The outcome of a promise, or a rejection once the time is over.
+ * Settles like a promise, or rejects when the time is over.
  *
- * An answer that has already arrived counts: where this thread was busy for longer than the time, it is read first.
+ * An answer that has already arrived counts: if this thread was busy for longer than the time, the answer is read
+ * first.
  */
 export async function within<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<never>((_, reject) => {
-    // A timer comes before the sockets in a turn of the event loop, setImmediate behind them.
+    // In a turn of the event loop, timers run before sockets are read, and setImmediate runs after.
     const giveUp = () => setImmediate(() => reject(new Error(`no answer within ${timeoutMs} ms`)));
     timer = setTimeout(giveUp, timeoutMs);
   });
-  // Whichever loses must not become an unhandled rejection.
+  // A rejection after the time limit must not become an unhandled rejection.
   promise.catch(() => undefined);
   try {
     return await Promise.race([promise, timeout]);

@@ -22,7 +22,7 @@ export class Breaker {
   readonly #options: BreakerOptions;
   readonly #ended = new AbortController();
   #failures = 0;
-  /** Why it is open; `null` where it is closed. */
+  /** Why it is open; `null` if it is closed. */
   #reason: Error | null = null;
 
   constructor(options: BreakerOptions) {

@@ -26,7 +26,7 @@ const MIN_LEEWAY_SECS = 60;
  * that is refused must not use up its invocation.
  *
  * @param now Unix seconds
- * @returns `null` where it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`.
+ * @returns `null` if it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`.
  *   A promise only where the store gave one.
  * @example
  * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };

@@ -41,7 +41,7 @@ const DIGEST_BYTES = 16;
  * The Redis must not evict keys (`maxmemory-policy noeviction`) and must be the primary: what it forgets can be
  * replayed.
  *
- * @throws ReplayStoreError where Redis cannot be reached within 5 s or evicts keys, or the package `redis` is not
+ * @throws ReplayStoreError if Redis cannot be reached within 5 s or evicts keys, or the package `redis` is not
  *   installed
  * @example const replayStore = await openRedisReplayStore({ url: 'redis://127.0.0.1:6379', log: pino() });
  */

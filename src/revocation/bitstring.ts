@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { decodeBase64url, encodeBase64url } from '../protocol/base64url.js';
 import { StatusListError } from './status-list-error.js';
 
-/** The most bytes that a list may have when unpacked. */
+/** Maximum size of an unpacked list in bytes. */
 export const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
 const gunzipAsync = promisify(gunzip);
@@ -23,10 +23,10 @@ export function isBitSet(bits: Uint8Array, index: number): boolean {
 /**
  * Unpacks the `encodedList` of a status list.
  *
- * @param encodedList `u` (multibase base64url) and GZIP; or the older form without `u`, in base64url or base64,
- *   which can never begin with `u` because GZIP begins with `H4sI`
+ * @param encodedList `u` (multibase base64url) and GZIP; or the older form without `u`, in base64url or base64. The
+ *   older form never begins with `u`, because GZIP data begins with `H4sI`
  * @param maxBytes at most {@link MAX_UNPACKED_BYTES}
- * @throws {@link StatusListError} `malformed`, or `too_large` past `maxBytes`, found while unpacking
+ * @throws {@link StatusListError} `malformed`; `too_large` as soon as unpacking exceeds `maxBytes`
  * @see W3C Bitstring Status List §3.3, RFC 1952
  * @example await unpackBits('uH4sIAAAAAAAAA-3BMQEAAADCoPVPbQwfoAAAAAAAAAAAAAAAAAAAAIC3AYbSVKsAQAAA'); // 16 KiB of zeros
  */

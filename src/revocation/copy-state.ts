@@ -1,4 +1,4 @@
-/** What a copy of the status list is good for at a moment. */
+/** How a copy of the status list may be used at a given moment. */
 export type CopyState =
   /** Use it. */
   | 'fresh'
@@ -13,24 +13,24 @@ export type CopyState =
 export interface CopyTimes {
   /** When it was fetched, or confirmed by the server. */
   readonly fetchedAt: number;
-  /** The first moment at which the list is no longer valid; `Infinity` where it has no end. */
+  /** The first moment at which the list is no longer valid; `Infinity` if it has no end. */
   readonly validUntilMs: number;
 }
 
-/** For how long a copy serves. Milliseconds. */
+/** For how long a copy may be used. Milliseconds. */
 export interface CopyLimits {
   readonly ttlMs: number;
-  /** For how long after that, while a fetch is tried. */
+  /** For how long after `ttlMs` the copy may still be used while fetches are tried. */
   readonly maxStaleMs: number;
 }
 
-/** The part of a copy's time after which it is refreshed, so that nobody has to wait for the next one. */
+/** The fraction of its lifetime after which a copy is refreshed, so that no verification waits for the next one. */
 const REFRESH_AT = 0.8;
 
 /**
- * Says what a copy is good for.
+ * Says how a copy may be used.
  *
- * A copy from the future is unusable: the clock was set back, so its age is unknown, and it could serve for ever.
+ * A copy from the future is unusable: the clock was set back, so its age is unknown, and it might be used forever.
  *
  * @param now Unix milliseconds
  * @example copyState({ fetchedAt: 0, validUntilMs: Infinity }, 90, { ttlMs: 100, maxStaleMs: 0 }); // 'refresh_due'

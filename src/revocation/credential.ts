@@ -1,7 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { show } from '../verify/codes.js';
 import { StatusListError } from './status-list-error.js';
 
-/** What counts of a status list credential. Times are Unix milliseconds, without an end `Infinity`. */
+/** The relevant members of a status list credential. Times are Unix milliseconds; `Infinity` means no end. */
 export interface StatusListCredential {
   /** `issuer`, or its `id`. */
   readonly issuer: string;
@@ -13,11 +14,11 @@ export interface StatusListCredential {
 
 const CREDENTIAL_TYPES = ['BitstringStatusListCredential', 'StatusList2021Credential'];
 const SUBJECT_TYPES = ['BitstringStatusList', 'StatusList2021'];
-// xsd:dateTime with a time zone; Date.parse alone also takes much that is no such thing.
+// xsd:dateTime with a time zone. Date.parse alone also accepts many other formats.
 const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/;
 
 /**
- * Reads a status list credential: its shape, its purpose, its validity period. Nothing about who made it is decided.
+ * Reads a status list credential: its shape, its purpose, its validity period. Does not check who made it.
  *
  * @param credential a `BitstringStatusListCredential`, or the older `StatusList2021Credential`
  * @throws {@link StatusListError} `malformed` or `wrong_purpose`
@@ -65,9 +66,9 @@ export function readCredential(credential: JsonObject): StatusListCredential {
 }
 
 /**
- * The registered claims of a status list that is secured as a JWT, where its payload has them.
+ * Applies the registered claims of a JWT to the credential in it: its validity period can only become shorter.
  *
- * @throws {@link StatusListError} `malformed` where `nbf` or `exp` is no number, `untrusted` where `iss` is not the issuer
+ * @throws {@link StatusListError} `malformed` if `nbf` or `exp` is no number, `untrusted` if `iss` is not the issuer
  * @see RFC 7519 §4.1, W3C vc-jose-cose §3.1.3
  */
 export function narrowByClaims(credential: StatusListCredential, claims: JsonObject): StatusListCredential {
@@ -113,9 +114,3 @@ function numericDate(claims: JsonObject, claim: string, absent: number): number 
 }
 
 const malformed = (message: string) => new StatusListError('malformed', message);
-
-/** A value as a message shows it: short, whatever a server sent. */
-function show(value: JsonValue | undefined): string {
-  const text = value === undefined ? 'missing' : JSON.stringify(value);
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
-}

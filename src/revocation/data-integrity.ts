@@ -4,18 +4,18 @@ import { equalsByJcs, toJcs } from '../protocol/jcs.js';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { verifyEd25519 } from '../signatures/verify-ed25519.js';
 
-// 64 bytes are at most 88 base58 digits; longer texts are not worth decoding.
+// 64 bytes have at most 88 base58 digits. Longer texts cannot be a signature.
 const MAX_PROOF_VALUE_LENGTH = 1 + 88;
 
 /**
  * Verifies one `eddsa-jcs-2022` proof of a document.
  *
- * The caller decides whose key it is, and what `verificationMethod`, `proofPurpose` and `created` have to be.
+ * The caller checks whose key it is, and the members `verificationMethod`, `proofPurpose` and `created`.
  *
  * @param document the secured document, with or without its `proof` member
  * @param proof a member or element of its `proof`
  * @param publicKey 32 bytes
- * @returns `null` where the proof verifies, otherwise why it does not
+ * @returns `null` if the proof verifies, otherwise why it does not
  * @see W3C vc-di-eddsa §3.3 (eddsa-jcs-2022)
  */
 export function findProofDefect(document: JsonObject, proof: JsonObject, publicKey: Buffer): string | null {

@@ -1,13 +1,13 @@
 import { request, type Dispatcher } from 'undici';
 import { StatusListError } from './status-list-error.js';
 
-/** The most bytes that a list may have on the wire. */
+/** Maximum size of a list in bytes, as sent. */
 export const MAX_WIRE_BYTES = 16 * 1024 * 1024;
 
 const MAX_REDIRECTS = 3;
 const REDIRECTS = [301, 302, 303, 307, 308];
 
-/** What the list's server answered. */
+/** The answer of the list's server. */
 export type FetchedList =
   | { readonly notModified: true }
   | {
@@ -18,11 +18,11 @@ export type FetchedList =
     };
 
 /**
- * Fetches the bytes of a status list. Redirects are followed inside the origin only.
+ * Fetches the bytes of a status list. Follows redirects only within the same origin.
  *
- * @param options.etag of the copy at hand: the server may then answer that it has not changed
- * @param options.signal ends the fetch at any point, a slow body included; its reason is thrown. The caller aborts it
- *   in any case when this settles, so that no connection stays open behind an answer that was not read to its end.
+ * @param options.etag ETag of the present copy: the server may then answer that the list has not changed
+ * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
+ *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
  * @throws {@link StatusListError} `http_status`, `redirect`, `too_large`, `malformed` (a content coding that was not
  *   asked for), `unreachable`
  * @see RFC 9110 §13.1.2 (If-None-Match), §15.4 (redirects)
@@ -34,7 +34,7 @@ export async function fetchStatusList(
   try {
     return await followRedirects(url, options);
   } catch (error) {
-    // The reason of the signal is one of these too.
+    // The reason of the signal is a StatusListError too.
     if (error instanceof StatusListError) throw error;
     throw new StatusListError('unreachable', `${withoutSecrets(url)} cannot be fetched: ${causeOf(error)}`, {
       cause: error,
@@ -43,7 +43,7 @@ export async function fetchStatusList(
 }
 
 /**
- * A URL as it may be logged: without user, password and query, which may hold secrets.
+ * A URL that is safe to log: without user, password and query, which may hold secrets.
  *
  * @example withoutSecrets(new URL('https://u:p@lists.example/1?key=s')); // 'https://lists.example/1'
  */
@@ -60,7 +60,8 @@ async function followRedirects(
     const { statusCode, headers, body } = await request(url, {
       dispatcher: options.dispatcher,
       signal: options.signal,
-      // One fetch in minutes gains nothing from a kept connection, and loses where the server has just closed it.
+      // With one fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just
+      // closed it.
       reset: true,
       headers: {
         accept: 'application/vc+jwt, application/vc, application/json;q=0.9, application/octet-stream;q=0.8',
@@ -130,7 +131,7 @@ async function readBody(
 const one = (header: string | string[] | undefined) => (Array.isArray(header) ? header[0] : header);
 
 function causeOf(error: unknown): string {
-  // A connection that fails on every address of a name throws an AggregateError with an empty message.
+  // If a connection fails on every address of a host, the error is an AggregateError with an empty message.
   const { message, code } = error as NodeJS.ErrnoException;
   return message || code || 'unknown error';
 }

@@ -4,16 +4,17 @@ import { isJsonObject } from '../protocol/json.js';
 import { RevocationStoreError } from './store-error.js';
 
 const HEARTBEAT_MS = 5_000;
-// An owner that cannot be looked at from here (another host or container) counts as gone after this silence.
+// An owner on another host or in another container cannot be checked from here. Without a heartbeat for this long, it
+// counts as gone.
 const SILENCE_MS = 30_000;
 
-/** A process, named so that one with its PID after a restart is not taken for it. */
+/** Identifies a process, so that a later process with the same PID is not mistaken for it. */
 interface Owner {
   readonly pid: number;
   readonly host: string;
-  /** The kernel's run and the PID namespace in which `pid` means something. */
+  /** The boot id of the kernel and the PID namespace, within which `pid` is unique. */
   readonly realm: string;
-  /** When the process started, in the kernel's ticks; empty where that is not known. */
+  /** When the process started, in the kernel's ticks; empty if that is not known. */
   readonly startTime: string;
 }
 
@@ -23,9 +24,10 @@ export interface FileLock {
 }
 
 /**
- * Takes the lock of a file: `<path>.lock`, which names its owner. Node has no lock of the kernel to offer, so the owner
- * is looked up: its PID and start time where both run under one kernel and PID namespace, otherwise its heartbeat (the
- * time stamp of the lock file). What a killed process leaves behind is taken over.
+ * Takes the lock of a file: `<path>.lock`, which names its owner. Node.js has no kernel lock, so an existing lock is
+ * checked for a live owner. If the owner runs under the same kernel and PID namespace, its PID and start time are
+ * checked; otherwise its heartbeat, which is the time stamp of the lock file. The lock of a killed process is taken
+ * over.
  *
  * @throws {@link RevocationStoreError} `locked` naming the file and its owner; and any error of the file system
  */
@@ -43,7 +45,7 @@ export async function lockFile(path: string): Promise<FileLock> {
   }
   const heartbeat = setInterval(() => {
     const now = new Date();
-    // A heartbeat that is missed matters only to a process elsewhere, and the next one may get through.
+    // A missed heartbeat matters only to processes elsewhere, and the next one may succeed.
     utimes(lockPath, now, now).catch(() => undefined);
   }, HEARTBEAT_MS).unref();
   return {
@@ -54,7 +56,7 @@ export async function lockFile(path: string): Promise<FileLock> {
   };
 }
 
-/** @returns false where the lock exists */
+/** @returns false if the lock exists */
 async function create(lockPath: string, owner: string): Promise<boolean> {
   let handle;
   try {
@@ -74,7 +76,7 @@ async function create(lockPath: string, owner: string): Promise<boolean> {
   return true;
 }
 
-/** @returns `null` where there is no lock any more; `owner` is `null` where the file does not name one (yet) */
+/** @returns `null` if there is no lock any more. `owner` is `null` if the file does not name one (yet) */
 async function readLock(
   lockPath: string,
 ): Promise<{ text: string; owner: Owner | null; touchedMs: number } | null> {
@@ -116,8 +118,8 @@ async function isAlive(owner: Owner | null, touchedMs: number): Promise<boolean>
 }
 
 /**
- * Removes a lock that was found stale. One process at a time may do so, and looks again first: another may have removed
- * it in between, and a third have taken the lock.
+ * Removes a stale lock. Only one process at a time may do so. It checks again first, since another process may have
+ * removed the stale lock and a third one taken a new lock.
  */
 async function removeStale(path: string, lockPath: string, text: string): Promise<void> {
   const guardPath = `${lockPath}.takeover`;
@@ -141,7 +143,7 @@ async function removeStale(path: string, lockPath: string, text: string): Promis
   }
 }
 
-/** An owner as a person looks for it. */
+/** Describes an owner for a person. */
 async function introduce(owner: Owner | null): Promise<string> {
   if (owner === null) return 'a process that is just starting';
   const who = `process ${owner.pid} on ${owner.host}`;
@@ -172,17 +174,19 @@ async function realmOfThisProcess(): Promise<string> {
     const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8');
     return `${boot.trim()} ${await readlink('/proc/self/ns/pid')}`;
   } catch {
-    // Not Linux: the host is the realm, and PIDs are all there is.
+    // Not Linux: use the host name; only PIDs can be compared.
     return hostname();
   }
 }
 
-/** The start time of a process that runs, in ticks since boot; empty for one that does not. proc(5), field 22 of stat */
+/**
+ * The start time of a process that runs, in ticks since boot; empty for one that does not. proc(5), field 22 of stat
+ */
 async function startTimeOf(pid: number): Promise<string> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'latin1');
     const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    // A killed process that its parent has not collected yet holds nothing any more.
+    // A zombie (killed, not yet reaped by its parent) holds no files any more.
     return state === 'Z' || state === 'X' ? '' : (fields[18] ?? '');
   } catch {
     return '';

@@ -8,7 +8,8 @@ import type { RevocationLog, RevocationObserver } from './observer.js';
 import { RevocationStoreError } from './store-error.js';
 
 const CHUNK_BYTES = 1024 * 1024;
-// Sorting this many at a time before they go into the set makes a start with 10 million lines some ten times faster.
+// Indices are sorted in batches of this size before they go into the set: a start with 10 million lines is then about
+// ten times faster.
 const BATCH_INDICES = 1024 * 1024;
 const DAMAGED_LINES_LOGGED = 20;
 
@@ -18,21 +19,21 @@ interface Deps {
 }
 
 /**
- * The append-only file of revoked indices: one decimal index a line, `#` comments. An index is in it once its line, line
- * feed included, is on the disk. Only one process at a time may have it open.
+ * The append-only file of revoked indices: one decimal index per line, and `#` comments. An index is recorded when its
+ * line, including the line feed, is on disk. Only one process at a time may have the file open.
  *
- * @see spec/service.md §3.1
+ * @see docs/spec/revocation.md
  */
 export class IndexFile {
-  /** Lines that were skipped at start because they are damaged. */
+  /** Number of damaged lines that were skipped at start. */
   readonly damagedLines: number;
   readonly #path: string;
   readonly #handle: FileHandle;
   readonly #lock: FileLock;
   readonly #observer: RevocationObserver;
-  /** Where the last whole, flushed line ends. Whatever lies behind it was never acknowledged. */
+  /** The offset after the last complete, flushed line. Anything after it was never acknowledged. */
   #length: number;
-  /** Whether a write has failed, so that something may lie behind {@link #length}. */
+  /** Whether a write has failed, so that there may be bytes after {@link #length}. */
   #hasRemains = false;
 
   private constructor(
@@ -51,7 +52,7 @@ export class IndexFile {
   }
 
   /**
-   * Opens the file, creates it where it is missing, cuts off a torn last line and reads all indices.
+   * Opens the file and reads all indices. Creates a missing file, and cuts off an incomplete last line.
    *
    * @param into receives the indices
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
@@ -64,7 +65,7 @@ export class IndexFile {
       lock = await lockFile(target);
       handle = await open(target, constants.O_RDWR | constants.O_CREAT, 0o640);
       const loaded = await load(handle, target, into, deps);
-      // Also when nothing changed: whoever created the file may have been killed before it did this.
+      // Also if nothing changed: the process that created the file may have been killed before its sync.
       await handle.sync();
       await syncFolder(dirname(target));
       return new IndexFile(target, handle, lock, deps.observer, loaded);
@@ -82,10 +83,10 @@ export class IndexFile {
   }
 
   /**
-   * Writes indices and flushes them to the disk. The caller waits for one call before it makes the next.
+   * Writes indices and flushes them to disk. The caller must wait for one call before it makes the next.
    *
-   * @throws an error of the file system, or one that says that the file was changed by somebody else. Then none of the
-   *   indices is recorded, and the next call first cuts off what may have been left of them.
+   * @throws an error of the file system, or an error that another program has changed the file. Then none of the
+   *   indices is recorded, and the next call first cuts off any partial write.
    */
   async append(indices: Iterable<number>): Promise<void> {
     if (this.#hasRemains) await this.#cutRemains();
@@ -101,7 +102,7 @@ export class IndexFile {
       await this.#handle.sync();
       this.#observer.storeSynced?.(performance.now() - startedAt);
     } catch (error) {
-      // Where this fails too, the next call tries again, before it writes.
+      // If this fails too, the next call tries again before it writes.
       await this.#cutRemains().catch(() => undefined);
       throw error;
     }
@@ -109,7 +110,7 @@ export class IndexFile {
     this.#length += lines.length;
   }
 
-  /** Closes the file and lets another process have it. */
+  /** Closes the file and releases its lock. */
   async close(): Promise<void> {
     await this.#handle.close();
     await this.#lock.release();
@@ -121,8 +122,8 @@ export class IndexFile {
   }
 
   /**
-   * An editor that replaces the file leaves this process with one that no start will read again, and a line that
-   * somebody appended would be overwritten.
+   * Detects changes by other programs. If an editor replaced the file, this process would write to a file that nobody
+   * reads again. If another program appended a line, this process would overwrite it.
    */
   async #assertUnchanged(): Promise<void> {
     const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#path)]);
@@ -198,7 +199,7 @@ async function load(
   return { length, damagedLines };
 }
 
-/** The place that a path names in the end, so that two names of one file share one lock. */
+/** Resolves symbolic links, so that two names of one file share one lock. */
 async function resolveLinks(path: string): Promise<string> {
   try {
     return await realpath(path);

@@ -5,7 +5,7 @@ const TAB = 0x09;
 const HASH = 0x23;
 const ZERO = 0x30;
 
-// Where in a line the reader is. Numbers, because this loop sees every byte of a file that may have 170 million.
+// States of the reader within a line. Plain numbers, because the loop runs for every byte of files of up to 170 MB.
 const AT_START = 0;
 const IN_DIGITS = 1;
 const AFTER_DIGITS = 2;
@@ -16,11 +16,11 @@ const IN_DAMAGE = 4;
 const NONE = -1;
 
 /**
- * Reads lines of one decimal index each, chunk by chunk. Blank lines, `#` comments (also behind an index), white
- * space around an index and CRLF are understood; any other line is damaged, and passed over as a whole.
+ * Reads lines of one decimal index each, chunk by chunk. Allows blank lines, `#` comments (also after an index), white
+ * space around an index and CRLF. Any other line is damaged and is skipped as a whole.
  *
- * A line counts only once its line feed has been seen: what follows the last one is {@link tailLength} bytes of no
- * meaning, however much it looks like an index.
+ * A line counts only when its line feed has been read. The {@link tailLength} bytes after the last line feed are
+ * ignored, even if they look like an index.
  */
 export class IndexLines {
   readonly #onIndex: (index: number) => void;
@@ -30,7 +30,7 @@ export class IndexLines {
   #line = 1;
   #tailLength = 0;
 
-  /** @param onDamagedLine is given the number of the line, from 1 */
+  /** @param onDamagedLine called with the number of the line, from 1 */
   constructor(onIndex: (index: number) => void, onDamagedLine: (line: number) => void) {
     this.#onIndex = onIndex;
     this.#onDamagedLine = onDamagedLine;
@@ -41,7 +41,7 @@ export class IndexLines {
     return this.#tailLength;
   }
 
-  /** Reads the next bytes of the file, cut anywhere. */
+  /** Reads the next bytes of the file. A chunk may end anywhere. */
   read(chunk: Uint8Array): void {
     let place = this.#place;
     let index = this.#index;
@@ -58,7 +58,7 @@ export class IndexLines {
       } else if (place === IN_DAMAGE || place === IN_COMMENT) {
         continue;
       } else if (byte >= ZERO && byte <= ZERO + 9 && place !== AFTER_DIGITS) {
-        // The digit first: the sum with its code could pass 2^53 and be rounded.
+        // Subtract first: `index * 10 + byte` could exceed 2^53 and be rounded.
         index = (index === NONE ? 0 : index * 10) + (byte - ZERO);
         place = index <= Number.MAX_SAFE_INTEGER ? IN_DIGITS : IN_DAMAGE;
       } else if (byte === SPACE || byte === TAB || byte === CARRIAGE_RETURN) {

@@ -1,21 +1,22 @@
 const SLAB_BITS = 16;
 const SLAB_LENGTH = 1 << SLAB_BITS;
 const NOTHING = new Float64Array(0);
-// With 10 million indices a merge takes some 0.1 s. It comes once for each 1/64 that is added, so adding stays cheap,
-// and the recent ones, which take several times the memory of a slab each, stay few.
+// With 10 million indices, a merge takes about 0.1 s. It happens each time the set has grown by 1/64: adding stays
+// cheap, and there are few recent indices, which need several times the memory of those in slabs.
 const MIN_RECENT = 1024;
 const RECENT_SHARE = 64;
 
 /**
- * A set of indices 0 … 2^53−1 in some 9 bytes each, however they are scattered: one ascending sequence, cut into slabs
- * of one size, and beside it the few that came last. (A JavaScript `Set` takes some 50 bytes each and ends at 16.7
- * million; a paged bitset takes a page for each index where they lie far apart.)
+ * A set of indices 0 … 2^53−1 that needs about 9 bytes for each, however far apart they are. It is one ascending
+ * sequence, divided into slabs (arrays) of equal size, plus a small `Set` of recent indices. A JavaScript `Set` alone
+ * needs about 50 bytes each and is limited to 16.7 million. A paged bitset needs a page for each index if they are
+ * far apart.
  */
 export class IndexSet {
   /** Ascending over all slabs; all but the last are full. */
   #slabs: Float64Array[] = [];
   #sortedLength = 0;
-  /** Those that are in no slab yet. */
+  /** Indices that are not in a slab yet. */
   readonly #recent = new Set<number>();
 
   get size(): number {
@@ -36,7 +37,7 @@ export class IndexSet {
   }
 
   /**
-   * Adds many indices to a set that was not added to one by one so far.
+   * Adds many indices at once. Only for a set to which no single index was added before.
    *
    * @param indices in any order, repeated or not; the array is sorted in place
    */
@@ -44,7 +45,7 @@ export class IndexSet {
     this.#merge(indices.sort());
   }
 
-  /** All of them, in no order. The set must not be changed meanwhile. */
+  /** All indices, in no particular order. Do not change the set meanwhile. */
   *values(): Generator<number> {
     for (let at = 0; at < this.#sortedLength; at++) {
       yield (this.#slabs[at >>> SLAB_BITS] as Float64Array)[at % SLAB_LENGTH] as number;
@@ -67,8 +68,8 @@ export class IndexSet {
   }
 
   /**
-   * Merges ascending indices into the slabs. A slab that has been read is written to again, so that the two sequences
-   * are never both in memory, and the allocator sees one size only.
+   * Merges ascending indices into the slabs. Slabs that have been read are reused for the result. So the old and the
+   * new sequence are never both in memory, and all allocations have the same size.
    */
   #merge(indices: Float64Array): void {
     const unread = this.#slabs.reverse();

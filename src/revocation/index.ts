@@ -25,7 +25,7 @@ export type UnreadyReason = ListUnreadyReason | 'revocation_store_unreachable';
 export interface RevocationOptions {
   /** The file of the local store. Without it and {@link redis}, local revocations are lost with the process. */
   readonly storePath?: string | undefined;
-  /** The Redis in which instances share local revocations; takes the place of the file. */
+  /** The Redis in which instances share local revocations. Replaces the file. */
   readonly redis?: RedisStoreOptions | undefined;
   /** The remote list. Without it, only the local store counts, and the service is ready at once. */
   readonly statusList?: StatusListOptions | undefined;
@@ -33,7 +33,7 @@ export interface RevocationOptions {
   readonly observer?: RevocationObserver | undefined;
   /** Unix milliseconds; the clock of the host by default. */
   readonly now?: (() => number) | undefined;
-  /** Where the key of the list's issuer comes from. */
+  /** Resolves the key of the list's issuer. */
   readonly keys?: KeyResolver | undefined;
 }
 
@@ -45,9 +45,9 @@ export interface Revocation {
   readonly entries: number;
   /** Damaged lines of the local store's file that were skipped at start. */
   readonly damagedLines: number;
-  /** Whether the copy of the local store is complete; always true where it is not in Redis. */
+  /** Whether the copy of the local store is complete; always true if it is not in Redis. */
   readonly isStoreCurrent: boolean;
-  /** Seconds since that copy was last known to be complete; `NaN` where the store is not in Redis. */
+  /** Seconds since that copy was last known to be complete; `NaN` if the store is not in Redis. */
   readonly storeAgeSecs: number;
   /** Entries of the copy of the remote list; 0 without one. */
   readonly listEntries: number;
@@ -56,33 +56,34 @@ export interface Revocation {
   /**
    * Call this before reading {@link view} for a verification whose chain has an index.
    *
-   * @returns `null` where the view can be read at once: there is a usable copy, or none that is worth waiting for.
-   *   Otherwise a promise that never rejects and resolves once the copy is there or its `maxWaitMs` is over.
+   * @returns `null` if the view can be read at once, because there is a usable copy or waiting makes no sense.
+   *   Otherwise a promise that never rejects. It resolves when the copy has arrived or `maxWaitMs` is over.
    */
   freshen(): Promise<void> | null;
   /**
    * Revokes an index in the local store.
    *
    * @param index 0 … 2^53−1
-   * @returns when it is on the disk, or in Redis and on all instances that are ready; it counts from the next verification on
-   * @throws {@link RevocationStoreError} where it could not be recorded; then it does not count, unless it is `unconfirmed`
+   * @returns resolves when it is on disk, or in Redis and on all ready instances. The next verification respects it
+   * @throws {@link RevocationStoreError} if it could not be recorded; then it does not count, unless it is
+   *   `unconfirmed`
    * @throws RangeError for anything but such an index
    */
   revoke(index: number): Promise<void>;
   /**
-   * Why verifications with an index are refused: the remote list has not been fetched once, or its copy is too old and
-   * refusals have begun; or Redis, where local revocations are, is away. `null` where all revocations are checked.
+   * Why verifications with an index are refused: the remote list was never fetched, or its copy is too old and
+   * refusals have begun, or the Redis with the local revocations is unreachable. `null` if all revocations are checked.
    */
   readonly unreadyReason: UnreadyReason | null;
-  /** Ends fetches and timers, finishes what is being recorded, lets another process have the file. */
+  /** Ends fetches and timers, finishes pending writes and releases the file. */
   close(): Promise<void>;
 }
 
 /**
  * Opens the revocation state: reads the local store and starts fetching the remote list, without waiting for it.
  *
- * @throws {@link RevocationStoreError} where the local store is in use by another process or cannot be read
- * @throws TypeError where the list's URL is no `http:` or `https:` URL, or the pinned issuer no Ed25519 `did:key`
+ * @throws {@link RevocationStoreError} if the local store is in use by another process or cannot be read
+ * @throws TypeError if the list's URL is no `http:` or `https:` URL, or the pinned issuer no Ed25519 `did:key`
  * @example
  * const revocation = await openRevocation({
  *   storePath: '/var/lib/drs/revoked.txt',
@@ -94,7 +95,7 @@ export interface Revocation {
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
   const { log, observer = {}, now = Date.now, keys = DEFAULT_KEYS } = options;
-  // Before the file is opened, so that nothing has to be closed again.
+  // Before the file is opened: if this throws, there is nothing to close.
   const list = options.statusList ? openStatusList(options.statusList, { log, observer, now, keys }) : null;
   const store = options.redis
     ? await RedisStore.open(options.redis, { log, observer })

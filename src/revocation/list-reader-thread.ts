@@ -3,14 +3,14 @@ import { bufferOver, transferable } from './list-reader.js';
 import { readStatusList, type ReadOptions, type StatusList } from './read-status-list.js';
 import { StatusListError, type StatusListFault } from './status-list-error.js';
 
-/** What the thread is given. */
+/** The input of the thread. */
 export interface ListTask {
   readonly body: Uint8Array;
   readonly contentType: string;
   readonly options: ReadOptions;
 }
 
-/** What it answers. An error crosses as its parts, since its class and fields would be lost on the way. */
+/** The answer of the thread. An error is sent as its parts, since its class and fields would be lost. */
 export type ListAnswer =
   | { readonly list: Omit<StatusList, 'bits'> & { readonly bits: Uint8Array } }
   | { readonly list?: never; readonly fault: StatusListFault; readonly message: string };
@@ -20,7 +20,7 @@ try {
   const list = await readStatusList(bufferOver(body), contentType, options);
   parentPort?.postMessage({ list } satisfies ListAnswer, transferable(list.bits));
 } catch (error) {
-  // Anything else ends the thread, and the parent is told.
+  // Any other error ends the thread, and the parent gets an `error` event.
   if (!(error instanceof StatusListError)) throw error;
   parentPort?.postMessage({ fault: error.fault, message: error.message } satisfies ListAnswer);
 }

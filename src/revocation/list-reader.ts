@@ -4,17 +4,17 @@ import type { ListAnswer, ListTask } from './list-reader-thread.js';
 import { isRaw, readStatusList, type ReadOptions, type StatusList } from './read-status-list.js';
 import { StatusListError } from './status-list-error.js';
 
-// What is within both takes a few milliseconds to read. A short body can unpack to a thousand times its length.
+// A list within both limits takes a few milliseconds to read. A short body can unpack to a thousand times its length.
 const MAX_BYTES_HERE = 256 * 1024;
 const MAX_UNPACKED_BYTES_HERE = 1024 * 1024;
 
 /**
- * Reads a status list as {@link readStatusList} does, with the same results and errors: a short one here, a long one on
- * a thread of its own, so that the event loop goes on meanwhile.
+ * Reads a status list like {@link readStatusList}, with the same results and errors. A short list is read here, a
+ * long one on another thread, so that it does not block the event loop.
  *
- * @param body of any length below 16 MiB; it may be gone afterwards
+ * @param body up to 16 MiB. Do not use it afterwards: its memory may be transferred to the thread
  * @param options.signal ends the thread; its reason is thrown
- * @throws {@link StatusListError} as {@link readStatusList}, and `internal` where the thread ends without an answer
+ * @throws {@link StatusListError} as {@link readStatusList}, and `internal` if the thread ends without an answer
  */
 export async function readList(
   body: Buffer,
@@ -34,11 +34,11 @@ export async function readList(
   return readOnThread(file, { body, contentType, options }, signal);
 }
 
-/** Hands a list to a thread that lives as long as it reads. Exported for tests, which give it other threads. */
+/** Reads a list on a new thread, which then ends. Exported for tests, which pass other thread files. */
 export function readOnThread(file: string, task: ListTask, signal: AbortSignal): Promise<StatusList> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
-    // Options of this process, such as a debugger's port, are not meant for it.
+    // Options of this process, such as a debugger's port, must not apply to the thread.
     const worker = new Worker(file, {
       workerData: task,
       transferList: transferable(task.body),
@@ -64,12 +64,12 @@ export function readOnThread(file: string, task: ListTask, signal: AbortSignal):
   });
 }
 
-/** The memory of bytes where it can be handed over; a part of Node's pool is copied instead. */
+/** The memory to transfer to a thread; empty for a part of Node's shared pool, which is copied instead. */
 export function transferable({ buffer, byteLength }: Uint8Array): ArrayBuffer[] {
   return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];
 }
 
-/** A view of bytes that came from another thread, where they arrive as a plain `Uint8Array`. */
+/** A Buffer over bytes from another thread, which arrive as a plain `Uint8Array`. */
 export function bufferOver({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }

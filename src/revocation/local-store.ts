@@ -11,9 +11,9 @@ interface Waiting {
 }
 
 /**
- * The indices that were revoked here: in memory, and where a path is given in a file.
+ * The indices that were revoked locally: in memory and, if a path is given, in a file.
  *
- * Whatever arrives while one write is under way is written and flushed together in the next (group commit).
+ * All revocations that arrive during a write are written and flushed together in the next one (group commit).
  */
 export class LocalStore implements RevocationStore {
   readonly isCurrent = true;
@@ -22,7 +22,7 @@ export class LocalStore implements RevocationStore {
   readonly #file: IndexFile | null;
   readonly #path: string | undefined;
   readonly #log: RevocationLog;
-  /** Not yet on the disk, and so not in force. */
+  /** Revocations that are not on disk yet, and so not in force. */
   #waiting: Waiting[] = [];
   #committing: Promise<void> | null = null;
   #isFailing = false;
@@ -41,7 +41,7 @@ export class LocalStore implements RevocationStore {
   }
 
   /**
-   * @param path of the file; without one, the indices are lost with the process
+   * @param path path of the file; without one, the indices are lost when the process ends
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
   static async open(
@@ -57,7 +57,7 @@ export class LocalStore implements RevocationStore {
     return this.#indices.size;
   }
 
-  /** Lines of the file that were skipped at start. */
+  /** Number of lines of the file that were skipped at start. */
   get damagedLines(): number {
     return this.#file?.damagedLines ?? 0;
   }
@@ -69,7 +69,7 @@ export class LocalStore implements RevocationStore {
   /**
    * Revokes an index for good.
    *
-   * @returns when it is on the disk and in force
+   * @returns resolves when it is on disk and in force
    * @throws {@link RevocationStoreError} `not_recorded` or `closed`; then it is not in force
    */
   async record(index: number): Promise<void> {
@@ -80,7 +80,7 @@ export class LocalStore implements RevocationStore {
     });
   }
 
-  /** Finishes what is under way, then closes the file. */
+  /** Finishes pending writes, then closes the file. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -94,7 +94,7 @@ export class LocalStore implements RevocationStore {
       this.#waiting = [];
       await this.#commit(group);
     }
-    // Here, and not in a callback: what arrives after the last look at the queue must start the next round itself.
+    // Not in a callback: a revocation that arrives after the last check of the queue must start the next round itself.
     this.#committing = null;
   }
 

@@ -5,10 +5,10 @@ import { parseCompactJwt } from '../protocol/jwt.js';
 import { MAX_UNPACKED_BYTES, packBits, unpackBits } from './bitstring.js';
 import { readCredential } from './credential.js';
 
-/** W3C's minimum, 131,072 entries: a shorter list tells too much about whom an entry belongs to. */
+/** W3C's minimum, 131,072 entries. In a shorter list, an entry reveals too much about its holder. */
 export const DEFAULT_STATUS_LIST_ENTRIES = 131_072;
 
-/** Who signs a list. The keys of `drs-verify/issue` fit. */
+/** The signer of a list. The keys of `drs-verify/issue` have this type. */
 export interface StatusListSigner {
   /** `did:key:z6Mk…` */
   readonly did: string;
@@ -49,7 +49,7 @@ export function createStatusList(options: { id: string; entries?: number }): Edi
 /**
  * Marks an entry of a list as revoked, or no longer so.
  *
- * @throws RangeError where the list has no such entry
+ * @throws RangeError if the list has no such entry
  * @example setRevoked(list, 94567);
  */
 export function setRevoked(list: EditableStatusList, index: number, revoked = true): void {
@@ -66,7 +66,7 @@ export function setRevoked(list: EditableStatusList, index: number, revoked = tr
  * The list as an unsigned W3C credential.
  *
  * @param options.issuer a URL, for signing the `did:key` of the signer
- * @param options.validUntil after it, verifiers refuse the list; without it, only they decide how old it may be
+ * @param options.validUntil verifiers refuse the list after this time; without it, they alone decide how old it may be
  * @see W3C Bitstring Status List §2.2
  */
 export async function toCredential(
@@ -116,11 +116,11 @@ export async function signStatusList(
 }
 
 /**
- * Takes up a list that was signed with {@link signStatusList}, to change it and sign it again. The signature is not
- * looked at: this is for the owner of the list.
+ * Opens a list that was signed with {@link signStatusList}, to change it and sign it again. The signature is not
+ * checked: this is for the owner of the list.
  *
- * @throws SyntaxError where the text is no JWT
- * @throws StatusListError where it is not a revocation list
+ * @throws SyntaxError if the text is no JWT
+ * @throws StatusListError if it is not a revocation list
  * @example
  * const list = await openStatusList(await readFile('list.jwt', 'utf8'));
  * setRevoked(list, 7);

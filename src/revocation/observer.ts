@@ -1,21 +1,21 @@
 import type { FetchOutcome } from './status-list-error.js';
 
-/** Where this room writes what an operator must know. A pino logger fits as it is. */
+/** The log of the revocation stores and the list cache. A pino logger has this type. */
 export interface RevocationLog {
   info(facts: object, message: string): void;
   warn(facts: object, message: string): void;
   error(facts: object, message: string): void;
 }
 
-/** What can be counted and timed here. Every argument is a number or comes from a closed set. */
+/** Receives events to count and time. Every argument is a number or comes from a fixed set. */
 export interface RevocationObserver {
-  /** Block F asked about one index; `remote` only where a usable copy covered the index. */
+  /** Block F looked up one index; `remote` only if a usable copy covered the index. */
   lookedUp?(source: 'remote' | 'local', revoked: boolean): void;
-  /** One fetch of the status list ended, in milliseconds. */
+  /** A fetch of the status list ended; its duration in milliseconds. */
   statusListFetched?(outcome: FetchOutcome, durationMs: number): void;
-  /** The store's file was flushed to disk, in milliseconds. */
+  /** The store's file was flushed to disk; the duration in milliseconds. */
   storeSynced?(durationMs: number): void;
-  /** A revocation that some instance made came from Redis, milliseconds after it was recorded there. */
+  /** A revocation arrived from Redis; the delay in milliseconds since Redis recorded it. */
   revocationPropagated?(durationMs: number): void;
   /** A line of the store's file was skipped, because it is neither an index nor a comment. */
   storeLineDamaged?(): void;

@@ -1,4 +1,4 @@
-import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
+import { isJsonObject, MAX_JSON_NODES, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import { parseCompactJwt } from '../protocol/jwt.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
@@ -11,26 +11,26 @@ import { StatusListError } from './status-list-error.js';
 /** A status list, unpacked and checked. */
 export interface StatusList {
   readonly bits: Buffer;
-  /** One for each bit. */
+  /** The number of bits. */
   readonly entries: number;
-  /** Unix milliseconds; `-Infinity` where it has no beginning. */
+  /** Unix milliseconds; `-Infinity` if it has no beginning. */
   readonly validFromMs: number;
-  /** Unix milliseconds; `Infinity` where it has no end. */
+  /** Unix milliseconds; `Infinity` if it has no end. */
   readonly validUntilMs: number;
 }
 
-/** Who must have signed a list. */
+/** The issuer that must have signed a list. */
 export interface ListIssuer {
   readonly did: string;
   readonly publicKey: Uint8Array;
-  /** How a Data Integrity proof names the key. */
+  /** The name of the key in a Data Integrity proof. */
   readonly verificationMethod: string;
 }
 
 /**
- * The key of a pinned issuer, at this moment.
+ * Resolves the key of a pinned issuer, as of now.
  *
- * @throws {@link StatusListError} where the DID does not resolve
+ * @throws {@link StatusListError} if the DID does not resolve
  */
 export function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
   const publicKey = keys.publicKeyOf(did);
@@ -39,42 +39,39 @@ export function resolveIssuer(did: string, keys: KeyResolver): ListIssuer {
   return { did, publicKey, verificationMethod: keys.verificationMethodOf(did) };
 }
 
-/** What a list is read under. */
+/** Options for reading a list. */
 export interface ReadOptions {
   readonly issuer?: ListIssuer | undefined;
-  /** Unix milliseconds, which must lie in the list's validity period. */
+  /** The current time in Unix milliseconds. It must be in the list's validity period. */
   readonly nowMs: number;
-  /** The most bytes that it may have when unpacked; default {@link MAX_UNPACKED_BYTES}. */
+  /** Maximum size in bytes after unpacking; default {@link MAX_UNPACKED_BYTES}. */
   readonly maxUnpackedBytes?: number | undefined;
 }
 
 const JSON_TYPES = ['application/vc', 'application/json', 'application/ld+json', 'application/vc+ld+json'];
 const JWT_TYPES = ['application/vc+jwt', 'application/jwt', 'application/vc+ld+json+jwt'];
-// Object stores send the second.
+// Object stores send the second one.
 const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
 
-/** The most values that a credential may have. A real one has some dozens, and its bytes are in one long string. */
-const MAX_VALUES = 100_000;
-
-/** The media type of a `Content-Type`, which alone says which form a list has. */
+/** The media type in a `Content-Type`. It alone decides in which form the list is read. */
 export function mediaTypeOf(contentType: string): string {
   return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
 
-/** Whether a list of this `Content-Type` is a raw bitstring, which takes no reading. */
+/** Whether a list of this `Content-Type` is a raw bitstring, which needs no parsing. */
 export function isRaw(contentType: string): boolean {
   return RAW_TYPES.includes(mediaTypeOf(contentType));
 }
 
 /**
- * Reads a status list in any of the forms that are understood: a credential as JSON, one secured as a JWT, a raw
- * bitstring. A long one takes tenths of a second of the calling thread.
+ * Reads a status list in any supported form: a credential as JSON, a credential secured as a JWT, or a raw bitstring. A
+ * long list blocks the calling thread for some tenths of a second.
  *
- * Without a pinned issuer nothing shows who made the list but the connection, so no signature is looked at.
+ * Signatures are checked only if an issuer is pinned: otherwise there is no trusted key to check them against.
  *
  * @param body at most 16 MiB
  * @param contentType the value of `Content-Type`
- * @throws {@link StatusListError} where it is no list, or not one to rely on
+ * @throws {@link StatusListError} if it is no list, or not one to rely on
  * @see W3C Bitstring Status List §3.2
  * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { issuer, nowMs: Date.now() });
  */
@@ -114,7 +111,7 @@ function readJson(body: Buffer, issuer: ListIssuer | undefined): StatusListCrede
 }
 
 function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCredential {
-  // latin1 keeps every byte one character, so what is signed is what was parsed; a JWT is ASCII in any case.
+  // latin1 maps every byte to one character, so the signed bytes are exactly the parsed ones. A JWT is ASCII anyway.
   const text = body.toString('latin1').trim();
   for (const segment of text.split('.', 2)) assertFewValues(Buffer.from(segment, 'base64url'));
   const jwt = parseCompactJwt(text);
@@ -133,7 +130,7 @@ function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCreden
   return credential;
 }
 
-/** Of several proofs the first by the pinned issuer decides. */
+/** If there are several proofs, the first one by the pinned issuer decides. */
 function assertProofBy(issuer: ListIssuer, document: JsonObject): void {
   const member = document['proof'];
   const proofs = (Array.isArray(member) ? member : [member]).filter((proof) => proof !== undefined);
@@ -182,15 +179,18 @@ const BRACKET = 0x5b;
 const BRACE = 0x7b;
 
 /**
- * Bounds the memory that parsing takes: 16 MiB of `[],[],…` become several hundred, and where that is more than the
- * heap has, it ends the whole process, on whichever thread. Every value but the first follows one of these characters
- * or is the value of a member that does.
+ * Bounds the time and the memory for parsing. `parseStrictJson` allows as many strings and numbers as fit into the
+ * text: of 16 MiB of `1,1,…` it makes 170 MB, in seconds. Here strings and numbers count too: a real credential has a
+ * few dozen values, with all bits in one long string. Every value except the first follows one of these characters,
+ * or belongs to a member that does, so counting the characters bounds the number of values.
  */
 function assertFewValues(json: Uint8Array): void {
   let values = 0;
   for (const byte of json) if (byte === COMMA || byte === BRACKET || byte === BRACE) values++;
-  if (values > MAX_VALUES) {
-    throw malformed(`it has more than ${MAX_VALUES} values, expected a credential with one long encodedList`);
+  if (values > MAX_JSON_NODES) {
+    throw malformed(
+      `it has more than ${MAX_JSON_NODES} values, expected a credential with one long encodedList`,
+    );
   }
 }
 
@@ -203,5 +203,5 @@ function unsigned(found: string, { did }: ListIssuer): StatusListError {
 
 const malformed = (message: string) => new StatusListError('malformed', message);
 
-/** A time for a message; one that ISO 8601 cannot say, in milliseconds. */
+/** A time for a message: ISO 8601, or milliseconds if it is outside the range of dates. */
 export const isoTime = (ms: number) => (Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : `${ms} ms`);

@@ -2,7 +2,7 @@ import type { RedisConnection } from '../redis/connection.js';
 import type { RevocationLog } from './observer.js';
 
 /**
- * Refuses a Redis that would forget revocations, or leases.
+ * Refuses a Redis whose settings would let it lose revocations or leases.
  *
  * @throws Error saying what to set
  */

@@ -1,33 +1,34 @@
 import type { RedisConnection } from '../redis/connection.js';
 import { within } from '../redis/within.js';
 
-// One hash tag, so that a Redis Cluster keeps all of it on one node.
+// A common hash tag, so that a Redis Cluster keeps all keys on one node.
 const TAG = '{drs:revocations}';
 const LOG_KEY = `${TAG}:log`;
 const READERS_KEY = `${TAG}:readers`;
 const FIELD = 'i';
 const PAGE = 5_000;
 
-/** For which a command may take before the connection counts as dead. */
+/** If a command takes longer, the connection counts as dead. */
 const TIMEOUT_MS = 5_000;
 
-/** The place before all entries. */
+/** An id that comes before all entries. */
 export const BEGINNING = '0-0';
 
 /** One revocation in the log. */
 export interface LogEntry {
-  /** `<Unix milliseconds of Redis>-<number>`; those of later entries are greater. */
+  /** `<Unix milliseconds of Redis>-<number>`. Later entries have greater ids. */
   readonly id: string;
-  /** `null` where somebody else wrote what is no index. */
+  /** `null` if the entry does not hold an index, because another program wrote it. */
   readonly index: number | null;
 }
 
 /**
- * The revocations in Redis: a stream, in the order in which they were made, and who reads it.
+ * The revocations in Redis: a stream in the order in which they were made, and its readers.
  *
- * Each instance that is ready has a *lease*: a key that says how far it has read, which Redis forgets unless it is renewed
- * in time. A revocation is acknowledged once every lease says that it was read. So an instance that is cut off delays an
- * acknowledgement until its lease is over, and it knows itself, by its own clock, that it is no longer ready.
+ * Each ready instance has a *lease*: a key that says how far it has read. Redis deletes the key unless the instance
+ * renews it in time. A revocation is acknowledged when all leases say that it was read. So an instance that is cut
+ * off delays an acknowledgement only until its lease ends. By then it knows from its own clock that it is no longer
+ * ready.
  */
 export class RedisLog {
   readonly #connection: RedisConnection;
@@ -36,18 +37,18 @@ export class RedisLog {
     this.#connection = connection;
   }
 
-  /** Whether an entry is in the log. Since it only grows at its end, all before it are there, too. */
+  /** Whether an entry is in the log. If so, all earlier entries are too, since the log is append-only. */
   async has(id: string): Promise<boolean> {
     if (id === BEGINNING) return true;
     return ((await this.#send('XRANGE', LOG_KEY, id, id)) as unknown[]).length > 0;
   }
 
-  /** What comes behind an entry, a page at most; nothing at the end. */
+  /** Reads at most one page of entries after an id; empty at the end of the log. */
   async readAfter(id: string): Promise<LogEntry[]> {
     return toEntries(await this.#send('XRANGE', LOG_KEY, `(${id}`, '+', 'COUNT', String(PAGE)));
   }
 
-  /** As {@link readAfter}, but waits at the end. Blocks its connection. */
+  /** Like {@link readAfter}, but at the end of the log it waits for new entries. Blocks its connection. */
   async waitAfter(id: string, waitMs: number): Promise<LogEntry[]> {
     const command = ['XREAD', 'COUNT', String(PAGE), 'BLOCK', String(waitMs), 'STREAMS', LOG_KEY, id];
     const reply = await within(waitMs + TIMEOUT_MS, this.#connection.send(LOG_KEY, command));
@@ -62,7 +63,7 @@ export class RedisLog {
     return String(ids.at(-1));
   }
 
-  /** Waits until so many replicas have what this connection wrote. @returns how many have it */
+  /** Waits until this many replicas have what this connection wrote. @returns how many have it */
   async replicate(replicas: number, waitMs: number): Promise<number> {
     return Number(await this.#send('WAIT', String(replicas), String(waitMs)));
   }
@@ -73,25 +74,25 @@ export class RedisLog {
     return Number(seconds) * 1000 + Number(micros) / 1000;
   }
 
-  /** Begins a lease. Its name must be new: that of one that has lapsed may be struck off at any moment. */
+  /** Begins a lease. Its name must be new, since the name of an expired lease may be removed at any moment. */
   async join(reader: string, readTo: string, leaseMs: number): Promise<void> {
     await this.#send('SET', readerKey(reader), readTo, 'PX', String(leaseMs));
-    // After it, since whoever is listed without a lease is struck off.
+    // After the lease is set: readers that are listed without a lease are removed.
     await this.#send('SADD', READERS_KEY, reader);
   }
 
-  /** Renews a lease. @returns false where it has lapsed */
+  /** Renews a lease. @returns false if it has expired */
   async renew(reader: string, readTo: string, leaseMs: number): Promise<boolean> {
     return (await this.#send('SET', readerKey(reader), readTo, 'XX', 'PX', String(leaseMs))) !== null;
   }
 
-  /** Ends a lease, so that nobody waits for it. */
+  /** Ends a lease, so that no acknowledgement waits for it. */
   async leave(reader: string): Promise<void> {
     await this.#send('DEL', readerKey(reader));
     await this.#send('SREM', READERS_KEY, reader);
   }
 
-  /** Whether all who have a lease have read as far as an entry. */
+  /** Whether all readers with a lease have read an entry. */
   async isReadByAll(id: string): Promise<boolean> {
     const readers = (await this.#send('SMEMBERS', READERS_KEY)) as string[];
     if (readers.length === 0) return true;

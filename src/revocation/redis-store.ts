@@ -9,9 +9,9 @@ import { checkRedis } from './redis-checks.js';
 import type { RevocationStore } from './revocation-store.js';
 import { RevocationStoreError } from './store-error.js';
 
-/** Where the store is, and what an acknowledgement takes. */
+/** Where the store is, and what an acknowledgement requires. */
 export interface RedisStoreOptions {
-  /** As `connectRedis` takes it. */
+  /** As for `connectRedis`. */
   readonly url: string;
   /** Replicas that must have a revocation before it is acknowledged. */
   readonly minReplicas: number;
@@ -22,7 +22,7 @@ interface Deps {
   readonly observer: RevocationObserver;
 }
 
-/** A connection, a second one that blocks, and the log over each. */
+/** A connection, a second one for blocking reads, and the log over each. */
 interface Session {
   readonly connection: RedisConnection;
   readonly reader: RedisConnection;
@@ -31,7 +31,7 @@ interface Session {
 }
 
 const LEASE_MS = 3_000;
-/** By which this process takes its lease to be shorter than Redis does: clocks do not run at quite the same rate. */
+/** This process treats its lease as this much shorter than Redis does, since clocks do not run at the same rate. */
 const LEASE_MARGIN_MS = 200;
 const BEAT_MS = 500;
 const REPLICATE_MS = 1_000;
@@ -39,15 +39,16 @@ const MAX_CONFIRM_MS = LEASE_MS + 2_000;
 const RETRY_MS = 250;
 const CLOSE_MS = 500;
 const PUSH = 1_000;
-// Sorting this many at a time before they go into the set makes a start with millions of entries much faster.
+// Indices are sorted in batches of this size before they go into the set: a start with millions is then much faster.
 const LOAD_BATCH = 1024 * 1024;
 
 /**
  * Revocations that all instances share over Redis, with a copy of all of them in this process.
  *
- * Redis hands each new one to every instance at once (a blocked `XREAD`). Without Redis the copy goes on serving and the
- * instance is not ready. When Redis is back, or another server has taken its place, the copy is completed first; and what
- * that server does not have, because it went down before it was replicated, is recorded anew from the copy.
+ * Redis sends each new revocation to every instance at once (a blocked `XREAD`). Without Redis, the copy is still
+ * used, but the instance is not ready. When Redis is back, or another server has replaced it, the copy is completed
+ * first. Then revocations that this server lacks, because they were not replicated before a fail-over, are recorded
+ * again from the copy.
  */
 export class RedisStore implements RevocationStore {
   readonly #options: RedisStoreOptions;
@@ -56,7 +57,7 @@ export class RedisStore implements RevocationStore {
   readonly #ended = new AbortController();
   #indices = new IndexSet();
   #damaged = 0;
-  /** The last entry that is in the copy. */
+  /** The id of the last entry in the copy. */
   #readTo = BEGINNING;
   #session: Session | null = null;
   #following: Promise<void> = Promise.resolve();
@@ -64,7 +65,7 @@ export class RedisStore implements RevocationStore {
   /** Milliseconds of `performance.now()`. */
   #leaseUntil = -Infinity;
   #completeAt = -Infinity;
-  /** The clock of Redis less that of this process. */
+  /** The clock of Redis minus the clock of this process, in milliseconds. */
   #clockOffset = 0;
 
   private constructor(options: RedisStoreOptions, deps: Deps) {
@@ -76,7 +77,7 @@ export class RedisStore implements RevocationStore {
   /**
    * Connects, and reads all revocations.
    *
-   * @throws {@link RevocationStoreError} `unreadable` where Redis cannot be reached, or would lose revocations
+   * @throws {@link RevocationStoreError} `unreadable` if Redis cannot be reached, or would lose revocations
    */
   static async open(options: RedisStoreOptions, deps: Deps): Promise<RedisStore> {
     const store = new RedisStore(options, deps);
@@ -126,7 +127,7 @@ export class RedisStore implements RevocationStore {
       throw new RevocationStoreError('not_recorded', `${this.#place} does not answer; nothing was recorded`);
     }
     try {
-      // Known ones, too: the server that knew one may have gone down before its replica had it.
+      // Also if it is known: the server that knew it may have failed before its replica had it.
       const id = await session.log.append([index]);
       this.#indices.add(index);
       const { minReplicas } = this.#options;
@@ -152,16 +153,16 @@ export class RedisStore implements RevocationStore {
       await within(CLOSE_MS, session.log.leave(this.#reader)).catch(() => undefined);
       endSession(session);
     }
-    // While it connects to a Redis that is away, this takes long; it ends by itself.
+    // While it connects to an unreachable Redis, this takes long. It ends by itself.
     await within(CLOSE_MS, this.#following).catch(() => undefined);
   }
 
-  /** A method, since it may change between two looks. */
+  /** A method, not a field: TypeScript would assume that a field does not change between two checks. */
   #hasEnded(): boolean {
     return this.#ended.signal.aborted;
   }
 
-  /** Reads what comes, and connects anew where that ends, until the store is closed. Never rejects. */
+  /** Reads new entries, and reconnects if the connection ends, until the store is closed. Never rejects. */
   async #follow(first: Session): Promise<void> {
     const { signal } = this.#ended;
     const { log } = this.#deps;
@@ -191,7 +192,7 @@ export class RedisStore implements RevocationStore {
             `${this.#place} is away: verification goes on with the copy, this instance is not ready, and cannot revoke`,
           );
         }
-        // Jitter, so that instances that lost the same server do not all come back to it at the same moment.
+        // Jitter, so that instances that lost the same server do not all reconnect at the same moment.
         await pause(RETRY_MS * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(
           () => undefined,
         );
@@ -212,7 +213,7 @@ export class RedisStore implements RevocationStore {
     }
   }
 
-  /** Takes a lease, then reads what was acknowledged while there was none. */
+  /** Takes a lease, then reads the revocations that were acknowledged while there was none. */
   async #join(session: Session): Promise<void> {
     const { readerLog } = session;
     const askedAt = Date.now();
@@ -244,7 +245,7 @@ export class RedisStore implements RevocationStore {
     if (await readerLog.renew(this.#reader, this.#readTo, LEASE_MS)) {
       this.#leaseUntil = readAt + LEASE_MS - LEASE_MARGIN_MS;
     } else {
-      // This process stood still for so long that revocations may have been acknowledged without it.
+      // This process was suspended for so long that revocations may have been acknowledged without it.
       this.#leaseUntil = -Infinity;
       await this.#join(session);
     }
@@ -267,7 +268,7 @@ export class RedisStore implements RevocationStore {
   /** Completes the copy after an interruption. */
   async #catchUp(session: Session): Promise<void> {
     if (await session.log.has(this.#readTo)) return;
-    // Another server, or one that lost its memory. Read all of it, and record anew what it does not have.
+    // Another server, or one that lost its data. Read everything, and record again what it does not have.
     const { log } = session;
     const found = new IndexSet();
     this.#readTo = BEGINNING;
@@ -276,7 +277,7 @@ export class RedisStore implements RevocationStore {
     let recorded = 0;
     let missing: number[] = [];
     const push = async () => {
-      // Others do the same at this moment: what they have recorded need not be recorded again.
+      // Other instances do the same at this moment. What they have recorded need not be recorded again.
       for (
         let page = await log.readAfter(this.#readTo);
         page.length > 0;

@@ -10,29 +10,29 @@ import { RevocationStoreError } from './store-error.js';
 const BATCH = 1_000;
 const REPLICATE_MS = 5_000;
 
-/** Where {@link importRevocations} writes. */
+/** The target of {@link importRevocations}. */
 export interface ImportOptions {
-  /** As `REDIS_URL`. */
+  /** In the form of `REDIS_URL`. */
   readonly url: string;
-  /** Replicas that must have everything before it counts as imported. */
+  /** Number of replicas that must have everything before the import counts as done. */
   readonly minReplicas: number;
 }
 
-/** What an import did. */
+/** The result of an import. */
 export interface ImportReport {
-  /** Indices in the file. */
+  /** Number of indices in the file. */
   readonly indices: number;
-  /** Those of them that Redis did not have. */
+  /** Number of those that Redis did not have. */
   readonly recorded: number;
 }
 
 /**
- * Records what a file of revoked indices holds in Redis. Instances that run take it over at once. Repeat it after a
- * failure: what is there already is not recorded again.
+ * Copies a file of revoked indices to Redis. Running instances apply them at once. After a failure, call it again:
+ * indices that are already in Redis are not recorded twice.
  *
- * @throws {@link RevocationStoreError} `locked` where a service has the file open, `unreadable` where a line is damaged;
+ * @throws {@link RevocationStoreError} `locked` if a service has the file open, `unreadable` if a line is damaged;
  *   then nothing was recorded
- * @throws Error where Redis fails
+ * @throws Error if Redis fails
  */
 export async function importRevocations(path: string, options: ImportOptions): Promise<ImportReport> {
   const lock = await lockFile(path);

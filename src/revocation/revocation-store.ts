@@ -1,24 +1,24 @@
-/** Where local revocations are kept: in memory, in a file, in Redis. What is asked on the hot path is in memory always. */
+/** Stores local revocations: in memory, in a file or in Redis. Look-ups always use a copy in memory. */
 export interface RevocationStore {
   /** Revoked indices that this process knows. */
   readonly size: number;
-  /** Entries that could not be read, and were skipped. */
+  /** Number of entries that were skipped because they could not be read. */
   readonly damagedLines: number;
   /**
-   * Whether every acknowledged revocation is in this process's copy, also one that another instance acknowledged. Always
-   * true where the store is in this process.
+   * Whether every acknowledged revocation is in this process's copy, also one that another instance acknowledged.
+   * Always true if the store is in this process.
    */
   readonly isCurrent: boolean;
-  /** Seconds since the copy was last known to be complete; `NaN` where there is nothing to copy. */
+  /** Seconds since the copy was last known to be complete; `NaN` if there is nothing to copy. */
   readonly copyAgeSecs: number;
   has(index: number): boolean;
   /**
    * Revokes an index for good.
    *
-   * @returns when it is recorded and in force, on every instance that is ready
+   * @returns resolves when it is recorded and in force on every ready instance
    * @throws {@link RevocationStoreError} `not_recorded`, `unconfirmed` or `closed`
    */
   record(index: number): Promise<void>;
-  /** Finishes what is under way, then lets go of what it holds. */
+  /** Finishes pending writes, then releases its resources. */
   close(): Promise<void>;
 }

@@ -9,15 +9,15 @@ import type { RevocationLog, RevocationObserver } from './observer.js';
 import { isoTime, resolveIssuer, type StatusList } from './read-status-list.js';
 import { StatusListError, type FetchOutcome } from './status-list-error.js';
 
-/** Where the remote list is, and how long a copy of it serves. */
+/** Where the remote list is, and how long a copy of it may be used. */
 export interface StatusListOptions {
-  /** `http:` or `https:`. Who controls what it answers decides what is revoked, unless an issuer is pinned. */
+  /** `http:` or `https:`. Unless an issuer is pinned, whoever controls the answer decides what is revoked. */
   readonly url: string;
-  /** Seconds for which a copy serves without a fetch, at least 1. */
+  /** Seconds for which a copy is used without a fetch, at least 1. */
   readonly ttlSecs: number;
-  /** Seconds after that for which the copy serves while a fetch is tried; 0 fails closed at once. */
+  /** Seconds after `ttlSecs` for which the copy is still used while fetches are tried; 0 fails closed at once. */
   readonly maxStaleSecs: number;
-  /** Milliseconds for which a verification waits where no usable copy is left, counted from the start of the fetch. */
+  /** Milliseconds for which a verification waits if there is no usable copy, counted from the start of the fetch. */
   readonly maxWaitMs?: number | undefined;
   /** A `did:key` that must have signed the list. */
   readonly issuer?: string | undefined;
@@ -28,9 +28,9 @@ export type ListUnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
 
 /** The default of {@link StatusListOptions.maxWaitMs}. */
 export const DEFAULT_MAX_WAIT_MS = 2_000;
-/** The whole fetch is given up after this, from the connection to the last bit that was read. */
+/** Time limit of a whole fetch, from the connection to the last bit read. */
 export const GIVE_UP_MS = 10_000;
-/** No two fetches start within this. */
+/** Minimum time between the starts of two fetches. */
 const MIN_GAP_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 const W3C_MIN_ENTRIES = 131_072;
@@ -42,9 +42,9 @@ interface Copy extends CopyTimes {
 }
 
 /**
- * The remote status list, in memory. Runs on the main thread, which alone reads and writes it.
+ * The remote status list, in memory. Only the main thread reads and writes it.
  *
- * A verification uses a usable copy at once, whatever the server does. Fetches run in the background, one at a time.
+ * If there is a usable copy, a verification never waits for the server. Fetches run in the background, one at a time.
  */
 export class StatusListCache {
   readonly #url: URL;
@@ -58,14 +58,14 @@ export class StatusListCache {
   readonly #keys: KeyResolver;
   readonly #agent = new Agent();
   #copy: Copy | null = null;
-  /** The one fetch under way; it never rejects. */
+  /** The current fetch; it never rejects. */
   #fetching: Promise<void> | null = null;
-  /** What a verification may wait for: the fetch under way, until `maxWaitMs` after its start. */
+  /** What verifications wait for: the current fetch, up to `maxWaitMs` after its start. */
   #awaited: Promise<void> | null = null;
   #stop: AbortController | null = null;
   #startedAt = -Infinity;
   #nextStart = -Infinity;
-  /** Retries in a row that no verification asked for. */
+  /** Number of consecutive retries that were started without a verification. */
   #retries = 0;
   #retryTimer: NodeJS.Timeout | undefined;
   /** Whether a verification has been refused since the last success. */
@@ -73,7 +73,7 @@ export class StatusListCache {
   #closed = false;
   #failureLogged: { fault: string; at: number } | null = null;
 
-  /** @throws TypeError where the URL is none */
+  /** @throws TypeError if the URL is none */
   constructor(
     options: StatusListOptions,
     deps: {
@@ -96,40 +96,41 @@ export class StatusListCache {
   }
 
   /**
-   * Why verifications that need the list are refused, or `null` where they are not: the list has not been fetched once,
-   * or the copy is too old, fetches fail, and a verification has already been refused for it.
+   * Why verifications that need the list are refused: the list was never fetched, or the copy is too old, fetches
+   * fail and a verification has already been refused for it. `null` if they are not refused.
    */
   get unreadyReason(): ListUnreadyReason | null {
     if (this.#copy === null) return 'status_list_not_fetched';
     return this.#hasRefused && this.#stateAt(this.#now()) === 'unusable' ? 'status_list_stale' : null;
   }
 
-  /** Entries of the copy at hand; 0 without one. */
+  /** Entries of the present copy; 0 without one. */
   get entries(): number {
     return this.#copy?.list.entries ?? 0;
   }
 
-  /** Seconds since the copy at hand was fetched or confirmed; `NaN` without one. */
+  /** Seconds since the present copy was fetched or confirmed; `NaN` without one. */
   get ageSecs(): number {
     return this.#copy === null ? Number.NaN : (this.#now() - this.#copy.fetchedAt) / 1000;
   }
 
-  /** Fetches the list in the background, and tries again until it is there. */
+  /** Fetches the list in the background, and retries until it succeeds. */
   start(): void {
     this.#startFetch(this.#now());
   }
 
   /**
-   * To be called before a verification that needs the list. Starts a fetch where one is due.
+   * Call this before a verification that needs the list. Starts a fetch if one is due.
    *
-   * @returns `null` where {@link statusOf} can be asked at once: there is a usable copy, or none that is worth waiting
-   *   for. Otherwise a promise that never rejects and resolves after `maxWaitMs` at the latest; then ask.
+   * @returns `null` if {@link statusOf} can be called at once, because there is a usable copy or waiting makes no
+   *   sense. Otherwise a promise that never rejects and resolves after `maxWaitMs` at the latest; call `statusOf`
+   *   then.
    */
   freshen(): Promise<void> | null {
     const now = this.#now();
     const state = this.#stateAt(now);
     if (state === 'fresh') return null;
-    // Before #startedAt the clock was set back, which must not hold fetches up for as long.
+    // If now is before #startedAt, the clock was set back. That must not delay fetches.
     if (now >= this.#nextStart || now < this.#startedAt) {
       this.#retries = 0;
       this.#startFetch(now);
@@ -137,7 +138,7 @@ export class StatusListCache {
     return state === 'unusable' ? this.#awaited : null;
   }
 
-  /** What the copy at hand says of an index at this moment. One bit test; never waits. */
+  /** The status of an index in the present copy. One bit test; never waits. */
   statusOf(index: number): Exclude<RemoteStatus, 'not_configured'> {
     const copy = this.#copy;
     if (copy === null || this.#stateAt(this.#now()) === 'unusable') {
@@ -148,7 +149,7 @@ export class StatusListCache {
     return isBitSet(copy.list.bits, index) ? 'revoked' : 'not_revoked';
   }
 
-  /** Ends what is under way. Nothing is fetched after that. */
+  /** Ends the current fetch. No other starts after that. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retryTimer);
@@ -167,7 +168,8 @@ export class StatusListCache {
     this.#startedAt = now;
     this.#nextStart = now + MIN_GAP_MS;
     const startedAt = performance.now();
-    // One timer for all who wait, from the start of the fetch: a server that hangs holds nobody up for longer.
+    // One timer for all waiting verifications, from the start of the fetch, so that a hanging server delays none
+    // longer.
     this.#awaited = new Promise((resolve) => {
       const stopWaiting = () => {
         clearTimeout(timer);
@@ -247,7 +249,7 @@ export class StatusListCache {
   #noteFailure(fault: string, error: Error): void {
     if (this.#closed) return;
     const now = this.#now();
-    // Instances that lost the same server at the same moment must not come back to it at the same moment.
+    // Jitter: instances that lost the same server at the same moment must not all retry at the same moment.
     this.#nextStart += (MIN_GAP_MS * Math.random()) / 4;
     this.#retryLater();
     const last = this.#failureLogged;
@@ -265,7 +267,9 @@ export class StatusListCache {
     );
   }
 
-  /** Without traffic nobody asks for the list, and a service that is not ready gets none. */
+  /**
+   * Retries without waiting for a verification: a service that is not ready gets no traffic that would start a fetch.
+   */
   #retryLater(): void {
     const backOff = Math.min(MAX_RETRY_MS, 2 * MIN_GAP_MS * 2 ** this.#retries);
     this.#retryTimer = setTimeout(
@@ -287,7 +291,7 @@ export class StatusListCache {
   }
 }
 
-/** An older list would un-revoke what was revoked since, and its signature is as good as that of the newer one. */
+/** Refuses an older list. It would undo later revocations, and its signature is as valid as the newer one's. */
 function assertNotOlder(list: StatusList, { validFromMs }: StatusList): void {
   if (list.validFromMs >= validFromMs) return;
   const found =

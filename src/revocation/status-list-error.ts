@@ -1,33 +1,33 @@
-/** Why a status list was not taken over. */
+/** Why a status list was not accepted. */
 export type StatusListFault =
-  /** The list was not there within the time limit, connection and body included. */
+  /** The list did not arrive within the time limit, which covers connection and body. */
   | 'timeout'
-  /** No connection, or it broke. */
+  /** No connection, or a broken one. */
   | 'unreachable'
   /** The server answered with another status than 200 or 304. */
   | 'http_status'
   /** The server redirects to another origin, or in circles. */
   | 'redirect'
   | 'content_type'
-  /** Over the limit on the wire or unpacked. */
+  /** Over the limit, as sent or unpacked. */
   | 'too_large'
   /** Not a status list: JSON, base64url, GZIP or a member of the credential is wrong. */
   | 'malformed'
-  /** Not a revocation list of one bit an entry. */
+  /** Not a revocation list with one bit per entry. */
   | 'wrong_purpose'
   /** Not from the pinned issuer, or its signature does not verify. */
   | 'untrusted'
   /** Not valid yet, or no longer. */
   | 'out_of_validity'
-  /** From the pinned issuer, but older than the copy at hand. */
+  /** From the pinned issuer, but older than the present copy. */
   | 'rollback'
-  /** A fault in this program, or the thread that read the list ended. */
+  /** A bug in this program, or the end of the thread that read the list. */
   | 'internal';
 
 /** How a fetch of the status list ended. */
 export type FetchOutcome = 'updated' | 'not_modified' | StatusListFault;
 
-/** Why a status list was not taken over. The message says what was found and what was expected. */
+/** Why a status list was not accepted. The message says what was found and what was expected. */
 export class StatusListError extends Error {
   override readonly name = 'StatusListError';
   readonly fault: StatusListFault;

@@ -1,17 +1,17 @@
-/** What is wrong with the local revocation store. */
+/** The kinds of failure of the local revocation store. */
 export type RevocationStoreFault =
-  /** Another process holds the store's file. */
+  /** Another process has locked the store's file. */
   | 'locked'
   /** The file, or Redis, cannot be opened or read at start. */
   | 'unreadable'
   /** A revocation could not be recorded, and is not in force. */
   | 'not_recorded'
-  /** Redis did not confirm a revocation in time: it may be in force, on some instances or on all, and lost later. */
+  /** Redis did not confirm a revocation in time. It may be in force on some or all instances, and may be lost later. */
   | 'unconfirmed'
   /** The store has been closed. */
   | 'closed';
 
-/** Why the local store did not open, or did not record. The message names the file and says what to do next. */
+/** The local store could not be opened, or could not record. The message names the file and says what to do next. */
 export class RevocationStoreError extends Error {
   override readonly name = 'RevocationStoreError';
   readonly fault: RevocationStoreFault;

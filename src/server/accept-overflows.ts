@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Connections that the kernel dropped since it started because the queue of those that nobody has accepted was full.
- * Their clients try again after a second, which no other metric of a server shows. The kernel counts them for the whole
- * network namespace (a container's own). 0 where the system does not tell.
+ * Number of connections that the kernel has dropped since it started, because the accept queue was full. The clients
+ * try again after a second; no other metric of a server shows this delay. The kernel counts for the whole network
+ * namespace (a container has its own). 0 if the system has no such counter.
  */
 export function acceptOverflows(): number {
   try {

@@ -3,20 +3,20 @@ import type { AdminOutcome, Metrics } from './metrics.js';
 import { RateLimit } from './rate-limit.js';
 import { Sampler } from './sampler.js';
 
-/** A call of an `/admin` endpoint, as it is logged. */
+/** A call of an `/admin` endpoint, for the log. */
 export interface AdminCall {
   readonly address: string;
   readonly requestId: string;
 }
 
 const FAILURES_PER_MINUTE = 10;
-// Of those without the token, from all addresses together; those with it are all logged.
+// Limit for calls without the token, from all addresses together. Calls with it are all logged.
 const LINES_PER_SECOND = 10;
 
 /**
- * Logs every call of an `/admin` endpoint, with its outcome and where it came from, and limits calls without the right
- * token: 10 in a minute for each client. Calls with it are never limited, since a revocation may be urgent and the
- * guesses of others must not hold it up.
+ * Logs calls of `/admin` endpoints with their outcome and address, and limits calls without the right token to 10 per
+ * minute for each client. Calls with the token are never limited: a revocation may be urgent, and the guesses of others
+ * must not delay it.
  */
 export class AdminLog {
   readonly #log: Logger;
@@ -35,14 +35,14 @@ export class AdminLog {
   /**
    * Counts a call without the right token.
    *
-   * @param client what `clientOf` makes of its address
-   * @returns 0 where it is to be answered as such, or the seconds after which to try again
+   * @param client the result of `clientOf` for the caller's address
+   * @returns 0 if the answer is 401; otherwise the seconds until the next attempt, for a 429
    */
   admitFailure(client: string): number {
     return this.#failures.admit(client);
   }
 
-  /** Logs and counts a call; to be called once for each. */
+  /** Logs and counts a call. Call it once for each. */
   record(outcome: AdminOutcome, call: AdminCall, facts: Readonly<Record<string, unknown>> = {}): void {
     this.#metrics.countAdminCall(outcome);
     const line = { outcome, ...call, ...facts };

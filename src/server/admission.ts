@@ -1,41 +1,49 @@
-/** What {@link Admission} is bounded by. */
+import { Turns } from './turns.js';
+
+/** The limits of {@link Admission}. */
 export interface AdmissionLimits {
-  /** The most requests that wait for a verdict. */
+  /** Maximum number of requests that wait for a verdict. */
   readonly maxPending: number;
-  /** The most bytes of bodies that are being read, parsed or waiting, parsed form included. */
+  /** Maximum number of bytes for bodies that are being read, parsed or waiting, including their parsed values. */
   readonly maxBodyMemory: number;
-  /** Milliseconds that a request may wait for its turn. */
+  /** Maximum queueing time in milliseconds. */
   readonly queueTargetMs: number;
 }
 
-// Text and parsed form of a body, in bytes for each of its own: the worst that MAX_JSON_NODES leaves; a bundle takes 5.
+// Memory for the text and the parsed value, per byte of body, in the worst case that MAX_JSON_NODES allows. A bundle
+// takes 5.
 const EXPANSION = 16;
 
-/** The largest body that is parsed as it comes. Larger ones are parsed one for each turn of the event loop. */
+/** The largest body that is parsed at once when it is complete. Of larger ones, one is parsed per event-loop turn. */
 export const MAX_TYPICAL_BYTES = 64 * 1024;
-// What fits into the first packets needs no buffer that is worth refusing it for.
+// A body up to this size arrives in the first packets, so its buffer is not worth a check in advance.
 const SMALL_BYTES = 16 * 1024;
 
-/** A request that was let in. */
+/** The reservation of an admitted request. */
 export interface Ticket {
   /**
-   * Lets the request wait for something that not all others need: it leaves its place, but not its memory, to them.
+   * Parks the request while it waits for something that other requests do not need, such as a status list. It then no
+   * longer counts as pending, but its memory still counts.
    *
-   * @returns false where too many wait so already
+   * @returns false if too many requests are parked already
    */
   park(): boolean;
-  /** Gives back what it took; once is enough, and twice does no harm. */
+  /** Ends the reservation. Calling it again has no effect. */
   release(): void;
 }
 
 /**
- * Lets requests in, or not: how many wait for a verdict, how much memory their bodies take, and whether the service
- * is about to stop. Whoever takes something here gives it back on every path.
+ * Decides whether requests are admitted. Limits how many wait for a verdict, how long they wait, and how much memory
+ * their bodies take. Callers must give back what they take on every path.
  */
 export class Admission {
-  /** Set once the service is asked to stop: every answer then ends its connection. Owner: the service. */
+  /** For bodies that take long to parse, of all routes and protocols. */
+  readonly turns = new Turns();
+  /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
-  /** Set once no new bundle is taken in. Owner: the service. */
+  /** Set by the service when another process has taken its place. From then on, every answer closes its connection. */
+  isReplaced = false;
+  /** Set by the service when the drain begins. From then on, no new bundle is accepted. */
   isDraining = false;
   readonly #limits: AdmissionLimits;
   readonly #queue: { readonly ms: number };
@@ -45,34 +53,34 @@ export class Admission {
   #readBytes = 0;
   #waitingBytes = 0;
 
-  /** @param queue how long what comes in now has to wait */
+  /** @param queue `ms`: how long a request that comes now will wait */
   constructor(limits: AdmissionLimits, queue: { readonly ms: number }) {
     this.#limits = limits;
     this.#queue = queue;
   }
 
-  /** Requests that wait for a verdict. */
+  /** Number of requests that wait for a verdict, including parked ones. */
   get pending(): number {
     return this.#pending + this.#parked;
   }
 
-  /** Bytes held by bodies that are being read, and counted for those that wait. */
+  /** Bytes held by bodies that are being read, plus the bytes charged for those that wait. */
   get bodyBytes(): number {
     return this.#readBytes + this.#waitingBytes;
   }
 
-  /** Whether it is worth reading a body of so many bytes (0 where its length is not announced). */
+  /** Whether to read a body. @param announcedBytes its `Content-Length`; 0 if absent */
   hasRoomFor(announcedBytes: number): boolean {
     if (this.#pending >= this.#limits.maxPending || this.#isFull(0)) return false;
-    // A small body is there by now, and enter() says whether it came in time.
+    // A small body has already arrived. enter() decides whether it would wait for too long.
     return announcedBytes <= SMALL_BYTES || (!this.#isLate() && this.#canBuffer(announcedBytes));
   }
 
   /**
-   * Takes memory for a body that is being read. All bodies that are being read have half of the budget, so that
-   * clients that send slowly leave room for those that send at once.
+   * Reserves memory for a body that is being read. All bodies being read may use half of the budget, so that slow
+   * clients leave the other half to fast ones.
    *
-   * @returns false, with nothing taken, where there is not enough
+   * @returns false if there is not enough; then nothing is reserved
    */
   takeBuffer(bytes: number): boolean {
     if (!this.#canBuffer(bytes)) return false;
@@ -80,16 +88,16 @@ export class Admission {
     return true;
   }
 
-  /** Gives back what {@link takeBuffer} took. */
+  /** Gives back memory that {@link takeBuffer} reserved. */
   giveBuffer(bytes: number): void {
     this.#readBytes -= bytes;
   }
 
   /**
-   * Lets a request wait for a verdict, before its body is parsed.
+   * Admits a request, before its body is parsed.
    *
    * @param bodyBytes the length of its body
-   * @returns `null` where there is no room
+   * @returns `null` if a limit is reached
    */
   enter(bodyBytes: number): Ticket | null {
     const charge = Math.min(EXPANSION * bodyBytes, this.#limits.maxBodyMemory / 2);
@@ -100,7 +108,7 @@ export class Admission {
     return {
       park: () => {
         const { maxPending, maxBodyMemory } = this.#limits;
-        // Half of everything is left to those that need not wait.
+        // Parked requests may use half of each limit. The other half is for requests that need not wait.
         if (place !== 'pending' || this.#parked >= maxPending / 2) return false;
         if (this.#parkedBytes + charge > maxBodyMemory / 2) return false;
         this.#pending--;
@@ -122,7 +130,7 @@ export class Admission {
     };
   }
 
-  /** Whether what came in now would wait for too long: it is refused at once, and those before it are served in time. */
+  /** Whether a request that comes now would wait for too long. Refusing it at once keeps those before it in time. */
   #isLate(): boolean {
     return this.#queue.ms > this.#limits.queueTargetMs;
   }

@@ -4,37 +4,24 @@ import type { Exchange } from './exchange.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 
-// Large bodies take their turns, and 64 of them may be read: whoever comes late is told to come again.
-const MAX_LARGE_WAIT_MS = 1000;
-
-/** Why a body is not handed on. */
+/** Why a body is not passed on to its route. */
 export type IntakeFault = BodyFault | 'shutting_down';
 
-/** Takes a body, or why there is none; exactly once, unless the client goes away before. */
+/** Receives the body or the fault. Called exactly once, or never if the client disconnects first. */
 export type IntakeSink = (exchange: Exchange, body: Buffer | IntakeFault) => void;
 
-interface LargeBody {
-  readonly exchange: Exchange;
-  readonly body: Buffer;
-  readonly sink: IntakeSink;
-  /** When it was complete, in milliseconds of `performance.now()`. */
-  readonly at: number;
-}
-
 /**
- * Reads the bodies of requests for a verdict, however they come: bounded, counted, and only where there is room. Large ones
- * take turns, whatever route they are for.
+ * Reads the bodies of requests that need a verdict, within the limits of admission. Large bodies are passed on one
+ * per turn of the event loop, for all routes together.
  */
 export class BodyIntake {
   readonly #context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>;
-  /** Bodies that take long to parse, oldest first. */
-  readonly #large: LargeBody[] = [];
 
   constructor(context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>) {
     this.#context = context;
   }
 
-  /** Reads a body. The sink must use it before it returns, and may keep nothing of it. */
+  /** Reads a body. The sink must use it synchronously and must not keep a reference to it. */
   read(exchange: Exchange, { contentLength }: RequestHead, sink: IntakeSink): void {
     const { admission, configuration } = this.#context;
     const { maxBodyBytes, requestTimeoutSecs } = configuration;
@@ -50,24 +37,15 @@ export class BodyIntake {
       };
       exchange.readBody(rules, (body) => {
         if (typeof body === 'string' || body.length <= MAX_TYPICAL_BYTES) this.#hand(sink, exchange, body);
-        else {
-          this.#large.push({ exchange, body, sink, at: performance.now() });
-          if (this.#large.length === 1) setImmediate(this.#nextLarge);
-        }
+        else
+          admission.turns.add((isLate) => {
+            if (!exchange.isOver) this.#hand(sink, exchange, isLate ? 'overloaded' : body);
+          });
       });
     }
   }
 
-  /** One for each turn of the event loop, so that everything else is served between them. */
-  readonly #nextLarge = (): void => {
-    const next = this.#large.shift();
-    if (this.#large.length > 0) setImmediate(this.#nextLarge);
-    if (next === undefined || next.exchange.isOver) return;
-    const { exchange, body, sink, at } = next;
-    this.#hand(sink, exchange, performance.now() - at > MAX_LARGE_WAIT_MS ? 'overloaded' : body);
-  };
-
-  /** Nobody above catches what a sink throws here: it would end the process. */
+  /** Calls a sink and catches its errors. No caller above would catch them, so they would end the process. */
   #hand(sink: IntakeSink, exchange: Exchange, body: Buffer | IntakeFault): void {
     try {
       sink(exchange, body);

@@ -1,26 +1,26 @@
 import { Buffer } from 'node:buffer';
 import type { Admission } from './admission.js';
 
-/** Why there is no body. */
+/** Why a body could not be read. */
 export type BodyFault = 'too_large' | 'overloaded' | 'timeout';
 
-/** How a body is read. */
+/** The limits for reading a body. */
 export interface BodyRules {
   readonly admission: Admission;
   readonly maxBytes: number;
-  /** The announced length; 0 where there is none. */
+  /** `Content-Length`; 0 if it is absent. */
   readonly announcedBytes: number;
-  /** Milliseconds after the start of the request at which the body must be there. */
+  /** Milliseconds from the start of the request within which the body must be complete. */
   readonly timeoutMs: number;
 }
 
-/** Takes a body, or why there is none; exactly once, unless the client goes away before. */
+/** Receives the body or the fault. Called exactly once, or never if the client disconnects first. */
 export type BodySink = (body: Buffer | BodyFault) => void;
 
 const FIRST_BYTES = 16 * 1024;
 const WAKE_MS = 4000;
 
-/** Gathers a body that comes in pieces. What it holds is counted until {@link release}. */
+/** Assembles a body that comes in pieces. Its memory counts towards the limits of admission until {@link release}. */
 export class BodyReader {
   readonly #rules: BodyRules;
   readonly #sink: BodySink;
@@ -34,7 +34,7 @@ export class BodyReader {
 
   /**
    * @param startedAt when the request came, in milliseconds of `performance.now()`
-   * @param keepOpen is called every few seconds: a front end may close a connection that sends slowly
+   * @param keepOpen called every few seconds, so that the front end does not close a slow connection
    */
   constructor(rules: BodyRules, startedAt: number, sink: BodySink, keepOpen: () => void) {
     this.#rules = rules;
@@ -44,7 +44,7 @@ export class BodyReader {
     this.#wait();
   }
 
-  /** Takes a piece, which is gone after the call. */
+  /** Appends a piece. Copies it, since the piece is only valid during the call. */
   take(chunk: Buffer, isLast: boolean): void {
     if (this.#isDone) return;
     const length = this.#length + chunk.length;
@@ -61,7 +61,7 @@ export class BodyReader {
     if (isLast) this.#finish(this.#buffer.subarray(0, length));
   }
 
-  /** Stops reading and gives back the memory; the body must not be used any more. */
+  /** Stops reading and frees the memory. Do not use the body afterwards. */
   release(): void {
     this.#isDone = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
@@ -71,7 +71,7 @@ export class BodyReader {
     this.#buffer = Buffer.alloc(0);
   }
 
-  /** Doubling keeps the copies of a body in many pieces linear. */
+  /** Enlarges the buffer. Doubling its size keeps the total copying linear in the length of the body. */
   #grow(length: number): boolean {
     const { admission, maxBytes, announcedBytes } = this.#rules;
     const most = announcedBytes >= length ? Math.min(announcedBytes, maxBytes) : maxBytes;

@@ -8,9 +8,9 @@ const MAX_LEFT_OUT = 1024;
 const MAX_CREDIT = 4 * ODDS;
 
 /**
- * Keeps the event loop turning for a moment once the last request is answered, since to be woken up takes as long as a
- * verification: a client that sends one request after the other has its answers sooner, for no more processor time.
- * Where too often nothing comes, most chances are left out, so that scattered requests do not pay for it.
+ * Keeps the event loop polling for a moment after the last request is answered, since a wake-up takes as long as a
+ * verification. A client that sends one request after another gets its answers sooner, for no more processor time. If
+ * polling too often finds no request, most waits are skipped, so that scattered requests cost nothing extra.
  */
 export class BusyPoll {
   readonly #milliseconds: number;
@@ -25,7 +25,7 @@ export class BusyPoll {
   #leftOut = 0;
 
   /**
-   * @param microseconds to wait at most; 0 for never
+   * @param microseconds maximum time of one wait; 0 turns polling off
    * @param now milliseconds
    * @param defer calls its argument in the next turn of the event loop
    */
@@ -39,12 +39,12 @@ export class BusyPoll {
     this.#defer = defer;
   }
 
-  /** When it last looked for a request in vain, in milliseconds. */
+  /** When it last looked for a request and found none, in milliseconds. */
   get lookedAt(): number {
     return this.#lookedAt;
   }
 
-  /** A request has arrived. */
+  /** Tells that a request has arrived. */
   end(): void {
     if (!this.#isTurning || this.#hasArrived) return;
     this.#until = 0;
@@ -53,7 +53,7 @@ export class BusyPoll {
     this.#leaveOut = FIRST_LEFT_OUT;
   }
 
-  /** No request is open any more. */
+  /** Tells that no request is open any more. */
   begin(): void {
     if (this.#milliseconds === 0) return;
     if (this.#leftOut > 0) {

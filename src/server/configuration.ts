@@ -1,67 +1,80 @@
 import { z } from 'zod';
-import { findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
+import { count, findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
 import { isSigningSeed } from './context-token.js';
 import { findForeign, findMisspelt, variableOf } from './environment.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
-
-const count = (least: number, most = Number.MAX_SAFE_INTEGER) => z.number().int().min(least).max(most);
+import { findUnshareable } from './supervisor/unshareable.js';
 
 const origin = z.string().refine((text) => URL.canParse(text) && new URL(text).origin === text, {
   error: ({ input }) => `${JSON.stringify(input)} is not an origin such as https://app.example`,
 });
 
-/** Options of the service: those of the verifier and its own. Each is read from the environment. */
+/** Options of the service: the verifier's and its own. Each is read from an environment variable. */
 const serviceOptions = verifierOptions.extend({
-  /** The address to listen on. Anything but a loopback address lets the network ask for verdicts. */
+  /** The address to listen on. With anything but a loopback address, other machines can send requests. */
   host: z.string().min(1).default('127.0.0.1'),
-  /** The port to listen on; 0 takes a free one and logs it. */
+  /** The port to listen on; 0 chooses a free port and logs it. */
   port: count(0, 65_535).default(8080),
-  /** What speaks HTTP: uWebSockets.js, `node:http`, or the first where it runs and the second elsewhere. */
+  /** Another port, for gateways that ask over gRPC; 0 chooses a free port and logs it. Whoever reaches it can ask. Unset: off. */
+  grpcPort: count(0, 65_535).optional(),
+  /**
+   * The protocol of a gRPC question if its gateway names none (`context_extensions.drs_protocol`). The wrong protocol
+   * checks something else: `mcp` passes everything but tool calls.
+   */
+  grpcProtocol: z.enum(['http', 'mcp', 'a2a']).default('mcp'),
+  /** Processes that share the port, under one supervisor. 1 is a single process without one. */
+  processes: count(1, 256).default(1),
+  /** Lets other processes of the same user listen on the port, too: the kernel deals connections out among them. */
+  sharePort: z.boolean().default(false),
+  /** The HTTP server: uWebSockets.js (`uws`) or `node:http` (`node`). `auto`: `uws` if it runs here, else `node`. */
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
   /** Whether the binaries that are loaded are compared with those recorded at packing; `off` for one's own builds. */
   verifyNative: z.enum(['on', 'off']).default('on'),
-  /** The most requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
+  /** Maximum number of requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
-  /** Milliseconds that a request may wait for its turn; where it would be more, `/verify` answers 503 at once. */
+  /** Maximum queueing time in milliseconds. If a request would wait longer, `/verify` answers 503 at once. */
   queueTargetMs: count(1, 60_000).default(20),
   /**
-   * Bytes for bodies that are being read, parsed or waiting for a verdict, with what is parsed of them; above it
-   * `/verify` answers 503. At least, and by default where that is more than 128 MiB, four times `maxBodyBytes`.
+   * Bytes for bodies that are being read, parsed or waiting for a verdict, including their parsed values; above it
+   * `/verify` answers 503. At least four times `maxBodyBytes`. Default: that minimum or 128 MiB, whichever is larger.
    */
   maxBodyMemory: count(1024).default(128 * 1024 * 1024),
-  /** Seconds within which the body of a request must have come. More gives slow clients more of `maxBodyMemory`. */
+  /** Seconds within which the body of a request must arrive. A longer time lets slow clients hold memory for longer. */
   requestTimeoutSecs: count(1, 3600).default(10),
-  /** The most connections; more are closed at once. By default what the limit of open files allows. */
+  /** Maximum number of connections; more are closed at once. Default: as many as the limit of open files allows. */
   maxConnections: count(1).optional(),
-  /** Seconds between the signal to stop and the drain: `/readyz` fails, all else is served, so balancers notice. */
+  /**
+   * Seconds between the signal to stop and the drain. In this time `/readyz` fails and everything else is served, so
+   * that load balancers notice.
+   */
   shutdownDelaySecs: count(0, 3600).default(0),
-  /** Seconds that what is in flight has to be answered before the process ends. */
+  /** Seconds that open requests have to finish before the process ends. */
   shutdownGraceSecs: count(1, 3600).default(10),
-  /** Origins of web pages that may call. A page that is listed can ask for verdicts in its visitors' network. */
+  /** Origins of web pages that may send requests. A listed page can ask for verdicts from its visitors' networks. */
   allowedOrigins: z.array(origin).min(1).optional(),
   /**
-   * For so many µs after the last answer the event loop looks for the next request without sleeping, so that a lone
-   * client waits a third less; 0 lets it sleep at once.
+   * Microseconds for which the event loop keeps polling after the last answer instead of sleeping. A single client then
+   * waits a third less; 0 turns this off.
    */
   busyPollMicrosecs: count(0, 100_000).default(200),
-  /** The bearer token of `/admin/revoke`, which whoever holds it can call. Unset, the endpoint is off. */
+  /** The bearer token of `/admin/revoke`. Everybody who has it can revoke. If unset, the endpoint is off. */
   drsAdminToken: z
     .string()
     .regex(/^[!-~]+$/, 'no request can carry it: expected printable ASCII without white space')
     .optional(),
   /**
-   * Where the gate records used invocations: in this process, or in Redis for all instances. `off`: a call that was allowed
-   * can be repeated for as long as its delegation lives.
+   * Where the gate records used invocations: in this process, or in Redis for all instances. With `off`, an allowed
+   * call can be repeated until its delegation expires.
    */
   gateReplay: z.enum(['memory', 'redis', 'off']).default('memory'),
-  /** `true` opens `/gate/chain`, where nothing ties a call to its arguments: for proxies that cannot send a body. */
+  /** `true` enables `/gate/chain`, which does not check a call's arguments: for proxies that cannot send a body. */
   gateChainOnly: z.boolean().default(false),
   /**
-   * Signs the context of allowed calls: an Ed25519 seed, base64url. Whoever has it can make a tool server believe that
-   * this gate allowed a call. Unset, contexts are not signed.
+   * The key that signs the context of allowed calls: an Ed25519 seed in base64url. Everybody who has it can make a tool
+   * server believe that this gate allowed a call. If unset, contexts are not signed.
    */
   gateSigningKey: z
     .string()
@@ -70,17 +83,17 @@ const serviceOptions = verifierOptions.extend({
       'expected 32 bytes in base64url, such as the member "d" of a file by `drs-verify keygen`',
     )
     .optional(),
-  /** Requests a second for each client (an IPv4 address, an IPv6 /64) and class of endpoints; 0 is no limit. */
+  /** Requests per second for each client (an IPv4 address, an IPv6 /64) and class of endpoints; 0 is no limit. */
   rateLimitPerIp: count(0).default(0),
-  /** Requests a second for all clients together, for each class of endpoints; 0 is no limit. */
+  /** Requests per second for all clients together, for each class of endpoints; 0 is no limit. */
   rateLimitGlobal: count(0).default(0),
   /** The least severe message that is logged. */
   logLevel: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
-  /** Which verdicts that were not valid are logged: all, ten in a second, or none. Never tokens or arguments. */
+  /** Which invalid verdicts are logged: all, ten per second, or none. Tokens and arguments are never logged. */
   logRefusals: z.enum(['all', 'sampled', 'off']).default('sampled'),
-  /** A file for a JSON line about each verdict, or `-` for standard output. It tells who called which tool. */
+  /** A file that gets a JSON line for each verdict, or `-` for standard output. It records who called which tool. */
   decisionLog: z.string().min(1).optional(),
-  /** Another address, as `host:port`, for `/metrics`, which is then no longer served on `host` and `port`. */
+  /** A separate address (`host:port`) for `/metrics`, which is then not served on `host` and `port`. */
   metricsAddr: z
     .string()
     .refine((text) => addressOf(text) !== null, {
@@ -105,7 +118,9 @@ export const VARIABLES: readonly string[] = [
   ...SECRET_FILES.keys(),
 ];
 
-/** The host and the port of an address such as `127.0.0.1:9464` or `[::1]:9464`; `null` where it is none. */
+/**
+ * The host and the port of an address such as `127.0.0.1:9464` or `[::1]:9464`; `null` if the text is not an address.
+ */
 export function addressOf(text: string): { readonly host: string; readonly port: number } | null {
   const [, ipv6, name, digits] = /^(?:\[([\da-fA-F:.]+)\]|([^\s:[\]/]+)):(\d{1,5})$/.exec(text) ?? [];
   const port = Number(digits);
@@ -113,10 +128,10 @@ export function addressOf(text: string): { readonly host: string; readonly port:
 }
 
 /**
- * Reads the configuration. An empty variable counts as unset, but for those that name whom to trust; lists are
- * comma-separated; numbers take no unit.
+ * Reads the configuration. An empty variable counts as unset, except those that say whom to trust: there it is an
+ * error. Lists are comma-separated. Numbers have no unit.
  *
- * @throws OptionsError naming every problem, none of them with the value of a secret
+ * @throws OptionsError with all problems; no message contains the value of a secret
  * @example readConfiguration({ PORT: '8081' }).port; // 8081
  */
 export function readConfiguration(env: Readonly<Record<string, string | undefined>>): Configuration {
@@ -142,7 +157,7 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
       problems.push(
         `MAX_BODY_MEMORY is "${maxBodyMemory}": expected at least four times MAX_BODY_BYTES (${maxBodyBytes})`,
       );
-    problems.push(...findContradictions(data, variableOf));
+    problems.push(...findContradictions(data, variableOf), ...findUnshareable(data));
     if (problems.length === 0) return data;
   } else {
     for (const { path, message } of error.issues) {
@@ -156,17 +171,20 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
   throw new OptionsError(problems);
 }
 
-// Without these, anybody is trusted, or a call for anybody taken.
+// If one of these is unset, any root, any tool server or any list issuer is accepted.
 const NAMES_WHOM_TO_TRUST = ['trustedRoots', 'serverIdentity', 'statusListIssuer'];
 
-/** Variables that are there and empty, most often because another one in a template was not: left alone, they open the door. */
+/**
+ * Finds variables that are set but empty, often because a template was filled with an unset variable. Treating them as
+ * unset would silently trust anybody.
+ */
 function findEmpty(env: Readonly<Record<string, string | undefined>>): string[] {
   return NAMES_WHOM_TO_TRUST.map(variableOf)
     .filter((name) => env[name]?.trim() === '')
     .map((name) => `${name} is empty: expected whom to trust; unset it to trust anybody`);
 }
 
-/** What a configuration that works should still be told about. */
+/** Warnings about a valid configuration. */
 export function warningsAbout(
   env: Readonly<Record<string, string | undefined>>,
   { drsAdminToken }: Configuration,
@@ -180,7 +198,7 @@ export function warningsAbout(
   return warnings;
 }
 
-/** A value as it may be printed. */
+/** Shows a value in an error message, without secrets. */
 function show(option: string, value: string): string {
   if (SECRETS.has(option)) return '(hidden)';
   return JSON.stringify(URLS.has(option) ? printableUrl(value) : value);
@@ -188,7 +206,7 @@ function show(option: string, value: string): string {
 
 const FLAGS: Readonly<Record<string, boolean>> = { '1': true, true: true, '0': false, false: false };
 
-/** The first reading of a text that the option accepts: as it is, as a flag, as a number, as a list. */
+/** Converts a text to the first of these that the option accepts: the text itself, a flag, a number, a list. */
 function read(text: string, schema: z.ZodType): unknown {
   const number = /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
   const list = text
@@ -197,7 +215,7 @@ function read(text: string, schema: z.ZodType): unknown {
     .filter((item) => item !== '');
   for (const reading of [text, FLAGS[text], number, list])
     if (reading !== undefined && schema.safeParse(reading).success) return reading;
-  // No reading fits; the one of the right type gives the most telling message.
+  // The option accepts none of them. Return the one of the right type, which gives the best error message.
   const wantsList = schema.safeParse([]).error?.issues.some(({ code }) => code !== 'invalid_type') === true;
   return wantsList ? list : number;
 }

@@ -6,23 +6,23 @@ import type { InvocationClaims } from '../protocol/claims.js';
 import { didKeyOf } from '../protocol/did-key.js';
 import { toJcs } from '../protocol/jcs.js';
 
-/** The `typ` of a signed context, which no other token has. */
+/** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
 export const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
 
-/** Seconds for which a signed context counts: the way from the gate to the tool server, and clocks that differ a little. */
+/** Lifetime of a signed context in seconds: covers the way from gate to tool server, and small clock differences. */
 const LIFETIME_SECS = 30;
 
-/** The claims of a signed context. Those of RFC 7519 come first. */
+/** The claims of a signed context. The registered claims of RFC 7519 come first. */
 export interface ContextClaims {
-  /** The gate: the `did:key` of its signing key. */
+  /** The `did:key` of the gate's signing key. */
   readonly iss: string;
-  /** The tool server: the invocation's `tool_server`. */
+  /** The invocation's `tool_server`. */
   readonly aud: string;
   /** The root principal. */
   readonly sub: string;
   readonly iat: number;
   readonly exp: number;
-  /** The invocation's `jti`: one call, one context. */
+  /** The invocation's `jti`: each call has its own context. */
   readonly jti: string;
   readonly verdict: 'valid';
   readonly agent: string;
@@ -30,22 +30,22 @@ export interface ContextClaims {
   readonly command: string;
   readonly tool: string | null;
   readonly binding: string;
-  /** `sha256:` and 64 hex digits of SHA-256 over the bundle's base64url text as it was carried. */
+  /** `sha256:` and the hex SHA-256 of the bundle's base64url text as it was sent. */
   readonly bundle_digest: string;
-  /** The same over the RFC 8785 form of the signed arguments. */
+  /** `sha256:` and the hex SHA-256 of the signed arguments in RFC 8785 form. */
   readonly args_digest: string;
   readonly revocation: RevocationClaims;
 }
 
-/** From what the gate knew that nothing was revoked. */
+/** The revocation data that the gate checked. */
 export interface RevocationClaims {
-  /** Seconds since the status list was fetched; `null` where none is configured. */
+  /** Seconds since the status list was fetched; `null` if none is configured. */
   readonly list_age_secs: number | null;
-  /** The status lists that were asked. */
+  /** The URLs of the status lists that were checked. */
   readonly lists: readonly string[];
 }
 
-/** What is signed. */
+/** The call that a signed context describes. */
 export interface SignedCall {
   readonly context: GateContext;
   readonly call: Pick<PendingCall, 'encoded'>;
@@ -54,7 +54,7 @@ export interface SignedCall {
   readonly now: number;
 }
 
-/** A public key as `/.well-known/jwks.json` shows it. */
+/** A public key in the form of `/.well-known/jwks.json`. */
 export interface ContextJwk {
   readonly kty: 'OKP';
   readonly crv: 'Ed25519';
@@ -66,14 +66,15 @@ export interface ContextJwk {
 }
 
 /**
- * Whether a text is a signing key: the 32 bytes of an Ed25519 seed in base64url, as the member `d` of a key file holds
- * them.
+ * Whether a text is a signing key: the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file.
  */
 export function isSigningSeed(text: string): boolean {
   return decodeBase64url(text)?.length === sodium.crypto_sign_SEEDBYTES;
 }
 
-/** Signs contexts, so that a tool server behind a proxy can check that the gate spoke. The secret stays inside. */
+/**
+ * Signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
+ */
 export class ContextSigner {
   readonly jwk: ContextJwk;
   /** The gate's `did:key`. */
@@ -83,8 +84,8 @@ export class ContextSigner {
   readonly #revocation: () => RevocationClaims;
 
   /**
-   * @param seed for which {@link isSigningSeed} holds
-   * @param revocation asked for each call
+   * @param seed a text that {@link isSigningSeed} accepts
+   * @param revocation called for each signed context
    */
   constructor(seed: string, revocation: () => RevocationClaims) {
     const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
@@ -100,7 +101,7 @@ export class ContextSigner {
     this.#revocation = revocation;
   }
 
-  /** A compact JWT for one call, and for `aud` alone. */
+  /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
   sign({ context, call, invocation, now }: SignedCall): string {
     const claims: ContextClaims = {
       iss: this.did,

@@ -1,5 +1,5 @@
 import type { Outcome } from '../engine/engine.js';
-import type { Exchange } from './exchange.js';
+import type { LoggedRequest } from './exchange.js';
 import type { LineFile } from './line-file.js';
 import { traceIdOf } from './request-id.js';
 import { factsOf } from './verdict-facts.js';
@@ -12,19 +12,19 @@ export class DecisionLog {
     this.#file = file;
   }
 
-  /** Lines written, and lines dropped rather than waited for. */
+  /** Lines written so far, and lines dropped because the file was too slow or failed. */
   get lines(): { readonly written: number; readonly dropped: number } {
     return this.#file;
   }
 
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
+  record(request: LoggedRequest, outcome: Outcome, bundle: unknown): void {
     const { failure, chain, binding } = outcome;
-    const traceId = traceIdOf(exchange.traceparent);
+    const traceId = traceIdOf(request.traceparent);
     const { rootPrincipal, agent, jti, tool } = factsOf(outcome, bundle);
-    // Written out: JSON.stringify of the same members takes longer.
-    let line = `{"time":"${new Date().toISOString()}","requestId":${quote(exchange.requestId)}`;
+    // Built by hand: JSON.stringify of the same members takes longer.
+    let line = `{"time":"${new Date().toISOString()}","requestId":${quote(request.requestId)}`;
     if (traceId !== null) line += `,"traceId":"${traceId}"`;
-    line += `,"endpoint":"${exchange.endpoint}","valid":${failure === null}`;
+    line += `,"endpoint":"${request.endpoint}","valid":${failure === null}`;
     if (failure !== null) line += `,"block":"${failure.block}","code":"${failure.code}"`;
     if (binding !== null) line += `,"binding":"${binding}"`;
     if (chain !== null) line += `,"depth":${chain.receipts.length}`;

@@ -1,18 +1,20 @@
 import type { Metric, Registry } from 'prom-client';
 
-/** Buckets for times, in seconds. A verification takes about 0.1 ms; prom-client's own buckets start at 5 ms. */
+/**
+ * Buckets for durations, in seconds. A verification takes about 0.1 ms; prom-client's default buckets start at 5 ms.
+ */
 export const SECONDS = [
   0.0001, 0.0002, 0.0003, 0.0005, 0.00075, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
   0.5, 1, 2.5, 5, 10,
 ];
 
 /**
- * Counts observations in buckets. prom-client's own histogram makes a text of the labels and another of the bucket for
- * each observation and looks both up: a hundredth of what a warm request takes.
+ * Counts observations in buckets. prom-client's own histogram builds and looks up two strings for each observation,
+ * which takes a hundredth of the time of a warm request.
  */
 export class Distribution {
   readonly buckets: readonly number[];
-  /** Observations in each bucket alone; the last has those above all bounds. */
+  /** Observations in each bucket (not cumulative). The last bucket counts those above all bounds. */
   readonly counts: number[];
   sum = 0;
 
@@ -31,16 +33,16 @@ export class Distribution {
   }
 }
 
-/** One row of a histogram: its labels, which are always the same, and what was counted under them. */
+/** One row of a histogram: its fixed labels, and its counts. */
 export interface Row {
   readonly labels: Readonly<Record<string, string>>;
   readonly distribution: Distribution;
 }
 
 /**
- * Shows distributions as one Prometheus histogram. A row with labels is left out until something was observed.
+ * Exports distributions as one Prometheus histogram. A row with labels is omitted until it has an observation.
  *
- * @param registry that shows it
+ * @param registry the registry to add the histogram to
  * @example showHistogram(registry, 'queue_seconds', 'Time in the queue', [{ labels: {}, distribution }]);
  */
 export function showHistogram(registry: Registry, name: string, help: string, rows: readonly Row[]): void {
@@ -60,6 +62,6 @@ export function showHistogram(registry: Registry, name: string, help: string, ro
       { metricName: `${name}_count`, labels, value: total },
     ];
   };
-  // A registry needs no more of a metric than this; its types only know prom-client's own classes.
+  // A registry only calls `get`, but its type requires one of prom-client's own classes.
   registry.registerMetric({ name, get } as unknown as Metric);
 }

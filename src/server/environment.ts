@@ -1,11 +1,11 @@
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The environment variable of an option: `maxBodyBytes` is `MAX_BODY_BYTES`. */
+/** The name of an option's environment variable: `MAX_BODY_BYTES` for `maxBodyBytes`. */
 export function variableOf(option: string): string {
   return option.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
 }
 
-/** Variables of the public DRS implementation, and what to set here instead. */
+/** Variables of the public DRS implementation, and what to set instead. */
 const FOREIGN: Readonly<Record<string, string>> = {
   NONCE_STORE_BACKEND: 'set REPLAY_PROTECTION to memory or redis',
   NONCE_STORE_TTL_SECS: 'set REPLAY_WINDOW_SECS',
@@ -14,7 +14,7 @@ const FOREIGN: Readonly<Record<string, string>> = {
   DRS_REQUIRE_BINDING: 'set REQUIRE_BINDING',
 };
 
-/** Warnings about variables that another implementation reads, so that nobody takes them for being in force. */
+/** Warns about variables that only another implementation reads, so that nobody believes they have an effect. */
 export function findForeign(env: Environment): string[] {
   return Object.entries(FOREIGN)
     .filter(([name]) => isSet(env, name))
@@ -24,10 +24,10 @@ export function findForeign(env: Environment): string[] {
 const MIN_LENGTH = 8;
 
 /**
- * Problems with variables that are one slip of the keyboard away from one of ours: left alone, `TRUSTED_ROOT` would
- * trust everybody.
+ * Finds variables whose names differ from one of ours by one typing error. If `TRUSTED_ROOT` were ignored, for example,
+ * the service would trust everybody.
  *
- * @param names of our variables
+ * @param names the names of our variables
  */
 export function findMisspelt(env: Environment, names: readonly string[]): string[] {
   const problems: string[] = [];
@@ -44,7 +44,7 @@ function isSet(env: Environment, name: string): boolean {
   return (env[name] ?? '').trim() !== '';
 }
 
-/** Whether one insertion, deletion, replacement or swap of neighbours makes one text of the other. */
+/** Whether one insertion, deletion, replacement or swap of neighbours turns one text into the other. */
 export function isOneEditAway(one: string, other: string): boolean {
   if (one === other || Math.abs(one.length - other.length) > 1) return false;
   let at = 0;

@@ -7,38 +7,42 @@ import type { Endpoint } from './metrics.js';
 import type { RequestHead } from './request-head.js';
 import { newRequestId } from './request-id.js';
 
-/** Answers that carry more than a body. */
+/** Optional parts of an answer. */
 export interface AnswerOptions {
   readonly headers?: Readonly<Record<string, string>>;
-  /** Ends the connection behind the answer. */
+  /** Closes the connection after the answer. */
   readonly closes?: boolean;
 }
 
-/** Who is told about an exchange. */
+/** What the logs of verdicts read of a request, over any protocol. */
+export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' | 'requestId'>;
+
+/** Is told about the end of an exchange. */
 export interface ExchangeOwner {
-  /** Whether every answer ends its connection. */
+  /** Whether every answer closes its connection. */
   readonly isLeaving: boolean;
-  /** Called once, when the answer is given or the client is gone. */
+  /** Called once, when the request is answered or the client has disconnected. */
   ended(exchange: Exchange): void;
 }
 
-// A client that is still sending when it is refused must get to read why: so much is read and thrown away first.
+// A client that is still sending when it is refused must be able to read the answer. So its data is read and discarded,
+// up to these limits, before the connection is closed.
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 const MAX_DISCARDING_MS = 2000;
 
-/** One request and its answer. A wire must not be touched once it is free, so all writing goes through here. */
+/** One request and its answer. A freed wire must not be used, so all writing goes through this class. */
 export class Exchange {
   readonly startedAt = performance.now();
   readonly endpoint: Endpoint;
   readonly traceparent: string | null;
-  /** The code of a verdict that was not valid, for traces. Owner: the route. */
+  /** The code of an invalid verdict, for traces. Set by the route. */
   code: string | null = null;
   readonly #wire: Wire;
   readonly #isHead: boolean;
   readonly #owner: ExchangeOwner;
-  /** The request is answered, or its client gone. */
+  /** The request is answered, or its client has disconnected. */
   #isOver = false;
-  /** The wire must not be touched any more. */
+  /** The wire must not be used any more. */
   #isFreed = false;
   #isBodyDue: boolean;
   #isReceiving = false;
@@ -72,34 +76,33 @@ export class Exchange {
   }
 
   /**
-   * The id under which this request is found in logs: the caller's, or else one that is made now. The answer carries it
-   * from then on.
+   * The id of this request in logs: the caller's, or a new one. From now on the answer carries it.
    */
   get requestId(): string {
     return (this.#requestId ??= newRequestId());
   }
 
-  /** The id that the answer carries; `null` where the caller sent none and none was made. */
+  /** The id that the answer carries; `null` if the caller sent none and none was made. */
   get knownRequestId(): string | null {
     return this.#requestId;
   }
 
-  /** The address of the client, as text. To be asked while the handler runs, not later. */
+  /** The address of the client, as text. Read it while the handler runs, not later. */
   get remoteAddress(): string {
     return this.#wire.remoteAddress();
   }
 
-  /** Whether the answer is given or the client is gone. */
+  /** Whether the request is answered or the client has disconnected. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** The status of the answer; 0 where there is none. */
+  /** The status of the answer; 0 if there is none yet. */
   get status(): number {
     return this.#status;
   }
 
-  /** Answers with JSON text; does nothing where the client is gone. */
+  /** Answers with JSON text. Does nothing if the client has disconnected. */
   answer(
     status: number,
     json: string,
@@ -118,7 +121,7 @@ export class Exchange {
     if (!this.#isBodyDue) this.#write(answer);
     else if (this.#isReceiving) this.#writeEarly(answer);
     else {
-      // The first piece tells whether the body has come with the headers, and nothing needs to be closed.
+      // Wait for the first piece. If it is the whole body, the connection can stay open.
       this.#early = answer;
       this.#receive(false);
     }
@@ -131,7 +134,7 @@ export class Exchange {
   }
 
   /**
-   * Reads the body. The sink must use at once what is no longer than {@link MAX_TYPICAL_BYTES}; a larger one it may keep
+   * Reads the body. The sink must use a body of up to {@link MAX_TYPICAL_BYTES} synchronously. It may keep a larger one
    * until {@link releaseBody}.
    */
   readBody(rules: BodyRules, sink: BodySink): void {
@@ -147,12 +150,12 @@ export class Exchange {
     this.#receive(true);
   }
 
-  /** Throws the body away; needed where the answer comes later and nobody reads it. */
+  /** Discards the body. Needed if the answer comes later and nothing reads the body. */
   ignoreBody(): void {
     this.#receive(false);
   }
 
-  /** Gives back the memory of a body that came in pieces. */
+  /** Frees the memory of a body that came in pieces. */
   releaseBody(): void {
     this.#reader?.release();
   }
@@ -192,7 +195,7 @@ export class Exchange {
       this.#writeEarly(early);
     }
     this.#discarded += bytes;
-    // Not here: what was written in this turn is sent at its end, and closing would throw it away.
+    // Deferred: what was written in this turn is sent at its end, and closing now would discard it.
     if (isLast || this.#discarded > MAX_DISCARDED_BYTES) setImmediate(() => this.#close());
   }
 

@@ -13,13 +13,13 @@ const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
 
 const PROTOCOLS: readonly string[] = ['http', 'mcp', 'a2a'] satisfies readonly Protocol[];
 
-/** What is wrong with a request to `/v1/gate` itself. */
+/** Why a request to `/v1/gate` itself is invalid. */
 interface GateRequestFault {
   readonly error: 'INVALID_GATE_REQUEST' | 'UNKNOWN_PROTOCOL';
   readonly detail: string;
 }
 
-/** `POST /v1/gate`: gates in other processes and languages ask with a description of the caller's request. */
+/** `POST /v1/gate`: gates in other processes and languages send a description of the caller's request. */
 export class GateApiRoute {
   readonly #decider: GateDecider;
   readonly #admission: Admission;
@@ -41,7 +41,7 @@ export class GateApiRoute {
     this.#verdicts = verdicts;
   }
 
-  /** Reads the body, however it comes, and answers with the decision. */
+  /** Reads the body and answers with the decision. */
   serve(exchange: Exchange, head: RequestHead): void {
     this.#intake.read(exchange, head, this.#take);
   }
@@ -77,7 +77,7 @@ export class GateApiRoute {
         onVerdict: (outcome, bundle) => this.#verdicts.record(exchange, outcome, bundle),
       })
       .then((decision) => exchange.answer(200, JSON.stringify(toAnswer(decision))))
-      // Only where the answer itself cannot be written.
+      // decide() never rejects: this catches an answer that cannot be written.
       .catch(() => exchange.refuse(500, 'internal'));
   };
 
@@ -100,7 +100,7 @@ export class GateApiRoute {
   }
 }
 
-/** The answer of `/v1/gate`. */
+/** Makes the answer of `/v1/gate`. */
 function toAnswer(decision: GateDecision): object {
   switch (decision.kind) {
     case 'pass':
@@ -135,9 +135,10 @@ function readGateRequest(bytes: Buffer): { protocol: Protocol; request: GateRequ
     return invalid(`the body is not JSON: ${(error as SyntaxError).message}`);
   }
   if (!isJsonObject(value)) return invalid('the body is not a JSON object');
-  // Numbers that rounding has changed bind to nothing as it is; a member given twice could be read in two ways.
-  const defect = findJsonDefect(text, { depth: Infinity });
-  if (defect?.kind === 'duplicate') return invalid(`the body is not strict JSON: ${defect.message}`);
+  // Two parsers can read a duplicate member differently. Rounded numbers need no check: they never match signed
+  // arguments.
+  const defect = findJsonDefect(text, { depth: Infinity, only: 'duplicate' });
+  if (defect !== null) return invalid(`the body is not strict JSON: ${defect.message}`);
   const { protocol, method = 'POST', headers = {} } = value;
   if (typeof protocol !== 'string') return invalid('protocol is not a string, expected http, mcp or a2a');
   if (!PROTOCOLS.includes(protocol)) {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Body, Engine, Outcome } from '../engine/engine.js';
 import {
+  bodyTimedOut,
   callContextOf,
   checkCall,
   denied,
@@ -24,50 +25,50 @@ import type { Configuration } from './configuration.js';
 import type { ContextSigner } from './context-token.js';
 import type { GateObserver } from './gate-metrics.js';
 
-/** One protocol request, as a transport hands it in. */
+/** A protocol request, as a transport passes it in. */
 export interface GateCall {
   readonly protocol: GateProtocol;
   readonly request: GateRequest;
-  /** The length of its body, for admission. */
+  /** The length of the body, for admission. */
   readonly bytes: number;
-  /** Asked before work that waited is begun: whether anyone still waits for the decision. Left out: always. */
+  /** Called before queued work starts: whether somebody still waits for the decision. If left out: always. */
   readonly isWanted?: () => boolean;
-  /** A place among the waiting that the transport has taken already; it is given back here. */
+  /** A ticket that the transport has already obtained from admission; the decider releases it. */
   readonly ticket?: Ticket;
-  /** Told the verdict on the bundle, where there is one. */
+  /** Called with the verdict on the bundle, if there is one. */
   readonly onVerdict?: (outcome: Outcome, bundle: unknown) => void;
 }
 
-/** What a transport has to carry out. */
+/** What the transport must do with the request. */
 export type GateDecision =
   /** Nothing to check. */
   | { readonly kind: 'pass' }
-  /** `token` is the signed context, where the gate signs. */
+  /** `token` is the signed context; `null` if the gate does not sign. */
   | { readonly kind: 'allow'; readonly context: GateContext; readonly token: string | null }
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
 
-/** What the decider works with. */
+/** What the decider needs. */
 export interface GateDeciderContext {
   readonly engine: Engine;
   readonly configuration: Pick<Configuration, 'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots'>;
   readonly admission: Admission;
   readonly log: Logger;
-  /** Where used invocations are on record; `null` only where the operator said so. Owner: whoever opened it. */
+  /** The record of used invocations; `null` only if the operator has turned it off. Whoever opened it closes it. */
   readonly replays: ReplayStore | null;
-  /** `null` where contexts are not signed. */
+  /** `null` if contexts are not signed. */
   readonly signer: ContextSigner | null;
   readonly observer: GateObserver;
 }
 
 const PASS: GateDecision = { kind: 'pass' };
 
-/** Without the roots and the name of the server: the engine has checked those that are configured. */
+/** No roots and no server name: the engine has already checked the configured ones. */
 const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
 const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
 
 /**
- * Decides on protocol requests for every transport of the service: admission, verdict, the rules of the gate, replay,
- * signed context, metrics. A transport only carries in and out.
+ * Decides on protocol requests for every transport of the service: admission, verdict, the gate's rules, replay, signed
+ * context and metrics. A transport only translates requests and decisions.
  *
  * @example
  * const decision = await decider.decide({ protocol: 'mcp', request, bytes: body.length });
@@ -84,7 +85,7 @@ export class GateDecider {
     this.#replayRules = { scope: 'gate', windowSecs, clockSkewSecs };
   }
 
-  /** Decides on a request. Never rejects: what cannot be checked is denied. */
+  /** Decides on a request. Never rejects: if the check fails, the request is denied. */
   async decide(call: GateCall): Promise<GateDecision> {
     const { admission, observer, log } = this.#context;
     const ticket = call.ticket ?? (admission.isDraining ? null : admission.enter(call.bytes));
@@ -101,10 +102,19 @@ export class GateDecider {
     }
   }
 
-  /** The decision where none can be had: no room, or the service is about to stop. */
+  /** The denial for a request that cannot be checked, because of overload or shutdown. */
   unavailable(protocol: GateProtocol): GateDecision {
+    return this.#unread(protocol, verifierUnavailable);
+  }
+
+  /** The decision on a request whose body did not come whole. */
+  timedOut(protocol: GateProtocol): GateDecision {
+    return this.#unread(protocol, bodyTimedOut);
+  }
+
+  #unread(protocol: GateProtocol, fail: typeof verifierUnavailable): GateDecision {
     const form = protocol === 'chain' ? 'mcp' : protocol;
-    const failure = verifierUnavailable({ protocol: form });
+    const failure = fail({ protocol: form });
     const decision = toDecision({ kind: 'deny', protocol: form, id: null, requested: null, failure });
     this.#context.observer.decided(protocol, 'deny', failure.code);
     return decision;
@@ -143,7 +153,7 @@ export class GateDecider {
     return { kind: 'allow', context, token };
   }
 
-  /** Once: whoever runs a gate for anyone's delegations should know it. */
+  /** Warns once if any root is trusted, so that the operator knows. */
   #warnOfAnyRoot(): void {
     if (this.#hasWarned || this.#context.configuration.trustedRoots !== undefined) return;
     this.#hasWarned = true;
@@ -162,7 +172,7 @@ function toDecision(denial: Denial): GateDecision {
   return { kind: 'deny', code: denial.failure.code, response: responseTo(denial) };
 }
 
-/** What the engine compares with the signed arguments. A `body` member of the bundle itself never counts. */
+/** The body that the engine compares with the signed arguments. A `body` member of the bundle is never used. */
 function bodyOf(body: CallBody): Body | null {
   return body.kind === 'text' || body.kind === 'value' ? body : null;
 }

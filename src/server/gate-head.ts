@@ -1,20 +1,20 @@
 import type { HeaderLookup } from '../gate/index.js';
 
-/** Where a front end shows the headers of a request, names in lower case. */
+/** Gives access to the headers of a request; names are in lower case. */
 export interface HeaderSource {
   forEach(visit: (name: string, value: string) => void): void;
 }
 
-/** What the headers of a proxied request say, as far as the gate reads them. */
+/** The headers of a proxied request that the gate reads. */
 export interface GateHead {
   readonly headers: HeaderLookup;
   readonly contentType: string | null;
   readonly contentEncoding: string | null;
-  /** The methods that the caller's request may have, where headers name any. */
+  /** The caller's method according to the proxy's headers; can be empty, or hold several. */
   readonly forwardedMethods: readonly string[];
-  /** What an application behind the gate could take for the method. */
+  /** Methods that an application behind the gate could use instead of the real one. */
   readonly overridingMethods: readonly string[];
-  /** Whether the proxy says that it has sent a part of the body only. */
+  /** Whether the proxy says that it has sent only a part of the body. */
   readonly isPartial: boolean;
 }
 
@@ -42,7 +42,7 @@ export function readGateHead(source: HeaderSource): GateHead {
     else values.push(value);
   });
   const all = (...names: string[]): string[] => names.flatMap((name) => found.get(name) ?? []);
-  // Two of them are none that anybody could agree on: joined, no parser of types or codings knows them.
+  // If a header is repeated, the joined value is no valid type or coding, so the body is refused.
   const joined = (name: string): string | null => found.get(name)?.join(', ') ?? null;
   return {
     headers: (name) => found.get(name) ?? [],

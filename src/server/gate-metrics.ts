@@ -4,22 +4,22 @@ import { GATE_CATALOGUE, GATE_PROTOCOLS, type GateProtocol } from '../gate/index
 import type { ReplayStore } from '../replay/index.js';
 import { CATALOGUE } from '../verify/codes.js';
 
-/** Who is told what the gate does. */
+/** Is told what the gate does. */
 export interface GateObserver {
-  /** @param code of a denial; empty for the others */
+  /** @param code the code of a denial; empty for other decisions */
   decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
   countOutcome(outcome: Outcome): void;
 }
 
 const CODES: ReadonlySet<string> = new Set([...GATE_CATALOGUE, ...CATALOGUE].map(({ code }) => code));
 
-/** Counts the gate's decisions. All labels come from closed sets. */
+/** Counts the gate's decisions. All labels come from fixed sets. */
 export class GateMetrics implements GateObserver {
   readonly countOutcome: (outcome: Outcome) => void;
   readonly #registry: Registry;
   readonly #decisions = new Map<string, number>();
 
-  /** @param countOutcome also counts verdicts where `/verify` counts its own */
+  /** @param countOutcome counts verdicts in the same metrics as those of `/verify` */
   constructor(registry: Registry, countOutcome: (outcome: Outcome) => void) {
     this.countOutcome = countOutcome;
     this.#registry = registry;
@@ -42,7 +42,7 @@ export class GateMetrics implements GateObserver {
     });
   }
 
-  /** Adds the figures of the gate's replay store, where it is in this process. */
+  /** Adds metrics for the gate's replay store, if that is in this process. */
   watch(replays: ReplayStore | null): void {
     const capacity = replays?.capacity;
     if (replays === null || capacity === undefined) return;

@@ -8,18 +8,18 @@ import { GateDecider } from './gate-decider.js';
 import type { Metrics } from './metrics.js';
 import { printableUrl } from './printable-url.js';
 
-/** The gate of a service, for all its transports. */
+/** The gate of a service, shared by all transports. */
 export interface Gate {
   readonly decider: GateDecider;
-  /** The public key set as JSON; `null` where contexts are not signed. */
+  /** The public key set as JSON; `null` if contexts are not signed. */
   readonly jwks: string | null;
   close(): Promise<void>;
 }
 
 /**
- * Opens what the gate needs besides the engine: a replay store of its own, and the key that signs contexts.
+ * Opens what the gate needs besides the engine: its own replay store, and the key that signs contexts.
  *
- * @throws ReplayStoreError where `GATE_REPLAY=redis` and Redis cannot be used
+ * @throws ReplayStoreError if `GATE_REPLAY=redis` and Redis cannot be used
  */
 export async function openGate(deps: {
   readonly engine: Engine;

@@ -4,10 +4,10 @@ import { hasDotSegment } from '../protocol/resources.js';
 const PREFIX = '/gate/';
 
 /**
- * The protocol of a path `/gate/<protocol>` or of one below it: proxies put the caller's path behind it.
+ * The protocol in a path `/gate/<protocol>` or a path below it: proxies append the caller's path.
  *
- * @returns `null` for any other path, and for one with a `.` or `..` segment in any spelling: a proxy on the way that
- *   resolves it could make another protocol of it
+ * @returns `null` for any other path, and for a path with a `.` or `..` segment in any spelling: a proxy that resolves
+ *   such a segment could see another protocol
  * @example gateProtocolOf('/gate/mcp/tools?x=1'); // 'mcp'
  */
 export function gateProtocolOf(path: string): GateProtocol | null {

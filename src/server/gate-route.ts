@@ -13,7 +13,7 @@ import { readGateHead, type GateHead, type HeaderSource } from './gate-head.js';
 import type { RequestHead } from './request-head.js';
 import type { VerdictLogs } from './verdict-logs.js';
 
-/** `/gate/http`, `/gate/mcp`, `/gate/a2a`, `/gate/chain`: a proxy asks with the caller's own request. */
+/** `/gate/http`, `/gate/mcp`, `/gate/a2a`, `/gate/chain`: a proxy forwards the caller's request and asks about it. */
 export class GateRoute {
   readonly #decider: GateDecider;
   readonly #intake: BodyIntake;
@@ -30,8 +30,8 @@ export class GateRoute {
   /**
    * Reads the request and answers with the decision.
    *
-   * @param method of the request to the gate, in capitals
-   * @param source is used before this returns
+   * @param method method of the request to the gate, in upper case
+   * @param source only used before this returns
    */
   serve(
     protocol: GateProtocol,
@@ -41,11 +41,11 @@ export class GateRoute {
     requestHead: RequestHead,
   ): void {
     const head = readGateHead(source);
-    const judged = methodOf(method, head, requestHead.hasBody);
-    if (!requestHead.hasBody) this.#take(protocol, exchange, judged, head, Buffer.alloc(0));
+    const callMethod = methodOf(method, head, requestHead.hasBody);
+    if (!requestHead.hasBody) this.#take(protocol, exchange, callMethod, head, Buffer.alloc(0));
     else
       this.#intake.read(exchange, requestHead, (_, body) =>
-        this.#take(protocol, exchange, judged, head, body),
+        this.#take(protocol, exchange, callMethod, head, body),
       );
   }
 
@@ -56,8 +56,12 @@ export class GateRoute {
     head: GateHead,
     body: Buffer | IntakeFault,
   ): void {
-    if (body === 'overloaded' || body === 'timeout' || body === 'shutting_down') {
-      answer(exchange, this.#decider.unavailable(protocol), body !== 'overloaded');
+    if (body === 'timeout') {
+      answer(exchange, this.#decider.timedOut(protocol), true);
+      return;
+    }
+    if (body === 'overloaded' || body === 'shutting_down') {
+      answer(exchange, this.#decider.unavailable(protocol), body === 'shutting_down');
       return;
     }
     const isLarge = body === 'too_large';
@@ -79,15 +83,16 @@ export class GateRoute {
         onVerdict: (outcome, bundle) => this.#verdicts.record(exchange, outcome, bundle),
       })
       .then((decision) => answer(exchange, decision, isLarge))
-      // Only where the answer itself cannot be written.
+      // decide() never rejects: this catches an answer that cannot be written.
       .catch(() => exchange.refuse(500, 'internal'));
   }
 }
 
 /**
- * The method of the caller's request. Most proxies ask with a GET or POST of their own and name the caller's method in a
- * header; through others, a caller's own header of that name gets here. So a header can turn a request into a call, but
- * what has a body is a call whatever headers say, and where they disagree the method is none that is known.
+ * The method of the caller's request. Most proxies send a GET or POST of their own and name the caller's method in a
+ * header. Other proxies forward a header of that name which the caller has set. So a header can turn a request into a
+ * call, but cannot make a request with a body pass. If the headers disagree, the result is an unknown method, which is
+ * refused.
  */
 function methodOf(actual: string, head: GateHead, hasBody: boolean): string {
   const [named = actual, ...others] = head.forwardedMethods;
@@ -119,7 +124,7 @@ function answer(exchange: Exchange, decision: GateDecision, closes: boolean): vo
   }
 }
 
-/** Envoy takes off what the answer names; other proxies are told in their configuration. */
+/** Envoy removes the headers that the answer names. In other proxies, the configuration does it. */
 function wireHeaders({ set, remove }: HeaderChanges): Record<string, string> {
   if (remove.length === 0) return { ...set };
   return { ...set, 'x-envoy-auth-headers-to-remove': remove.join(',').toLowerCase() };

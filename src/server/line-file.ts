@@ -5,10 +5,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 
-// The most text that waits to be written; what comes on top is dropped.
+// Maximum number of characters that wait to be written. Further lines are dropped.
 const MAX_WAITING = 4 * 1024 * 1024;
 const MAX_CHUNK = 64 * 1024;
-// A pipe takes so much in one piece or not at all, so that no line of another writer gets into ours.
+// Up to this size (PIPE_BUF), a write to a pipe is atomic, so lines of other writers cannot get into ours.
 const MAX_PIPE_CHUNK = 4096;
 const GATHER_MS = 100;
 const FULL_PAUSE_MS = 20;
@@ -19,14 +19,14 @@ const CLOSE_MS = 2000;
 const { O_APPEND, O_CREAT, O_NONBLOCK, O_WRONLY } = constants;
 
 /**
- * Appends lines to a file, or to standard output (`-`), and never keeps its caller waiting: lines gather in memory, and
- * are dropped and counted where they are not taken away fast enough.
+ * Appends lines to a file or to standard output (`-`) without blocking the caller. Lines wait in memory; if the
+ * output is too slow, further lines are dropped and counted.
  */
 export class LineFile {
   readonly #path: string;
   readonly #log: Logger;
   #sink: Sink;
-  /** Lines that wait; from `#next` on. */
+  /** Waiting lines; those before index `#next` are written already. */
   #lines: string[] = [];
   #next = 0;
   #waiting = 0;
@@ -34,7 +34,7 @@ export class LineFile {
   #dropped = 0;
   #isRunning = false;
   #isClosed = false;
-  /** The last chunk was written in part: what comes next begins a new line. */
+  /** Whether the last chunk was only partly written; the next chunk then begins with a line break. */
   #isTorn = false;
   #loggedAt = -Infinity;
   #reopened: Sink | null = null;
@@ -46,8 +46,8 @@ export class LineFile {
   }
 
   /**
-   * @param path `-` for standard output. A file that is not there is created, for its owner to write and its group to read
-   * @throws Error where it cannot be opened for writing; a pipe that nobody reads counts as such
+   * @param path `-` for standard output. A missing file is created with mode 640
+   * @throws Error if it cannot be opened for writing, for example because it is a pipe without a reader
    */
   static async open(path: string, log: Logger): Promise<LineFile> {
     return new LineFile(path, await openSink(path), log);
@@ -58,7 +58,7 @@ export class LineFile {
     return this.#written;
   }
 
-  /** Lines that were dropped: too many waited, or they could not be written. */
+  /** Lines dropped so far, because too many were waiting or a write failed. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -76,24 +76,24 @@ export class LineFile {
     setTimeout(() => void this.#run(), GATHER_MS).unref();
   }
 
-  /** Opens the file anew, after somebody has moved it away. Where that fails, the old one is written on. */
+  /** Reopens the file after it was renamed (log rotation). If that fails, lines still go to the old file. */
   async reopen(): Promise<void> {
     if (this.#path === '-' || this.#isClosed) return;
     const sink = await openSink(this.#path);
     await this.#reopened?.close();
-    // A chunk may be on its way to the old file, which is closed behind it.
+    // A write to the old file may be in progress; #takeReopened closes that file later.
     this.#reopened = sink;
     if (!this.#isRunning) await this.#takeReopened();
   }
 
-  /** Writes what waits, for two seconds at most. */
+  /** Writes the waiting lines, for at most two seconds, and closes the file. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const end = performance.now() + CLOSE_MS;
     if (!this.#isRunning && this.#lines.length > 0) void this.#run();
     while (this.#isRunning && performance.now() < end) {
       await pause(10);
-      // What gathers is not waited for.
+      // Every line is written or dropped: no need to wait until #run ends.
       if (this.#lines.length === 0) break;
     }
     this.#dropped += this.#lines.length - this.#next;
@@ -126,7 +126,7 @@ export class LineFile {
     await this.#takeReopened();
   }
 
-  /** The next lines, as many as go into one chunk, and at least one. */
+  /** Takes the next lines: at least one, and as many as fit into a chunk. */
   #take(): string {
     let text = this.#isTorn ? '\n' : '';
     do {
@@ -148,7 +148,7 @@ export class LineFile {
         at += await this.#sink.write(chunk, at);
       } catch (error) {
         this.#isTorn = at > 0;
-        // A pipe whose reader is slow.
+        // EAGAIN: a pipe is full because its reader is slow.
         if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || this.#isClosed) throw error;
         await pause(FULL_PAUSE_MS, undefined, { ref: false });
       }
@@ -175,17 +175,17 @@ export class LineFile {
   }
 }
 
-/** What lines are written to. */
+/** The file or pipe that lines are written to. */
 interface Sink {
   readonly maxChunk: number;
-  /** Writes what it can take, from `at` on. @returns how many bytes that was */
+  /** Writes as many bytes from position `at` on as it can. @returns the number of bytes written */
   write(chunk: Buffer, at: number): Promise<number>;
   close(): Promise<void>;
 }
 
 async function openSink(path: string): Promise<Sink> {
   if (path === '-') return openSink('/dev/stdout').catch(() => standardOutput);
-  // A pipe that is full must not keep a thread of libuv waiting.
+  // O_NONBLOCK: otherwise a full pipe would block a libuv thread.
   const flags = O_WRONLY | O_APPEND | O_NONBLOCK | (path.startsWith('/dev/') ? 0 : O_CREAT);
   const handle = await open(path, flags, 0o640);
   const isFile = (await handle.stat()).isFile();
@@ -198,7 +198,7 @@ async function openSink(path: string): Promise<Sink> {
 
 const writeTo = promisify(write);
 
-/** For a standard output that cannot be opened anew: a socket, as systemd's journal is. */
+/** For a standard output that cannot be opened by path, such as the socket of systemd's journal. */
 const standardOutput: Sink = {
   maxChunk: MAX_PIPE_CHUNK,
   write: async (chunk, at) => (await writeTo(1, chunk, at)).bytesWritten,

@@ -11,28 +11,21 @@ import {
 import { loadFrontEnd } from './front-end/load.js';
 import { checkNative } from './native.js';
 import { printableUrl } from './printable-url.js';
-import { startService, type Service } from './service.js';
+import { startService, type Membership, type Service } from './service.js';
+import { supervise } from './supervisor/supervise.js';
 
-/** Beyond the grace, for what the service closes after its connections. */
+/** Time after the grace period to close stores and logs. */
 const CLOSING_MS = 5000;
 
 /**
- * Runs the service until a signal ends it. Never throws: a configuration that cannot work ends the process with exit
- * code 2 before it listens, and a port or a store that cannot be opened with 1.
+ * Runs the service until a signal ends it. Never throws. An invalid configuration ends the process with exit code 2
+ * before it listens. If a port or a store cannot be opened, the exit code is 1.
  *
  * @param env the environment; see {@link VARIABLES}
- * @param isCheck only checks the configuration, then ends the process: 0 where it can work, else 2
+ * @param isCheck only checks the configuration and ends the process: exit code 0 if it is valid, else 2
  */
 export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
-  let configuration: Configuration;
-  try {
-    configuration = readConfiguration(env);
-  } catch (error) {
-    if (!(error instanceof OptionsError)) throw error;
-    console.error(`drs-verify cannot start with this configuration:\n  ${error.problems.join('\n  ')}`);
-    console.error(`It reads ${VARIABLES.join(', ')}; docs/configuration.md explains each.`);
-    process.exit(2);
-  }
+  const configuration = readOrExit(env);
   if (isCheck) {
     for (const warning of warningsAbout(env, configuration)) console.error(`warning: ${warning}`);
     console.log('The configuration can work.');
@@ -40,18 +33,47 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   }
   const log = openLog(configuration);
   for (const warning of warningsAbout(env, configuration)) log.warn(warning);
-  let service: Service;
+  if (configuration.processes > 1) {
+    await supervise(env, configuration, log);
+    return;
+  }
+  const service = await startOrExit(configuration, log);
+  stopOnSignals(configuration, service, log);
+  // Last, since whoever reads this line may send a signal at once.
+  log.info(factsOf(configuration, service), 'listening');
+}
+
+/** Reads the configuration, or ends the process with 2, saying what is wrong with it. */
+export function readOrExit(env: NodeJS.ProcessEnv): Configuration {
+  try {
+    return readConfiguration(env);
+  } catch (error) {
+    if (!(error instanceof OptionsError)) throw error;
+    console.error(`drs-verify cannot start with this configuration:\n  ${error.problems.join('\n  ')}`);
+    console.error(`It reads ${VARIABLES.join(', ')}; docs/configuration.md explains each.`);
+    process.exit(2);
+  }
+}
+
+/** Starts the service, or ends the process with 1, saying why it cannot start. */
+export async function startOrExit(
+  configuration: Configuration,
+  log: Logger,
+  membership: Membership | null = null,
+): Promise<Service> {
   try {
     if (configuration.verifyNative === 'on') await demandKnownBinaries(configuration);
-    service = await startService(configuration, log);
+    return await startService(configuration, log, membership);
   } catch (error) {
     log.fatal({ err: error }, 'the service cannot start');
     console.error(`drs-verify cannot start: ${(error as Error).message}`);
     process.exit(1);
   }
-  stopOnSignals(configuration, service, log);
-  // Last, since whoever reads this line may send a signal at once.
-  announce(configuration, service, log);
+}
+
+/** Milliseconds after which a process that was told to stop ends in any case. */
+export function closingMsOf({ shutdownDelaySecs, shutdownGraceSecs }: Configuration): number {
+  return (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
 }
 
 /** @throws Error where a binary that is loaded is none that was recorded */
@@ -63,21 +85,18 @@ async function demandKnownBinaries({ frontEnd }: Configuration): Promise<void> {
 }
 
 /**
- * Lines go out one by one: pino's other way, which gathers them, tries for ever to write the last ones to a reader that
- * is gone, and keeps the process from ending. A log that cannot be written is given up.
+ * Writes each line synchronously. With pino's buffering, the process would not end if the reader of standard output is
+ * gone: pino retries the last lines forever. After a write error, nothing more is logged.
  */
-function openLog({ logLevel }: Configuration): Logger {
+export function openLog({ logLevel }: Configuration): Logger {
   const output = pino.destination({ dest: 1, sync: true });
   output.on('error', () => (output.write = () => true));
   return pino({ name: 'drs-verify', level: logLevel }, output);
 }
 
-function stopOnSignals(
-  { shutdownDelaySecs, shutdownGraceSecs, logLevel }: Configuration,
-  service: Service,
-  log: Logger,
-): void {
-  const delay = (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
+function stopOnSignals(configuration: Configuration, service: Service, log: Logger): void {
+  const { shutdownDelaySecs, logLevel } = configuration;
+  const delay = closingMsOf(configuration);
   closeWithGrace(
     {
       delay,
@@ -107,7 +126,8 @@ function stopOnSignals(
   });
 }
 
-function announce(
+/** What the log says about a service that listens. */
+export function factsOf(
   {
     host,
     metricsAddr,
@@ -117,25 +137,23 @@ function announce(
     revocationStorePath,
     workerThreads,
   }: Configuration,
-  { port, metricsPort, frontEnd, maxConnections }: Service,
-  log: Logger,
-): void {
+  { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,
+) {
   const urlOf = (name: string, at: number) => `http://${name.includes(':') ? `[${name}]` : name}:${at}`;
   const url = urlOf(host, port);
   const metricsHost = metricsAddr === undefined ? host : (addressOf(metricsAddr)?.host ?? host);
-  log.info(
-    {
-      host,
-      port,
-      url,
-      metricsUrl: `${urlOf(metricsHost, metricsPort)}/metrics`,
-      frontEnd,
-      workerThreads,
-      maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
-      statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),
-      revocationStore: revocationStore === 'redis' ? 'redis' : (revocationStorePath ?? 'memory'),
-      adminEndpoint: drsAdminToken === undefined ? 'off' : 'on',
-    },
-    'listening',
-  );
+  return {
+    host,
+    port,
+    url,
+    ...(grpcPort === null ? {} : { grpcPort }),
+    metricsPort,
+    metricsUrl: `${urlOf(metricsHost, metricsPort)}/metrics`,
+    frontEnd,
+    workerThreads,
+    maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
+    statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),
+    revocationStore: revocationStore === 'redis' ? 'redis' : (revocationStorePath ?? 'memory'),
+    adminEndpoint: drsAdminToken === undefined ? 'off' : 'on',
+  };
 }

@@ -5,7 +5,7 @@ import { showCounter, showGauge, showGauges } from './metrics-show.js';
 
 const BATCH_SIZES = [1, 2, 4, 8, 16, 24, 32];
 
-/** What the parts of a verifier tell Prometheus. */
+/** The metrics of the parts of a verifier. */
 export class EngineMetrics {
   readonly observer: EngineObserver;
   readonly #registry: Registry;
@@ -30,7 +30,7 @@ export class EngineMetrics {
     };
   }
 
-  /** @param isListFetched whether the last fetch of the status list succeeded; `null` where there is none */
+  /** @param isListFetched whether the last fetch of the status list succeeded; `null` if none is configured */
   show(engine: Engine, isListFetched: (() => boolean) | null): void {
     this.#showCache(engine);
     this.#showSignatures(engine);
@@ -139,7 +139,7 @@ export class EngineMetrics {
       'Entries of the status list at hand',
       () => revocation.listEntries,
     );
-    // NaN without a list: Prometheus then draws nothing, where 0 would look like a fresh one.
+    // NaN if there is no list: Prometheus then shows no value, while 0 would look like a fresh list.
     showGauge(
       registry,
       'drs_status_list_age_seconds',

@@ -12,7 +12,7 @@ interface Requests {
   aborted: number;
 }
 
-/** What the HTTP side tells Prometheus. */
+/** The metrics of HTTP requests and connections. */
 export class HttpMetrics<Endpoint extends string> {
   readonly #registry: Registry;
   readonly #requests: Readonly<Record<Endpoint, Requests>>;
@@ -59,10 +59,10 @@ export class HttpMetrics<Endpoint extends string> {
   }
 
   /**
-   * Counts a request that is over.
+   * Counts a finished request.
    *
-   * @param status of the answer; 0 where the client went away before. Only the service's own answers come here, so that
-   *   the set of statuses is closed.
+   * @param status status of the answer; 0 if the client disconnected first. Only the service's own answers are counted,
+   *   so the set of statuses is fixed.
    */
   countRequest(endpoint: Endpoint, status: number, milliseconds: number): void {
     const requests = this.#requests[endpoint];

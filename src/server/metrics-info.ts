@@ -4,7 +4,7 @@ import { Gauge, type Registry } from 'prom-client';
 import type { Configuration } from './configuration.js';
 import { variableOf } from './environment.js';
 
-/** The limits that alerts compare with, so that no number stands in two places. */
+/** The limits that alerting rules compare with. They read them from the metrics, so no number is written twice. */
 const LIMITS = [
   'maxPending',
   'queueTargetMs',
@@ -16,7 +16,7 @@ const LIMITS = [
   'replayWindowSecs',
 ] as const satisfies readonly (keyof Configuration)[];
 
-/** What was built, and how it is configured: values that stay the same for the life of the process. */
+/** Adds version and configuration as metrics. Their values never change while the process runs. */
 export function showInfo(registry: Registry, configuration: Configuration): void {
   const one = (name: string, help: string, labels: Record<string, string>) =>
     new Gauge({ name, help, labelNames: Object.keys(labels), registers: [registry] }).set(labels, 1);
@@ -44,7 +44,7 @@ export function showInfo(registry: Registry, configuration: Configuration): void
 }
 
 function versionHere(): string {
-  // By name, since the benchmarks run what they have compiled at another depth.
+  // By package name, not by relative path: the benchmarks compile the sources into other folders.
   const file = createRequire(import.meta.url).resolve('drs-verify/package.json');
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

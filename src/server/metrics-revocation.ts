@@ -2,7 +2,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { RevocationObserver } from '../revocation/index.js';
 import { showCounter } from './metrics-show.js';
 
-/** What revocation tells Prometheus. */
+/** The metrics of revocation. */
 export class RevocationMetrics {
   readonly observer: RevocationObserver;
   readonly #lookups = { remote: [0, 0], local: [0, 0] };

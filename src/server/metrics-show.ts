@@ -2,7 +2,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 
 type Read = (set: (value: number, ...labels: string[]) => void) => void;
 
-/** A counter whose values are kept elsewhere, and read when Prometheus asks. */
+/** Adds a counter whose values are kept elsewhere and read for each scrape. */
 export function showCounter(
   registry: Registry,
   name: string,
@@ -22,7 +22,7 @@ export function showCounter(
   });
 }
 
-/** A gauge without labels whose value is read when Prometheus asks. */
+/** Adds a gauge without labels whose value is read for each scrape. */
 export function showGauge(registry: Registry, name: string, help: string, read: () => number): void {
   new Gauge({
     name,
@@ -34,7 +34,7 @@ export function showGauge(registry: Registry, name: string, help: string, read: 
   });
 }
 
-/** A gauge with labels whose values are read when Prometheus asks. */
+/** Adds a gauge with labels whose values are read for each scrape. */
 export function showGauges(
   registry: Registry,
   name: string,

@@ -13,7 +13,7 @@ import { showInfo } from './metrics-info.js';
 import { RevocationMetrics } from './metrics-revocation.js';
 import { showCounter } from './metrics-show.js';
 
-/** The endpoints as metrics name them; `other` is every unknown path. */
+/** The endpoints, as metrics name them; `other` stands for all unknown paths. */
 export const ENDPOINTS = [
   'verify',
   'gate',
@@ -29,7 +29,7 @@ export const ENDPOINTS = [
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
 
-/** Why `/verify` turned a request away without a verdict. */
+/** Why `/verify` answered a request without a verdict. */
 export type Rejection =
   | 'malformed'
   | 'too_large'
@@ -40,7 +40,7 @@ export type Rejection =
   | 'shutting_down'
   | 'internal';
 
-/** What became of a call of an `/admin` endpoint. */
+/** The outcomes of calls of `/admin` endpoints. */
 export const ADMIN_OUTCOMES = [
   'done',
   'not_configured',
@@ -59,12 +59,12 @@ export type AdminOutcome = (typeof ADMIN_OUTCOMES)[number];
 const BINDINGS = ['match', 'mismatch', 'invalid_body'] as const satisfies readonly Binding[];
 
 /**
- * What the service tells Prometheus. Labels come from closed sets. What happens on every request is counted in plain
- * numbers and handed to prom-client when it is asked for.
+ * The metrics of the service. Labels come from fixed sets. What is counted for every request is kept in plain numbers
+ * and passed to prom-client at each scrape.
  */
 export class Metrics {
   readonly registry = new Registry();
-  /** Told what the verifier and its parts do. */
+  /** Receives the events of the verifier and its parts. */
   readonly observer: RevocationObserver & EngineObserver;
   readonly gate: GateMetrics;
   readonly http: HttpMetrics<Endpoint>;
@@ -149,7 +149,7 @@ export class Metrics {
     this.#adminCalls.set(outcome, (this.#adminCalls.get(outcome) ?? 0) + 1);
   }
 
-  /** Adds the figures of the decision log. */
+  /** Adds the metrics of the decision log. */
   watchDecisions({
     lines,
   }: {
@@ -167,7 +167,7 @@ export class Metrics {
     );
   }
 
-  /** Adds the figures that the parts of the service keep themselves. */
+  /** Adds the metrics that other parts of the service count themselves. */
   watch(
     engine: Engine,
     configuration: Configuration,

@@ -1,6 +1,6 @@
 /**
- * A URL as it may be printed and logged: without user, password, query and fragment. Takes what is no URL, too, since
- * that is what a complaint about one quotes.
+ * A URL without user, password, query and fragment, which is safe to print and log. Also accepts a text that is not a
+ * URL, since error messages about such a text quote it.
  *
  * @example printableUrl('https://me:pw@lists.example/1?key=k'); // 'https://lists.example/1'
  */
@@ -9,7 +9,7 @@ export function printableUrl(text: string): string {
     const { protocol, host, pathname } = new URL(text);
     if (host !== '') return `${protocol}//${host}${pathname}`;
   }
-  // No URL: what looks like a user and a password goes with all before it, and what looks like a query with all behind.
+  // Not a URL: drop everything up to the last "@" (user and password), and everything from the first "?" or "#".
   const rest = text.slice(text.lastIndexOf('@') + 1);
   const end = rest.search(/[?#]/);
   return end === -1 ? rest : rest.slice(0, end);

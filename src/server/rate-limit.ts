@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 
 const MAX_CLIENTS = 100_000;
 
-/** A token bucket that holds one period's worth of requests. */
+/** A token bucket. Its capacity is the number of requests of one period. */
 class Bucket {
   #tokens: number;
   #filledAt: number;
@@ -13,7 +13,7 @@ class Bucket {
     this.#filledAt = now;
   }
 
-  /** Takes a token, or tells in how many seconds there will be one. */
+  /** Takes a token. @returns 0, or the seconds until there is a token */
   take(rate: number, now: number, periodSecs: number): number {
     const perSecond = rate / periodSecs;
     this.#tokens = Math.min(rate, this.#tokens + ((now - this.#filledAt) / 1000) * perSecond);
@@ -24,15 +24,16 @@ class Bucket {
   }
 }
 
-/** Limits the requests of one class of endpoints, for each client and overall. */
+/** Limits the requests of one class of endpoints, for each client and for all clients together. */
 export class RateLimit {
   readonly #perClient: number;
   readonly #overall: number;
   readonly #periodSecs: number;
-  readonly #clients = new LRUCache<string, Bucket>({ max: MAX_CLIENTS });
+  /** Made when it is needed: it takes its memory, and milliseconds of the start, at once. */
+  #clients: LRUCache<string, Bucket> | null = null;
   #all: Bucket | null = null;
 
-  /** Requests in a period, by default a second; 0 is no limit. */
+  /** The limits are requests per period; 0 is no limit. */
   constructor(perClient: number, overall: number, periodSecs = 1) {
     this.#periodSecs = periodSecs;
     this.#perClient = perClient;
@@ -46,14 +47,15 @@ export class RateLimit {
   /**
    * Counts a request.
    *
-   * @param client what {@link clientOf} makes of its address
-   * @param now milliseconds of a clock that never goes back
-   * @returns 0 where it may pass, or the seconds after which to try again
+   * @param client the result of {@link clientOf} for its address
+   * @param now milliseconds of a monotonic clock
+   * @returns 0 if it is within the limits, else the seconds after which to try again
    */
   admit(client: string, now = performance.now()): number {
     if (this.#perClient > 0) {
-      let bucket = this.#clients.get(client);
-      if (bucket === undefined) this.#clients.set(client, (bucket = new Bucket(this.#perClient, now)));
+      const clients = (this.#clients ??= new LRUCache({ max: MAX_CLIENTS }));
+      let bucket = clients.get(client);
+      if (bucket === undefined) clients.set(client, (bucket = new Bucket(this.#perClient, now)));
       const wait = bucket.take(this.#perClient, now, this.#periodSecs);
       if (wait > 0) return wait;
     }
@@ -64,10 +66,10 @@ export class RateLimit {
 }
 
 /**
- * Who counts as one client: an IPv4 address, also where it is written as IPv6 (`::ffff:192.0.2.1`), or the first 64 bits
- * of an IPv6 address, since whoever has one address has all of its network.
+ * The key under which a client is counted: an IPv4 address (also if written as IPv6, `::ffff:192.0.2.1`), or the
+ * first 64 bits of an IPv6 address, since the owner of one address usually has the whole /64 network.
  *
- * @param address in text, in any notation; what is no address counts as it is
+ * @param address text in any notation; a text that is not an address is returned unchanged
  */
 export function clientOf(address: string): string {
   if (!isIPv6(address)) return address;
@@ -91,7 +93,7 @@ function expand(address: string): number[] {
   return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
 }
 
-/** A group is 16 bits in hexadecimal; the last two may be written as an IPv4 address. */
+/** Reads 16 bits in hexadecimal, or 32 bits written as an IPv4 address. */
 function readGroup(text: string): number[] {
   if (!text.includes('.')) return [parseInt(text, 16)];
   const [a = 0, b = 0, c = 0, d = 0] = text.split('.').map(Number);

@@ -1,18 +1,18 @@
 import type { Logger } from 'pino';
 import type { Outcome } from '../engine/engine.js';
-import type { Exchange } from './exchange.js';
+import type { LoggedRequest } from './exchange.js';
 import { traceIdOf } from './request-id.js';
 import { Sampler } from './sampler.js';
 import { factsOf } from './verdict-facts.js';
 
 const PER_SECOND = 10;
 
-/** Logs verdicts that were not valid, so that a refusal can be found by its request id. */
+/** Logs invalid verdicts, so that a refusal can be found by its request id. */
 export class RefusalLog {
   readonly #log: Logger;
   readonly #sampler: Sampler | null;
 
-  /** @param mode `LOG_REFUSALS`: all of them, ten in a second and the number of others, or none */
+  /** @param mode `LOG_REFUSALS`: all, up to ten per second and the number of the others, or none */
   constructor(mode: 'all' | 'sampled' | 'off', log: Logger) {
     this.#log = log;
     this.#sampler =
@@ -23,16 +23,16 @@ export class RefusalLog {
           );
   }
 
-  /** Logs an outcome, unless it is valid or left out. */
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
+  /** Logs an outcome, unless it is valid or sampling skips it. */
+  record(request: LoggedRequest, outcome: Outcome, bundle: unknown): void {
     if (outcome.failure === null || this.#sampler?.admits() !== true) return;
     const { block, code } = outcome.failure;
-    const traceId = traceIdOf(exchange.traceparent);
+    const traceId = traceIdOf(request.traceparent);
     this.#log.info(
       {
         block,
         code,
-        requestId: exchange.requestId,
+        requestId: request.requestId,
         ...(traceId === null ? {} : { traceId }),
         ...factsOf(outcome, bundle),
       },

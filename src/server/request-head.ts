@@ -1,17 +1,17 @@
 import type { HttpRequest } from './front-end/front-end.js';
 import { readRequestId } from './request-id.js';
 
-/** What the headers of a request say that concerns every route. */
+/** The headers of a request that every route needs. */
 export interface RequestHead {
-  /** The announced length of the body; 0 where there is none. */
+  /** `Content-Length`; 0 if it is absent. */
   readonly contentLength: number;
   /** Whether a body follows. */
   readonly hasBody: boolean;
-  /** What leaves open where the body ends, or `null`. */
+  /** Why it is unclear where the body ends; `null` if it is clear. */
   readonly framingFault: string | null;
   readonly origin: string | null;
   readonly fetchSite: string | null;
-  /** The caller's `X-Request-Id`, where it has sent one that may be used; see {@link readRequestId}. */
+  /** The caller's `X-Request-Id` if it is usable, else `null`; see {@link readRequestId}. */
   readonly requestId: string | null;
   readonly traceparent: string | null;
 }
@@ -26,7 +26,7 @@ let requestId: string | null = null;
 let traceparent: string | null = null;
 
 function readHeader(name: string, value: string): void {
-  // By the length first: most headers are none of these.
+  // The length check comes first because it is cheap and excludes most headers.
   const { length } = name;
   if (length !== 14 && length !== 17 && length !== 6 && length !== 12 && length !== 11) return;
   switch (name) {
@@ -53,7 +53,7 @@ function readHeader(name: string, value: string): void {
   }
 }
 
-/** Reads the headers in one pass, which costs as much as asking for five of them by name, and shows what comes twice. */
+/** Reads the headers in one pass. It costs as much as five look-ups by name, and also finds repeated headers. */
 export function readHead(req: HttpRequest): RequestHead {
   lengths = codings = 0;
   contentLength = coding = '';
@@ -70,7 +70,10 @@ export function readHead(req: HttpRequest): RequestHead {
   };
 }
 
-/** uWebSockets.js takes the first of two lengths, and any coding as `chunked`; a proxy in front may read it otherwise. */
+/**
+ * Refuses ambiguous framing. uWebSockets.js uses the first of two lengths and treats any coding as `chunked`; a proxy
+ * in front may decide otherwise (request smuggling).
+ */
 function findFramingFault(): string | null {
   if (lengths > 1) return 'Content-Length comes more than once, expected one';
   if (codings > 1) return 'Transfer-Encoding comes more than once, expected "chunked"';

@@ -27,7 +27,7 @@ export class RevokeRoute {
     this.#tokenDigest = drsAdminToken === undefined ? null : sha256(drsAdminToken);
   }
 
-  /** Checks in this order: configured, authorised, size, body. */
+  /** Checks, in this order: whether it is configured, the token, the size, the body. */
   serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
     const call: AdminCall = { address: exchange.remoteAddress, requestId: exchange.requestId };
     if (this.#tokenDigest === null) {
@@ -36,7 +36,7 @@ export class RevokeRoute {
       return;
     }
     const [, token] = /^bearer +(\S+)$/i.exec(req.getHeader('authorization')) ?? [];
-    // Digests have one length, so that not even the length of the token shows in the time this takes.
+    // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
     if (token === undefined || !timingSafeEqual(sha256(token), this.#tokenDigest)) {
       this.#refuseStranger(exchange, call);
       return;
@@ -108,7 +108,7 @@ export class RevokeRoute {
   }
 }
 
-/** The index that a revocation asks for, or what is wrong with the request. */
+/** Returns the index to revoke, or an error message. */
 function readIndex(body: Buffer): number | string {
   const text = decodeUtf8(body);
   if (text === null) return 'the body is not UTF-8, expected JSON';

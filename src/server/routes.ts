@@ -26,34 +26,36 @@ import { VerifyRoute } from './verify-route.js';
 
 interface Route {
   readonly endpoint: Endpoint;
-  /** In small letters; none for what is served with every method. */
+  /** In lower case; empty if every method is allowed. */
   readonly methods: readonly string[];
-  /** `null` where none applies. Each class of endpoints has its own, so that none starves another. */
+  /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
   readonly rateLimit: RateLimit | null;
-  /** Whether `Origin` and `Sec-Fetch-Site` are those of somebody else's request, which a proxy asks about. */
+  /** Whether `Origin` and `Sec-Fetch-Site` belong to the request that a proxy asks about, not to the proxy's own. */
   readonly isProxied?: true;
   readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
 }
 
-/** The routes of a listener, and what is served for all other paths. */
+/** The routes of a listener, and the route for all other paths. */
 interface Table {
   readonly routes: ReadonlyMap<string, Route>;
   readonly unknown: Route;
 }
 
-/** What the routes work with. */
+/** What the routes need. */
 export interface RouteContext {
   readonly engine: Engine;
   readonly configuration: Configuration;
   readonly admission: Admission;
   readonly gate: GateDecider;
-  /** The public key set of the gate as JSON; `null` where it does not sign. */
+  /** The public key set of the gate as JSON; `null` if it does not sign. */
   readonly jwks: string | null;
   readonly metrics: Metrics;
   readonly log: Logger;
   readonly verdicts: VerdictLogs;
-  /** `null` where nobody collects traces. */
+  /** `null` if no OpenTelemetry SDK is registered. */
   readonly tracing: Tracing | null;
+  /** The text of `/metrics`. */
+  readonly scrape: () => Promise<string>;
 }
 
 const CHAIN_IS_OFF =
@@ -63,8 +65,10 @@ const DEBUG = 20;
 const POST = ['post'] as const;
 const READ = ['get', 'head'] as const;
 
-/** The HTTP interface: which request goes where, and what holds for all of them. */
+/** The HTTP interface: dispatches requests to routes, after the checks that apply to all of them. */
 export class Routes implements ExchangeOwner {
+  /** That of the gate, for its other transports; `null` where there is none. */
+  readonly gateLimit: RateLimit | null;
   readonly #context: RouteContext;
   readonly #routes: Table;
   readonly #internal: Table;
@@ -77,7 +81,7 @@ export class Routes implements ExchangeOwner {
     this.#context = context;
     const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs, allowedOrigins } = context.configuration;
     this.#origins = new Set(allowedOrigins);
-    // A single core is the client's, too, or the workers'.
+    // On a single core, polling would take time from the client or the workers.
     this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
     this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
     const limit = () => {
@@ -108,7 +112,7 @@ export class Routes implements ExchangeOwner {
       };
       return { routes: new Map(routes), unknown };
     };
-    const gateLimit = limit();
+    const gateLimit = (this.gateLimit = limit());
     const api = new GateApiRoute(gate, admission, intake, maxBodyBytes, context.verdicts);
     const proxied = new GateRoute(gate, intake, maxBodyBytes, context.verdicts);
     const gates = GATE_PROTOCOLS.map((protocol): [string, Route] => [
@@ -177,24 +181,26 @@ export class Routes implements ExchangeOwner {
     this.#internal = tableOf([...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]);
   }
 
-  /** Requests that have no answer yet. */
+  /** Number of requests without an answer. */
   get open(): number {
     return this.#open;
   }
 
+  /** Whether every answer ends its connection. */
   get isLeaving(): boolean {
-    return this.#context.admission.isLeaving;
+    const { isLeaving, isReplaced } = this.#context.admission;
+    return isLeaving || isReplaced;
   }
 
-  /** Handles any request. Paths match exactly, but for those of the gates, so no router is needed. */
+  /** Handles a request. Paths match exactly, except those of the gates, so no router is needed. */
   readonly handle = (wire: Wire, req: HttpRequest): void => this.#handle(this.#routes, wire, req);
 
-  /** Handles any request to `METRICS_ADDR`. */
+  /** Handles a request to `METRICS_ADDR`. */
   readonly handleInternal = (wire: Wire, req: HttpRequest): void => this.#handle(this.#internal, wire, req);
 
   #handle({ routes, unknown }: Table, wire: Wire, req: HttpRequest): void {
     const path = req.getUrl();
-    // Proxies put the caller's path behind that of the gate.
+    // Proxies append the caller's path to the gate's path.
     const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
     const method = req.getMethod();
     const head = readHead(req);
@@ -264,7 +270,8 @@ export class Routes implements ExchangeOwner {
   }
 
   #readiness(exchange: Exchange): void {
-    const reason = this.isLeaving ? 'shutting_down' : this.#context.engine.revocation.unreadyReason;
+    const { admission, engine } = this.#context;
+    const reason = admission.isLeaving ? 'shutting_down' : engine.revocation.unreadyReason;
     if (reason === null) exchange.answer(200, '{"status":"ready"}');
     else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason }));
   }
@@ -279,12 +286,12 @@ export class Routes implements ExchangeOwner {
     const { registry } = this.#context.metrics;
     exchange.ignoreBody();
     const scrape = () => {
-      registry.metrics().then(
+      this.#context.scrape().then(
         (text) => exchange.answer(200, text, { headers: { 'Content-Type': registry.contentType } }),
         (error: unknown) => this.#fail(exchange, error),
       );
     };
-    // Not in this turn: one packet may ask thousands of times, and nothing else would be served until all are answered.
+    // Deferred: one packet may hold thousands of pipelined requests, which would all be answered before anything else.
     setImmediate(scrape);
   }
 

@@ -1,6 +1,6 @@
 const WINDOW_MS = 1000;
 
-/** Lets so many events a second through, and tells how many were left out. */
+/** Admits a limited number of events per second, and reports how many it skipped. */
 export class Sampler {
   readonly #perSecond: number;
   readonly #onLeftOut: (count: number) => void;
@@ -9,15 +9,15 @@ export class Sampler {
   #leftOut = 0;
 
   /**
-   * @param perSecond Infinity for all
-   * @param onLeftOut told at the end of each second in which anything was left out
+   * @param perSecond maximum number of events per second; Infinity for all
+   * @param onLeftOut called at the end of each second in which events were skipped, with their number
    */
   constructor(perSecond: number, onLeftOut: (count: number) => void) {
     this.#perSecond = perSecond;
     this.#onLeftOut = onLeftOut;
   }
 
-  /** Whether this event is among those that pass. */
+  /** Counts an event. @returns whether it is within the limit */
   admits(): boolean {
     if (this.#perSecond === Infinity) return true;
     this.#timer ??= setTimeout(() => this.#end(), WINDOW_MS).unref();
@@ -29,7 +29,7 @@ export class Sampler {
     return false;
   }
 
-  /** Ends the second early, so that nothing that was left out goes untold. */
+  /** Ends the current second early, so that its skipped events are reported. */
   close(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#end();

@@ -3,7 +3,7 @@ import { variableOf } from './environment.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Variables that name a file with a secret, and the option that is read from it. */
+/** Maps each variable that names a file with a secret to the option that the file holds. */
 export const SECRET_FILES: ReadonlyMap<string, string> = new Map(
   ['drsAdminToken', 'redisUrl'].map((option) => [`${variableOf(option)}_FILE`, option]),
 );
@@ -11,8 +11,8 @@ export const SECRET_FILES: ReadonlyMap<string, string> = new Map(
 const MAX_BYTES = 4096;
 
 /**
- * Reads the secrets that are in files: what is in the environment shows in process lists, crash reports and the
- * settings of containers. One line break at the end is cut off, since editors and `echo` write one.
+ * Reads the secrets that are in files. Files are safer than variables, which show up in process lists, crash reports
+ * and container settings. A line break at the end of a file is dropped, since editors and `echo` add one.
  */
 export function readSecretFiles(env: Environment): {
   readonly secrets: ReadonlyMap<string, string>;

@@ -10,6 +10,8 @@ import { Connections, maxConnectionsHere } from './front-end/connections.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './front-end/load.js';
 import type { FrontEndName } from './front-end/front-end.js';
 import { openGate } from './gate-open.js';
+import { GrpcMetrics } from './grpc/metrics.js';
+import { openGrpc, type GrpcFrontEnd } from './grpc/open.js';
 import { LineFile } from './line-file.js';
 import { Metrics } from './metrics.js';
 import { QueueWait } from './queue-wait.js';
@@ -22,30 +24,55 @@ import { VerdictLogs } from './verdict-logs.js';
 export interface Service {
   /** The port it listens on. */
   readonly port: number;
-  /** The port on which `/metrics` is served; the same unless `METRICS_ADDR` says otherwise. */
+  /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
   readonly metricsPort: number;
+  /** The port on which gateways ask over gRPC; `null` where it is off. */
+  readonly grpcPort: number | null;
   readonly frontEnd: FrontEndName;
-  /** The connections it holds open at most; more are closed at once. */
+  /** Maximum number of open connections; more are closed at once. */
   readonly maxConnections: number;
   /**
-   * Stops it: `/readyz` fails for `SHUTDOWN_DELAY_SECS` while all else is served, then what is in flight is answered, for
-   * `SHUTDOWN_GRACE_SECS` at most, then connections are closed.
+   * Stops the service. For `SHUTDOWN_DELAY_SECS`, `/readyz` fails and everything else is served. Then open requests get
+   * up to `SHUTDOWN_GRACE_SECS` to finish. Then all connections are closed.
    *
-   * @param isUrgent leaves out the delay
+   * @param isUrgent skips the delay
    */
   close(isUrgent?: boolean): Promise<void>;
-  /** Opens the files that it only appends to anew, after somebody has moved them away. */
+  /**
+   * Leaves the port to another process that shares it: takes no new connections, serves those that are open, each of which
+   * ends with its next answer, and waits until there are none. Call {@link close} then.
+   *
+   * @param signal ends the wait
+   */
+  retire(signal: AbortSignal): Promise<void>;
+  /** Reopens the log files, after they were renamed (log rotation). */
   reopenLogs(): Promise<void>;
 }
 
+/** A process of several that share a port, under a supervisor. */
+export interface Membership {
+  /** Its number, the label `process` of its metrics. */
+  readonly process: string;
+  /** The metrics of all processes. */
+  readonly scrapeAll: () => Promise<string>;
+  /** Is handed what gives the metrics of this process alone. */
+  readonly onScrape: (scrape: () => Promise<string>) => void;
+}
+
 const DRAIN_POLL_MS = 10;
+/** Both front ends close connections that have been idle for 8 to 12 s. */
+const IDLE_MS = 12_000;
 
 /**
  * Starts the service.
  *
- * @throws Error where the address cannot be listened on, or the revocation store cannot be opened
+ * @throws Error if it cannot listen on the address, or cannot open a store or a log
  */
-export async function startService(configuration: Configuration, log: Logger): Promise<Service> {
+export async function startService(
+  configuration: Configuration,
+  log: Logger,
+  membership: Membership | null = null,
+): Promise<Service> {
   const loaded = await loadFrontEnd(configuration.frontEnd);
   logChoice(loaded, log);
   const metrics = new Metrics();
@@ -60,6 +87,11 @@ export async function startService(configuration: Configuration, log: Logger): P
   const decisions = await openDecisions(configuration, engine, log);
   const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
   const tracing = await openTracing();
+  const scrapeThis = () => metrics.registry.metrics();
+  if (membership !== null) {
+    metrics.registry.setDefaultLabels({ process: membership.process });
+    membership.onScrape(scrapeThis);
+  }
   const routes = new Routes({
     engine,
     configuration,
@@ -70,6 +102,7 @@ export async function startService(configuration: Configuration, log: Logger): P
     log,
     verdicts,
     tracing,
+    scrape: membership?.scrapeAll ?? scrapeThis,
   });
   const connections = new Connections(chooseMaxConnections(configuration, log), log);
   if (decisions !== null) metrics.watchDecisions(decisions);
@@ -80,10 +113,23 @@ export async function startService(configuration: Configuration, log: Logger): P
   const internal = address && loaded.open({ handle: routes.handleInternal, connections, requestTimeoutSecs });
   let port: number;
   let metricsPort: number;
+  let grpc: GrpcFrontEnd | null = null;
+  let grpcPort: number | null = null;
   try {
-    port = await frontEnd.listen(host, configuration.port);
-    metricsPort = address && internal ? await internal.listen(address.host, address.port) : port;
+    if (configuration.grpcPort !== undefined) {
+      const grpcMetrics = new GrpcMetrics(metrics.registry);
+      const { decider } = gate;
+      const { gateLimit: rateLimit } = routes;
+      const shared = { configuration, engine, admission, decider, verdicts, connections, rateLimit, log };
+      grpc = await openGrpc({ ...shared, metrics: grpcMetrics });
+      grpcPort = await grpc.listen(host, configuration.grpcPort);
+    }
+    port = await frontEnd.listen(host, configuration.port, configuration.sharePort);
+    // Processes without a supervisor have metrics of their own, which another one's scrape must not get.
+    const isShared = membership !== null;
+    metricsPort = address && internal ? await internal.listen(address.host, address.port, isShared) : port;
   } catch (error) {
+    grpc?.close();
     frontEnd.close();
     await verdicts.close();
     await gate.close();
@@ -93,21 +139,34 @@ export async function startService(configuration: Configuration, log: Logger): P
   return {
     port,
     metricsPort,
+    grpcPort,
     frontEnd: loaded.name,
     maxConnections: connections.limit,
     reopenLogs: () => verdicts.reopen(),
+    retire: async (signal) => {
+      admission.isReplaced = true;
+      // Right behind a look at the sockets, so that as few connections as possible wait to be accepted: the kernel resets them.
+      await new Promise((resolve) => setImmediate(resolve));
+      frontEnd.stopListening();
+      internal?.stopListening();
+      const deadline = performance.now() + IDLE_MS + configuration.shutdownGraceSecs * 1000;
+      while (connections.open > 0 && !signal.aborted && performance.now() < deadline)
+        await sleep(DRAIN_POLL_MS);
+    },
     close: async (isUrgent = false) => {
       const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
       admission.isLeaving = true;
       if (!isUrgent) await sleep(shutdownDelaySecs * 1000);
-      // The listen socket stays open, so that health checks see 503 and not a refused connection.
+      // The listening socket stays open, so that health checks get a 503 instead of a refused connection.
       admission.isDraining = true;
+      grpc?.drain();
+      const open = () => routes.open + (grpc?.open ?? 0);
       const deadline = performance.now() + shutdownGraceSecs * 1000;
-      while (routes.open > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
-      if (routes.open > 0)
-        log.warn({ open: routes.open }, 'requests were cut off: they took too long to drain');
+      while (open() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
+      if (open() > 0) log.warn({ open: open() }, 'requests were cut off: they took too long to drain');
       frontEnd.close();
       internal?.close();
+      grpc?.close();
       await gate.close();
       await engine.close();
       await verdicts.close();

@@ -3,21 +3,21 @@ import type { Exchange } from './exchange.js';
 
 /** Reports requests to OpenTelemetry. */
 export interface Tracing {
-  /** Reports a request that is over as a span, a child of the caller's where the caller has sent `traceparent`. */
+  /** Reports a finished request as a span. If the caller sent `traceparent`, the span is a child of the caller's. */
   record(exchange: Exchange, milliseconds: number): void;
 }
 
 /**
- * Reports requests where an OpenTelemetry SDK was registered before the service was started (`node --import`).
+ * Opens tracing if an OpenTelemetry SDK was registered before the service started (`node --import`).
  *
- * @returns `null` where `@opentelemetry/api` is not installed or no SDK is registered: then no request pays for it
+ * @returns `null` if `@opentelemetry/api` is not installed or no SDK is registered; then requests bear no cost
  */
 export async function openTracing(): Promise<Tracing | null> {
   const api = await import('@opentelemetry/api').catch(() => null);
   if (api === null) return null;
   const { propagation, trace, ProxyTracerProvider, ROOT_CONTEXT, SpanKind, SpanStatusCode } = api;
   const provider = trace.getTracerProvider();
-  // The API stands in for an SDK with a proxy, which leads nowhere until one is registered.
+  // Without an SDK, the API returns a proxy provider that has no delegate.
   if (provider instanceof ProxyTracerProvider && provider.getDelegateTracer('drs-verify') === undefined)
     return null;
   const tracer = provider.getTracer('drs-verify');

@@ -2,29 +2,29 @@ import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { parseCompactJwt } from '../protocol/jwt.js';
 import type { Outcome } from '../engine/engine.js';
 
-/** Who asked for what, as far as a bundle says. Nothing here is proved where the bundle was refused. */
+/** Who asked for what, according to the bundle. If the bundle was refused, none of this is proved. */
 export interface VerdictFacts {
   readonly rootPrincipal: string | null;
-  /** Who signed the call: the invocation's `iss`. */
+  /** The signer of the call: the invocation's `iss`. */
   readonly agent: string | null;
-  /** The invocation's. */
+  /** The invocation's `jti`. */
   readonly jti: string | null;
   readonly tool: string | null;
 }
 
 const MAX_LENGTH = 200;
 const PLAIN = /^[ -~]*$/;
-// What is longer is not decoded a second time for a log line.
+// A longer JWT is not worth decoding again for a log line.
 const MAX_JWT_LENGTH = 64 * 1024;
 const MAX_NODES = 4096;
-// JSON escapes what is below a space; these too can move a terminal's cursor or reverse a line.
+// JSON escapes characters below the space. These others can also move a terminal's cursor or reverse a line.
 const UNPRINTABLE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]/gu;
 
 /**
- * What may be logged of a bundle. Never more than these four: arguments may be secret, and whoever has receipts and
- * signatures can use them.
+ * The parts of a bundle that may be logged. Never more than these four: arguments may be secret, and anybody who has
+ * receipts and signatures can use them.
  *
- * @param bundle of which the outcome is told; decoded here once more where it was refused
+ * @param bundle the bundle that was verified; decoded again if it was refused
  */
 export function factsOf(outcome: Outcome, bundle: unknown): VerdictFacts {
   if (outcome.failure === null) {
@@ -57,6 +57,6 @@ function payloadOf(jwt: unknown): JsonObject {
 function printable(value: unknown): string | null {
   if (typeof value !== 'string') return null;
   const text = value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value;
-  // Nearly every value is one of these, and the other search takes a microsecond.
+  // Nearly every value is plain ASCII, and the other search takes a microsecond.
   return PLAIN.test(text) ? text : text.replace(UNPRINTABLE, '?');
 }

@@ -1,30 +1,30 @@
 import type { Outcome } from '../engine/engine.js';
 import type { DecisionLog } from './decision-log.js';
-import type { Exchange } from './exchange.js';
+import type { LoggedRequest } from './exchange.js';
 import type { RefusalLog } from './refusal-log.js';
 
-/** Where verdicts are written down, besides the answer and the metrics. */
+/** The logs that record verdicts. */
 export class VerdictLogs {
   readonly #refusals: RefusalLog;
   readonly #decisions: DecisionLog | null;
 
-  /** @param decisions `null` where nobody wants all of them */
+  /** @param decisions `null` if there is no decision log */
   constructor(refusals: RefusalLog, decisions: DecisionLog | null) {
     this.#refusals = refusals;
     this.#decisions = decisions;
   }
 
   /**
-   * Writes an outcome down. To be called before the answer is written, which then carries the request id.
+   * Records an outcome. Call it before the answer is written, so that the answer carries the request id.
    *
-   * @param bundle of which the outcome is told
+   * @param bundle the bundle that was verified
    */
-  record(exchange: Exchange, outcome: Outcome, bundle: unknown): void {
+  record(request: LoggedRequest, outcome: Outcome, bundle: unknown): void {
     if (outcome.failure !== null) {
-      exchange.code = outcome.failure.code;
-      this.#refusals.record(exchange, outcome, bundle);
+      request.code = outcome.failure.code;
+      this.#refusals.record(request, outcome, bundle);
     }
-    this.#decisions?.record(exchange, outcome, bundle);
+    this.#decisions?.record(request, outcome, bundle);
   }
 
   /** See {@link LineFile.reopen}. */

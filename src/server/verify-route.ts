@@ -24,7 +24,7 @@ export class VerifyRoute {
     this.#intake = intake;
   }
 
-  /** Reads the body, however it comes, and answers with a verdict. */
+  /** Reads the body and answers with a verdict. */
   serve(exchange: Exchange, head: RequestHead): void {
     this.#intake.read(exchange, head, this.#take);
   }
@@ -66,7 +66,7 @@ export class VerifyRoute {
     }
   }
 
-  /** Whatever fails on the way to a verdict ends here, and is none. */
+  /** Handles every error on the way to a verdict. The answer is then an error, never a verdict. */
   #fail(exchange: Exchange, ticket: Ticket, error: unknown): void {
     ticket.release();
     if (error instanceof WorkDropped) return;
@@ -74,7 +74,7 @@ export class VerifyRoute {
     this.#reject(exchange, 'internal', 500, 'internal');
   }
 
-  /** Parses a body, or refuses it and returns `null`. */
+  /** Parses a body. If it is malformed, answers the request and returns `null`. */
   #parse(exchange: Exchange, bytes: Buffer, ticket: Ticket): Request | null {
     const text = decodeUtf8(bytes);
     if (text === null) {

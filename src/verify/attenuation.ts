@@ -6,7 +6,7 @@ import { isKnownMember } from './receipt.js';
 /** The first policy member by which a child would allow more than its parent. */
 export interface Escalation {
   readonly member: string;
-  /** The child's value; `undefined` where it has none. */
+  /** The child's value; `undefined` if it has none. */
   readonly claimed: unknown;
   /** What the parent allows. */
   readonly allowed: unknown;
@@ -25,7 +25,7 @@ export interface ReadPolicy {
  * Compares a child's policy with its parent's: each limit must stay or narrow, and what is not evaluated must stay as it
  * is. Lists are compared in O(n log n), other members in the size of their text.
  *
- * @returns where the child escalates, or `null` where it is a subset
+ * @returns where the child escalates, or `null` if it is a subset
  */
 export function findEscalation(parent: ReadPolicy, child: ReadPolicy): Escalation | null {
   for (const { member, limit } of parent.limits) {

@@ -45,7 +45,7 @@ export function bindMember(args: JsonObject, text: string, document: JsonObject)
  * @returns `invalid_body` if JSON has no such value
  */
 export function bindValue(args: JsonObject, body: unknown): Binding {
-  const verdict = denotesJson(body, 0);
+  const verdict = denotesJson(body);
   if (verdict === 'too deep') return 'mismatch';
   return verdict ? compare(args, body as JsonValue) : 'invalid_body';
 }
@@ -54,8 +54,11 @@ function compare(args: JsonObject, body: JsonValue): Binding {
   return equalsByJcs(args, body) ? 'match' : 'mismatch';
 }
 
-/** A body that nests deeper than a payload may, or that contains itself, cannot equal signed arguments. */
-function denotesJson(value: unknown, depth: number): boolean | 'too deep' {
+/**
+ * Whether JSON has a value: `JSON.stringify` writes `null` for an infinity, for one, which then could equal a signed
+ * `null`. `too deep` for what nests deeper than a payload may, or contains itself: it cannot equal signed arguments.
+ */
+export function denotesJson(value: unknown, depth = 0): boolean | 'too deep' {
   switch (typeof value) {
     case 'string':
       return value.isWellFormed();

@@ -6,7 +6,7 @@ export interface Violation {
   readonly member: string;
   /** The argument that breaks it, as a name in `args`. */
   readonly argument: string;
-  /** The argument's value; `undefined` where it is missing. */
+  /** The argument's value; `undefined` if it is missing. */
   readonly claimed: JsonValue | undefined;
   readonly allowed: unknown;
 }
@@ -14,7 +14,7 @@ export interface Violation {
 /**
  * Judges the arguments of a call by one level's policy. Linear in the length of the policy's lists.
  *
- * @returns what the call breaks, or `null` where it keeps to the policy
+ * @returns what the call breaks, or `null` if it keeps to the policy
  * @example findViolation(readPolicy({ allowed_tools: ['search'] }).limits, { tool: 'delete' })?.member; // 'allowed_tools'
  */
 export function findViolation(limits: readonly PolicyLimit[], args: JsonObject): Violation | null {

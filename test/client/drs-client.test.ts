@@ -9,6 +9,7 @@ import { startTestService } from '../middleware/sources.js';
 const chain = liveChain();
 const args = { tool: 'search', query: 'tea' };
 const bundle = liveCall(chain, args);
+const signedNull = liveCall(chain, { tool: 'search', n: null });
 
 const closing: { close(): Promise<void> }[] = [];
 afterEach(async () => {
@@ -68,6 +69,9 @@ describe.each([
       ['an invalid chain', { ...bundle, receipts: [] }, { body: args }],
       ['no bundle', null, { body: args }],
       ['an array', [], {}],
+      ['an infinity for a signed null', signedNull, { body: { tool: 'search', n: Infinity } }],
+      ['an infinity in the own body', { ...signedNull, body: { tool: 'search', n: Infinity } }, {}],
+      ['details of what cannot be sent', { ...bundle, details: true }, { bodyText: '{' }],
     ])('checks %s as a verifier of this process does', async (_name, presented, call) => {
       const client = clientOf(service.url, transport);
       expect(await client.verify(presented, call)).toEqual(await verifier.verify(presented, call));

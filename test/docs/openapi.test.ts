@@ -11,7 +11,7 @@ describe('docs/openapi.yaml', () => {
   let service: RunningService;
   beforeAll(async () => {
     // Each part that adds metrics is on.
-    service = await startService({ REPLAY_PROTECTION: 'memory' });
+    service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory' });
   });
   afterAll(() => service.stop());
 

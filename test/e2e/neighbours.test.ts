@@ -1,26 +1,17 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
+import { freePort } from '../support/proxies.js';
 import { startService, type RunningService } from '../support/service.js';
 
 /** The programs that stand around the service in production, the real ones. */
 
 const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`;
 const has = (command: string) => spawnSync(command, ['--version'], { env: { PATH } }).error === undefined;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 let folder: string;
 let service: RunningService;

@@ -13,28 +13,47 @@ import {
   type Transport,
 } from './attacks.js';
 import { verifier } from './decide.js';
-import { askMiddleware, askProxy, askPure, askV1, type Ask } from './transports.js';
+import {
+  askExtMcp,
+  askGrpc,
+  askMiddleware,
+  askProxy,
+  askPure,
+  askV1,
+  isForExtMcp,
+  type Ask,
+} from './transports.js';
 
 let service: RunningService;
+const clients: { close(): void }[] = [];
 let middleware: { ask: Ask; close: () => Promise<void> };
 const ways = new Map<Transport, Ask>();
 
 beforeAll(async () => {
-  [service, middleware] = await Promise.all([startService({ GATE_CHAIN_ONLY: '1' }), askMiddleware()]);
+  [service, middleware] = await Promise.all([
+    startService({ GATE_CHAIN_ONLY: '1', GRPC_PORT: '0' }),
+    askMiddleware(),
+  ]);
   ways.set('pure', askPure());
   ways.set('middleware', middleware.ask);
   ways.set('v1', askV1(service));
   ways.set('proxy', askProxy(service));
+  const [envoy, agentgateway] = [askGrpc(service), askExtMcp(service)];
+  clients.push(envoy, agentgateway);
+  ways.set('grpc', envoy.ask);
+  ways.set('ext-mcp', agentgateway.ask);
 });
 afterAll(async () => {
+  for (const client of clients) client.close();
   await Promise.all([service.stop(), middleware.close(), verifier.close()]);
 });
 
-const TRANSPORTS: readonly Transport[] = ['pure', 'middleware', 'v1', 'proxy'];
+const TRANSPORTS: readonly Transport[] = ['pure', 'middleware', 'v1', 'proxy', 'grpc', 'ext-mcp'];
 
 /** The middleware for MCP is inside the SDKs, and has a table of its own. */
-const carries = (transport: Transport, { protocol, by = TRANSPORTS }: Attack) =>
+const carries = (transport: Transport, { protocol, attempt, by = TRANSPORTS }: Attack) =>
   by.includes(transport) &&
+  !(transport === 'ext-mcp' && (protocol !== 'mcp' || !isForExtMcp(attempt()))) &&
   !(transport === 'middleware' && (protocol === 'mcp' || protocol === 'chain')) &&
   !(transport === 'v1' && protocol === 'chain');
 
@@ -69,6 +88,11 @@ describe.each(TRANSPORTS)('%s', (transport) => {
   it('allows what is signed', async () => {
     const ask = ways.get(transport) as Ask;
     const bundle = (value: string) => ({ headers: [['X-DRS-Bundle', value] as const] });
+    if (transport === 'ext-mcp') {
+      const attempt = { ...bundle(mcpBundle()), body: toolCall() };
+      expect(await ask('mcp', attempt)).toMatchObject({ decision: 'allow' });
+      return;
+    }
     expect(await ask('http', { ...bundle(mcpBundle()), body: httpCall })).toMatchObject({
       decision: 'allow',
     });
@@ -80,6 +104,10 @@ describe.each(TRANSPORTS)('%s', (transport) => {
       const sent = { ...bundle(mcpBundle()), body: toolCall({}, { id }) };
       expect(await ask('mcp', sent)).toMatchObject({ decision: 'allow' });
       expect(await ask('mcp', sent)).toMatchObject({ decision: 'deny', body: { id } });
+    }
+    if (transport !== 'pure') {
+      const chunked = { ...bundle(mcpBundle()), body: toolCall(), isChunked: true } as const;
+      expect(await ask('mcp', chunked)).toMatchObject({ decision: 'allow' });
     }
     const both = mcpBundle();
     const sent = { ...bundle(both), body: toolCall({ _meta: { 'xyz.okeyamy.drs/bundle': both } }) };
@@ -124,6 +152,8 @@ describe('the same request gets the same answer', () => {
     body: json,
     /** Signed and unaltered: bundle and body are those of the protocol. */
     isGood: fc.boolean(),
+    /** Who of them asks first: the other one finds the invocation used. */
+    isGrpcFirst: fc.boolean(),
   });
   const GOOD = {
     http: { bundle: () => mcpBundle(), body: httpCall },
@@ -131,30 +161,34 @@ describe('the same request gets the same answer', () => {
     a2a: { bundle: () => a2aBundle(), body: a2aCall() },
   };
 
-  it('in this process and through /gate/*, whatever it is', async () => {
+  it('in this process, through /gate/* and over gRPC, whatever it is', async () => {
     const decisions = new Set<string>();
     await fc.assert(
-      fc.asyncProperty(requests, async ({ protocol, method, isGood, bundles: made, name, type, body }) => {
-        const good = GOOD[protocol];
-        const attempt: Attempt = {
-          method,
-          body: isGood ? good.body : body,
-          headers: [
-            ...(isGood ? [good.bundle] : made).map((make) => ['X-DRS-Bundle', make()] as const),
-            ...(name === undefined ? [] : [['Mcp-Name', name] as const]),
-            ...(type === undefined ? [] : [['Content-Type', type] as const]),
-          ],
-        };
-        const inProcess: Transport = protocol === 'mcp' ? 'pure' : 'middleware';
-        const here = await (ways.get(inProcess) as Ask)(protocol, attempt);
-        const there = await (ways.get('proxy') as Ask)(protocol, attempt);
-        decisions.add(`${here.decision} ${here.code}`);
-        expect(there).toEqual(here);
-        if (type === undefined)
-          expect(await (ways.get('v1') as Ask)(protocol, attempt)).toEqual(
-            here.decision === 'allow' ? expect.objectContaining({ code: 'REPLAY_DETECTED' }) : here,
-          );
-      }),
+      fc.asyncProperty(
+        requests,
+        async ({ protocol, method, isGood, bundles: made, name, type, body, isGrpcFirst }) => {
+          const good = GOOD[protocol];
+          const attempt: Attempt = {
+            method,
+            body: isGood ? good.body : body,
+            headers: [
+              ...(isGood ? [good.bundle] : made).map((make) => ['X-DRS-Bundle', make()] as const),
+              ...(name === undefined ? [] : [['Mcp-Name', name] as const]),
+              ...(type === undefined ? [] : [['Content-Type', type] as const]),
+            ],
+          };
+          const inProcess: Transport = protocol === 'mcp' ? 'pure' : 'middleware';
+          const here = await (ways.get(inProcess) as Ask)(protocol, attempt);
+          const [first, second] = isGrpcFirst ? (['grpc', 'proxy'] as const) : (['proxy', 'grpc'] as const);
+          const there = await (ways.get(first) as Ask)(protocol, attempt);
+          decisions.add(`${here.decision} ${here.code}`);
+          expect(there).toEqual(here);
+          const again: unknown =
+            here.decision === 'allow' ? expect.objectContaining({ code: 'REPLAY_DETECTED' }) : here;
+          expect(await (ways.get(second) as Ask)(protocol, attempt)).toEqual(again);
+          if (type === undefined) expect(await (ways.get('v1') as Ask)(protocol, attempt)).toEqual(again);
+        },
+      ),
       { numRuns: 150 },
     );
     expect(decisions.size).toBeGreaterThan(5);

@@ -4,7 +4,7 @@ import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { a2aChain, mcpChain } from './decide.js';
 
 /** How a request gets to a gate. */
-export type Transport = 'pure' | 'middleware' | 'v1' | 'proxy';
+export type Transport = 'pure' | 'middleware' | 'v1' | 'proxy' | 'grpc' | 'ext-mcp';
 
 /** A request that a caller, or a proxy that was made to, sends to a gate. */
 export interface Attempt {
@@ -13,6 +13,8 @@ export interface Attempt {
   readonly path?: string;
   readonly headers?: readonly (readonly [string, string])[];
   readonly body?: string | Buffer;
+  /** Whether the body comes in chunks, without a length. */
+  readonly isChunked?: true;
 }
 
 /** What must become of it. */
@@ -70,8 +72,12 @@ const SPOOFED = [
 ] as const;
 
 /** Those who see the bytes and their type. */
-const BYTES: readonly Transport[] = ['pure', 'middleware', 'proxy'];
+const BYTES: readonly Transport[] = ['pure', 'middleware', 'proxy', 'grpc'];
 const PROXY: readonly Transport[] = ['proxy'];
+/** Those who know more of the caller's request than its body. */
+const GATEWAYS: readonly Transport[] = ['proxy', 'grpc'];
+/** Those with a connection. */
+const WIRED: readonly Transport[] = ['middleware', 'v1', 'proxy'];
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
 const mcp = (name: string, attempt: () => Attempt, outcome: Outcome, more: Partial<Attack> = {}): Attack => ({
@@ -248,7 +254,7 @@ export const ATTACKS: readonly Attack[] = [
     'Mcp-Name twice',
     () => call(toolCall(), ['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
     [400, 'HEADER_MISMATCH'],
-    { by: ['pure', 'v1', 'proxy'] },
+    { by: ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'] },
   ),
   mcp('Mcp-Name in base64 that lies', () => call(toolCall(), ['Mcp-Name', '=?base64?ZmV0Y2g=?=']), [
     400,
@@ -309,7 +315,7 @@ export const ATTACKS: readonly Attack[] = [
     'params as array',
     () => call(toolCall({}, { params: ['search', { query: 'tea' }] })),
     [400, 'INVALID_TOOL_CALL'],
-    { by: ['pure', 'v1', 'proxy'] },
+    { by: ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'] },
   ),
   mcp('no params', () => call(toolCall({}, { params: undefined })), [400, 'INVALID_TOOL_CALL']),
   mcp('a name that is no string', () => call(toolCall({ name: ['search'] })), [400, 'INVALID_TOOL_CALL']),
@@ -461,34 +467,77 @@ export const ATTACKS: readonly Attack[] = [
     'more than the limit',
     () => call(toolCall().replace('tea', 'x'.repeat(1_048_576))),
     [413, 'BODY_TOO_LARGE'],
-    { by: ['middleware', 'proxy'] },
+    { by: ['middleware', 'proxy', 'grpc'] },
   ),
   a2a(
     'more than the limit',
     () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { n: 'x'.repeat(1_048_576) } }) }),
     [413, 'BODY_TOO_LARGE'],
-    { by: ['middleware', 'proxy'] },
+    { by: ['middleware', 'proxy', 'grpc'] },
   ),
   http('more than the limit', () => call(JSON.stringify('x'.repeat(1_048_576))), [413, 'BODY_TOO_LARGE'], {
-    by: ['middleware', 'proxy'],
+    by: ['middleware', 'proxy', 'grpc'],
   }),
   mcp(
     'a part of a body, as Envoy says',
     () => call(toolCall(), ['x-envoy-auth-partial-body', 'true']),
     [413, 'BODY_TOO_LARGE'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   http(
     'a part of a body, as Envoy says',
     () => call(httpCall, ['x-envoy-auth-partial-body', 'true']),
     [413, 'BODY_TOO_LARGE'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   chain(
     'no bundle, and a part of a body',
     () => unsigned('x', ['x-envoy-auth-partial-body', 'true']),
     [403, 'MISSING_BUNDLE'],
     { by: PROXY },
+  ),
+
+  mcp(
+    'no bundle, in chunks without a length',
+    () => ({ ...unsigned(toolCall()), isChunked: true }),
+    [403, 'MISSING_BUNDLE'],
+    { by: WIRED },
+  ),
+  mcp(
+    'another argument, in chunks without a length',
+    () => ({ ...call(toolCall({ arguments: { query: 'coffee' } })), isChunked: true }),
+    [403, 'BINDING_MISMATCH'],
+    { by: WIRED },
+  ),
+  mcp(
+    'a call in chunks that a header calls a GET',
+    () => ({ ...unsigned(toolCall(), ['X-Forwarded-Method', 'GET']), isChunked: true }),
+    [405, 'METHOD_NOT_ALLOWED'],
+    { by: PROXY },
+  ),
+  http(
+    'another body, in chunks without a length',
+    () => ({ ...call('{"tool":"search"}'), isChunked: true }),
+    [403, 'BINDING_MISMATCH'],
+    { by: WIRED },
+  ),
+  a2a(
+    'another parameter, in chunks without a length',
+    () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { n: 2 } }), isChunked: true }),
+    [403, 'BINDING_MISMATCH'],
+    { by: WIRED },
+  ),
+  mcp(
+    'more than the limit, in chunks without a length',
+    () => ({ ...call(toolCall().replace('tea', 'x'.repeat(1_048_576))), isChunked: true }),
+    [413, 'BODY_TOO_LARGE'],
+    { by: ['middleware', 'proxy'] },
+  ),
+  mcp(
+    'a replay in chunks without a length',
+    () => ({ ...call(), isChunked: true }),
+    [409, 'REPLAY_DETECTED'],
+    { by: WIRED, twice: true },
   ),
 
   // The method
@@ -502,25 +551,25 @@ export const ATTACKS: readonly Attack[] = [
     'a call that a header calls a GET',
     () => unsigned(toolCall(), ['X-Forwarded-Method', 'GET']),
     [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   mcp(
     'a call that another header calls a HEAD',
     () => unsigned(toolCall(), ['X-Original-Method', 'HEAD']),
     [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   mcp(
     'two headers that differ',
     () => unsigned('', ['X-Forwarded-Method', 'GET'], ['X-Original-Method', 'POST']),
     [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   mcp(
     'one header with two methods',
     () => ({ method: 'GET', headers: [['X-Forwarded-Method', 'GET, POST']] }),
     [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   mcp(
     'one header twice',
@@ -532,25 +581,25 @@ export const ATTACKS: readonly Attack[] = [
       ],
     }),
     [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   mcp(
     'a method in small letters',
     () => ({ method: 'GET', headers: [['X-Forwarded-Method', 'get']] }),
     [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   mcp(
     'a GET that asks to be a POST',
     () => ({ method: 'GET', headers: [['X-HTTP-Method-Override', 'POST']], body: toolCall() }),
     [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   a2a(
     'a GET that asks to be a POST',
     () => ({ method: 'GET', headers: [['X-Method-Override', 'POST']], body: a2aCall() }),
     [405, 'METHOD_NOT_ALLOWED'],
-    { by: PROXY },
+    { by: GATEWAYS },
   ),
   mcp(
     'a GET that stands for a POST without a body',

@@ -7,6 +7,7 @@ import { OPEN } from '../middleware/call.js';
 import { listen } from '../middleware/http.js';
 import type { RunningService } from '../support/service.js';
 import type { Attempt } from './attacks.js';
+import { AUTHORIZATION, callOnce, clientOf, EXT_MCP, grpcPortOf } from '../support/grpc.js';
 import { newGate, verifier } from './decide.js';
 
 /** What a gate says, whichever way it was asked. */
@@ -84,20 +85,16 @@ export async function askMiddleware(): Promise<{ ask: Ask; close: () => Promise<
 
 /** `POST /v1/gate` of a service. */
 export function askV1(service: RunningService): Ask {
-  return async (protocol, { method = 'POST', headers, body = '' }) => {
-    const response = await service.post('/v1/gate', {
-      protocol,
-      method,
-      headers: valuesOf(headers),
-      body_text: String(body),
-    });
-    const said = (await response.json()) as {
-      allow: boolean;
-      gated: boolean;
-      status: number;
-      response?: unknown;
-    };
-    if (response.status !== 200) return { decision: 'deny', status: response.status, code: '', body: said };
+  return async (protocol, { method = 'POST', headers, body = '', isChunked }) => {
+    const asked = { protocol, method, headers: valuesOf(headers), body_text: String(body) };
+    const answer =
+      isChunked === true
+        ? await exchange(`${service.url}/v1/gate`, { body: JSON.stringify(asked), isChunked })
+        : await service
+            .post('/v1/gate', asked)
+            .then(async (response) => ({ status: response.status, body: await response.json() }));
+    const said = answer.body as { allow: boolean; gated: boolean; status: number; response?: unknown };
+    if (answer.status !== 200) return { decision: 'deny', status: answer.status, code: '', body: said };
     if (said.allow)
       return { decision: said.gated ? 'allow' : 'pass', status: said.status, code: '', body: '' };
     return { decision: 'deny', status: said.status, code: codeIn(said.response), body: said.response };
@@ -130,15 +127,139 @@ const CONTEXT = [
   'x-drs-context',
 ];
 
+interface Closable {
+  readonly ask: Ask;
+  close(): void;
+}
+
+/** Headers as Envoy joins them: one value for each name. */
+const joined = (headers: Attempt['headers'] = []) => {
+  const map: Record<string, string> = {};
+  for (const [name, value] of headers) {
+    const lower = name.toLowerCase();
+    map[lower] = map[lower] === undefined ? value : `${map[lower]},${value}`;
+  }
+  return map;
+};
+
+interface CheckAnswer {
+  readonly status: { readonly code: number };
+  readonly ok_response?: {
+    readonly headers: { readonly header: { readonly key: string }; readonly append_action: string }[];
+    readonly headers_to_remove: string[];
+  };
+  readonly denied_response?: {
+    readonly status: { readonly code: string };
+    readonly body: string;
+  };
+}
+
+/** Envoy's numbers have names. */
+const STATUS: Readonly<Record<string, number>> = {
+  BadRequest: 400,
+  Unauthorized: 401,
+  Forbidden: 403,
+  MethodNotAllowed: 405,
+  Conflict: 409,
+  PayloadTooLarge: 413,
+  ServiceUnavailable: 503,
+};
+
+/** `Authorization/Check` of a service, as Envoy asks it. */
+export function askGrpc(service: RunningService): Closable {
+  const client = clientOf(AUTHORIZATION, grpcPortOf(service));
+  return {
+    close: () => client.close(),
+    ask: async (protocol, { method = 'POST', headers, body = '' }) => {
+      const said = (await callOnce(client, 'Check', {
+        attributes: {
+          request: {
+            http: { method, headers: joined(headers), raw_body: Buffer.from(body), path: '/', size: -1 },
+          },
+          context_extensions: { drs_protocol: protocol },
+        },
+      })) as unknown as CheckAnswer;
+      const { ok_response: ok, denied_response: denied } = said;
+      if (denied !== undefined) {
+        const answered = JSON.parse(denied.body) as unknown;
+        const status = STATUS[denied.status.code] ?? 0;
+        if (said.status.code === 0) throw new Error('denied with the status OK');
+        return { decision: 'deny', status, code: codeIn(answered), body: answered };
+      }
+      if (ok === undefined || said.status.code !== 0) throw new Error('neither allowed nor denied');
+      const set = ok.headers.map(({ header }) => header.key);
+      for (const name of CONTEXT) {
+        if (set.includes(name) === ok.headers_to_remove.includes(name))
+          throw new Error(`${name} is left open`);
+      }
+      return { decision: set.includes('x-drs-agent') ? 'allow' : 'pass', status: 200, code: '', body: '' };
+    },
+  };
+}
+
+/** Whether agentgateway could ask about a request: it makes method and params of the body, and writes them anew. */
+export function isForExtMcp({ method = 'POST', body = '' }: Attempt): boolean {
+  try {
+    const message = JSON.parse(String(body)) as { id?: unknown; method?: unknown; jsonrpc?: unknown };
+    return (
+      method === 'POST' &&
+      JSON.stringify(message) === String(body) &&
+      message.jsonrpc === '2.0' &&
+      typeof message.method === 'string' &&
+      ['string', 'number'].includes(typeof message.id) &&
+      Object.keys(message).every((name) => ['jsonrpc', 'id', 'method', 'params'].includes(name))
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** `ExtMcp/CheckRequest` of a service, as agentgateway asks it. */
+export function askExtMcp(service: RunningService): Closable {
+  const client = clientOf(EXT_MCP, grpcPortOf(service));
+  return {
+    close: () => client.close(),
+    ask: async (_, { headers = [], body = '' }) => {
+      const { method, params } = JSON.parse(String(body)) as { method: string; params?: unknown };
+      const said = (await callOnce(client, 'CheckRequest', {
+        service_names: ['tools'],
+        method,
+        ...(params === undefined ? {} : { mcp_request: Buffer.from(JSON.stringify(params)) }),
+        headers: headers.map(([key, value]) => ({ key: key.toLowerCase(), value: Buffer.from(value) })),
+      })) as {
+        result: 'pass' | 'error';
+        error?: { reason: string; mcp_error: Buffer };
+        header_mutation?: { set: { key: string }[]; remove: string[] };
+      };
+      if (said.error !== undefined) {
+        const error = JSON.parse(said.error.mcp_error.toString()) as { data: { status: number } };
+        const answered = { jsonrpc: '2.0', error };
+        return { decision: 'deny', status: error.data.status, code: codeIn(answered), body: answered };
+      }
+      const { set = [], remove = [] } = said.header_mutation ?? {};
+      const names = set.map(({ key }) => key);
+      for (const name of CONTEXT) {
+        if (names.includes(name) === remove.includes(name)) throw new Error(`${name} is left open`);
+      }
+      return { decision: names.includes('x-drs-agent') ? 'allow' : 'pass', status: 200, code: '', body: '' };
+    },
+  };
+}
+
 /** Sends a request to the letter: paths stay as they are, headers can repeat. */
-async function exchange(url: string, { method = 'POST', headers, body = '' }: Attempt, path?: string) {
+async function exchange(
+  url: string,
+  { method = 'POST', headers, body = '', isChunked }: Attempt,
+  path?: string,
+) {
   const req = request(url, { method, agent: false, ...(path === undefined ? {} : { path }) });
   const inOneSpelling = headers?.map(([name, value]) => [name.toLowerCase(), value] as const);
   for (const [name, values] of Object.entries(valuesOf(inOneSpelling))) {
     req.setHeader(name, values.length === 1 ? (values[0] as string) : values);
   }
-  if (body.length > 0) req.setHeader('Content-Length', Buffer.byteLength(body));
-  req.end(body);
+  if (isChunked === true) req.write(body.slice(0, 40));
+  else if (body.length > 0) req.setHeader('Content-Length', Buffer.byteLength(body));
+  req.end(isChunked === true ? body.slice(40) : body);
   const [res] = (await once(req, 'response')) as [IncomingMessage];
   let text = '';
   for await (const chunk of res.setEncoding('utf8')) text += chunk as string;

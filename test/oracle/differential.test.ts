@@ -11,7 +11,7 @@ test('the library and the service give the verdicts that the specification gives
     verdicts: 12_000,
     seed: 20_261_122,
     epoch: 3_000,
-    kinds: [...LIBRARIES, ...SERVICES.slice(0, 1)],
+    kinds: [...LIBRARIES, ...SERVICES.filter(({ name }) => name !== 'service, tiny cache')],
     createVerifier,
     onDifference: (difference) => void differences.push(difference),
   });

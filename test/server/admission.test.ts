@@ -94,11 +94,12 @@ describe('a fault of the verifier', () => {
       log,
       verdicts: new VerdictLogs(new RefusalLog('off', log), null),
       tracing: null,
+      scrape: () => Promise.resolve(''),
     });
     const { open } = await loadFrontEnd('auto');
     const connections = new Connections(Infinity, log);
     const frontEnd = open({ handle: routes.handle, connections, requestTimeoutSecs: 10 });
-    const port = await frontEnd.listen('127.0.0.1', 0);
+    const port = await frontEnd.listen('127.0.0.1', 0, false);
     close = () => frontEnd.close();
     const post = async () => {
       const body = JSON.stringify({ invocation: 'x' });

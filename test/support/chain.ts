@@ -4,7 +4,7 @@ import { newKeyPair } from './key-pair.js';
 
 /**
  * Chains for tests, made without any code of src/: claims as docs/spec gives them, signed by node:crypto.
- * Whatever is overridden is taken as it is, so that every broken chain can be made too.
+ * Overrides are not checked, so that broken chains can be made too.
  */
 
 /** Claims to put in place of the ordinary ones; `undefined` takes a claim away. */

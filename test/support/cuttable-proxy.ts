@@ -4,16 +4,16 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 /** A TCP proxy that can cut the network between two programs. */
 export interface CuttableProxy {
   readonly port: number;
-  /** From now on nothing passes, and nobody is told: as a network does that drops every packet. */
+  /** From now on nothing passes and no connection is closed, as in a network that drops every packet. */
   cut(): void;
-  /** What is open is reset, and everything passes again. */
+  /** Resets all open connections and lets everything pass again. */
   heal(): void;
-  /** Leads new connections to another port, and resets the others. */
+  /** Connects new connections to another port, and resets the open ones. */
   lead(port: number): void;
   stop(): void;
 }
 
-/** Starts one. */
+/** Starts a proxy. */
 export async function startCuttableProxy(target: number): Promise<CuttableProxy> {
   const pairs = new Set<readonly [Socket, Socket | null]>();
   let isCut = false;

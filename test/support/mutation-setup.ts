@@ -1,4 +1,4 @@
 import fc from 'fast-check';
 
-// A planted fault that a property test finds at all, it finds early; and the same one each time.
+// If a property test finds a planted fault at all, it finds it early. The fixed seed makes runs repeatable.
 fc.configureGlobal({ seed: 17, interruptAfterTimeLimit: 500, markInterruptAsFailure: false });

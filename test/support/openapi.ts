@@ -12,7 +12,7 @@ export interface OpenApi {
   };
 }
 
-/** What a path does with a method. */
+/** The operation of a path and a method. */
 export interface Operation {
   readonly responses: Readonly<Record<string, Answer | Reference>>;
   readonly 'x-metrics'?: Readonly<
@@ -44,7 +44,7 @@ const ANYWHERE: Readonly<Record<number, string>> = {
   500: 'Internal',
 };
 
-/** The document says what an answer has; the service must say no more than that. */
+/** Makes schemas strict: an answer must not have members that the document does not list. */
 function close(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(close);
   if (typeof value !== 'object' || value === null) return value;
@@ -67,7 +67,7 @@ function validate(pointer: string, value: unknown, what: string): string[] {
   return check(value) === true ? [] : [`${what} ${ajv.errorsText(check.errors)}`];
 }
 
-/** The answer that a pointer or a reference leads to, and where it stands. */
+/** Resolves a pointer or a reference to an answer, and returns its place too. */
 function resolve(pointer: string): { readonly pointer: string; readonly value: unknown } {
   let value: unknown = openApi;
   for (const member of pointer.slice(2).split('/'))
@@ -100,7 +100,7 @@ export interface GivenAnswer {
   readonly text: string;
 }
 
-/** What an answer has that `docs/openapi.yaml` does not say, or lacks of what it says. */
+/** The differences between an answer and `docs/openapi.yaml`. */
 export function findDifferences({ method, path, status, headers, text }: GivenAnswer): string[] {
   const found = findAnswer(method.toLowerCase(), path, status);
   if (found === null) return ['docs/openapi.yaml does not know this status here'];
@@ -135,7 +135,7 @@ const checkedFetch: typeof fetch = async (input, init) => {
   const response = await plainFetch(input, init);
   const request = input instanceof Request ? input : null;
   const url = new URL(request?.url ?? input);
-  // What /gate/* answers is in the form of the caller's protocol, for any method and path: docs/spec/gate.md.
+  // Answers of /gate/* have the form of the caller's protocol, for any method and path: docs/spec/gate.md.
   if (!origins.has(url.origin) || url.pathname.startsWith('/gate/')) return response;
   const method = init?.method ?? request?.method ?? 'GET';
   const text = await response.clone().text();

@@ -2,14 +2,14 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { eventually } from './eventually.js';
 
-/** A connection on which a test sends what no HTTP client does. */
+/** A connection on which a test can send bytes that no HTTP client sends. */
 export interface RawConnection {
   readonly socket: net.Socket;
-  /** What has come so far. */
+  /** The data received so far. */
   readonly received: () => string;
-  /** Resolves with all that has come once it holds this text. */
+  /** Resolves with all data received, as soon as it contains this text. */
   readonly until: (text: string) => Promise<string>;
-  /** Resolves with all that has come once the connection is over; a reset ends it, too. */
+  /** Resolves with all data received, when the connection has ended or was reset. */
   readonly closed: Promise<string>;
 }
 
@@ -35,7 +35,7 @@ export async function connectRaw(port: number): Promise<RawConnection> {
   };
 }
 
-/** Sends text on a connection of its own and resolves with the answer, once the service or `end` has ended it. */
+/** Sends text on a new connection. Resolves with the answer when the service or `end` has ended the connection. */
 export async function sendRaw(port: number, ...pieces: readonly string[]): Promise<string> {
   const { socket, closed } = await connectRaw(port);
   socket.setNoDelay(true);

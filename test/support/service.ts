@@ -7,7 +7,7 @@ import { checkAnswersOf } from './openapi.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
-/** What the service can be told in tests, as its environment. */
+/** The environment of a service in tests. */
 export type Environment = Readonly<Record<string, string>>;
 
 /** The real service in a process of its own. */
@@ -22,7 +22,7 @@ export interface RunningService {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** What Node is given to run the service. */
+/** The arguments with which Node runs the service. */
 export const SERVICE_COMMAND: readonly string[] = [MAIN, 'serve'];
 
 /** How the process of a service is set up. */
@@ -50,7 +50,7 @@ export async function startService(
     ...SERVICE_COMMAND,
   ] as [string, ...string[]];
   const child = spawn(program, args, {
-    // No test depends on speed: how soon a busy machine sheds has tests of its own.
+    // No test depends on speed. Other tests check when a busy service refuses requests.
     env: { PATH, PORT: '0', FRONT_END, QUEUE_TARGET_MS: '60000', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -106,7 +106,7 @@ export async function runToExit(
   return { code, stderr, stdout };
 }
 
-/** The value of a metric with exactly these labels, as written: `metricOf(text, 'x{a="1"}')`; 0 where there is none. */
+/** The value of a metric with exactly these labels, as written: `metricOf(text, 'x{a="1"}')`; 0 if there is none. */
 export function metricOf(text: string, series: string): number {
   const line = text.split('\n').find((candidate) => candidate.startsWith(`${series} `));
   return line === undefined ? 0 : Number(line.slice(series.length + 1));

@@ -20,7 +20,7 @@ export interface CanonicalVector {
 export interface NumberVector {
   /** The 64 bits of the double, big-endian, in hex. */
   readonly bits: string;
-  /** `null` where the double has no canonical form. */
+  /** `null` if the double has no canonical form. */
   readonly canonical: string | null;
   /** Set on the doubles with which the long sequence of test/protocol/jcs.test.ts begins, in their order. */
   readonly seed?: true;
@@ -43,7 +43,7 @@ export interface JsonVector {
 /** A DID and the Ed25519 key that it names. */
 export interface DidVector {
   readonly did: string;
-  /** 32 bytes in hex; `null` where the DID must not resolve. */
+  /** 32 bytes in hex; `null` if the DID must not resolve. */
   readonly key: string | null;
   readonly from: 'w3c' | 'here';
   /** How many `z` follow the text of `did`. */

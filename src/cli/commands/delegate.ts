@@ -86,14 +86,14 @@ Examples:
 }
 
 /**
- * The policy of a receipt, of which a child repeats every member; a null says nothing and need not be repeated. Empty
- * where there is none, which issuing refuses with a better message.
+ * The policy of a receipt, without null members. A child must repeat every member, except null, which sets no limit.
+ * Empty if the receipt has no policy; issuing then refuses with a better message.
  */
 function policyOf(jwt = ''): IssuedPolicy {
   const parts = parseCompactJwt(jwt);
   const policy = parts.defect === undefined ? parts.payload['policy'] : undefined;
   if (!isJsonObject(policy)) return {};
   const said = Object.entries(policy).filter(([name, value]) => value !== null || !isKnownMember(name));
-  // Members that only the parent knows pass too: issuing accepts what the parent holds.
+  // Unknown members are included: issuing accepts every member of the parent.
   return Object.fromEntries(said);
 }

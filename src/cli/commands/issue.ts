@@ -104,7 +104,7 @@ Examples:
         }
       }
       warnIfIrrevocable(options.statusIndex);
-      // What would be refused is refused before anyone is asked; and nothing is written before they agree.
+      // Errors come before the question, and nothing is written before the person agrees.
       if (isHuman && !options.yes) await requireAgreement();
       await writeResult(options.out, chainText([root]), options);
     });
@@ -118,7 +118,7 @@ function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
   );
 }
 
-/** The text that the person sees, character for character. */
+/** The exact text that the person sees. */
 async function readConsentText(options: IssueOptions, delegation: Delegation): Promise<string> {
   if (options.consentText === undefined) return agreementText(delegation);
   return readText(options.consentText, 'the consent text');

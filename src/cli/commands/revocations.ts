@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
-import { exportRevocations, importRevocations, RevocationStoreError } from '../../revocation/index.js';
+// Not from its index: that loads undici, which would slow down every command.
+import { exportRevocations, importRevocations } from '../../revocation/redis-transfer.js';
+import { RevocationStoreError } from '../../revocation/store-error.js';
 import { CommandError } from '../command-error.js';
 
 const DEFAULT_URL = 'redis://127.0.0.1:6379';
@@ -43,7 +45,7 @@ export function addRevocations(program: Command): void {
 function readUrl(): string {
   const url = process.env['REDIS_URL']?.trim() || DEFAULT_URL;
   if (url.split(',').every((one) => /^rediss?:\/\//.test(one.trim()) && URL.canParse(one.trim()))) return url;
-  // Not quoted: it may hold a password.
+  // Do not quote the URL: it may contain a password.
   throw new CommandError('REDIS_URL is not a redis:// or rediss:// URL', 'set it as the service has it');
 }
 

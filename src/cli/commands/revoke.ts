@@ -32,7 +32,7 @@ Examples:
 
 function readAdminToken(): string {
   const token = process.env['DRS_ADMIN_TOKEN'] ?? '';
-  // fetch would quote a token that no header can carry in its error message.
+  // Check the token first: the error message of `fetch` for an invalid header value would contain it.
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new CommandError(
     token === ''

@@ -6,7 +6,7 @@ export function addServe(program: Command): void {
     .command('serve')
     .summary('run the verification service')
     .description(
-      'Runs the verification service until SIGTERM or SIGINT. It is configured by environment variables only;\nwith a problem in the configuration it says so and exits with 2.',
+      'Runs the verification service until SIGTERM or SIGINT. It is configured by environment variables;\nwith a problem in the configuration it says so and exits with 2.',
     )
     .addHelpText(
       'after',
@@ -14,12 +14,14 @@ export function addServe(program: Command): void {
 Examples:
   npx drs-verify serve
   npx drs-verify serve --check
+  GATE_REPLAY=redis npx drs-verify serve --processes 4
   PORT=9000 DRS_ADMIN_TOKEN=… npx drs-verify serve`,
     )
     .option('--check', 'check the configuration, then end: with 0 where it can work, else with 2')
-    .action(async ({ check }: { check?: true }) => {
+    .option('--processes <number>', 'run so many processes on one port, under a supervisor (PROCESSES)')
+    .action(async ({ check, processes }: { check?: true; processes?: string }) => {
       // Only this command needs the native server; loading it would slow down every other.
       const { serve } = await import('../../server/main.js');
-      await serve(process.env, check);
+      await serve(processes === undefined ? process.env : { ...process.env, PROCESSES: processes }, check);
     });
 }

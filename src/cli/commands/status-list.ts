@@ -122,7 +122,7 @@ async function open(file: string): Promise<EditableStatusList> {
   }
 }
 
-/** Puts a new text in a file's place at once, so that nobody ever reads half of it. */
+/** Replaces a file atomically, so that no reader ever sees half of it. */
 async function replace(file: string, text: string): Promise<void> {
   const temporary = `${file}.${process.pid}.new`;
   await writeFile(temporary, text, { flag: 'wx' });
@@ -148,7 +148,7 @@ function serve(file: string, port: number): Promise<never> {
   });
 }
 
-/** Commander hands in what was given before as a second argument, which is no time. */
+/** Commander passes the previous value as the second argument, which must not reach `parseTime`. */
 function toSeconds(text: string): number {
   return parseTime(text, Math.floor(Date.now() / 1000));
 }

@@ -56,7 +56,7 @@ Examples:
     });
 }
 
-/** @param request what was sent: where it had a body, a valid verdict must say how that binds */
+/** @param request the request that was sent. If it had a body, a valid verdict must have a `binding` */
 function verdictOf(answer: ServiceAnswer, request: string): Verdict {
   if (answer.status === 400) {
     throw new CommandError(
@@ -75,7 +75,7 @@ function exitCodeOf(verdict: Verdict): ExitCode {
   return verdict.valid && (verdict.binding ?? 'match') === 'match' ? EXIT.ok : EXIT.no;
 }
 
-/** A verdict for people. What the service says may quote the bundle, so nothing of it is printed as it is. */
+/** The verdict as text for people. It may quote the bundle, so all of it is escaped. */
 function showVerdict(verdict: Verdict): string {
   const { bold, green, red, dim } = coloursFor(process.stdout);
   if (!verdict.valid) {

@@ -11,9 +11,9 @@ export type A2aOptions = ProtectionOptions & {
 };
 
 /**
- * Lets only verified JSON-RPC requests reach an A2A agent: every method is a call, with the command `/a2a/<method>`,
- * bound to `{ tool: method, ...params }`. To be put in front of the SDK's `jsonRpcHandler` and of every body parser, and
- * of nothing else: GET, DELETE, HEAD and OPTIONS pass unchecked.
+ * Lets only verified JSON-RPC requests reach an A2A agent. Every method is a call with the command `/a2a/<method>`,
+ * bound to `{ tool: method, ...params }`. Put it in front of the SDK's `jsonRpcHandler` and of every body parser. Do
+ * not use it for other routes: GET, DELETE, HEAD and OPTIONS pass unchecked.
  *
  * @returns middleware; a refused request gets the HTTP status and a JSON-RPC error with the reason in `data`
  * @throws TypeError naming every problem with the options

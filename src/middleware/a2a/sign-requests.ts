@@ -3,10 +3,10 @@ import { isJsonObject } from '../../protocol/json.js';
 import { signCall, type Delegation } from '../delegation.js';
 
 /**
- * A `fetch` that signs each JSON-RPC request of an A2A client, as it is sent. What is no JSON-RPC request, such as the
- * one for the agent card, goes out as it is.
+ * Makes a `fetch` that signs each JSON-RPC request of an A2A client. Other requests, such as the one for the agent
+ * card, are sent unchanged.
  *
- * @param fetch sends; default: the global one
+ * @param fetch the `fetch` that sends; default: the global one
  * @returns for the `fetchImpl` of the SDK's transports; a request that the delegation does not allow rejects with an
  *   `IssueError` and is not sent
  * @example

@@ -1,15 +1,15 @@
 import { findDrsContext } from '../context.js';
 
-/** A caller, as the A2A SDK knows it. */
+/** A caller, in the form of the A2A SDK. */
 export interface DrsUser {
   readonly isAuthenticated: boolean;
-  /** The DID of the agent that signed the request; empty where nobody did. */
+  /** The DID of the agent that signed the request; empty if nobody did. */
   readonly userName: string;
 }
 
 /**
- * The `userBuilder` for the A2A SDK behind `drsA2a`: the user of a request is the agent that signed it. For whom it acts,
- * `drsContext().root_principal` says.
+ * The `userBuilder` for the A2A SDK behind `drsA2a`. The user of a request is the agent that signed it;
+ * `drsContext().root_principal` says for whom the agent acts.
  *
  * @example jsonRpcHandler({ requestHandler, userBuilder: drsUserBuilder });
  */

@@ -18,7 +18,7 @@ import { routeOf } from '../route.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The verified call, in the scope of `drsFastify`; `null` where it let a request without a bundle pass. */
+    /** The verified call, in the scope of `drsFastify`; `null` if it let a request without a bundle pass. */
     drs: DrsContext | null;
   }
 }

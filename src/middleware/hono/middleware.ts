@@ -14,8 +14,8 @@ export interface DrsEnv<C extends DrsContext | null = DrsContext> {
 }
 
 /**
- * Hono middleware that lets only verified calls reach the handlers behind it. They find the call in the context variable
- * `drs`, and with `drsContext()`. Put it in front of whatever reads the body.
+ * Hono middleware that lets only verified calls reach the handlers behind it. Handlers find the call in the context
+ * variable `drs`, or with `drsContext()`. Put it in front of everything that reads the body.
  *
  * @throws TypeError naming every problem with the options
  * @example

@@ -1,6 +1,6 @@
 import type { DrsContext } from '../context.js';
 
-/** Who calls, in the form in which both SDKs hand it to tools. */
+/** The caller, in the form in which both SDKs pass it to tools. */
 interface AuthInfo {
   readonly token: string;
   readonly clientId: string;
@@ -10,19 +10,21 @@ interface AuthInfo {
 }
 
 /**
- * What the SDK passes beside a message, with `authInfo` filled from a verified call: `clientId` is the agent, `scopes` are
- * the tools that its delegation allows (`*` for any), `extra.drs` is the context. Where OAuth has filled it already, only
- * `extra.drs` is added.
+ * Adds a verified call as `authInfo` to the object that the SDK passes with a message. `clientId` is the agent,
+ * `scopes` are the tools that its delegation allows (`*` for any), `extra.drs` is the context. If OAuth has already
+ * set `authInfo`, only `extra.drs` is added.
  */
 export function withAuthInfo(extra: unknown, context: DrsContext): object {
   const given = typeof extra === 'object' && extra !== null ? (extra as { authInfo?: AuthInfo }) : {};
   return { ...given, authInfo: authInfoOf(given.authInfo, context) };
 }
 
-/** The same for what the SDKs pass to a handler: 2.x has `authInfo` one level down. */
+/**
+ * Like {@link withAuthInfo}, for the object that the SDKs pass to a handler: in 2.x, `authInfo` is one level deeper.
+ */
 export function withHandlerAuthInfo<X>(extra: X, context: DrsContext): X {
   if (typeof extra !== 'object' || extra === null) return extra;
-  // 2.x hands its handlers a context with `mcpReq`; over HTTP, `http` holds the request and who sent it.
+  // 2.x passes its handlers a context with `mcpReq`. Over HTTP, its member `http` has the request and the caller.
   if (!('mcpReq' in extra)) return withAuthInfo(extra, context) as X;
   const { http } = extra as { http?: { authInfo?: AuthInfo } };
   return { ...extra, http: { ...http, authInfo: authInfoOf(http?.authInfo, context) } };

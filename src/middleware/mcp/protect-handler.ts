@@ -37,7 +37,7 @@ export function isError(result: unknown): boolean {
   return typeof result === 'object' && result !== null && 'isError' in result && result.isError === true;
 }
 
-/** Whether the call was cancelled: both SDKs have a signal, 2.x one level down. */
+/** Whether the call was cancelled. Both SDKs have a signal; in 2.x it is one level deeper. */
 function isAborted(extra: unknown): boolean {
   const { signal, mcpReq } = (extra ?? {}) as { signal?: unknown; mcpReq?: { signal?: unknown } };
   return [signal, mcpReq?.signal].some((given) => given instanceof AbortSignal && given.aborted);

@@ -12,20 +12,20 @@ import { onConnect, type Connectable, type McpTransport, type Message, type Requ
 /** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/tools/call`. */
 export type McpOptions = ProtectionOptions & {
   /**
-   * Whether a tool is protected, by its name; default: every tool. Calls of other tools pass without a context, whatever
-   * they come with.
+   * Whether calls of a tool are checked; default: all. Calls of other tools pass without a context, even if they have a
+   * bundle.
    */
   readonly protect?: (name: string) => boolean;
 };
 
-/** Protects MCP servers; to be made once, also where each client has a server of its own. */
+/** Protects MCP servers. Create it once, even if each client has its own server. */
 export interface McpProtection {
   /**
-   * Lets only verified `tools/call` requests reach a server; other methods pass. To be called before `connect`.
+   * Lets only verified `tools/call` requests reach a server; other methods pass. Call it before `connect`.
    *
    * @param server a `McpServer` or `Server` of either SDK
    * @returns the same server
-   * @throws Error where it is connected already
+   * @throws Error if it is connected already
    */
   protectServer<S extends Connectable>(server: S): S;
   /**
@@ -39,13 +39,14 @@ export interface McpProtection {
 
 /**
  * Verification for MCP servers of `@modelcontextprotocol/sdk` 1.x and `@modelcontextprotocol/server` 2.x, over any
- * transport. A refused call is answered with a JSON-RPC error, `code` -32010 and `data.code` the reason; a tool finds its
- * verified call with `drsContext()`, or in `authInfo`.
+ * transport. A refused call is answered with a JSON-RPC error, `code` -32010 and `data.code` the reason; a tool finds
+ * its verified call with `drsContext()`, or in `authInfo`.
  *
  * @throws TypeError naming every problem with the options
  * @example
- * const drs = drsMcp({ verifier: createVerifier(), trustedRoots, serverIdentity, replayStore: createMemoryReplayStore() });
- * await drs.protectServer(new McpServer({ name: 'shop', version: '1.0.0' })).connect(new StdioServerTransport());
+ * const drs = drsMcp({ verifier: createVerifier(), trustedRoots, serverIdentity, replayStore:
+ * createMemoryReplayStore() }); await drs.protectServer(new McpServer({ name: 'shop', version: '1.0.0'
+ * })).connect(new StdioServerTransport());
  */
 export function drsMcp(options: McpOptions): McpProtection {
   checkOptions('mcp', options);
@@ -64,7 +65,7 @@ export function drsMcp(options: McpOptions): McpProtection {
   };
 }
 
-/** A tool is protected unless the operator plainly says no. */
+/** A tool is protected unless `protect` returns exactly `false`. */
 function isProtected(name: string, protect: (name: string) => boolean, guard: Guard): boolean {
   try {
     return (protect(name) as unknown) !== false;
@@ -118,7 +119,7 @@ class GuardedTransport {
 
   #receive(message: Message, extra: unknown, deliver: McpTransport['onmessage']): void {
     const { id } = message;
-    // A notification has no answer, and so cannot be refused; no handler of the SDKs would serve it either.
+    // Drop notifications: they have no answer and so cannot be refused, and the SDKs have no handler for them.
     if (id === undefined || deliver === undefined) return;
     if (this.#open.has(id)) {
       const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
@@ -131,7 +132,7 @@ class GuardedTransport {
     this.#open.set(id, null);
     this.#check(message, extra)
       .then((passage) => {
-        // Cancelled, or the client has gone.
+        // Cancelled, or the client has disconnected.
         if (!this.#open.has(id)) return;
         this.#open.delete(id);
         if (passage.kind === 'deny') this.#refuse(id, passage);
@@ -150,14 +151,14 @@ class GuardedTransport {
     return this.#guard.admit(await refuseBatched(opened, extra));
   }
 
-  /** A call is over: answered, cancelled, or cut off with the connection. Whichever it was, it was executed. */
+  /** Ends a call that was executed: it is answered or cancelled, or its connection has ended. */
   #settle(id: RequestId, outcome: Outcome): void {
     const admission = this.#open.get(id);
     this.#open.delete(id);
     admission?.finish(outcome);
   }
 
-  /** With the id of the message, which the gate does not echo where it is longer than any client makes it. */
+  /** Refuses with the message's own id. The gate's answer has `null` instead of a very long id. */
   #refuse(id: RequestId, { failure }: Denial): void {
     this.#send({ jsonrpc: '2.0', id, error: rpcError(failure) }).catch((error: unknown) =>
       this.#guard.report(error),

@@ -5,22 +5,22 @@ import { onConnect, type Connectable, type McpTransport } from './transport.js';
 
 /** Options of {@link signToolCalls}. */
 export interface SignToolCallsOptions {
-  /** Whether a call of a tool is signed, by its name; default: every call. Others go out as they are. */
+  /** Whether to sign calls of a tool; default: all. Others are sent unchanged. */
   readonly sign?: (name: string) => boolean;
   /**
-   * Where the bundle goes over HTTP: into the header and `params._meta` (`both`, the default, since some gateways see only
-   * one of them), or into `_meta` alone, for servers that do not take large headers.
+   * Where the bundle goes over HTTP. `both` (the default): into the header and `params._meta`, since some gateways
+   * see only one of them. `_meta`: only there, for servers that do not accept large headers.
    */
   readonly carriers?: 'both' | '_meta';
 }
 
 /**
- * Has an MCP client sign each tool call, as it leaves: also one that the SDK sends again gets an invocation of its
- * own. To be called before `connect`.
+ * Makes an MCP client sign each tool call when it is sent. A call that the SDK repeats gets a new invocation. Call this
+ * before `connect`.
  *
  * @param client a `Client` of either SDK
  * @returns the same client; a call that the delegation does not allow rejects with an `IssueError` and is not sent
- * @throws Error where it is connected already
+ * @throws Error if it is connected already
  * @example
  * const client = signToolCalls(new Client({ name: 'agent', version: '1.0.0' }), { key, chain, toolServer });
  * await client.connect(transport);
@@ -52,8 +52,8 @@ export function signToolCalls<C extends Connectable>(
  * @param params `name` and `arguments` of the call
  * @returns the parameters to send: as JSON gives them back, and with the bundle in `_meta`. Over HTTP, send
  *   `_meta['X-DRS-Bundle']` as a header of that name, too.
- * @throws IssueError where the delegation does not allow the call
- * @throws TypeError where the call cannot be bound: no name, or an argument named `tool`
+ * @throws IssueError if the delegation does not allow the call
+ * @throws TypeError if the call cannot be bound: no name, or an argument named `tool`
  * @example send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: signToolCall({ name: 'search' }, delegation) });
  */
 export function signToolCall(params: object, delegation: Delegation): JsonObject {
@@ -75,9 +75,9 @@ export function signToolCall(params: object, delegation: Delegation): JsonObject
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
- * Has an HTTP transport send the bundle of each message as a header, too. Neither SDK has a public way to give one message
- * of 1.x a header, so this puts itself in front of the `fetch` that their transports hold; one that holds none is left as
- * it is, and sends `_meta` alone.
+ * Makes an HTTP transport also send the bundle of each message as a header. The SDKs have no public way to set a
+ * header for a single message, so this wraps the `fetch` of their transports. A transport without one sends only
+ * `_meta`.
  */
 function copyBundlesToHeaders(transport: McpTransport): void {
   if (!('_fetch' in transport)) return;
@@ -92,7 +92,7 @@ function copyBundlesToHeaders(transport: McpTransport): void {
   };
 }
 
-/** The bundle in the message that is sent, which this client has written itself. */
+/** Reads the bundle from an outgoing message, which this client has written. */
 function bundleIn(body: unknown): string | null {
   if (typeof body !== 'string' || !body.includes(META_KEYS[0])) return null;
   const message: unknown = JSON.parse(body);

@@ -1,7 +1,7 @@
 /** The id of a JSON-RPC request. */
 export type RequestId = string | number;
 
-/** A JSON-RPC message, as far as it is looked at here. */
+/** The members of a JSON-RPC message that are read here. */
 export interface Message {
   readonly jsonrpc: '2.0';
   readonly id?: RequestId;
@@ -11,7 +11,7 @@ export interface Message {
   readonly error?: unknown;
 }
 
-/** What the transports of both SDKs have in common. */
+/** The common interface of both SDKs' transports. */
 export interface McpTransport {
   start(): Promise<void>;
   send(message: Message, options?: unknown): Promise<void>;
@@ -20,7 +20,7 @@ export interface McpTransport {
   onerror?: (error: Error) => void;
 }
 
-/** What the clients and servers of both SDKs have in common: `Client`, `Server`, `McpServer`. */
+/** The common interface of both SDKs' `Client`, `Server` and `McpServer`. */
 export interface Connectable {
   connect(transport: never, ...rest: never[]): Promise<void>;
 }
@@ -30,18 +30,18 @@ type Connect = (transport: McpTransport, ...rest: unknown[]) => Promise<void>;
 const used = new WeakSet<object>();
 
 /**
- * Has every transport that a client or server connects to prepared, once the SDK has installed its callbacks and
- * before the first message.
+ * Prepares every transport that a client or server connects to, after the SDK has installed its callbacks and before
+ * the first message.
  *
- * @throws Error where it is connected already; each `connect` rejects for a transport that has served another
+ * @throws Error if it is connected already; each `connect` rejects for a transport that has served another
  */
 export function onConnect(endpoint: Connectable, prepare: (transport: McpTransport) => void): void {
-  // McpServer hands its transports to the Server inside, which could also be connected on its own.
+  // McpServer passes its transports to its inner Server, which could also be connected directly.
   const inner = 'server' in endpoint && isConnectable(endpoint.server) ? endpoint.server : endpoint;
   if ('transport' in inner && inner.transport !== undefined) {
     throw new Error('this MCP endpoint is connected already: protect it first, then connect it');
   }
-  // The SDKs' transports all have the members of McpTransport; their types differ in what a message may hold.
+  // All transports of the SDKs have the members of McpTransport. Only the types of their messages differ.
   const connect = inner.connect.bind(inner) as Connect;
   const connectPrepared: Connect = async (transport, ...rest) => {
     if (used.has(transport)) {

@@ -1,13 +1,13 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import type { Logger } from 'pino';
 
-// Beside connections a service opens files, sockets to Redis and to the status list, and pipes of its threads.
+// For files, sockets to Redis and to the status list, and the pipes of threads.
 const SPARE_DESCRIPTORS = 32;
 const LOG_PAUSE_MS = 10_000;
 
 /**
- * Counts connections and turns away what is more than the limit. A process that has no descriptor left cannot even
- * refuse a connection: its loop then turns without a pause, taking a core, until one is closed.
+ * Counts connections and refuses those above the limit. A process without a free file descriptor cannot even refuse a
+ * connection: its event loop then spins and uses a whole core until a connection closes.
  */
 export class Connections {
   readonly limit: number;
@@ -22,22 +22,22 @@ export class Connections {
     this.#log = log;
   }
 
-  /** Connections that are open. */
+  /** Number of open connections. */
   get open(): number {
     return this.#open;
   }
 
-  /** Connections that have come so far. */
+  /** Number of connections so far. */
   get accepted(): number {
     return this.#accepted;
   }
 
-  /** Connections that were closed at once because there were too many. */
+  /** Number of connections that were closed at once because there were too many. */
   get refused(): number {
     return this.#refused;
   }
 
-  /** Counts a connection that has come. @returns false where it has to be closed */
+  /** Counts a new connection. @returns false if it must be closed */
   opened(): boolean {
     this.#open++;
     this.#accepted++;
@@ -54,15 +54,15 @@ export class Connections {
     return false;
   }
 
-  /** Counts a connection that has gone. */
+  /** Counts the end of a connection. */
   closed(): void {
     this.#open--;
   }
 }
 
 /**
- * How many connections this process can hold open, from its limit of open files and what it has open already; Infinity
- * where the system does not tell.
+ * The number of connections that this process can hold open: its limit of open files, less those open already. Infinity
+ * if the system does not tell the limit.
  */
 export function maxConnectionsHere(): number {
   try {

@@ -4,90 +4,98 @@ import type { Connections } from './connections.js';
 export type FrontEndName = 'uws' | 'node';
 
 /**
- * What the head of a request says. Use it only until the handler returns: uWebSockets.js frees it then.
- * The shape is the part of uWebSockets.js' own request that routes need, so that it is handed on as it is.
+ * The head of a request. Use it only until the handler returns: uWebSockets.js frees it then. The interface is the
+ * part of uWebSockets.js' request class that routes need, so that its requests can be passed on without a wrapper.
  */
 export interface HttpRequest {
   /** In lower case. */
   getMethod(): string;
   /** The path as it was sent, without the query. */
   getUrl(): string;
-  /** What follows the `?`; empty where nothing does. */
+  /** The part after the `?`; empty if there is none. */
   getQuery(): string;
-  /** The first header of this name, which must be in lower case; empty where there is none. */
+  /** The first header of this name, which must be in lower case; empty if there is none. */
   getHeader(name: string): string;
-  /** Every header in the order sent, repeated ones each time; names in lower case. */
+  /** Visits every header in the order sent, also repeated ones; names in lower case. */
   forEach(visit: (name: string, value: string) => void): void;
 }
 
-/** An answer as it goes out. */
+/** An answer to send. */
 export interface WireAnswer {
   readonly status: number;
   readonly body: string;
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** The request was HEAD: the length is told, the body is not sent. */
+  /** Whether the request was HEAD: then the length is sent, but not the body. */
   readonly isHead: boolean;
-  /** Says `Connection: close`, and closes. */
+  /** Sends `Connection: close` and closes the connection. */
   readonly closes: boolean;
 }
 
-/** Takes a piece of a body, which is gone after the call. The first piece may be empty. */
+/** Receives a piece of a body, which is only valid during the call. The first piece may be empty. */
 export type TakePiece = (piece: Buffer, isLast: boolean) => void;
 
 /**
- * The way of one answer to its client. Only `Exchange` uses it, and not after {@link write}, {@link close} or `onAborted`.
+ * The connection to the client for one answer. Only `Exchange` uses it, and never after {@link write}, {@link close} or
+ * `onAborted`.
  */
 export interface Wire {
-  /** The address of the client in text; empty over a Unix socket. Ask while the handler runs. */
+  /** The address of the client as text; empty over a Unix socket. Call it while the handler runs. */
   remoteAddress(): string;
-  /** `gone` is called where the client goes away before {@link write} or {@link close}. Set it before the handler returns. */
+  /** Sets a callback for a disconnect before {@link write} or {@link close}. Call it before the handler returns. */
   onAborted(gone: () => void): void;
   /**
-   * Hands over the body. The first piece comes soon, and is empty where nothing has arrived yet.
+   * Starts to receive the body. The first piece comes soon, and is empty if nothing has arrived yet.
    *
-   * @param isWanted whether a client that asks first (`Expect: 100-continue`) is told to send
+   * @param isWanted whether to answer `Expect: 100-continue`, so that the client sends the body
    */
   receive(take: TakePiece, isWanted: boolean): void;
-  /** Keeps a connection open that sends slowly; called every few seconds. */
+  /** Keeps a slow connection open. Called every few seconds. */
   keepOpen(): void;
-  /** Sends the answer to a request that has come whole. */
+  /** Sends the answer to a request whose body has arrived completely. */
   write(answer: WireAnswer): void;
-  /** Sends the whole answer while the client still sends; pieces come on until {@link close}. Says `Connection: close`. */
+  /**
+   * Sends the complete answer while the client still sends, with `Connection: close`. Pieces keep coming until
+   * {@link close}.
+   */
   writeEarly(answer: WireAnswer): void;
   /** Closes the connection. */
   close(): void;
 }
 
-/** What a front end works with. */
+/** What a front end needs. */
 export interface FrontEndOptions {
   /** Called for each request. Must not throw. */
   readonly handle: (wire: Wire, request: HttpRequest) => void;
-  /** Counts connections, and says which to turn away. */
+  /** Counts connections and limits them. */
   readonly connections: Connections;
-  /** Seconds that the body of a request may take. */
+  /** Seconds within which the body of a request must arrive. */
   readonly requestTimeoutSecs: number;
 }
 
-/** What speaks HTTP. */
+/** An HTTP server. */
 export interface FrontEnd {
   /**
-   * Listens; other processes cannot share the port.
+   * Listens on an address.
    *
+   * @param isShared whether other processes of the same user can listen on the port, too; the kernel then deals new
+   *   connections out among all of them
    * @returns the port
-   * @throws Error where the address cannot be listened on
+   * @throws Error if it cannot listen on the address
    */
-  listen(host: string, port: number): Promise<number>;
+  listen(host: string, port: number, isShared: boolean): Promise<number>;
+  /** Takes no new connections; those that are open are served on. */
+  stopListening(): void;
   /** Closes the port and all connections. */
   close(): void;
 }
 
-/** Makes a front end; each of its files exports one. */
+/** Makes a front end. Each front end's file exports such a function. */
 export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
 
-/** Most bytes of the headers of a request; more is 431. */
+/** Maximum size of a request's headers in bytes; larger ones get a 431. */
 export const MAX_HEADER_BYTES = 64 * 1024;
 
-/** What a front end throws where it cannot listen. */
+/** The error of a front end that cannot listen. */
 export function cannotListen(host: string, port: number): Error {
   return new Error(
     `cannot listen on ${host}:${port}: another process has the port, or the address is not this machine's; ` +

@@ -3,17 +3,17 @@ import type { FrontEndName, OpenFrontEnd } from './front-end.js';
 /** A front end that can be opened here. */
 export interface LoadedFrontEnd {
   readonly name: FrontEndName;
-  /** Why it is this one, for the log. */
+  /** Why this front end was chosen, for the log. */
   readonly reason: string;
-  /** Whether another one was expected: the package is there, and does not run. */
+  /** Whether uWebSockets.js is installed but does not run, so that the choice is second best. */
   readonly isFallback: boolean;
   readonly open: OpenFrontEnd;
 }
 
 /**
- * Loads a front end: the one that is asked for, or uWebSockets.js where it runs and `node:http` where not.
+ * Loads the requested front end. For `auto`: uWebSockets.js if it runs here, else `node:http`.
  *
- * @throws Error where uWebSockets.js is asked for and does not load
+ * @throws Error if uWebSockets.js is requested and does not load
  */
 export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<LoadedFrontEnd> {
   if (wanted === 'node') return loadNode('FRONT_END asks for it', false);
@@ -40,7 +40,7 @@ async function loadNode(reason: string, isFallback: boolean): Promise<LoadedFron
   return { name: 'node', reason, isFallback, open: openNode };
 }
 
-/** uWebSockets.js puts what the loader of the system said behind a paragraph of its own. */
+/** The message of the system's loader, which uWebSockets.js appends to a paragraph of its own. */
 function lastLineOf(error: unknown): string {
   const lines = (error instanceof Error ? error.message : String(error)).trim().split('\n');
   return (lines.find((line) => line.startsWith('Error: ')) ?? lines[0] ?? '').replace(/^Error: /, '');

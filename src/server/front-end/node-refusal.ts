@@ -3,32 +3,32 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { MAX_HEADER_BYTES } from './front-end.js';
 
-// As for bodies: what a client still sends is read for a while, so that it gets to read the answer.
+// What the client still sends is read and discarded for a while, so that the client can read the answer.
 const MAX_DISCARDED_BYTES = 1024 * 1024;
 const MAX_DISCARDING_MS = 2000;
 
-/** What the parser of Node says about bytes that are no request. */
+/** The error of Node's parser for bytes that are not an HTTP request. */
 export interface ParserFault extends Error {
   readonly code?: string;
-  /** In the parser's words. */
+  /** The parser's own message. */
   readonly reason?: string;
 }
 
-/** Bytes read by the time of the refusal, of connections that were refused. */
+/** For each refused connection, the number of bytes read at the time of the refusal. */
 const refusedAt = new WeakMap<Socket, number>();
 
-/** Answers bytes that are no request, and closes the connection. It is called again for what is sent behind them. */
+/** Answers bytes that are not an HTTP request, and closes the connection. Called again if more bytes follow. */
 export function answerFault(fault: ParserFault, socket: Socket): void {
   const since = refusedAt.get(socket);
   if (since !== undefined) {
     if (socket.bytesRead - since > MAX_DISCARDED_BYTES) socket.destroy();
   } else if (!socket.writable || socket.bytesRead === 0) {
-    // Opened ahead and never used: an answer could be taken for that to a later request.
+    // Opened in advance and never used. An answer could be mistaken for the answer to a later request.
     socket.destroy();
   } else refuseConnection(socket, ...describe(fault));
 }
 
-/** Answers `{ "error": … }` past `node:http`, and closes the connection. */
+/** Writes `{ "error": … }` directly to the socket, without `node:http`, and closes the connection. */
 export function refuseConnection(socket: Socket, status: number, error: string): void {
   refusedAt.set(socket, socket.bytesRead);
   const body = JSON.stringify({ error });
@@ -40,7 +40,7 @@ export function refuseConnection(socket: Socket, status: number, error: string):
   socket.once('close', () => clearTimeout(timer));
 }
 
-/** Status and message; the parser's own message for what is not listed. */
+/** Returns status and message. For a code that is not listed, the message is the parser's. */
 function describe({ code, reason, message }: ParserFault): [number, string] {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':

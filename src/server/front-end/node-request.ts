@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { HttpRequest } from './front-end.js';
 
-/** The head of a request as `node:http` read it. */
+/** The head of a request from `node:http`. */
 export class NodeRequest implements HttpRequest {
   readonly #message: IncomingMessage;
 
@@ -27,7 +27,7 @@ export class NodeRequest implements HttpRequest {
   }
 
   getHeader(name: string): string {
-    // Not `headers`, which joins some repeated ones and drops others.
+    // Not `headers`, which joins some repeated headers and drops others.
     const { rawHeaders } = this.#message;
     for (let at = 0; at + 1 < rawHeaders.length; at += 2)
       if (rawHeaders[at]?.toLowerCase() === name) return decode(rawHeaders[at + 1] ?? '');
@@ -41,7 +41,7 @@ export class NodeRequest implements HttpRequest {
   }
 }
 
-/** As UTF-8, which is how uWebSockets.js reads them; Node reads them as Latin-1. */
+/** Decodes a header as UTF-8, as uWebSockets.js does. Node decodes headers as Latin-1. */
 function decode(value: string): string {
   return /[^\x00-\x7f]/.test(value) ? Buffer.from(value, 'latin1').toString('utf8') : value;
 }

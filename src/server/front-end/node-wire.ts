@@ -4,7 +4,7 @@ import type { TakePiece, Wire, WireAnswer } from './front-end.js';
 
 const NOTHING = Buffer.alloc(0);
 
-/** The way of one answer through `node:http`. */
+/** A {@link Wire} over `node:http`. */
 export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
@@ -17,17 +17,17 @@ export class NodeWire implements Wire {
     this.#expectsContinue = expectsContinue;
   }
 
-  /** Whether some of the body is still to come. */
+  /** Whether a part of the body has not arrived yet. */
   get isReceiving(): boolean {
     return !this.#request.complete;
   }
 
-  /** Whether an answer is on its way. */
+  /** Whether the answer has been started. */
   get hasAnswered(): boolean {
     return this.#response.headersSent;
   }
 
-  /** The client has gone away, or what it sends is no body. */
+  /** Reports that the client has disconnected, or sends a malformed body. */
   abort(): void {
     this.#gone?.();
     this.#gone = null;
@@ -56,7 +56,7 @@ export class NodeWire implements Wire {
     };
     request.on('data', (piece: Buffer) => {
       received += piece.length;
-      // `end` would come a turn later.
+      // Detect the last piece here: the event `end` comes one turn later.
       hand(piece, received === announced || (request.complete && request.readableLength === 0));
     });
     request.on('end', () => hand(NOTHING, true));
@@ -66,7 +66,7 @@ export class NodeWire implements Wire {
   }
 
   keepOpen(): void {
-    // Here nothing but `server.timeout` closes a connection that is slow.
+    // Nothing to do: here only `server.timeout` closes slow connections.
   }
 
   write(answer: WireAnswer): void {
@@ -75,7 +75,7 @@ export class NodeWire implements Wire {
     this.#gone = null;
   }
 
-  /** A response that is ended closes its connection, which resets it before the client has read why. So it stays open. */
+  /** Leaves the response open: ending it would reset the connection before the client has read the answer. */
   writeEarly(answer: WireAnswer): void {
     this.#writeHead(answer, true);
     if (answer.isHead) this.#response.flushHeaders();

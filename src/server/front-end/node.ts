@@ -1,43 +1,61 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import { cannotListen, MAX_HEADER_BYTES, type FrontEndOptions, type OpenFrontEnd } from './front-end.js';
 import { NodeRequest } from './node-request.js';
 import { answerFault, refuseConnection, type ParserFault } from './node-refusal.js';
 import { NodeWire } from './node-wire.js';
 
-// What uWebSockets.js does, too: it has 8 to 12 s.
+// Like uWebSockets.js, which closes idle connections after 8 to 12 s.
 const IDLE_MS = 10_000;
 const CHECK_MS = 2000;
-/** uWebSockets.js reads about as many. */
+/** uWebSockets.js accepts about as many. */
 const MAX_HEADERS = 100;
-/** Requests of one connection whose answers are not read yet; uWebSockets.js takes one. An answer may be far larger than what asks for it. */
+/**
+ * Maximum number of unanswered requests of one connection; uWebSockets.js allows one. Bounds memory, since an answer
+ * can be far larger than its request.
+ */
 const MAX_PIPELINED = 16;
 
-/** The front end of `node:http`. It runs wherever Node does, and speaks HTTP/1.0, too. */
+const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
+/** `node:http` knows `reusePort` from here on; before, it leaves it out without a word. */
+const CAN_SHARE = MAJOR > 23 || (MAJOR === 23 && MINOR >= 1) || (MAJOR === 22 && MINOR >= 12);
+const CANNOT_SHARE =
+  `several processes cannot share a port over node:http with Node ${process.versions.node}: ` +
+  'use uWebSockets.js (FRONT_END=uws), Node 22.12 or newer, or one process (PROCESSES=1, no SHARE_PORT)';
+
+/** The front end on `node:http`. It runs wherever Node runs, and also speaks HTTP/1.0. */
 export const openNode: OpenFrontEnd = (options) => {
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: IDLE_MS,
     keepAliveTimeout: IDLE_MS,
     connectionsCheckingInterval: CHECK_MS,
-    // Bodies have a time of their own, which `Exchange` keeps.
+    // Off: `Exchange` limits the time for bodies.
     requestTimeout: 0,
-    // The refusal is to be JSON.
+    // Off: `refusalOf` checks it, so that the answer is JSON.
     requireHostHeader: false,
-    // Whatever NODE_OPTIONS say.
+    // Overrides NODE_OPTIONS.
     insecureHTTPParser: false,
   });
-  // One more than is allowed is read, so that what is left out does not go unseen.
+  // One more than allowed, so that too many headers are detected instead of silently dropped.
   server.maxHeadersCount = MAX_HEADERS + 1;
-  // A connection on which nothing moves, for example since its client reads no answers.
+  // Closes connections without any traffic, for example if the client does not read its answers.
   server.timeout = options.requestTimeoutSecs * 1000 + IDLE_MS;
   serve(server, options);
   return {
-    listen: (host, port) =>
+    listen: (host, port, isShared) =>
       new Promise((resolve, reject) => {
+        if (isShared && !CAN_SHARE) {
+          reject(new Error(CANNOT_SHARE));
+          return;
+        }
         server.once('error', () => reject(cannotListen(host, port)));
-        server.listen({ host, port, exclusive: true }, () => resolve((server.address() as AddressInfo).port));
+        // @types/node 20 does not know `reusePort`.
+        const options = { host, port, exclusive: true, reusePort: isShared };
+        server.listen(options, () => resolve((server.address() as AddressInfo).port));
       }),
+    // Not the method of `http.Server`: it ends connections that wait for their next request, too.
+    stopListening: () => void NetServer.prototype.close.call(server),
     close: () => {
       server.close();
       server.closeAllConnections();
@@ -45,7 +63,7 @@ export const openNode: OpenFrontEnd = (options) => {
   };
 };
 
-/** What the parser lets pass. */
+/** Refuses requests that Node's parser accepts, but uWebSockets.js does not. */
 function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [number, string] | null {
   if (rawHeaders.length > 2 * MAX_HEADERS) return [431, `there are more than ${MAX_HEADERS} headers`];
   if (httpVersion === '1.1' && headers.host === undefined) return [400, 'Host is missing, expected one'];
@@ -53,7 +71,7 @@ function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [numb
 }
 
 function serve(server: Server, { handle, connections }: FrontEndOptions): void {
-  // What is open on each connection: more than one where requests are pipelined.
+  // The open requests of each connection: several if the client pipelines.
   const open = new WeakMap<Socket, Set<NodeWire>>();
   server.on('connection', (socket) => {
     const wires = new Set<NodeWire>();
@@ -62,7 +80,7 @@ function serve(server: Server, { handle, connections }: FrontEndOptions): void {
       for (const wire of wires) wire.abort();
       wires.clear();
     };
-    // Whoever ends his side waits for no answer; uWebSockets.js sees it so, too.
+    // A client that ends its side waits for no answer. uWebSockets.js does the same.
     socket.once('end', gone);
     socket.once('close', () => {
       connections.closed();
@@ -73,7 +91,7 @@ function serve(server: Server, { handle, connections }: FrontEndOptions): void {
   const serveRequest = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => {
     const { socket } = request;
     const wires = open.get(socket);
-    // Nothing is taken any more from a connection whose client is gone.
+    // The client has disconnected: ignore its remaining requests.
     if (wires === undefined || socket.destroyed) return;
     const refusal = refusalOf(request);
     if (wires.size >= MAX_PIPELINED || (refusal !== null && wires.size > 0)) {
@@ -92,13 +110,13 @@ function serve(server: Server, { handle, connections }: FrontEndOptions): void {
   };
   server.on('request', (request, response) => serveRequest(request, response, false));
   server.on('checkContinue', (request, response) => serveRequest(request, response, true));
-  // Other expectations are left alone, as uWebSockets.js leaves them.
+  // Other expectations are ignored, as uWebSockets.js ignores them.
   server.on('checkExpectation', (request, response) => serveRequest(request, response, false));
   server.on('clientError', (fault: ParserFault, socket: Socket) => {
     const wires = open.get(socket);
     const [wire] = wires ?? [];
     if (wires === undefined || wires.size > 1 || wire?.isReceiving === false) {
-      // An answer now would be taken for that to a request before.
+      // An answer now could be mistaken for the answer to an earlier request.
       socket.destroy();
       return;
     }

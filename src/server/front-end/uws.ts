@@ -5,8 +5,8 @@ import uWS from 'uWebSockets.js';
 import { cannotListen, type OpenFrontEnd, type TakePiece, type Wire, type WireAnswer } from './front-end.js';
 
 /**
- * The front end of uWebSockets.js. Import this file only with `import()`: loading it loads the binary, which is not
- * installed everywhere and does not run everywhere.
+ * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed
+ * everywhere and does not run everywhere.
  */
 export const openUws: OpenFrontEnd = ({ handle, connections }) => {
   const app = uWS.App().any('/*', (res, req) => handle(new UwsWire(res), req));
@@ -14,20 +14,31 @@ export const openUws: OpenFrontEnd = ({ handle, connections }) => {
     if (change < 0) connections.closed();
     else if (!connections.opened()) connection.close();
   });
+  let listening: uWS.us_listen_socket | null = null;
   return {
-    listen: (host, port) =>
+    listen: (host, port, isShared) =>
       new Promise((resolve, reject) => {
-        // Without this option a second process shares the port without an error, and takes half the requests.
-        (app as unknown as ExclusiveListen).listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
-          if (socket === false) reject(cannotListen(host, port));
-          else resolve(uWS.us_socket_local_port(socket));
+        // Unless it is told otherwise, uWebSockets.js sets SO_REUSEPORT: a second process would share the port without an
+        // error, and take half the requests.
+        const options = isShared ? LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT;
+        (app as unknown as ListenWithOptions).listen(host, port, options, (socket) => {
+          if (socket === false) {
+            reject(cannotListen(host, port));
+            return;
+          }
+          listening = socket;
+          resolve(uWS.us_socket_local_port(socket));
         });
       }),
+    stopListening: () => {
+      if (listening !== null) uWS.us_listen_socket_close(listening);
+      listening = null;
+    },
     close: () => void app.close(),
   };
 };
 
-/** uWebSockets.js frees `res` when the client goes away or the answer is written; to touch it then ends the process. */
+/** uWebSockets.js frees `res` when the client disconnects or the answer is written. Using it then ends the process. */
 class UwsWire implements Wire {
   readonly #res: uWS.HttpResponse;
 
@@ -47,7 +58,10 @@ class UwsWire implements Wire {
     this.#res.onData((piece, isLast) => take(Buffer.from(piece), isLast));
   }
 
-  /** uWebSockets.js closes connections that send less than 16 KB/s for ten seconds; this starts them anew. */
+  /**
+   * uWebSockets.js closes connections that send less than 16 KB/s for ten seconds. Pause and resume restart that
+   * timer.
+   */
   keepOpen(): void {
     this.#res.pause();
     this.#res.resume();
@@ -60,16 +74,17 @@ class UwsWire implements Wire {
       if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
       if (headers !== undefined)
         for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
-      // uWebSockets.js says `Connection: close` itself.
+      // uWebSockets.js sends `Connection: close` itself.
       if (isHead) res.endWithoutBody(Buffer.byteLength(body), closes);
       else res.end(body, closes);
     });
   }
 
   /**
-   * uWebSockets.js has no half-closed state: a response that it has ended can not be closed later, and one closed at once
-   * resets the connection before the client has read it. So the whole answer goes out as a status line, which leaves the
-   * response open; the line break that uWebSockets.js puts behind it counts as the end of the body.
+   * uWebSockets.js has no half-closed state. A response that has ended cannot be closed later, and closing it at once
+   * resets the connection before the client has read the answer. So the whole answer is sent as the status line,
+   * which leaves the response open. uWebSockets.js appends a line break, which `Content-Length` counts as the end of
+   * the body.
    */
   writeEarly({ status, body, headers, isHead }: WireAnswer): void {
     const lines = [statusLine(status)];
@@ -88,12 +103,12 @@ function statusLine(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
 }
 
-// What the published types leave out: the filter, a host together with options, and the constant itself.
+// Missing in the published types: the filter, `listen` with both host and options, and the constant.
 interface FilteredApp {
-  /** @param onChange is called with 1 for a connection that has come, and with -1 for one that has gone */
+  /** @param onChange called with 1 for a new connection, and with -1 when one ends */
   filter(onChange: (connection: { close(): void }, change: number) => void): void;
 }
-interface ExclusiveListen {
+interface ListenWithOptions {
   listen(
     host: string,
     port: number,
@@ -102,3 +117,4 @@ interface ExclusiveListen {
   ): void;
 }
 const { LIBUS_LISTEN_EXCLUSIVE_PORT } = uWS as unknown as { LIBUS_LISTEN_EXCLUSIVE_PORT: number };
+const LIBUS_LISTEN_DEFAULT = 0;

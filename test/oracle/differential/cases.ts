@@ -15,15 +15,11 @@ export interface Case {
 }
 
 export function toCase({ expected, actual, target, world, steps, request }: Difference): Case {
-  const { remote } = world;
   return {
     expected,
     actual,
     target,
-    world: {
-      ...world,
-      remote: remote instanceof Uint8Array ? `hex:${Buffer.from(remote).toString('hex')}` : remote,
-    },
+    world: { ...world, remote: toHex(world.remote) },
     steps: steps.map((step) =>
       step.kind === 'revoke' ? step : { ...step, request: withoutRecipe(step.request) },
     ),
@@ -31,10 +27,16 @@ export function toCase({ expected, actual, target, world, steps, request }: Diff
   };
 }
 
-export function worldOf({ world }: Case): World {
-  const { remote } = world;
-  if (remote === 'none' || remote === 'unavailable') return { ...world, remote };
-  return { ...world, remote: Uint8Array.from(Buffer.from(remote.replace('hex:', ''), 'hex')) };
+export const worldOf = ({ world }: Case): World => ({ ...world, remote: fromHex(world.remote) });
+
+/** A status list as text. */
+export function toHex(remote: World['remote']): string {
+  return remote instanceof Uint8Array ? `hex:${Buffer.from(remote).toString('hex')}` : remote;
+}
+
+export function fromHex(text: string): World['remote'] {
+  if (text === 'none' || text === 'unavailable') return text;
+  return Uint8Array.from(Buffer.from(text.replace('hex:', ''), 'hex'));
 }
 
 export function fileName(found: Case): string {

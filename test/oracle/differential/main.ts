@@ -13,23 +13,26 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     targets: { type: 'string', default: '' },
     epoch: { type: 'string', default: '5e4' },
+    /** Where a run that was stopped goes on: the number after the last epoch that it printed. */
+    'first-epoch': { type: 'string', default: '0' },
     'max-cases': { type: 'string', default: '12' },
     'forget-known': { type: 'string' },
     out: { type: 'string', default: 'test/oracle/cases' },
   },
 });
 
-const number = (name: 'verdicts' | 'seed' | 'epoch' | 'max-cases'): number => {
+const number = (name: 'verdicts' | 'seed' | 'epoch' | 'first-epoch' | 'max-cases'): number => {
   const value = Number(values[name]);
   if (Number.isSafeInteger(value) && value >= 0) return value;
   console.error(`--${name} is ${values[name]}, expected a whole number such as 100000 or 1e5`);
   process.exit(2);
 };
 
-const [verdicts, seed, epoch, maxCases] = [
+const [verdicts, seed, epoch, firstEpoch, maxCases] = [
   number('verdicts'),
   number('seed'),
   number('epoch'),
+  number('first-epoch'),
   number('max-cases'),
 ];
 const kinds = [...LIBRARIES, ...SERVICES].filter(({ name }) => name.includes(values.targets));
@@ -56,7 +59,6 @@ const MAX_CASES_OF_A_PAIR = 3;
 const cases = new Map<string, number>();
 const seen = new Map<string, number>();
 const started = Date.now();
-let shown = 0;
 
 async function onDifference(difference: Difference): Promise<void> {
   const [expected, actual] = [difference.expected.split(' ')[0], difference.actual.split(' ')[0]];
@@ -82,12 +84,12 @@ const result = await run({
   kinds,
   createVerifier,
   onDifference,
-  onProgress: (done) => {
-    if (done - shown < 100_000) return;
-    shown = done;
+  firstEpoch,
+  onProgress: (done, last) => {
     const seconds = (Date.now() - started) / 1000;
+    const differences = [...seen.values()].reduce((sum, times) => sum + times, 0);
     console.error(
-      `${done} verdicts, ${Math.round(done / seconds)} a second, ${[...seen.values()].reduce((a, b) => a + b, 0)} differences`,
+      `seed ${seed}, epoch ${last} done: ${done} verdicts, ${Math.round(done / seconds)} a second, ${differences} differences`,
     );
   },
 });

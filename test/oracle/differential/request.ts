@@ -1,6 +1,7 @@
 import { fromValue, readJson, writeJson, type Json } from '../json.js';
 import { judge, type Answer, type Question, type Revocation, type Settings } from '../oracle.js';
 import { buildBundle, setMember, type Recipe } from '../generator/recipe.js';
+import { verifyRemembered as verifySignature } from './signatures.js';
 
 /** How the body of a call is handed to the library; over HTTP it always stands in the request. */
 export type Channel = 'text' | 'value' | 'member';
@@ -75,8 +76,14 @@ export function expectedOfLibrary(request: Request, settings: Settings, revocati
       now,
       settings,
       revocation,
+      verifySignature,
     }),
   );
+}
+
+/** What a client of the service must answer: what the library does, by the real time. */
+export function expectedOfClient(request: Request, settings: Settings, revocation: Revocation): string {
+  return expectedOfLibrary({ ...request, now: Math.floor(Date.now() / 1000) }, settings, revocation);
 }
 
 /** What the service must answer. */
@@ -91,6 +98,7 @@ export function expectedOfService(request: Request, settings: Settings, revocati
     now: Math.floor(Date.now() / 1000),
     settings,
     revocation,
+    verifySignature,
   };
   return comparable(judge(question));
 }

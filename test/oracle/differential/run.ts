@@ -7,7 +7,7 @@ import { didOf } from '../generator/keys.js';
 import { Random } from '../generator/random.js';
 import type { Recipe } from '../generator/recipe.js';
 import { knownReason } from './known-differences.js';
-import { expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
+import { expectedOfClient, expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
 import {
   openListHost,
   openTarget,
@@ -36,7 +36,9 @@ export interface RunOptions {
   /** Verdicts of an epoch, which has verifiers, chains and a status list of its own. */
   readonly epoch?: number;
   readonly onDifference: (difference: Difference) => Promise<void> | void;
-  readonly onProgress?: (verdicts: number) => void;
+  /** The number of the first epoch: a run that was stopped goes on with the one after its last. */
+  readonly firstEpoch?: number;
+  readonly onProgress?: (verdicts: number, epoch: number) => void;
 }
 
 export interface RunResult {
@@ -71,11 +73,12 @@ function worlds(random: Random): World[] {
 /** Puts the same questions to the oracle and to every target, until the number of verdicts is reached. */
 export async function run(options: RunOptions): Promise<RunResult> {
   const result: RunResult = { verdicts: 0, codes: new Map(), known: new Map(), differences: 0 };
-  for (let epoch = 0; result.verdicts < options.verdicts; epoch++) {
+  for (let epoch = options.firstEpoch ?? 0; result.verdicts < options.verdicts; epoch++) {
     const random = new Random(options.seed * 1_000_003 + epoch);
     const all = worlds(random);
     const world = all[epoch % all.length];
     if (world !== undefined) await runEpoch(random, world, options, result);
+    options.onProgress?.(result.verdicts, epoch);
   }
   return result;
 }
@@ -98,7 +101,7 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
         steps.push({ kind: 'revoke', index });
       }
       const batch = requests(1 + random.below(6));
-      await runBatch(batch, random.chance(0.5), { world, targets, steps, local, result, options });
+      await runBatch(batch, random, { world, targets, steps, local, result, options });
     }
   } finally {
     for (const target of targets) await target.close();
@@ -150,10 +153,10 @@ interface Epoch {
 }
 
 /** Each request one to four times, in any order, one after the other or all at once. */
-async function runBatch(batch: readonly Request[], together: boolean, epoch: Epoch): Promise<void> {
+async function runBatch(batch: readonly Request[], random: Random, epoch: Epoch): Promise<void> {
   const { world, targets, steps, local, result, options } = epoch;
   const revocation: Revocation = { remote: world.remote, local };
-  const random = new Random(result.verdicts + options.seed);
+  const together = random.chance(0.5);
   const sent = random.shuffled(batch.flatMap((request) => Array<Request>(1 + random.below(4)).fill(request)));
   const before = steps.length;
   steps.push(...sent.map((request): Step => ({ kind: 'verify', request })));
@@ -162,13 +165,21 @@ async function runBatch(batch: readonly Request[], together: boolean, epoch: Epo
   );
   for (const line of ofLibrary.values()) count(result.codes, line.split(' ')[0] ?? '');
 
-  for (const target of targets) {
-    const expected = target.kind.service
-      ? new Map(batch.map((request) => [request, expectedOfService(request, world.settings, revocation)]))
-      : ofLibrary;
-    const answers: string[] = [];
-    if (together) answers.push(...(await Promise.all(sent.map((request) => target.ask(request)))));
-    else for (const request of sent) answers.push(await target.ask(request));
+  // All targets at once: while one waits for a thread or for another process, the others go on.
+  const asked = await Promise.all(
+    targets.map(async (target) => {
+      // Over HTTP the real time counts, so the oracle is asked anew.
+      const expect = target.kind.client === true ? expectedOfClient : expectedOfService;
+      const expected = target.kind.service
+        ? new Map(batch.map((request) => [request, expect(request, world.settings, revocation)]))
+        : ofLibrary;
+      const answers: string[] = [];
+      if (together) answers.push(...(await Promise.all(sent.map((request) => target.ask(request)))));
+      else for (const request of sent) answers.push(await target.ask(request));
+      return { target, expected, answers };
+    }),
+  );
+  for (const { target, expected, answers } of asked) {
     result.verdicts += answers.length;
     for (const [at, actual] of answers.entries()) {
       const request = sent[at];
@@ -190,7 +201,6 @@ async function runBatch(batch: readonly Request[], together: boolean, epoch: Epo
       }
     }
   }
-  options.onProgress?.(result.verdicts);
 }
 
 function count(counts: Map<string, number>, name: string): void {

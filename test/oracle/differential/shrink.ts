@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../json.js';
 import { member } from '../json.js';
 import { editAt, setMember, type Edit, type Link, type Path, type Recipe } from '../generator/recipe.js';
 import { knownReason } from './known-differences.js';
-import { expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
+import { expectedOfClient, expectedOfLibrary, expectedOfService, toRequest, type Request, type Step } from './request.js';
 import type { Difference } from './run.js';
 import { openListHost, openTarget, type CreateVerifier } from './targets.js';
 
@@ -22,7 +22,8 @@ export async function replay(
         local.add(step.index);
         continue;
       }
-      const expect = kind.service ? expectedOfService : expectedOfLibrary;
+      const expect =
+        kind.client === true ? expectedOfClient : kind.service ? expectedOfService : expectedOfLibrary;
       const expected = expect(step.request, world.settings, { remote: world.remote, local });
       const actual = await target.ask(step.request);
       if (actual === expected) continue;

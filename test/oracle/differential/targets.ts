@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { Pool } from 'undici';
 import type { Verifier, VerifierOptions } from 'drs-verify';
+import { DrsClient } from 'drs-verify/client';
 import type { Revocation, Settings } from '../oracle.js';
 import { comparableAnswer, httpText, libraryCall, type Request } from './request.js';
 
@@ -12,6 +13,8 @@ import { comparableAnswer, httpText, libraryCall, type Request } from './request
 export interface TargetKind {
   readonly name: string;
   readonly service: boolean;
+  /** A service that is asked through `DrsClient`. */
+  readonly client?: boolean;
   readonly receiptCacheBytes?: number;
   readonly workerThreads: number;
 }
@@ -28,6 +31,7 @@ export const LIBRARIES: readonly TargetKind[] = [
 export const SERVICES: readonly TargetKind[] = [
   { name: 'service', service: true, workerThreads: 1 },
   { name: 'service, tiny cache', service: true, receiptCacheBytes: TINY, workerThreads: 0 },
+  { name: 'client', service: true, client: true, workerThreads: 0 },
 ];
 
 /** What gives verdicts. */
@@ -125,8 +129,15 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
     });
     void exited.then(() => reject(new Error(`the service ended: ${errors}`)));
   });
-  const pool = new Pool(url, { connections: 8 });
-  const post = async (path: string, body: string, headers: Record<string, string> = {}) => {
+  const pool = new Pool(url, { connections: 8, keepAliveTimeout: 3_000 });
+  const client = kind.client === true ? new DrsClient(url, { timeoutMs: 60_000 }) : null;
+  const post = (path: string, body: string, headers: Record<string, string> = {}) =>
+    postOnce(path, body, headers).catch((error: NodeJS.ErrnoException) => {
+      // The service closes connections on which nothing came for a while; nothing was asked there.
+      if (error.code !== 'UND_ERR_SOCKET' && error.code !== 'ECONNRESET') throw error;
+      return postOnce(path, body, headers);
+    });
+  const postOnce = async (path: string, body: string, headers: Record<string, string>) => {
     const answer = await pool.request({
       method: 'POST',
       path,
@@ -138,6 +149,11 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
   return {
     kind,
     async ask(request) {
+      if (client !== null) {
+        const [bundle, { body, bodyText }] = libraryCall(request);
+        const call = { ...(body !== undefined && { body }), ...(bodyText !== undefined && { bodyText }) };
+        return client.verify(bundle, call).then(comparableAnswer, (error: unknown) => `threw ${String(error)}`);
+      }
       const { status, text } = await post('/verify', httpText(request));
       return status === 200 ? comparableAnswer(JSON.parse(text)) : `status ${status}`;
     },
@@ -147,6 +163,7 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
       if (status !== 200) throw new Error(`/admin/revoke answered ${status} ${text}`);
     },
     async close() {
+      await client?.close();
       await pool.close();
       child.kill('SIGTERM');
       await exited;

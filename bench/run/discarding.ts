@@ -1,0 +1,9 @@
+import { Recorder } from './recorder.js';
+import type { Bench } from './suite.js';
+
+/** The same bench, with a recorder that is thrown away but for wrong answers. */
+export function discarding(bench: Bench): Bench {
+  const recorder = new Recorder(() => bench.recorder.floor);
+  recorder.blame = (where, count, first) => bench.recorder.blame(where, count, first);
+  return { ...bench, recorder };
+}

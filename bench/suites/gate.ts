@@ -1,0 +1,179 @@
+import { measureClosedLoop, type ClosedLoopResult } from '../load/measure-load.js';
+import { runWrk, wrkVersion } from '../load/wrk.js';
+import { discarding } from '../run/discarding.js';
+import type { Bench, Suite } from '../run/suite.js';
+import { hasNginx, startNginx, type Nginx } from '../service/nginx.js';
+import { ServerProcess, startService } from '../service/start.js';
+import { gateCalls, gateWorkloads } from '../workload/gate.js';
+
+const DEPTH = 4;
+const CONNECTIONS = 32;
+/** How many connections a gateway needs: one carries one request at a time. */
+const LADDER = [1, 2, 4, 8, 16, 32, 64];
+const ENOUGH = 0.95;
+
+/** What a gate costs over the verdict alone, and in front of a tool. */
+export const gate: Suite = {
+  name: 'gate',
+  about: '/gate/mcp beside /verify for the same calls; by connections; nginx with and without a gate',
+  run: async (bench) => {
+    const { plan, recorder } = bench;
+    if (wrkVersion() === null) {
+      recorder.skip('gate', 'wrk is not installed; autocannon sends no header that differs by request');
+      return;
+    }
+    for (let round = 1; round <= plan.runs; round++) {
+      // Calls come again and again here, so what remembers them is off: it is so for /verify, too.
+      const server = await startService({ GATE_REPLAY: 'off' });
+      try {
+        const depths = plan.mode === 'full' ? plan.depths : plan.depths.filter((depth) => depth <= 4);
+        for (const depth of depths) await measurePair(bench, server, depth, round);
+        if (plan.mode !== 'smoke') await measureLadder(bench, server, round);
+        if (plan.mode !== 'smoke') await measureNginx(bench, server, round);
+      } finally {
+        await server.stop();
+      }
+    }
+  },
+};
+
+/** The same calls to both, one after the other; which is first changes from round to round. */
+async function measurePair(bench: Bench, server: ServerProcess, depth: number, round: number): Promise<void> {
+  const { plan, recorder, workloads } = bench;
+  await prime(bench, server, depth);
+  const files = gateWorkloads(workloads, depth);
+  const measure = async (way: 'verify' | 'gate', on: Bench, seconds: number) => {
+    const result = await measureClosedLoop(on, {
+      id: `gate/${way}/d${depth}/c${CONNECTIONS}`,
+      parameters: { tool: 'wrk', traffic: 'warm', way, depth, connections: CONNECTIONS },
+      ...{ server, hasMetrics: true, tool: 'wrk', connections: CONNECTIONS, seconds },
+      workload: files[way],
+    });
+    return inFloors(result, on.recorder.floor);
+  };
+  const order = round % 2 === 1 ? (['verify', 'gate'] as const) : (['gate', 'verify'] as const);
+  if (depth === plan.depths[0]) {
+    const first = discarding(bench);
+    first.recorder.measureFloor();
+    for (const way of order) await measure(way, first, 1);
+  }
+  recorder.measureFloor();
+  const floors = { verify: 0, gate: 0 };
+  for (const way of order) floors[way] = await measure(way, bench, plan.seconds);
+  const added = floors.gate - floors.verify;
+  if (Number.isFinite(added)) {
+    const parameters = { traffic: 'warm', depth, connections: CONNECTIONS };
+    const value = added * recorder.floor;
+    recorder.record({ id: `gate/added/d${depth}/cpu`, unit: 'µs', better: 'lower', value, parameters });
+  } else recorder.skip(`gate/added/d${depth}`, 'the operating system does not tell processor times');
+  bench.say(`gate · depth ${depth}, run ${round} of ${plan.runs}: ${added.toFixed(2)} floors over /verify`);
+}
+
+const inFloors = ({ cpu }: ClosedLoopResult, floor: number) => (cpu === null ? Number.NaN : cpu / floor);
+
+/** Throughput by connections, each with one request at a time. */
+async function measureLadder(bench: Bench, server: ServerProcess, round: number): Promise<void> {
+  const { plan, recorder, workloads } = bench;
+  await prime(bench, server, DEPTH);
+  const workload = gateWorkloads(workloads, DEPTH).gate;
+  const rates: number[] = [];
+  for (const connections of LADDER) {
+    recorder.measureFloor();
+    const { requests, seconds } = await measureClosedLoop(bench, {
+      id: `gate/connections/d${DEPTH}/c${connections}`,
+      parameters: { tool: 'wrk', traffic: 'warm', depth: DEPTH, connections },
+      ...{ server, hasMetrics: true, tool: 'wrk', connections, seconds: plan.seconds, workload },
+    });
+    rates.push(requests / seconds);
+  }
+  const enough = LADDER[rates.findIndex((rate) => rate >= ENOUGH * Math.max(...rates))] ?? 0;
+  const parameters = { depth: DEPTH, of: ENOUGH };
+  recorder.record({
+    id: 'gate/saturating',
+    unit: 'connections',
+    better: 'neither',
+    value: enough,
+    parameters,
+  });
+  const shown = LADDER.map((connections, at) => `${connections}: ${Math.round(rates[at] ?? 0)} /s`).join(
+    ', ',
+  );
+  bench.say(`gate · connections, run ${round}: ${shown}; ${enough} saturate it`);
+}
+
+/** The recipe for nginx in front of a tool that answers at once, and the same nginx without a gate. */
+async function measureNginx(bench: Bench, gateServer: ServerProcess, round: number): Promise<void> {
+  const { plan, recorder, workloads } = bench;
+  if (!hasNginx()) {
+    recorder.skip('gate/nginx', 'nginx and its JavaScript module are not installed');
+    return;
+  }
+  const workload = gateWorkloads(workloads, DEPTH).proxy;
+  const tools = await ServerProcess.start('service/no-op-process.js', { env: { DEPTH: String(DEPTH) } });
+  const proxies: [name: string, proxy: Nginx][] = [];
+  try {
+    proxies.push(['gated', await startNginx({ gate: gateServer.port, tools: tools.port })]);
+    proxies.push(['plain', await startNginx({ gate: null, tools: tools.port })]);
+    if (round % 2 === 0) proxies.reverse();
+    for (const [name, proxy] of proxies) {
+      const id = `gate/nginx-${name}/d${DEPTH}/c${CONNECTIONS}`;
+      const parameters = { tool: 'wrk', depth: DEPTH, connections: CONNECTIONS, way: name };
+      const run = (seconds: number) =>
+        runWrk(workload, { port: proxy.port, connections: CONNECTIONS, seconds });
+      const first = await run(1);
+      recorder.blame(`${id} at first`, first.wrong, first.firstWrong);
+      recorder.measureFloor();
+      const before = { proxy: proxy.processorTime(), asked: await allowed(gateServer) };
+      const result = await bench.watch(id, [proxy.pid, gateServer.pid], () => run(plan.seconds));
+      const after = { proxy: proxy.processorTime(), asked: await allowed(gateServer) };
+      recorder.blame(id, result.wrong, result.firstWrong);
+      const asked = after.asked - before.asked;
+      const isAsked = name === 'gated';
+      if (isAsked ? asked < result.requests : asked > 0)
+        recorder.blame(id, 1, `the gate was asked ${asked} times about ${result.requests} requests`);
+      const value = result.requests / result.seconds;
+      recorder.record({ id: `${id}/throughput`, unit: '1/s', better: 'higher', value, parameters });
+      recorder.recordLatencies(id, result.latencies, parameters);
+      if (before.proxy !== null && after.proxy !== null) {
+        const cpu = (after.proxy - before.proxy) / result.requests;
+        recorder.record({ id: `${id}/nginx-cpu`, unit: 'µs', better: 'lower', value: cpu, parameters });
+      }
+      bench.say(`gate · nginx ${name}, run ${round} of ${plan.runs}: ${Math.round(value)} /s`);
+    }
+  } finally {
+    for (const [, proxy] of proxies) await proxy.stop();
+    await tools.stop();
+  }
+}
+
+const allowed = (server: ServerProcess) =>
+  server.metric('drs_gate_decisions_total{protocol="mcp",decision="allow"');
+
+/** Checks the answers of both to the letter, and brings them to speed. */
+async function prime({ recorder, workloads }: Bench, { port }: ServerProcess, depth: number): Promise<void> {
+  const wrong: string[] = [];
+  const post = (path: string, body: string, bundle?: string) =>
+    fetch(`http://127.0.0.1:${port}${path}`, {
+      method: 'POST',
+      headers: {
+        'Content-Type': 'application/json',
+        ...(bundle !== undefined && { 'X-DRS-Bundle': bundle }),
+      },
+      body,
+    });
+  for (const { verify, bundle, message } of gateCalls(workloads, depth)) {
+    const verdict = await (await post('/verify', verify)).text();
+    if (!verdict.startsWith('{"valid":true,') || !verdict.includes('"binding":"match"'))
+      wrong.push(`/verify: ${verdict}`);
+    const allowed = await post('/gate/mcp', message, bundle);
+    const said = ['chain-depth', 'tool', 'binding']
+      .map((name) => allowed.headers.get(`x-drs-${name}`))
+      .join(' ');
+    if (`${allowed.status} ${said} ${await allowed.text()}` !== `200 ${depth} search match `)
+      wrong.push(`/gate/mcp: ${allowed.status} ${said}`);
+    const denied = await post('/gate/mcp', message.replace('"search"', '"fetch"'), bundle);
+    if (denied.status !== 403) wrong.push(`/gate/mcp: ${denied.status} for another tool`);
+    await denied.arrayBuffer();
+  }
+  recorder.blame(`the first requests of the gate at depth ${depth}`, wrong.length, wrong[0] ?? '');
+}

@@ -1,0 +1,168 @@
+import { status as Status, type sendUnaryData, type ServerUnaryCall } from '@grpc/grpc-js';
+import type { Logger } from 'pino';
+import type { Protocol } from '../../gate/index.js';
+import { MAX_TYPICAL_BYTES, type Admission } from '../admission.js';
+import type { LoggedRequest } from '../exchange.js';
+import type { GateDecider, GateDecision } from '../gate-decider.js';
+import { clientOf, type RateLimit } from '../rate-limit.js';
+import { newRequestId, readRequestId } from '../request-id.js';
+import type { VerdictLogs } from '../verdict-logs.js';
+import { readCheck, writeCheck, writeDenial } from './check.js';
+import { readMcpCheck, writeMcpDenial, writeMcpResult } from './ext-mcp.js';
+import type { CheckRequest, McpRequest } from './messages.js';
+import type { Question } from './question.js';
+
+/** A message, and the length in which it came. */
+export interface Received<T> {
+  readonly bytes: number;
+  readonly message: T;
+}
+
+/** What the calls work with. */
+export interface CallContext {
+  readonly decider: GateDecider;
+  readonly admission: Admission;
+  readonly verdicts: VerdictLogs;
+  readonly log: Logger;
+  /** That of the gate, over all its transports; `null` where there is none. */
+  readonly rateLimit: RateLimit | null;
+  readonly protocol: Protocol;
+  readonly maxBodyBytes: number;
+}
+
+/** How one of the services writes its answers. */
+interface Writer {
+  readonly decision: (decision: GateDecision, requestId: string | null) => Buffer;
+  /** What is no decision of the gate: a status as over HTTP, and why. */
+  readonly refusal: (status: number, reason: string, requestId: string | null) => Buffer;
+}
+
+const CHECK: Writer = {
+  decision: writeCheck,
+  refusal: (status, reason, requestId) => {
+    const retry: Record<string, string> = status === 429 ? { 'retry-after': '1' } : {};
+    const headers = { 'content-type': 'application/json', ...retry };
+    return writeDenial(status, reason, headers, JSON.stringify({ error: reason }), requestId);
+  },
+};
+const MCP: Writer = { decision: writeMcpResult, refusal: (status, reason) => writeMcpDenial(status, reason) };
+const LOG_PAUSE_MS = 10_000;
+
+/** Answers gateways that ask over gRPC. Whatever is decided is decided by the gate. */
+export class GateCalls {
+  readonly #context: CallContext;
+  #loggedAt = -Infinity;
+
+  constructor(context: CallContext) {
+    this.#context = context;
+  }
+
+  /** `envoy.service.auth.v3.Authorization/Check` */
+  readonly check = (
+    call: ServerUnaryCall<Received<CheckRequest>, Buffer>,
+    reply: sendUnaryData<Buffer>,
+  ): void => {
+    const { protocol, maxBodyBytes } = this.#context;
+    this.#serve(call, reply, CHECK, (message) => readCheck(message, protocol, maxBodyBytes));
+  };
+
+  /** `agentgateway.dev.ext_mcp.ExtMcp/CheckRequest` */
+  readonly checkMcp = (
+    call: ServerUnaryCall<Received<McpRequest>, Buffer>,
+    reply: sendUnaryData<Buffer>,
+  ): void => {
+    const { maxBodyBytes } = this.#context;
+    this.#serve(call, reply, MCP, (message) => readMcpCheck(message, maxBodyBytes));
+  };
+
+  #serve<T>(
+    call: ServerUnaryCall<Received<T>, Buffer>,
+    reply: sendUnaryData<Buffer>,
+    writer: Writer,
+    read: (message: T) => Question | string,
+  ): void {
+    const { admission, rateLimit } = this.#context;
+    // An address and a port behind it.
+    const peer = call.getPeer();
+    if ((rateLimit?.admit(clientOf(peer.slice(0, peer.lastIndexOf(':')))) ?? 0) > 0) {
+      reply(null, writer.refusal(429, 'rate_limited', null));
+      return;
+    }
+    const run = (isLate: boolean): void => {
+      this.#answer(call, reply, writer, read, isLate).catch((error: unknown) => {
+        this.#context.log.error({ err: error }, 'a call failed inside the service');
+        reply({ code: Status.INTERNAL, details: 'internal' });
+      });
+    };
+    const { bytes } = call.request;
+    if (bytes <= MAX_TYPICAL_BYTES) run(false);
+    else if (!admission.takeBuffer(bytes)) run(true);
+    else
+      admission.turns.add((isLate) => {
+        admission.giveBuffer(bytes);
+        run(isLate);
+      });
+  }
+
+  async #answer<T>(
+    call: ServerUnaryCall<Received<T>, Buffer>,
+    reply: sendUnaryData<Buffer>,
+    writer: Writer,
+    read: (message: T) => Question | string,
+    isLate: boolean,
+  ): Promise<void> {
+    const { decider, verdicts } = this.#context;
+    const isWanted = (): boolean => !call.cancelled && Date.now() < Number(call.getDeadline());
+    if (!isWanted()) {
+      reply({ code: Status.DEADLINE_EXCEEDED, details: 'the deadline passed before the call was looked at' });
+      return;
+    }
+    const { bytes, message } = call.request;
+    const question = read(message);
+    if (typeof question === 'string') {
+      this.#logMistake(question);
+      reply(null, writer.refusal(503, 'the gate does not understand the gateway', null));
+      return;
+    }
+    const { protocol, request } = question;
+    const logged = new LoggedCall(question, call.metadata.get('traceparent'));
+    const decision = isLate
+      ? decider.unavailable(protocol)
+      : await decider.decide({
+          ...{ protocol, request, bytes, isWanted },
+          onVerdict: (outcome, bundle) => verdicts.record(logged, outcome, bundle),
+        });
+    reply(null, writer.decision(decision, logged.knownRequestId));
+  }
+
+  /** Now and then: every call of a gateway with a mistake has it. */
+  #logMistake(mistake: string): void {
+    const now = performance.now();
+    if (now - this.#loggedAt < LOG_PAUSE_MS) return;
+    this.#loggedAt = now;
+    this.#context.log.error(`a gateway is refused over gRPC: ${mistake}`);
+  }
+}
+
+/** A call as the logs tell of it. */
+class LoggedCall implements LoggedRequest {
+  readonly endpoint = 'gate';
+  readonly traceparent: string | null;
+  code: string | null = null;
+  #requestId: string | null;
+
+  constructor({ requestId, traceparent }: Question, sent: readonly (string | Buffer)[]) {
+    // The gateway's own span, where it has one, else the caller's.
+    const [own] = sent;
+    this.traceparent = typeof own === 'string' ? own : traceparent;
+    this.#requestId = readRequestId(requestId);
+  }
+
+  get knownRequestId(): string | null {
+    return this.#requestId;
+  }
+
+  get requestId(): string {
+    return (this.#requestId ??= newRequestId());
+  }
+}

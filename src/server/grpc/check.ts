@@ -1,0 +1,168 @@
+import {
+  bodyOfBytes,
+  contextHeaders,
+  NO_CONTEXT,
+  PASSING_METHODS,
+  unusable,
+  type HeaderChanges,
+  type Protocol,
+  type RequestBody,
+} from '../../gate/index.js';
+import type { GateDecision } from '../gate-decider.js';
+import { readGateHead, type GateHead } from '../gate-head.js';
+import { writeCheckResponse, type CheckRequest, type HeaderOption } from './messages.js';
+import { bufferOf, WireHeaders, type Question } from './question.js';
+import { toStruct } from './struct.js';
+
+/** Envoy's `Authorization/Check`: a question about one HTTP request, and what the proxy makes of the answer. */
+
+// google.rpc.Code
+const OK = 0;
+const PERMISSION_DENIED = 7;
+const RESOURCE_EXHAUSTED = 8;
+const UNAVAILABLE = 14;
+const UNAUTHENTICATED = 16;
+/** Of `HeaderAppendAction`. */
+const OVERWRITE_IF_EXISTS_OR_ADD = 2;
+
+const PROTOCOLS: ReadonlySet<string> = new Set(['http', 'mcp', 'a2a'] satisfies Protocol[]);
+
+/**
+ * Reads a question.
+ *
+ * @param protocol where `context_extensions.drs_protocol` says none
+ * @param maxBodyBytes the longest body that is judged
+ * @returns what is wrong with the gateway's configuration, where the question cannot be understood
+ */
+export function readCheck(
+  { attributes }: CheckRequest,
+  protocol: Protocol,
+  maxBodyBytes: number,
+): Question | string {
+  const named = (attributes?.contextExtensions ?? []).filter(({ key }) => key === 'drs_protocol');
+  const [wanted = protocol, ...others] = named.map(({ value }) => bufferOf(value).toString('latin1'));
+  if (!isProtocol(wanted) || others.length > 0) {
+    return 'context_extensions.drs_protocol is not one of http, mcp, a2a: correct the configuration of the gateway';
+  }
+  const http = attributes?.request?.http;
+  if (http === undefined || http === null) {
+    return 'attributes.request.http is missing: the gateway asks about something else than an HTTP request';
+  }
+  const headers = new WireHeaders(http.headers, http.headerMap?.headers ?? []);
+  const head = readGateHead(headers);
+  return {
+    protocol: wanted,
+    request: {
+      method: methodOf(http.method, head),
+      headers: head.headers,
+      body: bodyOf(http.body, http.rawBody, head, headers.only('content-length'), maxBodyBytes),
+    },
+    requestId: headers.only('x-request-id'),
+    traceparent: headers.only('traceparent'),
+  };
+}
+
+/** The answer to a question. */
+export function writeCheck(decision: GateDecision, requestId: string | null): Buffer {
+  switch (decision.kind) {
+    case 'pass':
+      return PASS;
+    case 'allow': {
+      const { context, token } = decision;
+      return writeCheckResponse({
+        status: { code: OK },
+        okResponse: changes(contextHeaders(context, token)),
+        dynamicMetadata: toStruct(context),
+      });
+    }
+    case 'deny': {
+      const { code, response } = decision;
+      const headers = { ...response.headers, 'X-DRS-Code': code };
+      return writeDenial(response.status, code, headers, JSON.stringify(response.body), requestId);
+    }
+  }
+}
+
+/** A denial. Proxies take an error of gRPC for a fault of the gate, which some are told to let pass: this is none. */
+export function writeDenial(
+  status: number,
+  message: string,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  requestId: string | null,
+): Buffer {
+  const all = requestId === null ? headers : { ...headers, 'X-Request-Id': requestId };
+  return writeCheckResponse({
+    status: { code: codeOf(status), message },
+    deniedResponse: { status: { code: status }, headers: options(all), body },
+  });
+}
+
+const PASS = writeCheckResponse({ status: { code: OK }, okResponse: changes(NO_CONTEXT) });
+
+function isProtocol(text: string): text is Protocol {
+  return PROTOCOLS.has(text);
+}
+
+/**
+ * The method of the caller's request. The gateway knows it, so no header can change it; where one names another, which an
+ * application behind the gate could go by, it is none that is known.
+ */
+function methodOf(method: string, { forwardedMethods, overridingMethods }: GateHead): string {
+  const doubtful = forwardedMethods.filter((other) => other !== method);
+  if (PASSING_METHODS.has(method)) {
+    doubtful.push(...overridingMethods.filter((other) => !PASSING_METHODS.has(other)));
+  }
+  return doubtful.length === 0 ? method : [method, ...doubtful].join(' or ');
+}
+
+function bodyOf(
+  text: Uint8Array,
+  raw: Uint8Array,
+  head: GateHead,
+  contentLength: string | null,
+  maxBodyBytes: number,
+): RequestBody {
+  if (text.length > 0 && raw.length > 0) return unusable('the gateway sent two bodies');
+  const body = text.length > 0 ? text : raw;
+  if (body.length > maxBodyBytes) {
+    return {
+      kind: 'too large',
+      reason: `the body is larger than ${maxBodyBytes} bytes (MAX_BODY_BYTES)`,
+    };
+  }
+  const isCut = contentLength !== null && /^\d+$/.test(contentLength) && Number(contentLength) > body.length;
+  if (head.isPartial || isCut) {
+    return {
+      kind: 'too large',
+      reason: 'the proxy sent a part of the body only, or none of it; let it send all, and raise its limit',
+    };
+  }
+  return bodyOfBytes(bufferOf(body), head);
+}
+
+function changes({ set, remove }: HeaderChanges) {
+  return { headers: options(set), headersToRemove: remove.map((name) => name.toLowerCase()) };
+}
+
+/** Said twice, since older proxies read the one and newer the other: in place of what the caller sent, not beside it. */
+function options(headers: Readonly<Record<string, string>>): HeaderOption[] {
+  return Object.entries(headers).map(([name, value]) => ({
+    header: { key: name.toLowerCase(), value: Buffer.from(value) },
+    append: {},
+    appendAction: OVERWRITE_IF_EXISTS_OR_ADD,
+  }));
+}
+
+function codeOf(status: number): number {
+  switch (status) {
+    case 401:
+      return UNAUTHENTICATED;
+    case 429:
+      return RESOURCE_EXHAUSTED;
+    case 503:
+      return UNAVAILABLE;
+    default:
+      return PERMISSION_DENIED;
+  }
+}

@@ -1,0 +1,221 @@
+import protobuf from 'protobufjs/light.js';
+import type { INamespace } from 'protobufjs';
+
+/**
+ * The messages of Envoy's `Authorization`, agentgateway's `ExtMcp` and `grpc.health.v1`, as far as they are read and
+ * written here. Fields that are not named are passed over. Two ways of writing that are the same on the wire:
+ *
+ * - a map is a list of entries, so that a key which comes twice is seen twice;
+ * - a text that is checked is bytes: the library would read a byte that is no UTF-8 as another character.
+ */
+const SCHEMA: INamespace = {
+  nested: {
+    CheckRequest: { fields: { attributes: { type: 'AttributeContext', id: 1 } } },
+    AttributeContext: {
+      fields: {
+        request: { type: 'AttributeRequest', id: 4 },
+        contextExtensions: { rule: 'repeated', type: 'Header', id: 10 },
+      },
+    },
+    AttributeRequest: { fields: { http: { type: 'HttpRequest', id: 2 } } },
+    HttpRequest: {
+      fields: {
+        method: { type: 'string', id: 2 },
+        headers: { rule: 'repeated', type: 'Header', id: 3 },
+        body: { type: 'bytes', id: 11 },
+        rawBody: { type: 'bytes', id: 12 },
+        headerMap: { type: 'HeaderMap', id: 13 },
+      },
+    },
+    HeaderMap: { fields: { headers: { rule: 'repeated', type: 'Header', id: 1 } } },
+    Header: {
+      fields: {
+        key: { type: 'string', id: 1 },
+        value: { type: 'bytes', id: 2 },
+        rawValue: { type: 'bytes', id: 3 },
+      },
+    },
+
+    CheckResponse: {
+      fields: {
+        status: { type: 'Status', id: 1 },
+        deniedResponse: { type: 'DeniedHttpResponse', id: 2 },
+        okResponse: { type: 'OkHttpResponse', id: 3 },
+        dynamicMetadata: { type: 'Struct', id: 4 },
+      },
+    },
+    Status: { fields: { code: { type: 'int32', id: 1 }, message: { type: 'string', id: 2 } } },
+    DeniedHttpResponse: {
+      fields: {
+        status: { type: 'HttpStatus', id: 1 },
+        headers: { rule: 'repeated', type: 'HeaderOption', id: 2 },
+        body: { type: 'string', id: 3 },
+      },
+    },
+    HttpStatus: { fields: { code: { type: 'int32', id: 1 } } },
+    OkHttpResponse: {
+      fields: {
+        headers: { rule: 'repeated', type: 'HeaderOption', id: 2 },
+        headersToRemove: { rule: 'repeated', type: 'string', id: 5 },
+      },
+    },
+    HeaderOption: {
+      fields: {
+        header: { type: 'Header', id: 1 },
+        append: { type: 'BoolValue', id: 2 },
+        appendAction: { type: 'int32', id: 3 },
+      },
+    },
+    BoolValue: { fields: { value: { type: 'bool', id: 1 } } },
+
+    McpRequest: {
+      fields: {
+        method: { type: 'string', id: 2 },
+        mcpRequest: { type: 'bytes', id: 4 },
+        headers: { rule: 'repeated', type: 'Header', id: 5 },
+      },
+    },
+    McpRequestResult: {
+      fields: {
+        pass: { type: 'Empty', id: 1 },
+        error: { type: 'AuthorizationError', id: 3 },
+        headerMutation: { type: 'HeaderMutation', id: 4 },
+        metadata: { type: 'Struct', id: 5 },
+      },
+    },
+    McpResponseResult: { fields: { pass: { type: 'Empty', id: 1 } } },
+    AuthorizationError: {
+      fields: {
+        code: { type: 'int32', id: 1 },
+        reason: { type: 'string', id: 2 },
+        mcpError: { type: 'bytes', id: 3 },
+      },
+    },
+    HeaderMutation: {
+      fields: {
+        set: { rule: 'repeated', type: 'Header', id: 1 },
+        remove: { rule: 'repeated', type: 'string', id: 2 },
+      },
+    },
+
+    HealthCheckRequest: { fields: { service: { type: 'string', id: 1 } } },
+    HealthCheckResponse: { fields: { status: { type: 'int32', id: 1 } } },
+
+    Empty: { fields: {} },
+    Struct: { fields: { fields: { rule: 'repeated', type: 'StructField', id: 1 } } },
+    StructField: { fields: { key: { type: 'string', id: 1 }, value: { type: 'Value', id: 2 } } },
+    Value: {
+      fields: {
+        nullValue: { type: 'int32', id: 1 },
+        numberValue: { type: 'double', id: 2 },
+        stringValue: { type: 'string', id: 3 },
+        boolValue: { type: 'bool', id: 4 },
+        structValue: { type: 'Struct', id: 5 },
+        listValue: { type: 'ListValue', id: 6 },
+      },
+    },
+    ListValue: { fields: { values: { rule: 'repeated', type: 'Value', id: 1 } } },
+  },
+};
+
+/** A header as it comes: `rawValue` in place of `value` where a gateway sends bytes. */
+export interface WireHeader {
+  readonly key: string;
+  readonly value: Uint8Array;
+  readonly rawValue?: Uint8Array;
+}
+
+/** `envoy.service.auth.v3.CheckRequest`. Everything that a sender leaves out is empty or missing. */
+export interface CheckRequest {
+  readonly attributes?: {
+    readonly request?: {
+      readonly http?: {
+        readonly method: string;
+        readonly headers: readonly WireHeader[];
+        readonly body: Uint8Array;
+        readonly rawBody: Uint8Array;
+        readonly headerMap?: { readonly headers: readonly WireHeader[] } | null;
+      } | null;
+    } | null;
+    readonly contextExtensions: readonly WireHeader[];
+  } | null;
+}
+
+/** `agentgateway.dev.ext_mcp.McpRequest`. */
+export interface McpRequest {
+  readonly method: string;
+  /** The JSON-RPC params as JSON. A message without any has no such property of its own. */
+  readonly mcpRequest: Uint8Array;
+  readonly headers: readonly WireHeader[];
+}
+
+/** `google.protobuf.Value`: one of the members. */
+export interface StructValue {
+  readonly nullValue?: 0;
+  readonly numberValue?: number;
+  readonly stringValue?: string;
+  readonly boolValue?: boolean;
+  readonly structValue?: Struct;
+  readonly listValue?: { readonly values: readonly StructValue[] };
+}
+
+/** `google.protobuf.Struct`. */
+export interface Struct {
+  readonly fields: readonly { readonly key: string; readonly value: StructValue }[];
+}
+
+/** `envoy.config.core.v3.HeaderValueOption`. */
+export interface HeaderOption {
+  readonly header: { readonly key: string; readonly value: Uint8Array };
+  readonly append: { readonly value?: boolean };
+  readonly appendAction: number;
+}
+
+/** `envoy.service.auth.v3.CheckResponse`. */
+export interface CheckResponse {
+  readonly status: { readonly code: number; readonly message?: string };
+  readonly deniedResponse?: {
+    readonly status: { readonly code: number };
+    readonly headers: readonly HeaderOption[];
+    readonly body: string;
+  };
+  readonly okResponse?: {
+    readonly headers: readonly HeaderOption[];
+    readonly headersToRemove: readonly string[];
+  };
+  readonly dynamicMetadata?: Struct;
+}
+
+/** `agentgateway.dev.ext_mcp.McpRequestResult`. */
+export interface McpRequestResult {
+  readonly pass?: Readonly<Record<string, never>>;
+  readonly error?: { readonly code: number; readonly reason: string; readonly mcpError?: Uint8Array };
+  readonly headerMutation?: {
+    readonly set: readonly { readonly key: string; readonly value: Uint8Array }[];
+    readonly remove: readonly string[];
+  };
+  readonly metadata?: Struct;
+}
+
+const root = protobuf.Root.fromJSON(SCHEMA);
+
+/** The interfaces above are the schema once more; test/server/grpc-wire.test.ts holds both against other definitions. */
+function read(type: string, bytes: Uint8Array): unknown {
+  return root.lookupType(type).decode(bytes);
+}
+
+function write(type: string, message: object): Buffer {
+  return root.lookupType(type).encode(message).finish() as Buffer;
+}
+
+/** @throws Error where the bytes are no such message; so do the others that read */
+export const readCheckRequest = (bytes: Uint8Array) => read('CheckRequest', bytes) as CheckRequest;
+export const writeCheckResponse = (message: CheckResponse) => write('CheckResponse', message);
+export const readMcpRequest = (bytes: Uint8Array) => read('McpRequest', bytes) as McpRequest;
+export const writeMcpRequestResult = (message: McpRequestResult) => write('McpRequestResult', message);
+export const writeMcpResponseResult = (message: { readonly pass: object }) =>
+  write('McpResponseResult', message);
+export const readHealthRequest = (bytes: Uint8Array) =>
+  read('HealthCheckRequest', bytes) as { readonly service: string };
+export const writeHealthResponse = (message: { readonly status: number }) =>
+  write('HealthCheckResponse', message);

@@ -1,0 +1,124 @@
+import {
+  Server,
+  ServerCredentials,
+  ServerInterceptingCall,
+  type ServerInterceptor,
+  type ServiceDefinition,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import { GateCalls, type Received } from './calls.js';
+import { PASS_RESPONSE } from './ext-mcp.js';
+import { Health } from './health.js';
+import { CallIntake } from './intake.js';
+import { openListener } from './listener.js';
+import { readCheckRequest, readHealthRequest, readMcpRequest } from './messages.js';
+import type { GrpcContext, GrpcFrontEnd } from './open.js';
+
+const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
+const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';
+const HEALTH = 'grpc.health.v1.Health';
+
+/** What a message holds besides the body: headers, which HTTP bounds by as much. */
+const HEADERS_BYTES = 64 * 1024;
+const MAX_STREAMS = 256;
+const IDLE_MS = 300_000;
+/** Whether a silent connection still has somebody at its other end. */
+const KEEPALIVE_MS = 30_000;
+const KEEPALIVE_TIMEOUT_MS = 10_000;
+const SPARE_MS = 10_000;
+
+/** Opens the gRPC front end. Only `open.ts` imports this file, since it needs packages that may be missing. */
+export function openServer(context: GrpcContext): GrpcFrontEnd {
+  const { configuration, admission, engine, metrics, connections } = context;
+  const { maxBodyBytes, requestTimeoutSecs, statusFetchTimeoutMs, redisTimeoutMs, grpcProtocol } =
+    configuration;
+  const intake = new CallIntake(
+    admission,
+    {
+      messageMs: requestTimeoutSecs * 1000,
+      answerMs: requestTimeoutSecs * 1000 + statusFetchTimeoutMs + redisTimeoutMs + SPARE_MS,
+    },
+    (path, status, milliseconds) => metrics.countCall(path, status, milliseconds),
+  );
+  const watchCall: ServerInterceptor = ({ path, responseStream }, call) => {
+    if (!responseStream) intake.watch(path, call);
+    return new ServerInterceptingCall(call);
+  };
+  const server = new Server({
+    'grpc.max_receive_message_length': maxBodyBytes + HEADERS_BYTES,
+    'grpc.max_concurrent_streams': MAX_STREAMS,
+    'grpc.max_connection_idle_ms': IDLE_MS,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    'grpc.enable_channelz': 0,
+    interceptors: [watchCall],
+  });
+  const calls = new GateCalls({ ...context, protocol: grpcProtocol, maxBodyBytes });
+  const isReady = () => !admission.isLeaving && engine.revocation.unreadyReason === null;
+  const health = new Health(isReady, [AUTHORIZATION, EXT_MCP, HEALTH]);
+  addService(server, AUTHORIZATION, { Check: unary(readCheckRequest, calls.check) });
+  addService(server, EXT_MCP, {
+    CheckRequest: unary(readMcpRequest, calls.checkMcp),
+    CheckResponse: {
+      // Not looked at; the library takes nothing for no message.
+      read: () => ({}),
+      handle: (_: unknown, reply: (error: null, answer: Buffer) => void) => reply(null, PASS_RESPONSE),
+    },
+  });
+  addService(server, HEALTH, {
+    Check: { read: readHealthRequest, handle: health.check },
+    Watch: { read: readHealthRequest, handle: health.watch, streams: true },
+  });
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
+  const listener = openListener(injector, connections);
+  metrics.watchCalls(intake);
+  return {
+    listen: (host, port) => listener.listen(host, port),
+    get open() {
+      return intake.open;
+    },
+    drain: () => {
+      health.close();
+      injector.drain(configuration.shutdownGraceSecs * 1000);
+    },
+    close: () => {
+      health.close();
+      server.forceShutdown();
+      listener.close();
+    },
+  };
+}
+
+/** A method of a service: how its message is read, and who answers. */
+interface Method {
+  readonly read: (bytes: Buffer) => unknown;
+  readonly handle: UntypedServiceImplementation[string];
+  readonly streams?: boolean;
+}
+
+function unary(read: Method['read'], handle: Method['handle']): Method {
+  return { read: (bytes): Received<unknown> => ({ bytes: bytes.length, message: read(bytes) }), handle };
+}
+
+function addService(server: Server, service: string, methods: Readonly<Record<string, Method>>): void {
+  const definition: Record<string, ServiceDefinition[string]> = {};
+  const implementation: UntypedServiceImplementation = {};
+  for (const [name, { read, handle, streams = false }] of Object.entries(methods)) {
+    definition[name] = {
+      path: `/${service}/${name}`,
+      requestStream: false,
+      responseStream: streams,
+      requestSerialize: asItIs,
+      requestDeserialize: read,
+      responseSerialize: asItIs,
+      responseDeserialize: asItIs,
+    };
+    implementation[name] = handle;
+  }
+  server.addService(definition, implementation);
+}
+
+/** Answers are bytes already; what only a client does is not done here. */
+function asItIs(bytes: Buffer): Buffer {
+  return bytes;
+}

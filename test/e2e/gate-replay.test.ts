@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mcpBundle, toolCall } from '../gate/attacks.js';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { runToExit, startService, type RunningService } from '../support/service.js';
+
+describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
+  let redis: RedisServer;
+  let gates: RunningService[] = [];
+  beforeAll(async () => {
+    redis = await RedisServer.start();
+    // What refuses here is the lost connection, never a slow machine.
+    const env = { GATE_REPLAY: 'redis', REDIS_URL: redis.url, REDIS_TIMEOUT_MS: '20000' };
+    gates = await Promise.all([startService(env), startService(env)]);
+  });
+  afterAll(async () => {
+    await Promise.all(gates.map((gate) => gate.stop()));
+    await redis.stop();
+  });
+
+  const ask = async (at: number, bundle: string, body = toolCall()) => {
+    const headers = { 'X-DRS-Bundle': bundle, 'Content-Type': 'application/json' };
+    const response = await fetch(`${gates[at]?.url}/gate/mcp`, { method: 'POST', headers, body });
+    return response.headers.get('x-drs-code') ?? String(response.status);
+  };
+
+  it('lets a call pass once at one of two gates, whichever it comes to first', async () => {
+    const bundle = mcpBundle();
+    expect(await ask(0, bundle, toolCall({ arguments: {} }))).toBe('BINDING_MISMATCH');
+    expect([await ask(1, bundle), await ask(0, bundle), await ask(1, bundle)]).toEqual([
+      '200',
+      'REPLAY_DETECTED',
+      'REPLAY_DETECTED',
+    ]);
+    const racing = mcpBundle();
+    const codes = await Promise.all(Array.from({ length: 20 }, (_, at) => ask(at % 2, racing)));
+    expect(codes.sort()).toEqual(['200', ...Array.from({ length: 19 }, () => 'REPLAY_DETECTED')]);
+  });
+
+  it('holds for POST /v1/gate and /gate/* alike', async () => {
+    const bundle = mcpBundle();
+    expect(await ask(0, bundle)).toBe('200');
+    const asked = { protocol: 'mcp', headers: { 'X-DRS-Bundle': bundle }, body_text: toolCall() };
+    const response = await gates[1]?.post('/v1/gate', asked);
+    expect(await response?.json()).toMatchObject({ allow: false, status: 409 });
+  });
+
+  it('refuses calls while Redis is gone, and no others; and recovers', async () => {
+    await redis.kill();
+    const [kept, list] = [mcpBundle(), toolCall({}, { method: 'tools/list' })];
+    expect(await ask(0, kept)).toBe('REPLAY_STORE_UNAVAILABLE');
+    expect(await ask(1, mcpBundle(), list)).toBe('200');
+    await redis.restart();
+    // What was refused has not been used up.
+    await expect.poll(() => ask(1, kept)).toBe('200');
+  });
+});
+
+it('does not start where the Redis of GATE_REPLAY=redis is not', async () => {
+  const { code, stderr } = await runToExit({ GATE_REPLAY: 'redis', REDIS_URL: 'redis://127.0.0.1:1' });
+  expect([code, stderr]).toEqual([1, expect.stringContaining('cannot connect to Redis')]);
+});

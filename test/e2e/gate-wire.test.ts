@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startService, type RunningService } from '../support/service.js';
+import { headerNames, readWire, send } from './gate-wire.js';
+import { CONTEXT, WIRE_RECIPES } from './gate-wire-recipes.js';
+
+/** What the gate reads of a call besides its method and body. */
+const READ = ['x-drs-bundle', 'content-type', 'content-encoding', 'mcp-method', 'mcp-name'];
+const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override'];
+
+const MAX_BODY_BYTES = 1_048_576;
+
+let gate: RunningService;
+beforeAll(async () => {
+  gate = await startService({ MAX_BODY_BYTES: String(MAX_BODY_BYTES) });
+});
+afterAll(() => gate.stop());
+
+describe.each(WIRE_RECIPES)('the recipe for $name, which is not run here', (recipe) => {
+  const requests = readWire(recipe.name);
+
+  it('sends what the gate reads, and takes off what names another method', () => {
+    expect(recipe.sent).toEqual(expect.arrayContaining(READ));
+    expect(recipe.removed).toEqual(
+      expect.arrayContaining([...OVERRIDES, 'x-original-method', 'x-forwarded-method']),
+    );
+    expect(recipe.maxBodyBytes).toBe(MAX_BODY_BYTES);
+    // What was recorded is what the recipe makes the proxy send, but for the requests of other settings.
+    for (const request of requests.filter(({ name }) => !name.includes('where somebody'))) {
+      const known = [...recipe.sent, ...recipe.added];
+      expect({
+        name: request.name,
+        unknown: headerNames(request).filter((name) => !known.includes(name)),
+      }).toEqual({ name: request.name, unknown: [] });
+    }
+    expect(
+      new Set(requests.flatMap(({ expected }) => (typeof expected === 'string' ? expected : 'deny'))),
+    ).toEqual(new Set(['allow', 'pass', 'deny']));
+  });
+
+  const callers = new Map([...CONTEXT.map((name) => [name, 'spoofed'] as const), ['accept', '*/*'] as const]);
+
+  it.each(requests)('$name', async (request) => {
+    const answer = await send(gate.port, request);
+    const treatment = recipe.treat(answer, callers);
+    if (typeof request.expected !== 'string') {
+      const [, status, code] = request.expected;
+      expect(answer.headers.get('x-drs-code')).toBe(code);
+      expect(treatment).toMatchObject({ passes: false, status });
+      const { body } = treatment as { body: string };
+      expect(JSON.parse(body)).toMatchObject({
+        jsonrpc: '2.0',
+        error: { code: -32010, message: `DRS: ${code}` },
+      });
+      return;
+    }
+    expect(treatment).toMatchObject({ passes: true });
+    const { headers } = treatment as { headers: ReadonlyMap<string, string> };
+    expect([...headers.values()]).not.toContain('spoofed');
+    expect(headers.get('accept')).toBe('*/*');
+    const said = CONTEXT.filter((name) => headers.has(name));
+    if (request.expected === 'pass') expect(said).toEqual([]);
+    else {
+      expect(said).toEqual(CONTEXT.filter((name) => name !== 'x-drs-context'));
+      expect(headers.get('x-drs-binding')).toBe('match');
+      expect(headers.get('x-drs-tool')).toBe('search');
+    }
+  });
+});

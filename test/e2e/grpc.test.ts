@@ -1,0 +1,563 @@
+import { once } from 'node:events';
+import { connect as connectHttp2, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
+import { connect, type Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { status, type Client, type ServiceError } from '@grpc/grpc-js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { encode, liveCall } from '../middleware/call.js';
+import { mcpBundle, toolCall } from '../gate/attacks.js';
+import { mcpChain } from '../gate/decide.js';
+import { eventually } from '../support/eventually.js';
+import {
+  AUTHORIZATION,
+  callOnce,
+  clientOf,
+  DEFINITIONS,
+  EXT_MCP,
+  grpcPortOf,
+  HEALTH,
+} from '../support/grpc.js';
+import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
+
+/** What Envoy sends about a call; members of the request override. */
+const question = (http: object = {}, extensions: Record<string, string> = {}) => ({
+  attributes: {
+    source: { address: { socket_address: { address: '10.0.0.9', port_value: 1234 } } },
+    request: {
+      http: {
+        id: '1234',
+        method: 'POST',
+        path: '/mcp',
+        host: 'tools.example',
+        protocol: 'HTTP/1.1',
+        size: 100,
+        headers: { ':method': 'POST', 'x-drs-bundle': mcpBundle() },
+        raw_body: Buffer.from(toolCall()),
+        ...http,
+      },
+    },
+    context_extensions: extensions,
+  },
+});
+
+const statusOf = (promise: Promise<unknown>): Promise<number> =>
+  promise.then(
+    () => status.OK,
+    (error: unknown) => (error as ServiceError).code,
+  );
+const metricsOf = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
+
+/** A gRPC message: a flag, its length, its bytes. */
+const framed = (bytes: Buffer, flag = 0, length = bytes.length): Buffer => {
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt8(flag);
+  prefix.writeUInt32BE(length, 1);
+  return Buffer.concat([prefix, bytes]);
+};
+const serializeCheck = (message: object): Buffer => {
+  const service = DEFINITIONS[AUTHORIZATION] as unknown as {
+    Check: { requestSerialize: (message: object) => Buffer };
+  };
+  return service.Check.requestSerialize(message);
+};
+
+let service: RunningService;
+let port: number;
+let envoy: Client;
+const sessions: (ClientHttp2Session | Socket)[] = [];
+
+beforeAll(async () => {
+  service = await startService({ GRPC_PORT: '0', REQUEST_TIMEOUT_SECS: '1', LOG_REFUSALS: 'all' });
+  port = grpcPortOf(service);
+  envoy = clientOf(AUTHORIZATION, port);
+});
+afterAll(async () => {
+  envoy.close();
+  for (const session of sessions) session.destroy();
+  await service.stop();
+});
+
+describe('Authorization/Check', () => {
+  it('hands the context on as headers in place of those of the caller, and as metadata', async () => {
+    const allowed = await callOnce(envoy, 'Check', question());
+    expect(allowed).toMatchObject({ status: {}, http_response: 'ok_response' });
+    const { ok_response: ok, dynamic_metadata: metadata } = allowed as unknown as {
+      ok_response: {
+        headers: { header: { key: string; value: string }; append: object; append_action: string }[];
+        headers_to_remove: string[];
+      };
+      dynamic_metadata: { fields: Record<string, Record<string, unknown>> };
+    };
+    const headers = Object.fromEntries(ok.headers.map(({ header }) => [header.key, header.value]));
+    expect(headers).toMatchObject({
+      'x-drs-root-principal': mcpChain.parties[0]?.did,
+      'x-drs-agent': mcpChain.parties.at(-1)?.did,
+      'x-drs-chain-depth': '2',
+      'x-drs-command': '/mcp/tools/call',
+      'x-drs-tool': 'search',
+      'x-drs-binding': 'match',
+    });
+    for (const { append, append_action: action } of ok.headers) {
+      expect([append, action]).toEqual([{}, 'OVERWRITE_IF_EXISTS_OR_ADD']);
+    }
+    expect(ok.headers_to_remove).toEqual(['x-drs-context']);
+    expect(metadata.fields).toMatchObject({
+      root_principal: { kind: 'stringValue', stringValue: mcpChain.parties[0]?.did },
+      chain_depth: { kind: 'numberValue', numberValue: 2 },
+      leaf_policy: { kind: 'structValue' },
+      receipts: { kind: 'listValue', listValue: { values: [expect.anything(), expect.anything()] } },
+      binding: { stringValue: 'match' },
+    });
+  });
+
+  it('denies with status, headers and body for the caller, and the request id of the log', async () => {
+    const asked = question({
+      headers: {
+        'x-drs-bundle': encode(liveCall(mcpChain, { tool: 'search' }, { cmd: '/mcp' })),
+        'x-request-id': 'caller/42',
+        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      },
+    });
+    const denied = (await callOnce(envoy, 'Check', asked)) as {
+      denied_response?: { headers: { header: { key: string; value: string } }[]; body: string };
+    };
+    expect(denied).toMatchObject({
+      status: { code: 7, message: 'COMMAND_MISMATCH' },
+      denied_response: { status: { code: 'Forbidden' } },
+    });
+    const headers = denied.denied_response?.headers.map(({ header }) => [header.key, header.value]) ?? [];
+    expect(Object.fromEntries(headers)).toEqual({
+      'content-type': 'application/json',
+      'x-drs-code': 'COMMAND_MISMATCH',
+      'x-request-id': 'caller/42',
+    });
+    expect(JSON.parse(denied.denied_response?.body ?? '')).toMatchObject({ id: 7, error: { code: -32010 } });
+    await eventually(() =>
+      expect(service.log).toContainEqual(
+        expect.objectContaining({
+          msg: 'refused',
+          requestId: 'caller/42',
+          traceId: '0af7651916cd43dd8448eb211c80319c',
+          code: 'COMMAND_MISMATCH',
+        }),
+      ),
+    );
+  });
+
+  it('reads raw headers, which may repeat, and a body that comes as text', async () => {
+    const rest = { ...question().attributes.request.http, headers: undefined };
+    const header = (key: string, value: string) => ({ key, raw_value: Buffer.from(value) });
+    const ask = (headers: object[]) =>
+      callOnce(envoy, 'Check', {
+        attributes: {
+          request: { http: { ...rest, raw_body: undefined, body: toolCall(), header_map: { headers } } },
+        },
+      });
+    const bundle = mcpBundle();
+    expect(await ask([header('x-drs-bundle', bundle)])).toMatchObject({ http_response: 'ok_response' });
+    expect(
+      await ask([header('x-drs-bundle', mcpBundle()), header('X-DRS-Bundle', mcpBundle())]),
+    ).toMatchObject({ status: { message: 'MULTIPLE_BUNDLES' } });
+  });
+
+  it.each<[string, object, string]>([
+    ['two bodies', { body: toolCall() }, 'BINDING_MISMATCH'],
+    ['less than Content-Length', { headers: { 'content-length': '9999' } }, 'BODY_TOO_LARGE'],
+    ['no body, and a Content-Length', { raw_body: '', headers: { 'content-length': '1' } }, 'BODY_TOO_LARGE'],
+    ['bytes that are no UTF-8', { raw_body: Buffer.from([0x22, 0xff, 0x22]) }, 'BINDING_MISMATCH'],
+    ['no method', { method: '' }, 'METHOD_NOT_ALLOWED'],
+    ['a method in small letters', { method: 'post' }, 'METHOD_NOT_ALLOWED'],
+    [
+      'a header that calls it a GET, where no body is sent',
+      { raw_body: '', headers: { 'x-forwarded-method': 'GET' } },
+      'METHOD_NOT_ALLOWED',
+    ],
+  ])('denies %s', async (_, http, code) => {
+    const headers = { 'x-drs-bundle': mcpBundle(), ...(http as { headers?: object }).headers };
+    expect(await callOnce(envoy, 'Check', question({ ...http, headers }))).toMatchObject({
+      http_response: 'denied_response',
+      status: { message: code },
+    });
+  });
+
+  it('reads a body of text byte by byte', async () => {
+    const bundle = encode(liveCall(mcpChain, { tool: 'search', query: '\ufffd' }));
+    const text = Buffer.from(toolCall({ arguments: { query: '@' } }));
+    text[text.indexOf('@')] = 0xff;
+    const message = serializeCheck(question({ raw_body: text, headers: { 'x-drs-bundle': bundle } }));
+    // The same field as `body`, a text: 12 and 11 are one byte each.
+    const at = message.indexOf(Buffer.concat([Buffer.from([(12 << 3) | 2]), lengthOf(text), text]));
+    expect(at).toBeGreaterThan(0);
+    message[at] = (11 << 3) | 2;
+    expect(await send(framed(message))).toMatchObject({
+      status: '0',
+      text: expect.stringContaining('BINDING_MISMATCH') as string,
+    });
+  });
+
+  it('denies what a gateway without a sensible configuration asks, and says so in the log', async () => {
+    for (const asked of [question({}, { drs_protocol: 'chain' }), question({}, { drs_protocol: '' }), {}]) {
+      expect(await callOnce(envoy, 'Check', asked)).toMatchObject({
+        http_response: 'denied_response',
+        denied_response: { status: { code: 'ServiceUnavailable' } },
+      });
+    }
+    await eventually(() =>
+      expect(service.log).toContainEqual(
+        expect.objectContaining({ level: 50, msg: expect.stringContaining('drs_protocol') as string }),
+      ),
+    );
+  });
+
+  it('is judged as GRPC_PROTOCOL where the gateway names none', async () => {
+    const other = await startService({ GRPC_PORT: '0', GRPC_PROTOCOL: 'http', RATE_LIMIT_PER_IP: '2' });
+    const client = clientOf(AUTHORIZATION, grpcPortOf(other));
+    const list = question({
+      raw_body: Buffer.from('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'),
+      headers: {},
+    });
+    try {
+      expect(await callOnce(client, 'Check', list)).toMatchObject({
+        denied_response: { status: { code: 'Unauthorized' } },
+      });
+      expect(await callOnce(envoy, 'Check', list)).toMatchObject({ http_response: 'ok_response' });
+      // The limit of the gate, over all ways to it.
+      expect((await fetch(`${other.url}/gate/http`, { method: 'POST' })).status).toBe(401);
+      expect(await callOnce(client, 'Check', list)).toMatchObject({
+        status: { code: 8 },
+        denied_response: { status: { code: 'TooManyRequests' }, body: '{"error":"rate_limited"}' },
+      });
+    } finally {
+      client.close();
+      await other.stop();
+    }
+  });
+});
+
+describe('ExtMcp', () => {
+  let gateway: Client;
+  beforeAll(() => {
+    gateway = clientOf(EXT_MCP, port);
+  });
+  afterAll(() => gateway.close());
+
+  const params = { name: 'search', arguments: { query: 'tea' } };
+  const ask = (method: string, request?: string | Buffer, bundle = mcpBundle()) =>
+    callOnce(gateway, 'CheckRequest', {
+      service_names: ['tools'],
+      method,
+      metadata_context: { fields: { a: { stringValue: 'b' } } },
+      headers: [{ key: 'x-drs-bundle', value: Buffer.from(bundle) }],
+      ...(request === undefined ? {} : { mcp_request: Buffer.from(request) }),
+    });
+
+  it('allows a signed call once, with the context as headers and metadata', async () => {
+    const bundle = mcpBundle();
+    const allowed = await ask('tools/call', JSON.stringify(params), bundle);
+    const { header_mutation: mutation } = allowed as unknown as {
+      header_mutation: { set: { key: string; value: Buffer }[]; remove: string[] };
+    };
+    expect(allowed).toMatchObject({
+      result: 'pass',
+      metadata: { fields: { chain_depth: { numberValue: 2 } } },
+    });
+    expect(mutation.set.map(({ key, value }) => `${key}: ${value.toString()}`)).toContain(
+      'x-drs-tool: search',
+    );
+    expect(mutation.remove).toEqual(['x-drs-context']);
+    const again = (await ask('tools/call', JSON.stringify(params), bundle)) as {
+      error?: { mcp_error: Buffer };
+    };
+    expect(again).toMatchObject({
+      result: 'error',
+      error: { code: 'PERMISSION_DENIED', reason: 'DRS: REPLAY_DETECTED' },
+    });
+    expect(JSON.parse(again.error?.mcp_error.toString() ?? '')).toMatchObject({
+      code: -32010,
+      data: { code: 'REPLAY_DETECTED', status: 409 },
+    });
+  });
+
+  it.each<[string, string | Buffer | undefined, string]>([
+    ['no params', undefined, 'DRS: INVALID_TOOL_CALL'],
+    ['empty params', '', 'DRS: INVALID_JSONRPC'],
+    ['params that end the message', '{},"method":"tools/list"', 'DRS: INVALID_JSONRPC'],
+    ['params that end the message, and begin another', '{}},{"a":{}', 'DRS: INVALID_JSONRPC'],
+    ['params that are no UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'DRS: BINDING_MISMATCH'],
+    ['a name twice', '{"name":"fetch","name":"search","arguments":{"query":"tea"}}', 'DRS: BINDING_MISMATCH'],
+    ['params beyond MAX_BODY_BYTES', JSON.stringify('x'.repeat(1_048_576)), 'DRS: BODY_TOO_LARGE'],
+    ['params with too many members', `[${'{},'.repeat(300_000)}0]`, 'DRS: BODY_TOO_LARGE'],
+  ])('denies %s', async (_, request, reason) => {
+    expect(await ask('tools/call', request)).toMatchObject({ result: 'error', error: { reason } });
+  });
+
+  it('passes what is no tool call, and every answer', async () => {
+    const passed = await ask('tools/list');
+    expect(passed).toMatchObject({ result: 'pass', header_mutation: { set: [] } });
+    expect((passed['header_mutation'] as { remove: string[] }).remove).toHaveLength(8);
+    expect(
+      await callOnce(gateway, 'CheckResponse', { method: 'tools/call', mcp_response: Buffer.from('{}') }),
+    ).toMatchObject({ result: 'pass' });
+  });
+});
+
+describe('time', () => {
+  it('computes no verdict that would come too late', async () => {
+    const before = await metricsOf(service);
+    expect(await statusOf(callOnce(envoy, 'Check', question(), { deadline: Date.now() - 1 }))).toBe(
+      status.DEADLINE_EXCEEDED,
+    );
+    // The client above does not even ask; this one does, and has no time.
+    const bundle = mcpBundle();
+    const late = framed(serializeCheck(question({ headers: { 'x-drs-bundle': bundle } })));
+    expect(await send(late, { 'grpc-timeout': '1n' })).toMatchObject({
+      status: String(status.DEADLINE_EXCEEDED),
+    });
+    const count = (text: string) => metricOf(text, 'drs_verify_verifications_total{result="valid"}');
+    expect(count(await metricsOf(service))).toBe(count(before));
+    // Nor has it used the invocation up.
+    expect(await callOnce(envoy, 'Check', question({ headers: { 'x-drs-bundle': bundle } }))).toMatchObject({
+      http_response: 'ok_response',
+    });
+  });
+
+  it('gives a message REQUEST_TIMEOUT_SECS to come', async () => {
+    const session = dial();
+    for (const part of [Buffer.alloc(0), framed(Buffer.alloc(10), 0, 1000)]) {
+      const { stream, over } = open(session);
+      if (part.length > 0) stream.write(part);
+      expect(await over).toMatchObject({ status: String(status.DEADLINE_EXCEEDED) });
+    }
+    await allGivenBack();
+  });
+});
+
+describe('what a stranger sends', () => {
+  it('is refused where a message is larger than the largest body and its headers', async () => {
+    const session = dial();
+    const { stream, over } = open(session);
+    stream.write(framed(Buffer.alloc(10), 0, 1_048_576 + 65_537));
+    expect(await over).toMatchObject({ status: String(status.RESOURCE_EXHAUSTED) });
+    await allGivenBack();
+  });
+
+  it('is not unpacked', async () => {
+    const bomb = framed(gzipSync(Buffer.alloc(64 * 1024 * 1024)), 1);
+    expect(await send(bomb, { 'grpc-encoding': 'gzip' })).toMatchObject({
+      status: String(status.UNIMPLEMENTED),
+    });
+    const call = framed(gzipSync(serializeCheck(question())), 1);
+    expect(await send(call, { 'grpc-encoding': 'gzip' })).toMatchObject({
+      status: String(status.UNIMPLEMENTED),
+    });
+    await allGivenBack();
+  });
+
+  it('is one message, or none', async () => {
+    const message = framed(serializeCheck(question()));
+    expect(await send(Buffer.concat([message, message]))).toMatchObject({
+      status: String(status.UNIMPLEMENTED),
+    });
+    expect((await send(Buffer.alloc(0))).status).not.toBe('0');
+    await allGivenBack();
+  });
+
+  it.each([
+    ['no protobuf', Buffer.from('GET / HTTP/1.1')],
+    ['a length beyond the end', Buffer.from([0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f])],
+    ['groups without an end', Buffer.alloc(100_000, 0x0b)],
+    ['messages nested without an end', Buffer.alloc(100_000, 0x0a)],
+  ])('is no call where it is %s', async (_, bytes) => {
+    expect(await send(framed(bytes))).toMatchObject({ status: String(status.INTERNAL) });
+  });
+
+  it('may have headers of 64 KiB, and no more', async () => {
+    const session = dial();
+    const huge = { 'x-huge': 'x'.repeat(100_000) };
+    const { over } = open(session, huge);
+    await expect(over.then(({ status: code }) => code)).resolves.not.toBe('0');
+    expect(await callOnce(envoy, 'Check', question())).toMatchObject({ http_response: 'ok_response' });
+  });
+
+  it('holds no more than 256 streams of a connection open', async () => {
+    const session = dial();
+    await once(session, 'remoteSettings');
+    expect(session.remoteSettings.maxConcurrentStreams).toBe(256);
+  });
+
+  it('may be no HTTP/2 at all', async () => {
+    const socket = connect(port, '127.0.0.1');
+    sessions.push(socket);
+    socket.on('error', () => {});
+    socket.resume();
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    await once(socket, 'close');
+    const session = dial();
+    const { over } = open(session, { ':path': '/no.such/Method' });
+    expect(await over).toMatchObject({ status: String(status.UNIMPLEMENTED) });
+    const plain = open(session, { 'content-type': 'application/json' });
+    expect((await plain.over).http).toBe(415);
+  });
+
+  it('leaves nothing behind where callers go away', async () => {
+    const session = dial();
+    const message = framed(serializeCheck(question()));
+    for (let round = 0; round < 200; round++) {
+      const { stream, over } = open(session);
+      over.catch(() => {});
+      stream.write(message.subarray(0, (round * 37) % message.length));
+      stream.close(8);
+    }
+    const dying = dial();
+    for (let round = 0; round < 100; round++) {
+      const { stream, over } = open(dying);
+      over.catch(() => {});
+      stream.end(message);
+    }
+    dying.destroy();
+    await allGivenBack();
+    expect(await callOnce(envoy, 'Check', question())).toMatchObject({ http_response: 'ok_response' });
+  });
+
+  it('cannot hold more memory than MAX_BODY_MEMORY in messages that do not end', async () => {
+    const small = await startService({
+      GRPC_PORT: '0',
+      MAX_BODY_BYTES: '100000',
+      MAX_BODY_MEMORY: '400000',
+      REQUEST_TIMEOUT_SECS: '30',
+    });
+    const client = clientOf(AUTHORIZATION, grpcPortOf(small));
+    const session = connectHttp2(`http://127.0.0.1:${grpcPortOf(small)}`);
+    session.on('error', () => {});
+    try {
+      const codes = new Set<string | undefined>();
+      for (let number = 0; number < 20; number++) {
+        const { stream, over } = open(session);
+        over.then(({ status: code }) => codes.add(code)).catch(() => {});
+        stream.write(framed(Buffer.alloc(50_000), 0, 90_000));
+      }
+      await eventually(() => expect(codes).toContain(String(status.RESOURCE_EXHAUSTED)));
+      expect(metricOf(await metricsOf(small), 'drs_http_body_bytes')).toBeLessThanOrEqual(200_000);
+      session.destroy();
+      await eventually(async () => {
+        expect(metricOf(await metricsOf(small), 'drs_http_body_bytes')).toBe(0);
+      });
+      expect(await callOnce(client, 'Check', question())).toMatchObject({ http_response: 'ok_response' });
+    } finally {
+      client.close();
+      session.destroy();
+      await small.stop();
+    }
+  });
+});
+
+describe('health, and the end', () => {
+  it('serves while the service is ready, and not from the signal to stop on', async () => {
+    const other = await startService({ GRPC_PORT: '0', SHUTDOWN_DELAY_SECS: '2' });
+    const health = clientOf(HEALTH, grpcPortOf(other));
+    const gate = clientOf(AUTHORIZATION, grpcPortOf(other));
+    const check = (name: string) => callOnce(health, 'Check', { service: name });
+    for (const name of ['', AUTHORIZATION, EXT_MCP]) expect(await check(name)).toEqual({ status: 'SERVING' });
+    expect(await statusOf(check('another'))).toBe(status.NOT_FOUND);
+    const seen: unknown[] = [];
+    const watching = (
+      health as unknown as { Watch: (message: object) => NodeJS.EventEmitter & { cancel: () => void } }
+    ).Watch({ service: AUTHORIZATION });
+    watching.on('error', () => {});
+    watching.on('data', ({ status: told }: { status: unknown }) => seen.push(told));
+    await eventually(() => expect(seen).toEqual(['SERVING']));
+    const ended = other.stop();
+    await eventually(async () => expect(await check('')).toEqual({ status: 'NOT_SERVING' }));
+    await eventually(() => expect(seen).toEqual(['SERVING', 'NOT_SERVING']));
+    // All else is served meanwhile.
+    expect(await callOnce(gate, 'Check', question())).toMatchObject({ http_response: 'ok_response' });
+    expect(await ended).toBe(0);
+    health.close();
+    gate.close();
+  });
+
+  it('counts calls and decisions', async () => {
+    const text = await metricsOf(service);
+    expect(metricOf(text, 'drs_grpc_calls_total{method="check",status="ok"}')).toBeGreaterThan(5);
+    expect(metricOf(text, 'drs_grpc_calls_total{method="mcp_request",status="ok"}')).toBeGreaterThan(5);
+    expect(metricOf(text, 'drs_grpc_calls_total{method="check",status="deadline_exceeded"}')).toBeGreaterThan(
+      1,
+    );
+    expect(metricOf(text, 'drs_grpc_call_duration_seconds_count{method="check"}')).toBeGreaterThan(5);
+    expect(
+      metricOf(text, 'drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}'),
+    ).toBeGreaterThan(3);
+  });
+
+  it('says which port is taken', async () => {
+    const { code, stderr } = await runToExit({ GRPC_PORT: String(port) });
+    expect(code).toBe(1);
+    expect(stderr).toContain(`cannot listen on 127.0.0.1:${port} for gRPC`);
+    expect(stderr).toContain('GRPC_PORT');
+  });
+});
+
+/** What became of a stream. */
+interface Over {
+  readonly http: number | undefined;
+  readonly status: string | undefined;
+  readonly text: string;
+}
+
+function dial(): ClientHttp2Session {
+  const session = connectHttp2(`http://127.0.0.1:${port}`);
+  session.on('error', () => {});
+  sessions.push(session);
+  return session;
+}
+
+/** Opens a call to the letter. */
+function open(
+  session: ClientHttp2Session,
+  headers: Record<string, string> = {},
+): { stream: ClientHttp2Stream; over: Promise<Over> } {
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': `/${AUTHORIZATION}/Check`,
+    'content-type': 'application/grpc',
+    te: 'trailers',
+    ...headers,
+  });
+  const over = new Promise<Over>((resolve) => {
+    let http: number | undefined;
+    let code: string | undefined;
+    let text = '';
+    stream.on('error', () => {});
+    stream.on('response', (got) => {
+      http = got[':status'];
+      code ??= got['grpc-status'] as string | undefined;
+    });
+    stream.on(
+      'trailers',
+      (got: Record<string, unknown>) => (code ??= got['grpc-status'] as string | undefined),
+    );
+    stream.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+    stream.on('close', () => resolve({ http, status: code, text }));
+  });
+  return { stream, over };
+}
+
+async function send(bytes: Buffer, headers: Record<string, string> = {}): Promise<Over> {
+  const { stream, over } = open(dial(), headers);
+  stream.end(bytes);
+  return over;
+}
+
+function lengthOf({ length }: Buffer): Buffer {
+  return length < 128 ? Buffer.from([length]) : Buffer.from([(length & 127) | 128, length >> 7]);
+}
+
+/** No call is open, and no memory of one is counted. */
+async function allGivenBack(): Promise<void> {
+  await eventually(async () => {
+    const text = await metricsOf(service);
+    expect(metricOf(text, 'drs_grpc_open_calls')).toBe(0);
+    expect(metricOf(text, 'drs_http_body_bytes')).toBe(0);
+    expect(metricOf(text, 'drs_verify_pending')).toBe(0);
+  });
+}

@@ -1,0 +1,252 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { invoke, makeBundle, makeChain } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { FRONT_END } from '../support/front-end.js';
+import { connectRaw } from '../support/raw-http.js';
+import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+
+const [MAJOR = 0] = process.versions.node.split('.').map(Number);
+const canShare = process.platform === 'linux' && (FRONT_END === 'uws' || MAJOR >= 24);
+
+/** The processes that a supervisor runs. */
+function childrenOf({ child }: RunningService): number[] {
+  const text = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'latin1');
+  return text.trim().split(' ').filter(Boolean).map(Number);
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    // A process that has ended and was not yet collected by its parent is a Z.
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
+  } catch {
+    return false;
+  }
+}
+
+const noneRuns = (pids: readonly number[]) =>
+  eventually(() => expect(pids.filter((pid) => isRunning(pid))).toEqual([]));
+const messagesOf = ({ log }: RunningService) => log.map(({ msg }) => String(msg)).join('\n');
+const metricsOf = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
+const startThree = (env: Record<string, string> = {}) =>
+  startService({ PROCESSES: '3', GATE_REPLAY: 'off', WORKER_THREADS: '0', ...env });
+
+it.skipIf(canShare)('several processes are refused where they cannot share a port', async () => {
+  const { code, stderr } = await runToExit({ PROCESSES: '2', GATE_REPLAY: 'off' });
+  expect([code, stderr]).toEqual([1, expect.stringMatching('cannot share a port over node:http')]);
+});
+
+describe.runIf(canShare)('three processes on one port', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startThree();
+  });
+  afterAll(async () => {
+    await service.stop();
+  });
+
+  const allUp = () =>
+    eventually(async () => {
+      const metrics = await metricsOf(service);
+      for (const name of ['0', '1', '2'])
+        expect(metricOf(metrics, `drs_process_up{process="${name}"}`)).toBe(1);
+    });
+
+  it('share out connections, and show the metrics of all in one scrape', async () => {
+    await eventually(async () => {
+      const { socket, until } = await connectRaw(service.port);
+      const body = JSON.stringify(makeBundle(1));
+      socket.write(`POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+      expect(await until('}')).toContain('"valid":true');
+      socket.destroy();
+      const metrics = await metricsOf(service);
+      for (const name of ['0', '1', '2']) {
+        const series = `drs_verify_verifications_total{result="valid",process="${name}"}`;
+        expect(metricOf(metrics, series)).toBeGreaterThan(0);
+      }
+      // Prometheus refuses a scrape in which a metric stands twice.
+      const names = [...metrics.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
+      expect(new Set(names).size).toBe(names.length);
+    });
+  });
+
+  it('go on when one is killed, and it is started again', async () => {
+    const before = childrenOf(service);
+    expect(before).toHaveLength(3);
+    process.kill(before[1] as number, 'SIGKILL');
+    await eventually(async () => {
+      const metrics = await metricsOf(service);
+      expect(metrics).toMatch(/^drs_process_deaths_total{process="."} 1$/m);
+    });
+    await allUp();
+    const after = childrenOf(service);
+    expect(after).toHaveLength(3);
+    expect(after.filter((pid) => before.includes(pid))).toHaveLength(2);
+    expect(messagesOf(service)).toContain('a process ended with SIGKILL: it is started again');
+  });
+
+  it('are replaced on SIGHUP, and answer on every connection that was open', async () => {
+    const before = childrenOf(service);
+    const connections = await Promise.all(Array.from({ length: 30 }, () => connectRaw(service.port)));
+    const ask = 'GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n';
+    for (const { socket } of connections) socket.write(ask);
+    for (const { until } of connections) await until('{"status":"ready"}');
+    service.child.kill('SIGHUP');
+    // The first old process has left its port: each of its connections still has an answer to get, which ends it.
+    await eventually(() => expect(messagesOf(service)).toContain('shutting down: what is in flight'));
+    for (const { socket } of connections) socket.write(ask);
+    for (const connection of connections)
+      await eventually(() => expect(connection.received().match(/"status":"ready"/g)).toHaveLength(2));
+    // Those of processes whose turn has not come stay open, until then.
+    expect(connections.some(({ received }) => /Connection: close/i.test(received()))).toBe(true);
+    for (const { socket } of connections) socket.destroy();
+    await eventually(() => expect(messagesOf(service)).toContain('rolled: all processes are new'));
+    await noneRuns(before);
+    expect(childrenOf(service)).toHaveLength(3);
+    await allUp();
+  });
+
+  it('change their log level on SIGUSR2', async () => {
+    service.child.kill('SIGUSR2');
+    const changed = () => service.log.filter(({ msg }) => msg === 'SIGUSR2 changed the log level');
+    await eventually(() =>
+      expect(
+        changed()
+          .map(({ process }) => process)
+          .sort(),
+      ).toEqual(['0', '1', '2']),
+    );
+  });
+
+  it('refuse a second service on their port', async () => {
+    const PORT = String(service.port);
+    const second = await runToExit({ PORT, PROCESSES: '2', GATE_REPLAY: 'off' });
+    expect([second.code, second.stderr]).toEqual([
+      1,
+      expect.stringContaining('another process has the port'),
+    ]);
+  });
+});
+
+describe.runIf(canShare)('the supervisor', () => {
+  it('stops all processes on SIGTERM, which may reach them as well, and answers what is in flight', async () => {
+    const service = await startThree();
+    const pids = childrenOf(service);
+    const held = await connectRaw(service.port);
+    const body = JSON.stringify(makeBundle(1));
+    held.socket.write(
+      `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 9)}`,
+    );
+    await eventually(async () =>
+      expect(await metricsOf(service)).toMatch(/^drs_http_open_requests{process="."} [12]$/m),
+    );
+    // As systemd and a terminal do it.
+    for (const pid of pids) process.kill(pid, 'SIGTERM');
+    for (const pid of pids) process.kill(pid, 'SIGTERM');
+    const stopped = service.stop();
+    await eventually(() => expect(messagesOf(service)).toContain('shutting down: what is in flight'));
+    held.socket.write(body.slice(9));
+    expect(await held.closed).toContain('"valid":true');
+    expect(await stopped).toBe(0);
+    await noneRuns(pids);
+  });
+
+  it('ends all processes at once on a second signal', async () => {
+    const service = await startThree({ SHUTDOWN_DELAY_SECS: '3600' });
+    const pids = childrenOf(service);
+    service.child.kill('SIGTERM');
+    await eventually(() => expect(messagesOf(service)).toContain('shutting down all processes'));
+    expect(await service.stop('SIGINT')).toBe(1);
+    await noneRuns(pids);
+  });
+
+  it('leaves no process behind when it is killed', async () => {
+    const service = await startThree();
+    const pids = childrenOf(service);
+    expect(pids).toHaveLength(3);
+    service.child.kill('SIGKILL');
+    await noneRuns(pids);
+  });
+
+  it('does not start where a process cannot, with the exit code of that process', async () => {
+    const env = { PROCESSES: '2', GATE_REPLAY: 'redis', REDIS_URL: 'redis://127.0.0.1:1' };
+    const { code, stderr } = await runToExit(env);
+    expect([code, stderr.match(/cannot connect to Redis/g)?.length]).toEqual([1, 1]);
+  });
+
+  it('gives up where nothing serves and nothing can be started', async () => {
+    const redis = hasRedis ? await RedisServer.start() : null;
+    if (redis === null) return;
+    const service = await startService({ PROCESSES: '2', GATE_REPLAY: 'redis', REDIS_URL: redis.url });
+    await redis.stop();
+    for (const pid of childrenOf(service)) process.kill(pid, 'SIGKILL');
+    const code = await new Promise((resolve) => service.child.once('exit', resolve));
+    expect(code).toBe(1);
+    expect(messagesOf(service)).toContain('no process serves, and none can be started: giving up');
+  });
+});
+
+describe.runIf(canShare && hasRedis)('three processes that share Redis', () => {
+  const TOKEN = 'a-token-of-sixteen-and-more';
+  let redis: RedisServer;
+  let service: RunningService;
+  beforeAll(async () => {
+    redis = await RedisServer.start('--appendonly', 'yes');
+    service = await startThree({
+      REVOCATION_STORE: 'redis',
+      REPLAY_PROTECTION: 'redis',
+      GATE_REPLAY: 'redis',
+      REDIS_URL: redis.url,
+      REDIS_TIMEOUT_MS: '20000',
+      DRS_ADMIN_TOKEN: TOKEN,
+    });
+  });
+  afterAll(async () => {
+    await service.stop();
+    await redis.stop();
+  });
+
+  /** On a connection of its own, so that each process has its turn. */
+  const verify = async (bundle: object): Promise<string> => {
+    const response = await service.post('/verify', bundle, { Connection: 'close' });
+    const { valid, error } = (await response.json()) as { valid: boolean; error?: { code: string } };
+    return valid ? 'valid' : String(error?.code);
+  };
+
+  it('accept an invocation once in all', async () => {
+    const bundle = makeBundle(1);
+    const outcomes: string[] = [];
+    for (let time = 0; time < 12; time++) outcomes.push(await verify(bundle));
+    expect(outcomes.sort()).toEqual([...Array<string>(11).fill('REPLAY_DETECTED'), 'valid']);
+  });
+
+  it('all refuse what one has acknowledged as revoked, also those that start later', async () => {
+    const chain = makeChain(1, { 0: { drs_status_list_index: 7 } });
+    const headers = { Authorization: `Bearer ${TOKEN}` };
+    expect((await service.post('/admin/revoke', { status_list_index: 7 }, headers)).status).toBe(200);
+    process.kill(childrenOf(service)[0] as number, 'SIGKILL');
+    const check = async () => {
+      for (let time = 0; time < 12; time++)
+        expect(await verify(invoke(chain, { jti: `inv:${Math.random()}` }))).toBe('RECEIPT_REVOKED');
+    };
+    await check().catch((error: unknown) => {
+      // A connection that the killed process had.
+      if (!(error instanceof TypeError)) throw error;
+    });
+    await eventually(async () => expect(await metricsOf(service)).not.toMatch(/^drs_process_up{.*} 0$/m));
+    await check();
+  });
+
+  it('start again what dies while Redis is away, once Redis is back', async () => {
+    await redis.kill();
+    process.kill(childrenOf(service)[0] as number, 'SIGKILL');
+    await eventually(() => expect(messagesOf(service)).toContain('a process does not start again'));
+    await redis.restart();
+    await eventually(async () => {
+      const metrics = await metricsOf(service);
+      expect(metrics).not.toMatch(/^drs_process_up{.*} 0$/m);
+      expect(metrics).not.toMatch(/^drs_dependency_up{.*} 0$/m);
+    });
+  });
+});

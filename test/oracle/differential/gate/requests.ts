@@ -1,0 +1,166 @@
+import { argEdit, randomBody, randomEdits } from '../../generator/edits.js';
+import { Forest } from '../../generator/forest.js';
+import type { Random } from '../../generator/random.js';
+import { buildBundle, setMember, toJson, type Link, type Recipe } from '../../generator/recipe.js';
+import { ODD } from '../../generator/values.js';
+import type { Protocol } from '../../gate.js';
+import { member, readJson, writeJson, type Json, type JsonObject } from '../../json.js';
+
+/** A whole request, as it is put to the oracle and to every way to a gate. */
+export interface GateRequest {
+  readonly protocol: Protocol;
+  readonly method: string;
+  readonly headers: readonly (readonly [string, string])[];
+  readonly body: string;
+}
+
+const COMMANDS: Readonly<Record<Protocol, readonly string[]>> = {
+  http: [],
+  mcp: ['/mcp', '/mcp/tools', '/mcp/tools/call'],
+  a2a: ['/a2a'],
+};
+
+/** Makes requests: new ones, the same ones again, and other calls under chains that were sent before. */
+export function gateRequests(random: Random): (now: number) => GateRequest {
+  const forest = new Forest(random, 5, 60);
+  const recent: Recipe[] = [];
+  const sent: GateRequest[] = [];
+  return (now) => {
+    // The same bytes again are a replay.
+    if (sent.length > 0 && random.chance(0.12)) return random.pick(sent);
+    const protocol = random.pick(['http', 'mcp', 'mcp', 'a2a'] as const);
+    const known = recent.length > 0 && random.chance(0.3) ? random.pick(recent) : undefined;
+    const recipe =
+      known === undefined || known.edits.length > 6
+        ? fresh(random, forest)
+        : { ...known, edits: [...known.edits, argEdit(random)] };
+    if (recent.length < 200) recent.push(recipe);
+    else recent[random.below(recent.length)] = recipe;
+    const request = toGateRequest(random, protocol, recipe, now);
+    if (sent.length < 200) sent.push(request);
+    else sent[random.below(sent.length)] = request;
+    return request;
+  };
+}
+
+function fresh(random: Random, forest: Forest): Recipe {
+  const { links, call } = forest.chain();
+  const edits = [];
+  for (let count = random.pick([0, 0, 0, 0, 1, 1, 2]); count > 0; count--)
+    edits.push(...randomEdits(random, links));
+  return { links, call, edits };
+}
+
+function toGateRequest(random: Random, protocol: Protocol, recipe: Recipe, now: number): GateRequest {
+  const tool = toolOf(recipe.call);
+  const own =
+    protocol === 'a2a' ? `/a2a/${tool ?? ''}` : protocol === 'mcp' ? '/mcp/tools/call' : undefined;
+  const cmd = own !== undefined && random.chance(0.95) ? own : undefined;
+  const iat = now + random.pick([0, 0, 0, 0, 0, 0, -1, -899, -900, -901, 60, 61]);
+  const links = recipe.links.map((link, at) =>
+    protocol === 'http' || (at > 0 && random.chance(0.02))
+      ? link
+      : withClaims(link, { cmd: COMMANDS[protocol][Math.min(at, COMMANDS[protocol].length - 1)] ?? '/x' }),
+  );
+  const call = withClaims(recipe.call, { iat, ...(cmd !== undefined && { cmd }) });
+  const bundle = Buffer.from(writeJson(buildBundle({ ...recipe, links, call }))).toString('base64url');
+  const args = (random.chance(0.25) ? randomBody(random, call) : undefined) ?? argsOf(call);
+  const inMeta = protocol === 'mcp' && random.chance(0.4);
+  const body = protocol === 'http' ? args : messageOf(random, protocol, args, inMeta ? bundle : undefined);
+  const headers: [string, string][] = [['Content-Type', 'application/json']];
+  if (!inMeta || random.chance(0.4)) headers.push(['X-DRS-Bundle', bundle]);
+  if (protocol === 'mcp' && tool !== undefined && /^[a-z*]+$/.test(tool) && random.chance(0.1))
+    headers.push(['Mcp-Name', tool], ['Mcp-Method', 'tools/call']);
+  const request = { protocol, method: 'POST', headers, body };
+  return random.chance(0.25) ? altered(random, request, bundle) : request;
+}
+
+function withClaims(link: Link, claims: Readonly<Record<string, string | number>>): Link {
+  const changed = Object.entries(claims).reduce<JsonObject>(
+    (object, [name, value]) => setMember(object, name, toJson(value)),
+    link.claims,
+  );
+  return { ...link, claims: changed };
+}
+
+const argsOf = (call: Link) => writeJson(member(call.claims, 'args') ?? toJson(null));
+
+function toolOf(call: Link): string | undefined {
+  const args = member(call.claims, 'args');
+  const tool = args?.kind === 'object' ? member(args, 'tool') : undefined;
+  return tool?.kind === 'string' ? tool.value : undefined;
+}
+
+/** The JSON-RPC message of a call with these arguments; what is no object goes in as it is. */
+function messageOf(random: Random, protocol: 'mcp' | 'a2a', args: string, bundle: string | undefined): string {
+  const read = readJson(args);
+  const members = read?.kind === 'object' ? read.members : undefined;
+  const tool = members?.findLast(([name]) => name === 'tool')?.[1];
+  const rest =
+    members === undefined
+      ? args
+      : writeJson({ kind: 'object', members: members.filter(([name]) => name !== 'tool') });
+  const name: Json = tool ?? toJson('search');
+  const id = random.chance(0.9) ? '7' : random.pick(['"x"', '0', '-1', '1.5', '9007199254740993', '""']);
+  const hasNone = rest === '{}' && random.chance(0.5);
+  if (protocol === 'a2a')
+    return `{"jsonrpc":"2.0","id":${id},"method":${writeJson(name)}${hasNone ? '' : `,"params":${rest}`}}`;
+  const meta = bundle === undefined ? '' : `,"_meta":{"${random.pick(META)}":"${bundle}"}`;
+  const call = `{"name":${writeJson(name)}${hasNone ? '' : `,"arguments":${rest}`}${meta}}`;
+  return `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":${call}}`;
+}
+
+const META = ['X-DRS-Bundle', 'xyz.okeyamy.drs/bundle'];
+
+/** The request with something changed that concerns the gate and not the chain. */
+function altered(random: Random, request: GateRequest, bundle: string): GateRequest {
+  const { headers, body, protocol } = request;
+  const without = (name: string) => headers.filter(([other]) => other !== name);
+  const put = (...more: [string, string][]) => ({ ...request, headers: [...headers, ...more] });
+  const put1 = (name: string, value: string) => ({ ...request, headers: [...without(name), [name, value] as const] });
+  const text = (changed: string) => ({ ...request, body: changed });
+  const member2 = (name: string, value: string) => text(body.replace(/\}$/, `,${JSON.stringify(name)}:${value}}`));
+  const changes: (() => GateRequest)[] = [
+    () => ({ ...request, method: random.pick(['GET', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) }),
+    () => ({ ...request, headers: without('X-DRS-Bundle') }),
+    () => put(['X-DRS-Bundle', bundle]),
+    () => put(['x-drs-bundle', 'e30']),
+    () => put1('X-DRS-Bundle', random.pick(['e30', 'e30=', 'e30==', 'W10', '', '=', 'eyJhIjoxLCJhIjoxfQ', 'bnVsbA', 'é'])),
+    () => put1('X-DRS-Bundle', bundle + random.pick(['=', '==', '===', 'A', ',', `, ${bundle}`, '.'])),
+    () => put1('X-DRS-Bundle', bundle.slice(0, -random.pick([1, 2, 3, 4]))),
+    () => put(['Mcp-Name', random.pick(['search', 'fetch', '=?base64?c2VhcmNo?=', '=?base64?@?=', '=?base64?/w==?=', ''])]),
+    () => put(['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
+    () => put(['Mcp-Method', random.pick(['tools/call', 'tools/list', '', 'TOOLS/CALL'])]),
+    () => put1('Content-Type', random.pick(TYPES)),
+    () => put(['Content-Encoding', random.pick(['gzip', 'identity', ' Identity ', 'br', 'identity, gzip'])]),
+    () => text(`[${body}]`),
+    () => text(`\ufeff${body}`),
+    () => text(`${body}${random.pick([' ', 'x', body, '\u0000'])}`),
+    () => text(body.replace('"id":7,', random.pick(['', '"id":null,', '"id":{},', '"id":[7],', '"id":true,']))),
+    () => text(body.replace('"2.0"', random.pick(['"1.0"', '2', 'null', '"2"']))),
+    () => text(body.replace('"method":', random.pick(['"method":"tools/list","method":', '"m\\u0065thod":1,"method":', '"Method":']))),
+    () => text(body.replace('"tools/call"', random.pick(['"tools/list"', '"initialize"', '"tools/call "', '["tools/call"]', 'null']))),
+    () => text(body.replace('"name":', random.pick(['"Name":"x","name":', '"name":"fetch","name":', '"n":', '"name":7,"x":', '"NAME":']))),
+    () => text(body.replace(/"arguments":|"params":\{/, (found) => random.pick([`"arguments":${random.pick(ODD)},${found}`, `"Arguments":{},${found}`]))),
+    () => member2(random.pick(['method', 'params', 'id', 'jsonrpc', 'result', 'error', 'x', 'Params', 'METHOD', 'paramſ', 'İd']), random.pick(ODD)),
+    () => text(body.replace(/"(?:X-DRS-Bundle|xyz\.okeyamy\.drs\/bundle)":"[^"]*"/, `"X-DRS-Bundle":${random.pick([...ODD, JSON.stringify(bundle)])}`)),
+    () => text(body.replace('"_meta":{', `"_meta":{"${random.pick(META)}":${random.pick(['"e30"', 'null', '7', JSON.stringify(bundle)])},`)),
+    () => text(body.replace(/"arguments":\{|"params":\{(?!"name")/, (found) => `${found}"tool":"x",`)),
+    () => text(random.pick(ODD)),
+    () => text(''),
+    () => ({ ...request, protocol: protocol === 'mcp' ? 'a2a' : 'mcp' }),
+  ];
+  return random.pick(changes)();
+}
+
+const TYPES = [
+  'application/json; charset=utf-8',
+  'application/json;charset="UTF8"',
+  'application/json; charset=utf-16',
+  'application/vnd.x+json',
+  'text/plain',
+  'application/x-www-form-urlencoded',
+  'application/json, text/plain',
+  'application/jsonp',
+  'APPLICATION/JSON',
+];

@@ -1,0 +1,245 @@
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { decide, Replays } from '../../gate.js';
+import { NOW, SERVERS, STATUS_LIST_BITS } from '../../generator/forest.js';
+import { didOf } from '../../generator/keys.js';
+import { Random } from '../../generator/random.js';
+import type { Revocation } from '../../oracle.js';
+import { verifyRemembered as verifySignature } from '../signatures.js';
+import type { World } from '../targets.js';
+import { gateRequests, type GateRequest } from './requests.js';
+import { FULL, HEADERS, lineOf, openWays, type GateWay } from './ways.js';
+
+/** One thing that happens to all gates. */
+export type GateStep =
+  | { readonly kind: 'ask'; readonly requests: readonly GateRequest[]; readonly together: boolean; readonly aborted: boolean }
+  | { readonly kind: 'clock'; readonly now: number }
+  | { readonly kind: 'revoke'; readonly index: number }
+  /** The list that is served from now on; the clock goes where no copy of the one before is usable. */
+  | { readonly kind: 'list'; readonly remote: string; readonly now: number };
+
+export interface GateDifference {
+  readonly way: string;
+  readonly world: World;
+  readonly request: GateRequest;
+  readonly expected: string;
+  readonly actual: string;
+  readonly steps: readonly GateStep[];
+}
+
+export interface GateRunOptions {
+  readonly decisions: number;
+  readonly seed: number;
+  readonly epoch?: number;
+  readonly firstEpoch?: number;
+  readonly onDifference: (difference: GateDifference) => void;
+  readonly onProgress?: (decisions: number, epoch: number) => void;
+}
+
+export interface GateRunResult {
+  decisions: number;
+  readonly lines: Map<string, number>;
+  differences: number;
+}
+
+/** Puts whole requests to every way to a gate and to the oracle, with clocks that jump, lists that change, and replays. */
+export async function runGates(options: GateRunOptions): Promise<GateRunResult> {
+  const result: GateRunResult = { decisions: 0, lines: new Map(), differences: 0 };
+  for (let epoch = options.firstEpoch ?? 0; result.decisions < options.decisions; epoch++) {
+    const random = new Random(options.seed * 1_000_003 + epoch);
+    const world = WORLDS[epoch % WORLDS.length] as World;
+    const steps: GateStep[] = [];
+    const end = Math.min(options.decisions, result.decisions + (options.epoch ?? 20_000));
+    const game = await Game.open(world);
+    try {
+      const next = stepsOf(random, world);
+      while (result.decisions < end) {
+        const step = next();
+        steps.push(step);
+        const played = await game.play(step);
+        result.decisions += played.length;
+        for (const { expected, actual, ...found } of played) {
+          const name = expected.split(' ').filter((word) => !/^[{0-9]/.test(word)).join(' ');
+          result.lines.set(name, (result.lines.get(name) ?? 0) + 1);
+          if (expected === actual) continue;
+          result.differences++;
+          options.onDifference({ ...found, expected, actual, world, steps: [...steps] });
+        }
+      }
+    } finally {
+      await game.close();
+    }
+    options.onProgress?.(result.decisions, epoch);
+  }
+  return result;
+}
+
+const LIST = 'ff00000000000000000000000000000000000000000000000000000000000000';
+const WORLDS: readonly World[] = [
+  { name: 'plain', settings: {}, remote: 'none' },
+  { name: 'list', settings: {}, remote: Uint8Array.from(Buffer.from(LIST, 'hex')) },
+  {
+    name: 'strict',
+    settings: { trustedRoots: [didOf(0), didOf(1), didOf(2)], serverIdentity: SERVERS[0] ?? '', clockSkewSecs: 100, maxChainDepth: 4 },
+    remote: 'none',
+  },
+];
+
+/** The steps of an epoch. */
+function stepsOf(random: Random, world: World): () => GateStep {
+  const request = gateRequests(random);
+  let base = NOW;
+  let now = NOW;
+  let jumps = 0;
+  return () => {
+    const kind = random.next();
+    if (kind < 0.01) return { kind: 'revoke', index: random.below(STATUS_LIST_BITS) };
+    if (kind < 0.02 && world.remote !== 'none') {
+      // Forth and back, and never to where it was: what was used there may have been forgotten, or not.
+      jumps++;
+      base = NOW + (jumps % 2 === 0 ? -jumps : jumps) * 10_000;
+      now = base;
+      const bits = Uint8Array.from({ length: STATUS_LIST_BITS / 8 }, () => (random.chance(0.3) ? 1 << random.below(8) : 0));
+      return { kind: 'list', remote: random.chance(0.15) ? 'unavailable' : Buffer.from(bits).toString('hex'), now };
+    }
+    if (kind < 0.15) {
+      now = base + random.pick([0, 0, 1, -1, 10, 11, -10, -11, 20, 61, -61]);
+      return { kind: 'clock', now };
+    }
+    const fresh = Array.from({ length: 1 + random.below(3) }, () => request(now));
+    const requests = random.shuffled(fresh.flatMap((one) => Array<GateRequest>(random.pick([1, 1, 2])).fill(one)));
+    return { kind: 'ask', requests, together: random.chance(0.4), aborted: random.chance(0.03) };
+  };
+}
+
+type Played = Pick<GateDifference, 'way' | 'request' | 'expected' | 'actual'>;
+
+const realNow = Date.now;
+
+/** Gates and oracle in one state. The clock of this process is the game's while it lasts. */
+export class Game {
+  readonly #world: World;
+  readonly #host: ListHost;
+  readonly #ways: Awaited<ReturnType<typeof openWays>>;
+  readonly #replays = new Map<string, Replays>();
+  readonly #local = new Set<number>();
+  #remote: Revocation['remote'];
+  #now = NOW;
+
+  private constructor(world: World, host: ListHost, ways: Awaited<ReturnType<typeof openWays>>) {
+    this.#world = world;
+    this.#host = host;
+    this.#ways = ways;
+    this.#remote = world.remote;
+  }
+
+  static async open(world: World): Promise<Game> {
+    setClock(NOW);
+    const host = await openHost(world.remote);
+    return new Game(world, host, await openWays(world, host.url));
+  }
+
+  async close(): Promise<void> {
+    await this.#ways.close();
+    await this.#host.close();
+    Date.now = realNow;
+  }
+
+  async play(step: GateStep): Promise<Played[]> {
+    switch (step.kind) {
+      case 'clock':
+        setClock((this.#now = step.now));
+        return [];
+      case 'revoke':
+        await this.#ways.revoke(step.index);
+        this.#local.add(step.index);
+        return [];
+      case 'list':
+        this.#remote = step.remote === 'unavailable' ? step.remote : Uint8Array.from(Buffer.from(step.remote, 'hex'));
+        this.#host.serve(this.#remote);
+        setClock((this.#now = step.now));
+        return [];
+      case 'ask':
+        return step.together || step.aborted ? this.#together(step.requests) : this.#inOrder(step.requests);
+    }
+  }
+
+  async #inOrder(requests: readonly GateRequest[]): Promise<Played[]> {
+    const played: Played[] = [];
+    for (const request of requests)
+      for (const way of this.#ways.ways) {
+        const expected = this.#expected(way, request);
+        if (expected === undefined) continue;
+        played.push({ way: way.name, request, expected, actual: await this.#ask(way, request) });
+      }
+    return played;
+  }
+
+  /** Of equal calls at once, any one is the first: their answers are compared in order of the alphabet. */
+  async #together(requests: readonly GateRequest[]): Promise<Played[]> {
+    const played: Played[] = [];
+    for (const way of this.#ways.ways) {
+      const carried = requests.filter((request) => way.sees(request) !== undefined);
+      const expected = carried.map((request) => this.#expected(way, request) ?? '');
+      const actual = await Promise.all(carried.map((request) => this.#ask(way, request)));
+      for (const request of new Set(carried)) {
+        const mine = (lines: string[]) => lines.filter((_, at) => carried[at] === request).sort();
+        const [wanted, found] = [mine(expected), mine(actual)];
+        for (const [at, line] of wanted.entries())
+          played.push({ way: way.name, request, expected: line, actual: found[at] ?? '' });
+      }
+    }
+    return played;
+  }
+
+  #expected(way: GateWay, request: GateRequest): string | undefined {
+    const seen = way.sees(request);
+    if (seen === undefined) return undefined;
+    if (typeof seen === 'number') return `status ${seen}`;
+    const { settings } = this.#world;
+    const replays = this.#replays.get(way.scope) ?? new Replays(settings.clockSkewSecs ?? 0);
+    this.#replays.set(way.scope, replays);
+    const revocation = { remote: this.#remote, local: this.#local };
+    const answer = decide({ ...seen, now: this.#now, settings, revocation, replays, verifySignature });
+    return lineOf(answer, way.name === '/gate/*' ? HEADERS : FULL);
+  }
+
+  async #ask(way: GateWay, request: GateRequest): Promise<string> {
+    try {
+      return await way.ask(request);
+    } catch (error) {
+      return `threw ${String(error)}`;
+    }
+  }
+}
+
+function setClock(now: number): void {
+  Date.now = () => now * 1000;
+}
+
+interface ListHost {
+  readonly url: string | undefined;
+  serve(remote: Revocation['remote']): void;
+  close(): Promise<void>;
+}
+
+async function openHost(first: Revocation['remote']): Promise<ListHost> {
+  if (first === 'none') return { url: undefined, serve: () => undefined, close: () => Promise.resolve() };
+  let remote: Revocation['remote'] = first;
+  const server = createServer((_, response) => {
+    if (remote instanceof Uint8Array)
+      response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(remote);
+    else response.writeHead(500).end();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/list`,
+    serve: (next) => (remote = next),
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}

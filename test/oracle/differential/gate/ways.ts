@@ -1,0 +1,347 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
+import { Pool } from 'undici';
+import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
+import { drsA2a } from '../../../../src/middleware/a2a/index.js';
+import { createMemoryReplayStore, drsContext, drsFetch, drsMiddleware, DrsRefusalError } from '../../../../src/middleware/index.js';
+import { drsMcp } from '../../../../src/middleware/mcp/index.js';
+import { readConfiguration } from '../../../../src/server/configuration.js';
+import { startService } from '../../../../src/server/service.js';
+import type { GateAnswer, GateBody, Protocol } from '../../gate.js';
+import { fromValue, hasDuplicateNames, member, readJson, writeJson, type Json } from '../../json.js';
+import type { World } from '../targets.js';
+import type { GateRequest } from './requests.js';
+
+/** A way to a gate, in this process, so that it has the run's clock. */
+export interface GateWay {
+  readonly name: string;
+  /** What used invocations are on record for: ways with one name share a store. */
+  readonly scope: string;
+  /** What the gate sees of a request; `undefined` where this way cannot carry it, a number where it is refused with that status. */
+  sees(request: GateRequest): Seen | number | undefined;
+  ask(request: GateRequest): Promise<string>;
+}
+
+export interface Seen {
+  readonly protocol: Protocol;
+  readonly method: string;
+  readonly headers: GateRequest['headers'];
+  readonly body: GateBody;
+}
+
+/** All ways, on verifiers with different caches. */
+export interface Ways {
+  readonly ways: readonly GateWay[];
+  revoke(index: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+const TINY = 20_000;
+const ADMIN = 'differential-admin-token';
+
+export async function openWays(world: World, listUrl: string | undefined): Promise<Ways> {
+  const { trustedRoots, ...settings } = world.settings;
+  const list = listUrl === undefined ? {} : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 300 };
+  const options = { ...settings, ...list, ...(trustedRoots && { trustedRoots: [...trustedRoots] }), workerThreads: 0 };
+  const cached = createVerifier(options);
+  const tiny = createVerifier({ ...options, receiptCacheBytes: TINY });
+  const services = [await openGateService(options), await openGateService({ ...options, receiptCacheBytes: TINY })];
+  const node = await openNode(tiny, world);
+  const [one, other] = services as [GateService, GateService];
+  return {
+    ways: [
+      fetchWay(cached, world),
+      ...node.ways,
+      mcpWay(cached, world),
+      v1Way(one, 'text'),
+      v1Way(other, 'value'),
+      proxyWay(one),
+    ],
+    async revoke(index) {
+      await cached.revoke(index);
+      await tiny.revoke(index);
+      for (const service of services) await service.revoke(index);
+    },
+    async close() {
+      await node.close();
+      for (const service of services) await service.close();
+      await cached.close();
+      await tiny.close();
+    },
+  };
+}
+
+/** What an operator says who opens everything; time and replays are as in the service. */
+const open = (world: World) =>
+  ({
+    trustedRoots: 'any',
+    serverIdentity: 'any',
+    replayStore: createMemoryReplayStore(),
+    clockSkewSecs: world.settings.clockSkewSecs ?? 0,
+  }) as const;
+
+const line = (answer: GateAnswer) => lineOf(answer, FULL);
+/** What `/gate/*` tells of a context. */
+export const HEADERS = ['root_principal', 'agent', 'chain_depth', 'command', 'tool', 'invocation', 'binding'];
+export const FULL = undefined;
+
+/** A decision in one comparable line. */
+export function lineOf(answer: GateAnswer, members: readonly string[] | undefined): string {
+  if (answer.decision === 'pass') return 'pass';
+  if (answer.decision === 'deny') return `deny ${answer.status} ${answer.code}`;
+  const { leaf_policy, ...context } = answer.context as Record<string, unknown> & { leaf_policy?: Json };
+  const all: Record<string, unknown> = { ...context, leaf_policy: leaf_policy && sorted(leaf_policy) };
+  const shown = Object.entries(all).filter(([name]) => members === undefined || members.includes(name));
+  return `allow ${JSON.stringify(Object.fromEntries(shown.sort(([a], [b]) => (a < b ? -1 : 1))))}`;
+}
+
+function sorted(json: Json): string {
+  if (json.kind === 'number') return String(Number(json.text));
+  if (json.kind === 'array') return `[${json.items.map(sorted).join()}]`;
+  if (json.kind !== 'object') return writeJson(json);
+  return `{${json.members.map(([name, value]) => `${JSON.stringify(name)}:${sorted(value)}`).sort().join()}}`;
+}
+
+/** The context that a gate gave, its policy in the oracle's form. */
+const allowed = (context: object): GateAnswer => ({
+  decision: 'allow',
+  context: { ...context, leaf_policy: fromValue((context as { leaf_policy?: unknown }).leaf_policy ?? null) },
+});
+
+const denied = (status: number, body: unknown): string => {
+  const { error } = (body ?? {}) as { error?: { code?: unknown; data?: { code?: unknown } } };
+  return line({ decision: 'deny', status, code: String(error?.data?.code ?? error?.code) });
+};
+
+const bytesOf = ({ headers, body }: GateRequest): GateBody => {
+  const [type, coding] = ['content-type', 'content-encoding'].map((name) =>
+    headers.filter(([other]) => other.toLowerCase() === name).map(([, value]) => value),
+  );
+  if (coding?.some((value) => value.trim().toLowerCase() !== 'identity')) return 'unusable';
+  const json = /^application\/(?:[\w.-]+\+)?json$/;
+  const isJson = (value: string) => {
+    const [name = '', ...parameters] = value.toLowerCase().split(';').map((part) => part.trim());
+    return json.test(name) && parameters.every((one) => !/^charset\s*=/.test(one) || /^charset=\s*"?utf-?8"?$/.test(one));
+  };
+  return type?.every((value) => !value.includes(',') && isJson(value)) ? { text: body } : 'unusable';
+};
+
+const isPrintable = (request: GateRequest) => request.headers.every(([, value]) => /^[\x21-\x7e](?:[ -~]*[\x21-\x7e])?$/.test(value));
+
+function fetchWay(verifier: Verifier, world: World): GateWay {
+  const handle = drsFetch({ ...open(world), verifier, tool: 'any' }, () =>
+    Response.json({ context: drsContext() }),
+  );
+  return {
+    name: 'drsFetch',
+    scope: 'drsFetch',
+    sees: (request) =>
+      request.protocol === 'http' && !/^(GET|HEAD)$/.test(request.method) && isPrintable(request)
+        ? { ...request, protocol: 'http', body: bytesOf(request) }
+        : undefined,
+    async ask({ method, headers, body }) {
+      const answer = await handle(
+        new Request('http://tool.example/', { method, headers: headers.map(([name, value]) => [name, value]), body }),
+      );
+      const json = (await answer.json()) as { context: object };
+      return answer.status === 200 ? line(allowed(json.context)) : denied(answer.status, json);
+    },
+  };
+}
+
+/** The middleware for node:http and A2A, behind a real socket. */
+async function openNode(verifier: Verifier, world: World): Promise<{ ways: GateWay[]; close(): Promise<void> }> {
+  const http = drsMiddleware({ ...open(world), verifier, tool: 'any' });
+  const a2a = drsA2a({ ...open(world), verifier });
+  const finish = (req: IncomingMessage, res: ServerResponse) => () => {
+    let context: unknown = null;
+    try {
+      context = drsContext(req);
+    } catch {
+      // Not verified: it passed.
+    }
+    res.end(JSON.stringify({ context }));
+  };
+  const listener: RequestListener = (req, res) =>
+    void (req.url === '/a2a' ? a2a : http)(req, res, finish(req, res));
+  const server = createServer({ maxHeaderSize: 65_536 }, listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const pool = new Pool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { connections: 4 });
+  const way = (protocol: 'http' | 'a2a'): GateWay => ({
+    name: `node:http ${protocol}`,
+    scope: `node:http ${protocol}`,
+    sees: (request) =>
+      request.protocol === protocol && isPrintable(request)
+        ? { ...request, protocol, body: bytesOf(request) }
+        : undefined,
+    async ask(request) {
+      const { status, json } = await send(pool, `/${protocol}`, request);
+      if (status !== 200) return denied(status, json);
+      const { context } = json as { context: object | null };
+      return line(context === null ? { decision: 'pass' } : allowed(context));
+    },
+  });
+  return {
+    ways: [way('http'), way('a2a')],
+    async close() {
+      await pool.close();
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+async function send(pool: Pool, path: string, { method, headers, body }: GateRequest) {
+  const answer = await pool.request({
+    method: method as 'POST',
+    path,
+    headers: headers.flat(),
+    body: /^(GET|HEAD)$/.test(method) ? null : body,
+  });
+  const text = await answer.body.text();
+  const json: unknown = text === '' ? null : JSON.parse(text);
+  return { status: answer.statusCode, headers: answer.headers, json };
+}
+
+/** A handler of `tools/call`, as the SDKs call it. */
+function mcpWay(verifier: Verifier, world: World): GateWay {
+  const handle = drsMcp({ ...open(world), verifier }).protectHandler((_: { params: object }, __: unknown) => ({
+    context: drsContext(),
+  }));
+  const messageOf = ({ body }: GateRequest) => {
+    const read = readJson(body);
+    const params = read?.kind === 'object' ? member(read, 'params') : undefined;
+    return params?.kind === 'object' ? (JSON.parse(writeJson(params)) as object) : undefined;
+  };
+  return {
+    name: 'drsMcp handler',
+    scope: 'drsMcp handler',
+    sees(request) {
+      const params = messageOf(request);
+      if (request.protocol !== 'mcp' || params === undefined || !isPrintable(request)) return undefined;
+      const body = { value: fromValue({ jsonrpc: '2.0', id: 0, method: 'tools/call', params }) };
+      // A header twice is one with a comma, as `Headers` has it.
+      return { ...request, method: 'POST', headers: joined(request.headers), body };
+    },
+    async ask(request) {
+      const params = messageOf(request) ?? {};
+      const headers = new Headers(request.headers.map(([name, value]) => [name, value]));
+      try {
+        const { context } = await handle({ params }, { http: { req: { headers } } });
+        return line(allowed(context));
+      } catch (error) {
+        if (!(error instanceof DrsRefusalError)) throw error;
+        const { code, status } = error.data as { code: string; status: number };
+        return line({ decision: 'deny', code, status });
+      }
+    },
+  };
+}
+
+const joined = (headers: GateRequest['headers']): GateRequest['headers'] => [
+  ...new Headers(headers.map(([name, value]) => [name, value])),
+];
+
+interface GateService {
+  readonly pool: Pool;
+  revoke(index: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The service with all that stands in front of its gates, in this process. */
+async function openGateService(options: VerifierOptions): Promise<GateService> {
+  const configuration = {
+    ...readConfiguration({ PORT: '0', FRONT_END: 'node', DRS_ADMIN_TOKEN: ADMIN, QUEUE_TARGET_MS: '60000', LOG_LEVEL: 'silent' }),
+    ...options,
+  };
+  const service = await startService(configuration as never, pino({ level: 'silent' }));
+  const pool = new Pool(`http://127.0.0.1:${service.port}`, { connections: 4 });
+  return {
+    pool,
+    async revoke(index) {
+      const answer = await pool.request({
+        method: 'POST',
+        path: '/admin/revoke',
+        headers: { authorization: `Bearer ${ADMIN}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ status_list_index: index }),
+      });
+      if (answer.statusCode !== 200) throw new Error(`/admin/revoke answered ${answer.statusCode}`);
+      await answer.body.dump();
+    },
+    async close() {
+      await pool.close();
+      await service.close(true);
+    },
+  };
+}
+
+/** `/v1/gate`, with the body as text or as a value. */
+function v1Way({ pool }: GateService, channel: 'text' | 'value'): GateWay {
+  const textOf = ({ protocol, method, headers, body }: GateRequest) => {
+    const map: Record<string, string[]> = {};
+    for (const [name, value] of headers) (map[name] ??= []).push(value);
+    const rest = JSON.stringify({ protocol, method, headers: map }).slice(0, -1);
+    return channel === 'text' ? `${rest},"body_text":${JSON.stringify(body)}}` : `${rest}${body === '' ? '' : `,"body":${body}`}}`;
+  };
+  return {
+    name: `/v1/gate ${channel}`,
+    scope: `/v1/gate ${channel}`,
+    sees(request) {
+      if (channel === 'text') return { ...request, body: { text: request.body } };
+      const whole = readJson(textOf(request));
+      if (whole === undefined || hasDuplicateNames(whole)) return 400;
+      const body = whole.kind === 'object' ? member(whole, 'body') : undefined;
+      return { ...request, body: body === undefined ? { text: '' } : { value: body } };
+    },
+    async ask(request) {
+      const answer = await pool.request({
+        method: 'POST',
+        path: '/v1/gate',
+        headers: { 'content-type': 'application/json' },
+        body: textOf(request),
+      });
+      const json = (await answer.body.json()) as V1Answer;
+      if (answer.statusCode !== 200) return `status ${answer.statusCode}`;
+      if (json.allow) return line(json.gated ? allowed(json.context ?? {}) : { decision: 'pass' });
+      return denied(json.status, json.response);
+    },
+  };
+}
+
+interface V1Answer {
+  readonly allow: boolean;
+  readonly gated: boolean;
+  readonly status: number;
+  readonly context?: object;
+  readonly response?: unknown;
+}
+
+/** `/gate/*`, as a proxy asks. Shares its store with `/v1/gate` of the same service. */
+function proxyWay({ pool }: GateService): GateWay {
+  return {
+    name: '/gate/*',
+    scope: '/v1/gate text',
+    sees: (request) =>
+      isPrintable(request) && !/^(GET|HEAD)$/.test(request.method)
+        ? { ...request, body: bytesOf(request) }
+        : undefined,
+    async ask(request) {
+      const { status, headers, json } = await send(pool, `/gate/${request.protocol}/some/path`, request);
+      if (status !== 200) return denied(status, json);
+      if (headers['x-drs-agent'] === undefined) return 'pass';
+      const context: Record<string, unknown> = {};
+      for (const name of HEADERS) {
+        const value = headers[`x-drs-${name.replaceAll('_', '-')}`];
+        if (typeof value === 'string') context[name] = plain(value);
+      }
+      return lineOf({ decision: 'allow', context: { ...context, chain_depth: Number(context['chain_depth']) } }, HEADERS);
+    },
+  };
+}
+
+const plain = (value: string) => {
+  const base64 = /^=\?base64\?(.*)\?=$/.exec(value)?.[1];
+  return base64 === undefined ? value : Buffer.from(base64, 'base64').toString();
+};

@@ -1,0 +1,267 @@
+import { readInvocation, stringOf } from './claims.js';
+import { fromBase64url } from './encoding.js';
+import { faithful, toDouble } from './jcs.js';
+import { depthOf, hasDuplicateNames, member, readJson, type Json, type JsonObject } from './json.js';
+import { judge, type Answer, type Question } from './oracle.js';
+
+/** docs/spec/gate.md and docs/spec/replay.md, without the words of its messages. */
+
+export type Protocol = 'http' | 'mcp' | 'a2a';
+
+/** The body of a request: its text, what a parser elsewhere made of it, or bytes that are not JSON in UTF-8. */
+export type GateBody = { readonly text: string } | { readonly value: Json } | 'unusable';
+
+export interface GateQuestion extends Omit<Question, 'bundle' | 'body' | 'details'> {
+  readonly protocol: Protocol;
+  readonly method: string;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: GateBody;
+  /** Where used invocations are on record; absent where replays may pass. */
+  readonly replays?: Replays;
+}
+
+export type GateAnswer =
+  | { readonly decision: 'pass' }
+  | { readonly decision: 'deny'; readonly status: number; readonly code: string }
+  | { readonly decision: 'allow'; readonly context: Readonly<Record<string, unknown>> };
+
+const WINDOW_SECS = 900;
+const MIN_LEEWAY_SECS = 60;
+
+/** Used invocations, none of which is ever forgotten: whoever asks does not go back to a time at which one may have been. */
+export class Replays {
+  readonly #recorded = new Map<string, number>();
+  readonly #leeway: number;
+
+  constructor(clockSkewSecs: number) {
+    this.#leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
+  }
+
+  use(iss: string, jti: string, iat: number, now: number): string | undefined {
+    if (iat < now - WINDOW_SECS || iat > now + this.#leeway) return 'INVOCATION_STALE';
+    const key = JSON.stringify([iss, jti]);
+    if (this.#recorded.has(key)) return 'REPLAY_DETECTED';
+    this.#recorded.set(key, now);
+    return undefined;
+  }
+}
+
+/** What a gate must say of a request. */
+export function decide(question: GateQuestion): GateAnswer {
+  const { protocol } = question;
+  const opened = protocol === 'http' ? openHttp(question) : openRpc(question);
+  if (opened === 'pass') return { decision: 'pass' };
+  if (typeof opened === 'string') return deny(protocol, opened, STATUS[opened] ?? (opened === 'MALFORMED_BUNDLE' ? 400 : 403));
+  const { encoded, body, command } = opened;
+  const bundle = decoded(encoded);
+  if (bundle === undefined) return deny(protocol, 'MALFORMED_BUNDLE', 400);
+  const answer: Answer = judge({ ...question, bundle, body, details: true });
+  if (!answer.valid) {
+    const isUnbound = answer.code === 'BINDING_REQUIRED';
+    return deny(protocol, isUnbound ? 'BINDING_MISMATCH' : answer.code);
+  }
+  const { details = {} } = answer;
+  if (command !== undefined && details['command'] !== command) return deny(protocol, 'COMMAND_MISMATCH');
+  if (answer.binding !== 'match') return deny(protocol, 'BINDING_MISMATCH');
+  const { iss, jti, iat } = invocationOf(bundle);
+  const used = question.replays?.use(iss, jti, iat, question.now);
+  if (used !== undefined) return deny(protocol, used);
+  return { decision: 'allow', context: { ...answer.context, ...details } };
+}
+
+interface Opened {
+  readonly encoded: string;
+  readonly body: Json | 'unreadable';
+  /** What the invocation must be for, to the letter. */
+  readonly command?: string;
+}
+
+/** A string is the code of a denial, or `pass`. */
+type Opening = Opened | string;
+
+function openHttp({ headers, body }: GateQuestion): Opening {
+  const encoded = carried(headers, undefined);
+  if ('code' in encoded) return encoded.code;
+  if (body === 'unusable') return { ...encoded, body: 'unreadable' };
+  if ('value' in body) return { ...encoded, body: isInexact(body.value) ? 'unreadable' : body.value };
+  return { ...encoded, body: readJson(body.text) ?? 'unreadable' };
+}
+
+const ENVELOPE = ['jsonrpc', 'id', 'method', 'params', 'result', 'error'];
+
+function openRpc({ protocol, method, headers, body }: GateQuestion): Opening {
+  if (['GET', 'DELETE', 'HEAD', 'OPTIONS'].includes(method)) return 'pass';
+  if (method !== 'POST') return 'METHOD_NOT_ALLOWED';
+  if (body === 'unusable') {
+    const encoded = carried(headers, undefined);
+    return 'code' in encoded ? encoded.code : { ...encoded, body: 'unreadable' };
+  }
+  const message = 'value' in body ? body.value : readJson(body.text);
+  if (message === undefined) return 'INVALID_JSONRPC';
+  if (message.kind === 'array') return 'BATCH_NOT_SUPPORTED';
+  if (message.kind !== 'object') return 'INVALID_JSONRPC';
+  if (isAmbiguous(message)) return 'INVALID_JSONRPC';
+  const id = member(message, 'id');
+  const name = member(message, 'method');
+  const isResponse = ['result', 'error'].some((one) => member(message, one) !== undefined);
+  if (stringOf(message, 'jsonrpc') !== '2.0') return 'INVALID_JSONRPC';
+  if (id !== undefined && !['null', 'string', 'number'].includes(id.kind)) return 'INVALID_JSONRPC';
+  if (name === undefined ? !isResponse : name.kind !== 'string') return 'INVALID_JSONRPC';
+  const wanted = stringOf(message, 'method');
+  const isStrict = 'value' in body ? !isInexact(message) : isStrictJson(message);
+  return protocol === 'mcp'
+    ? openMcp(message, wanted, headers, isStrict, 'value' in body)
+    : openA2a(message, wanted, headers, isStrict, 'value' in body);
+}
+
+function openMcp(
+  message: JsonObject,
+  method: string | undefined,
+  headers: GateQuestion['headers'],
+  isStrict: boolean,
+  isValue: boolean,
+): Opening {
+  const params = objectOf(member(message, 'params'));
+  const tool = params && member(params, 'name');
+  const methods = valuesOf(headers, 'mcp-method');
+  if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) return 'HEADER_MISMATCH';
+  if (method !== 'tools/call') return 'pass';
+  const names = valuesOf(headers, 'mcp-name').map(headerText);
+  if (names.length > 1) return 'HEADER_MISMATCH';
+  if (names.length === 1 && (tool?.kind !== 'string' || names[0] !== tool.value)) return 'HEADER_MISMATCH';
+  const encoded = carried(headers, objectOf(params && member(params, '_meta')));
+  if ('code' in encoded) return encoded.code;
+  const id = member(message, 'id');
+  if (id?.kind !== 'string' && id?.kind !== 'number') return 'INVALID_TOOL_CALL';
+  if (params === undefined || tool?.kind !== 'string' || tool.value === '') return 'INVALID_TOOL_CALL';
+  if (hasLookalike(params, ['name', 'arguments', '_meta'])) return 'INVALID_TOOL_CALL';
+  const args = signed(tool.value, member(params, 'arguments'));
+  if (typeof args === 'string') return args;
+  const isBound = isValue ? !isInexact(args) : isStrict;
+  return { ...encoded, body: isBound ? args : 'unreadable', command: '/mcp/tools/call' };
+}
+
+function openA2a(
+  message: JsonObject,
+  method: string | undefined,
+  headers: GateQuestion['headers'],
+  isStrict: boolean,
+  isValue: boolean,
+): Opening {
+  if (method === undefined) return 'INVALID_JSONRPC';
+  const encoded = carried(headers, undefined);
+  if ('code' in encoded) return encoded.code;
+  const args = signed(method, member(message, 'params'));
+  if (typeof args === 'string') return args;
+  const isBound = isValue ? !isInexact(args) : isStrict;
+  return { ...encoded, body: isBound ? args : 'unreadable', command: `/a2a/${method}` };
+}
+
+/** The arguments as they are signed: with the tool beside them. */
+function signed(tool: string, args: Json | undefined): JsonObject | string {
+  if (args !== undefined && args.kind !== 'object') return 'INVALID_PARAMS';
+  if (args !== undefined && member(args, 'tool') !== undefined) return 'RESERVED_ARGUMENT';
+  return { kind: 'object', members: [['tool', { kind: 'string', value: tool }], ...(args?.members ?? [])] };
+}
+
+/** The bundle of a request: in the header, in `_meta`, or the same in both. */
+function carried(
+  headers: GateQuestion['headers'],
+  meta: JsonObject | undefined,
+): { readonly encoded: string } | { readonly code: string } {
+  const inHeader = valuesOf(headers, 'x-drs-bundle');
+  if (inHeader.length > 1 || inHeader.some((value) => value.includes(','))) return { code: 'MULTIPLE_BUNDLES' };
+  const all: Json[] = inHeader.map((value) => ({ kind: 'string', value }));
+  for (const name of ['X-DRS-Bundle', 'xyz.okeyamy.drs/bundle']) {
+    const value = meta && member(meta, name);
+    if (value !== undefined) all.push(value);
+  }
+  const texts = all.flatMap((value) => (value.kind === 'string' ? [value.value] : []));
+  const [first] = texts;
+  if (all.length === 0) return { code: 'MISSING_BUNDLE' };
+  if (first === undefined || texts.length < all.length) return { code: 'MALFORMED_BUNDLE' };
+  return texts.every((text) => text === first) ? { encoded: first } : { code: 'MULTIPLE_BUNDLES' };
+}
+
+function decoded(encoded: string): Json | undefined {
+  const padding = encoded.length % 4 === 0 ? (/={1,2}$/.exec(encoded)?.[0].length ?? 0) : 0;
+  const bytes = fromBase64url(encoded.slice(0, encoded.length - padding));
+  if (bytes === undefined) return undefined;
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+  const json = readJson(text);
+  return json !== undefined && isStrictJson(json) ? json : undefined;
+}
+
+const MAX_DEPTH = 64;
+const isStrictJson = (json: Json) =>
+  !hasDuplicateNames(json) && depthOf(json) <= MAX_DEPTH && faithful(json) !== undefined;
+
+/** A number that may be what rounding left of another, now that its text is gone. */
+function isInexact(json: Json): boolean {
+  if (json.kind === 'number') return Math.abs(toDouble(json.text)) > Number.MAX_SAFE_INTEGER;
+  if (json.kind === 'array') return json.items.some(isInexact);
+  return json.kind === 'object' && json.members.some(([, value]) => isInexact(value));
+}
+
+/** Whether parsers could differ in what the message is. */
+function isAmbiguous(message: JsonObject): boolean {
+  const names = message.members.map(([name]) => name).filter((name) => name === 'method' || name === 'jsonrpc');
+  return new Set(names).size < names.length || hasLookalike(message, ENVELOPE);
+}
+
+/** A name that a parser which ignores case takes for another. */
+function hasLookalike(object: JsonObject, names: readonly string[]): boolean {
+  return object.members.some(([name]) => !names.includes(name) && names.includes(name.toUpperCase().toLowerCase()));
+}
+
+const objectOf = (json: Json | undefined) => (json?.kind === 'object' ? json : undefined);
+const valuesOf = (headers: GateQuestion['headers'], name: string) =>
+  headers.filter(([other]) => other.toLowerCase() === name).map(([, value]) => value);
+
+/** A header's value, which may be base64 of UTF-8; `undefined` where it says that and is not. */
+function headerText(value: string): string | undefined {
+  const base64 = /^=\?base64\?(.*)\?=$/s.exec(value)?.[1];
+  if (base64 === undefined) return value;
+  const bytes = Buffer.from(base64, 'base64');
+  if (bytes.toString('base64') !== base64) return undefined;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function invocationOf(bundle: Json): { iss: string; jti: string; iat: number } {
+  const text = bundle.kind === 'object' ? (stringOf(bundle, 'invocation') ?? '') : '';
+  const read = readInvocation(text);
+  if (typeof read === 'string') throw new Error('a valid bundle has an invocation');
+  const iat = member(read.jwt.payload, 'iat');
+  return { iss: read.iss, jti: read.jti, iat: iat?.kind === 'number' ? toDouble(iat.text) : NaN };
+}
+
+/** docs/codes.md, "Gate". */
+const STATUS: Readonly<Record<string, number>> = {
+  METHOD_NOT_ALLOWED: 405,
+  BODY_TOO_LARGE: 413,
+  INVALID_JSONRPC: 400,
+  BATCH_NOT_SUPPORTED: 400,
+  HEADER_MISMATCH: 400,
+  MULTIPLE_BUNDLES: 400,
+  INVALID_TOOL_CALL: 400,
+  INVALID_PARAMS: 400,
+  RESERVED_ARGUMENT: 400,
+  INVOCATION_STALE: 409,
+  REPLAY_DETECTED: 409,
+  REPLAY_STORE_UNAVAILABLE: 503,
+};
+
+/** A bundle that cannot be decoded is 400; JSON that is no bundle is a verdict, 403, of the same code. */
+function deny(protocol: Protocol, code: string, status = STATUS[code] ?? 403): GateAnswer {
+  const isUnauthorized = code === 'MISSING_BUNDLE' && protocol === 'http';
+  return { decision: 'deny', code, status: isUnauthorized ? 401 : status };
+}

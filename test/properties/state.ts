@@ -1,0 +1,239 @@
+import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import net from 'node:net';
+import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { invoke, makeChain, party, signJwt, childClaims, rootClaims, type Party, type TestBundle } from '../support/chain.js';
+import type { Property } from './property.js';
+import { sleep, type Verifier } from './subject.js';
+
+/** Changes everything that can be changed in a value. */
+function scribble(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  for (const item of Object.values(value)) scribble(item);
+  const target = value as Record<string, unknown>;
+  try {
+    if (Array.isArray(value)) value.push('*');
+    else for (const name of Object.keys(target)) target[name] = typeof target[name] === 'number' ? 1e9 : target[name];
+  } catch {
+    // Frozen: that will do as well.
+  }
+}
+
+/** Whoever gets an answer may do with it what he likes: later answers are what they would have been. */
+export const shared: Property = {
+  name: 'answers share nothing with later answers',
+  async check(subject) {
+    const found: string[] = [];
+    const verifier = await subject.verifier();
+    const chain = liveChain(2, { policy: { allowed_tools: ['search'], max_cost_usd: 1, 'x.y': { a: [1] } } });
+    const ask = (args: object) => verifier.verify(liveCall(chain, args), { body: args, details: true });
+    const before = JSON.stringify((await ask({ tool: 'search' })).context);
+    for (let times = 0; times < 3; times++) {
+      scribble(await ask({ tool: 'search' }));
+      const after = JSON.stringify((await ask({ tool: 'search' })).context);
+      if (after !== before) found.push(`a context became ${after.slice(0, 200)}`);
+      for (const args of [{ tool: 'delete' }, { tool: 'search', estimated_cost_usd: 5 }])
+        if ((await ask(args)).valid) found.push(`${JSON.stringify(args)} became valid`);
+    }
+    await verifier.close();
+    return found;
+  },
+};
+
+const collect = () => (globalThis as { gc?: () => void }).gc?.();
+const heap = () => {
+  collect();
+  collect();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return (heapUsed + arrayBuffers) / 2 ** 20;
+};
+
+/** What the receipt cache holds is no more than it was given, whatever the receipts are like. */
+export const cacheMemory: Property = {
+  name: 'the cache holds no more than it was given',
+  async check(subject) {
+    const found: string[] = [];
+    const room = 6;
+    const shapes: Record<string, (at: number) => readonly TestBundle[]> = {
+      'many small nodes': (at) => callsTwice(makeChain(1, { 0: { ...now(), 'x.y': JSON.parse(`[${'[],'.repeat(6000)}${at}]`) as unknown } })),
+      'many members': (at) => callsTwice(makeChain(1, { 0: { ...now(), 'x.y': Object.fromEntries(Array.from({ length: 1500 }, (_, n) => [`m${at}-${n}`, n])) } })),
+      'a policy of many members': (at) => callsTwice(makeChain(1, { 0: { ...now(), policy: Object.fromEntries(Array.from({ length: 1500 }, (_, n) => [`m${at}.${n}`, [n]])) } })),
+      'long chains with a leaf of their own': (at) => callsTwice(makeChain(8, Object.fromEntries(Array.from({ length: 8 }, (_, n) => [n, { ...now(), 'x.y': `${at}-${n}-${'x'.repeat(4_000)}` }])))),
+      'many short ones': (at) => callsTwice(makeChain(2, { 0: { ...now(), jti: `dr:${at}` }, 1: now() })),
+    };
+    for (const [shape, make] of Object.entries(shapes)) {
+      const verifier = await subject.verifier({ receiptCacheBytes: room * 2 ** 20 });
+      await ask(verifier, make(-1));
+      const before = heap();
+      const count = shape.startsWith('many short') ? 600 : 250;
+      for (let at = 0; at < count; at++) await ask(verifier, make(at));
+      const grown = heap() - before;
+      if (grown > 2 * room + 4) found.push(`${shape}: ${grown.toFixed(0)} MiB of heap in a cache of ${room} MiB`);
+      await verifier.close();
+    }
+    return found;
+  },
+};
+
+const START = Math.floor(Date.now() / 1000);
+/** One window for all: a second that passes between two receipts would let the child end after its parent. */
+const now = () => ({ iat: START - 60, nbf: START - 60, exp: START + 3600 });
+const callsTwice = (chain: ReturnType<typeof makeChain>) => [1, 2].map(() => liveCall(chain, { tool: 'search' }));
+
+async function ask(verifier: Verifier, bundles: readonly TestBundle[]): Promise<void> {
+  for (const bundle of bundles) await verifier.verify(bundle);
+}
+
+const BODIES = 110;
+
+/** Many large bodies at once take bounded memory, and the service still answers. */
+export const bodies: Property = {
+  name: 'bodies that come at once take bounded memory',
+  async check(subject) {
+    const found: string[] = [];
+    const service = await subject.serve();
+    if (service === undefined) return ['the service does not start'];
+    // Sound, so that they are parsed and then wait together for a thread.
+    const sound = JSON.stringify(liveCall(liveChain(4), { tool: 'search' }));
+    const body = `${sound.slice(0, -1)},"body":[${'[],'.repeat(345_000)}0]}`;
+    const head = `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const sockets = await Promise.all(
+      Array.from({ length: BODIES }, async () => {
+        const socket = net.connect(service.port, '127.0.0.1');
+        socket.on('error', () => undefined);
+        socket.resume();
+        await once(socket, 'connect');
+        socket.write(head + body.slice(0, -1));
+        return socket;
+      }),
+    );
+    await sleep(1500);
+    for (const socket of sockets) socket.write('}');
+    let most = 0;
+    for (let times = 0; times < 40; times++) {
+      most = Math.max(most, residentOf(service.pid));
+      await sleep(100);
+    }
+    const isAlive = await service.answers(60_000);
+    most = Math.max(most, residentOf(service.pid));
+    if (!isAlive) found.push(`${BODIES} bodies of 1 MB: /healthz does not answer`);
+    if (most > 700) found.push(`${BODIES} bodies of 1 MB: ${most} MiB resident`);
+    for (const socket of sockets) socket.destroy();
+    await service.stop();
+    return found;
+  },
+};
+
+function residentOf(pid: number): number {
+  try {
+    return Math.round(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024);
+  } catch {
+    return 0;
+  }
+}
+
+/** However chains come and go, the service goes on answering. Nothing is asked of it but what an honest client sends. */
+export const churn: Property = {
+  name: 'churn never stops the service',
+  async check(subject) {
+    const found: string[] = [];
+    const traffic: Record<string, (task: number) => TestBundle> = {
+      'seventeen principals': tasksOfPrincipals(17, 15),
+      'three principals': tasksOfPrincipals(3, 4),
+      'large roots': (task) => liveCall(makeChain(2, { 0: { ...now(), 'x.y': 'x'.repeat(40_000), jti: `dr:${task}` }, 1: now() }), { tool: 'search' }),
+    };
+    const sizes = [300_000, 500_000, 700_000, 1_000_000, 1_400_000, 3_000_000];
+    for (const [kind, make] of Object.entries(traffic))
+      for (const bytes of sizes) {
+        const service = await subject.serve({ RECEIPT_CACHE_BYTES: String(bytes) });
+        if (service === undefined) return ['the service does not start'];
+        const end = Date.now() + 5_000;
+        for (let task = 0; Date.now() < end && task < 400; task++) {
+          const bundle = make(task);
+          for (let times = 0; times < 2; times++) {
+            const answered = await Promise.race([
+              service.post('/verify', bundle).then((answer) => answer.text(), String),
+              sleep(15_000).then(() => undefined),
+            ]);
+            if (answered === undefined) found.push(`${kind}, ${bytes} bytes of cache: no answer after ${task} tasks`);
+            else if (!answered.includes('"valid":true')) found.push(`${kind}, task ${task}: ${answered.slice(0, 200)}`);
+            if (found.length > 0) task = Infinity;
+          }
+        }
+        await service.stop();
+        if (found.length > 0) return found;
+      }
+    return found;
+  },
+};
+
+/** A fresh leaf for each task, at the end of the chain of one of a few principals. */
+function tasksOfPrincipals(principals: number, depth: number): (task: number) => TestBundle {
+  const trunks = Array.from({ length: principals }, () => {
+    const parties: Party[] = Array.from({ length: depth + 1 }, party);
+    const receipts: string[] = [];
+    for (let at = 0; at < depth; at++) {
+      const [root, issuer, audience] = [parties[0], parties[at], parties[at + 1]] as [Party, Party, Party];
+      const claims = at === 0 ? rootClaims(issuer, audience, now()) : childClaims(receipts[at - 1] as string, root, issuer, audience, now());
+      receipts.push(signJwt(claims, issuer));
+    }
+    return { parties, receipts };
+  });
+  return (task) => {
+    const { parties, receipts } = trunks[task % trunks.length] as (typeof trunks)[number];
+    const [root, issuer, agent] = [parties[0], parties[depth], party()] as [Party, Party, Party];
+    const leaf = signJwt(childClaims(receipts[depth - 1] as string, root, issuer, agent, { ...now(), jti: `dr:${task}` }), issuer);
+    return invoke({ parties: [root, agent], receipts: [...receipts, leaf] }, { args: { tool: 'search' } });
+  };
+}
+
+/** A handler that nobody verified a call for finds no context, wherever it is called from. */
+export const contexts: Property = {
+  name: 'no context reaches a handler without a bundle',
+  async check(subject) {
+    const { drsFetch, drsContext } = await subject.load<Middleware>('middleware/index.js');
+    const verifier = await subject.verifier();
+    const says = () => {
+      try {
+        return JSON.stringify(drsContext() ?? null);
+      } catch {
+        return 'null';
+      }
+    };
+    const required = { trustedRoots: 'any', serverIdentity: 'any', replayStore: 'none', tool: 'any' };
+    const make = (options: object, handler: () => Promise<Response>) => {
+      // What must be said depends on the version.
+      try {
+        return drsFetch(options, handler);
+      } catch {
+        return drsFetch({ ...options, ...required }, handler);
+      }
+    };
+    const inner = make({ verifier, optional: true }, () => Promise.resolve(new Response(says())));
+    const found: string[] = [];
+    const asked = () => new Request('http://tool.example/', { method: 'POST', body: '{}' });
+    const outer = (call: () => Promise<Response>) => make({ verifier }, call);
+    const args = { tool: 'search' };
+    const waysIn: Record<string, () => Promise<Response>> = {
+      'at once': () => inner(asked()),
+      'from a timer': () => sleep(1).then(() => inner(asked())),
+      'from a promise': () => Promise.resolve().then(() => inner(asked())),
+    };
+    for (const [way, call] of Object.entries(waysIn)) {
+      const request = new Request('http://tool.example/', {
+        method: 'POST',
+        headers: { 'X-DRS-Bundle': encode(liveCall(liveChain(1), args)), 'content-type': 'application/json' },
+        body: JSON.stringify(args),
+      });
+      const text = await (await outer(call)(request)).text();
+      if (text !== 'null') found.push(`a handler called ${way} inside a verified one finds ${text.slice(0, 120)}`);
+    }
+    await verifier.close();
+    return found;
+  },
+};
+
+interface Middleware {
+  drsFetch(options: object, handler: () => Promise<Response>): (request: Request) => Promise<Response>;
+  drsContext(): unknown;
+}

@@ -1,0 +1,77 @@
+import { fileURLToPath } from 'node:url';
+import {
+  credentials,
+  loadPackageDefinition,
+  type CallOptions,
+  type ChannelOptions,
+  type Client,
+  type GrpcObject,
+  type ServiceClientConstructor,
+  type ServiceError,
+} from '@grpc/grpc-js';
+import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
+import type { RunningService } from './service.js';
+
+/** Clients of the gRPC services, made of other definitions than ours: Envoy's own, and agentgateway's. */
+
+const XDS = fileURLToPath(new URL('../../node_modules/@grpc/grpc-js-xds/deps/', import.meta.url));
+
+/** `test/server/grpc/*.proto`, and those of Envoy. */
+export const DEFINITIONS: PackageDefinition = loadSync(
+  [
+    'envoy/service/auth/v3/external_auth.proto',
+    fileURLToPath(new URL('../server/grpc/ext_mcp.proto', import.meta.url)),
+    fileURLToPath(new URL('../server/grpc/health.proto', import.meta.url)),
+  ],
+  {
+    includeDirs: ['envoy-api', 'googleapis', 'protoc-gen-validate', 'xds'].map((folder) => XDS + folder),
+    keepCase: true,
+    longs: Number,
+    enums: String,
+    oneofs: true,
+    arrays: true,
+  },
+);
+
+const packages = loadPackageDefinition(DEFINITIONS);
+
+/** Makes a client of a service by its full name. */
+export function clientOf(service: string, port: number, options: ChannelOptions = {}): Client {
+  const found = service.split('.').reduce<GrpcObject | undefined>(
+    // What is found on the way is a package, and in the end a service.
+    (place, name) => place?.[name] as GrpcObject | undefined,
+    packages,
+  );
+  const Made = found as unknown as ServiceClientConstructor;
+  return new Made(`127.0.0.1:${port}`, credentials.createInsecure(), options);
+}
+
+/** Calls a method; rejects with the error of gRPC. */
+export function callOnce(
+  client: Client,
+  method: string,
+  message: object,
+  options: CallOptions = {},
+): Promise<Record<string, unknown>> {
+  const unary = (client as unknown as Record<string, unknown>)[method] as (
+    message: object,
+    options: CallOptions,
+    done: (error: ServiceError | null, answer: Record<string, unknown>) => void,
+  ) => void;
+  return new Promise((resolve, reject) => {
+    unary.call(client, message, { deadline: Date.now() + 20_000, ...options }, (error, answer) =>
+      error === null ? resolve(answer) : reject(error),
+    );
+  });
+}
+
+/** The port on which a service speaks gRPC. */
+export function grpcPortOf({ log }: RunningService): number {
+  const port = log.find(({ msg }) => msg === 'listening')?.['grpcPort'];
+  if (typeof port !== 'number') throw new Error('the service does not listen for gRPC');
+  return port;
+}
+
+export const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
+export const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';
+export const HEALTH = 'grpc.health.v1.Health';
