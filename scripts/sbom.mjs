@@ -37,8 +37,8 @@ for (const own of [manifest, top]) {
   delete own['peerDependencies'];
   delete own['peerDependenciesMeta'];
 }
-for (const [name, { dev, devOptional }] of Object.entries(lock.packages))
-  if (dev || devOptional) delete lock.packages[name];
+// `devOptional`: a dev package, and an optional one of those that are installed.
+lock.packages = Object.fromEntries(Object.entries(lock.packages).filter(([, { dev }]) => !dev));
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-sbom-'));
 try {

@@ -19,14 +19,11 @@ const manifest = JSON.parse(read('package.json')) as Record<
 
 interface Locked {
   readonly dev?: boolean;
-  readonly devOptional?: boolean;
   readonly hasInstallScript?: boolean;
 }
 const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, Locked> };
 /** What is installed with drs-verify, by the path in node_modules. */
-const installed = Object.entries(lock.packages).filter(
-  ([name, { dev = false, devOptional = false }]) => name !== '' && !dev && !devOptional,
-);
+const installed = Object.entries(lock.packages).filter(([name, { dev = false }]) => name !== '' && !dev);
 
 it('pins every package exactly', () => {
   for (const [name, version] of Object.entries({
@@ -41,9 +38,15 @@ it('pins every package exactly', () => {
   }
 });
 
+// What it does is a warning about version ranges in other manifests.
+const HARMLESS = ['node_modules/protobufjs'];
+
 it('needs no install script: npm ci --ignore-scripts gives the same', () => {
   expect(installed.length).toBeGreaterThan(20);
-  expect(installed.filter(([, { hasInstallScript = false }]) => hasInstallScript)).toEqual([]);
+  const scripted = installed
+    .filter(([, { hasInstallScript = false }]) => hasInstallScript)
+    .map(([name]) => name);
+  expect(scripted).toEqual(HARMLESS);
 });
 
 it('says why each dependency is there', () => {

@@ -108,7 +108,7 @@ const chores: NodeJS.Timeout[] = [];
 const every = (secs: number, chore: () => unknown) =>
   chores.push(
     setInterval(() => {
-      void (async () => chore())().catch((error: unknown) => {
+      void Promise.resolve(chore()).catch((error: unknown) => {
         console.error(error);
         process.exitCode = 1;
       });
@@ -128,11 +128,11 @@ every(10, async () => {
 });
 every(20, async () => {
   const delegation = traffic.delegations.at(-1 - Math.floor(Math.random() * 100));
-  if (delegation?.index == null) return;
+  if (typeof delegation?.index !== 'number') return;
   listed.add(delegation.index);
   await publish();
-  // Three times the TTL, since a refresh may have begun just before.
-  setTimeout(() => (delegation.revokedAt = Math.min(delegation.revokedAt, performance.now())), 15_000);
+  // An old list may serve until STATUS_MAX_STALE_SECS are over, where the service comes to nothing.
+  setTimeout(() => (delegation.revokedAt = Math.min(delegation.revokedAt, performance.now())), 80_000);
 });
 every(5, () => scrape());
 every(20, () => traffic.reconnect());
