@@ -4,17 +4,17 @@ import { NOW } from '../support/chain.js';
 import { ACCEPTED, REFUSED } from '../support/cases.js';
 
 /** The cache never changes a verdict: every table runs under each of these. */
-const ALL_CACHES: readonly (readonly [string, VerifierOptions])[] = [
+const CACHES: readonly (readonly [string, VerifierOptions])[] = [
   ['with the cache', {}],
   ['without the cache', { receiptCacheBytes: 0 }],
   ['with a tiny cache', { receiptCacheBytes: 12_000 }],
   ['on a pool', { workerThreads: 1 }],
 ];
 // Where a thousand planted faults are tried, the first has to do.
-const CACHES = process.env['MUTATION_RUN'] === undefined ? ALL_CACHES : ALL_CACHES.slice(0, 1);
+const caches = process.env['MUTATION_RUN'] === undefined ? CACHES : CACHES.slice(0, 1);
 const blockOf = new Map<string, string>(CATALOGUE.map(({ block, code }) => [code, block]));
 
-describe.each(CACHES)('verdicts %s', (_, cacheOptions) => {
+describe.each(caches)('verdicts %s', (_, cacheOptions) => {
   it.each(REFUSED)('refuses $name: $code', async ({ bundle, code, block, says, options, revoked = [] }) => {
     const verifier = createVerifier({ workerThreads: 0, ...cacheOptions, ...options });
     try {
