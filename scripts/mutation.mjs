@@ -2,6 +2,7 @@
 // `npm run mutation -- src/protocol/jcs.ts`. Without arguments all six folders, one after the other; that takes hours.
 // `--changed [ref]` takes the files that differ from a commit (main), and `--budget <minutes>` ends it in time.
 import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
@@ -11,7 +12,7 @@ const LEFT_OUT = [
   'src/revocation/redis-{checks,log,store,transfer}.ts',
   'src/**/*worker*.{ts,cts}',
 ];
-/** @type {(text: string) => any} */ // What Stryker wrote, and our own file.
+/** @type {(text: string) => unknown} */
 const parse = JSON.parse;
 const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'replay', 'revocation'];
 const { values, positionals } = parseArgs({
@@ -87,20 +88,21 @@ async function stryker(folder, patterns, report) {
     stdio: 'inherit',
     env: { ...process.env, MUTATED_FOLDER: folder },
   });
-  let isOver = false;
+  const runOut = new AbortController();
+  const hasRunOut = runOut.signal;
   const timer =
     end === Infinity
       ? undefined
       : setTimeout(
           () => {
-            isOver = true;
+            runOut.abort();
             child.kill('SIGINT');
           },
           Math.max(0, end - Date.now()),
         );
-  const code = await new Promise((resolve) => child.once('exit', resolve));
+  const [code] = /** @type {[number | null]} */ (await once(child, 'exit'));
   clearTimeout(timer);
-  if (isOver) return 'not finished within the budget';
+  if (hasRunOut.aborted) return 'not finished within the budget';
   if (code !== 0) {
     process.exitCode = 1;
     return `Stryker ended with ${code}`;
@@ -115,8 +117,9 @@ async function stryker(folder, patterns, report) {
 function scoreOf(folder, report) {
   /** @type {Record<string, number>} */
   const counts = {};
-  /** @type {{ files: Record<string, { mutants: { status: string }[] }> }} */
-  const { files } = parse(readFileSync(report, 'utf8'));
+  const { files } = /** @type {{ files: Record<string, { mutants: { status: string }[] }> }} */ (
+    parse(readFileSync(report, 'utf8'))
+  );
   for (const { mutants } of Object.values(files)) {
     for (const { status } of mutants) counts[status] = (counts[status] ?? 0) + 1;
   }

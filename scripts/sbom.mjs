@@ -8,7 +8,15 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 /** Licences that let drs-verify be used and passed on under its own. */
-const ALLOWED = new Set(['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT']);
+const ALLOWED = new Set([
+  '0BSD',
+  'Apache-2.0',
+  'BlueOak-1.0.0',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'ISC',
+  'MIT',
+]);
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const { values } = parseArgs({ options: { out: { type: 'string' } } });
@@ -29,8 +37,8 @@ for (const own of [manifest, top]) {
   delete own['peerDependencies'];
   delete own['peerDependenciesMeta'];
 }
-for (const [name, { dev, devOptional }] of Object.entries(lock.packages))
-  if (dev || devOptional) delete lock.packages[name];
+// `devOptional`: a dev package, and an optional one of those that are installed.
+lock.packages = Object.fromEntries(Object.entries(lock.packages).filter(([, { dev }]) => !dev));
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-sbom-'));
 try {

@@ -50,7 +50,8 @@ const listFault = (name: string, misbehave: Misbehaviour, isQuick = false): Faul
         // Revoked by the newer list, from the beginning.
         const listed = traffic.add(true, LISTED);
         const end = performance.now() + 20_000;
-        while ((await traffic.call(listed))?.code !== 'RECEIPT_REVOKED' && performance.now() < end) await sleep(50);
+        while ((await traffic.call(listed))?.code !== 'RECEIPT_REVOKED' && performance.now() < end)
+          await sleep(50);
         demand(performance.now() < end, 'the list revokes nothing');
         listed.revokedAt = performance.now();
         server.respond = (request, response) => misbehave(request, response, host);

@@ -44,7 +44,9 @@ for (const fault of FAULTS.filter(({ name }) => name.includes(options.only))) {
   console.log('');
 }
 const bad = outcomes.filter(({ problems }) => problems.length > 0);
-const calls = outcomes.flatMap(({ answers }) => Object.values(answers)).reduce((sum, count) => sum + count, 0);
+const calls = outcomes
+  .flatMap(({ answers }) => Object.values(answers))
+  .reduce((sum, count) => sum + count, 0);
 console.log(
   `${outcomes.length} faults, ${missing} skipped, ${calls} answers checked, ${outcomes.flatMap(({ violations }) => violations).length} wrong valid: true; ${bad.length} not as stated`,
 );

@@ -14,7 +14,8 @@ const has = (log: readonly Record<string, unknown>[], text: RegExp) =>
 const inWorker = (name: string, fault: 'crash' | 'memory', isQuick: boolean): Fault => ({
   name,
   isQuick,
-  stated: 'Its checks go back to the main thread, no call is lost, and another worker takes its place. The log says so.',
+  stated:
+    'Its checks go back to the main thread, no call is lost, and another worker takes its place. The log says so.',
   prepare: () => ({
     env: { WORKER_THREADS: '1', WORKER_FAULT: fault },
     nodeFlags: [PRELOAD, '--max-old-space-size=256'],
@@ -41,7 +42,9 @@ const stall: Fault = {
       const revoking = revokeOne();
       await sleep(lastMs);
       service.signal('SIGCONT');
-      note(`a revocation sent meanwhile was ${(await revoking) ? 'acknowledged afterwards' : 'not acknowledged'}`);
+      note(
+        `a revocation sent meanwhile was ${(await revoking) ? 'acknowledged afterwards' : 'not acknowledged'}`,
+      );
       note(`${traffic.counts['no answer'] ?? 0} calls without an answer`);
     },
   }),

@@ -45,7 +45,7 @@ export class ServiceProcess {
   async restart(options: Partial<ProcessOptions> = {}): Promise<void> {
     this.#options = { ...this.#options, ...options };
     const { env, within = [], nodeFlags = [], main = MAIN } = this.#options;
-    const [program = process.execPath, ...args] = [...within, process.execPath, ...nodeFlags, main, 'serve'];
+    const [program, ...args] = [...within, process.execPath, ...nodeFlags, main, 'serve'];
     const child = spawn(program, args, {
       env: { PATH: process.env['PATH'] ?? '', PORT: String(this.port), QUEUE_TARGET_MS: '60000', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

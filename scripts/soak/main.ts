@@ -108,7 +108,7 @@ const chores: NodeJS.Timeout[] = [];
 const every = (secs: number, chore: () => unknown) =>
   chores.push(
     setInterval(() => {
-      void (async () => chore())().catch((error: unknown) => {
+      void Promise.resolve(chore()).catch((error: unknown) => {
         console.error(error);
         process.exitCode = 1;
       });
@@ -128,11 +128,11 @@ every(10, async () => {
 });
 every(20, async () => {
   const delegation = traffic.delegations.at(-1 - Math.floor(Math.random() * 100));
-  if (delegation?.index == null) return;
+  if (typeof delegation?.index !== 'number') return;
   listed.add(delegation.index);
   await publish();
-  // Three times the TTL, since a refresh may have begun just before.
-  setTimeout(() => (delegation.revokedAt = Math.min(delegation.revokedAt, performance.now())), 15_000);
+  // An old list may serve until STATUS_MAX_STALE_SECS are over, where the service comes to nothing.
+  setTimeout(() => (delegation.revokedAt = Math.min(delegation.revokedAt, performance.now())), 80_000);
 });
 every(5, () => scrape());
 every(20, () => traffic.reconnect());
@@ -205,7 +205,8 @@ const verdicts = Object.fromEntries(
   }),
 );
 const share = medianOf(samples.map(({ processorShare }) => processorShare));
-const title = `${rate} calls/s for ${lasted.toFixed(0)} min: ${(100 * share).toFixed(0)} % of a core; load of the machine ${medianOf(loads).toFixed(1)} on ${cpus().length} cores`;
+const made = Object.values(traffic.counts).reduce((sum, count) => sum + count, 0) / (lasted * 60);
+const title = `${made.toFixed(0)} of ${rate} calls/s for ${lasted.toFixed(0)} min: ${(100 * share).toFixed(0)} % of a core; load of the machine ${medianOf(loads).toFixed(1)} on ${cpus().length} cores`;
 mkdirSync(options.out, { recursive: true });
 writeFileSync(path.join(options.out, 'soak.svg'), await plot(samples, title, settledHours));
 writeFileSync(
@@ -213,7 +214,9 @@ writeFileSync(
   `${JSON.stringify({ date: new Date().toISOString(), node: process.version, title, verdicts, answers: traffic.counts, floods, failedScrapes, violations: traffic.violations, samples })}\n`,
 );
 
-console.log(`\n${title}\nanswers: ${JSON.stringify(traffic.counts)}, floods: ${floods}, failed scrapes: ${failedScrapes}`);
+console.log(
+  `\n${title}\nanswers: ${JSON.stringify(traffic.counts)}, floods: ${floods}, failed scrapes: ${failedScrapes}`,
+);
 for (const [name, trend] of Object.entries(verdicts)) {
   if (trend === null) console.log(`${name.padEnd(12)} too few samples`);
   else

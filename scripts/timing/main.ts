@@ -101,6 +101,8 @@ const results = rows.map((row) => {
 });
 const control = results.pop();
 if (control?.verdict !== 'they differ') {
-  console.log('the control does not differ, so this run says nothing: run it for longer, or on a quieter machine');
+  console.log(
+    'the control does not differ, so this run says nothing: run it for longer, or on a quieter machine',
+  );
   process.exitCode = 1;
 } else if (results.some(({ verdict }) => verdict === 'they differ')) process.exitCode = 1;

@@ -24,7 +24,10 @@ export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
       const opened = openRequest(bytes.toString('latin1', 0, first) as Protocol, {
         method: 'POST',
         headers: headersOf({ 'x-drs-bundle': bytes.toString('latin1', first + 1, second) || undefined }),
-        body: bodyOfBytes(bytes.subarray(second + 1), { contentType: 'application/json', contentEncoding: null }),
+        body: bodyOfBytes(bytes.subarray(second + 1), {
+          contentType: 'application/json',
+          contentEncoding: null,
+        }),
       });
       if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
       const decided =

@@ -60,12 +60,17 @@ const plain = family(
 /** The bundle's header is as long as a front end lets it be. */
 const header = family(
   'gate: the bundle in the header',
-  { protocol: ['mcp', 'http', 'a2a', 'chain'], value: valueNames, form: ['json', 'receipts', 'junk', 'commas'] },
+  {
+    protocol: ['mcp', 'http', 'a2a', 'chain'],
+    value: valueNames,
+    form: ['json', 'receipts', 'junk', 'commas'],
+  },
   ({ protocol, value, form }, budget) => {
     const body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}';
     return fit(Math.min(budget, HEADER_BYTES), (size) => {
       const huge = values[value](size * 0.7);
-      const text = form === 'receipts' ? `{"bundle_version":"4.0","receipts":${huge},"invocation":"a"}` : huge;
+      const text =
+        form === 'receipts' ? `{"bundle_version":"4.0","receipts":${huge},"invocation":"a"}` : huge;
       const encoded = form === 'junk' ? '-_'.repeat(size / 2) : Buffer.from(text).toString('base64url');
       return gateRequest(protocol, form === 'commas' ? 'e30,'.repeat(size / 4) : encoded, body);
     });

@@ -11,7 +11,17 @@ const HERE_BYTES = 256 * 1024;
 const credential = family(
   'list: a status list credential',
   {
-    member: ['beside', 'type', 'issuer', 'validFrom', 'credentialSubject', 'encodedList', '@context', 'proof', 'all'],
+    member: [
+      'beside',
+      'type',
+      'issuer',
+      'validFrom',
+      'credentialSubject',
+      'encodedList',
+      '@context',
+      'proof',
+      'all',
+    ],
     value: valueNames,
     form: ['json', 'jwt'],
     size: ['main thread', 'full'],
@@ -26,9 +36,7 @@ const credential = family(
         member === 'all'
           ? huge
           : `{"@context":${at('@context', '[]')},"type":${at('type', '["BitstringStatusListCredential"]')},"issuer":${at('issuer', '"https://i.example"')},"validFrom":${at('validFrom', '"2026-01-01T00:00:00Z"')},"proof":${at('proof', '{}')},"credentialSubject":${at('credentialSubject', subject)}${member === 'beside' ? `,"x":${huge}` : ''}}`;
-      return form === 'jwt'
-        ? `application/vc+jwt\n${unsignedJwt(text)}`
-        : `application/vc\n${text}`;
+      return form === 'jwt' ? `application/vc+jwt\n${unsignedJwt(text)}` : `application/vc\n${text}`;
     }),
   'list',
 );

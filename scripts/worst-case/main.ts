@@ -43,9 +43,13 @@ const [limit, maxBytes, secs, calls, seed] = (['limit', 'bytes', 'secs', 'calls'
   },
 ) as [number, number, number, number, number];
 
-const families = [...policyFamilies, ...claimFamilies, ...textFamilies, ...gateFamilies, ...listFamilies].filter(({ name }) =>
-  name.includes(options.only),
-);
+const families = [
+  ...policyFamilies,
+  ...claimFamilies,
+  ...textFamilies,
+  ...gateFamilies,
+  ...listFamilies,
+].filter(({ name }) => name.includes(options.only));
 if (families.length === 0) {
   console.error(`no family's name holds ${JSON.stringify(options.only)}`);
   process.exit(2);

@@ -62,7 +62,15 @@ export async function measure(
       before === null || before.ms === 0 || !hasGrown
         ? 0
         : Math.log(now.ms / before.ms) / Math.log(now.bytes / before.bytes);
-    const cost = { ...now, parameters, growth, measuredBytes: now.bytes, parse: timeParse(family.path === 'gate' ? body.slice(body.indexOf('\n', body.indexOf('\n') + 1)) : body) };
+    const cost = {
+      ...now,
+      parameters,
+      growth,
+      measuredBytes: now.bytes,
+      parse: timeParse(
+        family.path === 'gate' ? body.slice(body.indexOf('\n', body.indexOf('\n') + 1)) : body,
+      ),
+    };
     if (part === 1) return cost;
     const estimate = now.ms * (maxBytes / now.bytes) ** Math.max(1, growth);
     if (now.ms > maxMs || (hasGrown && estimate > maxMs && now.ms > MIN_MS_TO_ESTIMATE)) {

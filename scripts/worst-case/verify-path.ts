@@ -56,9 +56,7 @@ export async function openVerifyPath(): Promise<(bytes: Buffer) => Promise<Call>
 }
 
 /** Measures the main thread's time of each call, signatures left out. */
-export function timed(
-  run: (bytes: Buffer) => Promise<Omit<Call, 'ms'>>,
-): (bytes: Buffer) => Promise<Call> {
+export function timed(run: (bytes: Buffer) => Promise<Omit<Call, 'ms'>>): (bytes: Buffer) => Promise<Call> {
   return async (bytes) => {
     signatureMs = 0;
     const start = mainThreadMs();
