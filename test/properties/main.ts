@@ -19,7 +19,7 @@ const { values } = parseArgs({
   options: {
     dir: { type: 'string', default: '.' },
     only: { type: 'string', default: '' },
-    secs: { type: 'string', default: '240' },
+    secs: { type: 'string', default: '600' },
     /** In the process itself: what a run does for each property. */
     here: { type: 'boolean', default: false },
   },

@@ -43,7 +43,8 @@ export class Subject {
     const exited = once(child, 'close');
     const ended = exited.then(() => undefined);
     for (;;) {
-      const url = /"url":"(http:[^"]+)"/.exec(output())?.[1];
+      const line = output().split('\n').find((text) => text.includes('"msg":"listening"'));
+      const url = line === undefined ? undefined : (JSON.parse(line) as { url: string }).url;
       if (url !== undefined) return new Service(url, child, output);
       const more = await Promise.race([ended.then(() => 'ended'), sleep(50)]);
       if (more === 'ended') return undefined;
