@@ -8,6 +8,8 @@ const isTls = TLS_CERT_FILE.trim() !== '' && socketPath === '';
 // Who serves the loopback address of this container is not in doubt, and the certificate is for another name.
 const at = socketPath === '' ? { host: '127.0.0.1', port: PORT, rejectUnauthorized: false } : { socketPath };
 (isTls ? https : http)
-  .get({ ...at, path: '/healthz', timeout: 2500 }, ({ statusCode }) => process.exit(statusCode === 200 ? 0 : 1))
+  .get({ ...at, path: '/healthz', timeout: 2500 }, ({ statusCode }) =>
+    process.exit(statusCode === 200 ? 0 : 1),
+  )
   .on('timeout', () => process.exit(1))
   .on('error', () => process.exit(1));

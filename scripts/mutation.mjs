@@ -100,7 +100,8 @@ async function stryker(folder, patterns, report) {
           },
           Math.max(0, end - Date.now()),
         );
-  const [code] = /** @type {[number | null]} */ (await once(child, 'exit'));
+  const exit = /** @type {[number | null]} */ (await once(child, 'exit'));
+  const [code] = exit;
   clearTimeout(timer);
   if (hasRunOut.aborted) return 'not finished within the budget';
   if (code !== 0) {

@@ -41,7 +41,7 @@ export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
       if (decided.kind !== 'deny') return { answer: 'allow', answerBytes: 0 };
       const { body } = responseTo(decided);
       const text = typeof body === 'string' ? body : JSON.stringify(body);
-      return { answer: decided.failure.code, answerBytes: Buffer.byteLength(text ?? '') };
+      return { answer: decided.failure.code, answerBytes: Buffer.byteLength(text) };
     }),
   );
 }

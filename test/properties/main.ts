@@ -31,9 +31,10 @@ if (chosen.length === 0) {
 }
 
 let broken = 0;
-for (const { name, check } of chosen) {
+for (const property of chosen) {
+  const { name } = property;
   if (values.here) {
-    console.log(JSON.stringify(await check(new Subject(values.dir))));
+    console.log(JSON.stringify(await property.check(new Subject(values.dir))));
     continue;
   }
   // A process of its own: what hangs, or takes all memory, ends with it.

@@ -237,11 +237,11 @@ function tasksOfPrincipals(principals: number, depth: number): (task: number) =>
 export const contexts: Property = {
   name: 'no context reaches a handler without a bundle',
   async check(subject) {
-    const { drsFetch, drsContext } = await subject.load<Middleware>('middleware/index.js');
+    const middleware = await subject.load<Middleware>('middleware/index.js');
     const verifier = await subject.verifier();
     const says = () => {
       try {
-        return JSON.stringify(drsContext() ?? null);
+        return JSON.stringify(middleware.drsContext() ?? null);
       } catch {
         return 'null';
       }
@@ -250,9 +250,9 @@ export const contexts: Property = {
     const make = (options: object, handler: () => Promise<Response>) => {
       // What must be said depends on the version.
       try {
-        return drsFetch(options, handler);
+        return middleware.drsFetch(options, handler);
       } catch {
-        return drsFetch({ ...options, ...required }, handler);
+        return middleware.drsFetch({ ...options, ...required }, handler);
       }
     };
     const inner = make({ verifier, optional: true }, () => Promise.resolve(new Response(says())));

@@ -43,7 +43,9 @@ export class Subject {
     const exited = once(child, 'close');
     const ended = exited.then(() => undefined);
     for (;;) {
-      const line = output().split('\n').find((text) => text.includes('"msg":"listening"'));
+      const line = output()
+        .split('\n')
+        .find((text) => text.includes('"msg":"listening"'));
       const url = line === undefined ? undefined : (JSON.parse(line) as { url: string }).url;
       if (url !== undefined) return new Service(url, child, output);
       const more = await Promise.race([ended.then(() => 'ended'), sleep(50)]);
@@ -107,19 +109,19 @@ export class Service {
   async raw(pieces: readonly string[], until = /\r\n\r\n/): Promise<string> {
     const socket = net.connect(this.port, '127.0.0.1');
     let text = '';
-    let over = false;
+    const ended = new AbortController();
     socket.setNoDelay(true);
     socket.on('data', (chunk) => (text += chunk.toString('latin1')));
-    socket.on('error', () => (over = true));
-    socket.on('close', () => (over = true));
+    socket.on('error', () => ended.abort());
+    socket.on('close', () => ended.abort());
     await once(socket, 'connect');
     for (const piece of pieces) {
-      if (over) break;
+      if (ended.signal.aborted) break;
       socket.write(piece, 'latin1');
       if (pieces.length > 1) await sleep(20);
     }
     const end = Date.now() + 10_000;
-    while (!over && Date.now() < end && !until.test(text)) await sleep(10);
+    while (!ended.signal.aborted && Date.now() < end && !until.test(text)) await sleep(10);
     socket.destroy();
     return text;
   }

@@ -129,13 +129,15 @@ export const growth: Property = {
       let before = Infinity;
       for (const step of STEPS) {
         const { bundle, body } = grow(Math.ceil(max / step));
-        let rejected: unknown;
+        let rejected: Error | undefined;
         const took = await cpuOf(() =>
-          verifier.verify(bundle, { body }).catch((error: unknown) => (rejected = error)),
+          verifier.verify(bundle, { body }).catch((error: unknown) => {
+            rejected = error instanceof Error ? error : new Error('something that is no Error');
+          }),
         );
         if (rejected !== undefined) {
           found.push(
-            `${place}, ${max / step} of them: verify() rejects with ${String(rejected).slice(0, 120)}`,
+            `${place}, ${max / step} of them: verify() rejects with ${rejected.message.slice(0, 120)}`,
           );
           break;
         }

@@ -132,9 +132,10 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
   const pool = new Pool(url, { connections: 8, keepAliveTimeout: 3_000 });
   const client = kind.client === true ? new DrsClient(url, { timeoutMs: 60_000 }) : null;
   const post = (path: string, body: string, headers: Record<string, string> = {}) =>
-    postOnce(path, body, headers).catch((error: NodeJS.ErrnoException) => {
+    postOnce(path, body, headers).catch((error: unknown) => {
       // The service closes connections on which nothing came for a while; nothing was asked there.
-      if (error.code !== 'UND_ERR_SOCKET' && error.code !== 'ECONNRESET') throw error;
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== 'UND_ERR_SOCKET' && code !== 'ECONNRESET') throw error;
       return postOnce(path, body, headers);
     });
   const postOnce = async (path: string, body: string, headers: Record<string, string>) => {
@@ -154,9 +155,9 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
         const call = { ...(body !== undefined && { body }), ...(bodyText !== undefined && { bodyText }) };
         const verify = () => client.verify(bundle, call);
         return verify()
-          .catch((error: { code?: string }) => {
+          .catch((error: unknown) => {
             // As with the pool: the service has closed an idle connection.
-            if (error.code !== 'interrupted') throw error;
+            if ((error as { code?: string }).code !== 'interrupted') throw error;
             return verify();
           })
           .then(comparableAnswer, (error: unknown) => `threw ${String(error)}`);

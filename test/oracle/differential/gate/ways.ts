@@ -195,8 +195,9 @@ async function openNode(
     }
     res.end(JSON.stringify({ context }));
   };
-  const listener: RequestListener = (req, res) =>
-    void (req.url === '/a2a' ? a2a : http)(req, res, finish(req, res));
+  const listener: RequestListener = (req, res) => {
+    (req.url === '/a2a' ? a2a : http)(req, res, finish(req, res));
+  };
   const server = createServer({ maxHeaderSize: 65_536 }, listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const pool = new Pool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { connections: 4 });
@@ -226,7 +227,7 @@ async function openNode(
 
 async function send(pool: Pool, path: string, { method, headers, body }: GateRequest) {
   const answer = await pool.request({
-    method: method as 'POST',
+    method,
     path,
     headers: headers.flat(),
     body: /^(GET|HEAD)$/.test(method) ? null : body,
@@ -238,11 +239,9 @@ async function send(pool: Pool, path: string, { method, headers, body }: GateReq
 
 /** A handler of `tools/call`, as the SDKs call it. */
 function mcpWay(verifier: Verifier, world: World): GateWay {
-  const handle = drsMcp({ ...open(world), verifier }).protectHandler(
-    (_: { params: object }, __: unknown) => ({
-      context: drsContext(),
-    }),
-  );
+  const handle = drsMcp({ ...open(world), verifier }).protectHandler(() => ({
+    context: drsContext(),
+  }));
   const messageOf = ({ body }: GateRequest) => {
     const read = readJson(body);
     const params = read?.kind === 'object' ? member(read, 'params') : undefined;
