@@ -80,6 +80,7 @@ export default defineConfig(
       'scripts/*/.build',
       'test/oracle/.build',
       'bench/report/browser',
+      'docs/api',
     ],
   },
   ...tseslint.configs.strictTypeChecked,

@@ -48,6 +48,8 @@ export interface PairPlan {
   readonly isSwapped: boolean;
   /** Rounds of work that B does in each request on top, to show that they are found; 0 for none. */
   readonly plantedRounds: number;
+  /** Quads to take at least; 6 by default, below which the spread within a pair is not known. */
+  readonly minQuads?: number;
 }
 
 const LOADED: Omit<SliceOrder, 'side'> = { connections: 32, requests: 600, milliseconds: 900 };
@@ -74,7 +76,7 @@ export async function measurePair(
     for (const side of [0, 1] as const) await take({ ...ALONE, side });
     const loaded: Slice[][] = [];
     const alone: Slice[][] = [];
-    for (let quad = 0; quad < MAX_QUADS && !isPrecise(quad, loaded, alone, plan.precision); quad++) {
+    for (let quad = 0; quad < MAX_QUADS && !isPrecise(quad, loaded, alone, plan); quad++) {
       const isReversed = (quad % 2 === 0) === plan.isSwapped;
       loaded.push(await takeQuad(take, LOADED, isReversed));
       alone.push(await takeQuad(take, ALONE, isReversed));
@@ -212,9 +214,9 @@ function isPrecise(
   quads: number,
   loaded: readonly (readonly Slice[])[],
   alone: readonly (readonly Slice[])[],
-  precision: number,
+  { precision, minQuads = MIN_QUADS }: PairPlan,
 ): boolean {
-  if (quads < MIN_QUADS) return false;
+  if (quads < minQuads) return false;
   return (['cpu', 'latency p50'] as const).every((quantity) => {
     const effects = quadsOf(quantity, loaded, alone).map(logRatioOf);
     // Of normal noise the standard deviation is 1.48 times the median absolute one, which outliers do not move.

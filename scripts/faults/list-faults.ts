@@ -21,9 +21,8 @@ const STATED =
   'The copy at hand is used until `STATUS_CACHE_TTL_SECS` (and `STATUS_MAX_STALE_SECS`) are over. Then receipts with an index are refused (`REVOCATION_CHECK_FAILED`); those without are still verified. The next good fetch ends that.';
 
 /** The list host does something wrong for a while. */
-const listFault = (name: string, misbehave: Misbehaviour, isQuick = false): Fault => ({
+const listFault = (name: string, misbehave: Misbehaviour): Fault => ({
   name: `the list host ${name}`,
-  isQuick,
   stated: STATED,
   prepare: async () => {
     const server = await ListServer.start();
@@ -86,7 +85,7 @@ async function untilIndexed({ traffic }: Scene): Promise<number> {
 /** Faults of the host of the status list. */
 export const listFaults: readonly Fault[] = [
   listFault('hangs', () => undefined),
-  listFault('resets connections', (request) => request.socket.resetAndDestroy(), true),
+  listFault('resets connections', (request) => request.socket.resetAndDestroy()),
   listFault('lies about its length: too long', (_, response, { now }) => {
     response.writeHead(200, { 'content-type': 'application/vc+jwt', 'content-length': now.length + 100 });
     response.end(now);

@@ -339,7 +339,7 @@ it('a pair of real services under slices: what is planted in one is found', asyn
     [tree, tree],
     { traffic: 'warm', depth: 2 },
     new Workloads(directory),
-    { precision: 10, isSwapped: true, plantedRounds: 20_000 },
+    { precision: 10, isSwapped: true, plantedRounds: 20_000, minQuads: 2 },
   );
   expect(effects.cpu).toBeGreaterThan(Math.log(1.5));
   expect(effects['latency p50']).toBeGreaterThan(Math.log(1.5));

@@ -102,10 +102,11 @@ describe('the documentation of the metrics', () => {
     const documented = table.flatMap((line) =>
       [...(line.split(' | ')[0] ?? '').matchAll(/`(drs_\w+)/g)].map(([, name]) => name),
     );
-    // Shown only with REVOCATION_STORE=redis, with several processes, or with GRPC_PORT.
+    // Shown only with REVOCATION_STORE=redis, with several processes, with TLS, or with GRPC_PORT.
     const elsewhere = [
       'drs_revocation_copy_age_seconds',
       ...['drs_process_up', 'drs_process_deaths_total'],
+      'drs_tls_certificate_expiry_timestamp_seconds',
       ...['drs_grpc_calls_total', 'drs_grpc_call_duration_seconds', 'drs_grpc_open_calls'],
     ];
     expect(documented.sort()).toEqual([...new Set([...shown, ...elsewhere])].sort());

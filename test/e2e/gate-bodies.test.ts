@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
+import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
 import { startService, type RunningService } from '../support/service.js';
 
@@ -54,7 +55,7 @@ describe.concurrent.each(WAYS)('$path', ({ path, bundle: sign, body }) => {
       path === '/gate/http' ? '"code":"BODY_TIMEOUT"' : '"message":"DRS: BODY_TIMEOUT"',
     );
     // More than once where this machine is so slow that it is cut off itself: that uses nothing up, either.
-    await expect.poll(() => allowed(path, bundle, body)).toBe(200);
+    await eventually(async () => expect(await allowed(path, bundle, body)).toBe(200));
   });
 
   it.each(parts)(
@@ -64,7 +65,7 @@ describe.concurrent.each(WAYS)('$path', ({ path, bundle: sign, body }) => {
       const { socket, closed } = await connectRaw(gate.port);
       socket.end(head(path, bundle, framing) + sent);
       expect(await closed).not.toContain('HTTP/1.1 200');
-      await expect.poll(() => allowed(path, bundle, body)).toBe(200);
+      await eventually(async () => expect(await allowed(path, bundle, body)).toBe(200));
     },
   );
 

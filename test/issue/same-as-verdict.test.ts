@@ -77,7 +77,7 @@ it('a receipt is issued exactly where the verdict on it would be valid, and refu
       if (forbidden && code === 'POLICY_VIOLATION') return;
       expect(codeOf(() => issueSubDelegation(options))).toBe(code);
     }),
-    { numRuns: 120 },
+    { numRuns: 50 },
   );
   expect([...outcomes].sort()).toEqual(
     expect.arrayContaining([
@@ -126,7 +126,7 @@ it('a call is signed exactly where its verdict would be valid, and refused with 
         expect(codeOf(() => issueInvocation(options))).toBe(verdict.valid ? 'issued' : verdict.error.code);
       },
     ),
-    { numRuns: 120 },
+    { numRuns: 50 },
   );
 });
 

@@ -4,20 +4,20 @@ import { toCase } from './differential/cases.js';
 import { run, type Difference } from './differential/run.js';
 import { LIBRARIES, SERVICES } from './differential/targets.js';
 
-// The long run is `npm run differential`; this is as much of it as costs some ten seconds of a core.
+// The long run is `npm run differential`; this is as much of it as costs some five seconds of a core.
 test('the library and the service give the verdicts that the specification gives', async () => {
   const differences: Difference[] = [];
   const result = await run({
-    verdicts: 12_000,
+    verdicts: 6_000,
     seed: 20_261_122,
-    epoch: 3_000,
+    epoch: 1_500,
     kinds: [...LIBRARIES, ...SERVICES.filter(({ name }) => name !== 'service, tiny cache')],
     createVerifier,
     onDifference: (difference) => void differences.push(difference),
   });
   expect(differences.slice(0, 3).map(toCase)).toEqual([]);
-  expect(result.verdicts).toBeGreaterThanOrEqual(12_000);
+  expect(result.verdicts).toBeGreaterThanOrEqual(6_000);
   // A generator that no longer reaches the checks would find no difference either.
-  expect(result.codes.size).toBeGreaterThan(25);
+  expect(result.codes.size).toBeGreaterThan(20);
   expect(result.codes.get('valid')).toBeGreaterThan(100);
 }, 300_000);

@@ -215,7 +215,7 @@ test('any interleaving of revoke, verify, list update, fetch failure, time passi
         await real.revocation.close();
       }
     }),
-    { numRuns: 50 },
+    { numRuns: 25 },
   );
   await server.close();
   await rm(folder, { recursive: true });

@@ -240,7 +240,7 @@ describe.each(MODES)('mutations %s', (_, options, isWarm) => {
         });
         expect(await verify(verifier, invoke(chain, { jti: 'inv:again' }))).toMatchObject({ valid: true });
       }),
-      { numRuns: 20 },
+      { numRuns: 8 },
     );
     await verifier.close();
   });
