@@ -4,7 +4,7 @@ import { LocalStore } from './local-store.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
 import { RedisStore, type RedisStoreOptions } from './redis-store.js';
 import type { RevocationStore } from './revocation-store.js';
-import { StatusListCache, type ListUnreadyReason, type StatusListOptions } from './status-list-cache.js';
+import type { ListUnreadyReason, StatusListCache, StatusListOptions } from './status-list-cache.js';
 
 export type { RevocationLog, RevocationObserver } from './observer.js';
 export type { RedisStoreOptions } from './redis-store.js';
@@ -14,7 +14,8 @@ export {
   type ImportOptions,
   type ImportReport,
 } from './redis-transfer.js';
-export { DEFAULT_MAX_WAIT_MS, type StatusListOptions } from './status-list-cache.js';
+export { DEFAULT_MAX_WAIT_MS } from './defaults.js';
+export type { StatusListOptions } from './status-list-cache.js';
 export type { FetchOutcome, StatusListFault } from './status-list-error.js';
 export { RevocationStoreError, type RevocationStoreFault } from './store-error.js';
 
@@ -96,7 +97,9 @@ export interface Revocation {
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
   const { log, observer = {}, now = Date.now, keys = DEFAULT_KEYS } = options;
   // Before the file is opened: if this throws, there is nothing to close.
-  const list = options.statusList ? openStatusList(options.statusList, { log, observer, now, keys }) : null;
+  const list = options.statusList
+    ? await openStatusList(options.statusList, { log, observer, now, keys })
+    : null;
   const store = options.redis
     ? await RedisStore.open(options.redis, { log, observer })
     : await LocalStore.open(options.storePath, { log, observer });
@@ -104,10 +107,10 @@ export async function openRevocation(options: RevocationOptions): Promise<Revoca
   return new OpenRevocation(list, store, observer);
 }
 
-function openStatusList(
+async function openStatusList(
   options: StatusListOptions,
   deps: { log: RevocationLog; observer: RevocationObserver; now: () => number; keys: KeyResolver },
-): StatusListCache {
+): Promise<StatusListCache> {
   const { protocol } = new URL(options.url);
   if (protocol !== 'http:' && protocol !== 'https:') {
     throw new TypeError(`the status list's URL begins with ${protocol}, expected http: or https:`);
@@ -115,6 +118,8 @@ function openStatusList(
   if (options.issuer !== undefined && deps.keys.publicKeyOf(options.issuer) === null) {
     throw new TypeError(`the status list's issuer is ${options.issuer}, expected ${deps.keys.expected}`);
   }
+  // Not before it is needed: it loads undici, which takes a quarter of the start.
+  const { StatusListCache } = await import('./status-list-cache.js');
   return new StatusListCache(options, deps);
 }
 

@@ -2,6 +2,7 @@ import { Agent } from 'undici';
 import type { RemoteStatus } from '../verify/revocation-view.js';
 import { isBitSet } from './bitstring.js';
 import { copyState, type CopyLimits, type CopyTimes } from './copy-state.js';
+import { DEFAULT_MAX_WAIT_MS } from './defaults.js';
 import { fetchStatusList, withoutSecrets } from './fetch-status-list.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import { readList } from './list-reader.js';
@@ -26,8 +27,6 @@ export interface StatusListOptions {
 /** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
 export type ListUnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
 
-/** The default of {@link StatusListOptions.maxWaitMs}. */
-export const DEFAULT_MAX_WAIT_MS = 2_000;
 /** Time limit of a whole fetch, from the connection to the last bit read. */
 export const GIVE_UP_MS = 10_000;
 /** Minimum time between the starts of two fetches. */

@@ -247,14 +247,9 @@ function findEmpty(env: Readonly<Record<string, string | undefined>>): string[] 
 /** Warnings about a valid configuration. */
 export function warningsAbout(
   env: Readonly<Record<string, string | undefined>>,
-  { drsAdminToken, grpcPort, tlsCertFile }: Configuration,
+  { drsAdminToken }: Configuration,
 ): string[] {
   const warnings = findForeign(env);
-  if (grpcPort !== undefined && tlsCertFile !== undefined)
-    warnings.push(
-      'TLS_CERT_FILE does not concern GRPC_PORT, which speaks no TLS: let only gateways on the same machine or a private ' +
-        'network reach it',
-    );
   if (drsAdminToken !== undefined && drsAdminToken.length < SAFE_TOKEN_LENGTH)
     warnings.push(
       `DRS_ADMIN_TOKEN is shorter than ${SAFE_TOKEN_LENGTH} characters and may be guessed; ` +

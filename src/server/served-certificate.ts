@@ -33,7 +33,7 @@ export class ServedCertificate {
    *
    * @throws Error where they cannot be served; the old certificate is served on
    */
-  reload(frontEnds: readonly FrontEnd[]): Certificate {
+  reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): Certificate {
     const next = readCertificate(this.#current);
     for (const frontEnd of frontEnds) frontEnd.useCertificate(next);
     this.#current = next;

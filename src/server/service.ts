@@ -135,7 +135,8 @@ export async function startService(
       const { decider } = gate;
       const { gateLimit: rateLimit } = routes;
       const shared = { configuration, engine, admission, decider, verdicts, connections, rateLimit, log };
-      grpc = await openGrpc({ ...shared, metrics: grpcMetrics });
+      const { certificate } = common;
+      grpc = await openGrpc({ ...shared, certificate, metrics: grpcMetrics });
       grpcPort = await grpc.listen(configuration.host, configuration.grpcPort);
     }
     port = await frontEnd.listen(listenAddress);
@@ -158,7 +159,8 @@ export async function startService(
     frontEnd: loaded.name,
     maxConnections: connections.limit,
     reopenLogs: () => verdicts.reopen(),
-    reloadCertificate: () => certificate?.reload(internal ? [frontEnd, internal] : [frontEnd]) ?? null,
+    reloadCertificate: () =>
+      certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
     retire: async (signal) => {
       admission.isReplaced = true;
       // Right behind a look at the sockets, so that as few connections as possible wait to be accepted: the kernel resets them.

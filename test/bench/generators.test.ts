@@ -23,9 +23,13 @@ const now = () => Number(process.hrtime.bigint()) / 1e6;
 
 beforeAll(() => {
   // The generators are programs of their own, which run from their build.
-  execFileSync(process.execPath, [path.join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', 'bench'], {
-    cwd: ROOT,
-  });
+  execFileSync(
+    process.execPath,
+    [path.join(ROOT, 'node_modules/@typescript/native-preview/bin/tsgo'), '-p', 'bench'],
+    {
+      cwd: ROOT,
+    },
+  );
 });
 
 afterAll(() => {

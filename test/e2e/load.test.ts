@@ -44,7 +44,7 @@ function mixedBundles(count: number): Expected[] {
 }
 
 // Made once: each service that gets them is a new one, and to sign them takes longer than to verify them.
-const BUNDLES = mixedBundles(600);
+const BUNDLES = mixedBundles(300);
 
 async function expectAll(service: RunningService, expected: readonly Expected[]): Promise<void> {
   const answers = await Promise.all(
@@ -63,7 +63,7 @@ const threadsOf = (pid: number) =>
 
 describe('correctness under load', () => {
   it.each(fewer(['0', '1', '2'], ['1']))(
-    'keeps 600 concurrent requests apart with WORKER_THREADS=%s',
+    'keeps 300 concurrent requests apart with WORKER_THREADS=%s',
     async (workers) => {
       const service = await startService({ WORKER_THREADS: workers });
       try {
@@ -173,7 +173,7 @@ describe('a worker that dies', () => {
       NODE_OPTIONS: `--import ${new URL('../support/crash-workers.mjs', import.meta.url).href}`,
     });
     try {
-      const expected = BUNDLES.slice(0, 300);
+      const expected = BUNDLES;
       // How much falls to the workers is for the system to say: on until enough of them died.
       for (let repeated = 0; repeated <= 2;) {
         for (let round = 0; round < 4; round++) await expectAll(service, expected);

@@ -7,8 +7,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { connect } from 'node:tls';
 import { promisify } from 'node:util';
+import { credentials, type ChannelCredentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { problemsOf } from '../server/problems-of.js';
+import { callOnce, clientOf, grpcPortOf, HEALTH } from '../support/grpc.js';
 import { makeCertificate, makeExpiredCertificate, type MadeCertificate } from '../support/certificates.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
@@ -37,7 +39,7 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
     first = makeCertificate(folder, 'first');
     second = makeCertificate(folder, 'second', { days: 9 });
     put(first);
-    service = await startService({ ...tlsOf(served), METRICS_ADDR: '127.0.0.1:0' });
+    service = await startService({ ...tlsOf(served), METRICS_ADDR: '127.0.0.1:0', GRPC_PORT: '0' });
   });
   afterAll(async () => expect(await service.stop()).toBe(0));
 
@@ -136,6 +138,23 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
     expect(await subjectNow()).toBe('first');
   });
 
+  /** What gRPC's health service says to a client that trusts this certificate. */
+  const healthOverGrpc = async (trusted: ChannelCredentials) => {
+    const client = clientOf(HEALTH, grpcPortOf(service), {}, trusted);
+    try {
+      return await callOnce(client, 'Check', {}, { deadline: Date.now() + 20_000 });
+    } finally {
+      client.close();
+    }
+  };
+  const trusting = ({ certFile }: MadeCertificate) => credentials.createSsl(readFileSync(certFile));
+
+  it('speaks TLS to gateways that ask over gRPC, and nothing else', async () => {
+    expect(await healthOverGrpc(trusting(first))).toEqual({ status: 'SERVING' });
+    await expect(healthOverGrpc(trusting(second))).rejects.toThrow();
+    await expect(healthOverGrpc(credentials.createInsecure())).rejects.toThrow();
+  });
+
   it('serves new files after SIGHUP, to new connections, and breaks none that is open', async () => {
     const openBefore = new https.Agent({ keepAlive: true, maxSockets: 1, ca: readFileSync(first.certFile) });
     const askBefore = () =>
@@ -157,6 +176,8 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
     await hangUp(4);
     expect(reloads().at(-1)).toMatchObject({ level: 30, certFile: served.certFile });
     expect(await subjectNow()).toBe('second');
+    expect(await healthOverGrpc(trusting(second))).toEqual({ status: 'SERVING' });
+    await expect(healthOverGrpc(trusting(first))).rejects.toThrow();
     expect(Math.abs((await expiry(second)) - now - 9 * 86_400)).toBeLessThan(600);
     const after = await askBefore();
     expect([before.status, after.status, after.socket === before.socket]).toEqual([200, 200, true]);

@@ -19,5 +19,5 @@ test('the library and the service give the verdicts that the specification gives
   expect(result.verdicts).toBeGreaterThanOrEqual(6_000);
   // A generator that no longer reaches the checks would find no difference either.
   expect(result.codes.size).toBeGreaterThan(20);
-  expect(result.codes.get('valid')).toBeGreaterThan(100);
+  expect(result.codes.get('valid')).toBeGreaterThan(50);
 }, 300_000);

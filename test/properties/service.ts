@@ -15,7 +15,7 @@ export const secrets: Property = {
       `http://127.0.0.1:9/list?token=${SECRET}`,
       `ftp://user:${SECRET}@127.0.0.1/list`,
       `http://user:${SECRET}@[bad/list?key=${SECRET}`,
-      `//${SECRET}`,
+      `//user:${SECRET}@127.0.0.1:9/list`,
     ];
     const environments: Record<string, string>[] = [
       ...urls.map((url) => ({ STATUS_LIST_BASE_URL: url })),

@@ -3,6 +3,7 @@ import {
   credentials,
   loadPackageDefinition,
   type CallOptions,
+  type ChannelCredentials,
   type ChannelOptions,
   type Client,
   type GrpcObject,
@@ -36,14 +37,19 @@ export const DEFINITIONS: PackageDefinition = loadSync(
 const packages = loadPackageDefinition(DEFINITIONS);
 
 /** Makes a client of a service by its full name. */
-export function clientOf(service: string, port: number, options: ChannelOptions = {}): Client {
+export function clientOf(
+  service: string,
+  port: number,
+  options: ChannelOptions = {},
+  trusted: ChannelCredentials = credentials.createInsecure(),
+): Client {
   const found = service.split('.').reduce<GrpcObject | undefined>(
     // What is found on the way is a package, and in the end a service.
     (place, name) => place?.[name] as GrpcObject | undefined,
     packages,
   );
   const Made = found as unknown as ServiceClientConstructor;
-  return new Made(`127.0.0.1:${port}`, credentials.createInsecure(), options);
+  return new Made(`127.0.0.1:${port}`, trusted, options);
 }
 
 /** Calls a method; rejects with the error of gRPC. */

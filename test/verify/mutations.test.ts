@@ -240,7 +240,7 @@ describe.each(MODES)('mutations %s', (_, options, isWarm) => {
         });
         expect(await verify(verifier, invoke(chain, { jti: 'inv:again' }))).toMatchObject({ valid: true });
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
     await verifier.close();
   });
@@ -262,7 +262,7 @@ describe.each(MODES)('mutations %s', (_, options, isWarm) => {
         // The refusal leaves nothing behind that would refuse the original.
         expect(await verify(verifier, original)).toMatchObject({ valid: true });
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
     await verifier.close();
   });

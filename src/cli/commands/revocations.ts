@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-// Not from its index: that loads undici, which would slow down every command.
 import { exportRevocations, importRevocations } from '../../revocation/redis-transfer.js';
 import { RevocationStoreError } from '../../revocation/store-error.js';
 import { CommandError } from '../command-error.js';

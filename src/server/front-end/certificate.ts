@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
-import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
-import { createSecureContext } from 'node:tls';
+import { createSecureContext, type SecureContextOptions } from 'node:tls';
 
 /** The files of a certificate, PEM. */
 export interface CertificateFiles {
@@ -52,6 +52,11 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles): Certif
     );
   }
   return { certFile, keyFile, cert, key, expiresAt, fingerprint: leaf.fingerprint256 };
+}
+
+/** How Node serves a certificate: as uWebSockets.js does it, whatever NODE_OPTIONS say. */
+export function secureContextOf({ cert, key }: Certificate): SecureContextOptions {
+  return { cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION };
 }
 
 function readPem(variable: string, path: string): Buffer {

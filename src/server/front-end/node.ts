@@ -1,9 +1,7 @@
-import { constants } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
-import type { SecureContextOptions } from 'node:tls';
-import type { Certificate } from './certificate.js';
+import { secureContextOf } from './certificate.js';
 import { cannotListen, MAX_HEADER_BYTES, type FrontEndOptions, type OpenFrontEnd } from './front-end.js';
 import type { ListenAddress } from './listen-address.js';
 import { NodeRequest } from './node-request.js';
@@ -69,11 +67,6 @@ export const openNode: OpenFrontEnd = (options) => {
     },
   };
 };
-
-/** As uWebSockets.js does it, whatever NODE_OPTIONS say. */
-function secureContextOf({ cert, key }: Certificate): SecureContextOptions {
-  return { cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION };
-}
 
 async function listen(server: Server, address: ListenAddress): Promise<number> {
   if (address.kind === 'unix') await removeStaleSocket(address.path);

@@ -1,5 +1,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import type { ConnectionInjector } from '@grpc/grpc-js';
+import { secureContextOf, type Certificate } from '../front-end/certificate.js';
 import type { Connections } from '../front-end/connections.js';
 
 // HTTP's front ends give a connection as long to say something.
@@ -16,27 +18,50 @@ export interface GrpcListener {
    * @throws Error where the address cannot be listened on
    */
   listen(host: string, port: number): Promise<number>;
+  /** Serves another certificate to new connections. Only where there was one before. */
+  useCertificate(certificate: Certificate): void;
   /** Closes the port and all connections. */
   close(): void;
 }
 
-/** Makes a listener that hands connections to the library. */
-export function openListener(injector: ConnectionInjector, connections: Connections): GrpcListener {
+/** Makes a listener that hands connections to the library: over TLS where there is a certificate. */
+export function openListener(
+  injector: ConnectionInjector,
+  connections: Connections,
+  certificate: Certificate | null,
+): GrpcListener {
   const sockets = new Set<Socket>();
-  const server = createServer({ noDelay: true }, (socket) => {
-    sockets.add(socket);
+  const handOver = (socket: Socket) => {
     const timer = setTimeout(() => {
       if (socket.bytesRead < PREFACE_BYTES) socket.destroy();
     }, SILENT_MS);
+    socket.once('close', () => clearTimeout(timer));
+    // What becomes of the connection, the library sees itself.
+    socket.on('error', () => {});
+    injector.injectConnection(socket);
+  };
+  const tlsServer =
+    certificate === null
+      ? null
+      : createTlsServer(
+          {
+            ...secureContextOf(certificate),
+            ALPNProtocols: ['h2'],
+            handshakeTimeout: SILENT_MS,
+            noDelay: true,
+          },
+          handOver,
+        );
+  const server = tlsServer ?? createServer({ noDelay: true });
+  // Before the handshake, where there is one: that takes time and memory, too.
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
     socket.once('close', () => {
-      clearTimeout(timer);
       sockets.delete(socket);
       connections.closed();
     });
-    // What becomes of the connection, the library sees itself.
-    socket.on('error', () => {});
-    if (connections.opened()) injector.injectConnection(socket);
-    else socket.destroy();
+    if (!connections.opened()) socket.destroy();
+    else if (tlsServer === null) handOver(socket);
   });
   return {
     listen: (host, port) =>
@@ -44,6 +69,7 @@ export function openListener(injector: ConnectionInjector, connections: Connecti
         server.once('error', () => reject(cannotListen(host, port)));
         server.listen({ host, port, exclusive: true }, () => resolve((server.address() as AddressInfo).port));
       }),
+    useCertificate: (next) => tlsServer?.setSecureContext(secureContextOf(next)),
     close: () => {
       server.close();
       for (const socket of sockets) socket.destroy();

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { Engine } from '../../engine/engine.js';
 import type { Admission } from '../admission.js';
 import type { Configuration } from '../configuration.js';
+import type { Certificate } from '../front-end/certificate.js';
 import type { Connections } from '../front-end/connections.js';
 import type { GateDecider } from '../gate-decider.js';
 import type { RateLimit } from '../rate-limit.js';
@@ -16,6 +17,8 @@ export interface GrpcContext {
   readonly decider: GateDecider;
   readonly verdicts: VerdictLogs;
   readonly connections: Connections;
+  /** What is served; `null` where the service has no TLS. */
+  readonly certificate: Certificate | null;
   /** That of the gate, over all its transports; `null` where there is none. */
   readonly rateLimit: RateLimit | null;
   readonly metrics: GrpcMetrics;
@@ -33,6 +36,8 @@ export interface GrpcFrontEnd {
    * @throws Error where the address cannot be listened on
    */
   listen(host: string, port: number): Promise<number>;
+  /** Serves another certificate to new connections. Only where there was one before. */
+  useCertificate(certificate: Certificate): void;
   /** Tells clients to send no more calls over the connections that they have. */
   drain(): void;
   /** Closes the port and all connections. */

@@ -70,10 +70,11 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
     Watch: { read: readHealthRequest, handle: health.watch, streams: true },
   });
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
-  const listener = openListener(injector, connections);
+  const listener = openListener(injector, connections, context.certificate);
   metrics.watchCalls(intake);
   return {
     listen: (host, port) => listener.listen(host, port),
+    useCertificate: (certificate) => listener.useCertificate(certificate),
     get open() {
       return intake.open;
     },

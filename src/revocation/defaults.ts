@@ -1,0 +1,2 @@
+/** The default of {@link StatusListOptions.maxWaitMs}. */
+export const DEFAULT_MAX_WAIT_MS = 2_000;
