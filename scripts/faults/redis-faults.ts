@@ -25,9 +25,15 @@ async function closed({ traffic, demand, revokeOne, lastMs, note }: Scene): Prom
   note(`a revocation meanwhile was ${(await revoking) ? 'acknowledged' : 'not acknowledged'}`);
 }
 
-const frozen: Fault = {
-  name: 'Redis is frozen (SIGSTOP)',
-  stated: STATED,
+/** What is done to a Redis that the service goes on with afterwards. */
+const redisFault = (
+  name: string,
+  stated: string,
+  hurt: (redis: RedisServer) => Promise<void> | void,
+  heal: (redis: RedisServer) => Promise<void> | void,
+): Fault => ({
+  name,
+  stated,
   missing,
   prepare: async () => {
     const redis = await RedisServer.start('--appendonly', 'yes');
@@ -35,33 +41,14 @@ const frozen: Fault = {
       env: envOf(redis.url),
       isReplayRefused: true,
       run: async (scene) => {
-        redis.freeze();
+        await hurt(redis);
         await closed(scene);
-        redis.thaw();
+        await heal(redis);
       },
       close: async () => redis.stop(),
     };
   },
-};
-
-const killed: Fault = {
-  name: 'Redis is killed (kill -9), and started again',
-  stated: `${STATED} What Redis had acknowledged is in its log.`,
-  missing,
-  prepare: async () => {
-    const redis = await RedisServer.start('--appendonly', 'yes');
-    return {
-      env: envOf(redis.url),
-      isReplayRefused: true,
-      run: async (scene) => {
-        await redis.kill();
-        await closed(scene);
-        await redis.restart();
-      },
-      close: async () => redis.stop(),
-    };
-  },
-};
+});
 
 const failsOver: Fault = {
   name: 'Redis fails over to a replica',
@@ -93,4 +80,18 @@ const failsOver: Fault = {
 };
 
 /** Faults of the shared store. */
-export const redisFaults: readonly Fault[] = [frozen, killed, failsOver];
+export const redisFaults: readonly Fault[] = [
+  redisFault(
+    'Redis is frozen (SIGSTOP)',
+    STATED,
+    (redis) => redis.freeze(),
+    (redis) => redis.thaw(),
+  ),
+  redisFault(
+    'Redis is killed (kill -9), and started again',
+    `${STATED} What Redis had acknowledged is in its log.`,
+    (redis) => redis.kill(),
+    (redis) => redis.restart(),
+  ),
+  failsOver,
+];

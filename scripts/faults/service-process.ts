@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
+import { freePort } from '../../test/support/free-port.js';
 
 /** The service that `npm run setup` has built; scripts run in the folder of the project. */
 const MAIN = 'dist/cli/main.js';
@@ -76,14 +76,4 @@ export class ServiceProcess {
     child.kill(signal);
     await exit;
   }
-}
-
-/** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -90,7 +90,6 @@ export class LineFile {
   async close(): Promise<void> {
     this.#isClosed = true;
     const end = performance.now() + CLOSE_MS;
-    if (!this.#isRunning && this.#lines.length > 0) void this.#run();
     while (this.#isRunning && performance.now() < end) {
       await pause(10);
       // Every line is written or dropped: no need to wait until #run ends.

@@ -1,7 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +12,7 @@ import { credentialWith } from '../revocation/lists.js';
 import { makeBundle } from '../support/chain.js';
 import { FRONT_END } from '../support/front-end.js';
 import { eventually } from '../support/eventually.js';
+import { freePort } from '../support/free-port.js';
 import { isInstalled } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
 
@@ -211,12 +211,3 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     expect(empty).toEqual([]);
   });
 });
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
+import { freePort } from '../support/free-port.js';
 import { openApi } from '../support/openapi.js';
 import { Project, type Ended } from '../support/project.js';
 import { startService, type RunningService } from '../support/service.js';
@@ -19,15 +19,6 @@ const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta
 
 /** What is compiled, and run unless it is marked. */
 const programs = ofLanguage('ts', 'js').filter(({ mark }) => mark?.kind !== 'excerpt');
-
-/** A port that nobody listens on. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** Compiles the programs of a project. */
 async function compile(project: Project): Promise<void> {

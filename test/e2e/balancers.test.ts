@@ -4,7 +4,8 @@ import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { isInstalled } from '../support/programs.js';
-import { freePort, startHaproxy, startNginx, type Proxy } from '../support/proxies.js';
+import { freePort } from '../support/free-port.js';
+import { startHaproxy, startNginx, type Proxy } from '../support/proxies.js';
 import { startService, type RunningService } from '../support/service.js';
 
 // The recipes of docs/operations.md.

@@ -8,7 +8,8 @@ import { signToolCalls, type Delegation } from '../../src/middleware/mcp/index.j
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import { isInstalled } from '../support/programs.js';
-import { freePort, type Proxy } from '../support/proxies.js';
+import { freePort } from '../support/free-port.js';
+import type { Proxy } from '../support/proxies.js';
 import { startService, type RunningService } from '../support/service.js';
 import { RECIPE, startRecipe, type Recipe } from './gate-proxies.js';
 import { startToolServer, type ToolServer } from './gate-tools.js';

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '../support/eventually.js';
-import { freePort, type Proxy } from '../support/proxies.js';
+import { freePort } from '../support/free-port.js';
+import type { Proxy } from '../support/proxies.js';
 import { connectRaw } from '../support/raw-http.js';
 
 const RECIPES = fileURLToPath(new URL('../../deploy/gateways/', import.meta.url));

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
-import { freePort } from '../support/proxies.js';
+import { freePort } from '../support/free-port.js';
 import { startService, type RunningService } from '../support/service.js';
 
 /** The programs that stand around the service in production, the real ones. */

@@ -87,6 +87,15 @@ describe.runIf(canShare)('three processes on one port', () => {
     expect(messagesOf(service)).toContain('a process ended with SIGKILL: it is started again');
   });
 
+  it('go on when one stands still, and it is killed and started again', async () => {
+    const [, stuck = 0] = childrenOf(service);
+    process.kill(stuck, 'SIGSTOP');
+    await eventually(() => expect(messagesOf(service)).toContain('a process stands still: it is killed'));
+    await noneRuns([stuck]);
+    await allUp();
+    expect(childrenOf(service)).toHaveLength(3);
+  });
+
   it('are replaced on SIGHUP, and answer on every connection that was open', async () => {
     const before = childrenOf(service);
     const connections = await Promise.all(Array.from({ length: 30 }, () => connectRaw(service.port)));

@@ -1,6 +1,6 @@
 import { createClient } from 'redis';
 import { eventually } from '../support/eventually.js';
-import { freePort } from '../support/proxies.js';
+import { freePort } from '../support/free-port.js';
 import { RedisServer } from './redis-server.js';
 
 const SLOTS = 16_384;

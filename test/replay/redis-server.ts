@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { freePort } from '../support/proxies.js';
+import { freePort } from '../support/free-port.js';
 
 /** Whether `redis-server` is installed; tests that need it are skipped where it is not. */
 export const hasRedis = spawnSync('redis-server', ['--version']).status === 0;

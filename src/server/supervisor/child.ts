@@ -75,7 +75,8 @@ obey = (order) => {
   else if (order.kind === 'toggleLogLevel') {
     log.level = log.level === 'debug' ? configuration.logLevel : 'debug';
     log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
-  } else metrics.take(order);
+  } else if (order.kind === 'ping') tell({ kind: 'pong' });
+  else metrics.take(order);
 };
 // Last, since an order may follow at once.
 tell({ kind: 'listening', facts: factsOf(configuration, service) });

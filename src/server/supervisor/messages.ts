@@ -11,6 +11,8 @@ export type Order =
   /** Another process has taken its place: leave the port, serve what is connected, end. */
   | { readonly kind: 'retire' }
   | { readonly kind: 'toggleLogLevel' }
+  /** Say that it still works. */
+  | { readonly kind: 'ping' }
   /** Tell its metrics. */
   | { readonly kind: 'tellMetrics'; readonly id: number }
   /** The metrics of all, which it has asked for; `null` where there are none. */
@@ -20,4 +22,5 @@ export type Order =
 export type Report =
   | { readonly kind: 'listening'; readonly facts: ListeningFacts }
   | { readonly kind: 'metrics'; readonly id: number; readonly text: string }
-  | { readonly kind: 'askAllMetrics' };
+  | { readonly kind: 'askAllMetrics' }
+  | { readonly kind: 'pong' };

@@ -27,6 +27,10 @@ const START_MS = 60_000;
 /** For which a scrape waits for a process; one that stands still must not keep the others from being seen. */
 const METRICS_MS = 2_000;
 
+const PING_MS = 5_000;
+/** A process that leaves so many in a row unanswered stands still. */
+const MAX_UNANSWERED = 4;
+
 /** One process of a service, as its supervisor sees it. */
 export class ServiceProcess {
   readonly startedAt = performance.now();
@@ -38,9 +42,18 @@ export class ServiceProcess {
   /** Who waits for its metrics, by the id of the question. */
   readonly #asked = new Map<number, (text: string | null) => void>();
   #lastId = 0;
+  #unanswered = 0;
 
-  /** @param onAskAllMetrics called where it wants to show the metrics of all processes */
-  constructor(name: string, env: NodeJS.ProcessEnv, onAskAllMetrics: () => Promise<string>) {
+  /**
+   * @param onAskAllMetrics called where it wants to show the metrics of all processes
+   * @param onStuck called where it does not answer any more; it is killed then
+   */
+  constructor(
+    name: string,
+    env: NodeJS.ProcessEnv,
+    onAskAllMetrics: () => Promise<string>,
+    onStuck: () => void,
+  ) {
     this.#child = fork(ENTRY, [name], { env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     this.ended = new Promise((resolve) => {
       this.#child.once('exit', (code, signal) => resolve({ code, signal }));
@@ -51,9 +64,10 @@ export class ServiceProcess {
     });
     const listening = new Promise<ListeningFacts>((resolve) => {
       this.#child.on('message', (report: Report) => {
+        this.#unanswered = 0;
         if (report.kind === 'listening') resolve(report.facts);
         else if (report.kind === 'metrics') this.#asked.get(report.id)?.(report.text);
-        else
+        else if (report.kind === 'askAllMetrics')
           void onAskAllMetrics().then(
             (text) => this.#send({ kind: 'allMetrics', text }),
             () => this.#send({ kind: 'allMetrics', text: null }),
@@ -66,7 +80,25 @@ export class ServiceProcess {
     const timer = setTimeout(() => this.kill(), START_MS);
     this.listening = Promise.race([listening, failed]).finally(() => clearTimeout(timer));
     // Whoever starts it may be no longer there to hear of it.
-    this.listening.catch(() => undefined);
+    this.listening.then(() => this.#watch(onStuck)).catch(() => undefined);
+  }
+
+  /**
+   * The kernel deals connections to a process that stands still, too, and nobody answers them. Questions are counted, not
+   * time: where it is this process that stood still, the answers are there.
+   */
+  #watch(onStuck: () => void): void {
+    const timer = setInterval(() => {
+      if (this.#unanswered < MAX_UNANSWERED) {
+        this.#unanswered++;
+        this.#send({ kind: 'ping' });
+        return;
+      }
+      clearInterval(timer);
+      onStuck();
+      this.kill();
+    }, PING_MS);
+    void this.ended.then(() => clearInterval(timer));
   }
 
   get pid(): number | undefined {

@@ -174,7 +174,9 @@ export class Supervisor {
   }
 
   #launch({ name }: Slot): ServiceProcess {
-    const process = new ServiceProcess(name, this.#options.env, () => this.scrape());
+    const { env, log } = this.#options;
+    const onStuck = () => log.error({ process: name }, 'a process stands still: it is killed');
+    const process = new ServiceProcess(name, env, () => this.scrape(), onStuck);
     this.#running.add(process);
     void process.ended.then(() => this.#running.delete(process));
     return process;
