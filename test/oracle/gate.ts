@@ -1,5 +1,6 @@
 import { readInvocation, stringOf } from './claims.js';
 import { fromBase64url } from './encoding.js';
+import { textOf } from './jwt.js';
 import { faithful, toDouble } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type Json, type JsonObject } from './json.js';
 import { judge, type Answer, type Question } from './oracle.js';
@@ -189,13 +190,8 @@ function decoded(encoded: string): Json | undefined {
   const padding = encoded.length % 4 === 0 ? (/={1,2}$/.exec(encoded)?.[0].length ?? 0) : 0;
   const bytes = fromBase64url(encoded.slice(0, encoded.length - padding));
   if (bytes === undefined) return undefined;
-  let text: string;
-  try {
-    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
-  const json = readJson(text);
+  const text = textOf(bytes);
+  const json = text === undefined ? undefined : readJson(text);
   return json !== undefined && isStrictJson(json) ? json : undefined;
 }
 

@@ -31,15 +31,19 @@ export function readJwt(text: string): Jwt | undefined {
   return { text, header: headerObject, payload: payloadObject, signed, signature };
 }
 
-/** Valid UTF-8, a JSON object, no repeated name, not nested too deep. */
-function readObject(bytes: Buffer): JsonObject | undefined {
-  let text: string;
+/** The text of bytes that are valid UTF-8; a byte order mark is a character. */
+export function textOf(bytes: Buffer): string | undefined {
   try {
-    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return undefined;
   }
-  const json = readJson(text);
+}
+
+/** Valid UTF-8, a JSON object, no repeated name, not nested too deep. */
+function readObject(bytes: Buffer): JsonObject | undefined {
+  const text = textOf(bytes);
+  const json = text === undefined ? undefined : readJson(text);
   if (json?.kind !== 'object' || hasDuplicateNames(json) || depthOf(json) > MAX_DEPTH) return undefined;
   return json;
 }
