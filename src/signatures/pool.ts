@@ -13,6 +13,9 @@ const AT_ONCE = 4;
 // Queued signatures this thread verifies per event-loop turn while all workers are full.
 const HELPING = 4;
 
+// Checks that are worth a batch of their own while every worker has one already. Until so many wait, this thread helps.
+const MIN_NEXT = 8;
+
 // A batch takes milliseconds. If it takes this long, its worker is stuck, or it has no worker.
 const LOST_AFTER_MS = 5_000;
 
@@ -135,8 +138,10 @@ export class PoolVerifier implements SignatureVerifier {
     // If several workers are idle, they get equal shares.
     const idle = Math.max(1, this.#workers - this.#batches.out);
     const share = Math.min(BATCH_CHECKS, Math.ceil(waiting / idle));
-    while (this.#queue.waiting > 0 && this.#batches.hasRoom)
+    while (this.#queue.waiting > 0 && this.#batches.hasRoom) {
+      if (this.#helps && this.#batches.out >= this.#workers && this.#queue.waiting < MIN_NEXT) break;
       this.#out += this.#batches.send(this.#queue, share);
+    }
   }
 
   /** Verifies a few of the waiting checks, then returns to the event loop. */
