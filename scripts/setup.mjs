@@ -46,9 +46,32 @@ function install() {
   // A package may have another binary for another Node.
   const wanted = fingerprint(['package-lock.json']) + process.version;
   if (readIfThere(mark) === wanted) return;
-  console.error('set-up: installing packages (the lockfile is new or has changed)');
-  run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+  // Whoever installed by hand did it as they wanted, such as with --ignore-scripts.
+  if (!isInstalledByHand()) {
+    console.error('set-up: installing packages (the lockfile is new or has changed)');
+    run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+  }
   writeFileSync(mark, wanted);
+}
+
+/** Whether all of the lockfile is in node_modules, by what npm noted there; only what is optional may be missing. */
+function isInstalledByHand() {
+  const noted = readIfThere(at('node_modules', '.package-lock.json'));
+  if (noted === '') return false;
+  const found = packagesOf(noted);
+  return Object.entries(packagesOf(readFileSync(at('package-lock.json'), 'utf8'))).every(
+    ([name, { integrity, optional }]) =>
+      name === '' || (name in found ? found[name]?.integrity === integrity : optional),
+  );
+}
+
+/** @param {string} lockfile */
+function packagesOf(lockfile) {
+  const { packages = {} } =
+    /** @type {{ packages?: Record<string, { integrity?: string, optional?: boolean }> }} */ (
+      JSON.parse(lockfile)
+    );
+  return packages;
 }
 
 /** What dist/ is made of; `null` where only dist/ was brought here. */

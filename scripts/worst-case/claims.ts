@@ -18,6 +18,9 @@ const values = {
   numbers: (size: number) => `[${list(Math.floor(size / 4) + 1, (index) => index % 1000).join(',')}]`,
   fractions: (size: number) =>
     `[${list(Math.floor(size / 22) + 1, () => '1.7976931348623157e300').join(',')}]`,
+  'short fractions': (size: number) => `[${list(Math.floor(size / 4) + 1, () => '0.1').join(',')}]`,
+  exponents: (size: number) => `[${list(Math.floor(size / 4) + 1, () => '1e1').join(',')}]`,
+  'empty texts': (size: number) => `[${list(Math.floor(size / 3) + 1, () => '""').join(',')}]`,
   deep: (size: number) => '['.repeat(size / 2) + ']'.repeat(size / 2),
   'deep objects': (size: number) => `${'{"a":'.repeat(size / 6)}1${'}'.repeat(size / 6)}`,
   digits: (size: number) => `1${'0'.repeat(size)}`,

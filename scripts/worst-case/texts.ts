@@ -8,7 +8,7 @@ const body = family(
   {
     value: valueNames,
     space: ['none', 'one', 'much'],
-    extra: ['nothing', 'a big integer', 'an escape', 'a duplicate'],
+    extra: ['nothing', 'a big integer', 'an escape', 'a duplicate', 'another duplicate'],
     signed: ['valid', 'no'],
   },
   ({ value, space, extra, signed }, budget) =>
@@ -18,6 +18,8 @@ const body = family(
         'a big integer': ',"n":9007199254740993',
         'an escape': ',"\\u006e":1',
         'a duplicate': ',"v":1',
+        // The value stays, so that all of it is looked at.
+        'another duplicate': ',"w":1,"w":2',
       };
       const gap = { none: '', one: ' ', much: ' '.repeat(size) }[space];
       const text = `{"v":${gap}${values[value](space === 'much' ? size / 10 : size)}${more[extra]}}`;

@@ -16,6 +16,7 @@ const DOT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
 const LOWER_D = 0x64;
+const LOWER_E = 0x65;
 const LOWER_U = 0x75;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
@@ -43,19 +44,20 @@ export function findJsonDefect(
 ): JsonDefect | null {
   // One entry for each open object or array, outermost first: the names seen so far, or null for an array.
   const open: (Set<string> | null)[] = [];
-  const strings = new StringScanner(text);
+  const isWellFormed = text.isWellFormed();
   let outermostMember: string | undefined;
-  let at = 0;
-  while (at < text.length) {
+  for (let at = skipPlain(text, 0, false); at < text.length;) {
     const unit = text.charCodeAt(at);
+    const names = open.at(-1) ?? null;
+    let end = at + 1;
     let defect: JsonDefect | null = null;
     if (unit === QUOTE) {
-      const names = open[open.length - 1];
-      strings.scan(at);
-      const { end, hasEscapes, maySplitPairs } = strings;
-      const isName = names !== null && names !== undefined && isFollowedByColon(text, end);
+      end = endOfString(text, at);
+      const isName = names !== null && isFollowedByColon(text, end);
+      const maySplitPairs = !isWellFormed || holdsSurrogate(text, at, end);
       if (isName || maySplitPairs) {
-        const inner = hasEscapes ? (JSON.parse(text.slice(at, end)) as string) : text.slice(at + 1, end - 1);
+        const raw = text.slice(at + 1, end - 1);
+        const inner = raw.includes('\\') ? (JSON.parse(text.slice(at, end)) as string) : raw;
         if (isName) {
           if (open.length === 1) outermostMember = inner;
           if (names.has(inner)) {
@@ -67,72 +69,75 @@ export function findJsonDefect(
         if (maySplitPairs && !inner.isWellFormed())
           defect ??= { kind: 'surrogate', message: `the string ${quote(inner)} holds a lone surrogate` };
       }
-      at = end;
-    } else if (unit === MINUS || isDigit(unit)) {
-      const end = endOfNumber(text, at);
-      // A double holds any integer of 15 digits. A number with an exponent may overflow.
-      if (end - at > 15 || !isPlainInteger(text, at, end)) {
-        const literal = text.slice(at, end);
-        if (!isFaithfulNumber(literal)) {
-          const message = `the number ${shorten(literal)} is not what a double holds of it`;
-          defect = { kind: 'number', message };
-        }
-      }
-      at = end;
+    } else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) {
+      open.push(unit === OPEN_OBJECT ? new Set() : null);
+      if (open.length > depth)
+        defect = { kind: 'depth', message: `arrays and objects nest deeper than ${depth}` };
+    } else if (unit === CLOSE_OBJECT || unit === CLOSE_ARRAY) {
+      open.pop();
     } else {
-      at++;
-      if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) {
-        open.push(unit === OPEN_OBJECT ? new Set() : null);
-        if (open.length > depth) {
-          defect = { kind: 'depth', message: `arrays and objects nest deeper than ${depth}` };
-        }
-      } else if (unit === CLOSE_OBJECT || unit === CLOSE_ARRAY) open.pop();
+      end = endOfNumber(text, at);
+      const literal = shorten(text.slice(at, end));
+      defect = { kind: 'number', message: `the number ${literal} is not what a double holds of it` };
     }
-    if (defect === null || (only !== undefined && defect.kind !== only)) continue;
-    if (within === undefined || within === outermostMember) return defect;
+    if (defect !== null && (only === undefined || defect.kind === only)) {
+      if (within === undefined || within === outermostMember) return defect;
+    }
+    at = skipPlain(text, end, open.at(-1) === null && isWellFormed);
   }
   return null;
 }
 
 /**
- * Finds the ends of strings, from left to right. The results of a scan are members, not a new object, since a text may
- * hold 300,000 strings.
+ * The position of the next token that may be a defect, or say where one is: a bracket, a number that a double does not
+ * hold, a string. With `skipsStrings` of these only one that may split a surrogate pair.
+ *
+ * A text may hold 300,000 strings in a few arrays. V8 compiles this small loop in a millisecond; the loop that calls it
+ * takes ten, in which it would be interpreted.
  */
-class StringScanner {
-  /** The position behind the closing quote. */
-  end = 0;
-  hasEscapes = false;
-  /** Whether half of a surrogate pair may stand alone: only then is the string worth decoding. */
-  maySplitPairs = false;
-  readonly #text: string;
-  readonly #isWellFormed: boolean;
-  #nextBackslash: number;
-
-  constructor(text: string) {
-    this.#text = text;
-    this.#isWellFormed = text.isWellFormed();
-    this.#nextBackslash = text.indexOf('\\');
+function skipPlain(text: string, start: number, skipsStrings: boolean): number {
+  let at = start;
+  while (at < text.length) {
+    const token = at;
+    const unit = text.charCodeAt(at++);
+    if (unit === QUOTE) {
+      if (!skipsStrings) return token;
+      at = endOfString(text, token);
+      if (holdsSurrogate(text, token, at)) return token;
+    } else if (unit === MINUS || isDigit(unit)) {
+      at = endOfNumber(text, token);
+      // A double holds whatever has 15 digits. With an exponent, four characters may overflow.
+      if ((at - token > 15 || hasExponent(text, token, at)) && !isFaithfulNumber(text.slice(token, at)))
+        return token;
+    } else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY || unit === CLOSE_OBJECT || unit === CLOSE_ARRAY)
+      return token;
   }
+  return at;
+}
 
-  /** Finds the end of a string, given the position of its opening quote. */
-  scan(start: number): void {
-    const text = this.#text;
-    let quote = text.indexOf('"', start + 1);
-    if (this.#nextBackslash >= 0 && this.#nextBackslash < start)
-      this.#nextBackslash = text.indexOf('\\', start);
-    this.hasEscapes = this.#nextBackslash >= 0 && this.#nextBackslash < quote;
-    this.maySplitPairs = !this.#isWellFormed;
-    this.end = quote + 1;
-    if (!this.hasEscapes) return;
-    for (quote = this.#nextBackslash; text.charCodeAt(quote) !== QUOTE; quote++) {
-      if (text.charCodeAt(quote) !== BACKSLASH) continue;
-      quote++;
-      // Surrogates are escaped as \u and d800 to dfff.
-      if (text.charCodeAt(quote) === LOWER_U && (text.charCodeAt(quote + 1) | 0x20) === LOWER_D)
-        this.maySplitPairs = true;
-    }
-    this.end = quote + 1;
+/** The position behind a string, given that of its opening quote. */
+function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) return at + 1;
+    if (unit === BACKSLASH) at++;
   }
+  return text.length;
+}
+
+/** Whether an escape of a string may be half of a surrogate pair: those are \ud800 to \udfff. */
+function holdsSurrogate(text: string, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    if (text.charCodeAt(at) !== BACKSLASH) continue;
+    at++;
+    if (text.charCodeAt(at) === LOWER_U && (text.charCodeAt(at + 1) | 0x20) === LOWER_D) return true;
+  }
+  return false;
+}
+
+function hasExponent(text: string, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) if ((text.charCodeAt(at) | 0x20) === LOWER_E) return true;
+  return false;
 }
 
 /**
@@ -171,7 +176,7 @@ class Decimal {
       else if (unit > ZERO && unit <= NINE) {
         if (start < 0) start = at;
         end = at + 1;
-      } else if (unit === 0x65 || unit === 0x45) {
+      } else if ((unit | 0x20) === LOWER_E) {
         power = at;
         break;
       }
@@ -201,18 +206,13 @@ function isDigit(unit: number): boolean {
   return unit >= ZERO && unit <= NINE;
 }
 
-function isPlainInteger(text: string, start: number, end: number): boolean {
-  for (let at = start + 1; at < end; at++) if (!isDigit(text.charCodeAt(at))) return false;
-  return true;
-}
-
 /** The position behind a number, given that of its first character. */
 function endOfNumber(text: string, start: number): number {
   let at = start + 1;
   for (; at < text.length; at++) {
     const unit = text.charCodeAt(at);
     // A number consists of digits, `+`, `-`, `.`, `e` and `E`, and none of these can follow one in valid JSON.
-    if (!isDigit(unit) && unit !== DOT && unit !== MINUS && unit !== 0x2b && (unit | 0x20) !== 0x65) break;
+    if (!isDigit(unit) && unit !== DOT && unit !== MINUS && unit !== 0x2b && (unit | 0x20) !== LOWER_E) break;
   }
   return at;
 }

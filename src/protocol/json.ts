@@ -91,7 +91,7 @@ export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
   // Without an escape, the strings of the value are in the text as they are, and the text is well-formed.
   const hasEscapes = text.includes('\\');
   const strings = countStrings(value, 0, hasEscapes);
-  return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes);
+  return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes || strings > text.length / 16);
 }
 
 /** The length of the shortest JSON for a value; less than 0 if something in the value needs a closer look. */
@@ -155,9 +155,10 @@ const COLON = 0x3a;
 const OPEN_OBJECT = 0x7b;
 const OPEN_ARRAY = 0x5b;
 
-function countUnescapedQuotes(text: string, hasEscapes: boolean): number {
+/** @param isDense whether to look at each character: needed where there are escapes, and quicker for short strings */
+function countUnescapedQuotes(text: string, isDense: boolean): number {
   let quotes = 0;
-  if (!hasEscapes) {
+  if (!isDense) {
     // indexOf compares several characters at a time.
     for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) quotes++;
     return quotes;

@@ -76,6 +76,24 @@ describe('npm start after npm ci --omit=dev', () => {
     expect(await start()).toEqual({ listens: true, code: 0, err: '' });
   });
 
+  describe('or after npm ci with other flags, such as --ignore-scripts', () => {
+    const noted = () => at('node_modules', '.package-lock.json');
+    beforeEach(() => {
+      symlinkSync(path.join(root, 'node_modules', 'typescript'), at('node_modules', 'typescript'), 'dir');
+      cpSync(path.join(root, 'node_modules', '.package-lock.json'), noted());
+    });
+
+    it('installs nothing again', async () => {
+      expect(await start()).toEqual({ listens: true, code: 0, err: '' });
+    });
+
+    it('installs where what is there is not what the lockfile says', async () => {
+      writeFileSync(noted(), readFileSync(noted(), 'utf8').replace('"integrity": "sha512-', '$&A'));
+      const { listens, err } = await start();
+      expect([listens, err]).toEqual([false, expect.stringContaining('npm was called')]);
+    });
+  });
+
   it.each([
     ['is missing', () => rmSync(at('dist'), { recursive: true })],
     ['is older than the sources', () => appendFileSync(at('src', 'index.ts'), '\n')],

@@ -3,17 +3,17 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import {
-  invoke,
   makeChain,
   party,
   signJwt,
   childClaims,
   rootClaims,
+  type Chain,
   type Party,
   type TestBundle,
 } from '../support/chain.js';
 import type { Property } from './property.js';
-import { sleep, type Verifier } from './subject.js';
+import { sleep, type Service, type Verifier } from './subject.js';
 
 /** Changes everything that can be changed in a value. */
 function scribble(value: unknown): void {
@@ -175,62 +175,87 @@ function residentOf(pid: number): number {
   }
 }
 
-/** However chains come and go, a verifier goes on answering. Nothing is asked of it but what an honest client sends. */
+/**
+ * However chains come and go, a service goes on answering. Nothing is asked of it but what an honest client sends: fresh
+ * chains, or fresh leaves below chains that come back, each twice, and in all more than the cache takes.
+ */
 export const churn: Property = {
-  name: 'churn never stops a verifier',
+  name: 'churn never stops a service',
   async check(subject) {
     const found: string[] = [];
-    const traffic: Record<string, (task: number) => TestBundle> = {
-      'seventeen principals': tasksOfPrincipals(17, 15),
-      'three principals': tasksOfPrincipals(3, 4),
-      'large roots': (task) =>
-        liveCall(makeChain(2, { 0: { ...now(), 'x.y': 'x'.repeat(40_000), jti: `dr:${task}` }, 1: now() }), {
-          tool: 'search',
-        }),
+    const bytes = 2 ** 22;
+    const traffic: Record<string, () => Iterable<TestBundle>> = {
+      'more and more principals with long chains': () => freshLeaves(trunks(40, 15, 0)),
+      'more and more principals with large roots': () => freshLeaves(trunks(80, 1, bytes / 64)),
+      'fresh chains': () => trunks(2_000, 2, 0).map(callBelow),
+      'fresh chains with large roots': () => trunks(100, 2, bytes / 64).map(callBelow),
+      'fresh chains with huge roots': () => trunks(20, 2, bytes / 8).map(callBelow),
     };
-    // Close to one another: what goes wrong may need a cache that is just full.
-    const sizes = Array.from({ length: 22 }, (_, at) => Math.round(300_000 * 1.1 ** at));
-    for (const [kind, make] of Object.entries(traffic))
-      for (const bytes of sizes) {
-        // In this process: where it hangs, the watchdog of the run ends it.
-        const verifier = await subject.verifier({ receiptCacheBytes: bytes });
-        for (let task = 0; task < 100; task++) {
-          const bundle = make(task);
-          for (let times = 0; times < 2; times++)
-            if (!(await verifier.verify(bundle)).valid)
-              found.push(`${kind}, ${bytes} bytes of cache: task ${task} is refused`);
-        }
-        await verifier.close();
-        if (found.length > 0) return found;
-      }
+    for (const [kind, bundles] of Object.entries(traffic)) {
+      const service = await subject.serve({ RECEIPT_CACHE_BYTES: String(bytes) });
+      if (service === undefined) return ['the service does not start'];
+      const broken = await sendTwice(service, bundles());
+      if (broken !== null) found.push(`${kind}: ${broken}`);
+      await service.stop();
+    }
     return found;
   },
 };
 
-/** A fresh leaf for each task, at the end of the chain of one of a few principals. */
-function tasksOfPrincipals(principals: number, depth: number): (task: number) => TestBundle {
-  const trunks = Array.from({ length: principals }, () => {
+/** What went wrong, or `null`. No machine is so busy that one chain takes twenty seconds. */
+async function sendTwice(service: Service, bundles: Iterable<TestBundle>): Promise<string | null> {
+  let sent = 0;
+  for (const bundle of bundles) {
+    const text = JSON.stringify(bundle);
+    for (let times = 0; times < 2; times++) {
+      sent++;
+      const answer = await service
+        .post('/verify', text, {}, AbortSignal.timeout(20_000))
+        .then((response) => response.text())
+        .catch((error: unknown) => String(error));
+      if (answer.includes('"valid":true')) continue;
+      const alive = (await service.answers()) ? 'answers' : 'does not answer';
+      return `request ${sent}: ${answer.slice(0, 100)}; /healthz ${alive} within 20 s`;
+    }
+  }
+  return (await service.answers()) ? null : `/healthz does not answer after ${sent} requests`;
+}
+
+/** Chains of as many principals, each with a root of about so many characters more than an ordinary one. */
+function trunks(principals: number, depth: number, characters: number): Chain[] {
+  // base64url makes four characters of three.
+  const filling = characters === 0 ? {} : { 'x.y': 'x'.repeat(0.75 * characters) };
+  return Array.from({ length: principals }, () => {
     const parties: Party[] = Array.from({ length: depth + 1 }, party);
     const receipts: string[] = [];
     for (let at = 0; at < depth; at++) {
       const [root, issuer, audience] = [parties[0], parties[at], parties[at + 1]] as [Party, Party, Party];
       const claims =
         at === 0
-          ? rootClaims(issuer, audience, now())
+          ? rootClaims(issuer, audience, { ...now(), ...filling })
           : childClaims(receipts[at - 1] as string, root, issuer, audience, now());
       receipts.push(signJwt(claims, issuer));
     }
     return { parties, receipts };
   });
-  return (task) => {
-    const { parties, receipts } = trunks[task % trunks.length] as (typeof trunks)[number];
-    const [root, issuer, agent] = [parties[0], parties[depth], party()] as [Party, Party, Party];
-    const leaf = signJwt(
-      childClaims(receipts[depth - 1] as string, root, issuer, agent, { ...now(), jti: `dr:${task}` }),
-      issuer,
-    );
-    return invoke({ parties: [root, agent], receipts: [...receipts, leaf] }, { args: { tool: 'search' } });
-  };
+}
+
+const callBelow = (chain: Chain): TestBundle => liveCall(chain, { tool: 'search' });
+
+/**
+ * A fresh leaf for each task, below the chains of a number of principals that grows by a twentieth: whatever a cache takes
+ * for a chain, at some time these chains just fill it.
+ */
+function* freshLeaves(all: readonly Chain[]): Generator<TestBundle> {
+  let task = 0;
+  for (let principals = 2; principals <= all.length; principals += Math.ceil(principals / 20))
+    for (let round = 0; round < 2; round++)
+      for (const { parties, receipts } of all.slice(0, principals)) {
+        const [root, issuer, agent] = [parties[0], parties.at(-1), party()] as [Party, Party, Party];
+        const claims = { ...now(), jti: `dr:${task++}` };
+        const leaf = signJwt(childClaims(receipts.at(-1) as string, root, issuer, agent, claims), issuer);
+        yield callBelow({ parties: [root, agent], receipts: [...receipts, leaf] });
+      }
 }
 
 /** A handler that nobody verified a call for finds no context, wherever it is called from. */

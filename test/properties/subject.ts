@@ -97,9 +97,15 @@ export class Service {
     this.output = output;
   }
 
-  post(where: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+  post(
+    where: string,
+    body: unknown,
+    headers: Record<string, string> = {},
+    signal: AbortSignal | null = null,
+  ): Promise<Response> {
     return fetch(this.url + where, {
       method: 'POST',
+      signal,
       headers: { 'content-type': 'application/json', ...headers },
       body: typeof body === 'string' ? body : JSON.stringify(body),
     });
