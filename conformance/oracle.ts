@@ -1,5 +1,5 @@
 import { readJson } from '../test/oracle/json.js';
-import { judge, type Revocation, type Settings } from '../test/oracle/oracle.js';
+import { verify, type Revocation, type Settings } from '../test/oracle/oracle.js';
 import { writeJson } from '../test/oracle/json.js';
 import { decide, Replays, type Protocol } from '../test/oracle/gate.js';
 
@@ -25,7 +25,7 @@ export function askOracle({ settings, revocation }: Profile, text: string, now: 
   if (bundle === undefined) return { status: 400 };
   const { remote, local } = revocation;
   const members = bundle.kind === 'object' ? bundle.members : [];
-  const answer = judge({
+  const answer = verify({
     bundle,
     body: members.findLast(([name]) => name === 'body')?.[1],
     now,

@@ -1,5 +1,5 @@
 import { mean, median } from 'simple-statistics';
-import { effectOf, judge, type Effect, type Verdict } from './paired.js';
+import { effectOf, verdictOf, type Effect, type Verdict } from './paired.js';
 import { QUANTITIES, type Case, type Quantity, type Restart } from './pair.js';
 
 /** With fewer, no interval has the confidence that is asked for. */
@@ -54,7 +54,7 @@ export function findingsOf(
     return {
       ...{ traffic, depth, quantity, effect, isGate: gates.includes(quantity) },
       means: [side(0), side(1)],
-      verdict: judge(effect, Math.log(1 + detect)),
+      verdict: verdictOf(effect, Math.log(1 + detect)),
     };
   });
 }

@@ -64,7 +64,7 @@ export function effectOf(restarts: readonly number[], confidence: number): Effec
  * @returns `regression` if the whole interval lies above 0 and it reaches the limit; `no regression` if the whole
  *   interval lies below the limit (B may still be slower, by less); else `cannot tell`
  */
-export function judge({ low, high }: Effect, limit: number): Verdict {
+export function verdictOf({ low, high }: Effect, limit: number): Verdict {
   if (high < limit) return 'no regression';
   return low > 0 ? 'regression' : 'cannot tell';
 }

@@ -29,7 +29,7 @@ export interface ParentEffects {
  * The comparison of the parent with itself is the measure of what differs for no reason: a slow-down counts only where
  * every pair with the change is above every pair without it, and their medians are {@link LIMIT} apart.
  */
-export function judgeParent({ changed, same }: ParentEffects): 'regression' | 'none' | 'cannot tell' {
+export function checkParent({ changed, same }: ParentEffects): 'regression' | 'none' | 'cannot tell' {
   if (changed.length < MIN_PAIRS || same.length < MIN_PAIRS) return 'cannot tell';
   const difference = median([...changed]) - median([...same]);
   if (Math.min(...changed) > Math.max(...same) && difference >= LIMIT) return 'regression';
@@ -55,7 +55,7 @@ export async function compareWithParent(say: (what: string) => void): Promise<0 
   try {
     const parent = buildTree('HEAD^', folder, { mayInstall: false, timeoutMs: BUILD_MS });
     const effects = await measure([parent, { name: 'working copy', folder: ROOT }], directory, started);
-    const verdict = judgeParent(effects);
+    const verdict = checkParent(effects);
     say(describe(effects, verdict, parent.name));
     return verdict === 'regression' ? 1 : 0;
   } catch (error) {
@@ -107,7 +107,7 @@ function whyNot(): string | null {
 
 function describe(
   { changed, same }: ParentEffects,
-  verdict: ReturnType<typeof judgeParent>,
+  verdict: ReturnType<typeof checkParent>,
   parent: string,
 ): string {
   const percent = (values: readonly number[]) =>

@@ -1,6 +1,6 @@
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
-import type { SignatureFigures, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
+import type { SignatureStats, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import type { Design } from './job.js';
 import { transferred } from './transferred.js';
@@ -20,8 +20,8 @@ class ThresholdVerifier implements SignatureVerifier {
     this.#threshold = threshold;
   }
 
-  get figures(): SignatureFigures {
-    return this.#pool.figures;
+  get stats(): SignatureStats {
+    return this.#pool.stats;
   }
 
   get waitMs(): number {

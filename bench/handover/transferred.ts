@@ -1,6 +1,6 @@
 import { Piscina } from 'piscina';
 import { BATCH_CHECKS, bytesFor, CheckState, SlotWriter } from '../../src/signatures/slot.js';
-import type { SignatureFigures, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
+import type { SignatureStats, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import { program } from '../run/paths.js';
 import type { Design } from './job.js';
@@ -36,7 +36,7 @@ class TransferringVerifier implements SignatureVerifier {
     });
   }
 
-  get figures(): SignatureFigures {
+  get stats(): SignatureStats {
     return { pending: this.#queue.length, inThread: 0, pooled: 0, batches: 0, repeated: 0, workers: 1 };
   }
 

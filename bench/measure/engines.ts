@@ -113,14 +113,14 @@ export interface Vector {
   readonly valid: boolean;
 }
 
-/** What an engine makes of published vectors. */
-export interface Judgement {
+/** How many published vectors an engine got wrong. */
+export interface VectorResult {
   readonly acceptedWrongly: number;
   readonly refusedWrongly: number;
 }
 
-/** Checks an engine against vectors; what throws is a refusal. */
-export async function judgeEngine({ under }: Engine, vectors: readonly Vector[]): Promise<Judgement> {
+/** Checks an engine against vectors. An error counts as a refusal. */
+export async function checkEngine({ under }: Engine, vectors: readonly Vector[]): Promise<VectorResult> {
   let acceptedWrongly = 0;
   let refusedWrongly = 0;
   for (const { key, message, signature, valid } of vectors) {

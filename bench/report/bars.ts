@@ -115,7 +115,7 @@ export const BARS: readonly Bar[] = [
 ];
 
 /** How a bar came out. */
-export interface JudgedBar {
+export interface CheckedBar {
   readonly bar: Bar;
   readonly measured: number;
   /** Between what the median of the runs lies, in the unit of `measured`. */
@@ -125,7 +125,7 @@ export interface JudgedBar {
 }
 
 /** The bars whose figures were measured, with how they came out. */
-export function judgeBars(results: Results): JudgedBar[] {
+export function checkBars(results: Results): CheckedBar[] {
   return BARS.flatMap((bar) => {
     const figure = figureOf(results, bar.id);
     if (figure === undefined || !applies(bar, figure)) return [];
@@ -138,8 +138,8 @@ export function judgeBars(results: Results): JudgedBar[] {
     const [best, worst] = bar.better === 'lower' ? [low, high] : [high, low];
     const reaches = (value: number, limit: number) =>
       bar.better === 'lower' ? value <= limit : value >= limit;
-    const isJudged = samples.length > 1 || bar.isOneRunEnough === true;
-    const verdict = !isJudged
+    const canTell = samples.length > 1 || bar.isOneRunEnough === true;
+    const verdict = !canTell
       ? 'cannot tell'
       : reaches(worst, bar.aim)
         ? 'aim met'

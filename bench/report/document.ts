@@ -1,7 +1,7 @@
 import { fitModel } from './cost-model.js';
 import { NOISY } from '../compare/outcome.js';
 import { intervalOf } from '../measure/interval.js';
-import { judgeBars } from './bars.js';
+import { checkBars } from './bars.js';
 import { formatValue } from './format.js';
 import { figureOf, type Results } from '../run/results.js';
 
@@ -59,7 +59,7 @@ function describeRun({
 function describeBars(all: readonly Results[]): string {
   // What is checked again by a later result keeps its place.
   const checked = new Map(
-    all.flatMap((results) => judgeBars(results).map((one) => [one.bar.id, one] as const)),
+    all.flatMap((results) => checkBars(results).map((one) => [one.bar.id, one] as const)),
   );
   const rows = [...checked.values()].map(({ bar, measured, low, high, verdict }) => [
     ...[

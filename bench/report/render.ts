@@ -4,11 +4,11 @@ import { source } from '../run/paths.js';
 import type { Results } from '../run/results.js';
 import { drawLatency, drawOverload } from './charts.js';
 import { drawPanels } from './panels.js';
-import { judgeBars } from './bars.js';
+import { checkBars } from './bars.js';
 
 /** The bars in words, since the page does not know them. */
 function barsOf(results: Results) {
-  return judgeBars(results).map(({ bar, measured, low, high, verdict }) => ({
+  return checkBars(results).map(({ bar, measured, low, high, verdict }) => ({
     ...{ what: bar.what, id: bar.id, verdict },
     ...{
       measured: bar.show(measured),

@@ -1,6 +1,6 @@
 import { NOISY, stripOf } from '../compare/outcome.js';
 import type { Figure, Results } from '../run/results.js';
-import { judgeBars } from './bars.js';
+import { checkBars } from './bars.js';
 import { formatValue } from './format.js';
 
 /** Percentiles below a latency figure's p50 and p99 fill the report, not the terminal. */
@@ -14,7 +14,7 @@ export function renderTable(results: Results): string {
     `\n1 floor = ${floorMicroseconds.toFixed(1)} µs: one libsodium verification on one core of this machine, now\n`,
     ...align([['figure', 'median', 'floors', 'spread', 'runs'], ...rows]),
   ];
-  const bars = judgeBars(results);
+  const bars = checkBars(results);
   if (bars.length > 0) {
     lines.push('\nBars (ratio to the floor of this run)\n');
     const rowsOfBars = bars.map(({ bar, measured, low, high, verdict }) => [

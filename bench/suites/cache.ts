@@ -26,17 +26,17 @@ export const cache: Suite = {
     for (const mebibytes of [0, 1, 2, 4, 8, 16, 32, 64]) {
       const receipts = new ReceiptCache(mebibytes * MEBIBYTE);
       const deps = { rules: RULES, cache: receipts, keys: DEFAULT_KEYS };
-      let { hits, misses, bytes } = receipts.figures;
+      let { hits, misses, bytes } = receipts.stats;
       for (const [at, index] of order.entries()) {
-        if (at === Math.floor(calls * WARM_UP_SHARE)) ({ hits, misses } = receipts.figures);
+        if (at === Math.floor(calls * WARM_UP_SHARE)) ({ hits, misses } = receipts.stats);
         const opened = openVerification(bundles[index], deps);
         if (opened instanceof Failure)
           throw new Error(`a bundle of the suite was refused: ${opened.message}`);
         proveVerification(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, deps);
       }
-      hits = receipts.figures.hits - hits;
-      misses = receipts.figures.misses - misses;
-      ({ bytes } = receipts.figures);
+      hits = receipts.stats.hits - hits;
+      misses = receipts.stats.misses - misses;
+      ({ bytes } = receipts.stats);
       const parameters = { mebibytes, depth: DEPTH, chains };
       const ratio = hits / (hits + misses);
       recorder.record({

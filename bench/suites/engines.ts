@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { availableEngines, judgeEngine, type Engine, type Vector } from '../measure/engines.js';
+import { availableEngines, checkEngine, type Engine, type Vector } from '../measure/engines.js';
 import { median } from 'simple-statistics';
 import { floorOfBatch, signedMessages } from '../measure/floor.js';
 import { ROOT } from '../run/paths.js';
@@ -24,7 +24,7 @@ export const engines: Suite = {
       for (const engine of found) {
         const { name } = engine;
         const parameters = { engine: name, vectors: vectors.length };
-        const { acceptedWrongly, refusedWrongly } = await judgeEngine(engine, vectors);
+        const { acceptedWrongly, refusedWrongly } = await checkEngine(engine, vectors);
         for (const [what, value] of [
           ['accepted-wrongly', acceptedWrongly],
           ['refused-wrongly', refusedWrongly],

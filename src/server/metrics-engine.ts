@@ -62,8 +62,8 @@ export class EngineMetrics {
       'Receipts looked up in the cache',
       ['result'],
       (set) => {
-        set(cache.figures.hits, 'hit');
-        set(cache.figures.misses, 'miss');
+        set(cache.stats.hits, 'hit');
+        set(cache.stats.misses, 'miss');
       },
     );
     showCounter(
@@ -71,40 +71,40 @@ export class EngineMetrics {
       'drs_receipt_cache_evictions_total',
       'Receipts that made room for others',
       [],
-      (set) => set(cache.figures.evictions),
+      (set) => set(cache.stats.evictions),
     );
     showGauge(
       registry,
       'drs_receipt_cache_bytes',
       'Estimated size of the receipt cache',
-      () => cache.figures.bytes,
+      () => cache.stats.bytes,
     );
-    showGauge(registry, 'drs_receipt_cache_receipts', 'Receipts in the cache', () => cache.figures.receipts);
+    showGauge(registry, 'drs_receipt_cache_receipts', 'Receipts in the cache', () => cache.stats.receipts);
   }
 
   #showSignatures({ signatures }: Engine): void {
     const registry = this.#registry;
     showCounter(registry, 'drs_signatures_total', 'Signatures verified, by where', ['thread'], (set) => {
-      set(signatures.figures.inThread, 'main');
-      set(signatures.figures.pooled, 'worker');
+      set(signatures.stats.inThread, 'main');
+      set(signatures.stats.pooled, 'worker');
     });
     showCounter(registry, 'drs_signature_batches_total', 'Batches handed to workers', [], (set) =>
-      set(signatures.figures.batches),
+      set(signatures.stats.batches),
     );
     showCounter(registry, 'drs_signature_batches_repeated_total', 'Batches whose worker died', [], (set) =>
-      set(signatures.figures.repeated),
+      set(signatures.stats.repeated),
     );
     showGauge(
       registry,
       'drs_signatures_pending',
       'Signatures waiting for a thread',
-      () => signatures.figures.pending,
+      () => signatures.stats.pending,
     );
     showGauge(
       registry,
       'drs_signature_workers',
       'Worker threads that take signatures',
-      () => signatures.figures.workers,
+      () => signatures.stats.workers,
     );
     showCounter(
       registry,

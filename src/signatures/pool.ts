@@ -4,7 +4,7 @@ import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { Batches } from './batches.js';
 import { verifyCheck } from './in-thread.js';
 import { Job, JobQueue } from './job-queue.js';
-import type { SignatureFigures, SignatureObserver, SignatureVerifier } from './signature-verifier.js';
+import type { SignatureStats, SignatureObserver, SignatureVerifier } from './signature-verifier.js';
 import { BATCH_CHECKS } from './slot.js';
 
 // Signatures verified on this thread at once, in a turn of the event loop, while every worker is idle.
@@ -68,7 +68,7 @@ export class PoolVerifier implements SignatureVerifier {
     });
   }
 
-  get figures(): SignatureFigures {
+  get stats(): SignatureStats {
     return {
       pending: this.#queue.waiting + this.#out,
       inThread: this.#inThread,
@@ -102,7 +102,7 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   async close(): Promise<void> {
-    while (this.figures.pending > 0) await new Promise((resolve) => setImmediate(resolve));
+    while (this.stats.pending > 0) await new Promise((resolve) => setImmediate(resolve));
     await this.#batches.close();
   }
 

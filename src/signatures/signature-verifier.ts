@@ -1,7 +1,7 @@
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 
-/** Figures of a {@link SignatureVerifier}, for metrics; all but `pending` only grow. */
-export interface SignatureFigures {
+/** Counters of a {@link SignatureVerifier}, for metrics; all but `pending` only grow. */
+export interface SignatureStats {
   /** Checks submitted and not yet verified. */
   readonly pending: number;
   readonly inThread: number;
@@ -27,7 +27,7 @@ export interface SignatureObserver {
 
 /** Verifies Ed25519 signatures, on this thread or on others. */
 export interface SignatureVerifier {
-  readonly figures: SignatureFigures;
+  readonly stats: SignatureStats;
   /** Milliseconds that what is submitted now will wait for a thread, about: as long as what waits takes, and has waited. */
   readonly waitMs: number;
   /**

@@ -13,7 +13,7 @@ import type { Restart } from '../../bench/compare/pair.js';
 import {
   effectOf,
   hodgesLehmann,
-  judge,
+  verdictOf,
   logRatioOf,
   type Quad,
   type Verdict,
@@ -61,7 +61,7 @@ describe('the verdict', () => {
     ['faster', -0.2, -0.1, 'no regression'],
     ['both nothing and the limit inside', -0.01, 0.06, 'cannot tell'],
   ])('%s', (_, low, high, verdict) => {
-    expect(judge(effect(low, high), 0.05)).toBe(verdict);
+    expect(verdictOf(effect(low, high), 0.05)).toBe(verdict);
   });
 
   it('makes the exit code by the gates alone', () => {
@@ -91,7 +91,7 @@ function compare(seed: number, slowDown: number): { verdict: Verdict; restarts: 
       return logRatioOf({ a: taken[0], b: taken[1] } as unknown as Quad);
     });
     effects.push(hodgesLehmann(ratios));
-    if (effects.length >= MIN_RESTARTS) verdict = judge(effectOf(effects, 0.99), Math.log(1.05));
+    if (effects.length >= MIN_RESTARTS) verdict = verdictOf(effectOf(effects, 0.99), Math.log(1.05));
   }
   return { verdict, restarts: effects.length };
 }

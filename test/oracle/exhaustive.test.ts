@@ -3,7 +3,7 @@ import { createVerifier } from '../../src/index.js';
 import { liveCall } from '../middleware/call.js';
 import { makeChain } from '../support/chain.js';
 import { fromValue } from './json.js';
-import { judge, type Answer } from './oracle.js';
+import { verify, type Answer } from './oracle.js';
 
 /** Values of each member, the absent one first, and of the argument that it limits; every combination is tried. */
 const LISTS = [undefined, [], ['a'], ['b', 'a'], ['*'], ['a', '*']];
@@ -64,7 +64,7 @@ test.each(Object.entries(UNIVERSE))(
         );
         for (const value of args) {
           const bundle = liveCall(chain, arg === undefined || value === undefined ? {} : { [arg]: value });
-          const answer = judge({
+          const answer = verify({
             bundle: fromValue(bundle),
             body: undefined,
             now,

@@ -3,7 +3,7 @@ import { fromBase64url } from './encoding.js';
 import { textOf } from './jwt.js';
 import { faithful, toDouble } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type Json, type JsonObject } from './json.js';
-import { judge, type Answer, type Question } from './oracle.js';
+import { verify, type Answer, type Question } from './oracle.js';
 
 /** docs/spec/gate.md and docs/spec/replay.md, without the words of its messages. */
 
@@ -57,7 +57,7 @@ export function decide(question: GateQuestion): GateAnswer {
   const { encoded, body, command } = opened;
   const bundle = decoded(encoded);
   if (bundle === undefined) return deny(protocol, 'MALFORMED_BUNDLE', 400);
-  const answer: Answer = judge({ ...question, bundle, body, details: true });
+  const answer: Answer = verify({ ...question, bundle, body, details: true });
   if (!answer.valid) {
     const isUnbound = answer.code === 'BINDING_REQUIRED';
     return deny(protocol, isUnbound ? 'BINDING_MISMATCH' : answer.code);

@@ -51,7 +51,7 @@ export type Answer =
  * The verdict on a bundle, from the specification alone: block after block, the first failure is the verdict.
  * Slow, and free of anything that could be remembered from one question to the next.
  */
-export function judge(question: Question): Answer {
+export function verify(question: Question): Answer {
   const { settings, revocation, now, verifySignature = verifyStrictly } = question;
   const structure = blockA(question.bundle, settings);
   if (typeof structure === 'string') return { valid: false, code: structure };

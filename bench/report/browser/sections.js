@@ -154,16 +154,16 @@ for (const depth of ascending(parametersOf('open-loop/', 'depth'))) {
   const at = (load, what) => `open-loop/warm/d${depth}/at${load}/${what}`;
   // The knee: the last load before p99 leaves four times what it is at the lowest, in every run. One run has no knee.
   const runsAt = (load) => byId.get(at(load, 'p99'))?.samples ?? [];
-  const isJudged = loads.every((load) => runsAt(load).length > 1);
+  const canTell = loads.every((load) => runsAt(load).length > 1);
   const calm = Math.max(...runsAt(loads[0]));
-  const bent = isJudged ? loads.findIndex((load) => Math.min(...runsAt(load)) > 4 * calm) : -1;
+  const bent = canTell ? loads.findIndex((load) => Math.min(...runsAt(load)) > 4 * calm) : -1;
   const knee = bent > 0 ? loads[bent - 1] : null;
   section(
     `open-loop-${depth}`,
     `Under constant load, depth ${depth}`,
     'Requests leave at a constant rate and a latency counts from the intended send time, so a stall counts for all that should have been sent meanwhile. ' +
       (knee === null
-        ? isJudged
+        ? canTell
           ? 'There is no knee up to the highest load measured.'
           : 'One run of each load cannot tell where the knee is.'
         : `The knee: up to ${knee} % of the maximum, p99 stays within four times its lowest.`),

@@ -1,5 +1,5 @@
 import { fromValue, readJson, writeJson, type Json } from '../json.js';
-import { judge, type Answer, type Question, type Revocation, type Settings } from '../oracle.js';
+import { verify, type Answer, type Question, type Revocation, type Settings } from '../oracle.js';
 import { buildBundle, setMember, type Recipe } from '../generator/recipe.js';
 import { verifyRemembered as verifySignature } from './signatures.js';
 
@@ -69,7 +69,7 @@ export function expectedOfLibrary(request: Request, settings: Settings, revocati
   const value = body === undefined || channel === 'text' ? undefined : parsed(body);
   const read = body === undefined ? undefined : (readJson(body) ?? 'unreadable');
   return comparable(
-    judge({
+    verify({
       bundle,
       body: value === undefined ? read : fromValue(value.value),
       ...(details !== undefined && { details }),
@@ -100,7 +100,7 @@ export function expectedOfService(request: Request, settings: Settings, revocati
     revocation,
     verifySignature,
   };
-  return comparable(judge(question));
+  return comparable(verify(question));
 }
 
 function comparable(answer: Answer): string {
