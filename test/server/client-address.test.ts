@@ -121,9 +121,9 @@ describe('the address of a client', () => {
 it.each([
   ['0', /expected 1 to 16 proxies/],
   ['17', /expected 1 to 16 proxies/],
-  ['true', /"true" is no network/],
+  ['true', /"true" is not a network/],
   ['10.0.0.0/33', /no network/],
-  ['10.0.0.0/8,', /"" is no network/],
+  ['10.0.0.0/8,', /"" is not a network/],
   ['fd00::/129', /no network/],
   ['fe80::1%eth0', /no network/],
   ['10.0.0.0/0', /every address/],
