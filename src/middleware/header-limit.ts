@@ -19,8 +19,8 @@ const ANSWER = JSON.stringify({
 });
 
 /**
- * Has a server say why it refuses a request whose headers are too large for it. By itself Node.js answers an empty 431,
- * before any middleware runs.
+ * Makes a server say why it refuses a request whose headers are too large. By default, Node.js answers with an empty
+ * 431 before any middleware runs.
  *
  * @returns the server
  * @example explainHeaderLimit(createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app)).listen(3000);
