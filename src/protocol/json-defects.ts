@@ -23,8 +23,8 @@ const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
 /**
- * Finds the first thing in a text that `JSON.parse` accepts and strict JSON does not. This is the exact, slow
- * check: the fast path only asks for it when counting strings did not settle the matter. Linear in the text.
+ * Finds the first thing in a text that `JSON.parse` accepts and strict JSON does not. This is the exact, slow check,
+ * which is needed only if `isPlainlyFaithful` could not decide. Linear in the length of the text.
  *
  * @param text JSON that `JSON.parse` has accepted
  * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it

@@ -18,7 +18,7 @@ const LOST_AFTER_MS = 5_000;
 
 /** Settings of a {@link PoolVerifier} that are not its size. */
 export interface PoolOptions {
-  /** Told what happens, for metrics and the log. Default: nobody is told. */
+  /** Receives events, for metrics and the log. */
   readonly observer?: SignatureObserver;
   /** Milliseconds after which a batch counts as lost; default 5,000. */
   readonly lostAfterMs?: number;

@@ -98,7 +98,7 @@ export class SlotWriter {
   }
 }
 
-/** Verifies the batch in a slot's bytes, which must lie in memory of this thread's own: libsodium takes no shared memory. */
+/** Verifies a batch in a copy of the slot's bytes, in memory that is not shared: libsodium takes no shared memory. */
 export class SlotReader {
   readonly #memory: Buffer;
   // Allocated when first needed, then used for every later batch.

@@ -116,7 +116,7 @@ async function open(file: string): Promise<EditableStatusList> {
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof StatusListError)) throw error;
     throw new CommandError(
-      `${file} is no status list: ${error.message}`,
+      `${file} is not a status list: ${error.message}`,
       'make one with `npx drs-verify status-list create`',
     );
   }
