@@ -35,7 +35,7 @@ class ThresholdVerifier implements SignatureVerifier {
       setImmediate(() => {
         const jobs = this.#queue;
         this.#queue = [];
-        // The workers begin with theirs before this thread turns to its own.
+        // Hand over first, so that the workers can begin before this thread verifies its own signatures.
         for (const handedOver of jobs.slice(this.#threshold))
           handedOver.resolve(this.#pool.verify(handedOver.checks));
         for (const own of jobs.slice(0, this.#threshold)) own.resolve(this.#here.verify(own.checks));

@@ -5,13 +5,13 @@ import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import { program } from '../run/paths.js';
 import type { Design } from './job.js';
 
-/** A batch as it travels: its memory moves to the worker, and the answer moves back. */
+/** A batch as it is sent: its memory moves to the worker, and the answer moves back. */
 export interface TransferredBatch {
   readonly memory: ArrayBuffer;
   readonly checks: number;
 }
 
-/** Batches in memory of their own, which is transferred: no slot to wait for, an allocation for each batch. */
+/** Transfers each batch in memory of its own: no batch waits for a slot, but each one allocates memory. */
 class TransferringVerifier implements SignatureVerifier {
   readonly #pool: Piscina<TransferredBatch, Uint8Array>;
   readonly #workers: number;
