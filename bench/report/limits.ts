@@ -12,8 +12,8 @@ const IN_PROCESS: readonly (readonly [id: string, floors: number])[] = [
 ];
 
 /**
- * The limits that a smoke run is past, for a person. They are ratios to the floor of the same run; absolute numbers
- * are never a test.
+ * The limits that a smoke run exceeds, as text. They are ratios to the floor of the same run, since absolute times
+ * depend on the machine.
  */
 export function limitsExceeded(figureOf: (id: string) => Figure | undefined): string[] {
   const lines: string[] = [];

@@ -3,10 +3,10 @@ import type { Figure, Results } from '../run/results.js';
 import { checkBars } from './bars.js';
 import { formatValue } from './format.js';
 
-/** Percentiles below a latency figure's p50 and p99 fill the report, not the terminal. */
+/** Figures that only the report shows, not the terminal. */
 const LEFT_TO_REPORT = /\/(p90|p99\.9|max|generator-cpu|send-delay-p50|bytes)$/;
 
-/** What a run prints at its end: every main figure, the bars, what was skipped. */
+/** The text that a run prints at its end: every main figure, the bars, and what was skipped. */
 export function renderTable(results: Results): string {
   const { figures, skipped, notes, floorMicroseconds } = results;
   const rows = figures.filter(({ id }) => !LEFT_TO_REPORT.test(id)).map(rowOf);
@@ -54,7 +54,7 @@ function rowOf({ id, median, unit, floors, spread, samples }: Figure): string[] 
   return [
     id,
     formatValue(median, unit),
-    // A rate in floors is verdicts in the time of one floor; that is for comparisons, not for reading.
+    // A rate in floors means verdicts in the time of one floor. That helps comparisons, but not readers.
     floors === null || unit === '1/s' ? '' : floors.toFixed(2),
     samples.length > 1 ? `${(100 * spread).toFixed(0)} %` : '',
     String(samples.length),
