@@ -15,7 +15,7 @@ import {
 import type { Property } from './property.js';
 import { sleep, type Verifier } from './subject.js';
 
-/** Changes everything that can be changed in a value. */
+/** Changes everything in a value that can be changed. */
 function scribble(value: unknown): void {
   if (typeof value !== 'object' || value === null) return;
   for (const item of Object.values(value)) scribble(item);
@@ -26,11 +26,11 @@ function scribble(value: unknown): void {
       for (const name of Object.keys(target))
         target[name] = typeof target[name] === 'number' ? 1e9 : target[name];
   } catch {
-    // Frozen: that will do as well.
+    // It is frozen, which is fine too.
   }
 }
 
-/** Whoever gets an answer may do with it what he likes: later answers are what they would have been. */
+/** A caller that changes an answer cannot change later answers. */
 export const shared: Property = {
   name: 'answers share nothing with later answers',
   async check(subject) {
@@ -59,12 +59,12 @@ const heap = () => {
   return (heapUsed + arrayBuffers) / 2 ** 20;
 };
 
-/** What the receipt cache holds is no more than it was given, whatever the receipts are like. */
+/** The receipt cache never holds more memory than it was given, for any receipts. */
 export const cacheMemory: Property = {
   name: 'the cache holds no more than it was given',
   async check(subject) {
     const found: string[] = [];
-    const room = 6;
+    const limitMib = 6;
     const shapes: Record<string, (at: number) => readonly TestBundle[]> = {
       'many small nodes': (at) =>
         callsTwice(
@@ -103,14 +103,14 @@ export const cacheMemory: Property = {
       'many short ones': (at) => callsTwice(makeChain(2, { 0: { ...now(), jti: `dr:${at}` }, 1: now() })),
     };
     for (const [shape, make] of Object.entries(shapes)) {
-      const verifier = await subject.verifier({ receiptCacheBytes: room * 2 ** 20 });
+      const verifier = await subject.verifier({ receiptCacheBytes: limitMib * 2 ** 20 });
       await ask(verifier, make(-1));
       const before = heap();
       const count = shape.startsWith('many short') ? 600 : 250;
       for (let at = 0; at < count; at++) await ask(verifier, make(at));
       const grown = heap() - before;
-      if (grown > 2 * room + 4)
-        found.push(`${shape}: ${grown.toFixed(0)} MiB of heap in a cache of ${room} MiB`);
+      if (grown > 2 * limitMib + 4)
+        found.push(`${shape}: ${grown.toFixed(0)} MiB of heap in a cache of ${limitMib} MiB`);
       await verifier.close();
     }
     return found;
@@ -118,7 +118,7 @@ export const cacheMemory: Property = {
 };
 
 const START = Math.floor(Date.now() / 1000);
-/** One window for all: a second that passes between two receipts would let the child end after its parent. */
+/** All receipts have the same window: if a second passed between two receipts, the child would end after its parent. */
 const now = () => ({ iat: START - 60, nbf: START - 60, exp: START + 3600 });
 const callsTwice = (chain: ReturnType<typeof makeChain>) =>
   [1, 2].map(() => liveCall(chain, { tool: 'search' }));
@@ -136,7 +136,7 @@ export const bodies: Property = {
     const found: string[] = [];
     const service = await subject.serve();
     if (service === undefined) return ['the service does not start'];
-    // Sound, so that they are parsed and then wait together for a thread.
+    // Valid bundles, so that they are parsed and then wait together for a thread.
     const sound = JSON.stringify(liveCall(liveChain(4), { tool: 'search' }));
     const body = `${sound.slice(0, -1)},"body":[${'[],'.repeat(345_000)}0]}`;
     const head = `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
@@ -175,7 +175,7 @@ function residentOf(pid: number): number {
   }
 }
 
-/** However chains come and go, a verifier goes on answering. Nothing is asked of it but what an honest client sends. */
+/** A verifier keeps answering while chains come and go. The requests are those of an honest client. */
 export const churn: Property = {
   name: 'churn never stops a verifier',
   async check(subject) {
@@ -188,11 +188,11 @@ export const churn: Property = {
           tool: 'search',
         }),
     };
-    // Close to one another: what goes wrong may need a cache that is just full.
+    // The sizes are close together: a fault may appear only if the cache is just full.
     const sizes = Array.from({ length: 22 }, (_, at) => Math.round(300_000 * 1.1 ** at));
     for (const [kind, make] of Object.entries(traffic))
       for (const bytes of sizes) {
-        // In this process: where it hangs, the watchdog of the run ends it.
+        // In this process. If it hangs, the watchdog of the run ends it.
         const verifier = await subject.verifier({ receiptCacheBytes: bytes });
         for (let task = 0; task < 100; task++) {
           const bundle = make(task);
@@ -207,7 +207,7 @@ export const churn: Property = {
   },
 };
 
-/** A fresh leaf for each task, at the end of the chain of one of a few principals. */
+/** Makes a new leaf for each task, at the end of the chain of one of a few principals. */
 function tasksOfPrincipals(principals: number, depth: number): (task: number) => TestBundle {
   const trunks = Array.from({ length: principals }, () => {
     const parties: Party[] = Array.from({ length: depth + 1 }, party);
@@ -233,7 +233,7 @@ function tasksOfPrincipals(principals: number, depth: number): (task: number) =>
   };
 }
 
-/** A handler that nobody verified a call for finds no context, wherever it is called from. */
+/** A handler of a call that was not verified finds no context, wherever it is called from. */
 export const contexts: Property = {
   name: 'no context reaches a handler without a bundle',
   async check(subject) {
@@ -248,7 +248,7 @@ export const contexts: Property = {
     };
     const required = { trustedRoots: 'any', serverIdentity: 'any', replayStore: 'none', tool: 'any' };
     const make = (options: object, handler: () => Promise<Response>) => {
-      // What must be said depends on the version.
+      // The required options depend on the version.
       try {
         return middleware.drsFetch(options, handler);
       } catch {
