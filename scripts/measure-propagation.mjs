@@ -1,6 +1,6 @@
-// Revokes through one of three services that share a Redis, and says how long it takes until the revocation is in force on
-// all of them: what the caller waits for (an acknowledgement means: in force everywhere), and what each service measured.
-// Needs redis-server and a build (`npm run setup`). `node scripts/measure-propagation.mjs [revocations]`
+// Revokes through one of three services that share a Redis, and prints how long it takes until the revocation is in
+// force on all of them: as the caller sees it (an acknowledgement means: in force everywhere), and as each service
+// measured it. Needs redis-server and a build (`npm run setup`). `node scripts/measure-propagation.mjs [revocations]`
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -133,7 +133,7 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
   const client = kind.client === true ? new DrsClient(url, { timeoutMs: 60_000 }) : null;
   const post = (path: string, body: string, headers: Record<string, string> = {}) =>
     postOnce(path, body, headers).catch((error: unknown) => {
-      // The service closes idle connections. Nothing was sent on this one yet, so try again.
+      // The service closes idle connections. A request on such a connection was not handled, so send it again.
       const { code } = error as NodeJS.ErrnoException;
       if (code !== 'UND_ERR_SOCKET' && code !== 'ECONNRESET') throw error;
       return postOnce(path, body, headers);
