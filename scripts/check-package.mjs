@@ -87,12 +87,10 @@ function checkFiles(files) {
   for (const entry of Object.values(manifest.exports)) {
     const types = typeof entry === 'string' ? undefined : entry['types'];
     if (types !== undefined && !read(types).startsWith('/// <reference types="node"'))
-      throw new Error(
-        `${types} does not begin with a reference to Node's types, which its exports need`,
-      );
+      throw new Error(`${types} does not begin with a reference to Node's types, which its exports need`);
   }
 
-  // Links to tests, benchmarks and CI are allowed, although these are only in the repository.
+  // Except in README.md, links to tests, benchmarks and CI are allowed, although these are only in the repository.
   const repository = /^(test|bench|\.ci|scripts|eslint\.config\.js|vitest\.config\.ts)(\/|$)/;
   for (const name of files.filter((file) => file.endsWith('.md'))) {
     const text = read(name)

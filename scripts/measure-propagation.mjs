@@ -65,7 +65,7 @@ for (let index = 0; index < count; index++) {
 waits.sort((one, other) => one - other);
 const at = (share) => waits[Math.min(count - 1, Math.floor(share * count))].toFixed(1);
 console.log(
-  `${count} revocations, until acknowledged: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms`,
+  `${count} revocations, until acknowledged: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(1)} ms`,
 );
 for (const { url } of services) {
   const text = await (await fetch(`${url}/metrics`)).text();

@@ -51,7 +51,9 @@ const families = [
   ...listFamilies,
 ].filter(({ name }) => name.includes(options.only));
 if (families.length === 0) {
-  console.error(`no family has ${JSON.stringify(options.only)} in its name; leave out --only to see all names`);
+  console.error(
+    `no family has ${JSON.stringify(options.only)} in its name; leave out --only to see all names`,
+  );
   process.exit(2);
 }
 

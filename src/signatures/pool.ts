@@ -31,7 +31,7 @@ export interface PoolOptions {
  * of the event loop are handed over together at its end. While all workers are busy, signatures gather for the next
  * batch. While all workers are idle, this thread verifies the first few of a turn, because waking a worker takes longer.
  *
- * If there is a core to spare, this thread helps: it verifies what no worker can take yet and, while no request arrives,
+ * If a core is free, this thread helps: it verifies what no worker can take yet and, while no request arrives,
  * what was handed over and not begun. If the OS deschedules a worker, only the check it is working on is delayed.
  */
 export class PoolVerifier implements SignatureVerifier {

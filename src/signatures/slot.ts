@@ -63,7 +63,7 @@ export class SlotWriter {
     this.#firstOpen = 0;
   }
 
-  /** @returns whether there was room */
+  /** Adds a check to the batch. @returns false if it does not fit */
   write({ jwt, signingInputLength, signature, publicKey }: SignatureCheck): boolean {
     const memory = this.#memory;
     const check = this.#checks;

@@ -348,7 +348,7 @@ it('a pair of real services under slices: what is planted in one is found', asyn
   expect(effects.cpu).toBeGreaterThan(Math.log(1.5));
   expect(effects['latency p50']).toBeGreaterThan(Math.log(1.5));
   expect(means.cpu[1]).toBeGreaterThan(means.cpu[0]);
-  // The planted process says itself what it took: most of what is found on top.
+  // The planted process reports how long its work took, which is most of the difference that is found.
   expect(planted?.work).toBeGreaterThan((means.cpu[1] - means.cpu[0]) / 4);
   expect(planted?.work).toBeLessThan(planted?.request ?? 0);
 });

@@ -7,7 +7,7 @@ import { metricOf, startService, type RunningService } from '../support/service.
 
 const MIB = 1024 * 1024;
 
-/** The most memory a process has ever held, in bytes. */
+/** The highest resident memory of a process so far, in bytes. */
 const peakOf = (pid: number) =>
   1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
 

@@ -152,15 +152,15 @@ export const bodies: Property = {
     );
     await sleep(1500);
     for (const socket of sockets) socket.write('}');
-    let most = 0;
+    let highest = 0;
     for (let times = 0; times < 40; times++) {
-      most = Math.max(most, residentOf(service.pid));
+      highest = Math.max(highest, residentOf(service.pid));
       await sleep(100);
     }
     const isAlive = await service.answers(60_000);
-    most = Math.max(most, residentOf(service.pid));
+    highest = Math.max(highest, residentOf(service.pid));
     if (!isAlive) found.push(`${BODIES} bodies of 1 MB: /healthz does not answer`);
-    if (most > 700) found.push(`${BODIES} bodies of 1 MB: ${most} MiB resident`);
+    if (highest > 700) found.push(`${BODIES} bodies of 1 MB: ${highest} MiB resident`);
     for (const socket of sockets) socket.destroy();
     await service.stop();
     return found;

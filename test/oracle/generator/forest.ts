@@ -116,8 +116,11 @@ export class Forest {
       if (random.chance(0.5)) claims.push(['exp', toJson(null)]);
       return;
     }
-    const most = exp ?? 3_000_000_000;
-    claims.push(['exp', toJson(wide ? most : Math.min(most, random.pick([NOW + 10, NOW, 2_900_000_000])))]);
+    const latest = exp ?? 3_000_000_000;
+    claims.push([
+      'exp',
+      toJson(wide ? latest : Math.min(latest, random.pick([NOW + 10, NOW, 2_900_000_000]))),
+    ]);
   }
 
   /** A policy that is usually within the parent's. */
