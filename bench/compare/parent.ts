@@ -117,7 +117,7 @@ function describe(
     regression:
       'REGRESSION: slower by 10 % or more; look closer with npm run bench:compare, or npm run bench:profile',
     none: 'no slow-down of 10 %',
-    'cannot tell': 'cannot tell, which is no failure',
+    'cannot tell': 'cannot tell, which is not a failure',
   }[verdict];
   return [
     `processor time of a warm request, depth 4, against ${parent}, by pair of processes: ${percent(changed)}`,

@@ -81,7 +81,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
   const asSent = body.toString();
   const proved = prove(JSON.parse(makeCall(chain).body), cache);
   const bundle = JSON.parse(asSent) as unknown;
-  if (!isJsonObject(bundle)) throw new Error('a bundle of the suite is no object');
+  if (!isJsonObject(bundle)) throw new Error('a bundle of the suite is not an object');
   const structure = structureOf(bundle, cache);
   if ((structure.chain !== null) !== (temperature === 'warm'))
     throw new Error(`the chain is not ${temperature}: it is${structure.chain === null ? ' not' : ''} known`);

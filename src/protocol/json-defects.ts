@@ -29,7 +29,7 @@ const CLOSE_ARRAY = 0x5d;
  * @param text JSON that `JSON.parse` has accepted
  * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it
  *   occurs twice
- * @param scope.depth the deepest nesting that is no defect
+ * @param scope.depth the maximum nesting that is not a defect
  * @param scope.only when given, only defects of this kind count: without it, one that comes first hides the others
  * @returns the defect, or `null` if there is none
  */

@@ -118,9 +118,9 @@ function stopOnSignals(configuration: Configuration, service: Service, log: Logg
   process.on('SIGHUP', () => {
     reloadCertificate(service, log);
     service.reopenLogs().then(
-      () => log.info('SIGHUP: the decision log was opened anew; the configuration is read at the start only'),
+      () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
       (error: unknown) =>
-        log.error({ err: error }, 'the decision log could not be opened anew: the old file is written on'),
+        log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),
     );
   });
   process.on('SIGUSR2', () => {
@@ -137,10 +137,10 @@ function reloadCertificate(service: Service, log: Logger): void {
     const until = new Date(expiresAt * 1000).toISOString();
     log.info(
       { certFile, fingerprint, until },
-      'SIGHUP: new connections get the certificate that is there now',
+      'SIGHUP: the certificate was reloaded; new connections get it',
     );
   } catch (error) {
-    log.error({ err: error }, 'the certificate could not be read anew: the old one is served on');
+    log.error({ err: error }, 'the certificate could not be reloaded: the old one is still served');
   }
 }
 

@@ -70,7 +70,7 @@ describe('stopping', () => {
     const service = await startService();
     service.child.kill('SIGHUP');
     await eventually(() =>
-      expect(messagesOf(service).join()).toContain('SIGHUP: the decision log was opened anew'),
+      expect(messagesOf(service).join()).toContain('SIGHUP: the decision log was reopened'),
     );
     expect(await statusOf(service, '/readyz')).toBe(200);
     expect(await service.stop()).toBe(0);

@@ -112,7 +112,7 @@ it('does not start where it cannot listen', async () => {
     ['unix:/tmp/', 2, /expected unix: and an absolute path/],
     [long, 2, /the path has 108 bytes, expected at most 107/],
     [`unix:${file}`, 1, /there is a file that is not a socket/],
-    [`unix:${folder}/no/such.sock`, 1, /its folder is not there/],
+    [`unix:${folder}/no/such.sock`, 1, /its folder does not exist/],
   ] as const) {
     const { code, stderr } = await runToExit({ LISTEN: listen });
     expect([code, stderr]).toEqual([exit, expect.stringMatching(says)]);

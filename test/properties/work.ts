@@ -192,7 +192,7 @@ export const pending: Property = {
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
     const waiting = /^drs_(?:verify_)?pending(?:_requests)?(?:\{\})? (\d+)/m.exec(metrics)?.[1];
     if (waiting !== undefined && waiting !== '0')
-      found.push(`${waiting} requests wait for ever, says /metrics`);
+      found.push(`${waiting} requests wait forever, according to /metrics`);
     await service.stop();
     return found;
   },

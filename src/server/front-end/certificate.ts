@@ -35,7 +35,7 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles): Certif
   if (!leaf.checkPrivateKey(parseKey(key, keyFile)))
     throw new Error(
       `TLS_KEY_FILE is ${show(keyFile)}: it is not the key of the certificate in TLS_CERT_FILE, expected its private key; ` +
-        'write both files anew, the key first',
+        'write both files again, the key first',
     );
   const expiresAt = Date.parse(leaf.validTo) / 1000;
   if (!(expiresAt > Date.now() / 1000))
