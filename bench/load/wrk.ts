@@ -68,7 +68,7 @@ function histogramOf(counts: Counts): Histogram {
 /**
  * Undoes the correction for coordinated omission (`stats_correct` in wrk's stats.c). For each latency of at least two
  * intervals, wrk adds those of the requests that would have been sent meanwhile. Each is one interval shorter than the
- * one before it, down to one interval.
+ * one before it, as long as it is longer than an interval.
  *
  * @param counts in ascending order
  * @param interval time between the requests of a connection, in µs

@@ -34,7 +34,7 @@ export interface ToolCallEvent {
   readonly outcome: Outcome;
 }
 
-/** Why a call was refused, as its caller was told. */
+/** Why a call was refused: what its caller was told. */
 export interface Refusal {
   /** A code of docs/codes.md. */
   readonly code: string;

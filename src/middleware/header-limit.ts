@@ -2,8 +2,8 @@ import type { Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 
 /**
- * Room for a bundle of 16 receipts with large policies, in bytes. Node.js takes 16 KiB of headers unless it is told
- * otherwise, which is about 12 receipts.
+ * A header limit in bytes that is enough for a bundle of 16 receipts with large policies. By default, Node.js accepts
+ * 16 KiB of headers, which is enough for about 12 receipts.
  *
  * @example createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app);
  */

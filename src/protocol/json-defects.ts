@@ -99,7 +99,7 @@ export function findJsonDefect(
  * hold 300,000 strings.
  */
 class StringScanner {
-  /** The position behind the closing quote. */
+  /** The position after the closing quote. */
   end = 0;
   hasEscapes = false;
   /** Whether half of a surrogate pair may stand alone: only then is the string worth decoding. */
@@ -156,7 +156,7 @@ export function isFaithfulNumber(literal: string): boolean {
 class Decimal {
   readonly exponent: number;
   readonly #text: string;
-  // Positions of the first digit that is not zero, and behind the last one. A decimal point may lie between them.
+  // Positions of the first digit that is not zero, and after the last one. A decimal point may be between them.
   readonly #start: number;
   readonly #end: number;
 
@@ -180,7 +180,7 @@ class Decimal {
     this.#start = start;
     this.#end = end;
     const shift = power === text.length ? 0 : Number(text.slice(power + 1));
-    // How many digits the last non-zero digit is from the units; digits behind the point count down.
+    // How many digits the last non-zero digit is from the units digit. Digits after the point count as negative.
     const units = point < 0 ? power : point;
     this.exponent = shift + units - end + (end > units ? 1 : 0);
   }
@@ -206,7 +206,7 @@ function isPlainInteger(text: string, start: number, end: number): boolean {
   return true;
 }
 
-/** The position behind a number, given that of its first character. */
+/** The position after a number, given that of its first character. */
 function endOfNumber(text: string, start: number): number {
   let at = start + 1;
   for (; at < text.length; at++) {

@@ -4,7 +4,7 @@ import { GATE_CATALOGUE, GATE_PROTOCOLS, type GateProtocol } from '../gate/index
 import type { ReplayStore } from '../replay/index.js';
 import { CATALOGUE } from '../verify/codes.js';
 
-/** Is told what the gate does. */
+/** Receives the events of the gate. */
 export interface GateObserver {
   /** @param code the code of a denial; empty for other decisions */
   decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void;

@@ -32,7 +32,7 @@ export class SocketWait {
 
   #begin(now: number): void {
     const idle = this.#clock.idleMs() - this.#idleAtEnd;
-    // If the loop has slept since the last turn, an arriving request woke it at the end of that sleep.
+    // If the loop has slept since the last turn, an arriving request woke it: at the earliest after all of that sleep.
     this.#since = idle > 0 ? this.#endedAt + idle : Math.max(this.#startedAt, this.#lookedAt());
     this.#startedAt = now;
     this.#isInTurn = true;

@@ -73,8 +73,8 @@ describe('the verdict', () => {
 });
 
 /**
- * A whole comparison on a machine whose speed swings by 2: pairs of processes that differ by 1.5 % for no reason, quads
- * in each, and a look at the result after each pair.
+ * A whole comparison on a machine whose speed changes by a factor of 2. Pairs of processes differ by 1.5 % by chance;
+ * each has several quads, and the result is checked after each pair.
  */
 function compare(seed: number, slowDown: number): { verdict: Verdict; restarts: number } {
   const machine = unsteadyMachine(seed);
@@ -118,7 +118,7 @@ describe('a comparison on a machine whose speed swings by 2', () => {
   });
 
   it('would be misled by the same slices taken one side after the other', () => {
-    // What the pairs are for: unpaired, the swings of the machine are taken for a difference of the versions.
+    // Why pairs are needed: without them, changes of the machine's speed look like a difference between the versions.
     let misled = 0;
     for (let seed = 0; seed < 200; seed++) {
       const machine = unsteadyMachine(31 * seed + 5);

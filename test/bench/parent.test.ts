@@ -8,11 +8,11 @@ describe('the comparison with the parent commit', () => {
     ['regression', same.map((effect) => effect + 0.15), same],
     ['none', same, same.toReversed()],
     ['none', same.map((effect) => effect - 0.3), same],
-    // Slower, by less than what counts.
+    // Slower, but by less than the limit.
     ['none', same.map((effect) => effect + 0.06), same],
     // The medians are far enough apart, but one pair is not above all of the others.
     ['cannot tell', [0.2, 0.2, 0.2, 0.015], same],
-    // What is the same differs by more than what counts.
+    // Pairs of the same version differ by more than the limit.
     ['cannot tell', same, [-0.1, 0.1, 0, 0]],
     ['cannot tell', [0.5, 0.5, 0.5], same],
     ['cannot tell', [], []],

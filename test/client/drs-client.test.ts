@@ -89,7 +89,7 @@ describe.each([
     server.server.on('connection', () => connections++);
     const client = clientOf(server.url, transport);
     for (let call = 0; call < 20; call++) await client.verify({});
-    // A pool may open a second one while the first is still being tidied up.
+    // A pool may open a second connection while the first is still being closed.
     expect(connections).toBeLessThanOrEqual(2);
   });
 

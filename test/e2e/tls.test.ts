@@ -182,7 +182,7 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
     const after = await askBefore();
     expect([before.status, after.status, after.socket === before.socket]).toEqual([200, 200, true]);
     openBefore.destroy();
-    // And again, from the one that took the port over.
+    // And again, from the app that took over the port.
     put(first);
     await hangUp(5);
     expect(await subjectNow()).toBe('first');

@@ -64,7 +64,7 @@ it('takes the place of a socket that nobody listens on, but not of one that some
   const { service } = await started(socketPath);
   const second = await runToExit({ LISTEN: `unix:${socketPath}` });
   expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('another process listens there')]);
-  // Killed, it leaves its file behind.
+  // If it is killed, it leaves its file behind.
   await service.stop('SIGKILL');
   expect(existsSync(socketPath)).toBe(true);
   const { service: next, ask, client } = await started(socketPath);

@@ -20,7 +20,7 @@ describe('the address of a client', () => {
     expect(of('1', '10.0.0.1', 'spoofed, 203.0.113.5,198.51.100.7')).toBe('198.51.100.7');
     expect(of('2', '10.0.0.1', '203.0.113.5, 198.51.100.7, 10.0.0.2')).toBe('198.51.100.7');
     expect(of('1', 'unix', '198.51.100.7')).toBe('198.51.100.7');
-    // Whoever came by fewer proxies.
+    // A client that came through fewer proxies.
     expect(of('3', '10.0.0.1', '198.51.100.7')).toBe('198.51.100.7');
     expect(of('3', '10.0.0.1', null)).toBe('10.0.0.1');
   });

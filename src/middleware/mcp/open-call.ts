@@ -10,7 +10,7 @@ import {
 /**
  * Opens one message of an MCP transport. The SDKs have parsed it, so the gate trusts no number beyond 2^53.
  *
- * @param extra what the SDK passes beside a message or to a handler; over HTTP it has the headers
+ * @param extra what the SDK passes with a message or to a handler; over HTTP it has the headers
  */
 export function openMessage(message: object, extra: unknown, rules: McpRules): Opening {
   return openMcp(
