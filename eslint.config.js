@@ -2,8 +2,8 @@ import { readdirSync } from 'node:fs';
 import { defineConfig } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay) ← engine ← (server, middleware, cli).
-// For each folder of src/: the folders it may import from, besides itself.
+// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay) ← engine ← (server,
+// middleware, cli). For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
 const mayImport = {
   protocol: [],
@@ -109,7 +109,7 @@ export default defineConfig(
       ],
       'no-restricted-properties': [
         'error',
-        { object: 'Date', property: 'now', message: 'the time is handed in' },
+        { object: 'Date', property: 'now', message: 'take the time as a parameter' },
       ],
     },
   },

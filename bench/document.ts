@@ -5,7 +5,7 @@ import { fillDocument, fillReadme } from './report/document.js';
 import { ROOT } from './run/paths.js';
 import { readResults } from './run/read-results.js';
 
-/** Results that are in the repository, in the order of their names; the first is the main one. */
+/** The results in the repository, in the order of their names. The first is the main one. */
 const KEPT = path.join(ROOT, 'bench', 'runs');
 
 async function main(given: readonly string[]): Promise<void> {

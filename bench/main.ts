@@ -59,7 +59,7 @@ async function main(): Promise<number> {
     schema: RESULTS_SCHEMA,
     startedAt: startedAt.toISOString(),
     seconds: Math.round((performance.now() - start) / 1000),
-    // Without the folder of the results: the command stands in documents, and that folder is on one machine only.
+    // Without the folder of the results: documents quote this command, and the folder is only on this machine.
     command: `npm run bench -- ${process.argv.slice(2).join(' ')}`
       .replace(/ ?--out[ =]\S+/, '')
       .replace(/ -- ?$/, ''),

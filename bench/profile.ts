@@ -18,7 +18,7 @@ Writes a CPU profile of each thread under load: drop it on https://www.speedscop
 Chrome's DevTools.
 `;
 
-/** Microseconds of the clock that CPU profiles count by. */
+/** The current time in µs of the clock that CPU profiles use. */
 const monotonic = () => Number(process.hrtime.bigint() / 1000n);
 
 async function main(): Promise<number> {

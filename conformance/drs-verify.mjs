@@ -9,10 +9,10 @@ import { startService } from '../dist/server/service.js';
 import { decisionOf, flat } from './run.mjs';
 
 const verifiers = new Map();
-/** Gates of services in this process, so that they can be given a time; each replay has one of its own. */
+/** Services with gates. They run in this process, so that their clock can be set. Each replay vector has its own. */
 const gates = new Map();
 
-/** One verifier for each set-up; what is revoked in it stays so. */
+/** Returns the verifier for a profile. There is one for each, and what is revoked in it stays revoked. */
 async function verifierFor({ settings, revocation }) {
   const key = JSON.stringify([settings, revocation]);
   const known = verifiers.get(key);
@@ -51,7 +51,7 @@ for (const { verifier, list } of verifiers.values()) {
 }
 for (const gate of gates.values()) await gate.close(true);
 
-/** The request is what a client posts to /verify: its body is compared as the text that it is there. */
+/** Answers a `POST /verify`. The body of the call is compared as the text in the request. */
 async function answer({ request, now, bodyText, settings, revocation }) {
   let bundle;
   try {

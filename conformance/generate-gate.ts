@@ -7,7 +7,7 @@ const MAX_LENGTH = 6_000;
 const OF_A_KIND = 2;
 const TRIES = 4_000;
 
-/** Vectors for a gate: of single requests without replay protection, and of several with it. */
+/** Makes vectors for a gate: single requests without replay protection, and sequences of requests with it. */
 export function gateVectors(seed: number, now: number, times: readonly number[]): object[] {
   const next = gateRequests(new Random(seed));
   const counts = new Map<string, number>();
@@ -20,7 +20,7 @@ export function gateVectors(seed: number, now: number, times: readonly number[])
     const expected = ask(now);
     if (!times.every((at) => JSON.stringify(ask(at)) === JSON.stringify(expected))) continue;
     const { decision, code, status } = expected;
-    // Verdicts have vectors of their own: one code of them shows that the gate asks.
+    // There are other vectors for verdicts. Here, one code of a verdict is enough to show that the gate asks for one.
     const isVerdict = status === 403 && !GATE_CODES.has(code ?? '');
     const kind = isVerdict ? String(code) : `${request.protocol} ${code ?? decision} ${status ?? ''}`;
     if (expected.decision === 'allow' && isFresh(request, now)) allowed.push(request);
@@ -49,7 +49,7 @@ const uniqueIds = (vectors: object[]) => [
 const isFresh = (request: GateAsked, now: number) =>
   askOracleGate(PLAIN, [{ request, now }], true)[0]?.decision === 'allow';
 
-/** The same request again, at other times, and after it was refused for another reason. */
+/** Vectors that repeat a request: at other times, and after it was refused for another reason. */
 function replayVectors(allowed: readonly GateAsked[], now: number): object[] {
   const of = (protocol: string) => allowed.filter((request) => request.protocol === protocol).slice(0, 2);
   return ['http', 'mcp', 'a2a'].flatMap((protocol) => {

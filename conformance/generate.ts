@@ -1,4 +1,4 @@
-// Makes vectors.json from fixed keys and a fixed seed. A vector is kept only where the oracle and the library agree on it.
+// Makes vectors.json from fixed keys and a fixed seed. Oracle and library must agree on every vector.
 import { writeFileSync } from 'node:fs';
 import { createVerifier, CATALOGUE } from '../src/index.js';
 import {
@@ -54,7 +54,7 @@ for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
     ...(trustedRoots && { trustedRoots: [...trustedRoots] }),
     workerThreads: 0,
   });
-  // What needs a list over the network is asked of the oracle here, and of the library by the test.
+  // Questions that need a list over the network are put only to the oracle here. The test asks the library.
   const canAsk = revocation.remote === 'none';
   for (const index of revocation.local) await verifier.revoke(index);
   for (let attempt = 0; attempt < TRIES; attempt++) {
@@ -72,7 +72,8 @@ for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
     const what = expected.code ?? `${expected.status ?? 'valid'} ${expected.binding ?? ''}`.trim();
     const kind = `${profile} ${what}`;
     const isNew = !codes.has(what);
-    // Every profile has its own codes to show; the others are shown once, by the first.
+    // Keep every answer that no vector has yet. Otherwise keep three vectors of a kind in the profile `plain`, and one in
+    // each other profile.
     if (!isNew && (counts.get(kind) ?? 0) >= (profile === 'plain' ? OF_A_KIND : 1)) continue;
     if (canAsk && expected.status === undefined) {
       const local = new Set(revocation.local);

@@ -1,16 +1,16 @@
 import { readJson } from '../test/oracle/json.js';
-import { judge, type Revocation, type Settings } from '../test/oracle/oracle.js';
+import { verify, type Revocation, type Settings } from '../test/oracle/oracle.js';
 import { writeJson } from '../test/oracle/json.js';
 import { decide, Replays, type Protocol } from '../test/oracle/gate.js';
 
-/** How a verifier is set up. */
+/** The settings and the revocations of a verifier. */
 export interface Profile {
   readonly settings: Settings;
   /** `remote`: `none`, `unavailable`, or the bytes of the status list in hex. */
   readonly revocation: { readonly remote: string; readonly local: readonly number[] };
 }
 
-/** What a vector expects: a status other than 200, or a verdict. */
+/** The expected answer of a vector: a status other than 200, or a verdict. */
 export interface Expected {
   readonly status?: number;
   readonly valid?: boolean;
@@ -19,13 +19,13 @@ export interface Expected {
   readonly context?: unknown;
 }
 
-/** What the oracle says of the text of a `POST /verify`. */
+/** The oracle's answer to the text of a `POST /verify`. */
 export function askOracle({ settings, revocation }: Profile, text: string, now: number): Expected {
   const bundle = readJson(text);
   if (bundle === undefined) return { status: 400 };
   const { remote, local } = revocation;
   const members = bundle.kind === 'object' ? bundle.members : [];
-  const answer = judge({
+  const answer = verify({
     bundle,
     body: members.findLast(([name]) => name === 'body')?.[1],
     now,
@@ -53,14 +53,14 @@ export interface GateAsked {
   readonly body_text: string;
 }
 
-/** What a gate is expected to decide. */
+/** The expected decision of a gate. */
 export interface Decision {
   readonly decision: 'pass' | 'allow' | 'deny';
   readonly status?: number;
   readonly code?: string;
 }
 
-/** What the oracle says of requests to one gate, one after the other. */
+/** The oracle's answers to requests to one gate, one after the other. */
 export function askOracleGate(
   { settings, revocation: { remote, local } }: Profile,
   asked: readonly { readonly request: GateAsked; readonly now: number }[],

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Asks a verifier every question of vectors.json and compares its answers. Plain Node, no packages; see docs/conformance.md.
+// Puts every question of vectors.json to a verifier and compares the answers. Needs only Node; see docs/conformance.md.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -16,7 +16,8 @@ const HELP = `node conformance/run.mjs --url <address> | --command <command> [op
 `;
 
 /**
- * @typedef {{ id: string, description: string, kind: string, profile?: string, expected: Record<string, unknown>, [member: string]: unknown }} Vector
+ * @typedef {{ id: string, description: string, kind: string, profile?: string, expected: Record<string, unknown>,
+ *   [member: string]: unknown }} Vector
  */
 
 /** @returns {{ profiles: Record<string, object>, vectors: Vector[] }} */
@@ -24,7 +25,7 @@ export function readVectors() {
   return JSON.parse(readFileSync(new URL('vectors.json', import.meta.url), 'utf8'));
 }
 
-/** What differs between an answer and what is expected; `null` where nothing does. */
+/** The difference between an answer and the expected one; `null` if there is none. */
 export function findDifference(vector, answer) {
   for (const [name, expected] of Object.entries(vector.expected))
     if (stable(answer?.[name]) !== stable(expected))
@@ -35,7 +36,7 @@ export function findDifference(vector, answer) {
   return null;
 }
 
-/** Asks all questions that a profile or a kind has; `ask` gives an answer in the form of `expected`. */
+/** Runs vectors. `ask` returns an answer in the form of `expected`. */
 export async function runVectors(vectors, ask) {
   const failures = [];
   for (const vector of vectors) {
@@ -57,7 +58,7 @@ function stable(value) {
   return `{${members.map((name) => `${JSON.stringify(name)}:${stable(value[name])}`).join()}}`;
 }
 
-/** Asks a service. Its clock is its own, so that only questions with one answer at any time are for it. */
+/** Asks a service. Its clock cannot be set, so it only gets questions whose answer does not depend on the time. */
 export function overHttp(url) {
   const post = (path, body) =>
     fetch(new URL(path, url), { method: 'POST', headers: { 'content-type': 'application/json' }, body });
@@ -72,14 +73,14 @@ export function overHttp(url) {
   };
 }
 
-/** A decision of `/v1/gate` as the vectors have it. */
+/** A decision of `/v1/gate` in the form of the vectors. */
 export function decisionOf({ allow, gated, status, response }) {
   if (!gated) return { decision: 'pass' };
   if (allow) return { decision: 'allow' };
   return { decision: 'deny', status, code: response?.error?.data?.code ?? response?.error?.code };
 }
 
-/** A verdict as the vectors have it: the code beside `valid`, no texts for people. */
+/** A verdict in the form of the vectors: the code beside `valid`, without texts for people. */
 export function flat({ valid, error, binding, context }) {
   return {
     valid,
@@ -89,7 +90,7 @@ export function flat({ valid, error, binding, context }) {
   };
 }
 
-/** Asks a program: a question a line, an answer a line, in the same order. */
+/** Asks a program. Each question and each answer is one line; answers come in the order of the questions. */
 export function byCommand(command, profiles) {
   const child = spawn(command, { shell: true, stdio: ['pipe', 'pipe', 'inherit'] });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

@@ -1,6 +1,6 @@
 import { Session, type Profiler } from 'node:inspector';
 
-/** Which blocks of the project's code have run, by V8's own counters. */
+/** Tracks which blocks of the project's code have run, with V8's own counters. */
 export class Coverage {
   readonly #session = new Session();
   readonly #seen = new Set<string>();
@@ -11,12 +11,12 @@ export class Coverage {
     this.#session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
   }
 
-  /** Blocks seen so far. */
+  /** Number of blocks that have run so far. */
   get size(): number {
     return this.#seen.size;
   }
 
-  /** How many blocks ran since the last call that had never run before. */
+  /** Number of blocks that have run for the first time since the last call. */
   takeNew(): number {
     const before = this.#seen.size;
     this.#session.post('Profiler.takePreciseCoverage', (error, taken) => {

@@ -7,7 +7,7 @@ import type { Coverage } from './coverage.js';
 import { grow, mutate } from './mutate.js';
 import type { Target } from './target.js';
 
-/** What a run of one target did. */
+/** The result of a run of one target. */
 export interface FuzzResult {
   readonly target: string;
   readonly executions: number;
@@ -25,7 +25,7 @@ export interface Failure {
 export interface FuzzOptions {
   readonly milliseconds: number;
   readonly seed: number;
-  /** Where texts that reached something new are kept; left out, they are not. */
+  /** A folder for texts that reached new code. If left out, they are not kept. */
   readonly keepIn?: string;
 }
 
@@ -35,8 +35,9 @@ const MAX_FAILURES = 5;
 export const CORPUS = path.join(process.cwd(), 'fuzz', 'corpus');
 
 /**
- * Feeds a target with texts: its corpus, fresh ones, and mutations of those that reached code which none had reached
- * before. Coverage is taken once a batch, for it costs milliseconds; a batch with news is run again one by one.
+ * Feeds a target with texts: its corpus, new ones, and mutations of texts that were the first to reach some code.
+ * Coverage is read once a batch, since that takes milliseconds. A batch that reached new code is run again, one text at
+ * a time.
  */
 export async function drive(target: Target, coverage: Coverage, options: FuzzOptions): Promise<FuzzResult> {
   const { milliseconds, seed, keepIn } = options;
@@ -74,7 +75,7 @@ export async function drive(target: Target, coverage: Coverage, options: FuzzOpt
         corpus.push(text);
         if (keepIn !== undefined && kept++ < 40) keep(keepIn, target.name, text);
       }
-    // A third of the time goes into looking for what takes too long.
+    // A third of the time is spent on looking for texts that take too long.
     const growing = Date.now() + (Date.now() - roundStart) / 2;
     do {
       const failure = findGrowth(target, random, random.pick(corpus));
@@ -92,12 +93,16 @@ export async function drive(target: Target, coverage: Coverage, options: FuzzOpt
   };
 }
 
-// Four times the input may take this many times as long: quadratic is 16. Only what takes long enough to be measured counts.
+// The limit for the growth of time with four times the input: quadratic growth would be 16. Times that are too short to
+// measure do not count.
 const MAX_RATIO = 11;
 const MIN_MILLISECONDS = 20;
 const SIZES = [64, 256, 1024, 4096];
 
-/** Whether time grows faster than the text. Processor time of this thread, the least of three, so that neighbours matter little. */
+/**
+ * Finds time that grows faster than the text. Uses the lowest of three processor times of this thread, so that other
+ * programs have little effect.
+ */
 export function findGrowth(target: Target, random: Random, text: string): Failure | null {
   if (target.time === undefined || text.length > 2_000) return null;
   let before = Infinity;

@@ -107,7 +107,7 @@ const gate: Target = {
       if (asked.protocol === 'http') throw new Error('a plain request passed unchecked');
       if (asked.protocol === 'a2a' && asked.method === 'POST')
         throw new Error('an A2A message passed unchecked');
-      // Whatever any parser would take for a tool call is checked.
+      // Every message that any parser would take for a tool call must be checked.
       if (asked.method === 'POST' && methodOf(asked.body) === 'tools/call')
         throw new Error(`a tool call passed unchecked: ${asked.body}`);
       return;
@@ -120,7 +120,7 @@ const gate: Target = {
       if (length > MAX_ANSWER) throw new Error(`an answer of ${length} characters to a denied request`);
       return;
     }
-    // What is bound is what the call's own body says.
+    // The binding must use the body of the call itself.
     if (opened.body.kind === 'value' && asked.protocol === 'mcp')
       same('the tool that is bound', (opened.body.value as { tool: unknown }).tool, toolOf(asked.body));
   },

@@ -1,4 +1,5 @@
-// Looks for texts that break what must hold, guided by which code they reach. `npm run fuzz -- --target json --secs 60`.
+// Looks for texts that break an invariant, guided by the code that they reach. `npm run fuzz -- --target json --secs
+// 60`.
 import { writeFileSync, mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Coverage } from './coverage.js';
@@ -15,7 +16,7 @@ const { values } = parseArgs({
     target: { type: 'string', default: '' },
     secs: { type: 'string', default: '60' },
     seed: { type: 'string', default: String(Date.now() % 1e9) },
-    /** Puts what reached something new into the corpus of the repository. */
+    /** Adds texts that reached new code to the corpus in the repository. */
     keep: { type: 'boolean', default: false },
     out: { type: 'string', default: 'fuzz/failures' },
   },

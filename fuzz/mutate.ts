@@ -2,7 +2,7 @@ import type { Random } from '../test/oracle/generator/random.js';
 
 const MAX_LENGTH = 20_000;
 
-/** Another text, near to one of a corpus. */
+/** Makes a text that is similar to one of a corpus. */
 export function mutate(
   random: Random,
   text: string,
@@ -46,8 +46,8 @@ function once(
 }
 
 /**
- * A text of the same shape with some part of it `times` as often: the entries of lists and the members of objects where
- * it is JSON, otherwise one stretch of it.
+ * Makes a longer text of the same shape, with one part repeated `times` times: the entries of lists and the members of
+ * objects if the text is JSON, otherwise one substring.
  */
 export function grow(random: Random, text: string, times: number): string {
   const stretch = () => {
@@ -73,6 +73,6 @@ function longer(value: unknown, times: number, style: number): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, longer(item, times, style)]));
 }
 
-/** Entries that differ, so that no set of them is small; those of a `prefix/*` stay one. */
+/** Makes copies of an entry that differ, so that a set of them is not small. A `prefix/*` stays a prefix. */
 const numbered = (text: string, copy: number, style: number) =>
   text.endsWith('/*') ? `${text.slice(0, -1)}${copy}/*` : style === 0 ? `${text}${copy}` : `${text}/${copy}`;

@@ -11,7 +11,9 @@ import {
 } from '../test/oracle/differential/request.js';
 import type { Target } from './target.js';
 
-/** The whole verifier against the oracle. A text is a list of numbers: each one makes a bundle under shared chains. */
+/**
+ * Compares the whole verifier with the oracle. A text is a list of numbers; each makes a bundle under shared chains.
+ */
 
 const forest = new Forest(new Random(20_261_122), 3, 20);
 const verifiers = [0, 20_000, 64 * 1024 * 1024].map((receiptCacheBytes) =>
@@ -44,7 +46,7 @@ const pipeline: Target = {
           const actual = comparableAnswer(verdict);
           if (actual !== expected)
             throw new Error(`${JSON.stringify(request.bundle)}: found ${actual}, expected ${expected}`);
-          // Nothing that a caller does to its verdict may reach the next one.
+          // A caller that changes its verdict must not change the next one.
           if (verdict.valid) scribble(verdict.context);
         }
     }

@@ -9,7 +9,7 @@ import { fromValue, type JsonObject as OracleObject } from '../test/oracle/json.
 import { ODD_RESOURCES, POLICY_MEMBERS, UNKNOWN_MEMBERS } from '../test/oracle/generator/values.js';
 import { same, type Target } from './target.js';
 
-/** Policies against policies and against calls: `[parent, child, arguments]` as JSON. */
+/** Compares policies with policies and with calls: `[parent, child, arguments]` as JSON. */
 
 const resource = fc.constantFrom(...ODD_RESOURCES, 'file:///data/a', 'file:///data/*', 'a/*', '*', '/*');
 const value = fc.oneof(
@@ -96,7 +96,7 @@ const resources: Target = {
     const two = readLists(text);
     if (two === null) return;
     const [parent, child] = two;
-    // A child's entry is covered as a resource is: what is equal, or below a prefix. `*` is covered by itself alone.
+    // A child's entry is covered like a resource: by an equal entry, or by a prefix above it. Only `*` covers `*`.
     const expected = child.every((entry) => coversResource(parent, entry));
     same(`whether ${text} narrows`, coversEveryEntry(parent, child), expected);
     const target = child[0];
@@ -120,7 +120,7 @@ function readLists(text: string): [string[], string[]] | null {
   return isLists ? (found as [string[], string[]]) : null;
 }
 
-/** What is covered by a prefix stays below it as a URL parser reads it. */
+/** Checks that a covered resource is still below the prefix when a URL parser has read it. */
 function checkReading(parent: readonly string[], uri: string): void {
   for (const entry of parent) {
     if (!entry.endsWith('/*') || !/^(?:https?|file):\/\/[a-z.]*\/$/.test(entry.slice(0, -1))) continue;

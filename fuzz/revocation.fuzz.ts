@@ -5,7 +5,7 @@ import { readStatusList } from '../src/revocation/read-status-list.js';
 import { StatusListError } from '../src/revocation/status-list-error.js';
 import { same, type Target } from './target.js';
 
-/** What revocation reads from others: a list of any form, and the file of the local store. */
+/** The inputs of revocation: status lists in all forms, and the file of the local store. */
 
 const bits = (bytes: Uint8Array) => `u${gzipSync(bytes).toString('base64url')}`;
 const credential = (more: object, subject: object) =>
@@ -89,7 +89,7 @@ const file: Target = {
   run(text) {
     const bytes = Buffer.from(text);
     const whole = readLines([bytes]);
-    // Wherever the file is cut into chunks, it says the same.
+    // The result must not depend on where the file is cut into chunks.
     for (const size of [1, 2, 3, 7]) {
       const chunks = [];
       for (let at = 0; at < bytes.length; at += size) chunks.push(bytes.subarray(at, at + size));

@@ -11,7 +11,7 @@ import { didOf, WEAK_DIDS, ODD_DIDS } from '../test/oracle/generator/keys.js';
 import { ODD, ODD_HEADERS } from '../test/oracle/generator/values.js';
 import { same, type Target } from './target.js';
 
-/** What reads one text: JSON, tokens, identifiers, the header of a bundle. Each is compared with the oracle's reader. */
+/** Functions that read one text: JSON, tokens, identifiers, bundles in a header. Each is compared with the oracle's. */
 
 const JSON_WORDS = [
   ...[

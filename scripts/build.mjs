@@ -1,4 +1,4 @@
-// Makes dist/ anew: the code, and docs/openapi.yaml as the JSON that the service serves.
+// Builds dist/: the code, and docs/openapi.yaml as the JSON that the service serves.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-// Packs the package as in a fresh clone and installs it elsewhere, as a user would: what is in it, its types, its command.
+// Packs the package from a fresh clone, installs it elsewhere like a user, and checks its files, types and command.
 import { execFileSync, spawn } from 'node:child_process';
 import {
   cpSync,
@@ -16,7 +16,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
-// First: the clone shares the packages that are installed here, and must find nothing to install.
+// Must come first: the clone shares the packages that are installed here, and must not need to install any.
 import './setup.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -35,7 +35,7 @@ function expectNone(what, found) {
   if (found.length > 0) throw new Error(`${what}: ${found.join(', ')}`);
 }
 
-/** What a clone has, with the packages of this one, and without dist/. */
+/** Makes a clone without dist/. It uses the packages of this one. */
 function makeClone() {
   const clone = at('clone');
   for (const file of run('git', ['ls-files', '-z'], root).split('\0')) {
@@ -87,12 +87,10 @@ function checkFiles(files) {
   for (const entry of Object.values(manifest.exports)) {
     const types = typeof entry === 'string' ? undefined : entry['types'];
     if (types !== undefined && !read(types).startsWith('/// <reference types="node"'))
-      throw new Error(
-        `${types} does not begin with a reference to Node's types, which what it exports needs`,
-      );
+      throw new Error(`${types} does not begin with a reference to Node's types, which its exports need`);
   }
 
-  // Links to the tests, the benchmarks and the CI are for those who have the repository.
+  // Except in README.md, links to tests, benchmarks and CI are allowed, although these are only in the repository.
   const repository = /^(test|bench|\.ci|scripts|eslint\.config\.js|vitest\.config\.ts)(\/|$)/;
   for (const name of files.filter((file) => file.endsWith('.md'))) {
     const text = read(name)
@@ -108,7 +106,15 @@ function checkFiles(files) {
   }
 }
 
-/** Starts the service with a command, and stops it once it listens. @param {string} command @param {string[]} args @param {string} cwd */
+/**
+ * Starts the service with a command, and stops it once it listens.
+ *
+ * @param {string} command
+ *
+ * @param {string[]} args
+ *
+ * @param {string} cwd
+ */
 async function startAndStop(command, args, cwd) {
   const child = spawn(command, args, {
     cwd,
@@ -120,7 +126,7 @@ async function startAndStop(command, args, cwd) {
   for await (const line of createInterface({ input: child.stdout })) {
     if (!line.includes('"msg":"listening"')) continue;
     listens = true;
-    // The whole group: npm and npx pass on no signal.
+    // Signal the whole process group, since npm and npx do not forward signals.
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
   }
   if (!listens) throw new Error(`\`${command} ${args.join(' ')}\` ended before it listened`);
@@ -147,7 +153,8 @@ try {
     'publint',
     messages.map((message) => formatMessage(message, pkg) ?? message.code),
   );
-  // An ES module alone: CommonJS takes it with `require` of newer Nodes or `import()`, which test/package shows.
+  // The package has only ES modules. CommonJS loads them with `require` in newer versions of Node, or with `import()`;
+  // test/package shows both.
   const attw = path.join(root, 'node_modules', '@arethetypeswrong', 'cli', 'dist', 'index.js');
   run(process.execPath, [attw, tarball, '--profile', 'esm-only', '--no-emoji', '--format', 'ascii']);
 
@@ -161,7 +168,7 @@ try {
   cpSync(path.join(root, 'test', 'package', 'use.mjs'), at('user', 'use.mjs'));
   run(process.execPath, ['use.mjs'], at('user'));
 
-  // A clone whose dev packages were left out: it starts, and fetches nothing.
+  // A clone without dev packages must start and must not fetch anything.
   rmSync(path.join(clone, 'node_modules'));
   run('npm', ['ci', '--silent', '--omit=dev', '--no-audit', '--no-fund', '--prefer-offline'], clone);
   await startAndStop('npm', ['start', '--silent'], clone);

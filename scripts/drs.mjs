@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The `drs` command. In a clone it brings the build up to date first; an installed package has no set-up script.
+// The `drs` command. In a clone, it first updates the build. An installed package has no set-up script.
 import { existsSync } from 'node:fs';
 
 const setup = new URL('setup.mjs', import.meta.url);

@@ -1,11 +1,12 @@
-// Ends with 0 where the service of this container answers /healthz, on whatever LISTEN, TLS_CERT_FILE and PORT say.
+// Exits with 0 if the service of this container answers /healthz, at the address that LISTEN, TLS_CERT_FILE and PORT
+// give.
 import http from 'node:http';
 import https from 'node:https';
 
 const { LISTEN = '', PORT = '8080', TLS_CERT_FILE = '' } = process.env;
 const socketPath = LISTEN.trim().replace(/^unix:/, '');
 const isTls = TLS_CERT_FILE.trim() !== '' && socketPath === '';
-// Who serves the loopback address of this container is not in doubt, and the certificate is for another name.
+// The certificate is not checked: it is for another name, and only this container can serve its loopback address.
 const at = socketPath === '' ? { host: '127.0.0.1', port: PORT, rejectUnauthorized: false } : { socketPath };
 (isTls ? https : http)
   .get({ ...at, path: '/healthz', timeout: 2500 }, ({ statusCode }) =>

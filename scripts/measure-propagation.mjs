@@ -1,6 +1,6 @@
-// Revokes through one of three services that share a Redis, and says how long it takes until the revocation is in force on
-// all of them: what the caller waits for (an acknowledgement means: in force everywhere), and what each service measured.
-// Needs redis-server and a build (`npm run setup`). `node scripts/measure-propagation.mjs [revocations]`
+// Revokes through one of three services that share a Redis, and prints how long it takes until the revocation is in
+// force on all of them: as the caller sees it (an acknowledgement means: in force everywhere), and as each service
+// measured it. Needs redis-server and a build (`npm run setup`). `node scripts/measure-propagation.mjs [revocations]`
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -65,7 +65,7 @@ for (let index = 0; index < count; index++) {
 waits.sort((one, other) => one - other);
 const at = (share) => waits[Math.min(count - 1, Math.floor(share * count))].toFixed(1);
 console.log(
-  `${count} revocations, until acknowledged: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms`,
+  `${count} revocations, until acknowledged: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(1)} ms`,
 );
 for (const { url } of services) {
   const text = await (await fetch(`${url}/metrics`)).text();

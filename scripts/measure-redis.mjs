@@ -1,5 +1,6 @@
-// Starts a Redis, records invocations and revocations as the service does, and says what one takes: bytes of Redis, calls
-// a second of one client. Needs redis-server and a build (`npm run setup`). `node scripts/measure-redis.mjs [count]`
+// Starts a Redis, records invocations and revocations like the service, and prints what each costs: bytes in Redis, and
+// calls per second of one client. Needs redis-server and a build (`npm run setup`). `node scripts/measure-redis.mjs
+// [count]`
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';

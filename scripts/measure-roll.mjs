@@ -1,6 +1,6 @@
-// Counts what is lost while `drs serve --processes` replaces its processes (SIGHUP): clients that keep connections, clients
-// that open one for each request, directly and through HAProxy and nginx where they are installed. Needs a build
-// (`npm run setup`). `node scripts/measure-roll.mjs [rolls] [processes]`
+// Counts the requests that fail while `drs serve --processes` replaces its processes (SIGHUP). There are clients that
+// keep their connections and clients that open one for each request, directly and through HAProxy and nginx if these
+// are installed. Needs a build (`npm run setup`). `node scripts/measure-roll.mjs [rolls] [processes]`
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

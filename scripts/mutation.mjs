@@ -1,12 +1,12 @@
-// Plants faults in the source and sees whether a test notices: `npm run mutation -- protocol gate`, or files:
-// `npm run mutation -- src/protocol/jcs.ts`. Without arguments all six folders, one after the other; that takes hours.
-// `--changed [ref]` takes the files that differ from a commit (main), and `--budget <minutes>` ends it in time.
+// Plants faults in the source and checks whether a test fails: `npm run mutation -- protocol gate`, or for files:
+// `npm run mutation -- src/protocol/jcs.ts`. Without arguments it runs for all six folders, which takes hours.
+// `--changed [ref]` selects the files that differ from a commit (main), and `--budget <minutes>` limits the time.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
-// Their tests run a real Redis and wait for it: hours, for a fault in each line.
+// Their tests run a real Redis and wait for it. With a fault in each line, that would take hours.
 const LEFT_OUT = [
   'src/replay/redis-store.ts',
   'src/revocation/redis-{checks,log,store,transfer}.ts',
@@ -67,7 +67,7 @@ function changedFiles() {
 }
 
 /**
- * Runs Stryker on one folder; what is left at the end of the budget is said, and is no failure.
+ * Runs Stryker on one folder. If it does not finish within the budget, that is reported, but is not a failure.
  * @param {string} folder @param {string[]} patterns @param {string} report
  */
 async function stryker(folder, patterns, report) {
@@ -112,7 +112,7 @@ async function stryker(folder, patterns, report) {
 }
 
 /**
- * A line with the score of a folder, out of the report of Stryker.
+ * A line with the score of a folder, from Stryker's report.
  * @param {string} folder @param {string} report
  */
 function scoreOf(folder, report) {

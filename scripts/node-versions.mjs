@@ -1,5 +1,5 @@
-// Runs the package on every Node release that `engines` promises: verdicts, middleware, service, from ESM and CommonJS.
-// `npm run test:node-versions [-- <version> …]`. Needs the npm registry, whose package `node` carries the binaries.
+// Runs the package on every Node release that `engines` allows: verdicts, middleware, service, from ESM and CommonJS.
+// `npm run test:node-versions [-- <version> …]`. Needs the npm registry, whose package `node` contains the binaries.
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,5 @@
-// Tries the properties on another commit: `node scripts/properties-on.mjs 8affa2c [--only cache]`. Its packages are those of this checkout.
+// Checks the properties on another commit: `node scripts/properties-on.mjs 8affa2c [--only cache]`. It uses the
+// packages of this checkout.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// Writes src/server/native-digests.ts from the packages that are installed, whose integrity `npm ci` has checked by the
-// lockfile. Run it after an update of sodium-native or uWebSockets.js; a test compares the two.
+// Writes src/server/native-digests.ts from the installed packages. `npm ci` has checked their integrity with the
+// lockfile. Run it after an update of sodium-native or uWebSockets.js; a test compares the file with the packages.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

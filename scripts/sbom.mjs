@@ -1,5 +1,5 @@
-// Writes what the package is made of when it is installed, as CycloneDX 1.5: `npm run sbom -- --out sbom.cdx.json`; to
-// standard output by default. Fails for a licence that nobody has said yes to.
+// Writes the parts of the installed package as CycloneDX 1.5: `npm run sbom -- --out sbom.cdx.json`; by default to
+// standard output. Fails if a licence is not on the list of allowed ones.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-/** Licences that let drs-verify be used and passed on under its own. */
+/** Licences under which drs-verify can be used and distributed under its own licence. */
 const ALLOWED = new Set([
   '0BSD',
   'Apache-2.0',
@@ -26,8 +26,8 @@ const parse = JSON.parse;
 /** @param {string} name */
 const read = (name) => parse(readFileSync(path.join(root, name), 'utf8'));
 
-// `npm sbom --omit dev` (npm 10 and 11) leaves out a package that a dev package needs as well, such as pino. So it is asked
-// about a project that has no dev packages.
+// `npm sbom --omit dev` (npm 10 and 11) leaves out packages that a dev package needs too, such as pino. So it is run on
+// a copy of the project without dev packages.
 const manifest = /** @type {Record<string, unknown>} */ (read('package.json'));
 const lock = /** @type {{ packages: Record<string, Record<string, unknown>> }} */ (read('package-lock.json'));
 const top = lock.packages[''] ?? {};
@@ -37,7 +37,7 @@ for (const own of [manifest, top]) {
   delete own['peerDependencies'];
   delete own['peerDependenciesMeta'];
 }
-// `devOptional`: a dev package, and an optional one of those that are installed.
+// `devOptional` packages stay: they are dev packages, but also optional dependencies of installed ones.
 lock.packages = Object.fromEntries(Object.entries(lock.packages).filter(([, { dev }]) => !dev));
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-sbom-'));

@@ -1,6 +1,6 @@
-// Brings a clone up to date: installs when the lockfile changed, builds when a source changed.
-// Where the dev packages were left out (`npm ci --omit=dev`), it fetches nothing and builds nothing: what is there must do.
-// Uses nothing but Node, since it runs before anything is installed.
+// Brings a clone up to date: installs packages if the lockfile changed, and builds if a source changed.
+// If the dev packages were left out (`npm ci --omit=dev`), it neither fetches nor builds: the existing build is used.
+// Uses only Node, since it runs before any package is installed.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ function fingerprint(files) {
 const readIfThere = (file) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
 
 /**
- * Output goes to standard error, so that what runs afterwards owns standard output.
+ * Output goes to standard error, so that standard output is free for the command that runs afterwards.
  * @param {string} command
  * @param {string[]} args
  */
@@ -43,7 +43,7 @@ function run(command, args) {
 
 function install() {
   const mark = at('node_modules', '.drs-verify-lock');
-  // A package may have another binary for another Node.
+  // A package may have another binary for another version of Node.
   const wanted = fingerprint(['package-lock.json']) + process.version;
   if (readIfThere(mark) === wanted) return;
   // Whoever installed by hand did it as they wanted, such as with --ignore-scripts.
@@ -54,7 +54,7 @@ function install() {
   writeFileSync(mark, wanted);
 }
 
-/** Whether all of the lockfile is in node_modules, by what npm noted there; only what is optional may be missing. */
+/** Whether node_modules holds what the lockfile names, according to npm's own record. Optional packages may be missing. */
 function isInstalledByHand() {
   const noted = readIfThere(at('node_modules', '.package-lock.json'));
   if (noted === '') return false;
@@ -74,7 +74,7 @@ function packagesOf(lockfile) {
   return packages;
 }
 
-/** What dist/ is made of; `null` where only dist/ was brought here. */
+/** The source files of dist/; `null` if there is only dist/, without sources. */
 function listSources() {
   if (!existsSync(at('src'))) return null;
   return readdirSync(at('src'), { recursive: true, withFileTypes: true })
@@ -110,7 +110,7 @@ function build(mayBuild) {
   writeFileSync(mark, wanted);
 }
 
-/** Whether someone has installed, and left out the dev packages. */
+/** Whether packages were installed without the dev packages. */
 function isProductionInstall() {
   return (
     existsSync(at('node_modules', '.package-lock.json')) && !existsSync(at('node_modules', 'typescript'))

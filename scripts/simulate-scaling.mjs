@@ -1,5 +1,5 @@
-// N instances behind a balancer: what their receipt caches hit, and what they ask of the status list and of Redis.
-// No service runs. `node scripts/simulate-scaling.mjs`; docs/scaling.md says what comes of it.
+// Simulates N instances behind a balancer: the hit ratio of their receipt caches, and their requests to the status list
+// and to Redis. No service runs. `node scripts/simulate-scaling.mjs`; docs/scaling.md has the results.
 //   --instances 10   --agents 1000000   --zipf 1.0   --requests 2000000   --chains 16000 (that fit into one cache)
 import { parseArgs } from 'node:util';
 
@@ -16,7 +16,7 @@ const [agents, zipf, requests, chains] = [values.agents, values.zipf, values.req
   Number,
 );
 
-// A generator of its own, so that two runs give the same table (mulberry32).
+// A seeded random generator (mulberry32), so that two runs give the same table.
 let state = 1;
 const random = () => {
   state = (state + 0x6d2b79f5) | 0;
@@ -25,7 +25,7 @@ const random = () => {
   return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
 };
 
-/** The share of calls of the agents up to each, the busiest first. */
+/** The cumulative share of calls of the agents, busiest first. */
 const shares = new Float64Array(agents);
 let total = 0;
 for (let agent = 0; agent < agents; agent++) shares[agent] = total += 1 / (agent + 1) ** zipf;

@@ -29,8 +29,8 @@ import {
 } from './support/chain.js';
 
 /**
- * What went wrong in other verifiers, tried on this one: a row for each kind of fault that others had to publish, under
- * the number it got there or a plain name.
+ * Faults that were published about other verifiers, tried on this one. Each row is one kind of fault, with the number
+ * of its advisory or a plain name.
  */
 interface Advisory {
   readonly name: string;
@@ -54,7 +54,7 @@ const codeOf = async (bundle: unknown, verifier = plain, options = {}): Promise<
 };
 
 let plain: Verifier;
-/** A route behind the middleware; what reached its handler is counted. */
+/** A route behind the middleware that counts the calls which reach its handler. */
 let route: TestServer;
 let handled = 0;
 
@@ -75,7 +75,7 @@ beforeAll(async () => {
   opened.push(route);
 });
 
-/** A chain of two, with another header at one place; whatever signs it signs with that place's own key. */
+/** A chain of two with another header at one place. That token is signed with its own issuer's key. */
 function withHeader(at: 0 | 1 | 'invocation', header: unknown, resign = signJwt): TestBundle {
   const [root, agent, invoker] = [party(), party(), party()];
   const sign = (place: typeof at, claims: Overrides, signer: Party) =>
@@ -87,7 +87,7 @@ function withHeader(at: 0 | 1 | 'invocation', header: unknown, resign = signJwt)
   return { bundle_version: '4.0', receipts, invocation };
 }
 
-/** What a confused verifier takes for a signature: an HMAC with the public key as its secret. */
+/** An HMAC with the public key as its secret, which a confused verifier takes for a signature. */
 function signByHmac(claims: unknown, { did }: Party, header: unknown): string {
   const input = [header, claims].map((part) => encode(part as object)).join('.');
   return `${input}.${createHmac('sha256', did).update(input).digest('base64url')}`;
@@ -236,7 +236,7 @@ const ADVISORIES: readonly Advisory[] = [
         'tool',
         ...BY_CODE_UNIT.filter((key) => key !== 'a'),
       ]);
-      // What is issued is in that order, and binds to a body in any order.
+      // Issued receipts are in that order, and bind to a body in any order.
       const key = generateKey();
       const agent = generateKey();
       const receipt = issueRootDelegation({
@@ -280,7 +280,7 @@ const ADVISORIES: readonly Advisory[] = [
         const payload = JSON.stringify(invocationClaims(chain.receipts, root, invoker, { args }));
         const invocation = signJwt(payload.replace('"#"', text), invoker);
         const { receipts } = chain;
-        // A number that no double holds has no meaning to be limited.
+        // A number that a double cannot hold has no defined value that could be limited.
         const expected = text.includes('e400')
           ? /^(POLICY_VIOLATION|MALFORMED_INVOCATION)$/
           : /^POLICY_VIOLATION$/;
@@ -421,7 +421,7 @@ const ADVISORIES: readonly Advisory[] = [
   {
     name: 'a small packed body unpacks to all of the memory',
     attack: async () => {
-      // 16 KiB over the wire; 4 GiB could be as small as 4 MiB.
+      // 16 KiB as sent. In the same way, 4 GiB would take only 4 MiB.
       const bomb = `u${encodeBase64url(gzipSync(Buffer.alloc(65 * 1024 * 1024), { level: 9 }))}`;
       const credential = credentialWith([], { credentialSubject: { encodedList: bomb } });
       const options = { nowMs: Date.now() };
@@ -461,7 +461,8 @@ const ADVISORIES: readonly Advisory[] = [
       const chain = makeChain(2);
       expect(await codeOf(invoke(chain), verifier)).toBe('valid');
       expect(await codeOf(invoke(chain, { jti: 'inv:2' }), verifier)).toBe('valid');
-      // The same signature, which is the key, under other claims: at each place of the chain, and linked anew.
+      // Other claims with the same signature (the cache key), at each place of the chain, with all later links made
+      // again.
       const altered = chain.receipts.map((jwt) => {
         const [header, payload = '', signature] = jwt.split('.');
         const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Overrides;
@@ -482,7 +483,7 @@ const ADVISORIES: readonly Advisory[] = [
       const stranger = makeChain(1);
       expect(await codeOf(asked(stranger.receipts[0] as string, second), verifier)).toBe('CHAIN_BREAK');
       expect(sha256(first)).not.toBe(sha256(widerFirst));
-      // Two invocations whose issuer and jti read the same when put together are two.
+      // Two invocations whose issuer and jti give the same text when joined are different invocations.
       const used = verifierWith({ replayProtection: 'memory' });
       const live = liveChain(1);
       const jti = `inv:${randomUUID()}`;

@@ -53,14 +53,14 @@ test('the oracle gives the decisions of the vectors for a gate', () => {
   }
   const codes = new Set(gateVectors.map(({ expected }) => (expected as { code?: string }).code));
   const missing = GATE_CATALOGUE.map(({ code }) => code).filter((code) => !codes.has(code));
-  // A vector cannot keep a verifier from answering, has no route with a tool of its own, and is short.
+  // Codes without vectors: a vector cannot make a verifier unavailable, has no route for a single tool, and is short.
   expect(missing.sort()).toEqual(['BODY_TIMEOUT', 'BODY_TOO_LARGE', 'TOOL_MISMATCH', 'VERIFIER_UNAVAILABLE']);
 });
 
 test('there is a vector for nearly every code', () => {
   const codes = new Set(vectors.map(({ expected }) => expected.code));
   const missing = CATALOGUE.map(({ code }) => code).filter((code) => !codes.has(code));
-  // Replay depends on what was asked before, which a vector does not say.
+  // Replay depends on earlier questions, which a vector does not contain.
   expect(missing.filter((code) => !/REPLAY|STALE/.test(code))).toEqual([]);
   expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
 });

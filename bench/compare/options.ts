@@ -1,18 +1,18 @@
 import { parseArgs } from 'node:util';
 import type { Case, Quantity } from './pair.js';
 
-/** What `npm run bench:compare` is asked for. */
+/** The options of `npm run bench:compare`. */
 export interface CompareOptions {
   readonly versions: readonly [a: string, b: string];
   readonly cases: readonly Case[];
   /** The smallest effect that counts, as a share: 0.05. */
   readonly detect: number;
   readonly minutes: number;
-  /** Share of a request's processor time that B burns on top. */
+  /** Share of a request's processor time that B burns in addition, to test the comparison itself. */
   readonly planted: number;
-  /** What decides about the exit code. */
+  /** The quantities that decide the exit code. */
   readonly gates: readonly Quantity[];
-  /** Where the result goes as JSON. */
+  /** The file for the result as JSON. */
   readonly out: string | null;
 }
 
@@ -82,8 +82,8 @@ export function readCompareOptions(args: readonly string[]): CompareOptions | nu
   };
 }
 
-function number(option: string, text: string, least: number, most: number): number {
+function number(option: string, text: string, min: number, max: number): number {
   const value = Number(text);
-  if (text.trim() !== '' && value >= least && value <= most) return value;
-  throw new Error(`--${option} has ${JSON.stringify(text)}, expected a number from ${least} to ${most}`);
+  if (text.trim() !== '' && value >= min && value <= max) return value;
+  throw new Error(`--${option} has ${JSON.stringify(text)}, expected a number from ${min} to ${max}`);
 }

@@ -1,15 +1,15 @@
 import { mean, median } from 'simple-statistics';
-import { effectOf, judge, type Effect, type Verdict } from './paired.js';
+import { effectOf, verdictOf, type Effect, type Verdict } from './paired.js';
 import { QUANTITIES, type Case, type Quantity, type Restart } from './pair.js';
 
-/** With fewer, no interval has the confidence that is asked for. */
+/** With fewer restarts, no interval has the required confidence. */
 export const MIN_RESTARTS = 8;
 
 // A comparison looks at its result after each restart and stops when it can tell: with the usual 95 % it would stop by
 // chance too often (test/bench/paired.test.ts).
 const CONFIDENCE = 0.99;
 
-/** Past this share of the cores, what others do is said beside the result. */
+/** If other programs have more than this share of the cores, the result says so. */
 export const NOISY = 0.1;
 
 /** One quantity of one case. */
@@ -29,7 +29,7 @@ export interface Outcome {
   readonly versions: readonly [string, string];
   readonly detect: number;
   readonly planted: number;
-  /** What the planted work took in fact, as a share of the rest of B's processor time; by B's own clock. */
+  /** What the planted work really took, as a share of the rest of B's processor time, measured by B itself. */
   readonly burnt: number | null;
   readonly restarts: number;
   readonly seconds: number;
@@ -38,7 +38,7 @@ export interface Outcome {
   readonly others: readonly number[];
 }
 
-/** What the restarts of a case come to. @param restarts {@link MIN_RESTARTS} or more */
+/** The result of a case. @param restarts {@link MIN_RESTARTS} or more */
 export function findingsOf(
   { traffic, depth }: Case,
   restarts: readonly Restart[],
@@ -54,7 +54,7 @@ export function findingsOf(
     return {
       ...{ traffic, depth, quantity, effect, isGate: gates.includes(quantity) },
       means: [side(0), side(1)],
-      verdict: judge(effect, Math.log(1 + detect)),
+      verdict: verdictOf(effect, Math.log(1 + detect)),
     };
   });
 }
@@ -71,7 +71,7 @@ const percent = (logarithm: number) => {
   return `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(1)} %`;
 };
 
-/** In words, what the interval allows to say. */
+/** What can be said from the interval, in words. */
 export function describeVerdict({ effect, verdict }: Finding, detect: number): string {
   const limit = `${(100 * detect).toFixed(1).replace('.0', '')} %`;
   if (verdict === 'regression') return 'REGRESSION';

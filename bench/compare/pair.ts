@@ -9,7 +9,7 @@ import { hodgesLehmann, logRatioOf, type Quad } from './paired.js';
 import { Slicer, type Slice, type SliceOrder } from './slices.js';
 import type { Tree } from './trees.js';
 
-/** What traffic the two versions get. */
+/** The traffic that the two versions get. */
 export interface Case {
   readonly traffic: 'warm' | 'cold';
   readonly depth: number;
@@ -19,7 +19,7 @@ export interface Case {
 export const QUANTITIES = ['cpu', 'latency p50', 'latency p99'] as const;
 export type Quantity = (typeof QUANTITIES)[number];
 
-/** What one pair of processes came to in one case. */
+/** The result of one pair of processes in one case. */
 export interface Restart {
   /** The effect, as a logarithm of B / A. */
   readonly effects: Readonly<Record<Quantity, number>>;
@@ -27,13 +27,13 @@ export interface Restart {
   readonly means: Readonly<Record<Quantity, readonly [a: number, b: number]>>;
   /** Share of the cores that others had, for each slice. */
   readonly others: readonly number[];
-  /** For each request: how long the service was ready to run and did not. */
+  /** Time per request in which the service was ready to run but did not get a core. */
   readonly waited: number;
-  /** What the planted work took in each request; `null` if none was planted. */
+  /** The cost of the planted work in each request; `null` if none was planted. */
   readonly planted: Planted | null;
 }
 
-/** Medians in µs of processor time: slow moments of the machine move neither. */
+/** Medians in µs of processor time, which slow moments of the machine do not change. */
 export interface Planted {
   readonly work: number;
   /** Of the whole request, under load. */
@@ -42,13 +42,13 @@ export interface Planted {
 
 /** How a pair is measured. */
 export interface PairPlan {
-  /** Quads go on until the effects within this pair are known to so much (a standard error, as a logarithm). */
+  /** Quads are measured until the standard error of the effects within this pair (a logarithm) is at most this. */
   readonly precision: number;
   /** Which side is started and measured first. */
   readonly isSwapped: boolean;
-  /** Rounds of work that B does in each request on top, to show that they are found; 0 for none. */
+  /** Rounds of additional work that B does in each request, to show that the comparison finds them; 0 for none. */
   readonly plantedRounds: number;
-  /** Quads to take at least; 6 by default, below which the spread within a pair is not known. */
+  /** Minimum number of quads; default 6. With fewer, the spread within a pair is not known. */
   readonly minQuads?: number;
 }
 
@@ -62,7 +62,7 @@ const MAX_QUADS = 40;
 /**
  * Starts one process of each version and measures both in slices in turn.
  *
- * @throws Error if an answer is wrong, since then nothing that was measured means anything
+ * @throws Error if an answer is wrong, since the measurement is then worthless
  */
 export async function measurePair(
   trees: readonly [Tree, Tree],
@@ -89,7 +89,7 @@ export async function measurePair(
 }
 
 /**
- * Processor time alone, from the fewest quads: some three seconds where nothing else runs.
+ * Measures processor time alone, with as few quads as possible. Takes some three seconds on a quiet machine.
  *
  * @returns the effect, as a logarithm of B / A
  * @throws Error if an answer is wrong
@@ -111,7 +111,7 @@ export async function measureProcessorTime(
   });
 }
 
-/** Where the planted process writes what its work took. */
+/** The file in which the planted process writes how long its work took. */
 const reportOf = ({ directory }: Workloads) => path.join(directory, 'planted');
 
 const cpuOf = (slice: Slice | undefined) => slice?.cpu ?? Number.NaN;
@@ -167,18 +167,18 @@ async function startPair(
   report: string,
 ): Promise<[ServerProcess, ServerProcess]> {
   const env = {
-    // What is compared is work; a service that spins while it waits would hide what it has less time to wait for.
+    // Work is compared. A service that polls while it waits would hide it: it polls less when it has more work.
     BUSY_POLL_MICROSECS: '0',
     QUEUE_TARGET_MS: '60000',
-    // A busier main thread hands more signatures to the workers, which costs on top of what is planted. That is a
-    // part of why estimates lie above what is planted, and not the whole: docs/performance.md.
+    // A busier main thread hands more signatures to the workers, which costs time in addition to the planted work. This
+    // explains a part of why estimates lie above the planted work, but not all of it: see docs/performance.md.
     ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };
   const start = (side: 0 | 1) =>
     startTree(trees[side].folder, {
       nodeArgs: ['--import', program('compare/planted-process.js')],
-      // Both are started alike; A does nothing on top.
+      // Both are started in the same way, but A does no additional work.
       env: {
         ...env,
         ...{ BENCH_PLANTED_ROUNDS: String(side === 1 ? plantedRounds : 0), BENCH_PLANTED_REPORT: report },
@@ -209,7 +209,7 @@ function quadsOf(
   });
 }
 
-/** Looks at the spread only, never at the effect: so it does not matter for the effect when a pair ends. */
+/** Depends on the spread only, never on the effect, so that stopping early does not bias the effect. */
 function isPrecise(
   quads: number,
   loaded: readonly (readonly Slice[])[],
@@ -219,7 +219,8 @@ function isPrecise(
   if (quads < minQuads) return false;
   return (['cpu', 'latency p50'] as const).every((quantity) => {
     const effects = quadsOf(quantity, loaded, alone).map(logRatioOf);
-    // Of normal noise the standard deviation is 1.48 times the median absolute one, which outliers do not move.
+    // For normal noise, the standard deviation is 1.48 times the median absolute deviation, which outliers do not
+    // change.
     return (1.4826 * medianAbsoluteDeviation(effects)) / Math.sqrt(quads) <= precision;
   });
 }

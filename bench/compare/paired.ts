@@ -1,8 +1,8 @@
 import { median } from 'simple-statistics';
 
 /**
- * Four slices in the order A B B A or B A A B: whatever changes steadily meanwhile meets both sides alike. Values are
- * per request, so smaller is better.
+ * Four slices in the order A B B A or B A A B, so that a steady change of the machine affects both sides equally.
+ * Values are per request, so smaller is better.
  */
 export interface Quad {
   readonly a: readonly [number, number];
@@ -14,11 +14,11 @@ export interface Effect {
   readonly estimate: number;
   readonly low: number;
   readonly high: number;
-  /** Of the interval; less than was asked for where there are too few samples. */
+  /** The confidence of the interval; less than required if there are too few samples. */
   readonly confidence: number;
 }
 
-/** What a comparison comes to. */
+/** The result of a comparison. */
 export type Verdict = 'regression' | 'no regression' | 'cannot tell';
 
 /** By how much B is above A in a quad, as a logarithm. */
@@ -26,16 +26,17 @@ export const logRatioOf = ({ a, b }: Quad): number =>
   (Math.log(b[0]) + Math.log(b[1]) - Math.log(a[0]) - Math.log(a[1])) / 2;
 
 /**
- * The median of all means of two (Hodges and Lehmann): hardly less exact than the mean, and indifferent to outliers.
+ * The median of the means of all pairs (Hodges and Lehmann): nearly as exact as the mean, but outliers do not change
+ * it.
  */
 export const hodgesLehmann = (samples: readonly number[]): number => median(walshAverages(samples));
 
 /**
- * The effect over all restarts. The restart is the unit, not the slice: what a compiler makes of the same code differs
- * from process to process, so slices of one pair of processes are not independent.
+ * The effect over all restarts. The unit is the restart, not the slice: the compiler optimizes the same code
+ * differently in each process, so slices of one pair of processes are not independent.
  *
- * The estimate is Hodges and Lehmann's; the interval the exact one of Wilcoxon's signed ranks, which assumes no
- * distribution but one that is symmetric.
+ * The estimate is that of Hodges and Lehmann. The interval is the exact one of Wilcoxon's signed ranks, which only
+ * assumes that the distribution is symmetric.
  *
  * @param restarts the effect within each restart
  * @see Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, §3.3
@@ -64,7 +65,7 @@ export function effectOf(restarts: readonly number[], confidence: number): Effec
  * @returns `regression` if the whole interval lies above 0 and it reaches the limit; `no regression` if the whole
  *   interval lies below the limit (B may still be slower, by less); else `cannot tell`
  */
-export function judge({ low, high }: Effect, limit: number): Verdict {
+export function verdictOf({ low, high }: Effect, limit: number): Verdict {
   if (high < limit) return 'no regression';
   return low > 0 ? 'regression' : 'cannot tell';
 }
@@ -73,7 +74,7 @@ function walshAverages(samples: readonly number[]): number[] {
   return samples.flatMap((x, at) => samples.slice(at).map((y) => (x + y) / 2));
 }
 
-/** For each sum of positive ranks of n samples, in how many of the 2^n ways of signs it comes about. */
+/** For each sum of positive ranks of n samples: how many of the 2^n combinations of signs have it. */
 function signedRankCounts(n: number): number[] {
   let counts = [1];
   for (let rank = 1; rank <= n; rank++) {

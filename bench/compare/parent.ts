@@ -10,7 +10,9 @@ import { buildTree, removeTree, type Tree } from './trees.js';
 
 /** The smallest slow-down that fails a build: 10 %, as a logarithm. */
 export const LIMIT = Math.log(1.1);
-/** Of each kind of pair. With four, chance alone puts every pair of one kind above the other once in 70 times. */
+/**
+ * Minimum number of pairs of each kind. With four, chance alone puts all pairs of one kind above the others once in 70.
+ */
 export const MIN_PAIRS = 4;
 const MAX_PAIRS = 6;
 const SECONDS = 42;
@@ -26,10 +28,10 @@ export interface ParentEffects {
 /**
  * Whether this working copy takes more processor time than its parent.
  *
- * The comparison of the parent with itself is the measure of what differs for no reason: a slow-down counts only where
- * every pair with the change is above every pair without it, and their medians are {@link LIMIT} apart.
+ * The comparison of the parent with itself shows how much results differ by chance. A slow-down counts only if every
+ * pair with the change is above every pair without it, and their medians are {@link LIMIT} apart.
  */
-export function judgeParent({ changed, same }: ParentEffects): 'regression' | 'none' | 'cannot tell' {
+export function checkParent({ changed, same }: ParentEffects): 'regression' | 'none' | 'cannot tell' {
   if (changed.length < MIN_PAIRS || same.length < MIN_PAIRS) return 'cannot tell';
   const difference = median([...changed]) - median([...same]);
   if (Math.min(...changed) > Math.max(...same) && difference >= LIMIT) return 'regression';
@@ -40,8 +42,7 @@ export function judgeParent({ changed, same }: ParentEffects): 'regression' | 'n
 /**
  * Compares this working copy with the commit before it, for CI: within some 45 s, whatever the machine does.
  *
- * @returns 1 if the working copy is slower; 0 if it is not, if it cannot be told, and if there is nothing to
- * compare
+ * @returns 1 if the working copy is slower; 0 if it is not, if the result is unclear, or if there is nothing to compare
  */
 export async function compareWithParent(say: (what: string) => void): Promise<0 | 1> {
   const started = performance.now();
@@ -55,7 +56,7 @@ export async function compareWithParent(say: (what: string) => void): Promise<0 
   try {
     const parent = buildTree('HEAD^', folder, { mayInstall: false, timeoutMs: BUILD_MS });
     const effects = await measure([parent, { name: 'working copy', folder: ROOT }], directory, started);
-    const verdict = judgeParent(effects);
+    const verdict = checkParent(effects);
     say(describe(effects, verdict, parent.name));
     return verdict === 'regression' ? 1 : 0;
   } catch (error) {
@@ -67,7 +68,7 @@ export async function compareWithParent(say: (what: string) => void): Promise<0 
   }
 }
 
-/** Pairs of both kinds in turn, as long as there is time for another. */
+/** Measures pairs of both kinds in turn, while there is time for another pair. */
 async function measure(
   [parent, current]: readonly [Tree, Tree],
   directory: string,
@@ -88,7 +89,7 @@ async function measure(
   return effects;
 }
 
-/** Why there is nothing to compare; `null` if there is. */
+/** Why there is nothing to compare; `null` if there is something. */
 function whyNot(): string | null {
   const git = (...args: string[]) =>
     execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
@@ -107,7 +108,7 @@ function whyNot(): string | null {
 
 function describe(
   { changed, same }: ParentEffects,
-  verdict: ReturnType<typeof judgeParent>,
+  verdict: ReturnType<typeof checkParent>,
   parent: string,
 ): string {
   const percent = (values: readonly number[]) =>
@@ -116,7 +117,7 @@ function describe(
     regression:
       'REGRESSION: slower by 10 % or more; look closer with npm run bench:compare, or npm run bench:profile',
     none: 'no slow-down of 10 %',
-    'cannot tell': 'cannot tell, which is no failure',
+    'cannot tell': 'cannot tell, which is not a failure',
   }[verdict];
   return [
     `processor time of a warm request, depth 4, against ${parent}, by pair of processes: ${percent(changed)}`,

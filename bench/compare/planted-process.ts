@@ -5,8 +5,8 @@ import { isMainThread } from 'node:worker_threads';
 import { median } from 'simple-statistics';
 import type uWebSockets from 'uWebSockets.js';
 
-// Loaded before the service: each POST first does so many rounds of a fixed piece of work, so that a planted slow-down is
-// as much work on a slow moment of the machine as on a fast one. At its end it writes what that took.
+// Loaded before the service. Each POST first does a number of rounds of fixed work. So a planted slow-down is the same
+// amount of work in slow and fast moments of the machine. At its end, the process writes how long the work took.
 const ROUNDS = Number(process.env['BENCH_PLANTED_ROUNDS']);
 const REPORT = process.env['BENCH_PLANTED_REPORT'] ?? '';
 const MEASURE_EVERY = 8;
@@ -25,7 +25,7 @@ if (isMainThread && ROUNDS > 0) {
   const uWS = require('uWebSockets.js') as typeof uWebSockets;
   const samples = new Float64Array(SAMPLES);
   let count = 0;
-  // The time that most of the rounds took is processor time: few of them are interrupted.
+  // The median time of a round is processor time, since few rounds are interrupted.
   const burnOnce = () => {
     if (count++ % MEASURE_EVERY !== 0) {
       burn(ROUNDS);

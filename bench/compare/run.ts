@@ -8,19 +8,19 @@ import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from
 import { measurePair, type Case, type Restart } from './pair.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
 
-/** Effects within a pair must be known to this fraction of the effect to detect. */
+/** The required precision of effects within a pair, as a fraction of the effect to detect. */
 const PRECISION = 1 / 4;
 
 /** Some 20 µs of planted work. */
 const TRIAL_ROUNDS = 600;
 
-/** Two versions that are built, and what they are sent. */
+/** Two built versions, and the requests that they get. */
 export interface Built {
   readonly trees: readonly [a: Tree, b: Tree];
   readonly workloads: Workloads;
 }
 
-/** Builds two versions, lets them be used, and removes them. The same version is built once. */
+/** Builds two versions, calls a function with them, and removes them. If both are the same, builds it once. */
 export async function withVersions<Result>(
   versions: readonly [string, string],
   say: (what: string) => void,
@@ -41,7 +41,7 @@ export async function withVersions<Result>(
   }
 }
 
-/** Measures pair after pair of processes, until the result can be told or the time is over. */
+/** Measures pair after pair of processes, until the result is clear or the time is over. */
 export async function compareVersions(
   { trees, workloads }: Built,
   { cases, detect, gates, minutes, planted }: Omit<CompareOptions, 'versions' | 'out'>,
@@ -56,7 +56,7 @@ export async function compareVersions(
   for (let restart = 1; ; restart++) {
     for (const [one, restarts] of measured) {
       if (planted > 0 && !plantedIn.has(one)) {
-        // First, what a request costs, and what the rounds cost under the same load: alone on the machine they cost
+        // First measure what a request costs, and what the rounds cost under the same load: without load they cost
         // less.
         const plan = { precision: 1, isSwapped: false, plantedRounds: TRIAL_ROUNDS };
         const trial = await measurePair(trees, one, workloads, plan);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { program } from '../run/paths.js';
 import type { Workload } from '../workload/workload.js';
 
-/** The two services of a pair, and what they get. */
+/** The two services of a pair, and their requests. */
 export interface SlicesJob {
   readonly sides: readonly [Side, Side];
   readonly workload: Workload;
@@ -16,8 +16,8 @@ export interface Side {
 }
 
 /**
- * One slice: a closed loop on one side. It ends after so many requests, so that a slice weighs the same on a slow moment
- * of the machine, and at the latest after so long.
+ * One slice: a closed loop on one side. It ends after a number of requests, so that slow and fast moments of the
+ * machine have equal weight, and at the latest after a time.
  */
 export interface SliceOrder {
   readonly side: 0 | 1;
@@ -26,13 +26,13 @@ export interface SliceOrder {
   readonly milliseconds: number;
 }
 
-/** What a slice measured; times in µs. */
+/** The result of a slice; times in µs. */
 export interface Slice {
   readonly requests: number;
   readonly seconds: number;
-  /** Of the service, for each request. */
+  /** Processor time of the service per request. */
   readonly cpu: number;
-  /** Ready to run and not on a core, of the service, for each request. */
+  /** Time per request in which the service was ready to run but did not get a core. */
   readonly waited: number;
   readonly p50: number;
   readonly p99: number;
@@ -42,7 +42,7 @@ export interface Slice {
   readonly firstWrong: string;
 }
 
-/** The generator of slices: one process for both sides, since two would differ. */
+/** The load generator for slices: one process for both sides, since two processes would differ. */
 export class Slicer {
   readonly #child: ChildProcess;
 
@@ -52,7 +52,7 @@ export class Slicer {
 
   static async start(job: SlicesJob): Promise<Slicer> {
     const child = fork(program('compare/slices-process.js'), [JSON.stringify(job)], {
-      // Else the engine's helper threads take the cores from the service, in bursts.
+      // Otherwise V8's helper threads take cores from the service, in bursts.
       execArgv: ['--single-threaded'],
     });
     const slicer = new Slicer(child);
@@ -74,7 +74,7 @@ export class Slicer {
     const gone = once(this.#child, 'exit', { signal: ended.signal }).then(([code]: unknown[]) => {
       throw new Error(`the generator of slices ended with ${String(code)}`);
     });
-    // Aborted below where the answer comes first.
+    // It rejects when it is aborted below, if the answer comes first.
     gone.catch(() => undefined);
     try {
       const [message] = (await Promise.race([once(this.#child, 'message'), gone])) as unknown[];

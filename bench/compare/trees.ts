@@ -5,7 +5,7 @@ import { ROOT } from '../run/paths.js';
 
 /** A version of the service, built in a folder of its own. */
 export interface Tree {
-  /** As a person names it. */
+  /** The name for people. */
   readonly name: string;
   readonly folder: string;
 }
@@ -18,15 +18,15 @@ const run = (command: string, args: readonly string[], cwd: string, timeout?: nu
     encoding: 'utf8',
   }).trim();
 
-/** What of a work tree is copied: what it takes to build the service. */
+/** The parts of a work tree that are copied: those that building the service needs. */
 const SOURCES = ['src', 'package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'];
 
 /**
  * Builds a version of the service.
  *
- * @param given a commit of this repository, or a folder with a working copy, whose changes are taken along
- * @param folder takes the build
- * @param options.mayInstall whether packages that are not there may be installed
+ * @param given a commit of this repository, or a folder with a working copy, whose changes are included
+ * @param folder receives the build
+ * @param options.mayInstall whether missing packages may be installed
  * @param options.timeoutMs how long the compiler may take
  * @throws Error if there is no such version, or it does not build
  */
@@ -46,7 +46,7 @@ export function buildTree(
   linkPackages(folder, isFolder ? path.resolve(given) : ROOT, mayInstall);
   run(
     process.execPath,
-    // Types were checked when it was committed; without, this takes a third of the time.
+    // Types were checked when it was committed. Without that check, the build takes a third of the time.
     [
       path.join(folder, 'node_modules/typescript/bin/tsc'),
       ...['-p', 'tsconfig.build.json', '--noCheck', '--declaration', 'false', '--declarationMap', 'false'],
@@ -54,7 +54,7 @@ export function buildTree(
     folder,
     timeoutMs,
   );
-  // What a build adds beside the compiled sources is the same for both versions' verdicts; it only has to be there.
+  // The build also makes this file. It does not affect verdicts, so any version of it will do.
   const description = path.join(ROOT, 'dist', 'server', 'openapi.json');
   const copy = path.join(folder, 'dist', 'server', 'openapi.json');
   if (existsSync(description) && !existsSync(copy)) cpSync(description, copy);
@@ -73,7 +73,10 @@ function nameOf(folder: string): string {
   return git('status', '--porcelain', '--', 'src') === '' ? commit : `${commit}+changes`;
 }
 
-/** A version with the packages of this one, or those of the folder it is from, borrows them; another gets its own. */
+/**
+ * Links `node_modules` from this clone or from the folder that the version comes from, if the packages are the same.
+ * Otherwise installs them.
+ */
 function linkPackages(folder: string, origin: string, mayInstall: boolean): void {
   const lockOf = (root: string) => {
     const file = path.join(root, 'package-lock.json');

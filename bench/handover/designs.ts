@@ -1,6 +1,6 @@
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
-import type { SignatureFigures, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
+import type { SignatureStats, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import type { Design } from './job.js';
 import { transferred } from './transferred.js';
@@ -20,8 +20,8 @@ class ThresholdVerifier implements SignatureVerifier {
     this.#threshold = threshold;
   }
 
-  get figures(): SignatureFigures {
-    return this.#pool.figures;
+  get stats(): SignatureStats {
+    return this.#pool.stats;
   }
 
   get waitMs(): number {
@@ -35,7 +35,7 @@ class ThresholdVerifier implements SignatureVerifier {
       setImmediate(() => {
         const jobs = this.#queue;
         this.#queue = [];
-        // The workers begin with theirs before this thread turns to its own.
+        // Hand over first, so that the workers can begin before this thread verifies its own signatures.
         for (const handedOver of jobs.slice(this.#threshold))
           handedOver.resolve(this.#pool.verify(handedOver.checks));
         for (const own of jobs.slice(0, this.#threshold)) own.resolve(this.#here.verify(own.checks));

@@ -4,7 +4,7 @@ import { makeCall, makeChain } from '../workload/chains.js';
 import { DESIGNS } from './designs.js';
 import { checkOf, verifyOne } from './job.js';
 
-/** What this process is told. */
+/** The job of this process. */
 export interface HandoverJob {
   readonly design: string;
   readonly workers: number;
@@ -12,7 +12,7 @@ export interface HandoverJob {
   readonly milliseconds: number;
 }
 
-/** The answer of this process: the result of one design at one concurrency. All results were checked. */
+/** The answer of this process: the result of one design at one concurrency. All verdicts were checked. */
 export interface HandoverReport {
   readonly verified: number;
   readonly wrong: number;
@@ -31,7 +31,7 @@ const checks = Array.from({ length: 64 }, () => checkOf(makeCall(chain)));
 const forged = checks.map((check) => ({ ...check, signature: Buffer.alloc(64, check.signature) }));
 for (const check of forged) check.signature[5] = (check.signature[5] ?? 0) ^ 1;
 
-/** One of sixteen is forged, so that an answer to another question shows. */
+/** One of sixteen signatures is forged, so that a mixed-up answer is noticed. */
 async function run(milliseconds: number) {
   const latencies = newLatencies();
   let verified = 0;

@@ -12,10 +12,10 @@ export interface Design {
   readonly open: (workers: number) => SignatureVerifier;
 }
 
-/** Where a module of node_modules lies, for Piscina. */
+/** Finds a module in node_modules, for Piscina. */
 export const { resolve: resolveModule } = createRequire(import.meta.url);
 
-/** The signature of an invocation, as block C would plan it. */
+/** The signature check of an invocation, as block C plans it. */
 export function checkOf({ body }: Exchange): SignatureCheck {
   const { invocation: jwt } = JSON.parse(body) as { invocation: string };
   const signingInputLength = jwt.lastIndexOf('.');

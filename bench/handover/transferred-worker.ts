@@ -3,7 +3,7 @@ import { SlotReader } from '../../src/signatures/slot.js';
 import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
 import type { TransferredBatch } from './transferred.js';
 
-/** Verifies a batch; its memory is this thread's own by now, so nothing needs to be copied. */
+/** Verifies a batch. Its memory now belongs to this thread, so nothing needs to be copied. */
 export default function verifyBatch({ memory, checks }: TransferredBatch): unknown {
   const states = new Uint8Array(checks);
   new SlotReader(Buffer.from(memory)).verify(checks, states, verifyEd25519);

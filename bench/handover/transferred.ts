@@ -1,17 +1,17 @@
 import { Piscina } from 'piscina';
 import { BATCH_CHECKS, bytesFor, CheckState, SlotWriter } from '../../src/signatures/slot.js';
-import type { SignatureFigures, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
+import type { SignatureStats, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 import { program } from '../run/paths.js';
 import type { Design } from './job.js';
 
-/** A batch as it travels: its memory moves to the worker, and the answer moves back. */
+/** A batch as it is sent: its memory moves to the worker, and the answer moves back. */
 export interface TransferredBatch {
   readonly memory: ArrayBuffer;
   readonly checks: number;
 }
 
-/** Batches in memory of their own, which is transferred: no slot to wait for, an allocation for each batch. */
+/** Transfers each batch in memory of its own: no batch waits for a slot, but each one allocates memory. */
 class TransferringVerifier implements SignatureVerifier {
   readonly #pool: Piscina<TransferredBatch, Uint8Array>;
   readonly #workers: number;
@@ -36,7 +36,7 @@ class TransferringVerifier implements SignatureVerifier {
     });
   }
 
-  get figures(): SignatureFigures {
+  get stats(): SignatureStats {
     return { pending: this.#queue.length, inThread: 0, pooled: 0, batches: 0, repeated: 0, workers: 1 };
   }
 

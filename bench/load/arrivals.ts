@@ -1,4 +1,4 @@
-/** How requests follow one another: at even distances, or independently of one another as those of many clients do. */
+/** How requests arrive: at equal distances, or independently of each other like those of many clients. */
 export type Arrivals = 'even' | 'poisson';
 
 /** Numbers between 0 and 1, the same for the same seed (Park and Miller's generator). */
@@ -8,10 +8,10 @@ export function uniform(seed: number): () => number {
 }
 
 /**
- * When each request is meant to leave, in µs after the start, in ascending order.
+ * The time at which each request should leave, in µs after the start, in ascending order.
  *
- * @param rate requests a second, in the mean
- * @param count of requests; with `poisson` the last leaves around `count / rate` seconds, not exactly then
+ * @param rate mean number of requests per second
+ * @param count number of requests; with `poisson` the last one leaves after about `count / rate` seconds
  */
 export function intendedTimes(arrivals: Arrivals, rate: number, count: number, seed = 1): Float64Array {
   const times = new Float64Array(count);

@@ -4,12 +4,12 @@ import type { Workload } from '../workload/workload.js';
 import type { LoadResult, Target } from './load-result.js';
 import { runProgram } from './run-program.js';
 
-/** What the process of autocannon is told. */
+/** The job of the autocannon process. */
 export interface AutocannonJob extends Target {
   readonly workload: Workload;
 }
 
-/** What it answers. */
+/** Its answer. */
 export interface AutocannonReport {
   readonly seconds: number;
   readonly requests: number;

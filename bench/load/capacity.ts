@@ -1,15 +1,15 @@
 import type { Workloads, Workload } from '../workload/workload.js';
 import { runOpenLoop } from './open-loop.js';
 
-/** For a first guess, and for the compilers of both sides. */
+/** For a first guess, and to let both sides compile their code. */
 const FIRST_REQUESTS = 2_000;
 /** All requests are due at once, so that a connection never waits for one. */
 const AT_ONCE = 1e9;
 const SECONDS = 1.5;
 
 /**
- * The requests a second that a service answers when there is always another one waiting: measured by the open-loop
- * generator itself, since its share of the cores is part of what is left to the service.
+ * The number of requests per second that a service answers if another one is always waiting. The open-loop generator
+ * itself measures it, because the generator's share of the cores decides what is left for the service.
  *
  * @throws Error if an answer is wrong
  */

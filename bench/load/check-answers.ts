@@ -3,7 +3,7 @@ import { Connection, toRequest } from './connection.js';
 
 const CONNECTIONS = 8;
 
-/** Before a refused request is sent again, and how often that is done. */
+/** The pause before a refused request is sent again, and how often it is sent again. */
 const RETRY_MS = 50;
 const MAX_RETRIES = 100;
 
@@ -14,11 +14,11 @@ export interface Check {
 }
 
 /**
- * Sends each request once, on a few connections, and compares the answers to the letter. This also brings the
- * receipts into the cache and the code to speed.
+ * Sends each request once, on a few connections, and compares the answers exactly. This also fills the cache with the
+ * receipts and warms up the code.
  *
- * @param mayRefuse whether a request that is answered 503 is sent again: a service that sheds load may do so while its
- * code is still being compiled. Else a 503 is a wrong answer.
+ * @param mayRefuse whether a request that is answered with 503 is sent again: a service that sheds load may refuse
+ *   while its code is still being compiled. Otherwise a 503 is a wrong answer.
  */
 export async function checkAnswers(
   port: number,

@@ -4,8 +4,8 @@ import { connect, type Socket } from 'node:net';
 const HEADER_END = Buffer.from('\r\n\r\n');
 const NOTHING = Buffer.alloc(0);
 
-// All connections of a thread read into the same memory: else each read allocates 64 KiB, and the collections that this
-// brings about show in the latencies.
+// All connections of a thread read into the same memory. Otherwise each read allocates 64 KiB, and the garbage
+// collections that follow show in the latencies.
 const READ = Buffer.alloc(64 * 1024);
 
 /** The bytes of a `POST /verify`. */
@@ -17,14 +17,14 @@ export function toRequest(body: string): Buffer {
   return Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
 }
 
-/** What becomes of the requests of a connection. `about` is what {@link Connection.send} was given with the request. */
+/** Receives the outcome of each request. `about` is the value that was passed to {@link Connection.send}. */
 export interface Answers<About> {
   answered(about: About, status: number, body: string, connection: Connection<About>): void;
-  /** The connection is of no more use. */
+  /** The connection can no longer be used. */
   broken(about: About | null, reason: string): void;
 }
 
-/** An HTTP/1.1 connection with at most one request under way: as little work as can be between bytes and clock. */
+/** An HTTP/1.1 connection for one request at a time. It does as little as possible between socket and clock. */
 export class Connection<About> {
   readonly #socket: Socket;
   readonly #answers: Answers<About>;
@@ -66,7 +66,7 @@ export class Connection<About> {
     this.#socket.write(request);
   }
 
-  /** Nothing is told of this connection any more. */
+  /** Closes the connection. No callback is called any more. */
   close(): void {
     this.#isClosed = true;
     this.#socket.destroy();

@@ -1,14 +1,14 @@
 import type { Histogram } from 'hdr-histogram-js';
 
-/** What a load generator saw. */
+/** What a load generator measured. */
 export interface LoadResult {
   readonly seconds: number;
   /** Answered within the time. */
   readonly requests: number;
   readonly latencies: Histogram;
-  /** Of the requests that were sent, where `latencies` also has those that a stall kept from being sent. */
+  /** Latencies of the requests that were really sent; `latencies` also counts those that a stall prevented. */
   readonly uncorrected?: Histogram;
-  /** Answers that were not the right ones, connections that broke, requests without an answer. */
+  /** Number of wrong answers, broken connections and requests without an answer. */
   readonly wrong: number;
   /** The first of them, for a person. */
   readonly firstWrong: string;

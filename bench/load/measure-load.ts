@@ -21,7 +21,7 @@ export interface ClosedLoop {
   readonly seconds: number;
 }
 
-/** What a closed loop came to. */
+/** The result of a closed loop. */
 export interface ClosedLoopResult extends LoadResult {
   /** Processor time of the server for a request, in µs; `null` if it is not known. */
   readonly cpu: number | null;
@@ -30,7 +30,8 @@ export interface ClosedLoopResult extends LoadResult {
 /** Uses wrk if it is installed, since it takes the least processor time from the service. */
 export const bestTool = (): Tool => (wrkVersion() === null ? 'autocannon' : 'wrk');
 
-// The bundles are sent in a loop. A bundle may enter the cache at its second time; a few are still there at the third.
+// The bundles are sent in a loop. A bundle may enter the cache the second time it is sent, and a few are still there
+// the third time.
 const MAX_COLD_HITS = 0.01;
 
 /**
@@ -53,10 +54,10 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   recorder.blame(id, result.wrong, result.firstWrong);
   const hits = after.hits - before.hits;
   const requests = after.verdicts - before.verdicts || result.requests;
-  const mostHits = MAX_COLD_HITS * requests * workload.depth;
-  if (workload.traffic === 'cold' && hits > mostHits) {
+  const maxHits = MAX_COLD_HITS * requests * workload.depth;
+  if (workload.traffic === 'cold' && hits > maxHits) {
     const found = `${hits} of ${requests * workload.depth} receipts were found in the cache`;
-    recorder.skip(id, `not cold: ${found}, expected at most ${Math.floor(mostHits)}`);
+    recorder.skip(id, `not cold: ${found}, expected at most ${Math.floor(maxHits)}`);
     return { ...result, cpu: null };
   }
   recorder.record({
@@ -88,20 +89,20 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
   return { ...result, cpu };
 }
 
-// Samples of the floor scatter, and signatures of different messages cost differently.
+// Samples of the floor vary, and so does the cost of signatures of different messages.
 const TOLERANCE = 0.9;
 
-/** A request that took less than its signatures take was not measured rightly, whatever the reason. */
+/** Blames a measurement in which a request took less time than its signatures: that is impossible. */
 function checkArithmetic(
   { plan, recorder }: Bench,
   { id, workload, hasMetrics }: ClosedLoop,
   cpu: number,
 ): void {
   if (!hasMetrics || (workload.traffic !== 'warm' && workload.traffic !== 'cold')) return;
-  const least = (workload.traffic === 'warm' ? 1 : workload.depth + 1) * recorder.floor;
-  if (cpu >= TOLERANCE * least) return;
-  const found = `${cpu.toFixed(1)} µs of processor time, less than the ${least.toFixed(1)} µs of its signatures`;
-  // In CI a busy machine must not decide.
+  const min = (workload.traffic === 'warm' ? 1 : workload.depth + 1) * recorder.floor;
+  if (cpu >= TOLERANCE * min) return;
+  const found = `${cpu.toFixed(1)} µs of processor time, less than the ${min.toFixed(1)} µs of its signatures`;
+  // In CI, a busy machine must not fail the build.
   if (plan.mode === 'smoke') recorder.notes.push(`${id}: impossible: ${found}`);
   else recorder.blame(id, 1, `no wrong answer, but an impossible figure: ${found}`);
 }
@@ -117,9 +118,9 @@ async function countersOf({ server, hasMetrics }: ClosedLoop) {
 }
 
 /**
- * Checks the answers of a server to the letter, and brings it to speed.
+ * Checks the answers of a server exactly, and warms it up.
  *
- * @param mayRefuse whether the server is one that sheds load; then what it refuses is sent again
+ * @param mayRefuse whether the server sheds load; then refused requests are sent again
  */
 export async function prime(
   bench: Bench,
@@ -127,7 +128,7 @@ export async function prime(
   depth: number,
   { mayRefuse = false }: { readonly mayRefuse?: boolean } = {},
 ): Promise<void> {
-  // Also for cold traffic: of its own bundles, those sent here would be known when a fast run comes by them.
+  // Warm bundles, also before cold traffic: cold bundles that are sent here could still be cached in a fast run.
   const exchanges = bench.workloads.warm(depth);
   const { wrong, firstWrong } = await checkAnswers(server.port, exchanges, mayRefuse);
   bench.recorder.blame(`the first requests at depth ${depth}`, wrong, firstWrong);

@@ -2,17 +2,17 @@ import type { Histogram } from 'hdr-histogram-js';
 import { newLatencies } from '../measure/latencies.js';
 import type { Exchange } from '../workload/chains.js';
 
-/** What the core needs of a connection: it has one request under way at most. */
+/** What the core needs of a connection, which has at most one request at a time. */
 export interface Line {
   send(body: string, underway: Underway): void;
   close(): void;
 }
 
-/** A request that was sent and is not answered yet. */
+/** A request that was sent and has no answer yet. */
 export interface Underway {
   /** µs after the start. */
   readonly intendedAt: number;
-  /** Whether it is one of those that only warm up. */
+  /** Whether it only warms up and does not count. */
   readonly isWarmUp: boolean;
   /** When it left, in µs after the start. */
   readonly sentAt: number;
@@ -22,30 +22,30 @@ export interface Underway {
 }
 
 /**
- * A request sent to see whether a service is back to normal: when it was meant to leave and how long its answer took
- * since then, both in µs; `null` if it was refused or timed out. The first counts from the start of the recovery.
+ * A request that shows whether a service is back to normal: its intended send time (µs after the start of the
+ * recovery), and how long its answer took since then (µs; `null` if it was refused or timed out).
  */
 export type Recovered = readonly [intendedAt: number, micros: number | null];
 
-/** What an open loop saw, warm-up apart. Latencies count from the intended send time. */
+/** What an open loop measured, without the warm-up. Latencies count from the intended send time. */
 export interface Tally {
-  /** Of right answers. */
+  /** Latencies of correct answers. */
   readonly latencies: Histogram;
-  /** Of refusals (503 and 429), where these are expected. */
+  /** Latencies of refusals (503 and 429), if these are expected. */
   readonly refusals: Histogram;
-  /** The same since the request left: without what the generator was late by. */
+  /** The same, counted from the real send time: without the delay of the generator. */
   readonly refusalsSinceSent: Histogram;
-  /** What became of each request that was meant to leave after {@link OpenLoopRules.recoveryFromMicros}. */
+  /** The outcome of each request whose intended send time is after {@link OpenLoopRules.recoveryFromMicros}. */
   readonly recovery: Recovered[];
-  /** How late the generator itself was: since the request was due and a connection free. */
+  /** How late the generator was: the time from when a request was due and a connection free. */
   readonly sendDelays: Histogram;
-  /** How long requests that were due waited for a free connection. */
+  /** How long due requests waited for a free connection. */
   readonly connectionWaits: Histogram;
   /** When the last answer came, in µs after the start. */
   lastAnswerAt: number;
   answered: number;
   refused: number;
-  /** Not answered within the client's patience, sent or not. */
+  /** Requests without an answer within the client's patience, whether sent or not. */
   timedOut: number;
   wrong: number;
   firstWrong: string;
@@ -53,32 +53,32 @@ export interface Tally {
 
 /** How an open loop is run. */
 export interface OpenLoopRules {
-  /** µs after the start at which each request is meant to leave, ascending. */
+  /** The intended send times of all requests, in µs after the start, ascending. */
   readonly intended: Float64Array;
-  /** Requests that are meant to leave before this do not count. */
+  /** Requests with an earlier intended send time do not count. */
   readonly warmUpMicros: number;
-  /** A client gives up so long after the intended send time; `null`: it never does. */
+  /** A client gives up this long after the intended send time; `null`: never. */
   readonly patienceMicros: number | null;
-  /** Whether 503 and 429 are counted as refusals, not as wrong answers. */
+  /** Whether 503 and 429 count as refusals instead of wrong answers. */
   readonly mayRefuse: boolean;
-  /** Requests that are meant to leave later than this count in {@link Tally.recovery} only. */
+  /** Requests with a later intended send time count only in {@link Tally.recovery}. */
   readonly recoveryFromMicros: number;
-  /** Must stand in an answer whose text is not known. */
+  /** A text that each answer must contain if the whole answer is not known. */
   readonly marker: string;
 }
 
-/** What the core is connected to; a test gives it a clock of its own. */
+/** What the core uses. Tests pass their own clock. */
 export interface OpenLoopDeps {
   /** µs since the start. */
   readonly now: () => number;
   readonly next: () => Exchange;
-  /** Called for each connection that is of no more use. */
+  /** Called for each connection that can no longer be used. */
   readonly replace: () => void;
 }
 
 /**
- * The bookkeeping of an open loop, without sockets, clocks and threads: which request is due, on which connection it
- * leaves, and what its answer counts as.
+ * The bookkeeping of an open loop, without sockets, clocks and threads: which request is due, on which connection it is
+ * sent, and how its answer counts.
  */
 export class OpenLoopCore {
   readonly tally: Tally = {
@@ -89,9 +89,9 @@ export class OpenLoopCore {
   };
   readonly #rules: OpenLoopRules;
   readonly #deps: OpenLoopDeps;
-  /** Used in turn: a service closes a connection that it has not heard of for some seconds. */
+  /** Free connections. They are used in turn, because a service closes a connection that is idle for some seconds. */
   readonly #free: { line: Line; since: number }[] = [];
-  /** In the order of their sending, so the first is the first to lose patience. */
+  /** Requests without an answer, in the order of sending, so the first one times out first. */
   #underway: Underway[] = [];
   #oldest = 0;
   #next = 0;
@@ -102,7 +102,7 @@ export class OpenLoopCore {
     this.#deps = deps;
   }
 
-  /** Whether every request has been sent and is answered or given up. */
+  /** Whether every request has been sent, and is answered or timed out. */
   get isDone(): boolean {
     return this.#next >= this.#rules.intended.length && this.#pending === 0;
   }
@@ -112,12 +112,12 @@ export class OpenLoopCore {
     return this.#next < this.#rules.intended.length;
   }
 
-  /** Takes a connection that is ready. */
+  /** Adds a connection that is ready. */
   add(line: Line): void {
     this.#free.push({ line, since: this.#deps.now() });
   }
 
-  /** Sends the requests that are due, and gives up those that have waited too long. */
+  /** Sends the requests that are due, and times out those that have waited too long. */
   tick(): void {
     this.#giveUp();
     const { intended, warmUpMicros } = this.#rules;
@@ -167,7 +167,7 @@ export class OpenLoopCore {
     record(this.tally.latencies, latency);
   }
 
-  /** A connection broke, with a request under way or without. */
+  /** A connection broke, with or without an open request. */
   broken(underway: Underway | null, reason: string): void {
     if (underway !== null) {
       if (underway.isOver) return;
@@ -177,7 +177,7 @@ export class OpenLoopCore {
     this.#deps.replace();
   }
 
-  /** Ends the loop: what has no answer yet never gets one. */
+  /** Ends the loop. Requests without an answer count as wrong. */
   end(): void {
     const left = this.#pending + this.#rules.intended.length - this.#next;
     for (let at = 0; at < left; at++) this.#blame('no answer within the time');
@@ -207,7 +207,7 @@ export class OpenLoopCore {
       this.#underway = this.#underway.slice(this.#oldest);
       this.#oldest = 0;
     }
-    // No connection came free for these in time.
+    // These found no free connection in time.
     while (this.#next < intended.length && (intended[this.#next] ?? 0) <= limit) {
       this.#timedOut(intended[this.#next] ?? 0);
       this.#next++;
@@ -219,7 +219,7 @@ export class OpenLoopCore {
     this.tally.timedOut++;
   }
 
-  /** Keeps what became of a request of the recovery. @returns whether it is one */
+  /** Records the outcome of a request, if it belongs to the recovery. @returns whether it does */
   #isRecovery(intendedAt: number, micros: number | null): boolean {
     const from = this.#rules.recoveryFromMicros;
     if (intendedAt < from) return false;

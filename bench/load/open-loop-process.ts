@@ -5,7 +5,7 @@ import { program } from '../run/paths.js';
 import type { OpenLoopJob, OpenLoopReport } from './open-loop.js';
 import type { SenderJob, SenderReport } from './open-loop-sender.js';
 
-// Until they have a start time in common, the senders connect and compile.
+// Time for the senders to connect and compile before their common start time.
 const LEAD_NS = 50_000_000n;
 
 const job = JSON.parse(process.argv[2] ?? '') as OpenLoopJob;

@@ -6,12 +6,12 @@ import { OpenLoopCore, type Line, type Recovered, type Underway } from './open-l
 import type { OpenLoopJob } from './open-loop.js';
 import { RequestSource } from './request-source.js';
 
-/** What a sender thread is told; it sends the requests whose number is its own modulo the number of threads. */
+/** The job of a sender thread. It sends the requests whose number is its own modulo the number of threads. */
 export interface SenderJob extends OpenLoopJob {
   readonly number: number;
 }
 
-/** What it answers; histograms as text. */
+/** Its answer; histograms as text. */
 export interface SenderReport {
   /** µs after the start. */
   readonly lastAnswerAt: number;
@@ -30,12 +30,12 @@ export interface SenderReport {
 
 /** How long to wait at the end for requests without an answer. */
 const DRAIN_MS = 10_000;
-/** Before a connection that could not be opened is tried again. */
+/** The pause before a connection that could not be opened is tried again. */
 const REOPEN_MS = 10;
 
 const job = workerData as SenderJob;
 const requests = new RequestSource(job.workload, { number: job.number, of: job.threads });
-/** Made once, so that the generator's own garbage does not show in the latencies. */
+/** Each request is made only once, so that the generator's garbage collections do not show in the latencies. */
 const requestBytes = new Map<string, Buffer>();
 let startedAt = 0n;
 const loadMicros = (job.warmUpSeconds + job.seconds) * 1e6;
@@ -52,20 +52,20 @@ const core = new OpenLoopCore(
   {
     now: () => Number(process.hrtime.bigint() - startedAt) / 1000,
     next: () => requests.next(),
-    // Where a client may give up, the next one comes on a new connection.
+    // If a client may give up, the next client needs a new connection.
     replace: () => {
       if (job.patienceMs !== null) void openLine();
     },
   },
 );
 
-/** The load, and after it the requests that show whether the service is back to normal. */
+/** The send times of the load, followed by those of the requests that show whether the service is back to normal. */
 function allIntended(): Float64Array {
   const { arrivals, rate, seed, recovery } = job;
   const load = intendedTimes(arrivals, rate, Math.round((rate * loadMicros) / 1e6), seed);
   if (recovery === null) return load;
   const later = intendedTimes(arrivals, recovery.rate, Math.round(recovery.rate * recovery.seconds), seed);
-  // Random arrivals may go on a little longer than meant.
+  // Random arrivals may last a little longer than intended.
   const within = load.filter((at) => at < loadMicros);
   return Float64Array.from([...within, ...later.map((at) => loadMicros + at)]);
 }
@@ -98,8 +98,8 @@ function bytesOf(body: string): Buffer {
   return bytes;
 }
 
-// The event loop never sleeps while it keeps time: its timers come by whole milliseconds, and waking a thread takes
-// longer than verifying a signature. This costs a core, which is why the generator's processor time says nothing.
+// The event loop never sleeps while it keeps time: timers count in whole milliseconds, and waking a thread takes longer
+// than verifying a signature. This uses a whole core, so the generator's processor time has no meaning.
 function keepTime(): void {
   core.tick();
   if (core.hasMore) {

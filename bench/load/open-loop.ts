@@ -8,28 +8,28 @@ import type { LoadResult, Target } from './load-result.js';
 import type { Recovered } from './open-loop-core.js';
 import { runProgram } from './run-program.js';
 
-/** What the generator's process is told. */
+/** The job of the generator's process. */
 export interface OpenLoopJob extends Target {
   readonly workload: Workload;
-  /** Requests a second, in the mean. */
+  /** Mean number of requests per second. */
   readonly rate: number;
   readonly arrivals: Arrivals;
-  /** Of the arrivals, where they are random. */
+  /** The seed of random arrivals. */
   readonly seed: number;
   readonly threads: number;
-  /** For how long requests are sent before those that count, for the generator's own code to be compiled. */
+  /** How long requests are sent before those that count, so that the generator's own code is compiled. */
   readonly warmUpSeconds: number;
   /** Milliseconds after the intended send time at which a client gives up and closes its connection; `null`: never. */
   readonly patienceMs: number | null;
-  /** Whether 503 and 429 count as refusals, not as wrong answers. */
+  /** Whether 503 and 429 count as refusals instead of wrong answers. */
   readonly mayRefuse: boolean;
-  /** What is sent right after the load, to see when the service is back to normal. */
+  /** The load that follows at once, to find out when the service is back to normal. */
   readonly recovery: { readonly rate: number; readonly seconds: number } | null;
 }
 
-/** What it answers; histograms as text. */
+/** Its answer; histograms as text. */
 export interface OpenLoopReport {
-  /** Of the system's monotonic clock, which all processes share, in ns. */
+  /** In ns of the system's monotonic clock, which all processes share. */
   readonly startedAt: string;
   /** µs after the start. */
   readonly lastAnswerAt: number;
@@ -46,33 +46,35 @@ export interface OpenLoopReport {
   readonly connectionWaits: string;
 }
 
-/** What the open-loop generator saw. */
+/** What the open-loop generator measured. */
 export interface OpenLoopResult extends LoadResult {
   readonly startedAt: bigint;
-  /** From the start to the last answer. */
+  /** Time from the start to the last answer. */
   readonly elapsedSeconds: number;
   readonly refused: number;
   readonly timedOut: number;
-  /** Since the intended send time. */
+  /** Latencies of refusals, counted from the intended send time. */
   readonly refusals: Histogram;
-  /** Since the request left. */
+  /** Latencies of refusals, counted from the real send time. */
   readonly refusalsSinceSent: Histogram;
   readonly recovery: readonly Recovered[];
-  /** How late the generator itself was: since a request was due and a connection free. */
+  /** How late the generator was: the time from when a request was due and a connection free. */
   readonly sendDelays: Histogram;
-  /** How long requests that were due waited for a free connection. */
+  /** How long due requests waited for a free connection. */
   readonly connectionWaits: Histogram;
 }
 
-/** What can be said of an open loop; the rest has defaults. */
+/** The settings of an open loop. All but the rate and the target have defaults. */
 export type OpenLoopTarget = Target & { readonly rate: number } & Partial<Omit<OpenLoopJob, 'workload'>>;
 
-/** More than answer at once below saturation, so that requests wait in the service and not for a connection. */
+/**
+ * More connections than are busy at once below saturation, so that requests wait in the service, not for a connection.
+ */
 export const OPEN_LOOP_CONNECTIONS = 64;
 
 /**
- * Open loop: requests leave at their time whether or not the earlier ones are answered, and a latency counts from the
- * intended send time. So a stall counts for every request that should have been sent meanwhile (no coordinated
+ * Runs an open loop: each request is sent at its time, whether or not earlier ones have been answered. A latency counts
+ * from the intended send time. So a stall counts for every request that should have been sent meanwhile (no coordinated
  * omission).
  */
 export async function runOpenLoop(workload: Workload, target: OpenLoopTarget): Promise<OpenLoopResult> {
@@ -84,7 +86,7 @@ export async function runOpenLoop(workload: Workload, target: OpenLoopTarget): P
     workload,
   };
   const { output, processorTime } = await runProgram(process.execPath, [
-    // Else the engine's helper threads take the cores from the service, in bursts that show in the tail.
+    // Otherwise V8's helper threads take cores from the service, in bursts that show in the high percentiles.
     '--single-threaded',
     program('load/open-loop-process.js'),
     JSON.stringify(job),

@@ -4,11 +4,11 @@ import type { Recovered } from './open-loop-core.js';
 const WINDOW_MICROS = 100_000;
 
 /**
- * How long after the overload the service was back to normal: the first window of 100 ms from which on nothing was
- * refused or timed out and p99 stayed within a limit.
+ * How long the service took to be back to normal after the overload: the start of the first window of 100 ms after
+ * which no request was refused or timed out, and p99 stayed within a limit.
  *
  * @param normalMicros the limit of p99
- * @param seconds for which the recovery was watched; also the answer where the service was not back by then
+ * @param seconds how long the recovery was watched; also the result if the service was not back to normal by then
  * @returns µs
  */
 export function backToNormalAfter(
@@ -30,7 +30,7 @@ export const recoveryAfter = (recovery: readonly Recovered[], from: number): Sum
   summaryOf(recovery.filter(([at]) => at >= from));
 
 interface Summary {
-  /** Refused or timed out. */
+  /** Number of requests that were refused or timed out. */
   readonly failed: number;
   /** In µs; `null` if nothing was answered. */
   readonly p99: number | null;

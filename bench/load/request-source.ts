@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Workload } from '../workload/workload.js';
 import type { Exchange } from '../workload/chains.js';
 
-/** The requests of a workload in turn. */
+/** Returns the requests of a workload in turn. */
 export class RequestSource {
   readonly #warm: readonly Exchange[];
   readonly #cold: readonly Exchange[];
@@ -12,7 +12,7 @@ export class RequestSource {
   #warmAt: number;
   #coldAt: number;
 
-  /** @param turn of this source, where several take turns to send one list */
+  /** @param turn the number of this source, if several sources share one list */
   constructor(workload: Workload, turn = { number: 0, of: 1 }) {
     this.#warm = workload.coldEvery === 1 ? [] : read(workload.bodiesFile, workload.answersFile);
     this.#cold = workload.coldEvery === 0 ? [] : read(workload.coldBodiesFile, workload.coldAnswersFile);

@@ -1,14 +1,14 @@
 import { spawn } from 'node:child_process';
 import { processorTimeOfEndedChildren } from '../measure/processor-time.js';
 
-/** What a program that has ended printed, and the processor time it took in µs. */
+/** The output of a program that has ended, and the processor time it took in µs. */
 export interface Ended {
   readonly output: string;
   readonly processorTime: number | null;
 }
 
 /**
- * Runs a program to its end. One at a time, for the processor time to be its own.
+ * Runs a program to its end. Run one at a time, or the processor time includes that of others.
  *
  * @throws Error with the program's output, if its exit code is not 0
  */

@@ -7,7 +7,7 @@ import type { Workload } from '../workload/workload.js';
 import type { LoadResult, Target } from './load-result.js';
 import { runProgram } from './run-program.js';
 
-/** How many latencies there were of each value, in µs. */
+/** How often each latency occurred. */
 export type Counts = readonly (readonly [microseconds: number, count: number])[];
 
 interface WrkOutput {
@@ -26,8 +26,8 @@ export function wrkVersion(): string | null {
 }
 
 /**
- * Closed loop by wrk: each connection sends its next request when the last is answered. wrk corrects its latencies for
- * coordinated omission by the mean interval of a connection: `uncorrected` are those that it measured.
+ * Runs a closed loop with wrk: each connection sends its next request when the last one is answered. wrk corrects its
+ * latencies for coordinated omission by the mean interval of a connection; `uncorrected` has the measured ones.
  */
 export async function runWrk(
   workload: Workload,
@@ -46,7 +46,7 @@ export async function runWrk(
   const line = /^RESULT (.*)$/m.exec(output)?.[1];
   if (line === undefined) throw new Error(`wrk gave no result: ${output.slice(0, 2000)}`);
   const result = JSON.parse(line) as WrkOutput;
-  // As wrk does it, in whole numbers.
+  // Integer arithmetic, like wrk.
   const interval = Math.floor(result.durationUs / Math.max(1, Math.floor(result.requests / connections)));
   return {
     seconds: result.durationUs / 1e6,
@@ -66,16 +66,17 @@ function histogramOf(counts: Counts): Histogram {
 }
 
 /**
- * Takes back the correction for coordinated omission (`stats_correct` in wrk's stats.c): for each latency of at least
- * two intervals wrk adds those of the requests that would have been sent meanwhile, each an interval shorter than the
- * one before it, as long as they are longer than an interval.
+ * Undoes the correction for coordinated omission (`stats_correct` in wrk's stats.c). For each latency of at least two
+ * intervals, wrk adds those of the requests that would have been sent meanwhile. Each is one interval shorter than the
+ * one before it, as long as it is longer than an interval.
  *
  * @param counts in ascending order
- * @param interval between the requests of a connection, in µs
+ * @param interval time between the requests of a connection, in µs
  */
 export function uncorrect(counts: Counts, interval: number): Counts {
   const left = new Map(counts);
-  // wrk adds values only to shorter latencies. So, from the longest down, each count is now without what was added.
+  // wrk adds values only to shorter latencies. So this goes from the longest latency down: each count that it reaches
+  // has already lost what wrk added to it.
   for (const [value] of counts.toReversed()) {
     const count = left.get(value) ?? 0;
     if (value < 2 * interval || count === 0) continue;

@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** After a full collection, so that what is counted is what the operations allocate. */
+/** Bytes in use. Read after a full garbage collection, so that only what the operations allocate is counted. */
 const used = () => {
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
@@ -13,8 +13,8 @@ const used = () => {
 /**
  * Bytes that an operation allocates, on the JavaScript heap and in buffers.
  *
- * @param operate is called some hundred times; it may be asynchronous
- * @returns the mean, or `null` if a collection came between each time
+ * @param operate called some hundred times; it may be asynchronous
+ * @returns the mean, or `null` if every attempt was interrupted by a garbage collection
  */
 export async function measureAllocations(operate: () => unknown): Promise<number | null> {
   for (let count = 1000; count >= 10; count = Math.floor(count / 4)) {
@@ -24,7 +24,7 @@ export async function measureAllocations(operate: () => unknown): Promise<number
     const before = used();
     for (let at = 0; at < count; at++) {
       const pending = operate();
-      // Waiting for what is there already would allocate, too.
+      // Awaiting a result that is already there would allocate memory too.
       if (pending instanceof Promise) await pending;
     }
     const after = used();

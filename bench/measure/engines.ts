@@ -1,13 +1,13 @@
 import { createPublicKey, verify as verifyWithNode, webcrypto } from 'node:crypto';
 import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
 
-/** Checks signatures under one key, which was prepared once, as a service does that knows its callers. */
+/** Checks signatures under one key. The key was prepared in advance, as in a service that knows its callers. */
 export type CheckUnderKey = (signature: Buffer, message: Buffer) => boolean | Promise<boolean>;
 
 /** An implementation of Ed25519. */
 export interface Engine {
   readonly name: string;
-  /** Prepares a key; throws where it refuses that already. */
+  /** Prepares a key. Throws if the engine refuses the key. */
   readonly under: (publicKey: Buffer) => CheckUnderKey | Promise<CheckUnderKey>;
 }
 
@@ -39,7 +39,7 @@ const BUILT_IN: readonly Engine[] = [
   },
 ];
 
-/** What a package may offer, tried by its name: what is not installed is left out. */
+/** The packages to try, by name. Packages that are not installed are left out. */
 const PACKAGES: readonly (readonly [name: string, open: (module: Module) => Engine['under'] | null])[] = [
   [
     '@noble/curves/ed25519',
@@ -76,7 +76,7 @@ type Verify = (
   options?: object,
 ) => boolean | Promise<boolean>;
 
-/** The parts of those packages that are used here; each has some of them. */
+/** The parts of these packages that are used here. Each package has some of them. */
 interface Module {
   readonly ed25519?: { readonly verify: (...args: Parameters<Verify>) => boolean };
   readonly verify?: Verify;
@@ -90,7 +90,7 @@ interface Module {
   };
 }
 
-/** Every Ed25519 that this machine has. @param missing is told the packages that it has not */
+/** All Ed25519 implementations on this machine. @param missing called with each package that is not installed */
 export async function availableEngines(missing: (name: string) => void): Promise<Engine[]> {
   const engines = [...BUILT_IN];
   for (const [name, open] of PACKAGES) {
@@ -113,14 +113,14 @@ export interface Vector {
   readonly valid: boolean;
 }
 
-/** What an engine makes of published vectors. */
-export interface Judgement {
+/** How many published vectors an engine got wrong. */
+export interface VectorResult {
   readonly acceptedWrongly: number;
   readonly refusedWrongly: number;
 }
 
-/** Checks an engine against vectors; what throws is a refusal. */
-export async function judgeEngine({ under }: Engine, vectors: readonly Vector[]): Promise<Judgement> {
+/** Checks an engine against vectors. An error counts as a refusal. */
+export async function checkEngine({ under }: Engine, vectors: readonly Vector[]): Promise<VectorResult> {
   let acceptedWrongly = 0;
   let refusedWrongly = 0;
   for (const { key, message, signature, valid } of vectors) {

@@ -1,4 +1,4 @@
 import { measureFloor } from './floor.js';
 
-// One of several at once, to see what a signature costs when no core is idle.
+// Several of these run at once, to measure what a signature costs when no core is idle.
 process.stdout.write(String(measureFloor(Number(process.argv[2]))));

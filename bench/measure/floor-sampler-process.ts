@@ -1,6 +1,7 @@
 import { floorOfBatch } from './floor.js';
 
-// One for each core, pinned to it: what a signature costs there while something else is being measured. 2 % of a core.
+// One runs pinned to each core. It measures what a signature costs there while something else is measured, and uses 2 %
+// of the core.
 const BATCH = 20;
 const DUTY = 0.02;
 

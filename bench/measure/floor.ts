@@ -1,7 +1,7 @@
 import sodium from 'sodium-native';
 import { median } from './statistics.js';
 
-/** As long as the signing input of an ordinary invocation. Fixed, so that floors compare between versions. */
+/** The length of the signing input of an ordinary invocation. Fixed, so that floors of different versions compare. */
 export const FLOOR_MESSAGE_BYTES = 900;
 
 const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
@@ -10,8 +10,8 @@ sodium.crypto_sign_keypair(publicKey, secretKey);
 
 const BATCH = 50;
 
-// Every message another one, as for a service. One signature verified over and over is 6 % cheaper: the processor
-// learns the branches that its scalar takes.
+// All messages differ, as for a service. Verifying the same signature again and again is 6 % cheaper, because the
+// processor learns the branches of its scalar.
 const signed = Array.from({ length: 20 * BATCH }, (_, at) => {
   const message = Buffer.alloc(FLOOR_MESSAGE_BYTES, `drs ${at} `);
   const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
@@ -30,7 +30,7 @@ export function floorOfBatch(count: number): number {
   for (let at = 0; at < count; at++) {
     const { message, signature } = signed[next++ % signed.length] as (typeof signed)[number];
     if (!sodium.crypto_sign_verify_detached(signature, message, publicKey)) {
-      throw new Error('libsodium did not verify what it signed itself; the installation is broken');
+      throw new Error('libsodium did not verify its own signature: its installation is broken; run npm ci');
     }
   }
   const { user, system } = process.cpuUsage(start);

@@ -6,7 +6,7 @@ const PROBE_EVERY_MS = 100;
 const PROBE_PATIENCE_MS = 10_000;
 const PAGE_BYTES = 4096;
 
-/** Asks `/healthz` as an orchestrator does, on a new connection each time, and watches memory. */
+/** Asks `/healthz` like an orchestrator, on a new connection each time, and watches memory. */
 export class HealthProbe {
   readonly latencies = newLatencies();
   failed = 0;
@@ -49,7 +49,7 @@ export class HealthProbe {
   }
 }
 
-/** Resident memory of a process in bytes, by `/proc/<pid>/statm`; 0 if there is none. */
+/** Resident memory of a process in bytes, from `/proc/<pid>/statm`; 0 if there is no such file. */
 export function residentOf(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE_BYTES;

@@ -1,26 +1,27 @@
 import { median } from 'simple-statistics';
 
-/** The median of some runs, and between what it lies. */
+/** The median of some runs, with its interval. */
 export interface Interval {
   readonly estimate: number;
   readonly low: number;
   readonly high: number;
-  /** Of the interval. Below six runs it is less than 0.95: it is then the whole range. */
+  /** The confidence of the interval. Below six runs, the interval is the whole range, with less than 0.95. */
   readonly confidence: number;
 }
 
 /**
- * The interval of a median by its order statistics: exact for whatever distribution the runs have.
+ * The interval of a median by order statistics: exact for any distribution of the runs.
  *
  * @param samples one for each run
- * @param confidence that is asked for
+ * @param confidence the required confidence
  * @throws Error if there are none
  * @see Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, §3.6
  */
 export function intervalOf(samples: readonly number[], confidence = 0.95): Interval {
   const sorted = [...samples].sort((x, y) => x - y);
   const n = sorted.length;
-  // Each run lies above the true median with a chance of one half. `tail` is that of at most `cut` runs below it.
+  // Each run is above the true median with probability 1/2. `tail` is the probability that at most `cut` runs are
+  // below.
   let cut = 0;
   let ways = 1;
   let tail = 0.5 ** n;

@@ -5,7 +5,7 @@ import {
   type Histogram,
 } from 'hdr-histogram-js';
 
-/** Latencies in whole µs, with three significant digits. */
+/** Makes a histogram of latencies in whole µs, with three significant digits. */
 export function newLatencies(): Histogram {
   return build({
     bitBucketSize: 32,
@@ -16,10 +16,10 @@ export function newLatencies(): Histogram {
   });
 }
 
-/** As text, to hand from one process to another. */
+/** Latencies as text, to pass from one process to another. */
 export const encodeLatencies = (latencies: Histogram): string => encodeIntoCompressedBase64(latencies);
 
-/** What {@link encodeLatencies} wrote. */
+/** Reads what {@link encodeLatencies} wrote. */
 export const decodeLatencies = (text: string): Histogram => decodeFromCompressedBase64(text, 32);
 
 /** The percentiles that figures are recorded for. */
@@ -33,7 +33,7 @@ const CURVE = [
   99.95, 99.99, 100,
 ];
 
-/** The percentile curve, only as far as the number of values carries it. */
+/** The percentile curve, without the percentiles for which there are too few values. */
 export function curveOf(latencies: Histogram): CurvePoint[] {
   return CURVE.filter((at) => at === 100 || (1 - at / 100) * latencies.totalCount >= 1).map((at) => [
     at,

@@ -4,15 +4,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 /** Processor time that a process has used, user and system together, in µs. */
 export interface ProcessorTime {
   readonly total: number;
-  /** Of its main thread alone. */
+  /** Processor time of its main thread alone. */
   readonly mainThread: number;
 }
 
 /**
- * What the operating system accounts to a process: the load generator beside it does not count.
+ * The processor time of a process as the operating system counts it, without other processes such as a load generator.
  *
- * `/proc/<pid>/stat` (utime + stime) counts in ticks of 10 ms; the scheduler's own account of each thread, from which
- * the kernel scales those ticks, counts in ns and is used where the kernel offers it.
+ * `/proc/<pid>/stat` (utime + stime) counts in ticks of 10 ms. The scheduler's own statistics of each thread count in
+ * ns, and are used if the kernel has them.
  *
  * @returns `null` if there is no `/proc`
  */

@@ -1,17 +1,17 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What the scheduler accounts to a process, all its threads together, in µs. */
+/** The scheduler's statistics of a process, all its threads together, in µs. */
 export interface Scheduled {
-  /** On a core. */
+  /** Time on a core. */
   readonly ran: number;
-  /** Ready, and waiting for a core: what neighbours on the same cores cost. */
+  /** Time ready to run but waiting for a core, because other processes used it. */
   readonly waited: number;
 }
 
 /**
  * Reads `/proc/<pid>/task/<thread>/schedstat`, which counts in ns and is exact once the threads sleep.
  *
- * @returns `null` if the kernel does not offer it, or the process has gone
+ * @returns `null` if the kernel has no such file, or the process has ended
  */
 export function scheduledOf(pid: number): Scheduled | null {
   try {
@@ -31,12 +31,12 @@ export function scheduledOf(pid: number): Scheduled | null {
 /** Processor time of all cores since the system started, in µs. */
 export interface CoreTimes {
   readonly busy: number;
-  /** Taken by the hypervisor for other machines. */
+  /** Time that the hypervisor gave to other machines. */
   readonly stolen: number;
   readonly total: number;
 }
 
-/** Reads `/proc/stat`, which counts in ticks of 10 ms. @returns `null` if there is none */
+/** Reads `/proc/stat`, which counts in ticks of 10 ms. @returns `null` if there is no such file */
 export function coreTimes(): CoreTimes | null {
   try {
     return parseCoreTimes(readFileSync('/proc/stat', 'utf8'));
@@ -47,7 +47,7 @@ export function coreTimes(): CoreTimes | null {
 
 const TICK_MICROS = 10_000;
 
-/** The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. */
+/** Parses the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. */
 export function parseCoreTimes(text: string): CoreTimes | null {
   const line = /^cpu +(.*)$/m.exec(text)?.[1];
   if (line === undefined) return null;

@@ -1,4 +1,4 @@
-/** The middle of some numbers. @throws RangeError if there are none */
+/** The median of some numbers. @throws RangeError if there are none */
 export function median(samples: readonly number[]): number {
   const sorted = [...samples].sort((a, b) => a - b);
   const upper = sorted[Math.floor(sorted.length / 2)];
@@ -7,7 +7,7 @@ export function median(samples: readonly number[]): number {
   return (lower + upper) / 2;
 }
 
-/** (highest − lowest) / median: 0.1 says that the runs lie within a tenth of the median. */
+/** (highest − lowest) / median: 0.1 means that all runs lie within a tenth of the median. */
 export function spread(samples: readonly number[]): number {
   const middle = median(samples);
   return middle === 0 ? 0 : (Math.max(...samples) - Math.min(...samples)) / middle;

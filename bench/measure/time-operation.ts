@@ -1,19 +1,19 @@
 import { Bench } from 'tinybench';
 import { measureAllocations } from './allocations.js';
 
-/** What one call of an operation costs. */
+/** The cost of one call of an operation. */
 export interface OperationCost {
   readonly microseconds: number;
   readonly bytes: number | null;
 }
 
-// Below a few µs the clock itself would be measured.
+// With shorter batches, the cost of reading the clock would be measured too.
 const BATCH_MICROSECONDS = 20;
 
 /**
  * Times a synchronous operation: the median of tinybench's samples, each of as many calls as take some 20 µs.
  *
- * @param milliseconds for how long
+ * @param milliseconds how long to measure
  */
 export function timeOperation(operate: () => unknown, milliseconds: number): number {
   const batch = Math.max(1, Math.ceil(BATCH_MICROSECONDS / roughMicroseconds(operate)));
@@ -39,10 +39,10 @@ export async function costOf(operate: () => unknown, milliseconds: number): Prom
   return { microseconds, bytes: await measureAllocations(operate) };
 }
 
-// Keeps the compiler from leaving out what nobody uses.
+// Results are stored here, so that the compiler cannot remove an operation whose result is not used.
 let sink: unknown;
 
-/** The last result of what was timed. */
+/** The last result of a timed operation. */
 export const lastResult = (): unknown => sink;
 
 function roughMicroseconds(operate: () => unknown): number {

@@ -6,11 +6,11 @@ import { program } from '../run/paths.js';
 import { processorTimeOfEndedChildren } from './processor-time.js';
 import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
 
-/** What was going on while something was measured. */
+/** The state of the machine while something was measured. */
 export interface Disturbance {
-  /** The floor in µs, measured on the same cores meanwhile; `null` if the time was too short for a sample. */
+  /** The floor in µs, measured on the same cores at the same time; `null` if the time was too short for a sample. */
   readonly floor: number | null;
-  /** Share of the cores that neither the server, the generator nor this suite had. */
+  /** Share of the cores that other programs had: not the server, the generator or this suite. */
   readonly others: number;
   /** Share of the cores that the hypervisor gave to other machines. */
   readonly stolen: number;
@@ -23,8 +23,8 @@ interface Mark {
 }
 
 /**
- * Watches the machine while figures are taken: a sampler pinned to each core verifies a few signatures all the time, so
- * a figure is divided by what a signature cost at the same moment, not before.
+ * Watches the machine during measurements. A sampler pinned to each core verifies a few signatures all the time, so
+ * that a measurement can be divided by the cost of a signature at the same moment.
  */
 export class Watch {
   readonly #samplers: readonly ChildProcess[];
@@ -40,7 +40,7 @@ export class Watch {
     }
   }
 
-  /** Starts the samplers; where `taskset` is missing they are not pinned, and the scheduler spreads them. */
+  /** Starts the samplers. If `taskset` is missing, they are not pinned, and the scheduler distributes them. */
   static start(): Watch {
     const file = program('measure/floor-sampler-process.js');
     const canPin = spawnSync('taskset', ['--version']).error === undefined;

@@ -8,8 +8,8 @@ import {
 import { readJob, timeRepeated, type InProcessReport, type VerdictCost } from './in-process-report.js';
 
 // Biscuit: one root key, and a block for each attenuation, signed by the key that the block before names. It checks
-// every signature, and runs each block's checks as Datalog. No identities of delegates, no signed call: the arguments
-// are facts that the verifier itself asserts.
+// every signature, and evaluates each block's checks as Datalog. Delegates have no identities and the call is not
+// signed: the arguments are facts that the verifier itself asserts.
 const LIMITS = { max_facts: 1000, max_iterations: 100, max_time_micro: 1_000_000 };
 
 function makeToken(depth: number, root: KeyPair): Uint8Array {

@@ -1,9 +1,9 @@
 import { preparsePolicySet, statefulIsAuthorized, type PolicySet } from '@cedar-policy/cedar-wasm/nodejs';
 import { readJob, timeRepeated, type InProcessReport, type VerdictCost } from './in-process-report.js';
 
-// Cedar: the policy part only, parsed beforehand and kept. One `forbid` a receipt stands for its limits, so that a call
-// must satisfy every level, as block D asks. No signatures, no chain, no time; costs are in cents, since Cedar has no
-// fractions.
+// Cedar: only the policy part, parsed in advance and kept. Each receipt becomes one `forbid` with its limits, so a call
+// must satisfy every level, as in block D. There are no signatures, no chain and no time. Costs are in cents, since
+// Cedar has no fractions.
 function makePolicies(depth: number): PolicySet {
   const limits = Array.from(
     { length: depth },

@@ -4,7 +4,7 @@ import { compactVerify, importJWK, type CryptoKey } from 'jose';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 import { verifyPlainly } from './plain-verification.js';
 
-// (a) Express 5 and jose, one signature after the other.
+// Express 5 and jose, one signature after the other.
 const keys = new Map<string, CryptoKey | Uint8Array>();
 
 async function keyOf(did: string): Promise<CryptoKey | Uint8Array> {

@@ -8,9 +8,9 @@ import sodium from 'sodium-native';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 import { verifyPlainly } from './plain-verification.js';
 
-// (c) What one who knows the trade writes: Fastify, libsodium, and a memo of the receipts that verified. The invocation
-// is new with every call in production, so it has no place in the memo. With PEER_CLUSTER=1 on node:cluster, where each process has
-// a memo of its own.
+// What an experienced engineer would write: Fastify, libsodium, and a cache of verified receipts. Invocations are
+// not cached, since each call has a new one. With PEER_CLUSTER=1 it runs on node:cluster; each process has its own
+// cache.
 const MEMO_BYTES = 64 * 1024 * 1024;
 const verified = new LRUCache<string, true>({ maxSize: MEMO_BYTES, sizeCalculation: (_, jwt) => jwt.length });
 const keys = new LRUCache<string, Buffer>({ max: 10_000 });
@@ -24,7 +24,7 @@ function keyOf(did: string): Buffer {
 }
 
 function check(jwt: string, did: string, isInvocation: boolean): boolean {
-  // A receipt names its issuer itself, so its text decides about the key, too.
+  // A receipt names its issuer, so its text also determines the key.
   if (!isInvocation && verified.has(jwt)) return true;
   const end = jwt.lastIndexOf('.');
   const signature = Buffer.from(jwt.slice(end + 1), 'base64url');
@@ -42,7 +42,7 @@ async function serve(): Promise<number> {
   return (app.server.address() as AddressInfo).port;
 }
 
-/** A process for each core; they share the port. */
+/** Starts a process for each core. They share the port. */
 async function serveOnAllCores(): Promise<void> {
   const workers = Array.from({ length: availableParallelism() }, () => cluster.fork());
   const ports = await Promise.all(

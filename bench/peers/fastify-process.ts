@@ -4,7 +4,7 @@ import fastify from 'fastify';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 import { verifyPlainly } from './plain-verification.js';
 
-// (b) Fastify and node:crypto on the event loop, no pool.
+// Fastify and node:crypto on the event loop, without a pool.
 const keys = new Map<string, KeyObject>();
 
 function keyOf(did: string): KeyObject {

@@ -1,26 +1,26 @@
 import { median } from '../measure/statistics.js';
 
-/** What one verdict takes. */
+/** The cost of one verdict. */
 export interface VerdictCost {
-  /** The median, by the clock. */
+  /** The median of the elapsed time. */
   readonly microseconds: number;
-  /** Of processor time of all threads, in µs: the mean. */
+  /** The mean processor time of all threads, in µs. */
   readonly cpu: number;
 }
 
-/** What the process of a system of the same kind reports, by depth. */
+/** The report of a process that runs another authorization system, by depth. */
 export type InProcessReport = readonly (VerdictCost & { readonly depth: number })[];
 
-/** Depths and time that such a process is told. */
+/** The job of such a process. */
 export interface InProcessJob {
   readonly depths: readonly number[];
   readonly milliseconds: number;
 }
 
-/** The job in the arguments of this process. */
+/** Reads the job from the arguments of this process. */
 export const readJob = (): InProcessJob => JSON.parse(process.argv[2] ?? '') as InProcessJob;
 
-/** What an operation takes that is repeated, after as long a warm-up. */
+/** Measures an operation by repeating it, after a warm-up of the same length. */
 export async function timeRepeated(operate: () => unknown, milliseconds: number): Promise<VerdictCost> {
   const samples: number[] = [];
   let before = process.cpuUsage();

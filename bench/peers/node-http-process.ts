@@ -4,7 +4,7 @@ import { openEngine } from '../../src/engine/create-verifier.js';
 import { readVerifierOptions } from '../../src/engine/options.js';
 import { toVerdictJson } from '../../src/engine/verdict.js';
 
-// (c) The product's core behind node:http instead of uWebSockets.js.
+// The product's core behind node:http instead of uWebSockets.js.
 const engine = await openEngine(readVerifierOptions({}));
 const server = createServer((request, response) => {
   const chunks: Buffer[] = [];

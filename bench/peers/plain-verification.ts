@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 
 /**
- * The verification as one would write it from docs/spec in an afternoon: blocks A to F one after the other,
- * every signature every time, nothing remembered. It leaves out what the decisions add (strict JSON and base64url,
- * duplicate members, resources, data classes, replay), so it does less than the product.
+ * The verification as an engineer would write it from docs/spec in an afternoon: blocks A to F one after the other,
+ * every signature every time, no cache. It leaves out strict JSON and base64url, duplicate members, resources, data
+ * classes and replay, so it does less than the product.
  */
 
 /** Whether a JWT's signature verifies under the key of a did:key. */
@@ -26,7 +26,7 @@ interface Claims {
 
 const revoked = new Set<number>();
 
-/** Judges a bundle. @returns the verdict of `/verify`, with the code alone for an error */
+/** Verifies a bundle. @returns the verdict of `/verify`; an error has only its code */
 export async function verifyPlainly(bundle: unknown, check: CheckSignature): Promise<object> {
   const { receipts, invocation } = bundle as { receipts?: string[]; invocation?: string };
   if (!Array.isArray(receipts) || receipts.length === 0) return refuse('EMPTY_CHAIN');

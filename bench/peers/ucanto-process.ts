@@ -4,8 +4,9 @@ import { Verifier } from '@ucanto/principal/ed25519';
 import { access, capability, Schema } from '@ucanto/validator';
 import { readJob, timeRepeated, type InProcessReport, type VerdictCost } from './in-process-report.js';
 
-// UCAN: checks every signature, audience = issuer along the chain, the time bounds, that each capability derives from
-// its proof, and (here) no revocation. It binds no arguments, has no status list and no consent record.
+// UCAN: checks every signature, that each audience is the next issuer, the time bounds, and that each capability
+// derives from its proof. Revocation is not checked here. Arguments are not bound; there is no status list and no
+// consent record.
 const callTool = capability({
   can: 'tools/call',
   with: Schema.did(),
@@ -16,7 +17,7 @@ const callTool = capability({
       : { error: new Error('escalation') },
 });
 
-/** An archived call under a chain, and the same call by somebody to whom nothing was delegated. */
+/** Makes a call under a chain, as an archive, and the same call by somebody to whom nothing was delegated. */
 async function makeInvocations(depth: number, server: ed25519.EdSigner): Promise<[Uint8Array, Uint8Array]> {
   const parties = await Promise.all(Array.from({ length: depth + 1 }, () => ed25519.generate()));
   const party = (at: number) => parties[at] as ed25519.EdSigner;
@@ -41,7 +42,7 @@ async function makeInvocations(depth: number, server: ed25519.EdSigner): Promise
 async function verify(archive: Uint8Array, server: ed25519.EdSigner): Promise<boolean> {
   const { ok, error } = await Delegation.extract(archive);
   if (error) return false;
-  // What was extracted is typed by nothing; the validator checks that it is this capability.
+  // The extracted value has no type. The validator checks that it is this capability.
   const result = await access(ok as API.Invocation<API.InferInvokedCapability<typeof callTool>>, {
     ...{ authority: server, capability: callTool, principal: Verifier },
     validateAuthorization: () => ({ ok: {} }),

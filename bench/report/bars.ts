@@ -1,10 +1,10 @@
 import { intervalOf } from '../measure/interval.js';
 import { figureOf, type Figure, type Results } from '../run/results.js';
 
-/** A promise about speed, as a ratio to the floor of the same run. */
+/** A limit on speed that the project promises, as a ratio to the floor of the same run. */
 export interface Bar {
   readonly what: string;
-  /** Of the figure that is checked. */
+  /** The id of the figure that is checked. */
   readonly id: string;
   readonly better: 'lower' | 'higher';
   /** In the unit of `measure`. */
@@ -12,13 +12,13 @@ export interface Bar {
   readonly aim: number;
   readonly measure: (median: number, floorMicroseconds: number) => number;
   readonly show: (value: number) => string;
-  /** Whether one run says enough: bytes after a million requests hardly vary. */
+  /** Whether one run is enough, for example for bytes after a million requests, which hardly vary. */
   readonly isOneRunEnough?: boolean;
-  /** What the figure's parameters must be at least for the bar to apply. */
+  /** The minimum values of the figure's parameters for which the bar applies. */
   readonly atLeast?: Readonly<Record<string, number>>;
 }
 
-// The floor that the throughput bars were set at: they scale with the machine.
+// The floor of the machine on which the throughput bars were set. They are scaled to the floor of this machine.
 const REFERENCE_FLOOR = 52;
 
 const inFloors = (microseconds: number, floor: number) => microseconds / floor;
@@ -55,7 +55,7 @@ const OVERLOAD_BARS = [
 const milliseconds = (micros: number) => `${Math.round(micros / 1000)} ms`;
 const percent = (ratio: number) => `${Math.round(100 * ratio)} %`;
 
-/** The bars that the suite measures; each id is also the name of what to look for in results.json. */
+/** The bars that the suite measures. Each id is the id of a figure in results.json. */
 export const BARS: readonly Bar[] = [
   ...WARM_CPU.map(([depth, bar, aim]) =>
     lower(`warm CPU, depth ${depth}, 128 connections`, `closed-loop/wrk/warm/d${depth}/c128/cpu`, bar, aim),
@@ -114,18 +114,18 @@ export const BARS: readonly Bar[] = [
   },
 ];
 
-/** How a bar came out. */
-export interface JudgedBar {
+/** A bar and its result. */
+export interface CheckedBar {
   readonly bar: Bar;
   readonly measured: number;
-  /** Between what the median of the runs lies, in the unit of `measured`. */
+  /** The lower end of the interval of the median, in the unit of `measured`. */
   readonly low: number;
   readonly high: number;
   readonly verdict: 'aim met' | 'met' | 'not met' | 'cannot tell';
 }
 
-/** The bars whose figures were measured, with how they came out. */
-export function judgeBars(results: Results): JudgedBar[] {
+/** Checks all bars whose figures were measured. */
+export function checkBars(results: Results): CheckedBar[] {
   return BARS.flatMap((bar) => {
     const figure = figureOf(results, bar.id);
     if (figure === undefined || !applies(bar, figure)) return [];
@@ -134,12 +134,12 @@ export function judgeBars(results: Results): JudgedBar[] {
         ? figure.samplesInFloors
         : figure.samples.map((value) => bar.measure(value, results.floorMicroseconds));
     const { estimate, low, high } = intervalOf(samples);
-    // A verdict is given where it holds for the whole interval; one run alone has none.
+    // A verdict must hold for the whole interval. A single run has no interval, so usually no verdict.
     const [best, worst] = bar.better === 'lower' ? [low, high] : [high, low];
     const reaches = (value: number, limit: number) =>
       bar.better === 'lower' ? value <= limit : value >= limit;
-    const isJudged = samples.length > 1 || bar.isOneRunEnough === true;
-    const verdict = !isJudged
+    const canTell = samples.length > 1 || bar.isOneRunEnough === true;
+    const verdict = !canTell
       ? 'cannot tell'
       : reaches(worst, bar.aim)
         ? 'aim met'

@@ -4,10 +4,10 @@ import { median } from 'simple-statistics';
 import { intervalOf } from '../measure/interval.js';
 import type { Figure, Results } from '../run/results.js';
 
-/** A figure of a suite as a row of a chart: its parameters, the median of its runs and between what it lies. */
+/** A figure as a row of a chart: its parameters, the median of its runs and the interval of the median. */
 type Row = Readonly<Record<string, string | number>>;
 
-/** Fits a phone of 390 px with its axis. In px. */
+/** The width in px of a chart that fits, with its axis, on a phone of 390 px. */
 const NARROW = 250;
 
 const COLOURS = ['#2f6fb0', '#3b9b6b', '#d08a1d', '#b8433c'];
@@ -64,7 +64,7 @@ export function latencyRows({ figures, floorMicroseconds }: Results): Row[] {
   return [...rows, ...floors];
 }
 
-/** @param isNarrow for a phone: the panels one below the other. @returns `null` if the run has none */
+/** Draws latency by depth. @param isNarrow for a phone: panels below each other. @returns `null` if there is no data */
 export async function drawLatency(results: Results, isNarrow = false): Promise<string | null> {
   const rows = latencyRows(results).map((row): Row => ({
     ...row,
@@ -127,7 +127,7 @@ export async function drawLatency(results: Results, isNarrow = false): Promise<s
 
 const OVERLOAD = /^overload\/w-\w+\/x\d\/([\w-]+)$/;
 
-/** What the two rows of the overload picture show: names of figures, and how they are called there. */
+/** The two rows of the overload picture: names of figures, and their labels in the picture. */
 const RATES: Readonly<Record<string, string>> = {
   goodput: 'right answers',
   refused: 'refused',
@@ -139,7 +139,7 @@ const TIMES: Readonly<Record<string, string>> = {
   'healthz-longest': 'longest /healthz',
 };
 
-/** Overload: what becomes of the requests, and how long those wait that get an answer; `null` if the run has none. */
+/** Draws overload: the outcomes of requests, and the latencies of answers; `null` if the run has no such figures. */
 export async function drawOverload({ figures }: Results, isNarrow = false): Promise<string | null> {
   const rowsOf = (names: Readonly<Record<string, string>>, scale: number): Row[] =>
     figures.flatMap((figure) => {
@@ -230,7 +230,7 @@ const colourOf = (series: readonly string[]) => ({
   scale: { domain: series, range: [COLOURS[1], COLOURS[2], COLOURS[3]] },
 });
 
-/** Figures from commit to commit, a panel each, with whiskers; what was measured beside busy neighbours is hollow. */
+/** Draws figures by commit, one panel each, with intervals. Hollow points were measured on a busy machine. */
 export async function drawHistory(
   entries: readonly {
     readonly commit: string;

@@ -1,13 +1,15 @@
 import { figureOf, type Figure, type Results } from '../run/results.js';
 
-/** What a request costs: `fixed + perSignature × signatures + perKilobyte × body`, in µs of processor time. */
+/**
+ * A model of what a request costs: `fixed + perSignature × signatures + perKilobyte × body`, in µs of processor time.
+ */
 export interface CostModel {
   readonly fixed: number;
   readonly perSignature: number;
   readonly perKilobyte: number;
 }
 
-/** A measured case beside what the model says of it. */
+/** A measured case, and what the model predicts for it. */
 export interface Check {
   readonly traffic: string;
   readonly depth: number;
@@ -16,10 +18,10 @@ export interface Check {
   readonly throughput: { readonly measured: number; readonly modelled: number };
 }
 
-/** The model of a run, fitted to warm and cold traffic, with mixed traffic as a test of it. */
+/** The model of a run, fitted to warm and cold traffic and tested with mixed traffic. */
 export interface FittedModel {
   readonly whole: CostModel;
-  /** What only the main thread can do: the whole but for the signatures themselves, of one floor each. */
+  /** The part that only the main thread can do: the whole, less one floor for each signature. */
   readonly mainThread: CostModel;
   readonly checks: readonly Check[];
 }
@@ -35,7 +37,7 @@ interface Point {
 const CONNECTIONS = 32;
 
 /**
- * Signatures of a request.
+ * The number of signatures to verify for a request.
  *
  * @param hitRatio the share of requests whose whole chain is in the receipt cache
  */
@@ -43,7 +45,7 @@ export function signaturesOf(depth: number, hitRatio: number): number {
   return 1 + (1 - hitRatio) * depth;
 }
 
-/** @returns `null` if the results do not hold both warm and cold traffic at three depths or more */
+/** Fits the model. @returns `null` if the results lack warm and cold traffic at three depths or more */
 export function fitModel(results: Results): FittedModel | null {
   const points = pointsOf(results);
   const fitted = points.filter(({ traffic }) => traffic !== 'mixed');
@@ -52,13 +54,13 @@ export function fitModel(results: Results): FittedModel | null {
   );
   if (!isEnough) return null;
   const whole = fit(fitted);
-  // The floor and the fit are measured at different moments: a difference below nothing means "too small to see".
+  // The floor and the fit are measured at different moments. A negative difference means that it is too small to see.
   const perSignature = Math.max(0, whole.perSignature - results.floorMicroseconds);
   const mainThread = { ...whole, perSignature };
   return { whole, mainThread, checks: points.map((point) => check(results, point, whole, mainThread)) };
 }
 
-/** What a model says of a request. */
+/** The cost that a model predicts for a request. */
 export function modelledCost(
   { fixed, perSignature, perKilobyte }: CostModel,
   signatures: number,
@@ -68,10 +70,11 @@ export function modelledCost(
 }
 
 /**
- * The requests a second that a machine can serve: what runs out first is the main thread with what only it can do, all
- * threads with everything (signatures go to whichever is free), or the cores for those and whatever else runs.
+ * The number of requests per second that a machine can serve. The limit is the first of these to run out: the main
+ * thread, with the work that only it can do; all threads together, with all the work; or the cores, which other
+ * programs use too.
  *
- * @param others µs of processor time that something else on the machine takes for each request
+ * @param others µs of processor time that other programs on the machine take for each request
  */
 export function capacityOf(
   cost: { readonly whole: number; readonly mainThread: number; readonly others: number },
@@ -120,12 +123,12 @@ function pointsOf(results: Results): Point[] {
   );
 }
 
-/** Least squares of the relative errors, so that a deep chain does not outweigh the others. */
+/** Fits by least squares of the relative errors, so that a deep chain does not count more than others. */
 function fit(points: readonly Point[]): CostModel {
   const rows = points.map(({ signatures, kilobytes, measured }) =>
     [1, signatures, kilobytes].map((x) => x / measured),
   );
-  // The normal equations A x = 1, three by three, by Gauss and Jordan.
+  // Solves the normal equations A x = 1, three by three, with Gauss-Jordan elimination.
   const matrix = [0, 1, 2].map((i) => [
     ...[0, 1, 2].map((j) => rows.reduce((sum, row) => sum + (row[i] ?? 0) * (row[j] ?? 0), 0)),
     rows.reduce((sum, row) => sum + (row[i] ?? 0), 0),

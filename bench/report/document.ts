@@ -1,19 +1,19 @@
 import { fitModel } from './cost-model.js';
 import { NOISY } from '../compare/outcome.js';
 import { intervalOf } from '../measure/interval.js';
-import { judgeBars } from './bars.js';
+import { checkBars } from './bars.js';
 import { formatValue } from './format.js';
 import { figureOf, type Results } from '../run/results.js';
 
 /**
- * Fills the measured parts of docs/performance.md from a results.json; each stands between two comments.
+ * Fills the measured parts of docs/performance.md from a results.json. Each part is between two comments.
  *
- * @param longer results of longer runs of single suites, whose bars take the place of those of the full run
+ * @param longer results of longer runs of single suites; their bars replace those of the full run
  */
 export function fillDocument(text: string, results: Results, longer: readonly Results[] = []): string {
   const parts: Readonly<Record<string, string>> = {
     run: describeRun(results),
-    // The last result that has one.
+    // Take the last result that has this part.
     latency: [results, ...longer].map(describeLatency).findLast((text) => text !== '') ?? '',
     overload: [results, ...longer].map(describeOverload).findLast((text) => text !== '') ?? '',
     bars: describeBars([results, ...longer]),
@@ -57,9 +57,9 @@ function describeRun({
 }
 
 function describeBars(all: readonly Results[]): string {
-  // What is checked again by a later result keeps its place.
+  // A bar that a later result checks again keeps its place.
   const checked = new Map(
-    all.flatMap((results) => judgeBars(results).map((one) => [one.bar.id, one] as const)),
+    all.flatMap((results) => checkBars(results).map((one) => [one.bar.id, one] as const)),
   );
   const rows = [...checked.values()].map(({ bar, measured, low, high, verdict }) => [
     ...[
@@ -223,7 +223,7 @@ function describeOverload(results: Results): string {
   return `![Overload](overload.svg)\n\n${table(['', ...names], rows)}`;
 }
 
-/** Whether the machine was quiet. */
+/** Says whether the machine was quiet. */
 function describeNoise({ interference }: Results): string {
   if (interference.length === 0) return 'what others did on the machine was not recorded.';
   const noisy = interference.filter(({ others, stolen }) => others + stolen > NOISY).length;
@@ -232,7 +232,7 @@ function describeNoise({ interference }: Results): string {
     : `**others had more than a tenth of the cores in ${noisy} of ${interference.length} measurements.**`;
 }
 
-/** A figure with between what it lies. */
+/** A figure with its interval. */
 function withInterval(results: Results, id: string): string {
   const figure = results.figures.find((one) => one.id === id);
   if (figure === undefined) return '–';
@@ -249,8 +249,8 @@ const PEERS = [
 ] as const;
 
 /**
- * Fills the measured parts of the README: the picture of latency by depth, and the ratio to what a competent user writes.
- * A part that the README has no place for, or that no run has figures of, stays as it is.
+ * Fills the measured parts of the README: the picture of latency by depth, and the comparison with the best
+ * alternative. A part stays as it is if the README has no place for it, or no run has figures for it.
  */
 export function fillReadme(text: string, all: readonly Results[]): string {
   const parts: Readonly<Record<string, string>> = {
@@ -267,7 +267,7 @@ export function fillReadme(text: string, all: readonly Results[]): string {
   }, text);
 }
 
-/** How much more processor time than this service the best alternative takes, run by run. */
+/** Says how much more processor time than this service the best alternative takes, run by run. */
 export function describeRatio(results: Results): string {
   const clauses = PEERS.flatMap(([peer, where]) => {
     const ratios = [1, 4, 16].flatMap((depth) => {

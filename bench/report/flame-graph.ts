@@ -9,27 +9,27 @@ export interface CpuProfile {
     readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
     readonly children?: readonly number[];
   }[];
-  /** µs of the monotonic clock. */
+  /** In µs of the monotonic clock. */
   readonly startTime: number;
   readonly endTime: number;
   readonly samples: readonly number[];
   readonly timeDeltas: readonly number[];
 }
 
-/** A function of a profile, with what it called. */
+/** A function in a profile, with the functions that it called. */
 export interface Frame {
   readonly name: string;
   readonly where: string;
-  /** µs in it and in what it called. */
+  /** µs in this function and in the functions that it called. */
   total: number;
-  /** µs in itself. */
+  /** µs in this function itself. */
   self: number;
   readonly calls: Frame[];
 }
 
 /**
- * The call tree of a profile between two times, in µs of the monotonic clock: what comes before is the start of the
- * program, what comes after its end.
+ * The call tree of a profile between two times, in µs of the monotonic clock. Leaves out the start and the end of the
+ * program.
  */
 export function callTree(profile: CpuProfile, from: number, until: number): Frame {
   const selfTimes = new Map<number, number>();
@@ -62,8 +62,8 @@ function shortPath(url: string): string {
   return url.startsWith('file:') ? path.relative(ROOT, fileURLToPath(url)) : url;
 }
 
-/** Functions by the time spent in themselves, the most expensive first. */
-export function hottest(tree: Frame, most: number): { name: string; where: string; self: number }[] {
+/** The functions with the most time spent in themselves, the most expensive first. */
+export function hottest(tree: Frame, limit: number): { name: string; where: string; self: number }[] {
   const totals = new Map<string, { name: string; where: string; self: number }>();
   const visit = ({ name, where, self, calls }: Frame) => {
     const entry = totals.get(`${name} ${where}`) ?? { name, where, self: 0 };
@@ -72,7 +72,7 @@ export function hottest(tree: Frame, most: number): { name: string; where: strin
     for (const call of calls) visit(call);
   };
   visit(tree);
-  return [...totals.values()].sort((a, b) => b.self - a.self).slice(0, most);
+  return [...totals.values()].sort((a, b) => b.self - a.self).slice(0, limit);
 }
 
 /**

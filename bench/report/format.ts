@@ -1,4 +1,4 @@
-/** A number as it stands in tables: three significant digits, thousands with commas, bytes in MB. */
+/** Formats a number for tables: three significant digits, thousands with commas, bytes in MB. */
 export function formatValue(value: number, unit: string): string {
   switch (unit) {
     case 'bytes':

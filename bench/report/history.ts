@@ -14,17 +14,17 @@ export interface HistoryEntry {
   readonly low: number;
   readonly high: number;
   readonly runs: number;
-  /** The same in floors, which compare between machines; `null` if a figure has none. */
+  /** The same in floors, which can be compared between machines; `null` if the figure is not a time or a rate. */
   readonly floors: number | null;
   /** Whether others had more than a tenth of the cores in any of its runs. */
   readonly isNoisy: boolean;
 }
 
-/** What is followed from commit to commit. */
+/** The figures that are followed from commit to commit. */
 const FOLLOWED =
   /^(closed-loop\/\w+\/(warm|cold)\/d(1|4|16)\/c32\/cpu|latency\/(warm|cold)\/d(1|4|16)\/at50\/p(50|99))$/;
 
-/** The figures of a result that are followed. */
+/** Takes the followed figures from a result. */
 export function entriesOf(results: Results): HistoryEntry[] {
   const { machine, versions, interference, commit, startedAt } = results;
   return results.figures

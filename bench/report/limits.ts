@@ -12,12 +12,12 @@ const IN_PROCESS: readonly (readonly [id: string, floors: number])[] = [
 ];
 
 /**
- * The limits that a smoke run is past, for a person. They are ratios to the floor of the same run; absolute numbers
- * are never a test.
+ * The limits that a smoke run exceeds, as text. They are ratios to the floor of the same run, since absolute times
+ * depend on the machine.
  */
 export function limitsExceeded(figureOf: (id: string) => Figure | undefined): string[] {
   const lines: string[] = [];
-  const judge = (ids: readonly string[], limit: number) => {
+  const check = (ids: readonly string[], limit: number) => {
     const figure = ids.map(figureOf).find((found) => found !== undefined);
     const floors = figure?.floors ?? null;
     if (figure === undefined || floors === null) lines.push(`${ids.join(' or ')} was not measured`);
@@ -27,7 +27,7 @@ export function limitsExceeded(figureOf: (id: string) => Figure | undefined): st
       );
     }
   };
-  for (const [id, limit] of LIMITS) judge([`closed-loop/wrk${id}`, `closed-loop/autocannon${id}`], limit);
-  for (const [id, limit] of IN_PROCESS) judge([id], limit);
+  for (const [id, limit] of LIMITS) check([`closed-loop/wrk${id}`, `closed-loop/autocannon${id}`], limit);
+  for (const [id, limit] of IN_PROCESS) check([id], limit);
   return lines;
 }

@@ -2,7 +2,7 @@ import type { TopLevelSpec } from 'vega-lite';
 import type { Figure, Results } from '../run/results.js';
 import { draw, NARROW, rowOf, type Row } from './charts.js';
 
-// The smaller charts of the report: each is one panel that fits a phone, with whiskers between what the median lies.
+// The smaller charts of the report. Each is one panel that fits on a phone, with the interval of each median.
 
 interface Axis {
   readonly field: string;
@@ -11,7 +11,7 @@ interface Axis {
   readonly isOrdinal?: boolean;
 }
 
-/** Lines over an axis, one for each series. */
+/** Draws lines over an axis, one for each series. */
 function lines(
   rows: readonly Row[],
   x: Axis,
@@ -56,7 +56,7 @@ function lines(
   } as TopLevelSpec);
 }
 
-/** Horizontal bars; those of one row are stacked, and have whiskers where there is one only. */
+/** Draws horizontal bars. Bars of one row are stacked; a single bar shows its interval. */
 function bars(rows: readonly Row[], title: string, isStacked: boolean): Promise<string> {
   const y = { field: 'label', type: 'nominal', title: null, sort: null, axis: { labelLimit: 150 } };
   return draw({
@@ -97,7 +97,7 @@ function bars(rows: readonly Row[], title: string, isStacked: boolean): Promise<
 const CLOSED = /^closed-loop\/\w+\/(warm|mixed|cold)\/d\d+\/c(\d+)\/(cpu|throughput|p50|p90|p99|p99\.9)$/;
 const USUAL = 32;
 
-/** The closed-loop figures of a quantity at so many connections, as rows. */
+/** The closed-loop figures of some quantities at a number of connections, as rows. */
 function closedLoop({ figures }: Results, connections: number, quantities: readonly string[]) {
   return figures.flatMap((figure): { figure: Figure; traffic: string; quantity: string }[] => {
     const [, traffic = '', count, quantity = ''] = CLOSED.exec(figure.id) ?? [];
@@ -107,7 +107,7 @@ function closedLoop({ figures }: Results, connections: number, quantities: reado
   });
 }
 
-/** Every panel that a run has figures for, by its name in the report. */
+/** Draws every panel for which a run has figures. @returns SVGs by the panel's name in the report */
 export async function drawPanels(results: Results): Promise<Record<string, string>> {
   const drawn: Record<string, string> = {};
   const add = async (name: string, rows: readonly Row[], make: () => Promise<string>) => {

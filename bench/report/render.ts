@@ -4,11 +4,11 @@ import { source } from '../run/paths.js';
 import type { Results } from '../run/results.js';
 import { drawLatency, drawOverload } from './charts.js';
 import { drawPanels } from './panels.js';
-import { judgeBars } from './bars.js';
+import { checkBars } from './bars.js';
 
-/** The bars in words, since the page does not know them. */
+/** The bars as text: the page itself does not contain their definitions. */
 function barsOf(results: Results) {
-  return judgeBars(results).map(({ bar, measured, low, high, verdict }) => ({
+  return checkBars(results).map(({ bar, measured, low, high, verdict }) => ({
     ...{ what: bar.what, id: bar.id, verdict },
     ...{
       measured: bar.show(measured),
@@ -19,7 +19,7 @@ function barsOf(results: Results) {
   }));
 }
 
-/** Between what the median of each figure lies, in its unit and in floors. */
+/** The interval of each figure's median, in its unit and in floors. */
 function intervalsOf({ figures }: Results) {
   const ends = (samples: readonly number[]) => {
     const { low, high } = intervalOf(samples);
@@ -33,7 +33,7 @@ function intervalsOf({ figures }: Results) {
   );
 }
 
-/** The report as one self-contained page: it needs no network. */
+/** Renders the report as one self-contained page, which needs no network. */
 export async function renderReport(results: Results): Promise<string> {
   const panels = Object.entries(await drawPanels(results)).map(
     ([name, svg]) => `<div class="picture" data-chart="${name}">${svg}</div>`,
@@ -43,7 +43,7 @@ export async function renderReport(results: Results): Promise<string> {
     'drawing.js': readFileSync(source('report/browser/drawing.js'), 'utf8'),
     'sections.js': readFileSync(source('report/browser/sections.js'), 'utf8'),
     'more-sections.js': readFileSync(source('report/browser/more-sections.js'), 'utf8'),
-    // "<" would end the script element where a string in the results holds "</script>".
+    // "<" is escaped, since a string with "</script>" in the results would end the script element.
     'results.json': JSON.stringify({
       ...results,
       bars: barsOf(results),

@@ -1,12 +1,12 @@
 import { NOISY, stripOf } from '../compare/outcome.js';
 import type { Figure, Results } from '../run/results.js';
-import { judgeBars } from './bars.js';
+import { checkBars } from './bars.js';
 import { formatValue } from './format.js';
 
-/** Percentiles below a latency figure's p50 and p99 fill the report, not the terminal. */
+/** Figures that only the report shows, not the terminal. */
 const LEFT_TO_REPORT = /\/(p90|p99\.9|max|generator-cpu|send-delay-p50|bytes)$/;
 
-/** What a run prints at its end: every main figure, the bars, what was skipped. */
+/** The text that a run prints at its end: every main figure, the bars, and what was skipped. */
 export function renderTable(results: Results): string {
   const { figures, skipped, notes, floorMicroseconds } = results;
   const rows = figures.filter(({ id }) => !LEFT_TO_REPORT.test(id)).map(rowOf);
@@ -14,7 +14,7 @@ export function renderTable(results: Results): string {
     `\n1 floor = ${floorMicroseconds.toFixed(1)} µs: one libsodium verification on one core of this machine, now\n`,
     ...align([['figure', 'median', 'floors', 'spread', 'runs'], ...rows]),
   ];
-  const bars = judgeBars(results);
+  const bars = checkBars(results);
   if (bars.length > 0) {
     lines.push('\nBars (ratio to the floor of this run)\n');
     const rowsOfBars = bars.map(({ bar, measured, low, high, verdict }) => [
@@ -54,7 +54,7 @@ function rowOf({ id, median, unit, floors, spread, samples }: Figure): string[] 
   return [
     id,
     formatValue(median, unit),
-    // A rate in floors is verdicts in the time of one floor; that is for comparisons, not for reading.
+    // A rate in floors means verdicts in the time of one floor. That helps comparisons, but not readers.
     floors === null || unit === '1/s' ? '' : floors.toFixed(2),
     samples.length > 1 ? `${(100 * spread).toFixed(0)} %` : '',
     String(samples.length),

@@ -19,7 +19,7 @@ const PACKAGES = [
   '@biscuit-auth/biscuit-wasm',
 ];
 
-/** The machine, as far as it bears on the figures. */
+/** Describes the parts of the machine that affect the figures. */
 export function describeMachine(): Record<string, string | number> {
   return {
     processor: cpus()[0]?.model.trim() ?? 'unknown',
@@ -30,7 +30,7 @@ export function describeMachine(): Record<string, string | number> {
   };
 }
 
-/** What was measured with what. */
+/** The versions of the programs and packages that were used. */
 export function describeVersions(): Record<string, string> {
   const versions: Record<string, string> = { node: process.versions.node, v8: process.versions.v8 };
   for (const name of PACKAGES) versions[name] = versionOf(name);
@@ -47,7 +47,7 @@ function versionOf(name: string): string {
   }
 }
 
-/** The commit that is measured, and whether the working copy differs from it. */
+/** The measured commit, and whether the working copy differs from it. */
 export function describeCommit(): { commit: string; isDirty: boolean } {
   try {
     const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim();

@@ -2,10 +2,10 @@ import { parseArgs } from 'node:util';
 import { PLANS, type Mode, type Plan } from './plan.js';
 import type { Traffic } from '../workload/workload.js';
 
-/** What the command line asks for. */
+/** The options of the command line. */
 export interface Options {
   readonly plan: Plan;
-  /** Names of suites, or `null` for all of the mode. */
+  /** Names of suites, or `null` for all suites of the mode. */
   readonly only: readonly string[] | null;
   readonly peers: boolean;
   readonly out: string | null;

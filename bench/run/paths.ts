@@ -15,8 +15,8 @@ function findRoot(): string {
 /** The root of the clone. */
 export const ROOT = findRoot();
 
-/** A file of the suite's sources, for what the compiler does not copy. */
+/** The path of a source file that the compiler does not copy. */
 export const source = (file: string): string => path.join(ROOT, 'bench', file);
 
-/** A compiled program of the suite, for child processes and threads. */
+/** The path of a compiled program, for child processes and threads. */
 export const program = (file: string): string => path.join(ROOT, 'bench', '.build', 'bench', file);

@@ -6,28 +6,31 @@ export type Mode = 'full' | 'quick' | 'smoke';
 /** A load generator for closed loops. */
 export type Tool = 'wrk' | 'autocannon';
 
-/** The sizes of a run. Whatever can be asked for on the command line is here. */
+/** The sizes of a run. The command line can change them. */
 export interface Plan {
   readonly mode: Mode;
-  /** Independent runs of each figure; a comparison needs four or more for a verdict. */
+  /** Number of independent runs of each figure. A comparison needs four or more for a verdict. */
   readonly runs: number;
   /** Seconds of each closed-loop run. */
   readonly seconds: number;
   readonly floorSeconds: number;
   readonly depths: readonly number[];
-  /** Those of what is not measured at every depth: stages, mixed traffic, one and very many connections. */
+  /** The depths for suites that do not use all depths: stages, mixed traffic, one and very many connections. */
   readonly coreDepths: readonly number[];
   readonly traffics: readonly Traffic[];
   readonly connections: readonly number[];
-  /** Measure every combination of depth, traffic and connections, instead of a cross through the usual one. */
+  /**
+   * Whether to measure every combination of depth, traffic and connections. Otherwise only one of them varies at a
+   * time.
+   */
   readonly isGrid: boolean;
   /** Milliseconds for each in-process figure and run. */
   readonly inProcessMs: number;
   readonly openLoopSeconds: number;
   readonly openLoopDepths: readonly number[];
-  /** Percent of the closed-loop maximum. */
+  /** Loads in percent of the closed-loop maximum. */
   readonly openLoopLoads: readonly number[];
-  /** Of latency by chain depth: runs of each point, seconds of each, percent of the capacity. */
+  // For latency by chain depth: runs of each point, seconds of each run, loads in percent of the capacity.
   readonly latencyRuns: number;
   readonly latencySeconds: number;
   readonly latencyLoads: readonly number[];

@@ -16,7 +16,7 @@ export interface Recording {
   readonly samplesInFloors: number[];
 }
 
-/** What one recorder hands to another, of another process. */
+/** The content of a recorder, to pass to the recorder of another process. */
 export interface Recorded {
   readonly recordings: readonly (readonly [id: string, recording: Recording])[];
   readonly wrongVerdicts: readonly { where: string; count: number; first: string }[];
@@ -32,7 +32,7 @@ export interface Sample {
   readonly parameters?: Parameters;
 }
 
-/** Gathers what the suites measure. */
+/** Collects what the suites measure. */
 export class Recorder {
   readonly skipped: Skipped[] = [];
   readonly notes: string[] = [];
@@ -51,18 +51,18 @@ export class Recorder {
   /** Measures the floor again. Later results are compared with it. Nothing else may be running. */
   measureFloor(): number {
     this.#floor = this.#measureFloor();
-    // The machine's, and the unit of all that is compared.
+    // The floor is a figure of the machine, and the unit of all comparisons.
     this.record({ id: 'floor/verify', unit: 'µs', better: 'neither', value: this.#floor });
     return this.#floor;
   }
 
-  /** Keeps what went on while a figure was taken; what is recorded from now on is compared with the floor of then. */
+  /** Records the state of the machine during a measurement. Later samples are compared with the floor of that time. */
   surround(id: string, { floor, others, stolen }: Disturbance): void {
     this.interference.push({ id, others, stolen });
     if (floor !== null) this.floorWas(floor);
   }
 
-  /** Takes a floor that was measured meanwhile; what is recorded from now on is compared with it. */
+  /** Sets a floor that was measured elsewhere. Later samples are compared with it. */
   floorWas(floor: number): void {
     this.#floor = floor;
     this.record({ id: 'floor/under-load', unit: 'µs', better: 'neither', value: floor });
@@ -91,7 +91,7 @@ export class Recorder {
   /** Adds the percentiles of one run as samples, and its values to the distribution of all runs. */
   recordLatencies(id: string, latencies: Histogram, parameters: Parameters): void {
     for (const at of PERCENTILES) {
-      // A percentile that fewer than five values lie above is chance.
+      // With fewer than five values above it, a percentile is only chance.
       if ((1 - at / 100) * latencies.totalCount < 5) continue;
       this.record({
         ...{ id: `${id}/p${at}`, unit: 'µs', better: 'lower', parameters },
@@ -113,7 +113,7 @@ export class Recorder {
     this.skipped.push({ what, reason });
   }
 
-  /** What was recorded, but for distributions. */
+  /** All that was recorded, without distributions. */
   recorded(): Recorded {
     return { recordings: [...this.#recordings], wrongVerdicts: this.wrongVerdicts, skipped: this.skipped };
   }

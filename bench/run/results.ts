@@ -1,12 +1,12 @@
 import type { CurvePoint } from '../measure/latencies.js';
 
-/** The version of the file format; raised when a reader of the old one would go wrong. */
+/** The version of the file format. It is raised if readers of the old version could not read the new one. */
 export const RESULTS_SCHEMA = 2;
 
 /** Which way is an improvement. */
 export type Better = 'lower' | 'higher' | 'neither';
 
-/** What a figure is of; the keys are those that apply. */
+/** The conditions of a figure, such as depth or connections. Only those that apply are present. */
 export type Parameters = Readonly<Record<string, string | number>>;
 
 /** One measured quantity. bench/schema/results.schema.json describes each member. */
@@ -23,7 +23,7 @@ export interface Figure {
   readonly floors: number | null;
 }
 
-/** A latency distribution, of all runs together. */
+/** A latency distribution over all runs. */
 export interface Distribution {
   readonly id: string;
   readonly parameters: Parameters;
@@ -38,7 +38,7 @@ export interface Skipped {
   readonly reason: string;
 }
 
-/** What others did to the machine while a figure was taken, as shares of all cores. */
+/** The load of other programs while a figure was measured, as shares of all cores. */
 export interface Interference {
   readonly id: string;
   readonly others: number;

@@ -8,8 +8,8 @@ export interface Bench {
   readonly recorder: Recorder;
   readonly workloads: Workloads;
   /**
-   * Measures something of a server while the machine is watched: what is recorded next is compared with the floor of
-   * this very time, and what others did meanwhile is kept under `id`.
+   * Measures a server while the machine is watched. Samples that are recorded next are compared with the floor of the
+   * same time, and the load of other programs is recorded under `id`.
    */
   readonly watch: <Value>(
     id: string,
@@ -25,7 +25,7 @@ export interface Suite {
   readonly name: string;
   /** One line for `--list`. */
   readonly about: string;
-  /** Whether each run is to have a process of its own; then `run` sees a plan of one run. */
+  /** Whether each run needs a process of its own; then the plan that `run` gets has one run. */
   readonly isIsolated?: boolean;
   readonly run: (bench: Bench) => Promise<void>;
 }

@@ -13,11 +13,11 @@ const MODULE = '/usr/lib/nginx/modules/ngx_http_js_module.so';
 /** Whether nginx and its JavaScript module are installed. */
 export const hasNginx = (): boolean => spawnSync('nginx', ['-v']).status === 0 && existsSync(MODULE);
 
-/** nginx as one process, with the recipe of deploy/gateways/nginx. */
+/** One nginx process with the recipe in deploy/gateways/nginx. */
 export interface Nginx {
   readonly port: number;
   readonly pid: number;
-  /** Processor time so far, in µs; `null` if the operating system does not tell. */
+  /** Processor time so far, in µs; `null` if the operating system does not report it. */
   processorTime(): number | null;
   stop(): Promise<void>;
 }
@@ -25,7 +25,7 @@ export interface Nginx {
 /**
  * Starts the recipe for nginx.
  *
- * @param gate the port of the gate; `null` sends what comes straight to the tool server, and all else stays as it is
+ * @param gate the port of the gate; `null` sends requests directly to the tool server, without other changes
  */
 export async function startNginx({ gate, tools }: { gate: number | null; tools: number }): Promise<Nginx> {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-bench-nginx-'));
@@ -40,9 +40,9 @@ export async function startNginx({ gate, tools }: { gate: number | null; tools: 
     .replace('127.0.0.1:8080', `127.0.0.1:${gate ?? tools}`)
     .replace('127.0.0.1:9000', `127.0.0.1:${tools}`)
     .replace('127.0.0.1:8000', `127.0.0.1:${port}`)
-    // A large number of requests for each connection: what is measured is not the opening of them.
+    // Many requests for each connection, since opening connections is not what is measured.
     .replace('http {', `http { access_log off; keepalive_requests 1000000; ${temporary}`);
-  // What stands in the location of the tool server, in the place of the question to the gate.
+  // The content of the tool server's location, which replaces the question to the gate.
   const straight = /location @tools \{([\s\S]*?)\n {4}\}/.exec(text)?.[1];
   if (straight === undefined) throw new Error(`${RECIPE}/nginx.conf has no location @tools`);
   const plain = text.replace('js_content drs.gate;', straight);

@@ -1,6 +1,6 @@
 import uWS from 'uWebSockets.js';
 
-// Reads the body and answers at once: what uWebSockets.js, the kernel and the load generator cost without any
+// Reads the body and answers at once. It shows what uWebSockets.js, the kernel and the load generator cost without any
 // verification.
 const DEPTH = Number(process.env['DEPTH'] ?? 1);
 const policy = { allowed_tools: ['search', 'fetch', 'summarise'], max_cost_usd: 10 };

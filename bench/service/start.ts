@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { processorTimeOf, type ProcessorTime } from '../measure/processor-time.js';
 import { program, ROOT } from '../run/paths.js';
 
-/** How a server is started. */
+/** Options for starting a server. */
 export interface ServerOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
@@ -16,7 +16,7 @@ export interface ServerOptions {
 export class ServerProcess {
   readonly port: number;
   readonly pid: number;
-  /** The ids of all its processes; several if the program reports several. */
+  /** The ids of all its processes. */
   readonly pids: readonly number[];
   readonly #child: ChildProcess;
 
@@ -28,10 +28,10 @@ export class ServerProcess {
   }
 
   /**
-   * Starts a program that prints a line of JSON with its `port` once it listens, and its `pids` where it has several.
+   * Starts a program that prints a line of JSON with its `port` when it listens, and with its `pids` if it has several.
    *
-   * @param file below bench/, as compiled, or an absolute path
-   * @throws Error if it ends instead
+   * @param file the compiled file, as a path below bench/ or an absolute path
+   * @throws Error if it ends before it listens
    */
   static async start(
     file: string,
@@ -61,7 +61,7 @@ export class ServerProcess {
     return new ServerProcess(child, ready);
   }
 
-  /** Processor time so far; `null` if the operating system does not tell. */
+  /** Processor time so far; `null` if the operating system does not report it. */
   processorTime(): ProcessorTime | null {
     const times = this.pids.map(processorTimeOf);
     return times.reduce((sum, time) =>
@@ -112,14 +112,14 @@ export function startService(
   env: Readonly<Record<string, string>> = {},
   nodeArgs: readonly string[] = [],
 ): Promise<ServerProcess> {
-  // No request is refused for load, except where that is measured.
+  // No request is refused because of load, except in suites that measure that.
   return ServerProcess.start('service/service-process.js', {
     env: { QUEUE_TARGET_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '', ...env },
     nodeArgs,
   });
 }
 
-/** The service of a built tree of this project, through its command: `drs serve`. */
+/** Starts the service of a built tree of this project with its command: `drs serve`. */
 export function startTree(folder: string, options: ServerOptions = {}): Promise<ServerProcess> {
   return ServerProcess.start(path.join(folder, 'dist/cli/main.js'), { ...options, args: ['serve'] });
 }

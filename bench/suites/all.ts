@@ -18,7 +18,9 @@ import { scaling } from './scaling.js';
 import { scrape } from './scrape.js';
 import { stages } from './stages.js';
 
-/** What a run without options measures. The overhead of the suite itself comes before what it is part of. */
+/**
+ * The suites of a run without options. The overhead of the suite itself comes before the measurements that include it.
+ */
 export const DEFAULT_SUITES: readonly Suite[] = [
   floor,
   overhead,
@@ -34,7 +36,7 @@ export const DEFAULT_SUITES: readonly Suite[] = [
   handover,
 ];
 
-/** What `--only` can name. */
+/** The suites that `--only` can name. */
 export const ALL_SUITES: readonly Suite[] = [
   ...DEFAULT_SUITES,
   latencyByDepth,
@@ -45,5 +47,5 @@ export const ALL_SUITES: readonly Suite[] = [
   peers,
 ];
 
-/** What CI measures. */
+/** The suites that CI runs. */
 export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop, gate];

@@ -10,7 +10,7 @@ const DEPTH = 4;
 const WARM_UP_SHARE = 1 / 3;
 const MEBIBYTE = 1024 * 1024;
 
-/** How large a receipt cache must be. */
+/** Shows how large the receipt cache must be. */
 export const cache: Suite = {
   name: 'cache',
   about: 'the size of the receipt cache against its hit ratio, under calls that follow a Zipf distribution',
@@ -22,21 +22,21 @@ export const cache: Suite = {
       () => JSON.parse(makeCall(makeChain(DEPTH)).body) as unknown,
     );
     const order = zipf(chains, calls);
-    // Signatures are taken as verified here: they are what a hit saves, and decide nothing about the ratio.
+    // Signatures count as verified here, since they do not affect the hit ratio.
     for (const mebibytes of [0, 1, 2, 4, 8, 16, 32, 64]) {
       const receipts = new ReceiptCache(mebibytes * MEBIBYTE);
       const deps = { rules: RULES, cache: receipts, keys: DEFAULT_KEYS };
-      let { hits, misses, bytes } = receipts.figures;
+      let { hits, misses, bytes } = receipts.stats;
       for (const [at, index] of order.entries()) {
-        if (at === Math.floor(calls * WARM_UP_SHARE)) ({ hits, misses } = receipts.figures);
+        if (at === Math.floor(calls * WARM_UP_SHARE)) ({ hits, misses } = receipts.stats);
         const opened = openVerification(bundles[index], deps);
         if (opened instanceof Failure)
           throw new Error(`a bundle of the suite was refused: ${opened.message}`);
         proveVerification(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, deps);
       }
-      hits = receipts.figures.hits - hits;
-      misses = receipts.figures.misses - misses;
-      ({ bytes } = receipts.figures);
+      hits = receipts.stats.hits - hits;
+      misses = receipts.stats.misses - misses;
+      ({ bytes } = receipts.stats);
       const parameters = { mebibytes, depth: DEPTH, chains };
       const ratio = hits / (hits + misses);
       recorder.record({
@@ -59,14 +59,14 @@ export const cache: Suite = {
 
 const isTrue = () => true;
 
-/** Indices 0 … count−1; index k comes in proportion to 1 / (k + 1). The same every time. */
+/** A fixed sequence of indices 0 … count−1, in which index k occurs in proportion to 1 / (k + 1). */
 function zipf(count: number, length: number): number[] {
   const cumulative: number[] = [];
   let sum = 0;
   for (let at = 1; at <= count; at++) cumulative.push((sum += 1 / at));
   let state = 42;
   return Array.from({ length }, () => {
-    // A linear congruential generator: reproducible, and good enough to shuffle requests.
+    // A linear congruential generator is reproducible, and random enough to shuffle requests.
     state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
     const target = (state / 2 ** 31) * sum;
     let low = 0;

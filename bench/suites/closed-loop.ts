@@ -14,10 +14,10 @@ interface Case {
   readonly connections: number;
 }
 
-/** Where the axes of the cross meet. */
+/** The usual case. Other cases differ from it in one parameter. */
 const USUAL = { depth: 4, connections: 32 } as const;
 
-/** The running service under closed loops. */
+/** Measures the running service under closed loops. */
 export const closedLoop: Suite = {
   name: 'closed-loop',
   about: 'throughput, latency and processor time of the service at 1 to 512 connections',
@@ -26,8 +26,8 @@ export const closedLoop: Suite = {
     if (wrkVersion() === null)
       recorder.skip('closed-loop/wrk', 'wrk is not installed; autocannon takes its place');
     const cases = casesOf(plan);
-    // Rounds over all cases, each with new processes, not all runs of one case: so the runs of a figure span the whole
-    // time and several compilations of the code, and what those change shows in their spread.
+    // Each round runs all cases once, with new processes. So the runs of a figure are spread over the whole time and
+    // over several compilations of the code, and their spread includes the effects of both.
     for (let round = 1; round <= plan.runs; round++) {
       const services = await startServices(bench, cases);
       try {

@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { availableEngines, judgeEngine, type Engine, type Vector } from '../measure/engines.js';
+import { availableEngines, checkEngine, type Engine, type Vector } from '../measure/engines.js';
 import { median } from 'simple-statistics';
 import { floorOfBatch, signedMessages } from '../measure/floor.js';
 import { ROOT } from '../run/paths.js';
 import type { Suite } from '../run/suite.js';
 
 const VECTORS = ['ed25519.jsonl', 'ed25519-edge.jsonl'];
-/** In a row, before the clock is asked. */
+/** Number of verifications between two readings of the clock. */
 const BATCH = 10;
 const WARM_UP_SHARE = 1 / 4;
 
-/** What else could verify a signature, whether it does so rightly, and what it costs. */
+/** Compares other Ed25519 implementations: whether they are correct, and what they cost. */
 export const engines: Suite = {
   name: 'engines',
   about:
@@ -24,7 +24,7 @@ export const engines: Suite = {
       for (const engine of found) {
         const { name } = engine;
         const parameters = { engine: name, vectors: vectors.length };
-        const { acceptedWrongly, refusedWrongly } = await judgeEngine(engine, vectors);
+        const { acceptedWrongly, refusedWrongly } = await checkEngine(engine, vectors);
         for (const [what, value] of [
           ['accepted-wrongly', acceptedWrongly],
           ['refused-wrongly', refusedWrongly],
@@ -66,8 +66,8 @@ function readVectors(file: string): Vector[] {
 }
 
 /**
- * Processor time of one verification, one after the other; of all threads, since some engines have their own. The floor
- * is taken in turn with it, so that both see the machine at the same speed.
+ * Processor time of one verification, measured one after the other. It includes all threads, since some engines have
+ * threads of their own. The floor is measured in turn with it, so that both see the machine at the same speed.
  */
 async function timeEngine(
   { under, name }: Engine,

@@ -14,7 +14,7 @@ export const floor: Suite = {
     const runs = Math.max(3, plan.runs);
     for (let run = 1; run <= runs; run++) {
       say(`floor · run ${run} of ${runs}: ${recorder.measureFloor().toFixed(1)} µs`);
-      // Two threads of one core share its units, so that a signature costs more while both are busy. Under load they are.
+      // Two threads of one core share its units, so a signature costs more while both are busy, as they are under load.
       const value = await measureOnAllCores();
       recorder.record({ id: 'floor/all-cores', unit: 'µs', better: 'neither', value });
       say(`floor · on all cores at once: ${value.toFixed(1)} µs`);

@@ -8,11 +8,11 @@ import { gateCalls, gateWorkloads } from '../workload/gate.js';
 
 const DEPTH = 4;
 const CONNECTIONS = 32;
-/** How many connections a gateway needs: one carries one request at a time. */
+/** Numbers of connections to try, to see how many a gateway needs. A connection carries one request at a time. */
 const LADDER = [1, 2, 4, 8, 16, 32, 64];
 const ENOUGH = 0.95;
 
-/** What a gate costs over the verdict alone, and in front of a tool. */
+/** Measures what a gate costs compared with a verdict alone, and in front of a tool. */
 export const gate: Suite = {
   name: 'gate',
   about: '/gate/mcp beside /verify for the same calls; by connections; nginx with and without a gate',
@@ -23,7 +23,7 @@ export const gate: Suite = {
       return;
     }
     for (let round = 1; round <= plan.runs; round++) {
-      // Calls come again and again here, so what remembers them is off: it is so for /verify, too.
+      // Calls are repeated here, so replay protection is off, as it is for /verify.
       const server = await startService({ GATE_REPLAY: 'off' });
       try {
         const depths = plan.mode === 'full' ? plan.depths : plan.depths.filter((depth) => depth <= 4);
@@ -37,7 +37,7 @@ export const gate: Suite = {
   },
 };
 
-/** The same calls to both, one after the other; which is first changes from round to round. */
+/** Sends the same calls to both endpoints, one after the other. The order changes from round to round. */
 async function measurePair(bench: Bench, server: ServerProcess, depth: number, round: number): Promise<void> {
   const { plan, recorder, workloads } = bench;
   await prime(bench, server, depth);
@@ -71,7 +71,7 @@ async function measurePair(bench: Bench, server: ServerProcess, depth: number, r
 
 const inFloors = ({ cpu }: ClosedLoopResult, floor: number) => (cpu === null ? Number.NaN : cpu / floor);
 
-/** Throughput by connections, each with one request at a time. */
+/** Measures throughput by the number of connections. */
 async function measureLadder(bench: Bench, server: ServerProcess, round: number): Promise<void> {
   const { plan, recorder, workloads } = bench;
   await prime(bench, server, DEPTH);
@@ -101,7 +101,7 @@ async function measureLadder(bench: Bench, server: ServerProcess, round: number)
   bench.say(`gate · connections, run ${round}: ${shown}; ${enough} saturate it`);
 }
 
-/** The recipe for nginx in front of a tool that answers at once, and the same nginx without a gate. */
+/** Measures nginx with the recipe in front of a tool that answers at once, and the same nginx without a gate. */
 async function measureNginx(bench: Bench, gateServer: ServerProcess, round: number): Promise<void> {
   const { plan, recorder, workloads } = bench;
   if (!hasNginx()) {
@@ -149,7 +149,7 @@ async function measureNginx(bench: Bench, gateServer: ServerProcess, round: numb
 const allowed = (server: ServerProcess) =>
   server.metric('drs_gate_decisions_total{protocol="mcp",decision="allow"');
 
-/** Checks the answers of both to the letter, and brings them to speed. */
+/** Checks the answers of both endpoints exactly, and warms them up. */
 async function prime({ recorder, workloads }: Bench, { port }: ServerProcess, depth: number): Promise<void> {
   const wrong: string[] = [];
   const post = (path: string, body: string, bundle?: string) =>

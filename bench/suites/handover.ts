@@ -7,7 +7,7 @@ import type { Suite } from '../run/suite.js';
 
 const WORKERS = 1;
 
-/** How signatures get to libsodium. */
+/** Compares designs of handing signatures to threads. */
 export const handover: Suite = {
   name: 'handover',
   about:

@@ -5,11 +5,11 @@ import type { Bench, Suite } from '../run/suite.js';
 const PLACES = { 'in-thread': 0, pool: 1 } as const;
 const WARM_UP_MS = 400;
 const WAKING = 16;
-// All cases run the same code: brought to speed once, it needs only a moment for each.
+// All cases run the same code. Once it is warm, each case needs only a short warm-up.
 const MOMENT_MS = 20;
 const IN_FLIGHT = { 'in-thread': 1, pool: 32 } as const;
 
-/** `createVerifier` without a network. */
+/** Measures `createVerifier` without a network. */
 export const inProcess: Suite = {
   name: 'in-process',
   about: 'createVerifier: time and bytes allocated per verdict, in-thread and with the pool',
@@ -78,7 +78,7 @@ async function measure({ plan, workloads, recorder }: Bench, { depth, traffic, p
               bundle,
             ]);
     if (traffic !== 'cold') for (const bundle of warm) await verifyOne(verifier, bundle);
-    // So many at once that a worker is needed, and has started when the clock does.
+    // Submit enough at once that workers are needed, so that they have started before the measurement begins.
     const first = traffic === 'warm' ? warm : cold.splice(-WAKING);
     await Promise.all(first.slice(0, WAKING).map((bundle) => verifyOne(verifier, bundle)));
     const { microseconds, cpu, wrong } = await run(
@@ -89,7 +89,7 @@ async function measure({ plan, workloads, recorder }: Bench, { depth, traffic, p
       traffic !== 'warm',
     );
     recorder.blame(`in-process/${place}/${traffic}/d${depth}`, wrong, 'a valid bundle was refused');
-    // Counted where nothing else allocates meanwhile: one after the other, and only what can be repeated.
+    // Allocations are counted only if nothing else allocates meanwhile: one bundle at a time, and only repeatable ones.
     const bytes =
       place === 'in-thread' && traffic === 'warm'
         ? await measureAllocations(() => verifyOne(verifier, warm[0]))

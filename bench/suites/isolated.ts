@@ -4,15 +4,16 @@ import type { Plan } from '../run/plan.js';
 import type { Recorded } from '../run/recorder.js';
 import type { Bench, Suite } from '../run/suite.js';
 
-/** What the process of a suite is told. */
+/** The job of a suite's process. */
 export interface SuiteJob {
   readonly suite: string;
   readonly plan: Plan;
 }
 
 /**
- * Runs an in-process suite, each run in a new process. What a compiler makes of the same code differs from process to
- * process by more than the runs within one do; a comparison that saw only one would take that for a change.
+ * Runs an in-process suite with a new process for each run. The compiler optimizes the same code differently in each
+ * process, and this changes results more than repeating a run does. A comparison of single processes would take the
+ * difference for a change in the code.
  */
 export async function runIsolated(suite: Suite, bench: Bench): Promise<void> {
   const { plan, recorder, say } = bench;

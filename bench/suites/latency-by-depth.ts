@@ -7,16 +7,17 @@ import { startService, type ServerProcess } from '../service/start.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES } from '../workload/workload.js';
 
-/** One point of the curve is measured with both, to show what the bunching of independent clients costs. */
+/** This point is measured with even and with random arrivals, to show what the clustering of random arrivals costs. */
 const EVEN = { traffic: 'warm', depth: 4, load: 50 } as const;
 
-/** The headline: what a caller waits for, by the length of the chain. */
+/** Measures how long a caller waits, by the length of the chain. */
 export const latencyByDepth: Suite = {
   name: 'latency',
   about: 'p50 to p99.9 by chain depth, warm and cold, at 25, 50 and 75 % of the capacity, open loop',
   run: async (bench) => {
     const { plan } = bench;
-    // Rounds over everything, each with new processes, so that the runs of a point span the whole time.
+    // Each round measures everything once, with new processes, so that the runs of a point are spread over the whole
+    // time.
     for (let run = 1; run <= plan.latencyRuns; run++) {
       for (const traffic of ['warm', 'cold'] as const) {
         const isCold = traffic === 'cold';

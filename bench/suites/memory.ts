@@ -9,7 +9,7 @@ const DEPTH = 4;
 const CONNECTIONS = 16;
 const SAMPLES = 20;
 
-/** Whether memory stays flat while every invocation is a new one. */
+/** Shows whether memory stays constant while every invocation is new. */
 export const memory: Suite = {
   name: 'memory',
   about: 'RSS and heap over many distinct invocations under 1,000 chains (a million with --only memory)',
@@ -41,7 +41,7 @@ async function measure({ plan, recorder, say }: Bench, server: ServerProcess): P
         end();
         return;
       }
-      // Signed here and now: a million prepared requests would not fit into memory.
+      // Each request is signed when it is sent: a million prepared requests would not fit into memory.
       const exchange = makeCall(chains[next++ % CHAINS] as Chain);
       connection.send(toRequest(exchange.body), exchange);
     };
@@ -72,7 +72,7 @@ async function measure({ plan, recorder, say }: Bench, server: ServerProcess): P
     recorder.record({ id: `memory/${name}`, unit: 'bytes', better: 'lower', value, parameters });
   record('resident', residentBytes(server.pid));
   record('resident-highest', Math.max(...resident));
-  // The first half fills the receipt cache and lets the heap find its size.
+  // In the first half, the receipt cache fills up and the heap grows to its size.
   const half = resident.slice(Math.floor(resident.length / 2));
   record('resident-growth-in-second-half', (half.at(-1) ?? 0) - (half[0] ?? 0));
   record('heap', await server.metric('nodejs_heap_size_used_bytes'));

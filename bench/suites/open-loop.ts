@@ -3,7 +3,7 @@ import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
 import { startService } from '../service/start.js';
 import type { Suite } from '../run/suite.js';
 
-/** Latency under a load that does not wait for answers. */
+/** Measures latency under a load that does not wait for answers. */
 export const openLoop: Suite = {
   name: 'open-loop',
   about: 'latency at a constant rate, from the intended send time, at 25 to 100 % of the closed-loop maximum',

@@ -3,7 +3,7 @@ import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
 import { ServerProcess } from '../service/start.js';
 import type { Bench, Suite } from '../run/suite.js';
 
-/** What the suite itself costs: no throughput above this can be measured, and no lower latency. */
+/** Measures what the suite itself costs: no higher throughput and no lower latency can be measured. */
 export const overhead: Suite = {
   name: 'overhead',
   about: 'the load generator against a uWebSockets.js route that reads the body and answers',
@@ -38,7 +38,7 @@ const OPEN_LOOP_RATE = 5_000;
 /** The same for the open-loop generator, at a rate that the service could serve too. */
 async function measureOpenLoop({ plan, recorder, workloads }: Bench, { port }: ServerProcess, depth: number) {
   recorder.measureFloor();
-  // The no-op server has one answer for all.
+  // The no-op server gives every request the same answer.
   const workload = { ...workloads.files('warm', depth), answersFile: '' };
   const { latencies, sendDelays, wrong, firstWrong } = await runOpenLoop(workload, {
     ...{ port, connections: OPEN_LOOP_CONNECTIONS, seconds: plan.seconds, rate: OPEN_LOOP_RATE },

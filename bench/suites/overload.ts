@@ -35,7 +35,7 @@ export const overload: Suite = {
         QUEUE_TARGET_MS: '20',
       };
       for (let run = 1; run <= plan.overloadRuns; run++) {
-        // What it can do when nothing is shed.
+        // Capacity is measured without shedding.
         const unshed = { ...env, QUEUE_TARGET_MS: '60000' };
         const capacity = await withService(bench, unshed, (server) =>
           measureCapacity(workloads, () => workloads.files('cold', DEPTH), {
@@ -60,7 +60,7 @@ export const overload: Suite = {
         }
         bench.recorder.record({
           ...{ id: `overload/w-${workers}/goodput-of-peak`, unit: 'ratio', better: 'higher' },
-          // What it can do at best: measured where nothing is shed, or seen in one of the cases.
+          // Compared with the best that was seen: without shedding, or in one of the cases.
           value: (goodputs.at(-1) ?? 0) / Math.max(capacity, ...goodputs),
           parameters,
         });
@@ -69,7 +69,7 @@ export const overload: Suite = {
   },
 };
 
-/** Each case has a service of its own: what one left behind is not the next one's. */
+/** Starts a service for one case, so that no case affects the next one. */
 async function withService<Value>(
   bench: Bench,
   env: Readonly<Record<string, string>>,
@@ -91,7 +91,7 @@ interface Case {
   readonly parameters: Parameters;
 }
 
-/** @returns right answers a second */
+/** @returns correct answers per second */
 async function measure(
   bench: Bench,
   server: ServerProcess,
@@ -122,7 +122,7 @@ async function measure(
   if (result.requests > 0) recorder.recordLatencies(id, result.latencies, parameters);
   if (result.refused > 0) {
     record('refusal-p99', 'µs', 'neither', result.refusals.getValueAtPercentile(99));
-    // Without what the generator itself was late by.
+    // Without the time by which the generator itself was late.
     record('refusal-since-sent-p99', 'µs', 'lower', result.refusalsSinceSent.getValueAtPercentile(99));
   }
   if (recovery !== null) {

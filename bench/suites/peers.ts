@@ -25,7 +25,7 @@ const SAME_KIND: Readonly<Record<string, readonly string[]>> = {
   'cedar-policy-only': [program('peers/cedar-process.js')],
 };
 
-/** What one would write or pick instead. */
+/** Compares with what an engineer would write or choose instead. */
 export const peers: Suite = {
   name: 'peers',
   about:
@@ -73,7 +73,7 @@ async function measureServers(bench: Bench, servers: ReadonlyMap<string, ServerP
   }
 }
 
-/** The bundles that must be refused, and with which code. */
+/** Checks that invalid bundles are refused, with the right codes. */
 async function checkCodes({ recorder }: Bench, name: string, server: ServerProcess): Promise<void> {
   const chain = makeChain(3);
   const call = makeCall(chain);
@@ -103,7 +103,7 @@ async function measureSameKind(bench: Bench, name: string, args: readonly string
     for (let run = 1; run <= Math.min(3, plan.runs); run++) {
       recorder.measureFloor();
       const { output } = await runProgram(process.execPath, [...args, JSON.stringify(job)]);
-      // Biscuit's module prints a line of its own.
+      // Biscuit's module prints a line before the report.
       const report = JSON.parse(output.replace(/^[^]*REPORT /, '')) as InProcessReport;
       for (const { depth, microseconds: value, cpu } of report) {
         const parameters = { peer: name, depth };

@@ -26,7 +26,7 @@ function layouts(): Layout[] {
   ]);
 }
 
-/** How to use several cores: threads or processes. */
+/** Compares two ways to use several cores: threads and processes. */
 export const processes: Suite = {
   name: 'processes',
   about: 'one process with workers against several without, each on a port of its own, at 1 to all cores',
@@ -68,7 +68,7 @@ async function measure(
       return results;
     };
     const id = `processes/${traffic}/${name}`;
-    // For the compilers.
+    // Warm-up.
     for (const { wrong, firstWrong } of await load(1)) recorder.blame(id, wrong, firstWrong);
     recorder.measureFloor();
     const timeOf = () =>

@@ -6,14 +6,14 @@ import type { Suite } from '../run/suite.js';
 const LIST_ENTRIES = 64 * 1024 * 1024;
 const LOOKUPS = 4096;
 
-/** What it costs to ask whether an index is revoked, once very many are. */
+/** Measures what a look-up of an index costs when very many are revoked. */
 export const revocation: Suite = {
   name: 'revocation',
   about: 'look-ups with 10 million local entries and a status list of 64 Mi entries',
   isIsolated: true,
   run: ({ plan, recorder, say }) => {
     const entries = plan.localEntries;
-    // Scattered over all of 2^53, as a worst case for locality.
+    // Random indices below 2^53: the worst case for caches.
     const indices = Float64Array.from({ length: entries }, () => Math.floor(Math.random() * 2 ** 53));
     const revoked = indices.slice(0, LOOKUPS);
     const others = Float64Array.from({ length: LOOKUPS }, () => Math.floor(Math.random() * 2 ** 53));

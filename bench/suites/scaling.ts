@@ -9,11 +9,11 @@ const WORKERS = [0, 1, 2] as const;
 const CASES: readonly { traffic: Traffic; depth: number; connections: number }[] = [
   { traffic: 'warm', depth: 4, connections: 32 },
   { traffic: 'cold', depth: 4, connections: 32 },
-  // A lone deep chain that nothing is known of: here a second worker can halve the wait.
+  // A single deep chain that is not cached: here a second worker can halve the wait.
   { traffic: 'cold', depth: 16, connections: 1 },
 ];
 
-/** What signature threads bring. */
+/** Measures the effect of signature threads. */
 export const scaling: Suite = {
   name: 'scaling',
   about: 'WORKER_THREADS 0, 1 and 2: throughput, processor time, and a lone deep cold chain',

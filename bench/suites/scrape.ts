@@ -5,7 +5,7 @@ import type { Suite } from '../run/suite.js';
 const DEPTH = 4;
 const CONNECTIONS = 32;
 
-/** Whether being watched costs. */
+/** Measures whether scraping the metrics affects latency. */
 export const scrape: Suite = {
   name: 'scrape',
   about: 'latency with and without /metrics scraped each second',

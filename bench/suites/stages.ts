@@ -21,7 +21,7 @@ import type { Suite } from '../run/suite.js';
 import { CALL_ARGS, makeCall, makeChain } from '../workload/chains.js';
 import { RULES } from './rules.js';
 
-/** The stages of a verification in the order in which they run. Owner of the names: the report stacks them so. */
+/** The stages of a verification in the order in which they run. The report uses these names and this order. */
 export const STAGES = [
   'parse',
   'decode',
@@ -41,7 +41,7 @@ export const STAGES = [
 type Stage = (typeof STAGES)[number];
 type Temperature = 'warm' | 'cold';
 
-/** Where the time of a verification goes. */
+/** Measures how the time of a verification is distributed. */
 export const stages: Suite = {
   name: 'stages',
   about: 'parse, decode, digest, linkage, … serialise: time and bytes allocated, one thread, in process',
@@ -73,7 +73,7 @@ export const stages: Suite = {
   },
 };
 
-/** Each stage as an operation on the results of those before it, prepared here. */
+/** Makes an operation for each stage. The results of earlier stages are prepared here. */
 function operationsOf(depth: number, temperature: Temperature): Readonly<Record<Stage, () => unknown>> {
   const cache = new ReceiptCache(temperature === 'warm' ? 64 * 1024 * 1024 : 0);
   const chain = makeChain(depth);
@@ -81,7 +81,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
   const asSent = body.toString();
   const proved = prove(JSON.parse(makeCall(chain).body), cache);
   const bundle = JSON.parse(asSent) as unknown;
-  if (!isJsonObject(bundle)) throw new Error('a bundle of the suite is no object');
+  if (!isJsonObject(bundle)) throw new Error('a bundle of the suite is not an object');
   const structure = structureOf(bundle, cache);
   if ((structure.chain !== null) !== (temperature === 'warm'))
     throw new Error(`the chain is not ${temperature}: it is${structure.chain === null ? ' not' : ''} known`);

@@ -4,7 +4,7 @@ import { Workloads } from '../workload/workload.js';
 import { ALL_SUITES } from './all.js';
 import type { SuiteJob } from './isolated.js';
 
-// Enough for one run in process, which takes no bundle twice; the service's cache is not what they must exceed here.
+// Enough for one run in process, which uses no bundle twice. Unlike for the service, they need not exceed a cache.
 const COLD_RECEIPTS = 3_000;
 
 const { suite: name, plan } = JSON.parse(process.argv[2] ?? '') as SuiteJob;
@@ -14,7 +14,7 @@ const recorder = new Recorder(() => measureFloor(plan.floorSeconds));
 recorder.measureFloor();
 await suite.run({
   ...{ plan, recorder, workloads: new Workloads('', COLD_RECEIPTS), say: () => undefined },
-  // In one process there is nothing beside it to watch.
+  // The suite measures its own process, so there is no other process to watch.
   watch: (_id, _pid, measure) => measure(),
 });
 process.stdout.write(JSON.stringify(recorder.recorded()), () => process.exit(0));

@@ -1,17 +1,17 @@
 import { digestOf } from '../../src/protocol/digest.js';
 import { generateKey, signClaims, type SigningKey } from '../../src/issue/index.js';
 
-/** A chain of receipts, and who may call under it. */
+/** A chain of receipts, and the key that may call under it. */
 export interface Chain {
   readonly receipts: readonly string[];
   readonly digests: readonly string[];
   readonly root: SigningKey;
   readonly invoker: SigningKey;
-  /** The answer to a valid call under this chain, to the letter. */
+  /** The exact answer to a valid call under this chain. */
   readonly answer: string;
 }
 
-/** A bundle to send, and the right answer. */
+/** A bundle to send, and the correct answer. */
 export interface Exchange {
   readonly body: string;
   readonly answer: string;
@@ -21,7 +21,7 @@ const TOOLS = ['search', 'fetch', 'summarise', 'translate', 'calendar.read'];
 const TOOL_SERVER = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
 const COMMAND = '/mcp/tools/call';
 
-// Keys repeat from chain to chain; receipts differ by their jti, which makes every signature and digest another one.
+// Chains share keys. Receipts differ in their jti, so all signatures and digests differ.
 const parties = Array.from({ length: 24 }, generateKey);
 const party = (at: number): SigningKey => parties[at % parties.length] as SigningKey;
 
@@ -29,9 +29,9 @@ let serial = 0;
 const unique = () => `${(++serial).toString(36).padStart(8, '0')}-bench-4a2c-9f00-${process.pid}`;
 
 /**
- * A chain that is valid from a minute ago until tomorrow, of receipts that no chain had before.
+ * Makes a chain of new receipts that is valid from a minute ago until tomorrow.
  *
- * @param statusListIndex of the root receipt; without it nothing in the chain can be revoked
+ * @param statusListIndex the index of the root receipt; without it, nothing in the chain can be revoked
  */
 export function makeChain(depth: number, statusListIndex?: number): Chain {
   const first = serial;
@@ -89,9 +89,9 @@ export const CALL_ARGS = {
 };
 
 /**
- * Calls under a chain: each a new invocation.
+ * Makes a call under a chain, with a new invocation.
  *
- * @param args takes the place of {@link CALL_ARGS}
+ * @param args replaces {@link CALL_ARGS}
  */
 export function makeCall(
   { receipts, digests, root, invoker, answer }: Chain,
@@ -124,7 +124,7 @@ export function forge({ body }: Exchange): string {
   return JSON.stringify({ ...bundle, invocation });
 }
 
-/** The same bundle with an invocation that is no JWT. */
+/** The same bundle with an invocation that is not a JWT. */
 export function garble({ body }: Exchange): string {
   const bundle = JSON.parse(body) as { invocation: string };
   return JSON.stringify({ ...bundle, invocation: bundle.invocation.replaceAll('.', '-') });

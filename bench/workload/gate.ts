@@ -3,9 +3,9 @@ import path from 'node:path';
 import { CALL_ARGS } from './chains.js';
 import type { Workload, Workloads } from './workload.js';
 
-/** One call, as each way to a verdict is asked about it. */
+/** One call, in the form for each endpoint. */
 export interface GateCall {
-  /** For `/verify`: the bundle, and the arguments it has to be bound to. */
+  /** For `/verify`: the bundle, and the arguments to which it must be bound. */
   readonly verify: string;
   /** For a gate: the bundle in base64url, and the MCP message. */
   readonly bundle: string;

@@ -2,46 +2,49 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { forge, garble, makeCall, makeChain, type Exchange } from './chains.js';
 
-/** What is sent. The glossary of the report explains the first three; the others are what an attacker sends. */
+/** Kinds of traffic. The glossary of the report explains the first three; an attacker sends the others. */
 export type Traffic = 'warm' | 'cold' | 'mixed' | 'forged' | 'malformed';
 
 /**
- * Requests for a load generator, as files of one body a line: a generator takes them in turn, and starts again at the
+ * Requests for a load generator, as files with one body a line. A generator sends them in turn, and starts again at the
  * end.
  */
 export interface Workload {
   readonly traffic: Traffic;
   readonly depth: number;
-  /** Bodies, and the answer to each on the same line of `answersFile`, or an empty line (or no file) where only `marker` is known. */
+  /**
+   * Bodies. `answersFile` has the answer to each on the same line. An empty line, or no file, means that only `marker`
+   * is known.
+   */
   readonly bodiesFile: string;
   readonly answersFile: string;
-  /** Bodies of which every n-th request takes one, and n; 0 for never. */
+  /** Other bodies: every n-th request takes one of these; `coldEvery` is n, or 0 for never. */
   readonly coldBodiesFile: string;
   readonly coldAnswersFile: string;
   readonly coldEvery: number;
-  /** Where in the cold bodies the next run goes on, so that what the last one sent does not come again. */
+  /** Where in the cold bodies the next run continues, so that it does not repeat what the last one sent. */
   readonly coldStart: number;
-  /** Must stand in every answer; `Name: value` in a header of it. */
+  /** A text that every answer must contain; `Name: value` stands for a header. */
   readonly marker: string;
-  /** Where it is sent, if not to `/verify`. What stands before a tab in a line is then the header `X-DRS-Bundle`. */
+  /** The path, if it is not `/verify`. In each line, the text before a tab is then the header `X-DRS-Bundle`. */
   readonly path?: string;
-  /** Of a request, in the mean. */
+  /** The mean body size of a request. */
   readonly bodyBytes: number;
 }
 
-/** The cache of the services that get cold traffic: small, so that few chains are enough to never find one in it. */
+/** The cache size of services that get cold traffic. It is small, so that few chains are enough to always miss it. */
 export const COLD_CACHE_BYTES = 256 * 1024;
 
 const WARM_CHAINS = 8;
 const WARM_CALLS_PER_CHAIN = 32;
-// A cached receipt takes some 5 KB by the cache's own account, so this is many times what fits. The first that come fill
-// the cache, and stay until the corpus comes round for the second time, so they must be few. That hardly any was found is
-// checked against the service's metrics after each run.
+// A cached receipt takes some 5 KB as the cache counts, so this is many times what fits. The first ones fill the cache,
+// and stay until they are sent for the second time, so they must be few. After each run, the service's metrics are
+// checked: hardly any receipt may have been found in the cache.
 const COLD_RECEIPTS = 10_000;
 
 /** Makes workloads and keeps them for the length of a run. */
 export class Workloads {
-  /** Takes the files. */
+  /** The directory for the files. */
   readonly directory: string;
   readonly #warm = new Map<number, readonly Exchange[]>();
   readonly #cold = new Map<number, readonly Exchange[]>();
@@ -51,8 +54,8 @@ export class Workloads {
   readonly #coldReceipts: number;
 
   /**
-   * @param directory takes the files; the caller removes it
-   * @param coldReceipts in the bundles of cold traffic, for each depth
+   * @param directory the directory for the files; the caller removes it
+   * @param coldReceipts number of receipts in the bundles of cold traffic, for each depth
    */
   constructor(directory: string, coldReceipts = COLD_RECEIPTS) {
     this.directory = directory;

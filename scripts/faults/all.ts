@@ -3,5 +3,5 @@ import { listFaults } from './list-faults.js';
 import { processFaults } from './process-faults.js';
 import { redisFaults } from './redis-faults.js';
 
-/** Every fault that is brought about; docs/faults.md has a row for each. */
+/** All faults that can be caused. docs/faults.md has a row for each. */
 export const FAULTS: readonly Fault[] = [...processFaults, ...listFaults, ...redisFaults];

@@ -1,21 +1,21 @@
 import type { ServiceProcess } from './service-process.js';
 import type { Traffic } from './traffic.js';
 
-/** What a fault has to work with. */
+/** What a fault can use. */
 export interface Scene {
   readonly service: ServiceProcess;
   readonly traffic: Traffic;
-  /** Revokes a delegation that is in use; whether that was acknowledged. */
+  /** Revokes a delegation that is in use. @returns whether that was acknowledged */
   readonly revokeOne: () => Promise<boolean>;
-  /** Milliseconds for which a lasting fault lasts. */
+  /** Duration of a lasting fault in milliseconds. */
   readonly lastMs: number;
-  /** Says what was seen while the fault was there. */
+  /** Reports what was observed during the fault. */
   readonly note: (text: string) => void;
-  /** Fails the run: the behaviour is not as stated. */
+  /** Fails the run if a condition does not hold: then the behaviour is not as documented. */
   readonly demand: (holds: boolean, what: string) => void;
 }
 
-/** What a service needs beside itself, and what becomes of it. */
+/** What the service needs for a fault, and how the fault is caused. */
 export interface Setup {
   readonly env: Readonly<Record<string, string>>;
   readonly within?: readonly string[];
@@ -23,20 +23,20 @@ export interface Setup {
   readonly isReplayRefused?: boolean;
   readonly aheadSecs?: () => number;
   readonly rate?: number;
-  /** Brings the fault about, keeps it for a while, and takes it away. */
+  /** Causes the fault, keeps it for a while, and ends it. */
   readonly run: (scene: Scene) => Promise<void>;
   readonly close?: () => Promise<void> | void;
 }
 
-/** A fault that is brought about for real. */
+/** A real fault that can be caused. */
 export interface Fault {
   readonly name: string;
-  /** What the service does then, in the words of docs/faults.md. */
+  /** What the service does during the fault: the text in docs/faults.md. */
   readonly stated: string;
-  /** Whether the short run has it, too. */
+  /** Whether the short run includes it. */
   readonly isQuick?: boolean;
-  /** A reason for which it cannot be brought about on this machine. */
+  /** Why it cannot be caused on this machine; `null` if it can. */
   readonly missing?: () => string | null;
-  /** @param folder for files; it is taken away afterwards */
+  /** @param folder a folder for files, which is removed afterwards */
   readonly prepare: (folder: string) => Promise<Setup> | Setup;
 }

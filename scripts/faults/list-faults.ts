@@ -4,7 +4,7 @@ import { credentialWith, newIssuer, toJwt } from '../../test/revocation/lists.js
 import type { Fault, Scene } from './fault.js';
 import { sleep } from './traffic.js';
 
-// In no range that the traffic counts up to.
+// An index that the traffic never reaches by counting.
 const LISTED = 130_500;
 const TTL_SECS = 1;
 
@@ -20,7 +20,7 @@ type Misbehaviour = (request: IncomingMessage, response: ServerResponse, host: H
 const STATED =
   'The copy at hand is used until `STATUS_CACHE_TTL_SECS` (and `STATUS_MAX_STALE_SECS`) are over. Then receipts with an index are refused (`REVOCATION_CHECK_FAILED`); those without are still verified. The next good fetch ends that.';
 
-/** The list host does something wrong for a while. */
+/** A fault during which the list host misbehaves for a while. */
 const listFault = (name: string, misbehave: Misbehaviour): Fault => ({
   name: `the list host ${name}`,
   stated: STATED,
@@ -46,7 +46,7 @@ const listFault = (name: string, misbehave: Misbehaviour): Fault => ({
       },
       run: async (scene) => {
         const { traffic, demand, note, lastMs } = scene;
-        // Revoked by the newer list, from the beginning.
+        // The newer list revokes this one from the beginning.
         const listed = traffic.add(true, LISTED);
         const end = performance.now() + 20_000;
         while ((await traffic.call(listed))?.code !== 'RECEIPT_REVOKED' && performance.now() < end)
@@ -54,7 +54,7 @@ const listFault = (name: string, misbehave: Misbehaviour): Fault => ({
         demand(performance.now() < end, 'the list revokes nothing');
         listed.revokedAt = performance.now();
         server.respond = (request, response) => misbehave(request, response, host);
-        // The copy runs out, and the fetch that is then waited for does, too.
+        // Wait until the copy has expired, and the fetch that verifications wait for has timed out.
         await sleep(TTL_SECS * 1000 + 1200);
         const failed = traffic.counts['REVOCATION_CHECK_FAILED'] ?? 0;
         const valid = traffic.counts['valid'] ?? 0;
@@ -71,7 +71,7 @@ const listFault = (name: string, misbehave: Misbehaviour): Fault => ({
   },
 });
 
-/** Milliseconds until a call is valid whose receipts have an index. */
+/** Milliseconds until a call whose receipts have an index is valid. */
 async function untilIndexed({ traffic }: Scene): Promise<number> {
   const begun = performance.now();
   const delegation = traffic.add();

@@ -1,4 +1,4 @@
-// Brings about real faults under traffic, and checks every answer: `npm run faults`; `-- --only redis` some of them.
+// Causes real faults under traffic, and checks every answer. `npm run faults`; with `-- --only redis`, some of them.
 import { parseArgs } from 'node:util';
 import { FAULTS } from './all.js';
 import { runFault, type Outcome } from './run-fault.js';

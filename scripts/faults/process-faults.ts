@@ -95,7 +95,7 @@ const diskFull: Fault = {
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     run: async ({ service, revokeOne, note, demand }) => {
-      // What is written beyond this many bytes of a file fails (EFBIG), in the middle of a line too.
+      // Writing more than this many bytes to a file fails (EFBIG), even in the middle of a line.
       const limit = (bytes: string) =>
         spawnSync('prlimit', ['--pid', String(service.pid), `--fsize=${bytes}`]).status === 0;
       demand(limit('20:'), 'prlimit failed');
@@ -105,7 +105,7 @@ const diskFull: Fault = {
       note(`${refused} of 12 revocations refused`);
       demand(limit('unlimited:'), 'prlimit failed');
       demand(await revokeOne(), 'no revocation is recorded after there is room again');
-      // The next start reads what is on the disk.
+      // Kill the service: its next start must read all revocations from the disk.
       await service.stop('SIGKILL');
       await service.restart();
     },

@@ -15,7 +15,7 @@ const envOf = (...urls: string[]) => ({
   REDIS_TIMEOUT_MS: '1000',
 });
 
-/** Nothing is let through while the store of replays is away. */
+/** Checks that every call is refused while the replay store is unavailable. */
 async function closed({ traffic, demand, revokeOne, lastMs, note }: Scene): Promise<void> {
   await sleep(1500);
   const valid = traffic.counts['valid'] ?? 0;
@@ -25,7 +25,7 @@ async function closed({ traffic, demand, revokeOne, lastMs, note }: Scene): Prom
   note(`a revocation meanwhile was ${(await revoking) ? 'acknowledged' : 'not acknowledged'}`);
 }
 
-/** What is done to a Redis that the service goes on with afterwards. */
+/** A fault of a Redis that the service uses again afterwards. */
 const redisFault = (
   name: string,
   stated: string,

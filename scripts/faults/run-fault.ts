@@ -8,20 +8,20 @@ import { revoke, sleep, Traffic, type Delegation, type Violation } from './traff
 const TOKEN = 'faults-faults-faults-faults';
 const RECOVERY_LIMIT_MS = 60_000;
 
-/** How one fault went. */
+/** The result of one fault. */
 export interface Outcome {
   readonly name: string;
-  /** Milliseconds from the end of the fault until a call that was sent after it was valid. */
+  /** Milliseconds from the end of the fault until a call that was sent after its end was valid. */
   readonly recoveryMs: number;
   readonly answers: Readonly<Record<string, number>>;
   readonly acknowledged: number;
   readonly notes: readonly string[];
-  /** Empty where everything was as it must be. */
+  /** Empty if there were none. */
   readonly problems: readonly string[];
   readonly violations: readonly Violation[];
 }
 
-/** Brings a fault about under traffic, and checks every answer before, during and after it. */
+/** Causes a fault under traffic, and checks every answer before, during and after it. */
 export async function runFault(fault: Fault, { rate = 60, lastMs = 2000 } = {}): Promise<Outcome> {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-fault-'));
   const notes: string[] = [];
@@ -52,7 +52,7 @@ export async function runFault(fault: Fault, { rate = 60, lastMs = 2000 } = {}):
       const next = traffic?.delegations.find(
         (delegation) => delegation.index !== null && delegation.revokedAt === Infinity,
       );
-      // Those that are left keep the traffic going.
+      // The remaining delegations are needed to keep the traffic going.
       if (next === undefined) return false;
       const isAcknowledged = await revoke(url, TOKEN, next);
       if (isAcknowledged) acknowledged.push(next);

@@ -3,20 +3,20 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { freePort } from '../../test/support/free-port.js';
 
-/** The service that `npm run setup` has built; scripts run in the folder of the project. */
+/** The service that `npm run setup` has built. Scripts run in the folder of the project. */
 const MAIN = 'dist/cli/main.js';
 
-/** How a service is run. */
+/** Options for running a service. */
 export interface ProcessOptions {
   readonly env: Readonly<Record<string, string>>;
-  /** A command that runs it, with its arguments. */
+  /** A command with its arguments that runs the service, such as a wrapper. */
   readonly within?: readonly string[];
   readonly nodeFlags?: readonly string[];
-  /** Another build than that of the project. */
+  /** The main file of another build. */
   readonly main?: string;
 }
 
-/** The real service, in a process of its own that can be stopped, killed and started again on the same port. */
+/** The real service in a process that can be stopped, killed and started again on the same port. */
 export class ServiceProcess {
   readonly port: number;
   readonly url: string;
@@ -68,7 +68,7 @@ export class ServiceProcess {
     this.#child?.kill(signal);
   }
 
-  /** Ends it, and waits until it has ended. */
+  /** Sends a signal, and waits until the process has ended. */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     const child = this.#child;
     if (child === null || child.exitCode !== null || child.signalCode !== null) return;

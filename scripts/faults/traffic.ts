@@ -2,26 +2,26 @@ import { Agent, request } from 'node:http';
 import { randomUUID } from 'node:crypto';
 import { invoke, makeChain, type Chain, type Overrides, type TestBundle } from '../../test/support/chain.js';
 
-/** What a call is, and with it what may be answered. */
+/** The kinds of calls. The kind decides which answers are allowed. */
 export type Kind = 'good' | 'forged' | 'policy' | 'expired' | 'revoked' | 'replayed';
 
-/** A delegation under which calls are made. */
+/** A delegation that is used for calls. */
 export interface Delegation {
   readonly chain: Chain;
   /** `null`: it cannot be revoked. */
   readonly index: number | null;
-  /** Milliseconds of `performance.now()` at which its revocation was acknowledged. */
+  /** When its revocation was acknowledged, in milliseconds of `performance.now()`. */
   revokedAt: number;
 }
 
-/** The answer to one call; `null` where there was none. */
+/** The answer to one call. */
 export interface Answer {
   readonly status: number;
   readonly valid: boolean;
   readonly code: string;
 }
 
-/** Something that must never be seen. */
+/** An answer that must never occur. */
 export interface Violation {
   readonly what: string;
   readonly kind: Kind;
@@ -36,31 +36,31 @@ const SHARES: readonly (readonly [Kind, number])[] = [
   ['replayed', 0.03],
 ];
 
-/** How the traffic is made. */
+/** Options of the traffic. */
 export interface TrafficOptions {
   readonly url: string;
-  /** Calls a second, sent by the clock, answered or not. */
+  /** Calls per second. They are sent on time, whether or not earlier ones were answered. */
   readonly rate: number;
   readonly depths?: readonly number[];
-  /** Seconds by which the clock of the service is ahead of ours, where a fault sets it. */
+  /** Seconds by which the clock of the service is ahead of ours, if a fault changes it. */
   readonly aheadSecs?: () => number;
-  /** Whether the service has to refuse what it accepted before. */
+  /** Whether the service must refuse an invocation that it accepted before. */
   readonly isReplayRefused?: boolean;
   readonly connections?: number;
   readonly timeoutMs?: number;
 }
 
 /**
- * Sends calls of every kind to a service at a constant rate, and looks at every answer: a call that is forged, expired,
- * outside its policy, revoked or repeated must never be answered `valid: true`, whatever else goes wrong.
+ * Sends calls of every kind to a service at a constant rate, and checks every answer. A call that is forged, expired,
+ * outside its policy, revoked or repeated must never get `valid: true`, whatever else goes wrong.
  */
 export class Traffic {
   readonly delegations: Delegation[] = [];
   readonly violations: Violation[] = [];
   readonly counts: Record<string, number> = {};
-  /** Milliseconds of the good calls that were answered with a verdict, since {@link takeLatencies}. */
+  /** Latencies in milliseconds of good calls with a verdict, since the last {@link takeLatencies}. */
   #latencies: number[] = [];
-  /** When a good call was last answered `valid: true`. */
+  /** When a good call last got `valid: true`. */
   lastValidAt = 0;
   #firstValidSince = { asked: Infinity, seen: Infinity };
   readonly #options: Required<TrafficOptions>;
@@ -87,7 +87,7 @@ export class Traffic {
     return new Agent({ keepAlive: true, maxSockets: this.#options.connections });
   }
 
-  /** Adds a delegation; each has a status list index of its own, unless one is given. */
+  /** Adds a delegation. Each has its own status list index, unless one is given. */
   add(isRevocable = true, given?: number): Delegation {
     const depth = pick(this.#options.depths);
     const now = this.#now();
@@ -102,7 +102,7 @@ export class Traffic {
     return delegation;
   }
 
-  /** Takes away the oldest delegations above a number. */
+  /** Removes the oldest delegations, so that at most a number of them is left. */
   keep(count: number): void {
     this.delegations.splice(0, Math.max(0, this.delegations.length - count));
   }
@@ -116,13 +116,13 @@ export class Traffic {
     const begun = performance.now();
     this.#timer = setInterval(() => {
       const due = ((performance.now() - begun) / 1000) * this.#options.rate;
-      // After a pause of this process itself the calls that it missed are left out: they would be a flood.
+      // If this process itself was suspended, the calls that it missed are left out: they would be a flood.
       if (due - sent > this.#options.rate) sent = due - this.#options.rate;
       for (; sent < due; sent++) void this.send();
     }, 5);
   }
 
-  /** Sends no more by itself. */
+  /** Stops sending calls. */
   pause(): void {
     clearInterval(this.#timer);
   }
@@ -147,7 +147,7 @@ export class Traffic {
     return taken;
   }
 
-  /** Resolves with the milliseconds until a good call that was sent from now on is answered `valid: true`. */
+  /** Resolves with the milliseconds until a good call, sent from now on, gets `valid: true`. */
   async untilValid(limitMs: number): Promise<number> {
     const asked = performance.now();
     this.#firstValidSince = { asked, seen: Infinity };
@@ -155,14 +155,14 @@ export class Traffic {
     return this.#firstValidSince.seen - asked;
   }
 
-  /** Sends one call of a kind chosen at random, and judges its answer. */
+  /** Sends one call, of a random kind by default, and checks its answer. */
   async send(kind: Kind = kindAtRandom()): Promise<Answer | null> {
     const made = this.#make(kind);
     if (made === null) return kind === 'good' ? null : this.send('good');
     return this.#ask(kind, made.bundle, made.delegation);
   }
 
-  /** Makes one call under a delegation, in which nothing else is wrong. */
+  /** Makes one call under a delegation. Everything else in it is valid. */
   async call(delegation: Delegation): Promise<Answer | null> {
     const overrides = { iat: this.#now(), jti: `inv:${randomUUID()}` };
     return this.#ask('good', invoke(delegation.chain, overrides), delegation);
@@ -170,7 +170,7 @@ export class Traffic {
 
   async #ask(kind: Kind, bundle: TestBundle, delegation: Delegation | null): Promise<Answer | null> {
     const sent = performance.now();
-    // Only what was acknowledged before the call was sent has to be in force.
+    // Only revocations that were acknowledged before the call was sent must be in force.
     const isRevoked = delegation !== null && delegation.revokedAt < sent;
     this.#underWay++;
     const answer = await post(
@@ -241,7 +241,7 @@ export class Traffic {
   }
 }
 
-/** Posts JSON. @returns `null` where no whole answer came */
+/** Posts JSON. @returns `null` if no complete answer came */
 export async function post(
   agent: Agent | undefined,
   url: string,

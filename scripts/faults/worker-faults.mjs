@@ -1,4 +1,4 @@
-// Preloaded into a service: what a fault inside the process would do. WORKER_FAULT says which, STALL_MS how long a
+// Preloaded into a service to cause faults inside its process. WORKER_FAULT names the fault; STALL_MS says how long a
 // SIGUSR2 keeps the event loop busy.
 import { isMainThread } from 'node:worker_threads';
 
@@ -14,7 +14,7 @@ if (isMainThread) {
   const { value: set } = /** @type {{ value: (source: ArrayLike<number>, offset: number) => void }} */ (
     Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), 'set')
   );
-  // The worker copies each batch with `set`, once; nothing else in it does.
+  // The worker calls `set` once for each batch, to copy it. Nothing else in the worker calls it.
   /** @this {Uint8Array} @param {ArrayLike<number>} source @param {number} [offset] */
   Uint8Array.prototype.set = function (source, offset) {
     if (++batches === 30) {

@@ -1,4 +1,4 @@
-// The service, with the front end that it finds for itself.
+// The service, with the front end that it chooses itself.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-// Runs the service for an hour under a constant rate with churn, and says whether anything grows.
+// Runs the service for an hour at a constant rate with changing delegations, and reports whether anything grows.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -9,11 +9,11 @@ import { credentialWith, newIssuer, toJwt } from '../../test/revocation/lists.js
 import { ServiceProcess } from '../faults/service-process.js';
 import { revoke, sleep, Traffic } from '../faults/traffic.js';
 import { plot } from './plot.js';
-import { FIGURES, processFigures, sumOf, type FigureName, type Sample } from './sample.js';
+import { SERIES, processStats, sumOf, type SeriesName, type Sample } from './sample.js';
 import { medianOf, PARTS, percentile, trendOf } from './trend.js';
 
 const HELP = `npm run soak -- [options]
-Runs the service under constant traffic with churn, and judges whether memory, descriptors, handles or p99 grow.
+Runs the service under constant traffic with churn, and checks whether memory, descriptors, handles or p99 grow.
 
   --minutes <n>   how long (60)
   --rate <n>      calls a second (300)
@@ -35,12 +35,12 @@ if (options.help || !(minutes > 0) || !(rate > 0)) {
 
 const SAMPLE_SECS = Math.min(10, minutes);
 const FLOOD = { everySecs: 120, secs: 3, times: 8 };
-// After a flood the queue empties within a second; what is measured right after it would be the flood's.
+// After a flood the queue empties within a second. Samples right after a flood would still show its effects.
 const FLOOD_ECHO_SECS = 10;
 const LIVE_DELEGATIONS = 300;
 const TOKEN = 'soak-soak-soak-soak-soak';
-/** Growth in an hour that counts as none, as a share of the median, or of one where that is more. */
-const TOLERANCES: Readonly<Record<FigureName, number>> = {
+/** Growth per hour that does not count: this share of the median, but at least 1. */
+const TOLERANCES: Readonly<Record<SeriesName, number>> = {
   rss: 0.1,
   descriptors: 0.1,
   handles: 0.1,
@@ -72,17 +72,17 @@ const service = await ServiceProcess.start({
   env: {
     DRS_ADMIN_TOKEN: TOKEN,
     LOG_REFUSALS: 'off',
-    // Small, so that entries are evicted all the time.
+    // A small cache, so that entries are evicted all the time.
     RECEIPT_CACHE_BYTES: '1000000',
     REPLAY_PROTECTION: 'memory',
-    // The record of used invocations is full after this, and stays so.
+    // After this time, the record of used invocations no longer grows.
     REPLAY_WINDOW_SECS: '120',
     REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt'),
     STATUS_LIST_BASE_URL: `http://127.0.0.1:${(lists.address() as AddressInfo).port}/list`,
     STATUS_LIST_ISSUER: issuer.did,
     STATUS_CACHE_TTL_SECS: '5',
     STATUS_MAX_STALE_SECS: '60',
-    // What is shed in a flood is part of the run.
+    // Shedding during floods is part of the run.
     QUEUE_TARGET_MS: '1000',
   },
 });
@@ -92,10 +92,10 @@ let isFlooded = false;
 let floods = 0;
 
 let failedScrapes = 0;
-/** @returns the empty text where a flood leaves no room for it */
+/** Reads the metrics. @returns an empty text if that fails, for example in a flood */
 async function scrape(): Promise<string> {
   try {
-    // A connection of its own: one that is kept may be closed by the service at this very moment.
+    // A new connection each time: the service may close a kept one at any moment.
     const headers = { connection: 'close' };
     return await (await fetch(`${service.url}/metrics`, { headers })).text();
   } catch {
@@ -131,13 +131,13 @@ every(20, async () => {
   if (typeof delegation?.index !== 'number') return;
   listed.add(delegation.index);
   await publish();
-  // An old list may serve until STATUS_MAX_STALE_SECS are over, where the service comes to nothing.
+  // If fetches fail under load, the old list may be used until STATUS_MAX_STALE_SECS are over.
   setTimeout(() => (delegation.revokedAt = Math.min(delegation.revokedAt, performance.now())), 80_000);
 });
 every(5, () => scrape());
 every(20, () => traffic.reconnect());
 every(2, () => {
-  // Half a request, and then the connection is gone; every other time in the middle of the head.
+  // Send half a request, and then close the connection; every other time in the middle of the headers.
   const socket = connect(service.port, '127.0.0.1');
   socket.on('error', () => undefined);
   const head = `POST /verify HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n`;
@@ -158,13 +158,13 @@ every(FLOOD.everySecs, async () => {
 
 const loads: number[] = [];
 const samples: Sample[] = [];
-let before = { at: performance.now(), cpuSecs: processFigures(service.pid).cpuSecs };
+let before = { at: performance.now(), cpuSecs: processStats(service.pid).cpuSecs };
 const start = before.at;
 let wasFlooded = false;
 every(SAMPLE_SECS, async () => {
   const latencies = traffic.takeLatencies();
   const metrics = await scrape();
-  const { rss, descriptors, cpuSecs } = processFigures(service.pid);
+  const { rss, descriptors, cpuSecs } = processStats(service.pid);
   const at = performance.now();
   samples.push({
     hours: (at - start) / 3_600_000,
@@ -192,10 +192,10 @@ rmSync(folder, { recursive: true });
 
 const lasted = (performance.now() - start) / 60_000;
 const settledHours = (minutes / 60) * SETTLED;
-const judged = samples.filter(({ hours, isFlooded: flooded }) => hours >= settledHours && !flooded);
+const checked = samples.filter(({ hours, isFlooded: flooded }) => hours >= settledHours && !flooded);
 const verdicts = Object.fromEntries(
-  FIGURES.map((name) => {
-    const points = judged
+  SERIES.map((name) => {
+    const points = checked
       .filter((sample) => Number.isFinite(sample[name]))
       .map((sample) => [sample.hours, sample[name]] as const);
     if (points.length < PARTS) return [name, null];

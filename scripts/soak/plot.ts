@@ -8,7 +8,7 @@ const PANELS = [
   ['p99', 'p99, ms'],
 ] as const;
 
-/** Draws the samples of a run, one panel below the other. @returns an SVG */
+/** Draws the samples of a run, with the panels below each other. @returns an SVG */
 export async function plot(samples: readonly Sample[], title: string, settledHours: number): Promise<string> {
   return draw({
     title: { text: title, fontSize: 12, anchor: 'start' },
@@ -21,7 +21,7 @@ export async function plot(samples: readonly Sample[], title: string, settledHou
           .map((sample) => ({
             minutes: sample.hours * 60,
             value: sample[name],
-            of: sample.isFlooded ? 'during a flood' : sample.hours < settledHours ? 'not judged' : 'judged',
+            of: sample.isFlooded ? 'during a flood' : sample.hours < settledHours ? 'not checked' : 'checked',
           })),
       },
       mark: { type: 'point' as const, filled: true, size: 14 },
@@ -33,7 +33,7 @@ export async function plot(samples: readonly Sample[], title: string, settledHou
           type: 'nominal' as const,
           title: null,
           scale: {
-            domain: ['judged', 'not judged', 'during a flood'],
+            domain: ['checked', 'not checked', 'during a flood'],
             range: ['#2f6fb0', '#aaaaaa', '#d08a1d'],
           },
         },

@@ -1,29 +1,32 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What is looked at every few seconds. */
+/** The values that are recorded every few seconds. */
 export interface Sample {
   readonly hours: number;
-  /** MB of memory that the process holds. */
+  /** Resident memory in MB. */
   readonly rss: number;
   /** Open files and sockets. */
   readonly descriptors: number;
   /** What keeps the event loop of the service alive. */
   readonly handles: number;
-  /** Milliseconds; of the good calls since the last sample that no flood had to wait for. */
+  /**
+   * p99 latency in milliseconds of the good calls since the last sample, without those that waited because of a flood.
+   */
   readonly p99: number;
   readonly processorShare: number;
   readonly isFlooded: boolean;
 }
 
-export const FIGURES = ['rss', 'descriptors', 'handles', 'p99'] as const;
-export type FigureName = (typeof FIGURES)[number];
+/** The values that must not grow. */
+export const SERIES = ['rss', 'descriptors', 'handles', 'p99'] as const;
+export type SeriesName = (typeof SERIES)[number];
 
-/** Resident MB and open descriptors of a process, out of /proc. */
-export function processFigures(pid: number): { rss: number; descriptors: number; cpuSecs: number } {
+/** Resident MB, open descriptors and processor time of a process, from /proc. */
+export function processStats(pid: number): { rss: number; descriptors: number; cpuSecs: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'latin1');
   const rss = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? NaN) / 1000;
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? [];
-  // Clock ticks, of which Linux has 100 in a second.
+  // These are clock ticks. Linux has 100 per second.
   const cpuSecs = (Number(stat[11]) + Number(stat[12])) / 100;
   return { rss, descriptors: readdirSync(`/proc/${pid}/fd`).length, cpuSecs };
 }

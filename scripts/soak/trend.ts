@@ -1,27 +1,27 @@
 import { mean } from 'simple-statistics';
 
-/** How a figure goes over time. */
+/** How a value changes over time. */
 export interface Trend {
-  /** Change in an hour, by a straight line through the medians of equal parts of the time. */
+  /** Change per hour: the slope of a straight line through the medians of equal parts of the time. */
   readonly perHour: number;
-  /** Between what it lies, with 95 % confidence. */
+  /** The interval of the change, with 95 % confidence: from `low` to `high`. */
   readonly low: number;
   readonly high: number;
   readonly verdict: 'no growth' | 'grows' | 'cannot tell';
 }
 
-/** Into how many parts the time is cut. What is odd about one moment is then odd about one part only. */
+/** The number of parts into which the time is divided, so that an odd moment affects only one part. */
 export const PARTS = 12;
 // Student's t for 95 % and PARTS - 2 degrees of freedom.
 const T = 2.228;
 
 /**
- * Judges whether a figure grows.
+ * Checks whether a value grows.
  *
- * @param points hours since the start, and the figure
- * @param tolerance growth in an hour that counts as none
- * @returns `no growth` where the whole interval is below the tolerance, `grows` where it is all above, else `cannot tell`
- * @throws RangeError for fewer points than there are parts
+ * @param points hours since the start, and the value
+ * @param tolerance growth per hour that does not count
+ * @returns `no growth` if the whole interval is below the tolerance, `grows` if all of it is above, else `cannot tell`
+ * @throws RangeError if there are fewer points than parts
  */
 export function trendOf(points: readonly (readonly [number, number])[], tolerance: number): Trend {
   if (points.length < PARTS) throw new RangeError(`${points.length} samples, expected at least ${PARTS}`);

@@ -1,5 +1,5 @@
-// Measures whether the time of a comparison tells something about a secret, as dudect does: two classes of inputs in a
-// random order, Welch's t-test. `npm run timing -- --secs 30`.
+// Measures whether the time of a comparison reveals something about a secret, like dudect: two classes of inputs in
+// random order, and Welch's t-test. `npm run timing -- --secs 30`.
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { createMemoryReplayStore } from '../../src/replay/memory-store.js';
@@ -19,9 +19,9 @@ const POOL = 512;
 const token = randomBytes(24).toString('base64url');
 const sha256 = (text: string) => createHash('sha256').update(text).digest();
 const tokenDigest = sha256(token);
-// As src/server/revoke-route.ts compares it.
+// Compares like src/server/revoke-route.ts.
 const asServed = (given: string) => timingSafeEqual(sha256(given), tokenDigest);
-/** As it must not be compared: the first character that differs ends it. */
+/** An unsafe comparison, as a control: it stops at the first character that differs. */
 const naive = (given: string) => {
   for (let at = 0; at < token.length; at++) if (given.charCodeAt(at) !== token.charCodeAt(at)) return false;
   return true;
@@ -37,7 +37,7 @@ const ISSUER = `did:key:z${'6'.repeat(47)}`;
 const keyOf = (jti: string) => replayKey('verify', ISSUER, `inv:${jti}`);
 for (const jti of recorded) store.record(keyOf(jti), 0, 1e9);
 let at = 0;
-// What is looked up is recorded as well, as every call is.
+// A look-up also records the invocation, as for every call.
 const lookUp = (jti: string) => store.record(keyOf(jti), 0, 1e9);
 const fresh = (jti: string) => `${jti.slice(0, -8)}${(at++).toString(16).padStart(8, '0')}`;
 
@@ -83,14 +83,15 @@ const results = rows.map((row) => {
   const end = performance.now() + secs * 1000;
   for (let sample = 0; performance.now() < end; sample++) {
     const side = randomInt(2) as 0 | 1;
-    // Both classes are made in the same way, and before the clock starts. Flat text, so that no input is put together late.
+    // Both classes are made in the same way, before the clock starts. Texts are flat, so that V8 does not join them
+    // later.
     const inputs = Array.from({ length: CALLS_PER_SAMPLE }, () =>
       Buffer.from(side === 0 ? row.left() : row.right(), 'latin1').toString('latin1'),
     );
     const start = process.hrtime.bigint();
     for (const input of inputs) row.run(input);
     const taken = Number(process.hrtime.bigint() - start) / CALLS_PER_SAMPLE;
-    // Code is compiled meanwhile.
+    // The first samples are left out, because code is still being compiled.
     if (sample > 2000) times[side].push(taken);
   }
   const compared = compare(...times);

@@ -1,9 +1,9 @@
-/** What the times of two classes of inputs say about whether they can be told apart. */
+/** Whether two classes of inputs can be told apart by their times. */
 export interface Comparison {
-  /** Welch's t; of the cuts that were tried, the one furthest from 0. */
+  /** Welch's t: the value furthest from 0 of all cuts that were tried. */
   readonly t: number;
   readonly samples: number;
-  /** Nanoseconds by which the second class is slower, in the middle. */
+  /** Nanoseconds by which the median of the second class is slower. */
   readonly nanoseconds: number;
   readonly verdict: 'no difference seen' | 'cannot tell' | 'they differ';
 }
@@ -11,7 +11,7 @@ export interface Comparison {
 // The limits of dudect (Reparaz, Balasch, Verbauwhede: "Dude, is my code constant time?").
 const SUSPECT = 4.5;
 const DIFFERENT = 10;
-// What interrupted a measurement is long: the times above a share of all are left out, and every share is tried.
+// Interrupted measurements have long times. So the longest times are left out, with each of these shares in turn.
 const CUTS = [1, 0.99, 0.95, 0.9, 0.75, 0.5];
 
 /** Compares the times of two classes, in nanoseconds. */

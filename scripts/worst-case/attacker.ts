@@ -8,7 +8,7 @@ import {
   type Party,
 } from '../../test/support/chain.js';
 
-/** JSON text that goes into a payload to the letter: duplicate names, odd numbers, white space. */
+/** JSON text that is put into a payload unchanged: duplicate names, odd numbers, white space. */
 export class Raw {
   readonly text: string;
 
@@ -17,21 +17,21 @@ export class Raw {
   }
 }
 
-/** A request to `/verify` that an attacker makes, signed with keys of the attacker's own. */
+/** A request to `/verify` that an attacker makes and signs with their own keys. */
 export interface Attack {
   /** Receipts in the chain; default 1. */
   readonly depth?: number;
-  /** Claims of the receipt at an index (0 is the root) that differ from ordinary ones. */
+  /** Claims that replace the ordinary ones in the receipt at an index (0 is the root). */
   readonly receipt?: (index: number) => Overrides;
   readonly invocation?: Overrides;
   /** The JSON text of the `body` member. */
   readonly body?: string;
   readonly header?: unknown;
-  /** What becomes of each JWT before the next one refers to it, such as a broken signature. */
+  /** Changes each JWT before the next one refers to it, for example by breaking its signature. */
   readonly alter?: (jwt: string) => string;
 }
 
-// Making keys takes time; whoever attacks makes them once as well.
+// Making keys takes time. An attacker makes them only once too.
 const PARTIES: readonly Party[] = Array.from({ length: 18 }, party);
 
 /** The JSON text of a whole request. */
@@ -58,7 +58,7 @@ export function signedRequest({
   return request({ receipts: JSON.stringify(receipts), invocation: JSON.stringify(call), body });
 }
 
-/** A request from the JSON texts of its members, which anyone can send. */
+/** A request that anyone can send, made from the JSON texts of its members. */
 export function request({
   version = '"4.0"',
   receipts = '["a.b.c"]',
@@ -74,13 +74,13 @@ export function request({
   return `{"bundle_version":${version},"receipts":${receipts},"invocation":${invocation}${rest}}`;
 }
 
-/** The base64url form of a JWT with a payload and a signature that verifies under no key. */
+/** A JWT with this payload and a signature that does not verify under any key. */
 export function unsignedJwt(payload: string, header = '{"alg":"EdDSA","typ":"JWT"}'): string {
   const segment = (text: string) => Buffer.from(text).toString('base64url');
   return `${segment(header)}.${segment(payload)}.${'A'.repeat(86)}`;
 }
 
-/** Writes claims as JSON, with every {@link Raw} to the letter. */
+/** Writes claims as JSON, with every {@link Raw} unchanged. */
 function write(claims: Overrides): string {
   const texts: string[] = [];
   const json = JSON.stringify(claims, (_name, value: unknown) =>

@@ -85,7 +85,7 @@ const invocationClaim = family(
     }),
 );
 
-/** An argument that a policy limits is huge; or any other. */
+/** An argument is huge: one that a policy limits, or any other. */
 const argument = family(
   'claims: one huge argument',
   {
@@ -138,7 +138,7 @@ const command = family(
     }),
 );
 
-/** A long dr_chain, or one of odd entries. */
+/** A dr_chain that is long, or has odd entries. */
 const drChain = family(
   'claims: dr_chain',
   { entry: ['hash', 'empty', 'number', 'array', 'long'], depth: [1, 16] },
@@ -181,7 +181,7 @@ const consent = family(
     }),
 );
 
-/** Names that are almost keys, or are not at all. */
+/** DIDs that are nearly keys, or not keys at all. */
 const did = family(
   'claims: did:key texts',
   { text: ['1', 'z', '0', 'é', '6Mk'], length: [47, 46, 48, 'all'], depth: [16, 1] },
@@ -198,7 +198,7 @@ const did = family(
     }),
 );
 
-/** Receipts of full size at every level, with signatures that verify or do not. */
+/** Receipts of full size at every level, with valid or invalid signatures. */
 const signature = family(
   'signatures: many long receipts',
   {
@@ -226,7 +226,7 @@ const signature = family(
     }),
 );
 
-/** Claims that are read although nobody signed them. */
+/** Claims that are read although they are not signed. */
 const unsigned = family(
   'claims: unsigned, in every JWT',
   { value: valueNames, depth: [16, 1, 4], claim: ['drs_type', 'unknown', 'policy'] },

@@ -1,24 +1,24 @@
 /** A value of a generator's parameter. */
 export type Choice = number | string;
 
-/** What takes the bytes of a request, such as `/verify` or the gate. */
+/** The code that reads the bytes: `/verify`, the gate, or the reader of status lists. */
 export type Path = 'verify' | 'gate' | 'list';
 
 /** The parameters of one body. */
 export type Parameters = Readonly<Record<string, Choice>>;
 
-/** A kind of request body, with the parameters that a search may turn. */
+/** A kind of request body, with the parameters that a search can change. */
 export interface Family {
   readonly name: string;
-  /** What the body is sent to. */
+  /** The code that reads the body. */
   readonly path: Path;
-  /** For each parameter the values that are tried, the ordinary one first. */
+  /** The values to try for each parameter, the ordinary one first. */
   readonly choices: Readonly<Record<string, readonly Choice[]>>;
-  /** A body of at most `budget` bytes, and close to it where the parameters allow. */
+  /** Makes a body of at most `budget` bytes, and close to that if the parameters allow it. */
   make(parameters: Parameters, budget: number): string;
 }
 
-/** Describes a family whose parameters have the names of its choices. */
+/** Makes a family. Its parameters have the names of its choices. */
 export function family<const C extends Readonly<Record<string, readonly Choice[]>>>(
   name: string,
   choices: C,
@@ -34,10 +34,10 @@ export function family<const C extends Readonly<Record<string, readonly Choice[]
 }
 
 /**
- * The largest body of at most `budget` bytes that a builder makes from a count, found by a few guesses.
+ * The largest body of at most `budget` bytes that a builder makes from a count, found with a few guesses.
  *
- * @param build makes a body whose size grows about evenly with `count`
- * @param max the largest count to try; a builder may not grow at all
+ * @param build makes a body whose size grows about linearly with `count`
+ * @param max the largest count to try, since the body may not grow at all
  */
 export function fit(budget: number, build: (count: number) => string, max = 2 * budget): string {
   let best = build(1);
@@ -55,14 +55,14 @@ export function fit(budget: number, build: (count: number) => string, max = 2 * 
     } else {
       tooMany = count;
     }
-    // A little short of the mark; and where more units made it no longer yet, far more of them.
+    // Guess a little too low. If more units have not made the body longer yet, try many more.
     const next = perUnit > 0 ? low.count + ((budget - low.bytes) / perUnit) * 0.99 : low.count * 16;
     count = Math.min(max, Math.floor(next < tooMany ? next : (low.count + tooMany) / 2));
   }
   return best;
 }
 
-/** `count` items, made one by one. */
+/** Makes `count` items, one by one. */
 export function list<T>(count: number, make: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => make(index));
 }

@@ -6,14 +6,14 @@ const { bindOptionsOf, bodyOfBytes, decideCall, headersOf, openRequest, response
 
 type Protocol = Parameters<typeof openRequest>[0];
 
-/** The bytes of a gate request: the protocol, the bundle's header and the body, by lines. */
+/** The bytes of a gate request: protocol, bundle header and body, each on a line. */
 export function gateRequest(protocol: Protocol, bundle: string, body: string): string {
   return `${protocol}\n${bundle}\n${body}`;
 }
 
 /**
- * A gate with an empty cache, that takes a request as the service and the middleware do: headers, body, the adapter of the
- * protocol, the chain, the decision, the answer to a refused one. Replay is left out.
+ * Opens a gate with an empty cache that handles a request like the service and the middleware: headers, body, the
+ * adapter of the protocol, the chain, the decision, and the answer to a refused one. Replay is left out.
  */
 export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
   const verifier = createVerifier({ workerThreads: 0 });

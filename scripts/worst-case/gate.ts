@@ -6,10 +6,10 @@ import { gateRequest } from './gate-path.js';
 // A header has at most 64 KiB.
 const HEADER_BYTES = 60_000;
 let bundle = '';
-/** A bundle whose chain verifies, as a header carries it. */
+/** A bundle with a valid chain, encoded for a header. */
 const carried = () => (bundle ||= Buffer.from(signedRequest({})).toString('base64url'));
 
-/** One part of a JSON-RPC message is huge, in a call whose chain verifies. */
+/** One part of a JSON-RPC message is huge, in a call with a valid chain. */
 const message = family(
   'gate: a JSON-RPC message',
   {
@@ -17,7 +17,7 @@ const message = family(
     value: valueNames,
     where: ['arguments', 'message', 'params', 'id', 'method', 'name', '_meta', 'beside', 'document', 'batch'],
     carrier: ['header', 'none'],
-    // The message is then read a second time.
+    // With a duplicate, the message is read a second time.
     defect: ['none', 'a duplicate'],
   },
   ({ protocol, value, where, carrier, defect }, budget) => {
@@ -43,7 +43,7 @@ const message = family(
   'gate',
 );
 
-/** A body over plain HTTP, which is compared whole. */
+/** A body over plain HTTP. All of it is compared. */
 const plain = family(
   'gate: a plain HTTP body',
   { value: valueNames, where: ['document', 'member'], carrier: ['header', 'none'] },
@@ -57,7 +57,7 @@ const plain = family(
   'gate',
 );
 
-/** The bundle's header is as long as a front end lets it be. */
+/** The bundle's header has the maximum length that a front end allows. */
 const header = family(
   'gate: the bundle in the header',
   {
@@ -78,5 +78,5 @@ const header = family(
   'gate',
 );
 
-/** Requests to the gate; the middleware hands its own to the same functions. */
+/** Requests to the gate. The middleware uses the same functions. */
 export const gateFamilies: readonly Family[] = [message, plain, header];

@@ -3,15 +3,15 @@ import { timed, type Call } from './verify-path.js';
 const { readList } = await import('../../src/revocation/list-reader.js');
 const { StatusListError } = await import('../../src/revocation/status-list-error.js');
 
-// The reader hands what is longer to a thread of its own, which is not the main thread's time.
+// Longer lists are read on another thread, whose time is not the main thread's.
 const { signal } = new AbortController();
 
-/** Takes the media type and the body of a status list, by lines, as the service does when it has fetched one. */
+/** Reads the media type and the body of a status list, each on a line, like the service after a fetch. */
 export function openListPath(): Promise<(bytes: Buffer) => Promise<Call>> {
   return Promise.resolve(
     timed(async (bytes) => {
       const end = bytes.indexOf(10);
-      // The body may be gone afterwards.
+      // A copy, since reading may transfer the memory of the body to a thread.
       const body = Buffer.from(bytes.subarray(end + 1));
       try {
         await readList(body, bytes.toString('latin1', 0, end), { nowMs: Date.now(), signal });

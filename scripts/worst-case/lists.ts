@@ -4,10 +4,10 @@ import { valueNames, values } from './claims.js';
 import { family, fit, type Family } from './family.js';
 
 const BITS = Buffer.alloc(16_384);
-// What is read on the main thread: more goes to a thread of its own.
+// The longest list that is read on the main thread. Longer ones are read on another thread.
 const HERE_BYTES = 256 * 1024;
 
-/** A credential of which one member is huge. */
+/** A credential with one huge member. */
 const credential = family(
   'list: a status list credential',
   {
@@ -41,5 +41,5 @@ const credential = family(
   'list',
 );
 
-/** Status lists, as their host may send them. */
+/** Status lists that their host may send. */
 export const listFamilies: readonly Family[] = [credential];

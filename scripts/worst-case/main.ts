@@ -1,4 +1,4 @@
-// Looks for the request body that keeps the main thread busy for longest, and prints the worst of each kind.
+// Looks for the request body that keeps the main thread busy for the longest time, and prints the worst of each kind.
 import { parseArgs } from 'node:util';
 import { claimFamilies } from './claims.js';
 import { gateFamilies } from './gate.js';
@@ -14,7 +14,7 @@ the worst status list: main-thread milliseconds of one call, signatures left out
   --limit <ms>     exit with 1 where a row is over it (50)
   --bytes <n>      the largest body, MAX_BODY_BYTES (1048576)
   --secs <n>       seconds of random search a family, after the sweep (5)
-  --calls <n>      calls of which a row gives the median (5)
+  --calls <n>      number of calls; each row shows their median (5)
   --seed <n>       of the random search (1)
   --only <text>    families whose name holds the text
 `;
@@ -51,12 +51,14 @@ const families = [
   ...listFamilies,
 ].filter(({ name }) => name.includes(options.only));
 if (families.length === 0) {
-  console.error(`no family's name holds ${JSON.stringify(options.only)}`);
+  console.error(
+    `no family has ${JSON.stringify(options.only)} in its name; leave out --only to see all names`,
+  );
   process.exit(2);
 }
 
 const SUPERLINEAR = 1.3;
-// Below it a ratio of two times is mostly noise.
+// For shorter times, the ratio of two times is mostly noise.
 const MIN_MS_FOR_GROWTH = 10;
 const heading = ['ms', 'cold', 'warm', 'parse', 'bytes', 'ms/KiB', 'growth', 'tried', 'answer'];
 const widths = [9, 9, 9, 9, 9, 8, 7, 6, 30];

@@ -3,7 +3,7 @@ import { openListPath } from './list-path.js';
 import type { Path } from './family.js';
 import { openVerifyPath, type Call } from './verify-path.js';
 
-/** Opens what a family's bodies are sent to, with empty caches. */
+/** Opens the code that reads a family's bodies, with empty caches. */
 export async function openPath(path: Path): Promise<(bytes: Buffer) => Promise<Call>> {
   switch (path) {
     case 'verify':

@@ -1,12 +1,14 @@
 import { Raw, signedRequest } from './attacker.js';
 import { family, fit, list, members, type Family } from './family.js';
 
-// A list in a policy holds at most this many entries, so that longer ones cost no more than being refused.
+// Numbers of entries. A list in a policy may have 4,096; longer lists only cost their refusal.
 const ENTRIES = [4096, 'all', 16, 256, 1024, 4097] as const;
 const LISTS = ['allowed_resources', 'allowed_tools', 'allowed_data_classes'] as const;
 const DEPTHS = [2, 1, 4, 16] as const;
 
-/** An entry of about `length` characters. Entries of one kind differ at the end or at the start, or not at all. */
+/**
+ * Makes an entry of about `length` characters. The kind says whether entries differ at the end, at the start or not.
+ */
 function entry(kind: 'late' | 'early' | 'same', index: number, length: number, end: string): string {
   const filling = 'x'.repeat(Math.max(0, length - 8));
   const digits = index.toString(36).padStart(6, '0');
@@ -14,7 +16,7 @@ function entry(kind: 'late' | 'early' | 'same', index: number, length: number, e
   return kind === 'late' ? `${filling}${digits}${end}` : `${digits}${filling}${end}`;
 }
 
-/** Fills a body with lists: by more entries where `entries` is `all`, by longer ones otherwise. */
+/** Fills a body with lists: with more entries if `entries` is `all`, otherwise with longer ones. */
 function fill(
   budget: number,
   entries: number | 'all',
@@ -25,7 +27,7 @@ function fill(
   return fit(budget, (size) => build(entries, size), budget);
 }
 
-/** Parent and child each have a list: is one a subset of the other? */
+/** Parent and child each have a list, and one must be a subset of the other. */
 const subset = family(
   'policy: a list in every level',
   {
@@ -82,7 +84,7 @@ const lookup = family(
     }),
 );
 
-/** A long resource with much to decode, against entries whose prefix it has. */
+/** A long resource with much to decode, against entries that are prefixes of it. */
 const resource = family(
   'policy: a long resource',
   {
@@ -95,8 +97,8 @@ const resource = family(
   },
   ({ entries, unit, prefix, share, depth, where }, budget) =>
     fit(budget, (size) => {
-      const room = size * (1 - share);
-      const count = entries === 'all' ? Math.ceil(room / (prefix.length + 4)) : entries;
+      const bytes = size * (1 - share);
+      const count = entries === 'all' ? Math.ceil(bytes / (prefix.length + 4)) : entries;
       const uri = prefix + unit.repeat(Math.max(1, Math.floor((size * share) / unit.length)));
       const allowed = Array<string>(count).fill(`${prefix}*`);
       return signedRequest({
@@ -127,7 +129,7 @@ const names = {
   escaped: (index: number) => `\\u0061${index}`,
 } as const;
 
-/** Members that no verifier knows: a child must keep each as it is. */
+/** Unknown members, each of which a child must repeat unchanged. */
 const unknown = family(
   'policy: unknown members',
   {
@@ -183,5 +185,5 @@ const nested = family(
     }),
 );
 
-/** Policies, lists and values that loops over two of them may meet. */
+/** Policies, lists and values for which a check may loop over two of them. */
 export const policyFamilies: readonly Family[] = [subset, lookup, resource, unknown, nested];

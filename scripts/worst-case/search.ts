@@ -3,45 +3,45 @@ import { openPath } from './paths.js';
 import type { Call } from './verify-path.js';
 import type { Choice, Family, Parameters, Path } from './family.js';
 
-/** What one body costs. */
+/** The cost of one body. */
 export interface Cost {
   readonly parameters: Parameters;
   readonly bytes: number;
-  /** Milliseconds of the main thread: the median of several calls, of the dearer of the two kinds. */
+  /** Milliseconds of the main thread: the median of several calls; the higher of `cold` and `warm`. */
   readonly ms: number;
-  /** First seen by a verifier. */
+  /** Milliseconds if the verifier sees the body for the first time. */
   readonly cold: number;
-  /** Seen for the third time. */
+  /** Milliseconds if the verifier sees the body for the third time. */
   readonly warm: number;
   readonly answer: string;
   readonly answerBytes: number;
-  /** Where the full size would take too long: the size that was measured, from which `ms` follows by the growth. */
+  /** The measured size. If the full size would take too long, this is smaller, and `ms` is extrapolated. */
   readonly measuredBytes: number;
   /** The exponent of the growth from half the size. 1 is linear. */
   readonly growth: number;
-  /** What `JSON.parse` of the request alone takes, which no check can spare. */
+  /** The time that `JSON.parse` of the request alone takes. No check can avoid it. */
   readonly parse: number;
 }
 
-/** How closely a body is looked at. */
+/** How exactly a body is measured. */
 interface Care {
   /** Calls of each kind at the full size. */
   readonly calls: number;
-  /** Where the full size is expected to take longer, it is estimated: a quadratic one takes minutes. */
+  /** If the full size would take longer than this, its time is estimated: quadratic work would take minutes. */
   readonly maxMs: number;
-  /** Whether the growth is measured from half the size; otherwise two small sizes have to do. */
+  /** Whether growth is measured between half and full size. Otherwise it is measured with two small sizes. */
   readonly isGrowthWanted: boolean;
 }
 
-// The growth of what takes less is mostly noise.
+// For shorter times, the measured growth is mostly noise.
 const MIN_MS_TO_ESTIMATE = 20;
-// Parts of the full size, from small to large, so that nothing is measured before it is known to end.
+// Shares of the full size, in ascending order, so that a large body is only measured if that will end in time.
 const PARTS = [1 / 128, 1 / 32, 1 / 8, 1 / 2, 1];
 
 /**
  * Measures one body at the full size.
  *
- * @returns `null` where no body of these parameters is small enough
+ * @returns `null` if no body with these parameters is small enough
  */
 export async function measure(
   family: Family,
@@ -56,7 +56,7 @@ export async function measure(
     const body = family.make(parameters, Math.floor(maxBytes * part));
     if (Buffer.byteLength(body) > maxBytes * part) continue;
     const now = await time(family.path, body, part === 1 ? calls : 1);
-    // Some bodies do not grow with their parameters; then nothing larger is to be expected.
+    // Some bodies do not grow with the budget. Then there is no larger body.
     const hasGrown: boolean = before !== null && now.bytes >= before.bytes * 1.2;
     const growth: number =
       before === null || before.ms === 0 || !hasGrown
@@ -88,7 +88,7 @@ function timeParse(text: string): number {
   try {
     JSON.parse(text);
   } catch {
-    // How long it takes to refuse it counts as well.
+    // The time of a refusal counts too.
   }
   return mainThreadMs() - start;
 }
@@ -127,25 +127,25 @@ function medianOf(calls: readonly Call[]): number {
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
 }
 
-// A row is measured itself as long as it takes no longer than that.
+// If a row would take longer, it is estimated.
 const MAX_MS_OF_ROW = 15_000;
-// Enough to tell which of two bodies is worse.
+// This is enough to find out which of two bodies is worse.
 const IN_SEARCH: Care = { calls: 1, maxMs: 500, isGrowthWanted: false };
 
-/** How a family is searched. */
+/** Options for searching a family. */
 export interface SearchOptions {
   readonly maxBytes: number;
   /** Seconds for the random part of the search. */
   readonly secs: number;
   /** Calls of each kind for the row that is reported. */
   readonly calls: number;
-  /** A number from 0 to 1, the same sequence for the same seed. */
+  /** Returns a random number from 0 to 1; the same sequence for the same seed. */
   readonly random: () => number;
 }
 
 /**
- * Looks for the dearest body of a family: every value of every parameter beside the ordinary ones, then changes at
- * random of the dearest so far.
+ * Looks for the most expensive body of a family. First tries every value of every parameter with ordinary values for
+ * the others, then random changes of the most expensive body so far.
  */
 export async function search(
   family: Family,
@@ -153,7 +153,7 @@ export async function search(
 ): Promise<{ worst: Cost; tried: number }> {
   const { maxBytes, secs, calls, random } = options;
   const seen = new Set<string>();
-  // An object, since the compiler does not see that a closure sets it.
+  // An object, since the compiler does not see that a closure changes the value.
   const found: { worst: Cost | null } = { worst: null };
   const attempt = async (parameters: Parameters): Promise<void> => {
     const key = JSON.stringify(parameters);
@@ -180,7 +180,7 @@ export async function search(
   return { worst: row ?? worst, tried: seen.size };
 }
 
-/** The ordinary parameters, and each other value of each. */
+/** Yields the ordinary parameters, and then each other value of each parameter. */
 export function* sweep({ choices }: Family): Generator<Parameters> {
   const ordinary = Object.fromEntries(
     Object.entries(choices).map(([name, values]) => [name, values[0] as Choice]),
@@ -191,7 +191,7 @@ export function* sweep({ choices }: Family): Generator<Parameters> {
   }
 }
 
-/** Parameters of which one or two differ from those given. */
+/** Changes one or two parameters. */
 function change({ choices }: Family, parameters: Parameters, random: () => number): Parameters {
   const names = Object.keys(choices);
   const changed: Record<string, Choice> = { ...parameters };

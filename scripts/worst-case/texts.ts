@@ -2,7 +2,7 @@ import { Raw, request, signedRequest, unsignedJwt } from './attacker.js';
 import { valueNames, values } from './claims.js';
 import { family, fit, list, members, type Family } from './family.js';
 
-/** JSON of every shape in `body`: the comparison, and the strict check that some of it needs. */
+/** JSON of every shape in `body`, to measure the comparison and, for some shapes, the strict check. */
 const body = family(
   'text: the body member',
   {
@@ -27,7 +27,7 @@ const body = family(
     }),
 );
 
-/** Names that occur twice, where the first look cannot tell. */
+/** Names that occur twice, in texts for which the quick check cannot decide. */
 const duplicates = family(
   'text: duplicate names',
   {
@@ -93,7 +93,7 @@ const escapes = family(
     }),
 );
 
-/** Numbers that a double holds badly. */
+/** Numbers that a double cannot hold exactly. */
 const numbers = family(
   'text: numbers',
   {
@@ -132,7 +132,7 @@ const numbers = family(
     }),
 );
 
-/** Arrays and objects that nest as deep as the body is long. */
+/** Arrays and objects that are nested as deep as the body's length allows. */
 const nesting = family(
   'text: nesting',
   {
@@ -168,7 +168,7 @@ const nesting = family(
     }),
 );
 
-/** Many receipts, or what stands in their place. */
+/** Many receipts, or other values in their place. */
 const receipts = family(
   'text: the receipts array',
   {
@@ -225,7 +225,7 @@ const jwt = family(
     }),
 );
 
-/** Headers that are JSON, and large. */
+/** Large headers that are JSON. */
 const header = family(
   'text: JWT headers',
   { value: valueNames, name: ['alg', 'x', 'crit'] },
@@ -236,7 +236,7 @@ const header = family(
     }),
 );
 
-/** Documents that are no bundle. */
+/** Documents that are not bundles. */
 const documents = family(
   'text: documents that are no bundle',
   { value: valueNames, end: ['', ' ', 'x'], place: ['all', 'a member', 'receipts', 'invocation', 'version'] },

@@ -1,7 +1,7 @@
 import sodium from 'sodium-native';
 import { mainThreadMs } from './clock.js';
 
-// A service verifies signatures on other threads, so their time is taken off. The library must be loaded after this.
+// A service verifies signatures on other threads, so their time is subtracted. The library must be loaded after this.
 let signatureMs = 0;
 const verifyDetached = sodium.crypto_sign_verify_detached;
 sodium.crypto_sign_verify_detached = (signature, message, publicKey) => {
@@ -17,10 +17,10 @@ const { toVerdictJson } = await import('../../src/engine/verdict.js');
 const { hasMoreNodes } = await import('../../src/protocol/json.js');
 const { decodeUtf8 } = await import('../../src/protocol/utf8.js');
 
-/** What became of a body: a code, `valid` with the binding, or `not JSON`. */
+/** The result for a body: a code, `valid` with the binding, or `not JSON`. */
 export type Answer = string;
 
-/** One call: how long the main thread was busy, signatures left out, and what came of it. */
+/** One call: how long the main thread was busy, without signatures, and the result. */
 export interface Call {
   readonly ms: number;
   readonly answer: Answer;
@@ -29,8 +29,8 @@ export interface Call {
 }
 
 /**
- * A verifier with an empty cache that takes the bytes of a request as `src/server/verify-route.ts` does: UTF-8, the bound
- * on nodes, `JSON.parse`, blocks A to F, binding, the verdict as JSON. No socket and no thread is involved.
+ * Opens a verifier with an empty cache that handles the bytes of a request like `src/server/verify-route.ts`: UTF-8,
+ * the limit on nodes, `JSON.parse`, blocks A to F, binding, the verdict as JSON. No socket and no thread is involved.
  */
 export async function openVerifyPath(): Promise<(bytes: Buffer) => Promise<Call>> {
   const engine = await openEngine(readVerifierOptions({ workerThreads: 0 }));
@@ -55,7 +55,7 @@ export async function openVerifyPath(): Promise<(bytes: Buffer) => Promise<Call>
   }
 }
 
-/** Measures the main thread's time of each call, signatures left out. */
+/** Measures the main thread's time of each call, without signatures. */
 export function timed(run: (bytes: Buffer) => Promise<Omit<Call, 'ms'>>): (bytes: Buffer) => Promise<Call> {
   return async (bytes) => {
     signatureMs = 0;

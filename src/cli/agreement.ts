@@ -39,8 +39,8 @@ export function showText(text: string): void {
 export async function requireAgreement(): Promise<void> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
     throw new CommandError(
-      'nobody can be asked whether they agree: this is no terminal',
-      'where the person has agreed to this text already, add --yes',
+      'cannot ask whether you agree: standard input is not a terminal',
+      'if the person has already agreed to this text, add --yes',
     );
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });

@@ -20,8 +20,8 @@ export interface PolicyOptions {
 export function addPolicyOptions(command: Command): Command {
   return command
     .option('--tool <name>', 'allow this tool; repeat for more, "*" for any', collect)
-    .option('--max-cost <usd>', 'the most a call may cost, in US dollars', parseNumber)
-    .option('--max-calls <count>', 'the most calls (for the tool server to enforce)', parseNumber)
+    .option('--max-cost <usd>', 'maximum cost of a call, in US dollars', parseNumber)
+    .option('--max-calls <count>', 'maximum number of calls (for the tool server to enforce)', parseNumber)
     .option('--resource <uri>', 'allow this resource, or prefix/*; repeat for more', collect)
     .option('--data-class <name>', 'allow this class of data; repeat for more', collect)
     .option('--deny-pii', 'no access to personal data')

@@ -2,7 +2,7 @@ import { isJsonObject } from '../protocol/json.js';
 import type { Verdict } from '../engine/verdict.js';
 import { denotesJson } from '../verify/binding.js';
 import { DrsClientError } from './client-error.js';
-import { neverConnected, openPool, postByFetch, type Answer, type Poster } from './post.js';
+import { neverConnected, openPool, postByFetch, type Answer, type Transport } from './post.js';
 import { readVerdict } from './read-verdict.js';
 import { serviceUrl } from './service-url.js';
 import { spliceBody } from './splice-body.js';
@@ -34,8 +34,8 @@ export class DrsClient {
   readonly #url: URL;
   readonly #timeoutMs: number;
   readonly #retries: number;
-  readonly #openPoster: () => Promise<Poster>;
-  #poster: Promise<Poster> | null = null;
+  readonly #openTransport: () => Promise<Transport>;
+  #transport: Promise<Transport> | null = null;
   #isClosed = false;
 
   /**
@@ -47,7 +47,7 @@ export class DrsClient {
     this.#url = serviceUrl(url, '/verify');
     this.#timeoutMs = timeoutMs;
     this.#retries = retries;
-    this.#openPoster = () =>
+    this.#openTransport = () =>
       fetch === undefined ? openPool(this.#url, connections) : Promise.resolve(postByFetch(this.#url, fetch));
   }
 
@@ -76,18 +76,18 @@ export class DrsClient {
   /** Lets running verifications finish, then closes the connections. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await (await this.#poster)?.close();
+    await (await this.#transport)?.close();
   }
 
   async #postWithRetries(json: string): Promise<Answer> {
     if (this.#isClosed) throw new DrsClientError('unreachable', 'the client is closed');
-    this.#poster ??= this.#openPoster();
-    const poster = await this.#poster;
+    this.#transport ??= this.#openTransport();
+    const transport = await this.#transport;
     const signal = AbortSignal.timeout(this.#timeoutMs);
     for (let attempt = 0; ; attempt++) {
       let delayMs = FIRST_DELAY_MS * 2 ** attempt;
       try {
-        const answer = await poster.post(json, signal);
+        const answer = await transport.post(json, signal);
         if (answer.status !== 503 || attempt >= this.#retries) return answer;
         // Wait as long as `Retry-After` says, but never less than our own delay, in case it says 0.
         delayMs = Math.max(delayMs, Number(answer.retryAfter ?? 0) * 1000 || 0);

@@ -6,7 +6,7 @@ export interface Answer {
 }
 
 /** Posts JSON text to one address. */
-export interface Poster {
+export interface Transport {
   post(json: string, signal: AbortSignal): Promise<Answer>;
   close(): Promise<void>;
 }
@@ -16,7 +16,7 @@ const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const HEADERS = { 'content-type': 'application/json' };
 
 /** Posts over a pool of kept-alive connections. Needs Node.js. */
-export async function openPool(url: URL, connections: number): Promise<Poster> {
+export async function openPool(url: URL, connections: number): Promise<Transport> {
   const { Pool } = await import('undici');
   const pool = new Pool(url.origin, { connections, maxResponseSize: MAX_ANSWER_BYTES });
   return {
@@ -40,7 +40,7 @@ export async function openPool(url: URL, connections: number): Promise<Poster> {
 }
 
 /** Posts with `fetch`, for runtimes without Node's sockets. */
-export function postByFetch(url: URL, fetch: typeof globalThis.fetch): Poster {
+export function postByFetch(url: URL, fetch: typeof globalThis.fetch): Transport {
   return {
     post: async (json, signal) => {
       // Redirects are refused: they could lead to a server that accepts everything.

@@ -32,7 +32,7 @@ export interface Verifier {
   verify(bundle: unknown, options?: VerifyOptions): Promise<Verdict>;
   /** Revokes a status list index locally. Resolves when it is recorded; the next verification respects it. */
   revoke(statusListIndex: number): Promise<void>;
-  /** Resolves when the revocation store is open; rejects where it cannot be opened. */
+  /** Resolves when the revocation store is open; rejects if it cannot be opened. */
   opened(): Promise<void>;
   /** Lets running verifications finish, then ends the threads. */
   close(): Promise<void>;

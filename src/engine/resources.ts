@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import path from 'node:path';
 
-/** What this process may use. */
+/** The cores and the memory that a process may use. */
 export interface Resources {
-  /** Cores, in parts where a quota says so. */
+  /** Number of cores; a fraction if a quota sets one. */
   readonly cores: number;
   readonly memoryBytes: number;
 }
@@ -12,10 +12,10 @@ export interface Resources {
 const ROOT = '/sys/fs/cgroup';
 
 /**
- * The cores and the memory that the machine has and the control groups of this process (version 1 or 2) leave to it.
- * Node 20 itself knows the cores of the host only.
+ * The cores and the memory that this process may use: those of the machine, limited by the process's control groups
+ * (version 1 or 2). Node 20 itself knows only the cores of the host.
  *
- * @param read the text of a file, or `null` where there is none; for tests
+ * @param read returns the text of a file, or `null` if there is none; tests replace it
  * @example resourcesHere(); // { cores: 2.5, memoryBytes: 2147483648 } in a container with these limits
  */
 export function resourcesHere(
@@ -25,7 +25,7 @@ export function resourcesHere(
   let { cores, memoryBytes } = machine;
   const groups = read('/proc/self/cgroup') ?? '';
   for (const [, controllers = '', group = '/'] of groups.matchAll(/^\d+:([^:\n]*):(.*)$/gm)) {
-    // Each group above limits it, too. In a container the root is its own group.
+    // The groups above it limit the process too. In a container, the root is the group of the container.
     for (let at = group; ; at = path.posix.dirname(at)) {
       if (controllers === '') {
         const [quota, period] = (read(path.posix.join(ROOT, at, 'cpu.max')) ?? '').trim().split(/\s+/);
@@ -48,7 +48,7 @@ export function resourcesHere(
   return { cores, memoryBytes };
 }
 
-/** A quota in parts of a period; Infinity where there is none. */
+/** The number of cores that a quota allows: quota divided by period. Infinity if there is no quota. */
 function share(quota: string | undefined, period: string | undefined): number {
   const cores = Number(quota) / Number(period);
   return cores > 0 ? cores : Infinity;

@@ -21,9 +21,7 @@ export function bodyOfBytes(
   { contentType, contentEncoding }: BodyHeaders,
 ): Extract<CallBody, { kind: 'text' | 'unusable' }> {
   if (contentEncoding && contentEncoding.trim().toLowerCase() !== 'identity') {
-    return unusable(
-      `the body is encoded (Content-Encoding: ${brief(contentEncoding)}), expected it as it is`,
-    );
+    return unusable(`the body is encoded (Content-Encoding: ${brief(contentEncoding)}), expected plain JSON`);
   }
   if (contentType && !isUtf8Json(contentType)) {
     return unusable(`the body is ${brief(contentType)}, expected application/json in UTF-8`);
@@ -58,7 +56,7 @@ export function signedArgumentsOf(tool: string, args: unknown): JsonObject | Arg
  */
 export function bodyOfValue(value: unknown): CallBody {
   return holdsInexactNumber(value)
-    ? unusable('a number is beyond 2^53, where what was sent cannot be told from what rounding left')
+    ? unusable('a number is beyond 2^53: it may have been rounded, so the number that was sent is not known')
     : { kind: 'value', value };
 }
 

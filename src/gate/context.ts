@@ -108,7 +108,7 @@ export function gateContextOf({ receipts, invocation }: BundleClaims, binding: B
 /**
  * Reads the claims of a bundle that a verifier has accepted. The objects are new, so that no other call shares them.
  *
- * @throws Error if they cannot be read: then the verifier has another version, or is not a verifier
+ * @throws Error if they cannot be read. Then the verifier has another version, or is not a verifier.
  */
 export function readBundleClaims(bundle: unknown): BundleClaims {
   const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
@@ -132,7 +132,7 @@ function partsOf(jwt: unknown, what: string): CompactJwt {
 }
 
 function unreadable(what: string): Error {
-  return new Error(`the verifier accepted ${what} that cannot be read; are both of one version?`);
+  return new Error(`the verifier accepted ${what} that the gate cannot read: use the same version of both`);
 }
 
 /** Freezes a value and everything in it. Strict JSON bounds the depth. */

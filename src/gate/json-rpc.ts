@@ -55,7 +55,7 @@ export function readRpcMessage(
   const lookalike = findLookalike(value, ENVELOPE);
   if (lookalike !== null) {
     return invalid(
-      `the member ${JSON.stringify(lookalike)} is another member to parsers that ignore case`,
+      `parsers that ignore case take the member ${JSON.stringify(lookalike)} for another one`,
       echoed,
     );
   }

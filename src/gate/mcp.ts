@@ -17,7 +17,7 @@ export const MCP_COMMAND = '/mcp/tools/call';
 export interface McpRules {
   /** Whether calls of a tool are checked. If left out, all are. */
   readonly protect?: (name: string) => boolean;
-  /** The tool server's name, which error messages tell to agents; `null` if it has none. */
+  /** The tool server's name, which error messages show to agents; `null` if it has none. */
   readonly serverIdentity?: string | null;
 }
 
@@ -63,7 +63,7 @@ function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRu
   }
   const lookalike = findLookalike(params, PARAMS);
   if (lookalike !== null) {
-    const reason = `the parameter ${JSON.stringify(lookalike)} is another one to parsers that ignore case`;
+    const reason = `parsers that ignore case take the parameter ${JSON.stringify(lookalike)} for another one`;
     return deny(gateFailure('INVALID_TOOL_CALL', 'mcp', reason));
   }
   const args = signedArgumentsOf(name, own(params, 'arguments'));

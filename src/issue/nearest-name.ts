@@ -5,7 +5,7 @@
  */
 export function nearestName(name: string, known: readonly string[]): string | null {
   const plain = plainForm(name);
-  // Every name is close to a very short one, and nobody misspells a name at such length.
+  // Every name is close to a very short text, and a very long text is not a misspelt name.
   if (plain.length < 3 || plain.length > MAX_COMPARED) return null;
   let nearest: string | null = null;
   let least = Math.max(2, plain.length / 3);

@@ -31,7 +31,7 @@ export function requireKnownMembers(policy: object, parent: JsonObject | Policy 
         throw new IssueError(
           'INVALID_POLICY',
           `policy.${name} is ${String(value)}, which limits nothing; expected a limit`,
-          `give it a value, or leave it out where ${name} is not to be limited`,
+          `give it a value, or leave it out if ${name} is not to be limited`,
         );
       }
     } else if (!hasNamespace(name) && !Object.hasOwn(parent, name)) {

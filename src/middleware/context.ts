@@ -23,7 +23,7 @@ export function drsContext(request?: object): DrsContext {
   const context = findDrsContext(request);
   if (context !== null) return context;
   throw new Error(
-    'no verified call here: put the DRS middleware in front of this handler; where it is `optional`, use findDrsContext()',
+    'no verified call here: put the DRS middleware in front of this handler; if it is `optional`, use findDrsContext()',
   );
 }
 

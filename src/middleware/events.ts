@@ -10,8 +10,8 @@ export const TOOL_CALL = 'drs:tool-call';
 export const REFUSAL = 'drs:refusal';
 
 /**
- * How a call ended: `ok`; `error` where its handler failed (an HTTP status of 400 or more, a JSON-RPC error, a result
- * with `isError`); `cancelled` where the caller hung up or cancelled before the answer.
+ * How a call ended: `ok`; `error` if its handler failed (an HTTP status of 400 or more, a JSON-RPC error, a result
+ * with `isError`); `cancelled` if the caller disconnected or cancelled before the answer.
  */
 export type Outcome = 'ok' | 'error' | 'cancelled';
 
@@ -34,7 +34,7 @@ export interface ToolCallEvent {
   readonly outcome: Outcome;
 }
 
-/** Why a call was refused, as its caller was told. */
+/** Why a call was refused: what its caller was told. */
 export interface Refusal {
   /** A code of docs/codes.md. */
   readonly code: string;

@@ -40,16 +40,16 @@ export function drsFetch<Rest extends unknown[] = []>(
   checkOptions('http', options);
   const guard = new Guard('http', options, options.bindingMode);
   return async (request, ...rest) => {
-    const passage = await guard.admit(await openFetch(request, options, request));
-    if (passage.kind === 'deny') return refusalResponse(passage);
-    if (passage.kind === 'pass') return runWithContext(null, request, () => handler(request, ...rest));
+    const decision = await guard.admit(await openFetch(request, options, request));
+    if (decision.kind === 'deny') return refusalResponse(decision);
+    if (decision.kind === 'pass') return runWithContext(null, request, () => handler(request, ...rest));
     let outcome: Outcome = 'error';
     try {
-      const response = await runWithContext(passage.context, request, () => handler(request, ...rest));
+      const response = await runWithContext(decision.context, request, () => handler(request, ...rest));
       if (response.status < 400) outcome = 'ok';
       return response;
     } finally {
-      passage.finish(request.signal.aborted ? 'cancelled' : outcome);
+      decision.finish(request.signal.aborted ? 'cancelled' : outcome);
     }
   };
 }

@@ -28,7 +28,7 @@ export interface Admission {
 }
 
 /** The decision on a request: its handler runs without a context, with one, or not at all. */
-export type Passage = { readonly kind: 'pass' } | Admission | Denial;
+export type Decision = { readonly kind: 'pass' } | Admission | Denial;
 
 const PASS = { kind: 'pass' } as const;
 
@@ -66,7 +66,7 @@ export class Guard {
   }
 
   /** Decides on a request. Never throws: if the check fails, the request is refused. */
-  async admit(opened: Opening): Promise<Passage> {
+  async admit(opened: Opening): Promise<Decision> {
     if (opened.kind === 'check') return this.#check(opened);
     if (opened.kind === 'pass') return opened;
     if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;

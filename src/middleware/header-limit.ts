@@ -2,8 +2,8 @@ import type { Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 
 /**
- * Room for a bundle of 16 receipts with large policies, in bytes. Node.js takes 16 KiB of headers unless it is told
- * otherwise, which is about 12 receipts.
+ * A header limit in bytes that is enough for a bundle of 16 receipts with large policies. By default, Node.js accepts
+ * 16 KiB of headers, which is enough for about 12 receipts.
  *
  * @example createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app);
  */
@@ -19,8 +19,8 @@ const ANSWER = JSON.stringify({
 });
 
 /**
- * Has a server say why it refuses a request whose headers are too large for it. By itself Node.js answers an empty 431,
- * before any middleware runs.
+ * Makes a server say why it refuses a request whose headers are too large. By default, Node.js answers with an empty
+ * 431 before any middleware runs.
  *
  * @returns the server
  * @example explainHeaderLimit(createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app)).listen(3000);

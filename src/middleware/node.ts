@@ -88,16 +88,16 @@ export function guardNode(
   const run = async () => {
     const opened = await open();
     if (opened === 'gone') return;
-    const passage = await guard.admit(opened);
-    if (passage.kind === 'deny') {
-      refuse(res, passage, next);
-    } else if (passage.kind === 'pass') {
+    const decision = await guard.admit(opened);
+    if (decision.kind === 'deny') {
+      refuse(res, decision, next);
+    } else if (decision.kind === 'pass') {
       runWithContext(null, req, () => next());
     } else if (!res.destroyed) {
       // Not `finish`: a caller that disconnects early must not keep its call out of the audit log. If it has already
       // disconnected, the call is not executed.
-      res.once('close', () => passage.finish(outcomeOf(res)));
-      runWithContext(passage.context, req, () => next());
+      res.once('close', () => decision.finish(outcomeOf(res)));
+      runWithContext(decision.context, req, () => next());
     }
   };
   run().catch(next);

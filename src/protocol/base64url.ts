@@ -1,4 +1,4 @@
-// Imported, because the global Buffer is an accessor, and each use of it costs a call. So on every hot path.
+// Imported, as in all hot code: the global Buffer is an accessor, and each use of it costs a call.
 import { Buffer } from 'node:buffer';
 
 /**
@@ -18,8 +18,8 @@ export function decodeBase64url(text: string, isUrlSafe = isUrlSafeText(text)): 
 let scratch = Buffer.allocUnsafeSlow(16 * 1024);
 
 /**
- * Decodes as {@link decodeBase64url} does, into memory that the next call overwrites. For bytes that are parsed at once
- * and then dropped: they need no memory of their own.
+ * Decodes like {@link decodeBase64url}, but into memory that the next call overwrites. For bytes that are parsed at
+ * once and then not used any more.
  */
 export function decodeBase64urlBriefly(text: string, isUrlSafe = isUrlSafeText(text)): Buffer | null {
   if (scratch.length < text.length) scratch = Buffer.allocUnsafeSlow(2 * text.length);

@@ -13,7 +13,7 @@ export interface Bundle {
   readonly receipts: readonly string[];
 }
 
-/** Why a text is no encoded bundle. */
+/** Why a text is not an encoded bundle. */
 export interface BundleDefect {
   readonly code: 'INVALID_BASE64URL' | 'INVALID_JSON';
   readonly message: string;
@@ -48,7 +48,7 @@ export function encodeBundle({ bundle_version, invocation, receipts }: Bundle): 
 export function readBundleText(
   encoded: string,
 ): { readonly text: string; readonly defect?: never } | { readonly defect: BundleDefect } {
-  // Padding is either right or an error: it fills the last group of four, and there is none to fill a whole one.
+  // Padding must fill up the last group of four. A whole group has none.
   const padding = encoded.length % 4 > 0 ? 0 : encoded.endsWith('==') ? 2 : encoded.endsWith('=') ? 1 : 0;
   const unpadded = padding === 0 ? encoded : encoded.slice(0, -padding);
   const bytes = decodeBase64urlBriefly(unpadded);
@@ -67,8 +67,8 @@ export function readBundleText(
 }
 
 /**
- * What an encoded bundle holds, parsed strictly: a member name that occurs twice is a defect. Whether the value is a
- * bundle, and a valid one, is for a verifier to say.
+ * Decodes a bundle and parses it strictly: a member name that occurs twice is a defect. The result is any JSON value;
+ * the verifier checks whether it is a bundle, and a valid one.
  *
  * @param encoded as for {@link readBundleText}
  * @example readBundle('e30').value; // {}

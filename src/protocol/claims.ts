@@ -20,8 +20,8 @@ export interface Consent {
 }
 
 /**
- * The payload of a delegation receipt; times in Unix seconds. `null` in an optional place is the same as absence: issuers
- * sign it for what their caller left undefined.
+ * The payload of a delegation receipt; times in Unix seconds. In an optional member, `null` means the same as absence:
+ * issuers sign `null` for what their caller left undefined.
  */
 export interface ReceiptClaims {
   readonly drs_type: typeof RECEIPT_TYPE;
@@ -61,7 +61,7 @@ export interface InvocationClaims {
 /** Where a receipt stands in its chain, as far as its claims depend on it. */
 export interface ReceiptPlace {
   readonly isRoot: boolean;
-  /** Whether the chain's root is `human`; says nothing yet where `isRoot`. */
+  /** Whether the chain's root is `human`; has no meaning if `isRoot`. */
   readonly underHumanRoot: boolean;
 }
 
@@ -130,7 +130,7 @@ export function readReceiptClaims(
     findExpiryDefect(payload, place.isRoot ? payload['drs_root_type'] === 'human' : place.underHumanRoot) ??
     findJtiDefect(payload, 'dr:') ??
     (place.isRoot ? findMissingConsent(payload) : null);
-  // The checks above are what makes the payload of this type.
+  // The checks above prove that the payload has this type.
   return defect ? { defect } : { claims: payload as unknown as ReceiptClaims, limits };
 }
 
@@ -153,7 +153,7 @@ export function readInvocationClaims(
     check('jti', payload['jti'], text) ??
     check('tool_server', payload['tool_server'], nonEmptyText) ??
     findJtiDefect(payload, 'inv:');
-  // The checks above are what makes the payload of this type.
+  // The checks above prove that the payload has this type.
   return defect ? { defect } : { claims: payload as unknown as InvocationClaims };
 }
 
@@ -178,8 +178,8 @@ export function isCommandPath(value: unknown): value is string {
 
 const DOTS: ReadonlySet<string> = new Set(['.', '..']);
 
-// Claims are read by names written out: an engine then finds them without looking them up. None of these names is one
-// that every object inherits, and what was added to the prototype of all does not reach them (`parseStrictJson`).
+// Claims are read by literal names, which JavaScript engines read faster than names in variables. No object inherits
+// a member with one of these names, and `parseStrictJson` protects against members that were added to the prototype.
 
 function check(claim: string, found: JsonValue | undefined, { expected, test }: Rule): ClaimDefect | null {
   return test(found) ? null : { kind: 'claim', claim, found, expected };
@@ -206,7 +206,7 @@ function readPolicyClaim(payload: JsonObject): { limits: PolicyLimit[]; defect: 
 }
 
 function findRootDefect(payload: JsonObject): ClaimDefect | null {
-  // A receipt in the root's place that names no root type is most often one that is out of order, which block B tells.
+  // A first receipt without a root type is usually not a root, but a receipt in the wrong order. Block B reports that.
   const type = payload['drs_root_type'] ?? null;
   if (type !== null && typeof type !== 'string') {
     return { kind: 'claim', claim: 'drs_root_type', found: type, expected: 'a string such as "human"' };

@@ -24,13 +24,13 @@ const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
 /**
- * Finds the first thing in a text that `JSON.parse` accepts and strict JSON does not. This is the exact, slow
- * check: the fast path only asks for it when counting strings did not settle the matter. Linear in the text.
+ * Finds the first thing in a text that `JSON.parse` accepts and strict JSON does not. This is the exact, slow check,
+ * which is needed only if `isPlainlyFaithful` could not decide. Linear in the length of the text.
  *
  * @param text JSON that `JSON.parse` has accepted
  * @param scope.within when given, only defects of this member of the outermost object count: in its value, or that it
  *   occurs twice
- * @param scope.depth the deepest nesting that is no defect
+ * @param scope.depth the maximum nesting that is not a defect
  * @param scope.only when given, only defects of this kind count: without it, one that comes first hides the others
  * @returns the defect, or `null` if there is none
  */
@@ -89,11 +89,11 @@ export function findJsonDefect(
 }
 
 /**
- * The position of the next token that may be a defect, or say where one is: a bracket, a number that a double does not
- * hold, a string. With `skipsStrings` of these only one that may split a surrogate pair.
+ * The position of the next token that matters for a defect: a bracket, a number that a double does not hold, or a string.
+ * With `skipsStrings`, only those strings count that may split a surrogate pair.
  *
- * A text may hold 300,000 strings in a few arrays. V8 compiles this small loop in a millisecond; the loop that calls it
- * takes ten, in which it would be interpreted.
+ * A text may hold 300,000 strings in a few arrays. V8 compiles this small loop within a millisecond. The loop that calls
+ * it takes V8 ten, and would be interpreted until then.
  */
 function skipPlain(text: string, start: number, skipsStrings: boolean): number {
   let at = start;
@@ -115,7 +115,7 @@ function skipPlain(text: string, start: number, skipsStrings: boolean): number {
   return at;
 }
 
-/** The position behind a string, given that of its opening quote. */
+/** The position after a string, given that of its opening quote. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     const unit = text.charCodeAt(at);
@@ -161,7 +161,7 @@ export function isFaithfulNumber(literal: string): boolean {
 class Decimal {
   readonly exponent: number;
   readonly #text: string;
-  // Positions of the first digit that is not zero, and behind the last one. A decimal point may lie between them.
+  // Positions of the first digit that is not zero, and after the last one. A decimal point may be between them.
   readonly #start: number;
   readonly #end: number;
 
@@ -185,7 +185,7 @@ class Decimal {
     this.#start = start;
     this.#end = end;
     const shift = power === text.length ? 0 : Number(text.slice(power + 1));
-    // How many digits the last non-zero digit is from the units; digits behind the point count down.
+    // How many digits the last non-zero digit is from the units digit. Digits after the point count as negative.
     const units = point < 0 ? power : point;
     this.exponent = shift + units - end + (end > units ? 1 : 0);
   }
@@ -206,7 +206,7 @@ function isDigit(unit: number): boolean {
   return unit >= ZERO && unit <= NINE;
 }
 
-/** The position behind a number, given that of its first character. */
+/** The position after a number, given that of its first character. */
 function endOfNumber(text: string, start: number): number {
   let at = start + 1;
   for (; at < text.length; at++) {

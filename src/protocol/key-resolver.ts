@@ -1,16 +1,16 @@
 import { publicKeyOf } from './did-key.js';
 
 /**
- * Finds the public keys of issuers. It answers from memory, at once: whoever fetches keys does so beforehand, as is
- * done with the status list.
+ * Finds the public keys of issuers. It answers at once, from memory. A resolver that must fetch keys does so in
+ * advance, as the status list is fetched.
  */
 export interface KeyResolver {
   /**
-   * Another number whenever the key of any DID is not what it was. What was verified under the old keys, above all the
-   * receipt cache, is then forgotten.
+   * Changes whenever the key of any DID changes. Results that were verified under the old keys, such as the receipt
+   * cache, are then forgotten.
    */
   readonly version: number;
-  /** Which DIDs it resolves, for error messages: "expected …". */
+  /** The DIDs that it resolves, in words, for error messages: "expected …". */
   readonly expected: string;
   /** The 32 bytes of the DID's Ed25519 key, which nobody may change; `null` if the DID does not resolve. */
   publicKeyOf(did: string): Uint8Array | null;
@@ -28,5 +28,5 @@ const didKeys: KeyResolver = {
   verificationMethodOf: (did) => `${did}#${did.slice(DID_KEY.length)}`,
 };
 
-/** The resolver that is used where no other one is handed in. */
+/** The resolver that is used by default. */
 export const DEFAULT_KEYS: KeyResolver = didKeys;

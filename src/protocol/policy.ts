@@ -17,18 +17,18 @@ export interface Policy {
   readonly [member: string]: JsonValue | readonly string[] | undefined;
 }
 
-/** The most entries of a list in a policy. */
+/** Maximum number of entries of a list in a policy. */
 export const MAX_POLICY_LIST = 4096;
 
-/** What one member of one policy limits. */
+/** The limit that one member of a policy sets. */
 export interface Limit {
-  /** As it stands in the policy. */
+  /** The member's value in the policy. */
   readonly value: boolean | number | readonly string[];
-  /** Whether it lets everything pass, so that a child need not repeat it: `*` in a list, `true` for a permission. */
+  /** Whether it allows everything: `*` in a list, `true` for a permission. A child need not repeat it then. */
   readonly isOpen: boolean;
-  /** Whether a call may have this argument. One of the wrong type never passes. */
+  /** Whether a call may have this argument. An argument of the wrong type is never allowed. */
   allows(argument: JsonValue): boolean;
-  /** Whether a child's limit of the same member stays within this one, which is not open. */
+  /** Whether a child's limit of the same member stays within this one. Only called if this one is not open. */
   contains(child: Limit): boolean;
 }
 
@@ -37,11 +37,11 @@ export interface PolicyMember {
   readonly name: string;
   /** The type of its value, in words. */
   readonly expected: string;
-  /** The argument of a call that it looks at; `null` if no call can break it. */
+  /** The argument of a call that it limits; `null` if no call can break it. */
   readonly argument: string | null;
   /** Whether a call without that argument breaks it, unless it is open. */
   readonly requiresArgument: boolean;
-  /** Whether a child may leave it out under a parent that limits; the parent's limit then goes on. */
+  /** Whether a child may leave it out if its parent sets a limit. The parent's limit then still applies. */
   readonly isInherited: boolean;
   /** The limit that a value sets, or `null` if the value has the wrong type. */
   readonly read: (value: JsonValue) => Limit | null;
@@ -127,7 +127,7 @@ class Permission implements Limit {
   }
 
   allows(argument: JsonValue): boolean {
-    // Where it is denied, any value but `false` asks for it or cannot be understood.
+    // If it is denied, only `false` passes: any other value asks for it, or has the wrong type.
     return this.value || argument === false;
   }
 
@@ -151,8 +151,8 @@ const PERMISSION = {
 const LIST = { expected: `an array of at most ${MAX_POLICY_LIST} strings`, isInherited: false } as const;
 
 /**
- * The policy members that are evaluated, in the order in which they are. Reading, attenuation and the check of a call
- * all follow from these rows.
+ * The policy members that are evaluated, in the order of evaluation. Reading, attenuation and the check of a call all
+ * use these rows.
  */
 export const POLICY_MEMBERS = [
   { ...LIST, name: 'allowed_tools', argument: 'tool', requiresArgument: true, read: readNames },
@@ -199,13 +199,13 @@ export const KNOWN_POLICY_MEMBERS: readonly KnownPolicyMember[] = POLICY_MEMBERS
 /**
  * Reads the limits of a policy.
  *
- * @returns them in the order of {@link POLICY_MEMBERS}, or the first known member that has the wrong type
+ * @returns the limits in the order of {@link POLICY_MEMBERS}, or the first known member that has the wrong type
  */
 export function readPolicy(
   policy: JsonObject,
 ): { limits: PolicyLimit[]; defect?: never } | { defect: PolicyDefect; limits?: never } {
   const limits: PolicyLimit[] = [];
-  // As its interface: the rows share no type otherwise.
+  // The rows have different literal types; the interface is what they share.
   const members: readonly PolicyMember[] = POLICY_MEMBERS;
   for (const member of members) {
     const found = policy[member.name] ?? null;

@@ -1,9 +1,9 @@
-// A space or a control character (URL parsers drop some of them, and so see other segments), or a backslash (which they
-// take for a slash).
+// A space or a control character, since URL parsers drop some of them and then see other segments; or a backslash,
+// which they treat like a slash.
 const FORBIDDEN = /[\x00-\x20\x7f\\]/;
 
-// A whole segment `.` or `..`, each dot and each separator plain or percent-encoded. An encoded separator counts, since
-// whoever decodes the dots may decode it with them. Nothing in it repeats, so it takes linear time.
+// A whole segment `.` or `..`, with each dot and each separator plain or percent-encoded. Encoded separators count,
+// since a program that decodes the dots may decode them too. Nothing in it repeats without a bound, so it is linear.
 const DOT_SEGMENT = /(?:^|[/?#]|%2f|%5c)(?:\.|%2e){1,2}(?=[/?#]|%2f|%5c|$)/i;
 
 /**
@@ -67,7 +67,7 @@ export function hasDotSegment(uri: string): boolean {
   return DOT_SEGMENT.test(uri);
 }
 
-/** The last of some ascending texts that is at most a text. */
+/** The last of some ascending texts that is not greater than `text`. */
 function lastUpTo(ascending: readonly string[], text: string): string | undefined {
   let low = 0;
   let high = ascending.length;

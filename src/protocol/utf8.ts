@@ -4,7 +4,7 @@ import { isAscii } from 'node:buffer';
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Decodes UTF-8 without ever putting in a replacement character.
+ * Decodes UTF-8 strictly, without replacement characters.
  *
  * @returns the text, or `null` if the bytes are not UTF-8
  * @example decodeUtf8(Buffer.from([0xff])); // null

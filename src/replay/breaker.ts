@@ -4,13 +4,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 const MAX_FAILURES = 3;
 const PROBE_MS = 250;
 
-/** What a {@link Breaker} is given. */
+/** Options of a {@link Breaker}. */
 export interface BreakerOptions {
   /** Tests whether the other side works again: resolves if it does, rejects if not. One test runs at a time. */
   readonly probe: () => Promise<void>;
-  /** Told when it opens, with the reason. */
+  /** Called when it opens, with the reason. */
   readonly onOpen: (reason: Error) => void;
-  /** Told when it closes, with the milliseconds for which it was open. */
+  /** Called when it closes, with the milliseconds for which it was open. */
   readonly onClose: (openMs: number) => void;
 }
 
@@ -34,7 +34,7 @@ export class Breaker {
     return this.#reason !== null;
   }
 
-  /** Runs a task, unless it is open: then the reason for that is thrown. */
+  /** Runs a task. If the breaker is open, throws the reason for that instead. */
   async run<T>(task: () => Promise<T>): Promise<T> {
     if (this.#reason !== null) throw this.#reason;
     try {

@@ -27,7 +27,7 @@ const MIN_LEEWAY_SECS = 60;
  *
  * @param now Unix seconds
  * @returns `null` if it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`.
- *   A promise only where the store gave one.
+ *   A promise only if the store returned one.
  * @example
  * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
  * const checked = checkReplay(invocation.claims, store, now, rules);
@@ -44,7 +44,7 @@ export function checkReplay(
     const expected = `from ${now - windowSecs} to ${now + leeway}, ${windowSecs} s before now to ${leeway} s after`;
     return new Failure('INVOCATION_STALE', { subject: 'invocation', claimed: iat, expected });
   }
-  // An invocation issued `leeway` ahead stays fresh for window + leeway, and must be on record as long.
+  // An invocation that was issued `leeway` in the future stays fresh for window + leeway, and must be recorded as long.
   const ttlSecs = windowSecs + leeway + 1;
   try {
     const recorded = store.record(replayKey(scope, iss, jti), now, ttlSecs);

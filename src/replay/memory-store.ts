@@ -21,11 +21,11 @@ export interface MemoryReplayStore extends ReplayStore {
 /** Options of {@link createMemoryReplayStore}. */
 export interface MemoryReplayStoreOptions {
   /**
-   * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When the
-   * store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
+   * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When
+   * the store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
    */
   readonly maxEntries?: number;
-  /** Gets a warning when it is nearly full. Default: nobody is told. */
+  /** Gets a warning when the store is nearly full. Default: no log. */
   readonly log?: ReplayLog;
 }
 
@@ -52,8 +52,8 @@ class KeyQueue implements MemoryReplayStore {
   readonly capacity: number;
   readonly #log: ReplayLog | undefined;
   readonly #keys = new Set<string>();
-  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Set takes
-  // longer and longer as members before it are deleted.
+  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Set
+  // takes longer and longer as members before it are deleted.
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
   #hasWarned = false;

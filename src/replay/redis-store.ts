@@ -15,9 +15,9 @@ export interface RedisReplayStoreOptions {
   readonly keyPrefix?: string;
   /** Milliseconds to wait for an answer of Redis before a call is refused; default 50. */
   readonly timeoutMs?: number;
-  /** Gets a line each time that Redis goes away or comes back. A pino logger fits as it is. Default: nobody is told. */
+  /** Gets a line each time that Redis goes away or comes back. A pino logger has this type. Default: no log. */
   readonly log?: ReplayLog;
-  /** Told when Redis goes away, with the reason: once, not for each refused call. */
+  /** Called when Redis goes away, with the reason: once, not for each refused call. */
   readonly onError?: (error: Error) => void;
 }
 
@@ -30,16 +30,16 @@ const DIGEST_BYTES = 16;
 
 /**
  * A replay store in Redis, shared by all instances that use it: `SET key 1 NX PX ttl`. Each invocation has a key of
- * its own, so a Redis Cluster shares them out among its nodes.
+ * its own, so a Redis Cluster distributes them among its nodes.
  *
- * A call that Redis does not answer in time is refused, and its invocation may have been recorded all the same. After
- * three failures in a row, or where the connection is lost, every call is refused at once until Redis records again: it
- * is asked in the background, and the store comes back by itself.
+ * If Redis does not answer in time, the call is refused, although Redis may have recorded its invocation. After three
+ * failures in a row, or if the connection is lost, every call is refused at once. Meanwhile the store tests in the
+ * background whether Redis records again.
  *
- * In a cluster each node fails alone: what belongs to one that is away is refused, the rest goes on.
+ * In a cluster each node fails alone: only calls whose key belongs to a failed node are refused.
  *
- * The Redis must not evict keys (`maxmemory-policy noeviction`) and must be the primary: what it forgets can be
- * replayed.
+ * Redis must not evict keys (`maxmemory-policy noeviction`) and must be the primary: an invocation that it forgets can
+ * be replayed.
  *
  * @throws ReplayStoreError if Redis cannot be reached within 5 s or evicts keys, or the package `redis` is not
  *   installed
@@ -57,7 +57,7 @@ class RedisReplayStore implements ReplayStore {
   readonly #timeoutMs: number;
   readonly #place: string;
   readonly #breaker: Breaker;
-  // Owners: open, #probe. One to a single server is never ready again once it is lost.
+  // Set by `open` and `#probe`. A lost connection to a single server is never ready again, so it is replaced.
   #connection: RedisConnection | null = null;
   #isClosed = false;
   #nodeLoggedAt = -Infinity;
@@ -110,7 +110,7 @@ class RedisReplayStore implements ReplayStore {
       return (await within(this.#timeoutMs, reply)) === 'OK';
     };
     try {
-      // The nodes of a cluster fail one by one: those that answer are not refused for the others.
+      // No breaker for a cluster: its nodes fail one by one, and those that answer must stay in use.
       return await (this.#connection?.isCluster === true ? set() : this.#breaker.run(set));
     } catch (error) {
       if (this.#connection?.isCluster === true) this.#noteNodeFailure(error as Error);
@@ -133,7 +133,7 @@ class RedisReplayStore implements ReplayStore {
     return this.#connection.send(key, ['SET', key, '1', 'PX', String(ttlMs), ...condition]);
   }
 
-  /** A write, since a Redis that is full, or was made a replica, still answers everything else. */
+  /** Tests with a write: a Redis that is full, or has become a replica, still answers other commands. */
   async #probe(): Promise<void> {
     try {
       if (this.#connection?.isReady !== true) {
@@ -143,7 +143,7 @@ class RedisReplayStore implements ReplayStore {
       }
       await within(PATIENCE_MS, this.#set(`${this.#keyPrefix}probe`, PROBE_TTL_MS));
     } catch (error) {
-      // It may be dead without anybody having told, or lead to a server that is no longer the primary.
+      // The connection may be dead without an error, or lead to a server that is no longer the primary.
       this.#connection?.destroy();
       this.#connection = null;
       throw error;
@@ -172,7 +172,7 @@ class RedisReplayStore implements ReplayStore {
     onError?.(error);
   }
 
-  /** Refuses a Redis that may forget an invocation. INFO says it too where a provider has taken CONFIG away. */
+  /** Refuses a Redis that may forget an invocation. Asks INFO, since some providers do not allow CONFIG. */
   async #checkEviction(connection: RedisConnection): Promise<void> {
     let infos: string[];
     try {
@@ -185,7 +185,7 @@ class RedisReplayStore implements ReplayStore {
     if (policy !== undefined) {
       throw new ReplayStoreError(
         `${this.#place} has the maxmemory-policy ${policy}, expected noeviction: it may forget an invocation, which can ` +
-          'then be replayed; set `maxmemory-policy noeviction` in its configuration, or use a Redis of its own',
+          'then be replayed; set `maxmemory-policy noeviction` in its configuration, or use a separate Redis for this',
       );
     }
     if (policies.length === 0 || policies.includes(undefined)) {
@@ -199,9 +199,9 @@ class RedisReplayStore implements ReplayStore {
 }
 
 /**
- * A digest takes less memory than the key, and leaves a caller, who chooses the `jti`, no way to choose the node of a
- * cluster (`{…}` in a key does). Two invocations of one digest would be taken for each other, and one be refused: 128
- * bits, so that nobody can make another's.
+ * A digest takes less memory than the key. It also keeps callers, who choose the `jti`, from choosing the node of a
+ * cluster with `{…}` in the key. If two invocations had the same digest, one would be refused as a replay. With 128
+ * bits, nobody can make one that has the digest of another.
  */
 function digestOf(key: string): string {
   return createHash('sha256').update(key).digest().toString('base64url', 0, DIGEST_BYTES);

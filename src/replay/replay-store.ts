@@ -19,13 +19,13 @@ export interface ReplayStore {
   readonly size?: number;
   /** Maximum number of invocations, if the store has a limit of its own. */
   readonly capacity?: number;
-  /** Whether it can record at the moment, where that depends on somebody else. */
+  /** Whether it can record at the moment. Only stores that depend on a server have this. */
   readonly isAvailable?: boolean;
   /** Releases what the store holds. Nothing may be recorded afterwards. */
   close(): Promise<void>;
 }
 
-/** Where a store says what an operator must know. A pino logger fits as it is. */
+/** Receives what an operator must know about a store. A pino logger has this type. */
 export interface ReplayLog {
   info(facts: object, message: string): void;
   warn(facts: object, message: string): void;

@@ -68,7 +68,7 @@ export function readCredential(credential: JsonObject): StatusListCredential {
 /**
  * Applies the registered claims of a JWT to the credential in it: its validity period can only become shorter.
  *
- * @throws {@link StatusListError} `malformed` if `nbf` or `exp` is no number, `untrusted` if `iss` is not the issuer
+ * @throws {@link StatusListError} `malformed` if `nbf` or `exp` is not a number, `untrusted` if `iss` is not the issuer
  * @see RFC 7519 §4.1, W3C vc-jose-cose §3.1.3
  */
 export function narrowByClaims(credential: StatusListCredential, claims: JsonObject): StatusListCredential {

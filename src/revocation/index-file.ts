@@ -129,7 +129,7 @@ export class IndexFile {
     const [opened, named] = await Promise.all([this.#handle.stat(), stat(this.#path)]);
     if (opened.ino !== named.ino || opened.dev !== named.dev || opened.size !== this.#length) {
       throw new Error(
-        'the file was changed while this process had it open; restart the process to read it anew, ' +
+        'the file was changed while this process had it open; restart the process to read it again, ' +
           'and stop it before editing the file next time',
       );
     }

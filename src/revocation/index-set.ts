@@ -74,7 +74,7 @@ export class IndexSet {
   #merge(indices: Float64Array): void {
     const unread = this.#slabs.reverse();
     let left = this.#sortedLength;
-    const spare: Float64Array[] = [];
+    const free: Float64Array[] = [];
     const written: Float64Array[] = [];
     let length = 0;
     let from: Float64Array = unread.pop() ?? NOTHING;
@@ -95,14 +95,14 @@ export class IndexSet {
       if (value !== last) {
         const intoAt = length % SLAB_LENGTH;
         if (intoAt === 0) {
-          into = spare.pop() ?? new Float64Array(SLAB_LENGTH);
+          into = free.pop() ?? new Float64Array(SLAB_LENGTH);
           written.push(into);
         }
         into[intoAt] = last = value;
         length++;
       }
       if (fromAt === SLAB_LENGTH) {
-        spare.push(from);
+        free.push(from);
         from = unread.pop() ?? NOTHING;
         fromAt = 0;
       }

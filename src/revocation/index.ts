@@ -84,7 +84,7 @@ export interface Revocation {
  * Opens the revocation state: reads the local store and starts fetching the remote list, without waiting for it.
  *
  * @throws {@link RevocationStoreError} if the local store is in use by another process or cannot be read
- * @throws TypeError if the list's URL is no `http:` or `https:` URL, or the pinned issuer no Ed25519 `did:key`
+ * @throws TypeError if the list's URL is not an `http:` or `https:` URL, or the pinned issuer not an Ed25519 `did:key`
  * @example
  * const revocation = await openRevocation({
  *   storePath: '/var/lib/drs/revoked.txt',
@@ -118,7 +118,7 @@ async function openStatusList(
   if (options.issuer !== undefined && deps.keys.publicKeyOf(options.issuer) === null) {
     throw new TypeError(`the status list's issuer is ${options.issuer}, expected ${deps.keys.expected}`);
   }
-  // Not before it is needed: it loads undici, which takes a quarter of the start.
+  // Loaded only when needed: it loads undici, which takes a quarter of the start.
   const { StatusListCache } = await import('./status-list-cache.js');
   return new StatusListCache(options, deps);
 }

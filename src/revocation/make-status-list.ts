@@ -119,7 +119,7 @@ export async function signStatusList(
  * Opens a list that was signed with {@link signStatusList}, to change it and sign it again. The signature is not
  * checked: this is for the owner of the list.
  *
- * @throws SyntaxError if the text is no JWT
+ * @throws SyntaxError if the text is not a JWT
  * @throws StatusListError if it is not a revocation list
  * @example
  * const list = await openStatusList(await readFile('list.jwt', 'utf8'));

@@ -71,7 +71,7 @@ export function isRaw(contentType: string): boolean {
  *
  * @param body at most 16 MiB
  * @param contentType the value of `Content-Type`
- * @throws {@link StatusListError} if it is no list, or not one to rely on
+ * @throws {@link StatusListError} if it is not a list, or cannot be trusted
  * @see W3C Bitstring Status List §3.2
  * @example const { bits } = await readStatusList(body, 'application/vc+jwt', { issuer, nowMs: Date.now() });
  */

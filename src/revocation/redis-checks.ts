@@ -16,14 +16,14 @@ export async function checkRedis(
   if (evicting !== undefined) {
     throw new Error(
       `its maxmemory-policy is ${evicting}, expected noeviction: it may forget revocations; ` +
-        'set `maxmemory-policy noeviction` in its configuration, or use a Redis of its own',
+        'set `maxmemory-policy noeviction` in its configuration, or use a separate Redis for revocations',
     );
   }
   const appending = await read(connection, 'persistence', /^aof_enabled:(\d)/m);
   if (minReplicas === 0 && appending.includes('0')) {
     throw new Error(
       'it keeps revocations in memory only and would forget them when it restarts; ' +
-        'set `appendonly yes` in its configuration, or REVOCATION_MIN_REPLICAS to 1 or more where it has replicas',
+        'set `appendonly yes` in its configuration, or REVOCATION_MIN_REPLICAS to 1 or more if it has replicas',
     );
   }
   if (policies.length === 0 || appending.length === 0) {

@@ -127,7 +127,7 @@ export class RedisStore implements RevocationStore {
       throw new RevocationStoreError('not_recorded', `${this.#place} does not answer; nothing was recorded`);
     }
     try {
-      // Also if it is known: the server that knew it may have failed before its replica had it.
+      // Known indices are appended too: the server that had one may have failed before its replica had it.
       const id = await session.log.append([index]);
       this.#indices.add(index);
       const { minReplicas } = this.#options;
@@ -261,7 +261,7 @@ export class RedisStore implements RevocationStore {
     this.#deps.observer.storeLineDamaged?.();
     this.#deps.log.error(
       { entry: id },
-      `${this.#place}: entry ${id} of the revocations is no index and is skipped`,
+      `${this.#place}: entry ${id} of the revocations is not an index and is skipped`,
     );
   }
 
@@ -303,7 +303,7 @@ export class RedisStore implements RevocationStore {
     this.#indices = found;
     this.#deps.log.warn(
       { recorded, revocations: this.size },
-      `${this.#place} did not have all that was read before: what it lacked was recorded anew from the copy`,
+      `${this.#place} lacked revocations that were read before: they were recorded again from the copy`,
     );
   }
 

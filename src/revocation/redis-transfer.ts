@@ -64,7 +64,7 @@ export async function exportRevocations(url: string): Promise<number[]> {
   const connection: RedisConnection = await connectRedis({ url });
   try {
     const { known, damaged } = await readAll(new RedisLog(connection));
-    if (damaged > 0) throw new Error(`${damaged} entries of the revocations in Redis are no indices`);
+    if (damaged > 0) throw new Error(`${damaged} entries of the revocations in Redis are not indices`);
     return [...known.values()].sort((one, other) => one - other);
   } finally {
     connection.destroy();

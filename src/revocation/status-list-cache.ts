@@ -72,7 +72,7 @@ export class StatusListCache {
   #closed = false;
   #failureLogged: { fault: string; at: number } | null = null;
 
-  /** @throws TypeError if the URL is none */
+  /** @throws TypeError if `url` is not a URL */
   constructor(
     options: StatusListOptions,
     deps: {
@@ -188,7 +188,7 @@ export class StatusListCache {
     const stop = new AbortController();
     this.#stop = stop;
     const timer = setTimeout(() => {
-      stop.abort(new StatusListError('timeout', `it was not there after ${this.#giveUpMs} ms`));
+      stop.abort(new StatusListError('timeout', `it did not arrive within ${this.#giveUpMs} ms`));
     }, this.#giveUpMs);
     try {
       const outcome = await this.#takeOver(stop.signal);
@@ -241,7 +241,7 @@ export class StatusListCache {
     this.#retries = 0;
     this.#failureLogged = null;
     if (this.#hasRefused)
-      this.#log.info({ url: withoutSecrets(this.#url) }, 'the status list is there again');
+      this.#log.info({ url: withoutSecrets(this.#url) }, 'the status list can be fetched again');
     this.#hasRefused = false;
   }
 
@@ -262,7 +262,7 @@ export class StatusListCache {
         copy: this.#stateAt(now),
         ageSecs: this.ageSecs,
       },
-      `the status list was not taken over: ${error.message}`,
+      `the status list was not accepted: ${error.message}`,
     );
   }
 
@@ -297,6 +297,6 @@ function assertNotOlder(list: StatusList, { validFromMs }: StatusList): void {
     list.validFromMs === -Infinity ? 'it has no validFrom' : `it is valid from ${isoTime(list.validFromMs)}`;
   throw new StatusListError(
     'rollback',
-    `${found}, expected ${isoTime(validFromMs)} as in the copy at hand, or later`,
+    `${found}, expected ${isoTime(validFromMs)} as in the present copy, or later`,
   );
 }

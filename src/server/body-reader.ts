@@ -74,8 +74,8 @@ export class BodyReader {
   /** Enlarges the buffer. Doubling its size keeps the total copying linear in the length of the body. */
   #grow(length: number): boolean {
     const { admission, maxBytes, announcedBytes } = this.#rules;
-    const most = announcedBytes >= length ? Math.min(announcedBytes, maxBytes) : maxBytes;
-    const capacity = Math.min(most, Math.max(FIRST_BYTES, 2 * length));
+    const maxCapacity = announcedBytes >= length ? Math.min(announcedBytes, maxBytes) : maxBytes;
+    const capacity = Math.min(maxCapacity, Math.max(FIRST_BYTES, 2 * length));
     if (!admission.takeBuffer(capacity - this.#heldBytes)) return false;
     this.#heldBytes = capacity;
     const larger = Buffer.allocUnsafeSlow(capacity);

@@ -1,30 +1,31 @@
 import { BlockList, isIP, isIPv4 } from 'node:net';
 import { UNIX_PEER } from './front-end/front-end.js';
 
-/** Which proxies are believed about where a request came from. */
+/** The proxies that are trusted to say where a request came from. */
 export type ProxyTrust =
-  /** So many, whoever they are: the last ones on the way. */
+  /** This many proxies: the last ones on the way, whatever their addresses. */
   | { readonly kind: 'hops'; readonly hops: number }
-  /** Those with these addresses, and, if `unix`, whoever calls over a Unix socket. */
+  /** Proxies with these addresses and, if `unix`, all that call over a Unix socket. */
   | { readonly kind: 'addresses'; readonly list: BlockList; readonly unix: boolean };
 
 const MAX_HOPS = 16;
 const MAX_ADDRESSES = 100;
-/** What is further to the left is not looked at: a client can make the header as long as all headers may be. */
+/** Entries further to the left are ignored: a client can make the header as long as the limit on headers allows. */
 const MAX_ENTRIES = 32;
 const MAX_CHARACTERS = 2048;
 
 /**
- * Reads `TRUST_PROXY`: a number of proxies, or addresses and networks separated by commas, `unix` for Unix sockets.
+ * Reads `TRUST_PROXY`: a number of proxies, or a list of addresses and networks separated by commas. In a list, `unix`
+ * stands for Unix sockets.
  *
- * @returns what is wrong with it where it is neither
+ * @returns `problem` says what is wrong with the text
  * @example readProxyTrust('10.0.0.0/8, fd00::/8')
  */
 export function readProxyTrust(text: string): ProxyTrust | { readonly problem: string } {
   if (/^\d+$/.test(text)) {
     const hops = Number(text);
     if (hops >= 1 && hops <= MAX_HOPS) return { kind: 'hops', hops };
-    return { problem: `expected 1 to ${MAX_HOPS} proxies; unset it where there is none` };
+    return { problem: `expected 1 to ${MAX_HOPS} proxies; unset it if there is none` };
   }
   const entries = text.split(',').map((entry) => entry.trim());
   if (entries.length > MAX_ADDRESSES) return { problem: `expected at most ${MAX_ADDRESSES} networks` };
@@ -38,11 +39,11 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
     if (entry === UNIX_PEER) unix = true;
     else if (version === 0 || prefix > size)
       return {
-        problem: `${JSON.stringify(entry)} is no network, expected a number of proxies, or networks such as 10.0.0.0/8,fd00::/8`,
+        problem: `${JSON.stringify(entry)} is not a network, expected a number of proxies, or networks such as 10.0.0.0/8,fd00::/8`,
       };
     else if (prefix === 0)
       return {
-        problem: `${JSON.stringify(entry)} is every address, so a client could choose its own: expected those of the proxies`,
+        problem: `${JSON.stringify(entry)} contains every address, so a client could choose its own: expected only the networks of the proxies`,
       };
     else list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6');
   }
@@ -50,16 +51,16 @@ export function readProxyTrust(text: string): ProxyTrust | { readonly problem: s
 }
 
 /**
- * The address of the client that a request came from: the peer of the connection, or what trusted proxies wrote into
- * `X-Forwarded-For`. Each proxy appends the address of its own peer, so the list is read from its end, and only as far as
- * it was written by proxies that are trusted; what the client itself has sent lies to the left of that.
+ * The address of the client that sent a request: the peer of the connection, or an address that a trusted proxy wrote
+ * into `X-Forwarded-For`. Each proxy appends the address of its own peer. So the list is read from its end, and only
+ * the entries that trusted proxies wrote are used. Everything to the left may come from the client itself.
  *
- * Where a trusted proxy wrote something else than an address, the proxy counts as the client. So the result is always a
- * peer or a valid address, never other text from a header.
+ * If a trusted proxy wrote something that is not an address, the proxy counts as the client. So the result is always
+ * the peer or a valid address, never other text from a header.
  *
- * @param trust `null` where no proxy is trusted
+ * @param trust `null` if no proxy is trusted
  * @param peer {@link Wire.remoteAddress}
- * @param forwardedFor all headers of that name in the order sent, joined with commas; `null` where there is none
+ * @param forwardedFor all headers of that name in the order sent, joined with commas; `null` if there is none
  */
 export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwardedFor: string | null): string {
   if (trust === null || forwardedFor === null) return peer;
@@ -71,7 +72,7 @@ export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwarde
   for (let hop = 0; hop < hops && end >= 0; hop++) {
     if (trust.kind === 'addresses' && !isTrusted(trust, client)) break;
     const comma = text.lastIndexOf(',', end - 1);
-    // What was cut off at the left may have been part of an address.
+    // The leftmost entry may have been cut in the middle of an address.
     const address = comma === -1 && isCut ? null : readAddress(text.slice(comma + 1, end));
     if (address === null) break;
     client = address;
@@ -89,7 +90,7 @@ function isTrusted(
   return version !== 0 && list.check(address, version === 4 ? 'ipv4' : 'ipv6');
 }
 
-/** An address as proxies write it: bare, with a port, in brackets. `null` for anything else; zones mean nothing here. */
+/** Reads an address as proxies write it: alone, with a port, or in brackets. `null` for anything else, such as zones. */
 function readAddress(entry: string): string | null {
   const text = entry.trim();
   if (text.length > 60 || text.includes('%')) return null;

@@ -9,7 +9,7 @@ import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
 import { findUnshareable } from './supervisor/unshareable.js';
 
-/** Text that is turned into something else, by a function that says what is wrong with it instead. */
+/** The schema of a text that a function reads. The function returns the value, or what is wrong with the text. */
 const parsed = <T extends object>(read: (text: string) => T | { readonly problem: string }) =>
   z.string().transform((text, context): T => {
     const value = read(text);
@@ -35,16 +35,16 @@ const serviceOptions = verifierOptions.extend({
     .string()
     .regex(/^0?[0-7]{3}$/, 'expected three octal digits, such as 660')
     .default('660'),
-  /** A file with a certificate and its chain, in PEM. With it the service speaks HTTPS only, but for gRPC. */
+  /** A file with a certificate and its chain, in PEM. With it, all TCP ports use TLS: HTTPS, and gRPC over TLS. */
   tlsCertFile: z.string().min(1).optional(),
   /** The file with the certificate's private key. */
   tlsKeyFile: z.string().min(1).optional(),
   /**
-   * Proxies that are believed about who called them (`X-Forwarded-For`): how many, or their networks. Who can reach the
-   * service past so many proxies, or from such a network, can choose the address that counts for it.
+   * The proxies whose `X-Forwarded-For` is trusted: how many, or their networks. Anybody who can reach the service
+   * without passing that many proxies, or from such a network, can choose the address under which it is counted.
    */
   trustProxy: parsed(readProxyTrust).optional(),
-  /** Another port, for gateways that ask over gRPC; 0 chooses a free port and logs it. Whoever reaches it can ask. Unset: off. */
+  /** A port for gateways that ask over gRPC; 0 chooses a free one. Anybody who reaches it can ask. Unset: off. */
   grpcPort: count(0, 65_535).optional(),
   /**
    * The protocol of a gRPC question if its gateway names none (`context_extensions.drs_protocol`). The wrong protocol
@@ -53,13 +53,13 @@ const serviceOptions = verifierOptions.extend({
   grpcProtocol: z.enum(['http', 'mcp', 'a2a']).default('mcp'),
   /** Processes that share the port, under one supervisor. 1 is a single process without one. */
   processes: count(1, 256).default(1),
-  /** Lets other processes of the same user listen on the port, too: the kernel deals connections out among them. */
+  /** Lets other processes of the same user listen on the port too. The kernel distributes connections among them. */
   sharePort: z.boolean().default(false),
   /** The HTTP server: uWebSockets.js (`uws`) or `node:http` (`node`). `auto`: `uws` if it runs here, else `node`. */
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
-  /** Whether the binaries that are loaded are compared with those recorded at packing; `off` for one's own builds. */
+  /** Whether loaded binaries are compared with those recorded at packing; `off` for binaries you built yourself. */
   verifyNative: z.enum(['on', 'off']).default('on'),
   /** Maximum number of requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
@@ -224,7 +224,7 @@ function findListenProblems(configuration: Configuration): string[] {
   }
 }
 
-/** Where the callers of `/verify` are listened for. */
+/** The address on which `/verify` is served. */
 export function listenAddressOf(configuration: Configuration): ListenAddress {
   const { host, port, sharePort: isShared, listen, listenMode } = configuration;
   if (listen === undefined) return { kind: 'tcp', host, port, isShared };
@@ -267,8 +267,8 @@ function show(option: string, value: string): string {
 const FLAGS: Readonly<Record<string, boolean>> = { '1': true, true: true, '0': false, false: false };
 
 /**
- * The first reading of a text that the option accepts: as it is, as a flag, as a number, as a list. Where it accepts none,
- * the one of the right type, which gives the most telling message.
+ * Reads a text as the first of these that the option accepts: the text itself, a flag, a number, a list. If it accepts
+ * none, the result is the one of the right type, which gives the best error message.
  */
 function read(text: string, schema: z.ZodType): unknown {
   const number = /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;

@@ -7,7 +7,7 @@ import { claimedFacts, MAX_LENGTH, printable } from './verdict-facts.js';
 /** Writes one JSON line for each verdict. */
 export class DecisionLog {
   readonly #file: LineFile;
-  /** The time to the second, as it is written, and which second it is: `toISOString` takes half as long as all the rest. */
+  /** A second and its text. Cached, because `toISOString` takes half as long as all the rest. */
   #second = 0;
   #secondText = '';
 
@@ -57,7 +57,7 @@ export class DecisionLog {
   }
 }
 
-// Without what JSON escapes, and without what `printable` takes out. Nearly every value is so.
+// A text in which JSON escapes nothing and `printable` replaces nothing. Nearly every value is such a text.
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 function quote(value: unknown): string {

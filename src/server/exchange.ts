@@ -17,7 +17,7 @@ export interface AnswerOptions {
 /** What the logs of verdicts read of a request, over any protocol. */
 export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' | 'requestId'>;
 
-/** Is told about the end of an exchange. */
+/** The owner of an exchange, which is notified of its end. */
 export interface ExchangeOwner {
   /** Whether every answer closes its connection. */
   readonly isLeaving: boolean;

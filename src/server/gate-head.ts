@@ -42,7 +42,7 @@ export function readGateHead(source: HeaderSource): GateHead {
     else values.push(value);
   });
   const all = (...names: string[]): string[] => names.flatMap((name) => found.get(name) ?? []);
-  // If a header is repeated, the joined value is no valid type or coding, so the body is refused.
+  // If a header is repeated, the joined value is not a valid type or coding, so the body is refused.
   const joined = (name: string): string | null => found.get(name)?.join(', ') ?? null;
   return {
     headers: (name) => found.get(name) ?? [],

@@ -4,7 +4,7 @@ import { GATE_CATALOGUE, GATE_PROTOCOLS, type GateProtocol } from '../gate/index
 import type { ReplayStore } from '../replay/index.js';
 import { CATALOGUE } from '../verify/codes.js';
 
-/** Is told what the gate does. */
+/** Receives the events of the gate. */
 export interface GateObserver {
   /** @param code the code of a denial; empty for other decisions */
   decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
@@ -29,7 +29,7 @@ export class GateMetrics implements GateObserver {
     }
     new Counter({
       name: 'drs_gate_decisions_total',
-      help: 'Decisions of the gate, by code where it denied',
+      help: 'Decisions of the gate; denials by code',
       labelNames: ['protocol', 'decision', 'code'],
       registers: [registry],
       collect() {
@@ -49,7 +49,7 @@ export class GateMetrics implements GateObserver {
     const registers = [this.#registry];
     new Gauge({
       name: 'drs_gate_replay_entries',
-      help: 'Invocations that the gate has on record in this process',
+      help: 'Used invocations that the gate has recorded in this process',
       registers,
       collect() {
         this.set(replays.size ?? 0);
@@ -57,7 +57,7 @@ export class GateMetrics implements GateObserver {
     });
     new Gauge({
       name: 'drs_gate_replay_capacity',
-      help: 'The most invocations that the gate has on record in this process',
+      help: 'Maximum number of invocations that the gate can record in this process',
       registers,
       collect() {
         this.set(capacity);

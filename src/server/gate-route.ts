@@ -72,7 +72,7 @@ export class GateRoute {
       body: isLarge
         ? tooLarge(`the body is larger than ${this.#maxBodyBytes} bytes (MAX_BODY_BYTES)`)
         : head.isPartial
-          ? tooLarge('the proxy sent a part of the body only; raise its limit')
+          ? tooLarge('the proxy sent only a part of the body; raise its limit')
           : bodyOfBytes(body, head),
     };
     exchange.releaseBody();

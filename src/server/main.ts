@@ -41,7 +41,7 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   }
   const service = await startOrExit(configuration, log);
   stopOnSignals(configuration, service, log);
-  // Last, since whoever reads this line may send a signal at once.
+  // This comes last, since a program that waits for this line may send a signal at once.
   log.info(factsOf(configuration, service), 'listening');
 }
 
@@ -64,7 +64,7 @@ export async function startOrExit(
   membership: Membership | null = null,
 ): Promise<Service> {
   try {
-    if (configuration.verifyNative === 'on') await demandKnownBinaries(configuration);
+    if (configuration.verifyNative === 'on') await requireKnownBinaries(configuration);
     return await startService(configuration, log, membership);
   } catch (error) {
     log.fatal({ err: error }, 'the service cannot start');
@@ -78,9 +78,9 @@ export function closingMsOf({ shutdownDelaySecs, shutdownGraceSecs }: Configurat
   return (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
 }
 
-/** @throws Error where a binary that is loaded is none that was recorded */
-async function demandKnownBinaries({ frontEnd }: Configuration): Promise<void> {
-  // The service would load it in a moment.
+/** @throws Error if a loaded binary is not one of those that were recorded */
+async function requireKnownBinaries({ frontEnd }: Configuration): Promise<void> {
+  // The front end may load a binary too, so it is loaded before the check.
   await loadFrontEnd(frontEnd);
   const { problems } = checkNative();
   if (problems.length > 0) throw new Error(problems.join('\n'));
@@ -118,9 +118,9 @@ function stopOnSignals(configuration: Configuration, service: Service, log: Logg
   process.on('SIGHUP', () => {
     reloadCertificate(service, log);
     service.reopenLogs().then(
-      () => log.info('SIGHUP: the decision log was opened anew; the configuration is read at the start only'),
+      () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
       (error: unknown) =>
-        log.error({ err: error }, 'the decision log could not be opened anew: the old file is written on'),
+        log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),
     );
   });
   process.on('SIGUSR2', () => {
@@ -137,14 +137,14 @@ function reloadCertificate(service: Service, log: Logger): void {
     const until = new Date(expiresAt * 1000).toISOString();
     log.info(
       { certFile, fingerprint, until },
-      'SIGHUP: new connections get the certificate that is there now',
+      'SIGHUP: the certificate was reloaded; new connections get it',
     );
   } catch (error) {
-    log.error({ err: error }, 'the certificate could not be read anew: the old one is served on');
+    log.error({ err: error }, 'the certificate could not be reloaded: the old one is still served');
   }
 }
 
-/** What the log says about a service that listens. */
+/** What is logged about a service that listens. */
 export function factsOf(
   configuration: Configuration,
   { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,

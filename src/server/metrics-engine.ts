@@ -39,11 +39,11 @@ export class EngineMetrics {
     showGauges(
       this.#registry,
       'drs_dependency_up',
-      '1 where what the service depends on answered when it was last asked',
+      '1 if the dependency answered when it was last asked',
       ['dependency'],
       (set) => {
         if (isListFetched !== null) set(isListFetched() ? 1 : 0, 'status_list');
-        // What Redis is used for: where either fails, it is down.
+        // Redis has two uses. It is down if either fails.
         const uses = [
           engine.replays?.isAvailable,
           isStoreInRedis(engine) ? engine.revocation.isStoreCurrent : undefined,
@@ -62,49 +62,49 @@ export class EngineMetrics {
       'Receipts looked up in the cache',
       ['result'],
       (set) => {
-        set(cache.figures.hits, 'hit');
-        set(cache.figures.misses, 'miss');
+        set(cache.stats.hits, 'hit');
+        set(cache.stats.misses, 'miss');
       },
     );
     showCounter(
       registry,
       'drs_receipt_cache_evictions_total',
-      'Receipts that made room for others',
+      'Receipts removed from the cache to make room for others',
       [],
-      (set) => set(cache.figures.evictions),
+      (set) => set(cache.stats.evictions),
     );
     showGauge(
       registry,
       'drs_receipt_cache_bytes',
       'Estimated size of the receipt cache',
-      () => cache.figures.bytes,
+      () => cache.stats.bytes,
     );
-    showGauge(registry, 'drs_receipt_cache_receipts', 'Receipts in the cache', () => cache.figures.receipts);
+    showGauge(registry, 'drs_receipt_cache_receipts', 'Receipts in the cache', () => cache.stats.receipts);
   }
 
   #showSignatures({ signatures }: Engine): void {
     const registry = this.#registry;
     showCounter(registry, 'drs_signatures_total', 'Signatures verified, by where', ['thread'], (set) => {
-      set(signatures.figures.inThread, 'main');
-      set(signatures.figures.pooled, 'worker');
+      set(signatures.stats.inThread, 'main');
+      set(signatures.stats.pooled, 'worker');
     });
     showCounter(registry, 'drs_signature_batches_total', 'Batches handed to workers', [], (set) =>
-      set(signatures.figures.batches),
+      set(signatures.stats.batches),
     );
     showCounter(registry, 'drs_signature_batches_repeated_total', 'Batches whose worker died', [], (set) =>
-      set(signatures.figures.repeated),
+      set(signatures.stats.repeated),
     );
     showGauge(
       registry,
       'drs_signatures_pending',
       'Signatures waiting for a thread',
-      () => signatures.figures.pending,
+      () => signatures.stats.pending,
     );
     showGauge(
       registry,
       'drs_signature_workers',
       'Worker threads that take signatures',
-      () => signatures.figures.workers,
+      () => signatures.stats.workers,
     );
     showCounter(
       registry,
@@ -118,12 +118,12 @@ export class EngineMetrics {
     show('drs_signature_batch_checks', 'Signatures in a batch for a worker', this.#batchSizes);
     show(
       'drs_signature_queue_duration_seconds',
-      'How long the signatures of a bundle waited for a thread; those that were verified at once are not in it',
+      'How long the signatures of a bundle waited for a thread, without those that were verified at once',
       this.#waited,
     );
     show(
       'drs_signature_batch_duration_seconds',
-      'From handing a batch to a worker until it was back',
+      'Time from handing a batch to a worker until its results are back',
       this.#batchSeconds,
     );
   }
@@ -134,21 +134,21 @@ export class EngineMetrics {
       showGauge(
         registry,
         'drs_revocation_copy_age_seconds',
-        'Since the copy of the revocations in Redis was last known to be complete',
+        'Time since the copy of the revocations in Redis was last known to be complete',
         () => revocation.storeAgeSecs,
       );
     showGauge(registry, 'drs_revocation_entries', 'Indices in the local store', () => revocation.entries);
     showGauge(
       registry,
       'drs_status_list_entries',
-      'Entries of the status list at hand',
+      'Entries of the status list in memory',
       () => revocation.listEntries,
     );
     // NaN if there is no list: Prometheus then shows no value, while 0 would look like a fresh list.
     showGauge(
       registry,
       'drs_status_list_age_seconds',
-      'Since the status list was fetched',
+      'Time since the status list was fetched',
       () => revocation.listAgeSecs,
     );
   }
@@ -158,7 +158,7 @@ export class EngineMetrics {
     showCounter(
       registry,
       'drs_nonce_checks_total',
-      'Invocations that replay protection was asked about',
+      'Invocations that were checked for replay',
       ['result'],
       (set) => {
         for (const [result, count] of Object.entries(this.#replays)) set(count, result);
@@ -172,13 +172,13 @@ export class EngineMetrics {
     showGauge(
       registry,
       'drs_replay_entries',
-      'Invocations on record in this process',
+      'Used invocations recorded in this process',
       () => replays?.size ?? 0,
     );
     showGauge(
       registry,
       'drs_replay_capacity',
-      'The most invocations on record in this process',
+      'Maximum number of invocations that this process can record',
       () => capacity,
     );
   }

@@ -28,13 +28,13 @@ export class HttpMetrics<Endpoint extends string> {
     showHistogram(
       registry,
       'drs_http_request_duration_seconds',
-      'From the request line to the answer',
+      'Time from the request line to the answer',
       requests.map(([endpoint, { seconds }]) => ({ labels: { endpoint }, distribution: seconds })),
     );
     showHistogram(
       registry,
       'drs_http_socket_wait_seconds',
-      'At most so long a request lay in its socket before its request line was read',
+      'Upper bound of the time that a request waited in its socket before it was read',
       [{ labels: {}, distribution: this.#socketWait }],
     );
     showCounter(

@@ -50,7 +50,7 @@ export class RevocationMetrics {
     });
     const propagation = new Histogram({
       name: 'drs_revocation_propagation_seconds',
-      help: 'From the moment at which Redis recorded a revocation until it was in force here',
+      help: 'Time from recording a revocation in Redis until this process applies it',
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10],
       registers: [registry],
     });

@@ -167,7 +167,7 @@ export class Metrics {
     );
   }
 
-  /** Adds until when the certificate that is served is valid. */
+  /** Adds the end of the certificate's validity. */
   watchCertificate(certificate: { readonly current: { readonly expiresAt: number } }): void {
     showGauge(
       this.registry,

@@ -2,27 +2,27 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { NATIVE_DIGESTS } from './native-digests.js';
 
-/** The packages whose binaries this process runs, by what their files are called. */
+/** The packages whose binaries this process runs, and the names of their files. */
 const FILE_NAMES: Readonly<Record<string, RegExp>> = {
   'sodium-native': /(^|[\\/])sodium-native[^\\/]*\.(node|bare)$/,
   'uWebSockets.js': /(^|[\\/])uws_[^\\/]+\.node$/,
 };
 
-/** What is loaded, and what is wrong with it. */
+/** The result of {@link checkNative}. */
 export interface NativeCheck {
-  /** The addons of Node in this process, ours and others', by path. */
+  /** The paths of all Node addons in this process. */
   readonly loaded: readonly string[];
-  /** Each says what was found, what was expected and what to do. Empty where all is well. */
+  /** Each says what was found, what was expected and what to do. Empty if there are none. */
   readonly problems: readonly string[];
 }
 
 /**
  * Compares the binaries that this process has loaded with those that were recorded when drs-verify was packed. It asks
- * the system which files these are: where a package would look for them can change, and says nothing about what runs.
- * It finds what was exchanged or damaged on the disk after the packing; a binary that hides itself on purpose has run
- * by then.
+ * the system which files are loaded: the places where a package looks for its files can change, and do not prove what
+ * runs. The check finds files that were replaced or damaged on the disk. It does not find a malicious binary that hides
+ * itself, since that one has run before the check.
  *
- * @param loaded in tests, other files
+ * @param loaded tests pass other files
  * @example checkNative().problems; // []
  */
 export function checkNative(loaded: readonly string[] = loadedAddons()): NativeCheck {
@@ -34,15 +34,15 @@ export function checkNative(loaded: readonly string[] = loadedAddons()): NativeC
       if (digest !== null && digests.has(digest)) continue;
       problems.push(
         `${file} ${digest === null ? 'cannot be read' : `has the SHA-256 ${digest}`}; expected one of the ${digests.size} ` +
-          `binaries of ${name} that were recorded when drs-verify was packed. Install the packages anew (npm ci); ` +
+          `binaries of ${name} that were recorded when drs-verify was packed. Install the packages again (npm ci); ` +
           `if you have built it yourself, set VERIFY_NATIVE=off`,
       );
     }
   }
   if (!loaded.some((file) => FILE_NAMES['sodium-native']?.test(file)))
     problems.push(
-      'no library of sodium-native is found among those loaded, so it cannot be checked; expected a file ' +
-        'sodium-native.node. If it is linked in, or this system does not tell, set VERIFY_NATIVE=off',
+      'sodium-native is not among the loaded files, so it cannot be checked; expected a file sodium-native.node. ' +
+        'If it is linked into Node, or this system does not list loaded files, set VERIFY_NATIVE=off',
     );
   return { loaded, problems };
 }
@@ -56,7 +56,8 @@ function digestOf(file: string): string | null {
 }
 
 function loadedAddons(): string[] {
-  // Else Node asks DNS for the names of peers, which takes seconds where there is none. Older ones do not know the option.
+  // Without this, Node asks DNS for the names of peers, which takes seconds if DNS does not answer. Older versions of
+  // Node ignore the option.
   Object.assign(process.report, { excludeNetwork: true });
   const { sharedObjects } = process.report.getReport() as { sharedObjects?: unknown };
   return Array.isArray(sharedObjects)

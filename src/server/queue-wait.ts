@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 
-/** How long what comes in now has waited, and will wait: the time that a queue costs, in every mode and thread count. */
+/** Estimates how long a request that arrives now waits in queues: in its socket, and for a thread. */
 export class QueueWait {
   readonly #signatures: { readonly waitMs: number };
   readonly #now: () => number;
@@ -9,9 +9,9 @@ export class QueueWait {
   #turnStartedAt: number | null = null;
 
   /**
-   * @param signatures which tell how far behind the threads are
+   * @param signatures says how long a signature waits for a thread
    * @param now milliseconds
-   * @param defer calls its argument behind all requests that are there already
+   * @param defer calls its argument after all requests that have already arrived
    */
   constructor(
     signatures: { readonly waitMs: number },
@@ -24,9 +24,9 @@ export class QueueWait {
   }
 
   /**
-   * Milliseconds. What one turn of the event loop finds at the sockets was there when it began, so the last of a long turn
-   * has waited for all before it, and perhaps for the turn before, which was as long: so it counts twice. And what is let in
-   * now gets its turn after what waits for a thread.
+   * The estimate in milliseconds. All requests of one turn of the event loop were in their sockets when it began. So a
+   * request has waited for those before it in this turn. It may also have waited for the turn before, which is assumed
+   * to be as long: therefore the time counts twice. If the request is admitted, it then waits for a thread.
    */
   get ms(): number {
     const now = this.#now();

@@ -29,7 +29,7 @@ export class RateLimit {
   readonly #perClient: number;
   readonly #overall: number;
   readonly #periodSecs: number;
-  /** Made when it is needed: it takes its memory, and milliseconds of the start, at once. */
+  /** Created on first use: creating it takes memory and some milliseconds. */
   #clients: LRUCache<string, Bucket> | null = null;
   #all: Bucket | null = null;
 

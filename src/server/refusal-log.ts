@@ -26,7 +26,7 @@ export class RefusalLog {
   /**
    * Logs an outcome, unless it is valid or left out.
    *
-   * @param denial why a gate denied the call all the same; such a line has no block
+   * @param denial why a gate denied a call with a valid bundle; its line has no block
    */
   record(request: LoggedRequest, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
     const refusal = outcome.failure ?? (denial === null ? null : { code: denial });

@@ -14,7 +14,7 @@ export interface RequestHead {
   /** The caller's `X-Request-Id` if it is usable, else `null`; see {@link readRequestId}. */
   readonly requestId: string | null;
   readonly traceparent: string | null;
-  /** All `X-Forwarded-For` headers in the order sent, joined with commas; whoever sent it may have made it up. */
+  /** All `X-Forwarded-For` headers in the order sent, joined with commas. The client may have forged any of it. */
   readonly forwardedFor: string | null;
 }
 

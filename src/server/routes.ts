@@ -60,7 +60,7 @@ export interface RouteContext {
 }
 
 const CHAIN_IS_OFF =
-  '/gate/chain is off, since it ties no call to its arguments; set GATE_CHAIN_ONLY=1 where that is meant, or use /gate/mcp';
+  '/gate/chain is off, since it does not check the arguments of calls; set GATE_CHAIN_ONLY=1, or use /gate/mcp';
 // pino's number for the level `debug`.
 const DEBUG = 20;
 const POST = ['post'] as const;
@@ -68,7 +68,7 @@ const READ = ['get', 'head'] as const;
 
 /** The HTTP interface: dispatches requests to routes, after the checks that apply to all of them. */
 export class Routes implements ExchangeOwner {
-  /** That of the gate, for its other transports; `null` where there is none. */
+  /** The gate's rate limit, which its other transports share; `null` if there is none. */
   readonly gateLimit: RateLimit | null;
   readonly #context: RouteContext;
   readonly #routes: Table;

@@ -1,7 +1,7 @@
 import { readCertificate, type Certificate } from './front-end/certificate.js';
 import type { FrontEnd } from './front-end/front-end.js';
 
-/** The certificate that a service serves, which can be read anew from the same files. */
+/** The certificate that a service serves. It can be reloaded from the same files. */
 export class ServedCertificate {
   #current: Certificate;
 
@@ -10,8 +10,8 @@ export class ServedCertificate {
   }
 
   /**
-   * @returns `null` where the service has none
-   * @throws Error where the files cannot be served
+   * @returns `null` if the service has no certificate
+   * @throws Error if the files cannot be read or used
    */
   static read({
     tlsCertFile: certFile,
@@ -29,9 +29,9 @@ export class ServedCertificate {
   }
 
   /**
-   * Reads the files anew and serves what is in them to new connections.
+   * Reads the files again, and serves the new certificate to new connections.
    *
-   * @throws Error where they cannot be served; the old certificate is served on
+   * @throws Error if the files cannot be used; the old certificate stays
    */
   reload(frontEnds: readonly Pick<FrontEnd, 'useCertificate'>[]): Certificate {
     const next = readCertificate(this.#current);

@@ -28,7 +28,7 @@ export interface Service {
   readonly port: number;
   /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
   readonly metricsPort: number;
-  /** The port on which gateways ask over gRPC; `null` where it is off. */
+  /** The port on which gateways ask over gRPC; `null` if it is off. */
   readonly grpcPort: number | null;
   readonly frontEnd: FrontEndName;
   /** Maximum number of open connections; more are closed at once. */
@@ -41,8 +41,8 @@ export interface Service {
    */
   close(isUrgent?: boolean): Promise<void>;
   /**
-   * Leaves the port to another process that shares it: takes no new connections, serves those that are open, each of which
-   * ends with its next answer, and waits until there are none. Call {@link close} then.
+   * Leaves the port to another process that shares it. Accepts no new connections, ends each open connection with its
+   * next answer, and waits until none is open. Call {@link close} after that.
    *
    * @param signal ends the wait
    */
@@ -50,21 +50,21 @@ export interface Service {
   /** Reopens the log files, after they were renamed (log rotation). */
   reopenLogs(): Promise<void>;
   /**
-   * Reads the certificate anew. Connections that are open keep the one that they have.
+   * Reads the certificate again. Open connections keep the old one.
    *
-   * @returns what is served from now on; `null` where the service has no TLS
-   * @throws Error where it cannot be served; the old one is served on
+   * @returns the new certificate; `null` if the service has no TLS
+   * @throws Error if it cannot be served; the old one stays
    */
   reloadCertificate(): Certificate | null;
 }
 
-/** A process of several that share a port, under a supervisor. */
+/** What a process gets from its supervisor, if it is one of several that share a port. */
 export interface Membership {
   /** Its number, the label `process` of its metrics. */
   readonly process: string;
   /** The metrics of all processes. */
   readonly scrapeAll: () => Promise<string>;
-  /** Is handed what gives the metrics of this process alone. */
+  /** Called with a function that returns the metrics of this process alone. */
   readonly onScrape: (scrape: () => Promise<string>) => void;
 }
 
@@ -140,7 +140,7 @@ export async function startService(
       grpcPort = await grpc.listen(configuration.host, configuration.grpcPort);
     }
     port = await frontEnd.listen(listenAddress);
-    // Processes without a supervisor have metrics of their own, which another one's scrape must not get.
+    // Without a supervisor, each process shows only its own metrics, so processes must not share this port.
     const isShared = membership !== null;
     metricsPort = address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared }) : port;
   } catch (error) {
@@ -163,7 +163,7 @@ export async function startService(
       certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
     retire: async (signal) => {
       admission.isReplaced = true;
-      // Right behind a look at the sockets, so that as few connections as possible wait to be accepted: the kernel resets them.
+      // Wait until the event loop has just accepted connections. The kernel resets those that are not accepted yet.
       await new Promise((resolve) => setImmediate(resolve));
       frontEnd.stopListening();
       internal?.stopListening();

@@ -1,9 +1,9 @@
 import { performance } from 'node:perf_hooks';
 
 /**
- * How long requests lie in their sockets before the event loop gets to them, at most. No system call tells when bytes of
- * a TCP connection came; but what a turn of the loop finds came after the turn before had looked, or after the loop was
- * woken.
+ * Upper bound of the time that requests wait in their sockets before the event loop reads them. No system call tells
+ * when bytes of a TCP connection arrived. But what one turn of the loop finds arrived after the previous turn had
+ * looked, or after the loop was woken.
  */
 export class SocketWait {
   readonly #clock: Clock;
@@ -12,10 +12,10 @@ export class SocketWait {
   #startedAt = 0;
   #endedAt = 0;
   #idleAtEnd = 0;
-  /** What this turn has found can not have come earlier. */
+  /** The requests that this turn has found cannot have arrived earlier. */
   #since = 0;
 
-  /** @param lookedAt when a turn without a request last looked for one, as far as is known */
+  /** @param lookedAt when a turn last looked for a request and found none, if known */
   constructor(lookedAt: () => number, clock: Clock = eventLoop) {
     this.#lookedAt = lookedAt;
     this.#clock = clock;
@@ -32,7 +32,7 @@ export class SocketWait {
 
   #begin(now: number): void {
     const idle = this.#clock.idleMs() - this.#idleAtEnd;
-    // Where the loop slept, it was woken by what has come, and has been busy for the rest of the time since the last turn.
+    // If the loop has slept since the last turn, an arriving request woke it: at the earliest after all of that sleep.
     this.#since = idle > 0 ? this.#endedAt + idle : Math.max(this.#startedAt, this.#lookedAt());
     this.#startedAt = now;
     this.#isInTurn = true;
@@ -46,7 +46,7 @@ export class SocketWait {
   };
 }
 
-/** What {@link SocketWait} knows of the event loop. */
+/** What {@link SocketWait} needs to know about the event loop. */
 export interface Clock {
   /** Milliseconds. */
   now(): number;

@@ -1,18 +1,18 @@
-// So many bytes of bodies may wait that the last would wait for long: whoever comes late is told to come again.
+// All waiting bodies together may take longer than this. A request that waits longer is refused, and can be repeated.
 const MAX_WAIT_MS = 1000;
 
 interface Turn {
   readonly run: (isLate: boolean) => void;
-  /** When it began to wait, in milliseconds of `performance.now()`. */
+  /** When it began to wait: `performance.now()`. */
   readonly at: number;
 }
 
-/** Lets what takes long take turns: one in each turn of the event loop, so that everything else is served between them. */
+/** Runs long tasks one per turn of the event loop, so that other requests are served between them. */
 export class Turns {
   /** Oldest first. */
   readonly #waiting: Turn[] = [];
 
-  /** Lets `run` wait for its turn. It must not throw; `isLate` says that it has waited for longer than a second. */
+  /** Queues a task, which must not throw. `isLate` tells it that it has waited for more than a second. */
   add(run: (isLate: boolean) => void): void {
     this.#waiting.push({ run, at: performance.now() });
     if (this.#waiting.length === 1) setImmediate(this.#next);

@@ -12,7 +12,7 @@ export interface VerdictFacts {
   readonly tool: string | null;
 }
 
-/** More of a text is cut off. */
+/** Maximum length of a text in a log line; the rest is cut off. */
 export const MAX_LENGTH = 200;
 const PLAIN = /^[ -~]*$/;
 // A longer JWT is not worth decoding again for a log line.
@@ -37,7 +37,7 @@ export function factsOf(outcome: Outcome, bundle: unknown): VerdictFacts {
   };
 }
 
-/** The same as the bundle has them, of any type and length: for a writer that makes each {@link printable} itself. */
+/** The same facts unchanged, of any type and length. The caller must make each of them {@link printable}. */
 export function claimedFacts(
   outcome: Outcome,
   bundle: unknown,
@@ -64,10 +64,10 @@ function payloadOf(jwt: unknown): JsonObject {
   return parts.defect === undefined ? parts.payload : {};
 }
 
-/** A text without what steers terminals, cut at 200 characters; `null` for what is no text. */
+/** A text without characters that control terminals, cut at 200 characters; `null` for a value that is not a text. */
 export function printable(value: unknown): string | null {
   if (typeof value !== 'string') return null;
   const text = value.length > MAX_LENGTH ? `${value.slice(0, MAX_LENGTH)}…` : value;
-  // Nearly every value is plain ASCII, and the other search takes a microsecond.
+  // Nearly every value is plain ASCII, and the replacement takes a microsecond.
   return PLAIN.test(text) ? text : text.replace(UNPRINTABLE, '?');
 }

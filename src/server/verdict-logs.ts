@@ -31,8 +31,8 @@ export class VerdictLogs {
   }
 
   /**
-   * For one request to a gate, which is written down once it is decided: a valid bundle may still have been used before, or
-   * be for another call. Requests without a verdict are not written down; the metrics count them.
+   * Makes the record of one request to a gate. It is logged when the gate has decided: a valid bundle may still have
+   * been used before, or be for another call. Requests without a verdict are not logged; the metrics count them.
    */
   ofGate(request: LoggedRequest): GateRecord {
     let verdict: { readonly outcome: Outcome; readonly bundle: unknown } | null = null;
@@ -57,10 +57,10 @@ export class VerdictLogs {
   }
 }
 
-/** What a gate tells about one request. */
+/** Receives what happens to one request to a gate. */
 export interface GateRecord {
   /** The verdict on the bundle. */
   readonly onVerdict: (outcome: Outcome, bundle: unknown) => void;
-  /** The decision; to be called before it is answered. */
+  /** The decision. Call this before the answer is sent. */
   readonly decided: (decision: GateDecision) => void;
 }

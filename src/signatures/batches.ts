@@ -18,7 +18,7 @@ interface RunningBatch {
   readonly startedAt: number;
 }
 
-/** What becomes of batches. */
+/** Receives what happens to batches. */
 export interface BatchEvents {
   /** A worker has verified a check. */
   readonly onVerified: (job: Job, check: number, isVerified: boolean) => void;
@@ -63,7 +63,7 @@ export class Batches {
       recordTiming: false,
       workerData: memory,
     });
-    // A worker that dies with no task reports it here; without a listener that would end the process.
+    // A worker that dies while it has no task is reported here. Without a listener, that would end the process.
     this.#pool.on('error', (error: Error) => events.observer.workerDied?.(error));
     this.#watch = setInterval(() => this.#lookForLost(), lostAfterMs / 5).unref();
   }

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
-import type { SignatureFigures, SignatureVerifier } from './signature-verifier.js';
+import type { SignatureStats, SignatureVerifier } from './signature-verifier.js';
 import { PUBLIC_KEY_BYTES, verifyEd25519 } from './verify-ed25519.js';
 
 // One message and its key at a time are copied here; only this thread ever touches them.
@@ -21,7 +21,7 @@ export class InThreadVerifier implements SignatureVerifier {
   readonly waitMs = 0;
   #verified = 0;
 
-  get figures(): SignatureFigures {
+  get stats(): SignatureStats {
     return { pending: 0, inThread: this.#verified, pooled: 0, batches: 0, repeated: 0, workers: 0 };
   }
 

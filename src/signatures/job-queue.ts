@@ -9,7 +9,7 @@ export class Job {
   readonly submittedAt: number;
   /** For each check, whether it verified; rejects with {@link WorkDropped}. */
   readonly done: Promise<boolean[]>;
-  /** The first check that nobody has taken yet. Owner: {@link JobQueue}. */
+  /** The first check that nobody has taken yet. Only {@link JobQueue} changes it. */
   next = 0;
   readonly #results: boolean[];
   #left: number;

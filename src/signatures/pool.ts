@@ -4,7 +4,7 @@ import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 import { Batches } from './batches.js';
 import { verifyCheck } from './in-thread.js';
 import { Job, JobQueue } from './job-queue.js';
-import type { SignatureFigures, SignatureObserver, SignatureVerifier } from './signature-verifier.js';
+import type { SignatureStats, SignatureObserver, SignatureVerifier } from './signature-verifier.js';
 import { BATCH_CHECKS } from './slot.js';
 
 // Signatures verified on this thread at once, in a turn of the event loop, while every worker is idle.
@@ -21,7 +21,7 @@ const LOST_AFTER_MS = 5_000;
 
 /** Settings of a {@link PoolVerifier} that are not its size. */
 export interface PoolOptions {
-  /** Told what happens, for metrics and the log. Default: nobody is told. */
+  /** Receives events, for metrics and the log. */
   readonly observer?: SignatureObserver;
   /** Milliseconds after which a batch counts as lost; default 5,000. */
   readonly lostAfterMs?: number;
@@ -34,7 +34,7 @@ export interface PoolOptions {
  * of the event loop are handed over together at its end. While all workers are busy, signatures gather for the next
  * batch. While all workers are idle, this thread verifies the first few of a turn, because waking a worker takes longer.
  *
- * If there is a core to spare, this thread helps: it verifies what no worker can take yet and, while no request arrives,
+ * If a core is free, this thread helps: it verifies what no worker can take yet and, while no request arrives,
  * what was handed over and not begun. If the OS deschedules a worker, only the check it is working on is delayed.
  */
 export class PoolVerifier implements SignatureVerifier {
@@ -71,7 +71,7 @@ export class PoolVerifier implements SignatureVerifier {
     });
   }
 
-  get figures(): SignatureFigures {
+  get stats(): SignatureStats {
     return {
       pending: this.#queue.waiting + this.#out,
       inThread: this.#inThread,
@@ -105,7 +105,7 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   async close(): Promise<void> {
-    while (this.figures.pending > 0) await new Promise((resolve) => setImmediate(resolve));
+    while (this.stats.pending > 0) await new Promise((resolve) => setImmediate(resolve));
     await this.#batches.close();
   }
 

@@ -1,7 +1,7 @@
 import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
 
-/** Figures of a {@link SignatureVerifier}, for metrics; all but `pending` only grow. */
-export interface SignatureFigures {
+/** Counters of a {@link SignatureVerifier}, for metrics; all but `pending` only grow. */
+export interface SignatureStats {
   /** Checks submitted and not yet verified. */
   readonly pending: number;
   readonly inThread: number;
@@ -13,13 +13,13 @@ export interface SignatureFigures {
   readonly workers: number;
 }
 
-/** What can be counted and timed here. Every argument is a number, or comes from a closed set. */
+/** Receives events to count and time. Every argument is a number, or comes from a fixed set. */
 export interface SignatureObserver {
-  /** A batch of so many checks was handed to a worker. */
+  /** A batch with this number of checks was handed to a worker. */
   batchSent?(checks: number): void;
-  /** Checks of one bundle were begun; they had waited for so many milliseconds. */
+  /** The checks of one bundle were begun, after they had waited for this time. */
   waited?(milliseconds: number): void;
-  /** A batch came back from a worker, so many milliseconds after it was handed over. */
+  /** A worker returned a batch, this time after it was handed over. */
   batchReturned?(milliseconds: number): void;
   /** A worker ended on its own, or did not come back; its batches are verified again on this thread. */
   workerDied?(error: Error): void;
@@ -27,15 +27,15 @@ export interface SignatureObserver {
 
 /** Verifies Ed25519 signatures, on this thread or on others. */
 export interface SignatureVerifier {
-  readonly figures: SignatureFigures;
-  /** Milliseconds that what is submitted now will wait for a thread, about: as long as what waits takes, and has waited. */
+  readonly stats: SignatureStats;
+  /** Estimated wait for a thread of a signature that is submitted now, in milliseconds. */
   readonly waitMs: number;
   /**
    * Verifies signatures that belong together: those of one bundle.
    *
-   * @param isWanted asked before work that waited is begun: where nobody waits for it any more, it is dropped
-   * @returns for each check, whether libsodium accepted its signature. At once where that is possible. A promise that
-   *   rejects says nothing about the signatures: {@link WorkDropped}, or a fault of the verifier.
+   * @param isWanted called before queued work is begun; false drops the work
+   * @returns for each check, whether libsodium accepted its signature: at once if possible, else as a promise. If the
+   *   promise rejects, that says nothing about the signatures: {@link WorkDropped}, or a fault of the verifier.
    */
   verify(checks: readonly SignatureCheck[], isWanted?: () => boolean): boolean[] | Promise<boolean[]>;
   /** Finishes what was submitted, then ends the threads. Nothing may be submitted afterwards. */

@@ -63,7 +63,7 @@ export class SlotWriter {
     this.#firstOpen = 0;
   }
 
-  /** @returns whether there was room */
+  /** Adds a check to the batch. @returns false if it does not fit */
   write({ jwt, signingInputLength, signature, publicKey }: SignatureCheck): boolean {
     const memory = this.#memory;
     const check = this.#checks;
@@ -98,7 +98,7 @@ export class SlotWriter {
   }
 }
 
-/** Verifies the batch in a slot's bytes, which must lie in memory of this thread's own: libsodium takes no shared memory. */
+/** Verifies a batch in a copy of the slot's bytes, in memory that is not shared: libsodium takes no shared memory. */
 export class SlotReader {
   readonly #memory: Buffer;
   // Allocated when first needed, then used for every later batch.

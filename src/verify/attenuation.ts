@@ -12,12 +12,12 @@ export interface Escalation {
   readonly allowed: unknown;
 }
 
-/** A policy as attenuation looks at it. */
+/** The parts of a policy that {@link findEscalation} compares. */
 export interface ReadPolicy {
   readonly limits: readonly PolicyLimit[];
   /** Whether it has members that are not evaluated. */
   readonly hasOtherMembers: boolean;
-  /** As it stands in the receipt. */
+  /** The whole policy, as it is in the receipt. */
   readonly policy: JsonObject;
 }
 
@@ -38,9 +38,9 @@ export function findEscalation(parent: ReadPolicy, child: ReadPolicy): Escalatio
 }
 
 /**
- * As {@link findEscalation}, of policies as they stand in receipts.
+ * Compares two policies as they are in receipts; see {@link findEscalation}.
  *
- * @returns `null` also where one of them cannot be read
+ * @returns `null` also if one of them cannot be read
  * @example findPolicyEscalation({ max_cost_usd: 5 }, { max_cost_usd: 9 })?.member; // 'max_cost_usd'
  */
 export function findPolicyEscalation(parent: JsonObject, child: JsonObject): Escalation | null {

@@ -55,8 +55,9 @@ function compare(args: JsonObject, body: JsonValue): Binding {
 }
 
 /**
- * Whether JSON has a value: `JSON.stringify` writes `null` for an infinity, for one, which then could equal a signed
- * `null`. `too deep` for what nests deeper than a payload may, or contains itself: it cannot equal signed arguments.
+ * Whether JSON can express a value. `JSON.stringify` writes `null` for an infinity, for example, which could then equal
+ * a signed `null`. Returns `too deep` if the value is nested deeper than a payload may be, or contains itself: it cannot
+ * equal signed arguments.
  */
 export function denotesJson(value: unknown, depth = 0): boolean | 'too deep' {
   switch (typeof value) {

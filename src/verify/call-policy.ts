@@ -12,7 +12,7 @@ export interface Violation {
 }
 
 /**
- * Judges the arguments of a call by one level's policy. Linear in the length of the policy's lists.
+ * Checks the arguments of a call against the policy of one level, in time linear in the length of the policy's lists.
  *
  * @returns what the call breaks, or `null` if it keeps to the policy
  * @example findViolation(readPolicy({ allowed_tools: ['search'] }).limits, { tool: 'delete' })?.member; // 'allowed_tools'

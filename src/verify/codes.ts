@@ -1,4 +1,4 @@
-/** The six blocks of a verification, and what runs after them where it is on: required binding, replay protection. */
+/** The six blocks of a verification, and the two optional checks after them: required binding and replay protection. */
 export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'replay';
 
 interface Row {
@@ -251,7 +251,7 @@ export type Subject = 'bundle' | 'invocation' | number;
 export interface Details {
   readonly subject: Subject;
   readonly member?: string;
-  /** The value that was found; leave it out where there is none. */
+  /** The value that was found; left out if there is none. */
   readonly claimed?: unknown;
   /** The value that would have passed, in words. */
   readonly expected?: string;
@@ -277,7 +277,8 @@ export class Failure {
   }
 }
 
-// Text and names in turn: a refusal, too, is on the hot path where somebody sends many bad signatures.
+// `parts` has text and names in turn. Messages are split once, since somebody may send many bad signatures and each
+// refusal makes a message.
 const rows: ReadonlyMap<string, Row & { readonly parts: readonly string[] }> = new Map(
   CATALOGUE.map((row) => [row.code, { ...row, parts: row.message.split(/\{(\w+)\}/) }]),
 );
@@ -292,8 +293,8 @@ function describe(name: keyof Details, details: Details): string {
 const MAX_SHOWN = 160;
 
 /**
- * A claimed value as JSON, cut to what a message has room for. It comes from the caller and is never trusted to be small
- * or flat: no more of it is looked at than is shown.
+ * A claimed value as JSON, cut to what a message can hold. It comes from the caller and may be large or deep, so no
+ * more of it is read than is shown.
  *
  * @example show(['a', 1]); // '["a",1]'
  */
@@ -303,22 +304,22 @@ export function show(value: unknown): string {
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text;
 }
 
-/** The JSON of a value, or the beginning of it, which is longer than `room`. */
-function preview(value: unknown, room: number): string {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, room + 1));
-  // An own toJSON, or anything that is no JSON, can only come from a caller in this process.
+/** The JSON of a value, or its first characters, more than `limit` of them. */
+function preview(value: unknown, limit: number): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, limit + 1));
+  // A value that JSON does not have, or a toJSON method, can only come from a caller in this process.
   if (typeof value !== 'object' || value === null) return String(value);
   const isArray = Array.isArray(value);
   let text = isArray ? '[' : '{';
   const names = isArray ? null : Object.keys(value);
   const length = names === null ? (value as unknown[]).length : names.length;
   for (let at = 0; at < length; at++) {
-    if (text.length > room) return text;
+    if (text.length > limit) return text;
     if (at > 0) text += ',';
     const name = names?.[at];
-    if (name !== undefined) text += `${preview(name, room - text.length)}:`;
+    if (name !== undefined) text += `${preview(name, limit - text.length)}:`;
     const item = (value as Record<string | number, unknown>)[name ?? at];
-    text += item === undefined ? 'null' : preview(item, room - text.length);
+    text += item === undefined ? 'null' : preview(item, limit - text.length);
   }
   return text + (isArray ? ']' : '}');
 }

@@ -24,7 +24,7 @@ export interface PipelineDeps {
 }
 
 /** A verification whose next step is to verify the planned signatures. */
-export interface Opened {
+export interface PendingVerification {
   readonly structure: Structure;
   readonly plan: SignaturePlan;
   /** {@link KeyResolver.version} of the keys in the plan. */
@@ -36,7 +36,10 @@ export interface Opened {
  *
  * @param bundle what `JSON.parse` made of the request; nothing in it is trusted
  */
-export function openVerification(bundle: unknown, { rules, cache, keys }: PipelineDeps): Opened | Failure {
+export function openVerification(
+  bundle: unknown,
+  { rules, cache, keys }: PipelineDeps,
+): PendingVerification | Failure {
   cache.keepFor(keys.version);
   const structure = checkStructure(bundle, rules, cache); // A
   if (structure instanceof Failure) return structure;
@@ -52,16 +55,16 @@ export function openVerification(bundle: unknown, { rules, cache, keys }: Pipeli
  *
  * @param verified for each planned check, whether its signature verified
  * @param now Unix seconds
- * @returns the chain, of which only revocation is still to be checked; or why the bundle is not valid
+ * @returns the chain, for which only revocation is left to check; or why the bundle is not valid
  */
 export function proveVerification(
-  { structure, plan, keysVersion }: Opened,
+  { structure, plan, keysVersion }: PendingVerification,
   verified: readonly boolean[],
   now: number,
   { rules, cache, keys }: PipelineDeps,
 ): Chain | Failure {
   const { receipts, chain } = structure;
-  // What verified under keys that have been replaced meanwhile is not remembered.
+  // If the keys changed meanwhile, nothing is cached: the signatures were verified under the old keys.
   const memory = keysVersion === keys.version ? cache : null;
   const failure =
     checkSignatures(structure, plan, verified, memory) ?? // C

@@ -2,8 +2,8 @@ import { Buffer } from 'node:buffer';
 import { LRUCache } from 'lru-cache';
 import { Chain, type Receipt } from './receipt.js';
 
-/** Figures of a {@link ReceiptCache}; the first three only grow. */
-export interface ReceiptCacheFigures {
+/** Counters of a {@link ReceiptCache}; the first three only grow. */
+export interface ReceiptCacheStats {
   readonly hits: number;
   readonly misses: number;
   readonly evictions: number;
@@ -12,24 +12,25 @@ export interface ReceiptCacheFigures {
   readonly bytes: number;
 }
 
-// Bytes of a receipt or chain besides its texts, its place in the cache included. All these figures are a little above
+// Bytes of a receipt or chain besides its texts, its place in the cache included. All these numbers are a little above
 // what the heap shows; test/verify/cache-memory.test.ts compares them.
 const OVERHEAD_BYTES = 704;
 // Bytes of a text, an item of a list or a limit besides its characters.
 const ITEM_BYTES = 32;
-// About what a cached receipt takes. One mark of a receipt that was seen once is kept for each that fits into the cache.
+// About what a cached receipt takes. As many receipts of this size as fit into the cache, so many marks are kept of
+// receipts that were seen once.
 const ORDINARY_BYTES = 4_096;
 // The cache counts as full from this share of its bytes on: it is never full to the last byte.
 const FULL = 0.9;
 
 /**
  * Receipts whose signature has verified, and chains whose receipts passed every check that concerns receipts alone. Both
- * are found by their exact JWTs, and depend on nothing but these and the issuers' keys: see {@link keepFor}. Nothing
- * that depends on time, revocation or a call is in here.
+ * are found by their exact JWTs, and depend only on these and the issuers' keys: see {@link keepFor}. The cache holds
+ * nothing that depends on time, revocation or a call.
  *
  * One LRU, bounded in bytes. An entry counts everything that it holds, and does not refer to other entries. Once the
  * cache is full, a receipt enters when it is seen for the second time. So a chain that is used once costs nothing, and
- * drives nothing out.
+ * evicts nothing.
  */
 export class ReceiptCache {
   readonly #entries: LRUCache<string, Receipt | Chain> | null;
@@ -60,7 +61,7 @@ export class ReceiptCache {
           });
   }
 
-  get figures(): ReceiptCacheFigures {
+  get stats(): ReceiptCacheStats {
     const entries = this.#entries?.size ?? 0;
     return {
       hits: this.#hits,
@@ -101,7 +102,7 @@ export class ReceiptCache {
     return entry;
   }
 
-  /** Takes in a receipt whose signature has just verified, and shrinks it. */
+  /** Adds a receipt whose signature has just verified, and shrinks it. */
   addReceipt(receipt: Receipt): void {
     // An existing entry stays. Its key may be a slice of its text: replacing the value would keep the old text alive,
     // uncounted.
@@ -112,7 +113,7 @@ export class ReceiptCache {
   }
 
   /**
-   * Takes in a chain whose receipts passed every check that concerns receipts alone, and shrinks these. If its last
+   * Adds a chain whose receipts passed every check that concerns receipts alone, and shrinks these. If its last
    * receipt is not in the cache, the chain does not enter either.
    */
   addChain(chain: Chain): void {
@@ -125,7 +126,7 @@ export class ReceiptCache {
     if (this.#entries.has(key)) this.#chains++;
   }
 
-  /** Whether a receipt was seen before, as far as the marks tell. From now on it counts as seen. */
+  /** Whether the marks show that a receipt was seen before. From now on it counts as seen. */
   #wasSeen({ signature }: Receipt): boolean {
     if (signature === null) return false;
     // A signature's first half is as good as random, and cannot be chosen without the issuer's key.
@@ -146,7 +147,7 @@ function keyOf(jwt: string): string {
   return jwt.slice(-KEY_CHARACTERS);
 }
 
-// No JWT has a blank in it, so no receipt has such a key.
+// A JWT contains no space, so no receipt has such a key.
 function chainKeyOf(leaf: string): string {
   return `${keyOf(leaf)} `;
 }
@@ -171,7 +172,7 @@ function sizeOfReceipt({ jwt, claims, limits }: Receipt): number {
   return bytes;
 }
 
-/** V8 uses two bytes a character unless all are Latin-1, and does not tell which. That a text is ASCII is quickly seen. */
+/** V8 uses one byte a character if all are Latin-1, else two. Here only ASCII counts one: that is quick to detect. */
 function textBytes(text: string): number {
   return ITEM_BYTES + (Buffer.byteLength(text) === text.length ? text.length : 2 * text.length);
 }

@@ -24,7 +24,7 @@ export interface KeptClaims {
 
 /** A delegation receipt that passed block A. Answers get copies of its values, never the values themselves. */
 export class Receipt {
-  /** Owner: {@link shrink}, which replaces it by an equal text in memory of its own. */
+  /** Only {@link shrink} changes it: it puts an equal text in its place, in memory of its own. */
   jwt: string;
   readonly claims: KeptClaims;
   /** The limits that its policy sets. */
@@ -35,7 +35,7 @@ export class Receipt {
   readonly isRoot: boolean;
   readonly algorithm: unknown;
   readonly signingInputLength: number;
-  /** The signature until it has verified, `null` from then on. Owner: block C. */
+  /** The signature until it has verified, `null` from then on. Only block C changes it. */
   signature: Buffer | null;
   #policy: JsonObject | null;
   #digest: string | undefined;
@@ -133,7 +133,7 @@ export function isKnownMember(name: string): boolean {
   return known.has(name);
 }
 
-/** What later calls need. In a receipt that is no root, the claims of a root mean nothing and may be of any type. */
+/** Picks the claims that later calls need. Claims of a root mean nothing in another receipt, and may have any type. */
 function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
   const {
     iss,
@@ -168,7 +168,7 @@ function hasOtherMembers(policy: Policy): boolean {
   return false;
 }
 
-/** The policy of a receipt that was read before; so reading it again cannot fail. */
+/** Decodes the policy of a receipt again. The receipt was read before, so this cannot fail. */
 function decodePolicy(jwt: string): JsonObject {
   const parts = parseCompactJwt(jwt);
   if (parts.defect !== undefined)

@@ -6,10 +6,10 @@ export type RemoteStatus =
   | 'revoked'
   /** The index lies beyond the end of the list: a range error, never "not revoked". */
   | 'out_of_range'
-  /** A list is configured and no usable copy is at hand. */
+  /** A list is configured, but there is no usable copy of it. */
   | 'unavailable';
 
-/** The revocation state as block F reads it: in memory, at once, never waiting. */
+/** The revocation state as block F reads it. It is in memory: reading it never waits. */
 export interface RevocationView {
   /** What the remote list says. Asked before {@link isRevokedLocally}. */
   remoteStatusOf(index: number): RemoteStatus;

@@ -1,6 +1,6 @@
 /** What an operator decides about verification; constant for the life of a verifier. */
 export interface Rules {
-  /** The most delegation receipts that a bundle may hold. */
+  /** Maximum number of delegation receipts in a bundle. */
   readonly maxChainDepth: number;
   /** Seconds by which `nbf` and `exp` are relaxed. */
   readonly clockSkewSecs: number;

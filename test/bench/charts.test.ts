@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { intervalOf } from '../../bench/measure/interval.js';
-import { judgeBars } from '../../bench/report/bars.js';
+import { checkBars } from '../../bench/report/bars.js';
 import { drawLatency, drawOverload, latencyRows } from '../../bench/report/charts.js';
 import type { Figure } from '../../bench/run/results.js';
 import { normal } from './noise.js';
@@ -50,7 +50,7 @@ describe('the verdict on a bar', () => {
   const verdictOf = (samplesInFloors: number[]) => {
     const figure = results.figures.find((one) => one.id === id) as Figure;
     const samples = samplesInFloors.map((value) => value * SAMPLE_FLOOR);
-    return judgeBars({ ...results, figures: [{ ...figure, samples, samplesInFloors }] })[0]?.verdict;
+    return checkBars({ ...results, figures: [{ ...figure, samples, samplesInFloors }] })[0]?.verdict;
   };
   // Bar 1.6, aim 1.45.
   it.each([

@@ -88,7 +88,7 @@ it('has a place in docs/performance.md for each table, and leaves the rest alone
 });
 
 describe('the README', () => {
-  /** Runs of this service at 1.4 floors and of a peer at so many. */
+  /** Results of this service at 1.4 floors, and of a peer at the given numbers of floors. */
   function withPeer(peerFloors: readonly number[]) {
     const recorder = new Recorder(() => SAMPLE_FLOOR);
     recorder.measureFloor();

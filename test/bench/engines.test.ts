@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { availableEngines, judgeEngine, type Engine, type Vector } from '../../bench/measure/engines.js';
+import { availableEngines, checkEngine, type Engine, type Vector } from '../../bench/measure/engines.js';
 import { ROOT } from '../../bench/run/paths.js';
 
 const vectors = ['ed25519.jsonl', 'ed25519-edge.jsonl'].flatMap((file): Vector[] =>
@@ -29,14 +29,14 @@ describe('the engines of this platform', () => {
 
   it('verifies with the product every published vector rightly', async () => {
     expect(vectors.length).toBe(151 + 914);
-    expect(await judgeEngine(await named('sodium-native'), vectors)).toEqual({
+    expect(await checkEngine(await named('sodium-native'), vectors)).toEqual({
       acceptedWrongly: 0,
       refusedWrongly: 0,
     });
   });
 
   it('sees that node:crypto accepts keys and signatures of low order', async () => {
-    const { acceptedWrongly, refusedWrongly } = await judgeEngine(await named('node-crypto'), vectors);
+    const { acceptedWrongly, refusedWrongly } = await checkEngine(await named('node-crypto'), vectors);
     expect(acceptedWrongly).toBeGreaterThan(100);
     expect(refusedWrongly).toBe(0);
   });
@@ -50,10 +50,10 @@ describe('the engines of this platform', () => {
       },
     };
     const valid = vectors.filter((vector) => vector.valid).length;
-    expect(await judgeEngine(all, vectors)).toEqual({
+    expect(await checkEngine(all, vectors)).toEqual({
       acceptedWrongly: vectors.length - valid,
       refusedWrongly: 0,
     });
-    expect(await judgeEngine(none, vectors)).toEqual({ acceptedWrongly: 0, refusedWrongly: valid });
+    expect(await checkEngine(none, vectors)).toEqual({ acceptedWrongly: 0, refusedWrongly: valid });
   });
 });

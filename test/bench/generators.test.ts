@@ -22,7 +22,7 @@ const servers: Server[] = [];
 const now = () => Number(process.hrtime.bigint()) / 1e6;
 
 beforeAll(() => {
-  // The generators are programs of their own, which run from their build.
+  // The generators are separate programs, which run from their build.
   execFileSync(
     process.execPath,
     [path.join(ROOT, 'node_modules/@typescript/native-preview/bin/tsgo'), '-p', 'bench'],
@@ -40,7 +40,7 @@ afterAll(() => {
   rmSync(directory, { recursive: true });
 });
 
-// So long that no pause of the machine makes the server close a connection.
+// Long enough that the server closes no connection while the machine pauses.
 const IDLE_MS = 600_000;
 
 async function listen(handler: RequestListener): Promise<number> {
@@ -74,7 +74,7 @@ describe('the open-loop generator', () => {
   const COUNT = RATE * SECONDS;
   const STALLED = 600;
   const STALL_MS = 1000;
-  /** 50 ms for most, 100 for one of ten, 200 for one of a hundred. */
+  /** 50 ms for most requests, 100 ms for one in ten, 200 ms for one in a hundred. */
   const delayOf = (number: number) => (number % 100 === 50 ? 200 : number % 10 === 0 ? 100 : 50);
 
   const arrivedAt = new Map<number, number>();
@@ -109,10 +109,10 @@ describe('the open-loop generator', () => {
     startedAt = Number(result.startedAt) / 1e6;
   });
 
-  // Only limits from below: how much later than the server an answer is seen here is for the machine to say. That nothing
-  // is counted that did not happen is shown in virtual time (open-loop-core.test.ts).
+  // Only limits from below: how much later than the server an answer is seen here is for the machine to say. That
+  // nothing is counted that did not happen is shown in virtual time (open-loop-core.test.ts).
 
-  /** What the server knows: when each request was to leave, and when its answer did, in ms. */
+  /** Recorded by the server: the intended send time of each request, and when its answer was sent, in ms. */
   const trueLatencies = () =>
     Array.from(
       { length: COUNT },
@@ -175,7 +175,7 @@ describe('a client that gives up', () => {
 });
 
 describe('a wrong answer', () => {
-  /** Right but for every so-manieth time. */
+  /** Answers correctly, except every n-th time. */
   async function liar(every: number): Promise<number> {
     let count = 0;
     return listen((request, response) => {
@@ -184,7 +184,7 @@ describe('a wrong answer', () => {
     });
   }
 
-  /** Runs again where the machine was too busy for two answers in a second. */
+  /** Runs again if the machine was too busy for two answers in a second. */
   async function load(run: (workload: Workload, target: Target) => Promise<LoadResult>, port: number) {
     for (;;) {
       const result = await run(numbered(300, 'right'), { port, connections: 4, seconds: 1 });
@@ -348,7 +348,7 @@ it('a pair of real services under slices: what is planted in one is found', asyn
   expect(effects.cpu).toBeGreaterThan(Math.log(1.5));
   expect(effects['latency p50']).toBeGreaterThan(Math.log(1.5));
   expect(means.cpu[1]).toBeGreaterThan(means.cpu[0]);
-  // The planted process says itself what it took: most of what is found on top.
+  // The planted process reports how long its work took, which is most of the difference that is found.
   expect(planted?.work).toBeGreaterThan((means.cpu[1] - means.cpu[0]) / 4);
   expect(planted?.work).toBeLessThan(planted?.request ?? 0);
 });

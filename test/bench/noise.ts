@@ -7,8 +7,8 @@ export function normal(seed: number): () => number {
 }
 
 /**
- * A machine whose speed swings by a factor of two, in drifts and in jumps: what a request costs that should cost 1, at
- * one moment after the other.
+ * A machine whose speed changes by a factor of two, slowly and in jumps. Returns the cost at successive moments of a
+ * request that should cost 1.
  */
 export function unsteadyMachine(seed: number): () => number {
   const gauss = normal(seed);
@@ -17,7 +17,7 @@ export function unsteadyMachine(seed: number): () => number {
   return () => {
     level = 0.98 * level + 0.02 * gauss();
     if (random() < 0.05) level = 0.7 * (random() - 0.5);
-    // A neighbour that takes the core now and then.
+    // Now and then, another program takes the core.
     const neighbour = random() < 0.1 ? random() : 0;
     return Math.exp(level + neighbour + 0.03 * gauss());
   };

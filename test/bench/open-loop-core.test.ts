@@ -107,7 +107,7 @@ describe('the open loop in virtual time', () => {
     });
     // 400 requests were due in that second; the k-th of them waited for the rest of it, at least.
     expect(tally.latencies.getValueAtPercentile(100 - (100 * 200) / 800)).toBeGreaterThan(490_000);
-    // What waited for one of the eight connections is told apart from what the generator was late by.
+    // The wait for one of the eight connections is recorded separately from the delay of the generator.
     expect(tally.connectionWaits.maxValue).toBeGreaterThan(900_000);
     expect(tally.sendDelays.maxValue).toBeLessThanOrEqual(20);
   });

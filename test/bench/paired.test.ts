@@ -13,7 +13,7 @@ import type { Restart } from '../../bench/compare/pair.js';
 import {
   effectOf,
   hodgesLehmann,
-  judge,
+  verdictOf,
   logRatioOf,
   type Quad,
   type Verdict,
@@ -61,7 +61,7 @@ describe('the verdict', () => {
     ['faster', -0.2, -0.1, 'no regression'],
     ['both nothing and the limit inside', -0.01, 0.06, 'cannot tell'],
   ])('%s', (_, low, high, verdict) => {
-    expect(judge(effect(low, high), 0.05)).toBe(verdict);
+    expect(verdictOf(effect(low, high), 0.05)).toBe(verdict);
   });
 
   it('makes the exit code by the gates alone', () => {
@@ -73,8 +73,8 @@ describe('the verdict', () => {
 });
 
 /**
- * A whole comparison on a machine whose speed swings by 2: pairs of processes that differ by 1.5 % for no reason, quads
- * in each, and a look at the result after each pair.
+ * A whole comparison on a machine whose speed changes by a factor of 2. Pairs of processes differ by 1.5 % by chance;
+ * each has several quads, and the result is checked after each pair.
  */
 function compare(seed: number, slowDown: number): { verdict: Verdict; restarts: number } {
   const machine = unsteadyMachine(seed);
@@ -91,7 +91,7 @@ function compare(seed: number, slowDown: number): { verdict: Verdict; restarts: 
       return logRatioOf({ a: taken[0], b: taken[1] } as unknown as Quad);
     });
     effects.push(hodgesLehmann(ratios));
-    if (effects.length >= MIN_RESTARTS) verdict = judge(effectOf(effects, 0.99), Math.log(1.05));
+    if (effects.length >= MIN_RESTARTS) verdict = verdictOf(effectOf(effects, 0.99), Math.log(1.05));
   }
   return { verdict, restarts: effects.length };
 }
@@ -118,7 +118,7 @@ describe('a comparison on a machine whose speed swings by 2', () => {
   });
 
   it('would be misled by the same slices taken one side after the other', () => {
-    // What the pairs are for: unpaired, the swings of the machine are taken for a difference of the versions.
+    // Why pairs are needed: without them, changes of the machine's speed look like a difference between the versions.
     let misled = 0;
     for (let seed = 0; seed < 200; seed++) {
       const machine = unsteadyMachine(31 * seed + 5);

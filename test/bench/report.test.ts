@@ -14,11 +14,11 @@ import { sampleResults } from './sample-results.js';
 const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 const ARGS = [
   ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
-  // Shared memory is small in containers, where a browser ends for want of it.
+  // Containers have little shared memory, and a browser crashes without enough of it.
   ...['--disable-component-update', '--disable-sync', '--disable-dev-shm-usage'],
 ];
 
-/** Only a browser that hangs takes so long: a busy machine may take a minute to start one. In ms. */
+/** Only a browser that hangs takes longer than this; a busy machine may need a minute to start one. In ms. */
 const PATIENCE = 150_000;
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-report-'));
@@ -70,12 +70,12 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   });
   afterAll(() => browser.close());
 
-  // What pages say on the console, what fails in them, what they ask the network for.
+  // Console output, errors and network requests of the pages.
   const complaints: string[] = [];
   afterEach(() => expect(complaints.splice(0)).toEqual([]));
 
   async function open(file: string, width = 1200, colorScheme: 'light' | 'dark' = 'light'): Promise<Page> {
-    // A browser that the system ended is started again: what is tested is the page.
+    // If the system has killed the browser, it is started again: the page is tested, not the browser.
     if (!browser.isConnected()) browser = await launch();
     const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
     page.setDefaultTimeout(PATIENCE);
@@ -88,7 +88,7 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
     return page;
   }
 
-  // What runs in the page is text here, because these types know no browser.
+  // Code for the page is text here, because the types of this project have no browser.
 
   /** The charts that the page shows, with their widths in px. */
   const chartsOf = (page: Page) =>

@@ -2,7 +2,7 @@ import { newLatencies } from '../../bench/measure/latencies.js';
 import { Recorder } from '../../bench/run/recorder.js';
 import { RESULTS_SCHEMA, type Results } from '../../bench/run/results.js';
 
-/** Not measured: no test may depend on how fast the machine is. In µs. */
+/** A made-up floor in µs, since no test may depend on the speed of the machine. */
 export const SAMPLE_FLOOR = 50;
 
 const DEPTHS = [1, 2, 3, 4, 8, 16];

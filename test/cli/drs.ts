@@ -10,7 +10,7 @@ import { afterAll } from 'vitest';
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
-/** What a command left behind. */
+/** The exit code and output of a command. */
 export interface Outcome {
   readonly code: number | null;
   readonly stdout: string;
@@ -134,7 +134,7 @@ async function listeningUrl(child: ChildProcessWithoutNullStreams): Promise<stri
   throw new Error(`the service did not start: ${await errors}`);
 }
 
-/** No configuration of the machine that runs the tests may reach the command. */
+/** The environment of commands, without any configuration of the machine that runs the tests. */
 function bareEnvironment(env: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
   return { PATH: process.env['PATH'], ...env };
 }

@@ -313,7 +313,7 @@ describe('help', () => {
   });
 });
 
-// util-linux's script gives a command a terminal; there is no other way to have one in a test.
+// `script` of util-linux runs a command in a terminal. There is no other way to have one in a test.
 const hasScript = spawnSync('script', ['--version']).status === 0;
 describe.runIf(hasScript)('on a terminal, a person is asked', () => {
   const answer = (text: string) =>
@@ -372,7 +372,7 @@ describe.runIf(hasScript)('colours', () => {
 });
 
 it('a reader that stops early is no error', async () => {
-  // More than a pipe holds, so that the command is still writing when its reader leaves.
+  // More than a pipe can hold, so that the command is still writing when its reader exits.
   await work.write('long.jwt', 'a.b.c\n'.repeat(5000));
   const script = `"${process.execPath}" "${MAIN}" audit long.jwt | head -n 1`;
   const { stdout, stderr } = spawnSync('sh', ['-c', script], { cwd: work.directory, encoding: 'utf8' });

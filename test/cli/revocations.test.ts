@@ -48,7 +48,7 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
     writeFileSync(file, '11\n12');
     expect(run('import', file).stderr).toContain('its last line has no line feed');
     writeFileSync(file, '11\n');
-    // What a process elsewhere leaves while it lives.
+    // The lock file of a running process on another host.
     writeFileSync(`${file}.lock`, JSON.stringify({ pid: 1, host: 'other', realm: 'other', startTime: '1' }));
     const locked = run('import', file);
     expect([locked.status, locked.stderr]).toEqual([

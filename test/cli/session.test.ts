@@ -29,7 +29,7 @@ async function runScriptOf(document: string) {
   const [, script] = /```sh\n(mkdir -p drs-demo.*?)```/s.exec(text) ?? [];
   if (script === undefined) throw new Error(`${document} has no script that makes drs-demo`);
   const place = await createWorkplace();
-  // The command of this checkout, in place of the one that npx would find.
+  // Uses the command of this checkout instead of the one that npx would find.
   const npx = `npx() { test "$1" = drs-verify || exit 9; shift; "${process.execPath}" "${MAIN}" "$@"; }`;
   const { status, stdout } = spawnSync('sh', ['-ec', `${npx}\n${script}`], {
     cwd: place.directory,

@@ -104,7 +104,7 @@ describe('drs status-list', () => {
     [['revoke', '--key', 'org.key', 'list.jwt', '131072'], /no entry 131072/],
     [['revoke', '--key', 'org.key', 'list.jwt', '-1'], /-1|option/],
     [['revoke', '--key', 'org.key', 'list.jwt', 'seven'], /seven/],
-    [['revoke', '--key', 'org.key', 'org.pub', '1'], /is no status list/],
+    [['revoke', '--key', 'org.key', 'org.pub', '1'], /is not a status list/],
     [['serve', 'missing.jwt'], /cannot read a status list/],
   ])('refuses %j and changes nothing', async (args, says) => {
     const before = await work.read('list.jwt');

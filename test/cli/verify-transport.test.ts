@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createWorkplace, type Workplace } from './drs.js';
 
-// Only for what the real service does not do on demand: to fail, to answer garbage, and to show what it received.
+// A fake service, only for what the real one does not do on demand: fail, send garbage, and show what it received.
 const server = createServer((request, response) => {
   void text(request).then((body) => {
     received.push({ request, body });

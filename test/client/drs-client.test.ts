@@ -89,7 +89,7 @@ describe.each([
     server.server.on('connection', () => connections++);
     const client = clientOf(server.url, transport);
     for (let call = 0; call < 20; call++) await client.verify({});
-    // A pool may open a second one while the first is still being tidied up.
+    // A pool may open a second connection while the first is still being closed.
     expect(connections).toBeLessThanOrEqual(2);
   });
 
@@ -126,7 +126,7 @@ describe.each([
       1,
       (res: ServerResponse) => answer(res, 200, `${valid.slice(0, -1)},"binding":"match"}`),
     ],
-  ])('says %s, having asked once', async (code, most, respond) => {
+  ])('says %s, having asked once', async (code, expected, respond) => {
     let requests = 0;
     const server = await fake((_req, res) => {
       requests++;
@@ -135,7 +135,7 @@ describe.each([
     const verdict = clientOf(server.url, transport).verify({});
     await expect(verdict).rejects.toThrow(DrsClientError);
     await expect(verdict).rejects.toMatchObject({ code });
-    expect(requests).toBe(most);
+    expect(requests).toBe(expected);
   });
 
   it('does not take a valid verdict that says nothing about the body', async () => {

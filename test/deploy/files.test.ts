@@ -11,7 +11,7 @@ import { makeCertificate } from '../support/certificates.js';
 import { isInstalled } from '../support/programs.js';
 import { startService } from '../support/service.js';
 
-// What of deploy/ can be checked without a registry for images, a cluster or systemd as process 1.
+// Checks of deploy/ that need no image registry, no cluster and no systemd as process 1.
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const DEPLOY = path.join(ROOT, 'deploy');
 const read = (file: string) => readFileSync(path.join(DEPLOY, file), 'utf8');
@@ -168,7 +168,7 @@ describe('the chart', () => {
   });
 
   it.each(templates)('%s is YAML once its actions are taken away', (file) => {
-    // A crude rendering: lines that are an action only go, actions inside a line become a word.
+    // A simple rendering: lines with only an action are removed, and actions inside a line become a word.
     const text = read(`${CHART}/templates/${file}`)
       .split('\n')
       .filter((line) => !/^\s*\{\{-? ?(?:if|end|range|include|toYaml).*\}\}\s*$/.test(line))

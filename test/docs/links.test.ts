@@ -21,7 +21,7 @@ function documentsIn(folder: string): string[] {
 
 const documents = documentsIn('');
 
-/** What is wrong with a link, or `null`. */
+/** The problem with a link; `null` if there is none. */
 function findLinkDefect(document: string, target: string): string | null {
   if (/^(?:https?|mailto):/.test(target)) return null;
   const [relative = '', anchor] = target.split('#');

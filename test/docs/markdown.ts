@@ -12,7 +12,7 @@ export function linksOf(markdown: string): Link[] {
   return [...inline, ...definitions].map(([, label = '', target = '']) => ({ label, target }));
 }
 
-/** The anchors that a document can be entered by, as GitHub makes them: of headings, and those that are written out. */
+/** The anchors of a document, as GitHub makes them: from headings, and explicit ones. */
 export function anchorsOf(markdown: string): Set<string> {
   const anchors = new Set<string>();
   for (const [, heading = ''] of withoutFences(markdown).matchAll(/^#{1,6} +(.+?)(?: +#+)?$/gm)) {
@@ -34,7 +34,7 @@ function withoutFences(markdown: string): string {
   return markdown.replace(/^(`{3,}|~{3,}).*\n[\s\S]*?^\1`*\s*$/gm, '');
 }
 
-/** Leaves no bracket in code, so that nothing in it can be taken for a link. */
+/** Removes brackets from code, so that nothing in it looks like a link. */
 function withoutCode(markdown: string): string {
   return withoutFences(markdown).replace(/`[^`\n]+`/g, (span) => span.replace(/[`[\]()]/g, ''));
 }

@@ -17,7 +17,7 @@ const ofLanguage = (...languages: string[]) =>
   snippets.filter(({ language }) => languages.includes(language));
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
 
-/** What is compiled, and run unless it is marked. */
+/** The languages of snippets that are compiled. They are also run, unless they are marked. */
 const programs = ofLanguage('ts', 'js').filter(({ mark }) => mark?.kind !== 'excerpt');
 
 /** Compiles the programs of a project. */
@@ -79,7 +79,7 @@ describe('JSON', () => {
 });
 
 describe('commands', () => {
-  // What a command of a snippet says, beyond ending well.
+  // The expected output of commands in snippets, besides exit code 0.
   const endings: Readonly<Record<string, (ended: Ended) => void>> = {
     'README.md': ({ code, out }) => {
       // The last command is the one that is refused.
@@ -103,7 +103,7 @@ describe('commands', () => {
       const ended = await project.run('bash', ['-c', snippet.code], { env: { DRS_VERIFY_URL: service.url } });
       const check = endings[snippet.document] ?? (({ code }: Ended) => expect(code).toBe(0));
       check(ended);
-      // What the page goes on with.
+      // The values with which the page continues.
       const next = programs.filter(
         ({ document, file }) => document === snippet.document && file === 'verify.ts',
       );
@@ -123,7 +123,7 @@ describe('docs/middleware.md', () => {
   const here = programs.filter(({ document }) => document === 'docs/middleware.md');
   const agent = here.find(({ file }) => file === 'agent.ts') as Snippet;
   const sections = [...new Set(here.map(({ section }) => section))];
-  // What a reader of the section installs.
+  // The packages that a reader of the section installs.
   const packagesOf = (section: string) =>
     ofLanguage('sh')
       .filter((snippet) => snippet.document === 'docs/middleware.md' && snippet.section === section)

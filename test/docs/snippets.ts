@@ -8,14 +8,14 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 export interface Snippet {
   readonly document: string;
   readonly line: number;
-  /** The heading of the second level that it stands under. */
+  /** The second-level heading above it. */
   readonly section: string;
   readonly language: string;
   readonly code: string;
-  /** What its first line says that the file is called. */
+  /** The name of the file, from its first line. */
   readonly file: string | null;
   /**
-   * What the comment right above says: `<!-- not run: why -->`, `<!-- excerpt: the file that holds it -->` or
+   * The comment directly above it: `<!-- not run: why -->`, `<!-- excerpt: the file that holds it -->` or
    * `<!-- schema: the schema of docs/openapi.yaml that it has -->`.
    */
   readonly mark: { readonly kind: string; readonly says: string } | null;
@@ -55,7 +55,7 @@ export function snippetsOf(document: string, text: string): Snippet[] {
   return snippets;
 }
 
-/** README.md and what is in docs/. */
+/** README.md and the documents in docs/. */
 export const documents: readonly string[] = [
   'README.md',
   ...readdirSync(path.join(root, 'docs'), { recursive: true, encoding: 'utf8' })

@@ -6,7 +6,7 @@ import { anchorsOf } from './markdown.js';
 
 const read = (page: string) => readFileSync(new URL(`../../docs/spec/${page}.md`, import.meta.url), 'utf8');
 
-/** What a page says between a heading and the next one of the same depth. */
+/** The text of a page between a heading and the next one of the same depth. */
 function sectionOf(page: string, heading: string): string {
   const text = read(page);
   const start = text.indexOf(`\n## ${heading}`);

@@ -122,7 +122,7 @@ describe('HTTP/1.0, which is the default of', () => {
       }
       const right = await startHaproxy(`${HAPROXY_CHECK}\n${haproxyServers([service.port])}`);
       try {
-        // Long enough for a check that fails to have taken the service out.
+        // Long enough for a failed health check to remove the service.
         await sleep(2000);
         expect((await fetch(`${right.url}/healthz`)).status).toBe(200);
       } finally {

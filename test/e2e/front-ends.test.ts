@@ -9,8 +9,8 @@ import { FRONT_END } from '../support/front-end.js';
 import { connectRaw, sendRaw } from '../support/raw-http.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
 
-// What the two front ends do, where they differ or where only one of them could get it wrong. The other HTTP suites run
-// over both, too.
+// The behaviour of the two front ends where they differ, or where only one of them could be wrong. The other HTTP
+// suites also run over both.
 const isNode = FRONT_END === 'node';
 const run = promisify(execFile);
 const post = (body: string, headers = '') =>

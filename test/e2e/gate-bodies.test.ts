@@ -5,7 +5,7 @@ import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
 import { startService, type RunningService } from '../support/service.js';
 
-/** Bodies that do not come as they were announced: nothing is judged by a part of one. */
+/** Bodies that differ from their announced length: the gate never decides on a part of one. */
 
 let gate: RunningService;
 beforeAll(async () => {
@@ -69,14 +69,14 @@ describe.concurrent.each(WAYS)('$path', ({ path, bundle: sign, body }) => {
     },
   );
 
-  it('judges no more of a body than was announced', async () => {
+  it('checks no more of a body than was announced', async () => {
     const { socket, closed } = await connectRaw(gate.port);
     const short = body.slice(0, -1);
     socket.write(head(path, sign(), `Content-Length: ${short.length}`) + body);
     await once(socket, 'data');
     socket.end();
     const answer = await closed;
-    // The chain is judged without the body.
+    // The chain is verified without the body.
     if (path === '/gate/chain') expect(answer).toMatch(/^HTTP\/1\.1 200 /);
     else expect(answer).toMatch(/^HTTP\/1\.1 40[03] /);
   });

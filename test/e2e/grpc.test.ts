@@ -209,7 +209,7 @@ describe('Authorization/Check', () => {
     );
   });
 
-  it('is judged as GRPC_PROTOCOL where the gateway names none', async () => {
+  it('is checked as GRPC_PROTOCOL if the gateway names no protocol', async () => {
     const other = await startService({ GRPC_PORT: '0', GRPC_PROTOCOL: 'http', RATE_LIMIT_PER_IP: '2' });
     const client = clientOf(AUTHORIZATION, grpcPortOf(other));
     const list = question({

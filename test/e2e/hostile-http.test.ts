@@ -66,7 +66,7 @@ describe('a client that sends too much', () => {
   it('can read an answer that comes before its body: 401 (and 429), 404', async () => {
     const body = Buffer.alloc(2 * 1024 * 1024, 'x');
     for (let round = 0; round < 20; round++) {
-      // The tenth in a minute is the last that is told so.
+      // The first ten in a minute get a 401, later ones a 429.
       expect((await service.post('/admin/revoke', body)).status).toBe(round < 10 ? 401 : 429);
       expect((await service.post('/nowhere', body)).status).toBe(404);
     }
@@ -192,7 +192,7 @@ describe('headers', () => {
     const answer = await sendRaw(service.port, `POST /verify HTTP/1.1\r\nHost: x\r\n${rest}`);
     expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
     expect(answer).toMatch(says);
-    // One answer: nothing behind the first length was taken for a request.
+    // Only one answer: nothing after the first length was read as a request.
     expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1);
   });
 

@@ -6,10 +6,10 @@ import { metricOf, startService, type RunningService } from '../support/service.
 
 const json = (response: Response) => response.json() as Promise<Record<string, unknown>>;
 
-/** Resolves when a connection is over; a reset, which unread data makes of a close, ends it too. */
+/** Resolves when a connection has ended. A reset counts too: closing with unread data causes one. */
 const ended = (socket: net.Socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()));
 
-/** A raw connection, for what no HTTP client sends. */
+/** A raw connection, to send bytes that no HTTP client sends. */
 async function connect(
   port: number,
 ): Promise<{ socket: net.Socket; received: () => string; until: (text: string) => Promise<string> }> {
@@ -203,7 +203,7 @@ describe('the HTTP interface', () => {
       else socket.destroy();
     }
     expect(await json(await service.post('/verify', makeBundle(1)))).toMatchObject({ valid: true });
-    // What the last of them sent may still be on its way.
+    // The bytes of the last client may still be on their way.
     await expect
       .poll(async () => metricOf(await (await fetch(`${service.url}/metrics`)).text(), 'drs_verify_pending'))
       .toBe(0);

@@ -70,13 +70,13 @@ describe('stopping', () => {
     const service = await startService();
     service.child.kill('SIGHUP');
     await eventually(() =>
-      expect(messagesOf(service).join()).toContain('SIGHUP: the decision log was opened anew'),
+      expect(messagesOf(service).join()).toContain('SIGHUP: the decision log was reopened'),
     );
     expect(await statusOf(service, '/readyz')).toBe(200);
     expect(await service.stop()).toBe(0);
   });
 
-  // With no worker to end it is over before a write that is on its way has failed.
+  // Without workers to end, it exits before a write that is in progress has failed.
   it.each(['none', 'some'])(
     'works where the reader of the log has died: %s written since',
     async (written) => {
@@ -158,7 +158,7 @@ describe.runIf(process.platform === 'linux')('connections', () => {
       expect(connections.filter(({ socket }) => !socket.destroyed).length).toBe(maxConnections),
     );
     expect(readdirSync(`/proc/${pid}/fd`).length).toBeLessThan(256);
-    // An accept loop that turns for want of descriptors would take most of this second.
+    // An accept loop that spins because there are no free descriptors would use most of this second.
     const before = ticksOf(pid);
     await new Promise((resolve) => setTimeout(resolve, 1000));
     expect(ticksOf(pid) - before).toBeLessThan(50);

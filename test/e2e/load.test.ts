@@ -13,7 +13,7 @@ interface Expected {
 const summary = ({ valid, context, error, binding }: Verdict) =>
   valid ? `${context.chain_depth} ${context.root_principal} ${binding ?? ''}` : error.code;
 
-/** Bundles of many kinds, each with a verdict that no other has by chance. */
+/** Bundles of many kinds. Each has its own verdict, so that mixed-up answers are noticed. */
 function mixedBundles(count: number): Expected[] {
   const broken = (bundle: TestBundle) => {
     const signature = bundle.invocation.lastIndexOf('.') + 1;
@@ -43,7 +43,7 @@ function mixedBundles(count: number): Expected[] {
   });
 }
 
-// Made once: each service that gets them is a new one, and to sign them takes longer than to verify them.
+// Made once, since signing them takes longer than verifying them. Each service that gets them is new.
 const BUNDLES = mixedBundles(300);
 
 async function expectAll(service: RunningService, expected: readonly Expected[]): Promise<void> {
@@ -152,7 +152,7 @@ describe('workers that cannot start', () => {
         for (let round = 0; round < 3; round++) await expectAll(service, expected);
         const metrics = await (await fetch(`${service.url}/metrics`)).text();
         expect(metricOf(metrics, 'drs_signatures_pending')).toBe(0);
-        // It notices at the latest by batches that do not come back.
+        // It notices at the latest when batches are not returned.
         await expect
           .poll(() => JSON.stringify(service.log))
           .toContain('from now on the main thread verifies');
@@ -174,7 +174,7 @@ describe('a worker that dies', () => {
     });
     try {
       const expected = BUNDLES;
-      // How much falls to the workers is for the system to say: on until enough of them died.
+      // The system decides how much work the workers get, so continue until enough of them have died.
       for (let repeated = 0; repeated <= 2;) {
         for (let round = 0; round < 4; round++) await expectAll(service, expected);
         const metrics = await (await fetch(`${service.url}/metrics`)).text();
@@ -193,7 +193,7 @@ describe('overload', () => {
   it.each(fewer(['0', '1'], ['1']))(
     'is shed at once and by time, and what is let in is checked right, WORKER_THREADS=%s',
     async (workers) => {
-      // So short a time that any burst is too much for it, on any machine.
+      // A limit so short that every burst exceeds it, on any machine.
       const service = await startService({
         ...{ WORKER_THREADS: workers, RECEIPT_CACHE_BYTES: '0', QUEUE_TARGET_MS: '1' },
       });
@@ -209,7 +209,7 @@ describe('overload', () => {
         );
         expect(new Set(answers)).toEqual(new Set(['valid', '503 1 {"error":"overloaded"}']));
         expect((await fetch(`${service.url}/healthz`)).status).toBe(200);
-        // Nothing stays behind: one at a time is served again.
+        // Nothing is left over: single requests are served again.
         await expect.poll(async () => (await service.post('/verify', bundles[0] as string)).status).toBe(200);
         const metrics = await (await fetch(`${service.url}/metrics`)).text();
         expect(metricOf(metrics, 'drs_verify_pending')).toBe(0);

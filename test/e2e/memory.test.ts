@@ -7,7 +7,7 @@ import { metricOf, startService, type RunningService } from '../support/service.
 
 const MIB = 1024 * 1024;
 
-/** The most memory a process has ever held, in bytes. */
+/** The highest resident memory of a process so far, in bytes. */
 const peakOf = (pid: number) =>
   1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
 
@@ -17,7 +17,7 @@ const json = (text: string) => {
 };
 const headOf = (body: string) => `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`;
 
-/** Opens connections on each of which all of a request but its last bytes has been sent. */
+/** Opens connections, and sends a request without its last bytes on each. */
 async function sendAllBut(service: RunningService, body: string, count: number, left: number) {
   const text = headOf(body) + body;
   const connections: RawConnection[] = [];
@@ -97,7 +97,7 @@ describe.runIf(process.platform === 'linux')('the memory of the service', () => 
       const held = metricOf(await metricsOf(service), 'drs_http_body_bytes');
       expect(held).toBeGreaterThan(32 * MIB);
       expect(held).toBeLessThanOrEqual(64 * MIB);
-      // Half of the budget is for those that send at once.
+      // Half of the budget is reserved for clients that send quickly.
       expect((await service.post('/verify', makeBundle(2))).status).toBe(200);
       const peak = peakOf(service.child.pid as number);
       expect(peak).toBeLessThan(512 * MIB);

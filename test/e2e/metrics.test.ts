@@ -68,7 +68,7 @@ describe('the metrics', () => {
   });
 
   it('show the workers, their batches and how long both take', async () => {
-    // The main thread verifies a few itself; what is more goes to the worker.
+    // The main thread verifies a few itself. The others go to the worker.
     await Promise.all(Array.from({ length: 40 }, () => service.post('/verify', makeBundle(8))));
     const text = await scrape(service);
     expect(metricOf(text, 'drs_signature_workers')).toBe(1);

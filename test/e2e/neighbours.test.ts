@@ -8,7 +8,7 @@ import { makeBundle } from '../support/chain.js';
 import { freePort } from '../support/free-port.js';
 import { startService, type RunningService } from '../support/service.js';
 
-/** The programs that stand around the service in production, the real ones. */
+/** The real programs that run beside the service in production. */
 
 const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`;
 const has = (command: string) => spawnSync(command, ['--version'], { env: { PATH } }).error === undefined;
@@ -44,7 +44,7 @@ describe.skipIf(!has('promtool'))('Prometheus', () => {
       env: { PATH },
       encoding: 'utf8',
     });
-    // 3: it read them all and would name some otherwise, which is said of Node's default metrics and of none of ours.
+    // Exit code 3: it could read all metrics, but suggests other names. It does so only for Node's default metrics.
     expect([0, 3]).toContain(status);
     expect(stderr.split('\n').filter((line) => line.startsWith('drs_'))).toEqual([]);
   });

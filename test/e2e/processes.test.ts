@@ -20,7 +20,7 @@ function childrenOf({ child }: RunningService): number[] {
 
 function isRunning(pid: number): boolean {
   try {
-    // A process that has ended and was not yet collected by its parent is a Z.
+    // Z is a process that has ended, but was not yet reaped by its parent.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
   } catch {
     return false;
@@ -66,7 +66,7 @@ describe.runIf(canShare)('three processes on one port', () => {
         const series = `drs_verify_verifications_total{result="valid",process="${name}"}`;
         expect(metricOf(metrics, series)).toBeGreaterThan(0);
       }
-      // Prometheus refuses a scrape in which a metric stands twice.
+      // Prometheus refuses a scrape that contains a metric twice.
       const names = [...metrics.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name);
       expect(new Set(names).size).toBe(names.length);
     });
@@ -103,12 +103,12 @@ describe.runIf(canShare)('three processes on one port', () => {
     for (const { socket } of connections) socket.write(ask);
     for (const { until } of connections) await until('{"status":"ready"}');
     service.child.kill('SIGHUP');
-    // The first old process has left its port: each of its connections still has an answer to get, which ends it.
+    // The first old process has left the port. Each of its connections gets one more answer, which closes it.
     await eventually(() => expect(messagesOf(service)).toContain('shutting down: what is in flight'));
     for (const { socket } of connections) socket.write(ask);
     for (const connection of connections)
       await eventually(() => expect(connection.received().match(/"status":"ready"/g)).toHaveLength(2));
-    // Those of processes whose turn has not come stay open, until then.
+    // The connections of processes that are not replaced yet stay open.
     expect(connections.some(({ received }) => /Connection: close/i.test(received()))).toBe(true);
     for (const { socket } of connections) socket.destroy();
     await eventually(() => expect(messagesOf(service)).toContain('rolled: all processes are new'));
@@ -158,7 +158,7 @@ describe.runIf(canShare)('the supervisor', () => {
     await eventually(async () =>
       expect(await metricsOf(service)).toMatch(/^drs_http_open_requests{process="."} [12]$/m),
     );
-    // As systemd and a terminal do it.
+    // A signal to the whole group, as systemd and a terminal send it.
     for (const pid of pids) process.kill(pid, 'SIGTERM');
     for (const pid of pids) process.kill(pid, 'SIGTERM');
     const stopped = service.stop();

@@ -72,7 +72,7 @@ describe('a refusal', () => {
     'of a valid bundle, by the rules of the gate, is found, through %s',
     async (target) => {
       const chain = makeChain(2);
-      // As the gate wants them: bound to the body, and fresh.
+      // As the gate requires: bound to the body, and fresh.
       const now = Math.floor(Date.now() / 1000);
       const bundle = invoke(chain, { iat: now, jti: `inv:seen-${target.length}` });
       const call = async (body: object, requestId: string) => {
@@ -229,7 +229,7 @@ it('logs each admin call with outcome and address, and limits those without the 
     for (let attempt = 0; attempt < 12; attempt++) statuses.push((await revoke('guess')).status);
     expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
     expect(statuses.at(-1)).toBe(429);
-    // Guesses of others, even from the same address, do not hold up a revocation.
+    // Guesses of others, even from the same address, do not delay a revocation.
     expect((await revoke(TOKEN)).status).toBe(200);
     await eventually(() => {
       const lines = linesOf(service, 'admin');
@@ -339,7 +339,7 @@ describe('traces', () => {
             'drs.code': 'INVALID_INVOCATION_SIGNATURE',
           },
         });
-        // A trace of zeros is none: a new one begins.
+        // A trace id of zeros is not valid, so a new trace begins.
         expect(second?.['traceId']).toMatch(/[1-9a-f]/);
         expect(second).not.toHaveProperty('parent');
       });

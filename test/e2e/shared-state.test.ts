@@ -8,13 +8,13 @@ import { metricOf, startService, type RunningService } from '../support/service.
 
 const TOKEN = 'a-token-of-sixteen-and-more';
 
-/** What three instances promise: what one has acknowledged, none that says that it is ready lets pass. */
+/** Three instances: if one has acknowledged a revocation, no instance that says that it is ready lets it pass. */
 describe.skipIf(!hasRedis)('three instances that share revocations and replays over Redis', () => {
   let redis: RedisServer;
   let replica: RedisServer;
   /** Which of the two is the primary. Its death and the fail-over are the last tests. */
   let proxy: CuttableProxy;
-  /** The first two are led to the primary directly, by both addresses; the third through a network that can be cut. */
+  /** The first two reach the primary directly, with both addresses; the third through a network that can be cut. */
   const services: RunningService[] = [];
   const acknowledged: number[] = [];
   const chains = new Map<number, Chain>();
@@ -102,7 +102,7 @@ describe.skipIf(!hasRedis)('three instances that share revocations and replays o
         metricOf(text, `drs_revocation_propagation_seconds_${part}`),
       ) as [number, number];
       expect(count).toBe(services.length);
-      // Told, not demanded: it depends on the machine. docs/scaling.md has measured figures.
+      // Only printed, not asserted, since it depends on the machine. docs/scaling.md has measurements.
       console.log(`a revocation was in force ${((1000 * sum) / count).toFixed(1)} ms after Redis had it`);
       expect(metricOf(text, 'drs_dependency_up{dependency="redis"}')).toBe(1);
     }

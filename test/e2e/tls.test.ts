@@ -57,7 +57,7 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
     await eventually(() => expect(reloads()).toHaveLength(lines));
   };
   const reloads = () =>
-    service.log.filter(({ msg }) => /SIGHUP: new conn|old one is served on/.test(String(msg)));
+    service.log.filter(({ msg }) => /SIGHUP: the certificate|old one is still served/.test(String(msg)));
   const metrics = async (ca: MadeCertificate) => {
     const { metricsUrl } = service.log.find(({ msg }) => msg === 'listening') as { metricsUrl: string };
     expect(metricsUrl).toMatch(/^https:/);
@@ -182,7 +182,7 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
     const after = await askBefore();
     expect([before.status, after.status, after.socket === before.socket]).toEqual([200, 200, true]);
     openBefore.destroy();
-    // And again, from the one that took the port over.
+    // And again, from the app that took over the port.
     put(first);
     await hangUp(5);
     expect(await subjectNow()).toBe('first');

@@ -5,7 +5,7 @@ import { startService, type RunningService } from '../support/service.js';
 
 const TOKEN = 'the-admin-token-of-this-test';
 
-/** The statuses of calls that say where they come from, each with these headers. */
+/** The statuses of calls, each with these headers about its origin. */
 async function statusesOf(service: RunningService, path: string, headers: readonly (readonly string[])[]) {
   const statuses = [];
   for (const forwarded of headers) {
@@ -30,14 +30,14 @@ it('limits guesses of the admin token by the address that the trusted proxy has 
   const service = await startService({ TRUST_PROXY: '1', DRS_ADMIN_TOKEN: TOKEN });
   const guess = (headers: readonly (readonly string[])[]) => statusesOf(service, '/admin/revoke', headers);
   try {
-    // One client, which makes up another address each time; the proxy writes a header of its own, or appends.
+    // One client that invents another address each time. The proxy replaces the header, or appends to it.
     const first = await guess(
       Array.from({ length: 11 }, (_, at) =>
         at % 2 ? [`192.0.2.${at}`, '198.51.100.7'] : [`192.0.2.${at}, 198.51.100.7`],
       ),
     );
     expect(first).toEqual([...Array<number>(10).fill(401), 429]);
-    // Others are not held up; an IPv6 /64 is one client.
+    // Other clients are not limited. An IPv6 /64 is one client.
     expect(await guess([['198.51.100.8'], ...many(9, ['2001:db8::1'])])).toEqual(Array(10).fill(401));
     expect(await guess([['2001:db8::ffff:2'], ['[2001:db8::3]:443'], ['2001:db8:0:1::1']])).toEqual([
       401, 429, 401,

@@ -64,7 +64,7 @@ it('takes the place of a socket that nobody listens on, but not of one that some
   const { service } = await started(socketPath);
   const second = await runToExit({ LISTEN: `unix:${socketPath}` });
   expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('another process listens there')]);
-  // Killed, it leaves its file behind.
+  // If it is killed, it leaves its file behind.
   await service.stop('SIGKILL');
   expect(existsSync(socketPath)).toBe(true);
   const { service: next, ask, client } = await started(socketPath);
@@ -111,8 +111,8 @@ it('does not start where it cannot listen', async () => {
     ['unix:x.sock', 2, /expected unix: and an absolute path/],
     ['unix:/tmp/', 2, /expected unix: and an absolute path/],
     [long, 2, /the path has 108 bytes, expected at most 107/],
-    [`unix:${file}`, 1, /there is a file that is no socket/],
-    [`unix:${folder}/no/such.sock`, 1, /its folder is not there/],
+    [`unix:${file}`, 1, /there is a file that is not a socket/],
+    [`unix:${folder}/no/such.sock`, 1, /its folder does not exist/],
   ] as const) {
     const { code, stderr } = await runToExit({ LISTEN: listen });
     expect([code, stderr]).toEqual([exit, expect.stringMatching(says)]);

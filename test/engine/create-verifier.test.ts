@@ -40,16 +40,16 @@ describe('createVerifier', () => {
     const good = invoke(makeChain(2), { args });
     // A human root has to say when it expires.
     const endless = invoke(makeChain(1, { 0: { exp: undefined } }), { args });
-    const judge = async () => [
+    const verify = async () => [
       await verifier.verify(good, { body: args, now: NOW }),
       (await verifier.verify(endless, { now: NOW })).error?.code,
     ];
-    const before = await judge();
+    const before = await verify();
     expect(before).toMatchObject([{ valid: true, binding: 'match' }, 'MALFORMED_RECEIPT']);
     const given = { exp: NOW + 600, write_access: true, pii_access: true, max_cost_usd: -1 };
     Object.assign(Object.prototype, given);
     try {
-      expect(JSON.stringify(await judge())).toBe(JSON.stringify(before));
+      expect(JSON.stringify(await verify())).toBe(JSON.stringify(before));
     } finally {
       for (const name of Object.keys(given)) Reflect.deleteProperty(Object.prototype, name);
     }

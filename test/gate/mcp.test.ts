@@ -388,7 +388,7 @@ describe('the id of a refused message', () => {
   });
 });
 
-it('nothing makes the gate throw, or judge what it does not bind', () => {
+it('nothing makes the gate throw, or check what it does not bind', () => {
   const json = fc.json({ maxDepth: 4 });
   const envelope = fc.record(
     {

@@ -36,7 +36,7 @@ const deviations = {
   foreign: fc.constant(true),
 };
 
-/** Ways to ask for a receipt that may or may not be allowed under some random chain; mostly one at a time. */
+/** Changes to the options of a receipt that may not be allowed under a random chain; usually one at a time. */
 const request = fc.oneof(
   fc.record({ policy: deviations.policy }),
   fc.record({ command: deviations.command }),
@@ -73,7 +73,7 @@ it('a receipt is issued exactly where the verdict on it would be valid, and refu
       const verdict = await verifier.verify(createBundle({ receipts, invocation }), { now: NOW });
       const code = verdict.valid ? 'issued' : verdict.error.code;
       outcomes.add(code);
-      // A call that no policy allows says nothing of the receipt.
+      // A call that no policy allows proves nothing about the receipt.
       if (forbidden && code === 'POLICY_VIOLATION') return;
       expect(codeOf(() => issueSubDelegation(options))).toBe(code);
     }),

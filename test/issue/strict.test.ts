@@ -23,7 +23,7 @@ const rootOptions: RootDelegationOptions = {
   policy: { allowed_tools: ['search'] },
   consent: aConsent,
 };
-/** What JavaScript, or a cast, lets pass: the compiler would refuse it. */
+/** Passes values that the compiler would refuse, as JavaScript or a cast can. */
 const untyped = (policy: object) => policy as IssuedPolicy;
 
 describe('a policy member that no verifier knows', () => {

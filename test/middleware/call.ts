@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { invoke, makeChain, type Chain, type Overrides, type TestBundle } from '../support/chain.js';
 
-/** Calls that are valid now: what the middleware checks, it checks by the clock. */
+/** Calls that are valid now, since the middleware uses the real clock. */
 
 const now = () => Math.floor(Date.now() / 1000);
 const window = () => ({ iat: now() - 60, nbf: now() - 60, exp: now() + 3600 });
 
 /** A chain that is valid now. */
 export function liveChain(depth = 3, overrides: Overrides = {}): Chain {
-  // One window for all: a second that passes between two receipts would let the child end after its parent.
+  // All receipts have the same window: if a second passed between two receipts, the child would end after its parent.
   const claims = { ...window(), ...overrides };
   return makeChain(depth, Object.fromEntries(Array.from({ length: depth }, (_, at) => [at, claims])));
 }
@@ -23,7 +23,7 @@ export const encode = (text: string | object) =>
 
 export { now };
 
-/** What an operator says who opens everything, in so many words. */
+/** Options that explicitly trust everybody. */
 export const OPEN = { trustedRoots: 'any', serverIdentity: 'any', replayStore: 'none' } as const;
 
 /** The same for a route. */

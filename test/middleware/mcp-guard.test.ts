@@ -82,16 +82,16 @@ describe('a protected connection', () => {
 
   it('does not start a call that was cancelled while it was being checked', async () => {
     const handler = vi.fn(() => Promise.resolve('ran'));
-    const judge: (() => void)[] = [];
+    const pending: (() => void)[] = [];
     const verify = (bundle: unknown, options?: object) =>
-      new Promise((resolve) => judge.push(() => resolve(verifier.verify(bundle, options))));
+      new Promise((resolve) => pending.push(() => resolve(verifier.verify(bundle, options))));
     const { send, answers } = await wire(handler, { verifier: { verify } });
     await send(toolCall('one'));
-    await eventually(() => expect(judge).toHaveLength(1));
+    await eventually(() => expect(pending).toHaveLength(1));
     await send({ method: 'notifications/cancelled', params: { requestId: 'one' } });
     await send(toolCall('two'));
-    await eventually(() => expect(judge).toHaveLength(2));
-    for (const decide of judge) decide();
+    await eventually(() => expect(pending).toHaveLength(2));
+    for (const decide of pending) decide();
     await eventually(() => expect(answers).toMatchObject([{ id: 'two', result: {} }]));
     expect(handler).toHaveBeenCalledTimes(1);
   });

@@ -7,7 +7,7 @@ import { replay } from './differential/shrink.js';
 const folder = new URL('cases/', import.meta.url);
 const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.json')) : [];
 
-// Counterexamples that a run has found. Each stays, so that what was mended stays mended.
+// Counterexamples that a run has found. They are kept, so that a fixed fault does not come back.
 test('there are cases', () => expect(files).not.toEqual([]));
 
 test.each(files)('%s gives the verdict of the specification', async (name) => {

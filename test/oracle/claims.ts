@@ -32,12 +32,12 @@ export interface Invocation {
   readonly toolServer: string;
 }
 
-/** A string is the code of what is wrong. */
+/** A string is an error code. */
 type Read<T> = T | string;
 
 const CONSENT = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'];
 
-/** Block A for one receipt (decisions, section 2): rows in the order of the table. */
+/** Block A for one receipt, in the order of the table in docs/spec/receipts.md. */
 export function readReceipt(text: string, index: number, humanRoot: boolean | undefined): Read<Receipt> {
   const malformed = 'MALFORMED_RECEIPT';
   const jwt = readJwt(text);
@@ -61,7 +61,7 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
   if (timeOf(member(claims, 'iat')) === undefined || nbf === undefined) return malformed;
   const exp = optional(claims, 'exp');
   const previous = optional(claims, 'prev_dr_hash');
-  // Claims of the root DR only: below it they are members that the verifier does not know, and ignores.
+  // Only the root has these claims. In other receipts they are unknown members, which the verifier ignores.
   const rootType = index === 0 ? optional(claims, 'drs_root_type') : undefined;
   const consent = index === 0 ? optional(claims, 'drs_consent') : undefined;
   const statusIndex = optional(claims, 'drs_status_list_index');
@@ -72,7 +72,7 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
   if (consent !== undefined && !isConsent(consent)) return malformed;
 
   const isHumanRoot = index === 0 && rootType?.value === 'human';
-  // A standing delegation has no place under a human root, at any depth.
+  // A delegation without an end is not allowed under a human root, at any depth.
   if (exp === undefined && (humanRoot ?? isHumanRoot)) return malformed;
   if (!/^dr:./su.test(jti)) return 'INVALID_JTI';
   if (isHumanRoot && consent === undefined) return 'MISSING_CONSENT';
@@ -127,7 +127,7 @@ export function stringOf(object: JsonObject, name: string): string | undefined {
   return value?.kind === 'string' ? value.value : undefined;
 }
 
-/** `null` in an optional place is the same as absence. */
+/** Reads an optional member. `null` means the same as absence. */
 export function optional(object: JsonObject, name: string): Json | undefined {
   const value = member(object, name);
   return value?.kind === 'null' ? undefined : value;
@@ -144,7 +144,7 @@ function isConsent(value: Json): boolean {
   return value.kind === 'object' && CONSENT.every((name) => stringOf(value, name) !== undefined);
 }
 
-/** Begins with `/`; no segment is empty, `.` or `..`. */
+/** Whether a command begins with `/` and no segment is empty, `.` or `..`. */
 function isPath(cmd: string): boolean {
   const [before, ...segments] = cmd.split('/');
   return (

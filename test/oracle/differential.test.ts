@@ -4,7 +4,7 @@ import { toCase } from './differential/cases.js';
 import { run, type Difference } from './differential/run.js';
 import { LIBRARIES, SERVICES } from './differential/targets.js';
 
-// The long run is `npm run differential`; this is as much of it as costs some five seconds of a core.
+// A short run, of about five seconds of processor time. The long run is `npm run differential`.
 test('the library and the service give the verdicts that the specification gives', async () => {
   const differences: Difference[] = [];
   const result = await run({
@@ -17,7 +17,7 @@ test('the library and the service give the verdicts that the specification gives
   });
   expect(differences.slice(0, 3).map(toCase)).toEqual([]);
   expect(result.verdicts).toBeGreaterThanOrEqual(6_000);
-  // A generator that no longer reaches the checks would find no difference either.
+  // Without this, a generator that no longer reaches the checks would pass too.
   expect(result.codes.size).toBeGreaterThan(20);
   expect(result.codes.get('valid')).toBeGreaterThan(50);
 }, 300_000);

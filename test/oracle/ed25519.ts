@@ -15,8 +15,8 @@ const SMALL_ORDER_Y = [
 const SPKI = Buffer.from('302a300506032b6570032100', 'hex');
 
 /**
- * RFC 8032 without the cofactor, as strict as libsodium's `crypto_sign_verify_detached`: S below L; key and R encoded
- * canonically and neither of small order.
+ * RFC 8032 without the cofactor, as strict as libsodium's `crypto_sign_verify_detached`: S is below L, and key and R
+ * have canonical encodings and no small order.
  */
 export function verifyStrictly(key: Buffer, message: Buffer, signature: Buffer): boolean {
   if (key.length !== 32 || signature.length !== 64) return false;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 
-/** Strict base64url (decisions, section 1): no padding, no other character, unused bits zero. */
+/** Strict base64url (docs/spec/encoding.md): no padding, no other characters, unused bits zero. */
 export function fromBase64url(text: string): Buffer | undefined {
   const bytes: number[] = [];
   let bits = 0;
@@ -19,7 +19,7 @@ export function fromBase64url(text: string): Buffer | undefined {
       bits &= (1 << count) - 1;
     }
   }
-  // Six bits left over are a lone character; other bits left over must be zero.
+  // Six unused bits are a single extra character. Other unused bits must be zero.
   return count === 6 || bits !== 0 ? undefined : Buffer.from(bytes);
 }
 
@@ -43,7 +43,7 @@ export function toBase58(bytes: Uint8Array): string {
   return '1'.repeat(zeros < 0 ? bytes.length : zeros) + text;
 }
 
-/** The 32 bytes of an Ed25519 `did:key`, or `undefined` where the DID is none. */
+/** The 32 bytes of an Ed25519 `did:key`; `undefined` for any other DID. */
 export function keyOfDid(did: string): Buffer | undefined {
   const prefix = 'did:key:z';
   if (!did.startsWith(prefix)) return undefined;
@@ -52,6 +52,6 @@ export function keyOfDid(did: string): Buffer | undefined {
   return bytes.subarray(2);
 }
 
-/** The name that a receipt has in the links of a chain. */
+/** The digest by which receipts refer to each other. */
 export const digestOf = (jwt: string): string =>
   `sha256:${createHash('sha256').update(jwt, 'utf8').digest('hex')}`;

@@ -3,9 +3,9 @@ import { createVerifier } from '../../src/index.js';
 import { liveCall } from '../middleware/call.js';
 import { makeChain } from '../support/chain.js';
 import { fromValue } from './json.js';
-import { judge, type Answer } from './oracle.js';
+import { verify, type Answer } from './oracle.js';
 
-/** Values of each member, the absent one first, and of the argument that it limits; every combination is tried. */
+/** Values of each member (first: absent) and of the argument that it limits. Every combination is tried. */
 const LISTS = [undefined, [], ['a'], ['b', 'a'], ['*'], ['a', '*']];
 const ARGUMENTS = [undefined, 'a', 'b', '*', '', 7, null, ['a'], {}];
 const NUMBERS = [undefined, 0, 1, 1.5, 1e300];
@@ -51,7 +51,7 @@ const policyOf = (name: string, value: unknown) => (value === undefined ? {} : {
 test.each(Object.entries(UNIVERSE))(
   '%s: every parent, child and call',
   async (name, { values, arg, args }) => {
-    // What the parent allows when it stands alone.
+    // What the parent alone allows.
     const alone = new Map<unknown, string>();
     let asked = 0;
     for (const parent of values)
@@ -64,7 +64,7 @@ test.each(Object.entries(UNIVERSE))(
         );
         for (const value of args) {
           const bundle = liveCall(chain, arg === undefined || value === undefined ? {} : { [arg]: value });
-          const answer = judge({
+          const answer = verify({
             bundle: fromValue(bundle),
             body: undefined,
             now,
@@ -79,7 +79,7 @@ test.each(Object.entries(UNIVERSE))(
           }
           const key = JSON.stringify([parent ?? 'absent', value ?? `${value}`]);
           if (isAlone) alone.set(key, expected);
-          // The definition of attenuation: what a chain allows, its parent alone allows.
+          // The definition of attenuation: whatever the chain allows, the parent alone allows too.
           else if (expected === 'valid')
             expect({ parent, child, value, alone: alone.get(key) }).toMatchObject({ alone: 'valid' });
           asked++;

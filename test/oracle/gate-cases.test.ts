@@ -7,7 +7,7 @@ import { replayGates } from './differential/gate/shrink.js';
 const folder = new URL('gate-cases/', import.meta.url);
 const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
 
-// Counterexamples that a run has found. Each stays, so that what was mended stays mended.
+// Counterexamples that a run has found. They are kept, so that a fixed fault does not come back.
 test.each(files)('%s gets the decision of the specification', async (name) => {
   const found = JSON.parse(readFileSync(new URL(name, folder), 'utf8')) as GateCase;
   const difference = await replayGates({ world: gateWorldOf(found), steps: found.steps });
@@ -26,7 +26,7 @@ test('every way to a gate gives the decisions that the specification gives', asy
   expect(
     differences.slice(0, 3).map(({ way, expected, actual, request }) => ({ way, expected, actual, request })),
   ).toEqual([]);
-  // A generator that no longer reaches the checks would find no difference either.
+  // Without this, a generator that no longer reaches the checks would pass too.
   expect(result.lines.size).toBeGreaterThan(20);
   expect(result.lines.get('allow')).toBeGreaterThan(10);
 });

@@ -3,13 +3,13 @@ import { fromBase64url } from './encoding.js';
 import { textOf } from './jwt.js';
 import { faithful, toDouble } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type Json, type JsonObject } from './json.js';
-import { judge, type Answer, type Question } from './oracle.js';
+import { verify, type Answer, type Question } from './oracle.js';
 
-/** docs/spec/gate.md and docs/spec/replay.md, without the words of its messages. */
+/** The rules of docs/spec/gate.md and docs/spec/replay.md, without the texts of messages. */
 
 export type Protocol = 'http' | 'mcp' | 'a2a';
 
-/** The body of a request: its text, what a parser elsewhere made of it, or bytes that are not JSON in UTF-8. */
+/** The body of a request: its text, a value that another parser made, or bytes that are not JSON in UTF-8. */
 export type GateBody = { readonly text: string } | { readonly value: Json } | 'unusable';
 
 export interface GateQuestion extends Omit<Question, 'bundle' | 'body' | 'details'> {
@@ -17,7 +17,7 @@ export interface GateQuestion extends Omit<Question, 'bundle' | 'body' | 'detail
   readonly method: string;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: GateBody;
-  /** Where used invocations are on record; absent where replays may pass. */
+  /** The record of used invocations; absent if replays may pass. */
   readonly replays?: Replays;
 }
 
@@ -29,7 +29,10 @@ export type GateAnswer =
 const WINDOW_SECS = 900;
 const MIN_LEEWAY_SECS = 60;
 
-/** Used invocations, none of which is ever forgotten: whoever asks does not go back to a time at which one may have been. */
+/**
+ * Used invocations. None is ever forgotten: the caller never goes back to a time at which a gate may have forgotten
+ * one.
+ */
 export class Replays {
   readonly #recorded = new Map<string, number>();
   readonly #leeway: number;
@@ -47,7 +50,7 @@ export class Replays {
   }
 }
 
-/** What a gate must say of a request. */
+/** The decision that a gate must make on a request. */
 export function decide(question: GateQuestion): GateAnswer {
   const { protocol } = question;
   const opened = protocol === 'http' ? openHttp(question) : openRpc(question);
@@ -57,7 +60,7 @@ export function decide(question: GateQuestion): GateAnswer {
   const { encoded, body, command } = opened;
   const bundle = decoded(encoded);
   if (bundle === undefined) return deny(protocol, 'MALFORMED_BUNDLE', 400);
-  const answer: Answer = judge({ ...question, bundle, body, details: true });
+  const answer: Answer = verify({ ...question, bundle, body, details: true });
   if (!answer.valid) {
     const isUnbound = answer.code === 'BINDING_REQUIRED';
     return deny(protocol, isUnbound ? 'BINDING_MISMATCH' : answer.code);
@@ -74,7 +77,7 @@ export function decide(question: GateQuestion): GateAnswer {
 interface Opened {
   readonly encoded: string;
   readonly body: Json | 'unreadable';
-  /** What the invocation must be for, to the letter. */
+  /** The exact command that the invocation must have. */
   readonly command?: string;
 }
 
@@ -159,14 +162,14 @@ function openA2a(
   return { ...encoded, body: isBound ? args : 'unreadable', command: `/a2a/${method}` };
 }
 
-/** The arguments as they are signed: with the tool beside them. */
+/** The arguments in the form that is signed: with the tool's name. */
 function signed(tool: string, args: Json | undefined): JsonObject | string {
   if (args !== undefined && args.kind !== 'object') return 'INVALID_PARAMS';
   if (args !== undefined && member(args, 'tool') !== undefined) return 'RESERVED_ARGUMENT';
   return { kind: 'object', members: [['tool', { kind: 'string', value: tool }], ...(args?.members ?? [])] };
 }
 
-/** The bundle of a request: in the header, in `_meta`, or the same in both. */
+/** Finds the bundle of a request: in the header, in `_meta`, or in both if they are the same. */
 function carried(
   headers: GateQuestion['headers'],
   meta: JsonObject | undefined,
@@ -199,14 +202,14 @@ const MAX_DEPTH = 64;
 const isStrictJson = (json: Json) =>
   !hasDuplicateNames(json) && depthOf(json) <= MAX_DEPTH && faithful(json) !== undefined;
 
-/** A number that may be what rounding left of another, now that its text is gone. */
+/** Whether a value holds a number that may have been rounded; its text is no longer known. */
 function isInexact(json: Json): boolean {
   if (json.kind === 'number') return Math.abs(toDouble(json.text)) > Number.MAX_SAFE_INTEGER;
   if (json.kind === 'array') return json.items.some(isInexact);
   return json.kind === 'object' && json.members.some(([, value]) => isInexact(value));
 }
 
-/** Whether parsers could differ in what the message is. */
+/** Whether two parsers could read different messages. */
 function isAmbiguous(message: JsonObject): boolean {
   const names = message.members
     .map(([name]) => name)
@@ -214,7 +217,7 @@ function isAmbiguous(message: JsonObject): boolean {
   return new Set(names).size < names.length || hasLookalike(message, ENVELOPE);
 }
 
-/** A name that a parser which ignores case takes for another. */
+/** Whether a parser that ignores case would take a name for one of these. */
 function hasLookalike(object: JsonObject, names: readonly string[]): boolean {
   return object.members.some(
     ([name]) => !names.includes(name) && names.includes(name.toUpperCase().toLowerCase()),
@@ -225,7 +228,7 @@ const objectOf = (json: Json | undefined) => (json?.kind === 'object' ? json : u
 const valuesOf = (headers: GateQuestion['headers'], name: string) =>
   headers.filter(([other]) => other.toLowerCase() === name).map(([, value]) => value);
 
-/** A header's value, which may be base64 of UTF-8; `undefined` where it says that and is not. */
+/** The value of a header, which may be base64 of UTF-8; `undefined` if its base64 is malformed. */
 function headerText(value: string): string | undefined {
   const base64 = /^=\?base64\?(.*)\?=$/s.exec(value)?.[1];
   if (base64 === undefined) return value;
@@ -246,7 +249,7 @@ function invocationOf(bundle: Json): { iss: string; jti: string; iat: number } {
   return { iss: read.iss, jti: read.jti, iat: iat?.kind === 'number' ? toDouble(iat.text) : NaN };
 }
 
-/** docs/codes.md, "Gate". */
+/** The HTTP statuses of docs/codes.md, section "Gate". */
 const STATUS: Readonly<Record<string, number>> = {
   METHOD_NOT_ALLOWED: 405,
   BODY_TOO_LARGE: 413,
@@ -262,7 +265,7 @@ const STATUS: Readonly<Record<string, number>> = {
   REPLAY_STORE_UNAVAILABLE: 503,
 };
 
-/** A bundle that cannot be decoded is 400; JSON that is no bundle is a verdict, 403, of the same code. */
+/** Denies a request. MALFORMED_BUNDLE is 400 if the bundle cannot be decoded, but 403 as a verdict on other JSON. */
 function deny(protocol: Protocol, code: string, status = STATUS[code] ?? 403): GateAnswer {
   const isUnauthorized = code === 'MISSING_BUNDLE' && protocol === 'http';
   return { decision: 'deny', code, status: isUnauthorized ? 401 : status };

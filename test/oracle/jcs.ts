@@ -1,10 +1,10 @@
 import type { Json } from './json.js';
 
-/** The double that a JSON number stands for. */
+/** The double that a JSON number means. */
 export const toDouble = (text: string): number => Number(text);
 
 /**
- * The RFC 8785 form of a value, or `undefined` where it has none: a repeated member name, a lone surrogate, a number that
+ * The RFC 8785 form of a value; `undefined` if it has none: a repeated member name, a lone surrogate, or a number that
  * overflows a double.
  */
 export function canonical(json: Json): string | undefined {
@@ -22,7 +22,7 @@ export function canonical(json: Json): string | undefined {
     case 'object': {
       const names = json.members.map(([name]) => name);
       if (new Set(names).size < names.length) return undefined;
-      // The default order of sort is by UTF-16 code unit, as RFC 8785 wants it.
+      // sort() orders by UTF-16 code units, as RFC 8785 requires.
       const members = json.members
         .map(([name, value]) => ({ name, value }))
         .sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -32,12 +32,12 @@ export function canonical(json: Json): string | undefined {
   }
 }
 
-/** The RFC 8785 form, and `undefined` as well where an integer in it is not the integer that its own form denotes. */
+/** The RFC 8785 form; `undefined` also if the form of an integer denotes another integer. */
 export function faithful(json: Json): string | undefined {
   return everyNumber(json, isFaithfulNumber) ? canonical(json) : undefined;
 }
 
-/** Whether a number that is an integer, in whatever notation, is written out again as that very integer. */
+/** Whether an integer, in any notation, is the same integer after it was read as a double and written again. */
 export function isFaithfulNumber(text: string): boolean {
   const form = canonicalNumber(text);
   if (form === undefined) return false;
@@ -47,7 +47,7 @@ export function isFaithfulNumber(text: string): boolean {
   return written.digits === printed.digits && written.exponent === printed.exponent;
 }
 
-/** A decimal number without its sign: digits without zeros at either end, times ten to the exponent. */
+/** A decimal number without its sign: digits without leading and trailing zeros, times 10^exponent. */
 function decimal(text: string): { digits: string; exponent: bigint } {
   const [mantissa = '', power = '0'] = text.toLowerCase().replace('-', '').split(/e/);
   const [whole = '', fraction = ''] = mantissa.split('.');

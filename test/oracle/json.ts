@@ -1,6 +1,6 @@
 /**
- * JSON as it was written: numbers keep their text, objects keep every member in order, also one that repeats a name.
- * `JSON.parse` hides exactly what the specification asks about, so the oracle has a reader of its own.
+ * JSON as it was written: numbers keep their text, and objects keep all members in order, including repeated names.
+ * `JSON.parse` hides what the specification is about, so the oracle has its own parser.
  */
 export type Json =
   | { readonly kind: 'null' }
@@ -15,12 +15,12 @@ export interface JsonObject {
   readonly members: readonly (readonly [name: string, value: Json])[];
 }
 
-/** The value of a member, the last one where the name repeats, as `JSON.parse` has it. */
+/** The value of a member. If the name repeats, the last one counts, as in `JSON.parse`. */
 export function member(object: JsonObject, name: string): Json | undefined {
   return object.members.findLast(([key]) => key === name)?.[1];
 }
 
-/** Whether some object in it has the same name twice. */
+/** Whether any object in a value has the same name twice. */
 export function hasDuplicateNames(json: Json): boolean {
   if (json.kind === 'array') return json.items.some(hasDuplicateNames);
   if (json.kind !== 'object') return false;
@@ -28,14 +28,14 @@ export function hasDuplicateNames(json: Json): boolean {
   return names.size < json.members.length || json.members.some(([, value]) => hasDuplicateNames(value));
 }
 
-/** How deep arrays and objects nest: 0 for a number, 1 for `{}`, 2 for `[{}]`. */
+/** The nesting depth of arrays and objects: 0 for a number, 1 for `{}`, 2 for `[{}]`. */
 export function depthOf(json: Json): number {
   if (json.kind === 'array') return 1 + Math.max(0, ...json.items.map(depthOf));
   if (json.kind === 'object') return 1 + Math.max(0, ...json.members.map(([, value]) => depthOf(value)));
   return 0;
 }
 
-/** Reads a JSON text by RFC 8259, to the letter. `undefined` where it is none. */
+/** Reads a JSON text exactly as RFC 8259 says; `undefined` if it is not JSON. */
 export function readJson(text: string): Json | undefined {
   const reader = new Reader(text);
   try {
@@ -46,13 +46,13 @@ export function readJson(text: string): Json | undefined {
   }
 }
 
-/** A JavaScript value, as `JSON.parse` gives it, in the same form. */
+/** Converts a JavaScript value, as `JSON.parse` makes it. */
 export function fromValue(value: unknown): Json {
   if (value === null) return { kind: 'null' };
   if (typeof value === 'boolean') return { kind: 'boolean', value };
   if (typeof value === 'string') return { kind: 'string', value };
   if (typeof value === 'number') {
-    // What JSON.parse makes of 1e400; any text that overflows will do.
+    // JSON.parse makes an infinity of 1e400. Any text that overflows will do.
     if (!Number.isFinite(value)) return { kind: 'number', text: value < 0 ? '-1e999' : '1e999' };
     return { kind: 'number', text: Object.is(value, -0) ? '-0' : String(value) };
   }
@@ -65,7 +65,7 @@ export function fromValue(value: unknown): Json {
   throw new TypeError(`${typeof value} is no JSON`);
 }
 
-/** Writes it as it was read: numbers with their own text, members in their order, repeated ones too. */
+/** Writes a value as it was read: numbers with their text, and all members in order, including repeated names. */
 export function writeJson(json: Json): string {
   switch (json.kind) {
     case 'null':

@@ -2,19 +2,19 @@ import { fromBase64url } from './encoding.js';
 import { faithful } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type JsonObject } from './json.js';
 
-/** A compact JWT, taken apart and not yet verified. */
+/** A compact JWT that was decoded but not verified. */
 export interface Jwt {
   readonly text: string;
   readonly header: JsonObject;
   readonly payload: JsonObject;
-  /** What is signed: `header.payload`. */
+  /** The signed bytes: `header.payload`. */
   readonly signed: Buffer;
   readonly signature: Buffer;
 }
 
 const MAX_DEPTH = 64;
 
-/** Decisions, section 1. `undefined` where it is no JWT of JSON objects. */
+/** Decodes a JWT (docs/spec/encoding.md); `undefined` if it is not a JWT with JSON objects. */
 export function readJwt(text: string): Jwt | undefined {
   const segments = text.split('.');
   if (segments.length !== 3 || segments.includes('')) return undefined;
@@ -23,15 +23,16 @@ export function readJwt(text: string): Jwt | undefined {
   const headerObject = readObject(header);
   const payloadObject = readObject(payload);
   if (headerObject === undefined || payloadObject === undefined) return undefined;
-  // The specification says this of `args` and bodies only; of other claims it is read here into "valid UTF-8, a JSON object"
-  // together with "serialized in JCS order": what has no faithful RFC 8785 form cannot have been serialized so.
+  // The specification says this only of `args` and bodies. For other claims it follows from "valid UTF-8, a JSON
+  // object" and "serialized in JCS order": a value without a faithful RFC 8785 form cannot have been serialized that
+  // way.
   if (faithful(payloadObject) === undefined) return undefined;
   if (['crit', 'b64'].some((name) => member(headerObject, name) !== undefined)) return undefined;
   const signed = Buffer.from(segments.slice(0, 2).join('.'), 'ascii');
   return { text, header: headerObject, payload: payloadObject, signed, signature };
 }
 
-/** The text of bytes that are valid UTF-8; a byte order mark is a character. */
+/** Decodes bytes that are valid UTF-8. A byte order mark counts as a character. */
 export function textOf(bytes: Buffer): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -40,7 +41,7 @@ export function textOf(bytes: Buffer): string | undefined {
   }
 }
 
-/** Valid UTF-8, a JSON object, no repeated name, not nested too deep. */
+/** Reads valid UTF-8 with a JSON object without repeated names that is not nested too deep. */
 function readObject(bytes: Buffer): JsonObject | undefined {
   const text = textOf(bytes);
   const json = text === undefined ? undefined : readJson(text);

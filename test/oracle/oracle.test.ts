@@ -7,7 +7,7 @@ import { FORGERIES, forge, KEYS, publicKeyOf, signWith, WEAK_DIDS } from './gene
 import { canonical, isFaithfulNumber } from './jcs.js';
 import { depthOf, hasDuplicateNames, readJson, writeJson } from './json.js';
 
-// The oracle is checked by what neither it nor the code under test wrote: libsodium, the platform, public vectors.
+// The oracle is compared with independent implementations: libsodium, the platform, and public vectors.
 
 describe('signatures', () => {
   const accepts = (key: Buffer, message: Buffer, signature: Buffer) =>

@@ -6,7 +6,7 @@ import { member, type Json, type JsonObject } from './json.js';
 import type { Jwt } from './jwt.js';
 import { allows, isWithin } from './policy.js';
 
-/** How the verifier is set up. */
+/** The settings of a verifier. */
 export interface Settings {
   readonly maxChainDepth?: number;
   readonly clockSkewSecs?: number;
@@ -15,7 +15,7 @@ export interface Settings {
   readonly requireBinding?: boolean;
 }
 
-/** What is revoked at the moment. */
+/** The revocation state at the time of a question. */
 export interface Revocation {
   /** The remote list: not configured, no usable copy, or its bytes. */
   readonly remote: 'none' | 'unavailable' | Uint8Array;
@@ -24,20 +24,20 @@ export interface Revocation {
 
 export interface Question {
   readonly bundle: Json;
-  /** The body of the call: none sent, a text that is no JSON, or a value. */
+  /** The body of the call: none, a text that is not JSON, or a value. */
   readonly body: Json | 'unreadable' | undefined;
   /** Whether the request asks for `details`. */
   readonly details?: boolean;
   readonly now: number;
   readonly settings: Settings;
   readonly revocation: Revocation;
-  /** In place of the oracle's own check of a signature: whoever asks many times about the same bytes may remember. */
+  /** Replaces the oracle's own check of a signature, for example by one with a cache. */
   readonly verifySignature?: typeof verifyStrictly;
 }
 
 export type Binding = 'match' | 'mismatch' | 'invalid_body';
 
-/** The verdict, without the words of its messages. */
+/** The verdict, without the texts of messages. */
 export type Answer =
   | {
       readonly valid: true;
@@ -48,10 +48,10 @@ export type Answer =
   | { readonly valid: false; readonly code: string; readonly binding?: Binding };
 
 /**
- * The verdict on a bundle, from the specification alone: block after block, the first failure is the verdict.
- * Slow, and free of anything that could be remembered from one question to the next.
+ * The verdict on a bundle, written from the specification alone. The first failure in the order of the blocks is the
+ * verdict. It is slow, and keeps no state between questions.
  */
-export function judge(question: Question): Answer {
+export function verify(question: Question): Answer {
   const { settings, revocation, now, verifySignature = verifyStrictly } = question;
   const structure = blockA(question.bundle, settings);
   if (typeof structure === 'string') return { valid: false, code: structure };
@@ -79,7 +79,7 @@ export function judge(question: Question): Answer {
   };
 }
 
-/** Structure. A string is the code of what is wrong. */
+/** Structure. A string is an error code. */
 function blockA(bundle: Json, settings: Settings): string | { receipts: Receipt[]; invocation: Invocation } {
   if (bundle.kind !== 'object') return 'MALFORMED_BUNDLE';
   const version = member(bundle, 'bundle_version');
@@ -203,7 +203,7 @@ function bindingOf(body: Json | 'unreadable', invocation: Invocation): Binding {
   return form === faithful(invocation.args) ? 'match' : 'mismatch';
 }
 
-/** The context of gateways.md, section 1, without the three members that every verdict has. */
+/** The details of docs/spec/verdict.md: the context of a gate without the three members that every verdict has. */
 function detailsOf(receipts: readonly Receipt[], call: Invocation, binding: Binding | undefined) {
   const expiries = receipts.flatMap(({ exp }) => (exp === undefined ? [] : [exp]));
   const tool = stringOf(call.args, 'tool');

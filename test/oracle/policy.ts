@@ -1,7 +1,7 @@
 import { canonical, toDouble } from './jcs.js';
 import { member, type Json, type JsonObject } from './json.js';
 
-/** Decisions, section 3. `null` in the place of a known member is the same as absence. */
+/** The rules of docs/spec/policy.md. For a known member, `null` means the same as absence. */
 
 const LISTS = ['allowed_tools', 'allowed_resources', 'allowed_data_classes'] as const;
 const LIMITS = ['max_cost_usd', 'max_calls'] as const;
@@ -24,7 +24,7 @@ export function hasKnownMembersOfRightType(policy: JsonObject): boolean {
     if (isOneOf(SWITCHES, name)) return value.kind === 'boolean';
     if (value.kind !== 'number') return false;
     const number = toDouble(value.text);
-    // The specification gives `max_calls` no upper bound; an integer ends at 2^53−1 here, as times and indexes do.
+    // The specification gives `max_calls` no upper bound. Here the largest integer is 2^53−1, as for times and indices.
     return number >= 0 && (name === 'max_calls' ? Number.isSafeInteger(number) : Number.isFinite(number));
   });
 }
@@ -96,7 +96,7 @@ export function allows(policy: JsonObject, args: JsonObject): boolean {
   return true;
 }
 
-/** Whether a resource equals an entry or lies below a `prefix/*`. */
+/** Whether a resource equals an entry or is below a `prefix/*`. */
 function isCovered(resource: string, entries: readonly string[]): boolean {
   return entries.some(
     (entry) =>
@@ -105,11 +105,12 @@ function isCovered(resource: string, entries: readonly string[]): boolean {
   );
 }
 
-/** Whether a resource may mean something else than its text begins with: such a one matches no prefix. */
+/** Whether a resource may be outside the prefix with which its text begins. Then it matches no prefix. */
 function isEvasive(resource: string): boolean {
   for (const character of resource)
     if (character < '\u0021' || character === '\u007f' || character === '\\') return true;
-  // A segment ends where a URI's path does as well, and at an encoded slash or backslash, which some servers decode first.
+  // A segment also ends at the end of a URI's path, and at an encoded slash or backslash, which some servers decode
+  // first.
   return resource
     .split(/[/?#]|%2f|%5c/i)
     .map((segment) => segment.replace(/%2e/gi, '.'))

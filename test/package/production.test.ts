@@ -36,7 +36,7 @@ describe('npm start after npm ci --omit=dev', () => {
       mkdirSync(path.dirname(at('node_modules', name)), { recursive: true });
       symlinkSync(path.join(root, 'node_modules', name), at('node_modules', name), 'dir');
     }
-    // Were npm asked to fetch anything, the test would show it.
+    // If npm tried to fetch anything, the test would fail.
     mkdirSync(at('bin'));
     writeFileSync(at('bin', 'npm'), '#!/bin/sh\necho npm was called "$@" >&2\nexit 7\n', { mode: 0o755 });
   });

@@ -83,9 +83,9 @@ const nameList: Kind<TextList> = {
 };
 
 /**
- * What entries of lists of resources cover, by three relations that z3 need not look into: an entry is a `prefix/*`, a text
- * begins with such a prefix, a text is plain (nothing in it is a dot segment or the like). What holds between them is
- * assumed for all texts that a problem names; {@link PREFIX_LEMMAS} prove that it does.
+ * What entries of lists of resources cover, by three relations that z3 need not look into: an entry is a `prefix/*`, a
+ * text begins with such a prefix, a text is plain (nothing in it is a dot segment or the like). What holds between them
+ * is assumed for all texts that a problem names; {@link PREFIX_LEMMAS} prove that it does.
  */
 export class Resources {
   readonly #problem: Problem;
@@ -126,7 +126,7 @@ export class Resources {
     return this.#relation('isPlain', text);
   }
 
-  /** What is so of a text that is known. */
+  /** The facts about a known text. */
   assumeOf(text: string, others: readonly string[]): void {
     const { z3 } = this.#problem;
     const value = (of: string) => z3.String.val(of);
@@ -143,7 +143,7 @@ export class Resources {
   }
 
   #name(text: Text): void {
-    // A literal is told all about itself by assumeOf.
+    // For a literal, assumeOf states all facts.
     if (this.#texts.has(text) || text.sexpr().startsWith('"')) return;
     this.#texts.add(text);
     const star = this.#problem.z3.String.val('*');
@@ -162,7 +162,7 @@ export class Resources {
   }
 }
 
-/** Why that is assumed rightly, of texts as they are. Each states what would be otherwise. */
+/** The proofs of these assumptions, for real texts. Each states the opposite, which must be refuted. */
 export const PREFIX_LEMMAS: Readonly<Record<string, (problem: Problem) => void>> = {
   'no prefix/ begins *': (problem) => {
     const { z3 } = problem;
@@ -201,7 +201,7 @@ const resourceList: Kind<TextList> = {
   isWellTyped: (_, { isText }) => isText,
 };
 
-/** A number that is not exceeded. */
+/** A number that must not be exceeded. */
 const ceiling: Kind<Arith> = {
   any(problem) {
     const limit = problem.z3.Real.const(problem.name('limit'));
@@ -225,12 +225,14 @@ const permission: Kind<Formula> = {
   isOpen: (_, value) => value,
   allows: (_, value, { isBoolean, boolean }) => value.or(isBoolean.and(boolean.not())),
   refuses: (_, value, { isBoolean, boolean }) => value.not().and(isBoolean.and(boolean.not()).not()),
-  // Asked only where the parent denies.
+  // Only evaluated if the parent denies.
   contains: (_, _parent, child) => child.not(),
   isWellTyped: (_, { isBoolean }) => isBoolean,
 };
 
-/** The model of each kind of limit, by the name of its class. A new class needs one here, or its members have no proof. */
+/**
+ * The model of each kind of limit, by the name of its class. A new class needs one here, or its members have no proof.
+ */
 export const KINDS: Readonly<Record<string, Kind<never>>> = {
   NameList: nameList as unknown as Kind<never>,
   ResourceList: resourceList as unknown as Kind<never>,

@@ -31,7 +31,7 @@ const PIECES = [
   '...',
 ];
 
-/** What is allowed by a prefix lies below it, as whoever fetches it reads it: with the URL parser of the platform. */
+/** A resource that a prefix allows is below that prefix when the platform's URL parser has read it. */
 export const urls: Property = {
   name: 'an allowed URL lies below its prefix',
   async check(subject) {
@@ -54,7 +54,7 @@ export const urls: Property = {
   },
 };
 
-/** A list that is served, and whatever is done to it. */
+/** A server for a status list that tests can change. */
 async function listHost(answer: () => Promise<{ type: string; body: Buffer | string }>) {
   const server = createServer(
     (_, response) =>
@@ -72,7 +72,7 @@ async function listHost(answer: () => Promise<{ type: string; body: Buffer | str
 
 const realNow = Date.now;
 
-/** A verdict is right at the time at which it is given, however long it took and whatever the clock does meanwhile. */
+/** A verdict is right at the time at which it is given, even if it took long or the clock changed meanwhile. */
 export const clock: Property = {
   name: 'a verdict is right when it is given',
   async check(subject) {
@@ -83,7 +83,7 @@ export const clock: Property = {
     try {
       for (const step of [10, 100, -100, 0]) {
         at = start;
-        // The clock goes on while the list is fetched.
+        // The clock advances while the list is fetched.
         const host = await listHost(async () => {
           await sleep(300);
           at = start + step;
@@ -96,7 +96,7 @@ export const clock: Property = {
         });
         const verdict = await verifier.verify(liveCall(chain, { tool: 'search' }, { iat: start }));
         const isWithin = at >= start - 50 && at <= start + 5;
-        // A refusal is always safe to give.
+        // A refusal is always safe.
         if (verdict.valid && !isWithin) found.push(`valid ${at - start} s later, for a receipt of 5 s`);
         await verifier.close();
         host.close();
@@ -108,7 +108,7 @@ export const clock: Property = {
   },
 };
 
-/** What a later list of a pinned issuer has revoked, no earlier one takes back. */
+/** An earlier list of a pinned issuer cannot undo revocations of a later one. */
 export const lists: Property = {
   name: 'an older list takes nothing back',
   async check(subject) {

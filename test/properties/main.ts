@@ -1,4 +1,4 @@
-// Tries what must always hold on a checkout: `npm run properties -- --dir /tmp/other-checkout --only cache`.
+// Checks on a checkout what must always hold: `npm run properties -- --dir /tmp/other-checkout --only cache`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,7 @@ const { values } = parseArgs({
     dir: { type: 'string', default: '.' },
     only: { type: 'string', default: '' },
     secs: { type: 'string', default: '600' },
-    /** In the process itself: what a run does for each property. */
+    /** Runs the properties in this process. A run without it starts a process with it for each property. */
     here: { type: 'boolean', default: false },
   },
 });
@@ -37,7 +37,7 @@ for (const property of chosen) {
     console.log(JSON.stringify(await property.check(new Subject(values.dir))));
     continue;
   }
-  // A process of its own: what hangs, or takes all memory, ends with it.
+  // Each property has a process of its own, so that one that hangs or takes all memory can be ended.
   const self = [fileURLToPath(import.meta.url), '--here', '--dir', values.dir, '--only', name];
   const child = spawn(process.execPath, ['--expose-gc', ...self], { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';

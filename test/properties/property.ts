@@ -1,8 +1,8 @@
 import type { Subject } from './subject.js';
 
-/** Something that holds whatever happens; it knows of no particular fault. */
+/** Something that must always hold. It is not written for a particular fault. */
 export interface Property {
   readonly name: string;
-  /** What was found that should not be; empty where the property holds. */
+  /** Returns what was found wrong; empty if the property holds. */
   check(subject: Subject): Promise<string[]>;
 }

@@ -5,7 +5,7 @@ import { sleep, type Service } from './subject.js';
 
 const SECRET = 's3cr3t-marker';
 
-/** What is secret in a configuration is in no output, also where the configuration is refused. */
+/** No output contains a secret of the configuration, even if the configuration is refused. */
 export const secrets: Property = {
   name: 'no secret is printed',
   async check(subject) {
@@ -50,7 +50,7 @@ const TOKEN = 'property-admin-token-1234';
 const revoke = (service: Service, index: number, token = TOKEN) =>
   service.post('/admin/revoke', { status_list_index: index }, { authorization: `Bearer ${token}` });
 
-/** What anybody may send keeps no operator from revoking. */
+/** Requests by strangers cannot keep an operator from revoking. */
 export const limits: Property = {
   name: 'strangers do not use up the limits of the operator',
   async check(subject) {
@@ -76,7 +76,7 @@ export const limits: Property = {
   },
 };
 
-/** A token with which the service starts is one that it takes. */
+/** If the service starts with a token, it also accepts that token in requests. */
 export const tokens: Property = {
   name: 'a token that is taken at start is taken in a request',
   async check(subject) {
@@ -94,7 +94,7 @@ export const tokens: Property = {
       try {
         ({ status } = await revoke(service, 1, token));
       } catch {
-        // Not even a header can hold it.
+        // A header cannot hold this token.
       }
       if (status !== 200)
         found.push(`${JSON.stringify(token)} is taken at start, and a request with it gets ${status}`);
@@ -104,7 +104,7 @@ export const tokens: Property = {
   },
 };
 
-/** What a web page elsewhere can send without asking first is not served. */
+/** Requests that a foreign web page can send without a preflight are refused. */
 export const pages: Property = {
   name: 'a web page cannot ask',
   async check(subject) {
@@ -127,7 +127,7 @@ export const pages: Property = {
 const post = (body: string, headers: string, where = '/verify') =>
   `POST ${where} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${headers}\r\n${body}`;
 
-/** A request that two readers could cut differently gets no verdict. */
+/** A request whose end two parsers could see at different places gets no verdict. */
 export const framing: Property = {
   name: 'no verdict on a request that can be cut in two ways',
   async check(subject) {
@@ -166,7 +166,7 @@ export const framing: Property = {
   },
 };
 
-/** However a request is cut into packets, it gets the same answer; and one that is refused for its size can be read. */
+/** The answer does not depend on how a request is cut into packets. A refusal for size can be read by the client. */
 export const packets: Property = {
   name: 'packets and sizes change no answer',
   async check(subject) {

@@ -15,7 +15,7 @@ import {
 import type { Property } from './property.js';
 import { sleep, type Service, type Verifier } from './subject.js';
 
-/** Changes everything that can be changed in a value. */
+/** Changes everything in a value that can be changed. */
 function scribble(value: unknown): void {
   if (typeof value !== 'object' || value === null) return;
   for (const item of Object.values(value)) scribble(item);
@@ -26,11 +26,11 @@ function scribble(value: unknown): void {
       for (const name of Object.keys(target))
         target[name] = typeof target[name] === 'number' ? 1e9 : target[name];
   } catch {
-    // Frozen: that will do as well.
+    // It is frozen, which is fine too.
   }
 }
 
-/** Whoever gets an answer may do with it what he likes: later answers are what they would have been. */
+/** A caller that changes an answer cannot change later answers. */
 export const shared: Property = {
   name: 'answers share nothing with later answers',
   async check(subject) {
@@ -59,12 +59,12 @@ const heap = () => {
   return (heapUsed + arrayBuffers) / 2 ** 20;
 };
 
-/** What the receipt cache holds is no more than it was given, whatever the receipts are like. */
+/** The receipt cache never holds more memory than it was given, for any receipts. */
 export const cacheMemory: Property = {
   name: 'the cache holds no more than it was given',
   async check(subject) {
     const found: string[] = [];
-    const room = 6;
+    const limitMib = 6;
     const shapes: Record<string, (at: number) => readonly TestBundle[]> = {
       'many small nodes': (at) =>
         callsTwice(
@@ -103,14 +103,14 @@ export const cacheMemory: Property = {
       'many short ones': (at) => callsTwice(makeChain(2, { 0: { ...now(), jti: `dr:${at}` }, 1: now() })),
     };
     for (const [shape, make] of Object.entries(shapes)) {
-      const verifier = await subject.verifier({ receiptCacheBytes: room * 2 ** 20 });
+      const verifier = await subject.verifier({ receiptCacheBytes: limitMib * 2 ** 20 });
       await ask(verifier, make(-1));
       const before = heap();
       const count = shape.startsWith('many short') ? 600 : 250;
       for (let at = 0; at < count; at++) await ask(verifier, make(at));
       const grown = heap() - before;
-      if (grown > 2 * room + 4)
-        found.push(`${shape}: ${grown.toFixed(0)} MiB of heap in a cache of ${room} MiB`);
+      if (grown > 2 * limitMib + 4)
+        found.push(`${shape}: ${grown.toFixed(0)} MiB of heap in a cache of ${limitMib} MiB`);
       await verifier.close();
     }
     return found;
@@ -118,7 +118,7 @@ export const cacheMemory: Property = {
 };
 
 const START = Math.floor(Date.now() / 1000);
-/** One window for all: a second that passes between two receipts would let the child end after its parent. */
+/** All receipts have the same window: if a second passed between two receipts, the child would end after its parent. */
 const now = () => ({ iat: START - 60, nbf: START - 60, exp: START + 3600 });
 const callsTwice = (chain: ReturnType<typeof makeChain>) =>
   [1, 2].map(() => liveCall(chain, { tool: 'search' }));
@@ -136,7 +136,7 @@ export const bodies: Property = {
     const found: string[] = [];
     const service = await subject.serve();
     if (service === undefined) return ['the service does not start'];
-    // Sound, so that they are parsed and then wait together for a thread.
+    // Valid bundles, so that they are parsed and then wait together for a thread.
     const sound = JSON.stringify(liveCall(liveChain(4), { tool: 'search' }));
     const body = `${sound.slice(0, -1)},"body":[${'[],'.repeat(345_000)}0]}`;
     const head = `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
@@ -152,15 +152,15 @@ export const bodies: Property = {
     );
     await sleep(1500);
     for (const socket of sockets) socket.write('}');
-    let most = 0;
+    let highest = 0;
     for (let times = 0; times < 40; times++) {
-      most = Math.max(most, residentOf(service.pid));
+      highest = Math.max(highest, residentOf(service.pid));
       await sleep(100);
     }
     const isAlive = await service.answers(60_000);
-    most = Math.max(most, residentOf(service.pid));
+    highest = Math.max(highest, residentOf(service.pid));
     if (!isAlive) found.push(`${BODIES} bodies of 1 MB: /healthz does not answer`);
-    if (most > 700) found.push(`${BODIES} bodies of 1 MB: ${most} MiB resident`);
+    if (highest > 700) found.push(`${BODIES} bodies of 1 MB: ${highest} MiB resident`);
     for (const socket of sockets) socket.destroy();
     await service.stop();
     return found;
@@ -176,8 +176,8 @@ function residentOf(pid: number): number {
 }
 
 /**
- * However chains come and go, a service goes on answering. Nothing is asked of it but what an honest client sends: fresh
- * chains, or fresh leaves below chains that come back, each twice, and in all more than the cache takes.
+ * A service keeps answering while chains come and go. The requests are those of an honest client: fresh chains, or fresh
+ * leaves below known chains, each sent twice, and in all more than the cache takes.
  */
 export const churn: Property = {
   name: 'churn never stops a service',
@@ -243,8 +243,8 @@ function trunks(principals: number, depth: number, characters: number): Chain[] 
 const callBelow = (chain: Chain): TestBundle => liveCall(chain, { tool: 'search' });
 
 /**
- * A fresh leaf for each task, below the chains of a number of principals that grows by a twentieth: whatever a cache takes
- * for a chain, at some time these chains just fill it.
+ * A fresh leaf for each task, below the chains of some principals. Their number grows by a twentieth each time, so at
+ * some time these chains just fill the cache, whatever it counts for a chain.
  */
 function* freshLeaves(all: readonly Chain[]): Generator<TestBundle> {
   let task = 0;
@@ -258,7 +258,7 @@ function* freshLeaves(all: readonly Chain[]): Generator<TestBundle> {
       }
 }
 
-/** A handler that nobody verified a call for finds no context, wherever it is called from. */
+/** A handler of a call that was not verified finds no context, wherever it is called from. */
 export const contexts: Property = {
   name: 'no context reaches a handler without a bundle',
   async check(subject) {
@@ -273,7 +273,7 @@ export const contexts: Property = {
     };
     const required = { trustedRoots: 'any', serverIdentity: 'any', replayStore: 'none', tool: 'any' };
     const make = (options: object, handler: () => Promise<Response>) => {
-      // What must be said depends on the version.
+      // The required options depend on the version.
       try {
         return middleware.drsFetch(options, handler);
       } catch {

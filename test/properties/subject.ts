@@ -4,7 +4,7 @@ import net from 'node:net';
 import { pathToFileURL } from 'node:url';
 import path from 'node:path';
 
-/** What a property is tried on: a checkout with its `dist/`, of whatever commit. Only what users have is touched. */
+/** A checkout of any commit, with its `dist/`, on which properties are checked. Only public interfaces are used. */
 export class Subject {
   readonly dir: string;
 
@@ -29,14 +29,14 @@ export class Subject {
   ): Promise<{ code: number | null; output: string }> {
     const child = this.#spawn(args, env);
     const output = outputOf(child);
-    // What does not end is ended: its code is `null` then.
+    // A command that does not end is killed; its exit code is then `null`.
     const watchdog = setTimeout(() => child.kill('SIGKILL'), 20_000);
     const [code] = (await once(child, 'close')) as [number | null];
     clearTimeout(watchdog);
     return { code, output: output() };
   }
 
-  /** Starts the service; `undefined` where it does not start. */
+  /** Starts the service; `undefined` if it does not start. */
   async serve(env: Record<string, string> = {}): Promise<Service | undefined> {
     const child = this.#spawn(['serve'], { PORT: '0', QUEUE_TARGET_MS: '60000', ...env });
     const output = outputOf(child);
@@ -111,7 +111,9 @@ export class Service {
     });
   }
 
-  /** Sends bytes as they are, in pieces with pauses between; resolves with what came until the connection closed or `end` did. */
+  /**
+   * Sends bytes unchanged, in pieces with pauses between. Resolves with what was received until the end, or `until`.
+   */
   async raw(pieces: readonly string[], until = /\r\n\r\n/): Promise<string> {
     const socket = net.connect(this.port, '127.0.0.1');
     let text = '';
@@ -132,7 +134,7 @@ export class Service {
     return text;
   }
 
-  /** Whether it answers, within a time that no busy machine needs. */
+  /** Whether it answers within a time that is enough even on a busy machine. */
   async answers(milliseconds = 20_000): Promise<boolean> {
     try {
       const answer = await fetch(`${this.url}/healthz`, { signal: AbortSignal.timeout(milliseconds) });

@@ -12,7 +12,7 @@ const names = (n: number, form: (at: number) => string) => Array.from({ length: 
 const members = (n: number, value: unknown = 1) =>
   Object.fromEntries(names(n, (at) => `m${at}.x`).map((name) => [name, value]));
 
-/** A call under two receipts with these policies, and these claims in both. */
+/** Makes a call under two receipts with these policies, and with these claims in both. */
 function under(parent: object, child: object, args: object, claims: object = {}): Grown {
   const now = Math.floor(Date.now() / 1000);
   const both = { iat: now - 60, nbf: now - 60, exp: now + 3600, ...claims };
@@ -21,7 +21,7 @@ function under(parent: object, child: object, args: object, claims: object = {})
   };
 }
 
-/** Every place of a request that can be made longer; what belongs together grows together. */
+/** Every part of a request that can be made longer. Parts that depend on each other grow together. */
 const PLACES: Readonly<Record<string, { readonly max: number; readonly grow: (n: number) => Grown }>> = {
   ...Object.fromEntries(
     ['allowed_tools', 'allowed_data_classes', 'allowed_resources'].map((name) => [
@@ -103,7 +103,7 @@ const PLACES: Readonly<Record<string, { readonly max: number; readonly grow: (n:
 };
 
 const STEPS = [256, 64, 16, 4, 1];
-/** Four times the input may take this many times as long: quadratic is sixteen. */
+/** The limit for the growth of time with four times the input. Quadratic growth would be 16. */
 const MAX_RATIO = 10;
 const MIN_MILLISECONDS = 60;
 
@@ -119,7 +119,7 @@ async function cpuOf(work: () => Promise<unknown>): Promise<number> {
   return least;
 }
 
-/** The time of every check grows no faster than its input, give or take a logarithm; and whatever comes is a verdict. */
+/** The time of every check is O(n log n) in its input at most, and every input gets a verdict. */
 export const growth: Property = {
   name: 'work grows with its input',
   async check(subject) {
@@ -155,7 +155,7 @@ export const growth: Property = {
   },
 };
 
-/** Whatever was taken for a request is given back: room for requests that wait, above all. */
+/** Everything that is reserved for a request is given back, above all the count of waiting requests. */
 export const pending: Property = {
   name: 'pending counts return to zero',
   async check(subject) {
@@ -180,7 +180,7 @@ export const pending: Property = {
         break;
       }
     }
-    // Requests whose senders go away while they are read, or wait.
+    // Requests whose clients disconnect while they are being read, or are waiting.
     for (let times = 0; times < 8; times++)
       await fetch(`${service.url}/verify`, {
         method: 'POST',
@@ -192,13 +192,13 @@ export const pending: Property = {
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
     const waiting = /^drs_(?:verify_)?pending(?:_requests)?(?:\{\})? (\d+)/m.exec(metrics)?.[1];
     if (waiting !== undefined && waiting !== '0')
-      found.push(`${waiting} requests wait for ever, says /metrics`);
+      found.push(`${waiting} requests wait forever, according to /metrics`);
     await service.stop();
     return found;
   },
 };
 
-/** The commands say what is wrong with a bundle, of whatever size; they do not fall over it. */
+/** The commands report what is wrong with a bundle of any size, and do not crash. */
 export const commands: Property = {
   name: 'commands survive any bundle',
   async check(subject: Subject) {

@@ -296,11 +296,11 @@ describe('the number of nodes', () => {
   });
 
   it('is limited before anything is parsed', () => {
-    const most = `[${Array(MAX_JSON_NODES - 1)
+    const largest = `[${Array(MAX_JSON_NODES - 1)
       .fill('{}')
       .join(',')}]`;
-    expect(parseStrictJson(most).defect).toBeUndefined();
-    expect(parseStrictJson(most.replace('{}', '{},{}')).defect?.kind).toBe('size');
+    expect(parseStrictJson(largest).defect).toBeUndefined();
+    expect(parseStrictJson(largest.replace('{}', '{},{}')).defect?.kind).toBe('size');
     expect(parseStrictJson('['.repeat(1_000_000)).defect?.kind).toBe('size');
   });
 });

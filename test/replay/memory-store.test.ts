@@ -52,7 +52,7 @@ describe('the memory replay store', () => {
     expect(log.warn.mock.calls).toEqual([
       [{ entries: 8, capacity: 10 }, expect.stringContaining('nearly full')],
     ]);
-    // As those of before expire, four go for each that comes in.
+    // When the old ones have expired, four are dropped for each new one.
     fill(0, 10, 2000);
     expect([store.size, store.capacity]).toEqual([10, 10]);
     expect(log.warn).toHaveBeenCalledTimes(2);

@@ -9,7 +9,7 @@ describe.skipIf(!hasRedis)('replay protection on a Redis Cluster of three nodes'
   const stores: ReplayStore[] = [];
   beforeAll(async () => {
     cluster = await startRedisCluster(3);
-    // One is told of one node only, the other of all of them.
+    // One store knows only one node, the other knows all nodes.
     for (const url of [cluster.nodes[0]?.url ?? '', cluster.nodes.map((node) => node.url).join(',')])
       stores.push(await openRedisReplayStore({ url, timeoutMs: 20_000 }));
   }, 120_000);

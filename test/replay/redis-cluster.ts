@@ -25,7 +25,7 @@ export async function startRedisCluster(size: number): Promise<RedisCluster> {
         busPort,
         '--cluster-node-timeout',
         '60000',
-        // Where one is away, the others go on.
+        // If one node is down, the others keep working.
         '--cluster-require-full-coverage',
         'no',
       ),

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../support/free-port.js';
 
-/** Whether `redis-server` is installed; tests that need it are skipped where it is not. */
+/** Whether `redis-server` is installed. If not, tests that need it are skipped. */
 export const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
 
 /** A real Redis on a port of its own. */

@@ -19,7 +19,7 @@ interface List {
   readonly validUntil: number;
 }
 
-/** What must be true, in the plainest terms. Times are seconds since the start. */
+/** The model: the required behaviour in the simplest form. Times are seconds since the start. */
 interface Model {
   now: number;
   readonly local: Set<number>;
@@ -95,7 +95,7 @@ const verify = (index: number): Command => ({
     const ended = recorder.outcomes.length;
     const fetches = !isFresh(model) && mayFetch(model);
     const waiting = revocation.freshen();
-    // It waits only where nothing is usable and a fetch has been started.
+    // It waits only if there is no usable copy and a fetch has been started.
     expect(waiting !== null).toBe(!isUsable(model) && fetches);
     if (waiting === null) expectAnswers(model, revocation, index, isUsable(model));
     if (!fetches) {

@@ -43,7 +43,7 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     for (let index = 0; index < 30; index++) {
       const from = three[index % 3] as RedisStore;
       await eventually(() => from.record(index));
-      // No wait here: that it is acknowledged means that it is everywhere.
+      // No wait here: an acknowledgement means that the revocation is in force everywhere.
       expect(three.map((store) => store.has(index) || !store.isCurrent)).toEqual([true, true, true]);
     }
     expect(propagated.length).toBeGreaterThan(0);
@@ -89,7 +89,7 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     const near = await open();
     const far = await open(`redis://127.0.0.1:${proxy.port}`);
     proxy.cut();
-    // It is acknowledged only once the lease of the other is over, so never while that one is current.
+    // It is acknowledged only when the lease of the other instance is over, so never while that instance is current.
     await near.record(5);
     expect([far.isCurrent, far.has(5)]).toEqual([false, false]);
     proxy.heal();

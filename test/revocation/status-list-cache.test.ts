@@ -414,7 +414,7 @@ describe('what an operator sees', () => {
     for (let verification = 0; verification < 5; verification++) await tryAgain();
     expect(server.requests).toHaveLength(6);
     expect(recorder.messages).toEqual([
-      expect.stringContaining('error the status list was not taken over'),
+      expect.stringContaining('error the status list was not accepted'),
       expect.stringContaining('error there is no usable copy of the status list'),
     ]);
     server.respond = (_, response) => response.writeHead(503).end();
@@ -422,7 +422,7 @@ describe('what an operator sees', () => {
     expect(recorder.messages[2]).toMatch(/list answers 503, expected 200/);
     server.serve(RAW, bitsWith([]));
     await tryAgain();
-    expect(recorder.messages.slice(3)).toEqual(['info the status list is there again']);
+    expect(recorder.messages.slice(3)).toEqual(['info the status list can be fetched again']);
     expect(recorder.messages.join()).not.toMatch(/secret|word/);
   });
 

@@ -16,7 +16,7 @@ let recorder: Recorder;
 let cache: StatusListCache;
 let now: number;
 
-/** Fetches, whatever the copy at hand is worth, and waits for the end of it. */
+/** Starts a fetch, even if the present copy is usable, and waits for its end. */
 async function refresh(): Promise<void> {
   now += 2_000;
   const ended = recorder.outcomes.length;
@@ -150,7 +150,7 @@ describe('every fault of the server', () => {
     ],
   ])('%s', async (_, outcome, respond) => {
     expect(await outcomeOf(respond)).toBe(outcome);
-    // Nothing of it was taken over, and the next fetch is none the worse.
+    // Nothing of it was used, and the next fetch succeeds.
     expect([cache.statusOf(7), cache.statusOf(1)]).toEqual(['revoked', 'not_revoked']);
     server.serve('application/octet-stream', bitsWith([1]));
     await refresh();

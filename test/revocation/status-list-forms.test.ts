@@ -211,16 +211,16 @@ describe('what is no status list, or not one to rely on', () => {
     const encodedList = `u${Buffer.concat(Array.from({ length: 16 }, () => member)).toString('base64url')}`;
     const body = Buffer.from(JSON.stringify(subject({ encodedList })));
     const before = process.memoryUsage().arrayBuffers;
-    let most = 0;
+    let highest = 0;
     let turns = 0;
     const watch = setInterval(() => {
       turns++;
-      most = Math.max(most, process.memoryUsage().arrayBuffers);
+      highest = Math.max(highest, process.memoryUsage().arrayBuffers);
     }, 1);
     await expect(read(json, body)).rejects.toMatchObject({ fault: 'too_large' });
     clearInterval(watch);
     expect(turns).toBeGreaterThan(2);
-    expect(most - before).toBeLessThan(160 * 1024 * 1024);
+    expect(highest - before).toBeLessThan(160 * 1024 * 1024);
   });
 });
 

@@ -110,7 +110,7 @@ describe('a full disk', () => {
     const PAGE = 4096;
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder]);
     try {
-      // The store ends 6 bytes before a page does, so of the next line only a part finds room.
+      // The store ends 6 bytes before the end of a page, so only a part of the next line fits.
       const header = `# ${'-'.repeat(PAGE - 6 - 3)}\n`;
       await writeFile(path, header);
       const store = await openStore();

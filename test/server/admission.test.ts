@@ -69,7 +69,7 @@ describe('admission', () => {
   });
 });
 
-/** What the verifier does with a request; the real one cannot be made to fail on demand. */
+/** A fake verifier for requests, since the real one cannot fail on demand. */
 type Verify = (request: Request) => Promise<Outcome>;
 
 describe('a fault of the verifier', () => {
@@ -135,7 +135,7 @@ describe('a fault of the verifier', () => {
     ['met while the verdict is written, later', () => later().then(() => broken)],
   ])('is a 500 and leaves nothing behind: %s', async (_, verify) => {
     const { admission, routes, post } = await start(verify);
-    // More than may wait at once: a count that is not given back would turn the fourth away.
+    // More requests than may wait at once: if a count were not given back, the fourth would be refused.
     for (let request = 0; request < 8; request++) expect(await post()).toBe('500 {"error":"internal"}');
     await eventually(() => expect([admission.pending, admission.bodyBytes, routes.open]).toEqual([0, 0, 0]));
   });

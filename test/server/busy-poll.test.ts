@@ -21,9 +21,9 @@ function poll(microseconds = 100) {
     return due !== null;
   };
   /** Turns until the loop may sleep; how many. */
-  const run = (most = Infinity) => {
+  const run = (maxTurns = Infinity) => {
     let turns = 0;
-    while (turns < most && turn()) turns++;
+    while (turns < maxTurns && turn()) turns++;
     return turns;
   };
   return { busyPoll, run };
@@ -79,7 +79,7 @@ describe('busy polling', () => {
     expect(Array.from({ length: 2 }, leftOut)).toEqual([0, 16]);
   });
 
-  it('puts up with a wait in vain now and then', () => {
+  it('tolerates a wait without a request now and then', () => {
     const { busyPoll, run } = poll();
     const wait = (isUseful: boolean) => {
       busyPoll.begin();

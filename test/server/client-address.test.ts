@@ -20,7 +20,7 @@ describe('the address of a client', () => {
     expect(of('1', '10.0.0.1', 'spoofed, 203.0.113.5,198.51.100.7')).toBe('198.51.100.7');
     expect(of('2', '10.0.0.1', '203.0.113.5, 198.51.100.7, 10.0.0.2')).toBe('198.51.100.7');
     expect(of('1', 'unix', '198.51.100.7')).toBe('198.51.100.7');
-    // Whoever came by fewer proxies.
+    // A client that came through fewer proxies.
     expect(of('3', '10.0.0.1', '198.51.100.7')).toBe('198.51.100.7');
     expect(of('3', '10.0.0.1', null)).toBe('10.0.0.1');
   });
@@ -121,14 +121,14 @@ describe('the address of a client', () => {
 it.each([
   ['0', /expected 1 to 16 proxies/],
   ['17', /expected 1 to 16 proxies/],
-  ['true', /"true" is no network/],
-  ['10.0.0.0/33', /no network/],
-  ['10.0.0.0/8,', /"" is no network/],
-  ['fd00::/129', /no network/],
-  ['fe80::1%eth0', /no network/],
+  ['true', /"true" is not a network/],
+  ['10.0.0.0/33', /is not a network/],
+  ['10.0.0.0/8,', /"" is not a network/],
+  ['fd00::/129', /is not a network/],
+  ['fe80::1%eth0', /is not a network/],
   ['10.0.0.0/0', /every address/],
   ['::/0', /every address/],
-  ['localhost', /no network/],
+  ['localhost', /is not a network/],
   [Array(101).fill('10.0.0.1').join(), /at most 100/],
 ])('TRUST_PROXY=%s is refused', (text, says) => {
   expect(readProxyTrust(text)).toEqual({ problem: expect.stringMatching(says) as string });

@@ -1,7 +1,7 @@
 import { OptionsError } from '../../src/engine/options.js';
 import { readConfiguration } from '../../src/server/configuration.js';
 
-/** What is wrong with an environment, as the service says it when it starts. */
+/** The problems with an environment that the service reports when it starts. */
 export function problemsOf(env: Record<string, string>): readonly string[] {
   try {
     readConfiguration(env);

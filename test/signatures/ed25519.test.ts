@@ -129,7 +129,7 @@ describe.each([
         );
       });
       await Promise.all(jobs);
-      const { pending, inThread, pooled } = verifier.figures;
+      const { pending, inThread, pooled } = verifier.stats;
       expect(pending).toBe(0);
       expect(inThread + pooled).toBe(
         Array.from({ length: 150 }, (__, job) => 1 + (job % 19)).reduce((sum, n) => sum + n),
@@ -187,7 +187,7 @@ describe('a pool', () => {
       for (let bad = 0; bad < count; bad++) {
         const checks = signedJwts(count, (at) => at !== bad);
         const settled = settle(verifier, checks);
-        expect(verifier.figures.pending).toBe(isAtOnce ? 0 : count);
+        expect(verifier.stats.pending).toBe(isAtOnce ? 0 : count);
         expect(await settled).toEqual(checks.map((_, at) => at !== bad));
         await nextTurn();
       }
@@ -208,19 +208,19 @@ describe('a pool', () => {
       const verifier = new PoolVerifier(workers);
       try {
         // While a worker starts, this thread takes back all that it was handed.
-        while (verifier.figures.pooled === 0)
+        while (verifier.stats.pooled === 0)
           await settle(
             verifier,
             signedJwts(40, () => true),
           );
-        const before = verifier.figures;
-        const placesUsed = () => helping.filter((place) => verifier.figures[place] > before[place]);
+        const before = verifier.stats;
+        const placesUsed = () => helping.filter((place) => verifier.stats[place] > before[place]);
         // It may go on so for a while where the system has other work for the worker's core.
         for (let bad = 0; bad < count || placesUsed().length < where.length; bad++) {
           const checks = signedJwts(count, (at) => at !== bad % count);
           expect(await settle(verifier, checks)).toEqual(checks.map((_, at) => at !== bad % count));
           await nextTurn();
-          const { inThread, pooled } = verifier.figures;
+          const { inThread, pooled } = verifier.stats;
           expect(inThread + pooled - before.inThread - before.pooled).toBe((bad + 1) * count);
         }
         expect(placesUsed()).toEqual(where);

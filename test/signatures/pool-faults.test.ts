@@ -35,7 +35,7 @@ describe('a pool', () => {
     // What is late comes back while these run; each check is counted once.
     expect(await verifier.verify(checks(40))).toEqual(verified(40));
     await new Promise((resolve) => setTimeout(resolve, 200));
-    const { pending, inThread, pooled } = verifier.figures;
+    const { pending, inThread, pooled } = verifier.stats;
     expect([pending, inThread + pooled]).toEqual([0, 160]);
     await verifier.close();
   });
@@ -52,7 +52,7 @@ describe('a pool', () => {
     for (const outcome of settled)
       expect(outcome).toMatchObject({ reason: expect.any(WorkDropped) as WorkDropped });
     expect(await wanted).toEqual(verified(10));
-    const { pending, inThread, pooled } = verifier.figures;
+    const { pending, inThread, pooled } = verifier.stats;
     expect([pending, inThread + pooled, verifier.waitMs]).toEqual([0, 10, 0]);
     await verifier.close();
   });
@@ -63,7 +63,7 @@ describe('a pool', () => {
     let asked = 0;
     const begun = verifier.verify(checks(400), () => ++asked < 3);
     await expect(begun).rejects.toThrow(WorkDropped);
-    await expect.poll(() => verifier.figures.pending).toBe(0);
+    await expect.poll(() => verifier.stats.pending).toBe(0);
     expect(await verifier.verify(checks(10))).toEqual(verified(10));
     await verifier.close();
   });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { BATCH_CHECKS, bytesFor, CheckState, SlotReader, SlotWriter } from '../../src/signatures/slot.js';
 import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
 
-/** A check that says its number in all that it consists of. */
+/** A check whose every field contains its number. */
 function numbered(number: number, messageLength: number): SignatureCheck {
   return {
     jwt: String.fromCharCode(65 + number).repeat(messageLength),

@@ -21,7 +21,7 @@ export interface RefusedCase {
   readonly name: string;
   readonly code: string;
   readonly block: string;
-  /** What the message must name: the place, what was found or what was expected. */
+  /** A text that the message must contain: the place, what was found, or what was expected. */
   readonly says: RegExp;
   readonly bundle: unknown;
   readonly options?: VerifierOptions;
@@ -31,12 +31,12 @@ export interface RefusedCase {
 
 const OTHER = party();
 
-/** A receipt chain of three whose receipt `at` has other claims. */
+/** A bundle with three receipts, of which receipt `at` has other claims. */
 const withClaims = (at: number, overrides: Overrides): TestBundle =>
   invoke(makeChain(3, { [at]: overrides }));
 const withInvocation = (overrides: Overrides): TestBundle => invoke(makeChain(3), overrides);
 
-/** A chain of three where receipt `at` is whatever `make` returns, and everything after it refers to that. */
+/** A bundle with three receipts. `make` returns receipt `at`, and all later ones refer to it. */
 function withReceipt(at: number, make: (claims: Overrides, issuer: Party) => string): TestBundle {
   const parties = Array.from({ length: 4 }, party) as [Party, Party, Party, Party];
   const receipts: string[] = [];
@@ -55,7 +55,7 @@ function withReceipt(at: number, make: (claims: Overrides, issuer: Party) => str
   };
 }
 
-/** An ordinary bundle whose invocation is whatever `make` returns. */
+/** An ordinary bundle whose invocation is made by `make`. */
 function withInvocationJwt(make: (claims: Overrides, invoker: Party) => string): TestBundle {
   const chain = makeChain(3);
   const invoker = chain.parties[3] as Party;
@@ -663,7 +663,7 @@ export const ACCEPTED: readonly {
   readonly name: string;
   readonly bundle: unknown;
   readonly options?: VerifierOptions;
-  /** Valid in that second and no later, so not for a service with a clock of its own. */
+  /** Valid only in that second, so not usable for a service, whose clock cannot be set. */
   readonly isMomentary?: true;
 }[] = [
   { name: 'one receipt', bundle: makeBundle(1) },
@@ -801,7 +801,7 @@ function withSecondHash(hash: string): TestBundle {
   return invoke(chain, { dr_chain: [first, hash, third] });
 }
 
-/** The last receipt delegates to, and the invocation comes from, a DID that no key belongs to. */
+/** A bundle whose last delegate, who signs the invocation, has a DID without a key. */
 function withInvoker(did: string): TestBundle {
   const chain = makeChain(1, { 0: { aud: did } });
   return invoke(chain, { iss: did });

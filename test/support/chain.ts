@@ -3,11 +3,11 @@ import { base58 } from '@scure/base';
 import { newKeyPair } from './key-pair.js';
 
 /**
- * Chains for tests, made without any code of src/: claims as docs/spec gives them, signed by node:crypto.
- * Overrides are not checked, so that broken chains can be made too.
+ * Chains for tests, made without code from src/: the claims follow docs/spec and are signed with node:crypto. Overrides
+ * are not checked, so that broken chains can be made too.
  */
 
-/** Claims to put in place of the ordinary ones; `undefined` takes a claim away. */
+/** Claims that replace the ordinary ones; `undefined` removes a claim. */
 export type Overrides = Record<string, unknown>;
 
 export interface Party {
@@ -15,7 +15,7 @@ export interface Party {
   readonly key: KeyObject;
 }
 
-/** A Unix time at which the chains made here are valid: now, for the service reads its own clock. */
+/** A Unix time at which the chains made here are valid: the current time, since the service uses its own clock. */
 export const NOW = Math.floor(Date.now() / 1000);
 
 export function party(): Party {
@@ -28,7 +28,7 @@ export const HEADER = { alg: 'EdDSA', typ: 'JWT' };
 const segment = (value: unknown) =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
 
-/** Signs a payload; one given as text is used to the letter. */
+/** Signs a payload. A payload that is a text is used unchanged. */
 export function signJwt(payload: unknown, signer: Party, header: unknown = HEADER): string {
   const input = `${segment(header)}.${segment(payload)}`;
   return `${input}.${sign(null, Buffer.from(input), signer.key).toString('base64url')}`;
@@ -69,7 +69,7 @@ export function childClaims(
   audience: Party,
   overrides: Overrides = {},
 ): Overrides {
-  // JSON leaves out what is undefined.
+  // JSON leaves out members that are undefined.
   const rootOnly = { drs_consent: undefined, drs_root_type: undefined };
   const claims = rootClaims(issuer, audience, { prev_dr_hash: sha256(parent), sub: root.did, ...rootOnly });
   return { ...claims, ...overrides };

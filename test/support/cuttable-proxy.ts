@@ -4,7 +4,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 /** A TCP proxy that can cut the network between two programs. */
 export interface CuttableProxy {
   readonly port: number;
-  /** From now on nothing passes and no connection is closed, as in a network that drops every packet. */
+  /** Stops all data without closing a connection, like a network that drops every packet. */
   cut(): void;
   /** Resets all open connections and lets everything pass again. */
   heal(): void;

@@ -13,11 +13,11 @@ import {
 import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
 import type { RunningService } from './service.js';
 
-/** Clients of the gRPC services, made of other definitions than ours: Envoy's own, and agentgateway's. */
+/** Clients of the gRPC services. They use the definitions of Envoy and agentgateway, not ours. */
 
 const XDS = fileURLToPath(new URL('../../node_modules/@grpc/grpc-js-xds/deps/', import.meta.url));
 
-/** `test/server/grpc/*.proto`, and those of Envoy. */
+/** The definitions in `test/server/grpc/*.proto`, and those of Envoy. */
 export const DEFINITIONS: PackageDefinition = loadSync(
   [
     'envoy/service/auth/v3/external_auth.proto',
@@ -44,7 +44,7 @@ export function clientOf(
   trusted: ChannelCredentials = credentials.createInsecure(),
 ): Client {
   const found = service.split('.').reduce<GrpcObject | undefined>(
-    // What is found on the way is a package, and in the end a service.
+    // Each step leads to a package; the last one to a service.
     (place, name) => place?.[name] as GrpcObject | undefined,
     packages,
   );
@@ -52,7 +52,7 @@ export function clientOf(
   return new Made(`127.0.0.1:${port}`, trusted, options);
 }
 
-/** Calls a method; rejects with the error of gRPC. */
+/** Calls a method. Rejects with the gRPC error. */
 export function callOnce(
   client: Client,
   method: string,

@@ -3,8 +3,9 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 /**
  * A new Ed25519 key pair, and the 32 bytes of its public key.
  *
- * Key objects straight from `generateKeyPairSync` share a lock with the job that made them: when Node 20 collects that job
- * during `export({ format: 'jwk' })`, it waits for itself for ever. These are made from encoded keys, so they have no job.
+ * Key objects that come directly from `generateKeyPairSync` share a lock with the job that made them. If Node 20
+ * collects that job during `export({ format: 'jwk' })`, it deadlocks. The keys here are made from encoded keys, without
+ * such a job.
  */
 export function newKeyPair(): { publicKey: KeyObject; privateKey: KeyObject; bytes: Buffer } {
   const { publicKey: spki, privateKey: pkcs8 } = generateKeyPairSync('ed25519', {

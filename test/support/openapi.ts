@@ -36,7 +36,7 @@ export const openApi = parse(
   readFileSync(new URL('../../docs/openapi.yaml', import.meta.url), 'utf8'),
 ) as OpenApi;
 
-// Answered on every path, whatever the operation.
+// Answers that are possible on every path, for every operation.
 const ANYWHERE: Readonly<Record<number, string>> = {
   400: 'BadFraming',
   403: 'ForeignOrigin',
@@ -54,7 +54,7 @@ function close(value: unknown): unknown {
     : closed;
 }
 
-// A whole document is no schema; what is no keyword in it is passed over.
+// The whole document is added, although it is not a schema. Unknown keywords in it are ignored.
 const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
 ajv.addSchema(close(openApi) as object, 'openapi');
 

@@ -15,23 +15,23 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** How a program ended, and what it wrote. */
+/** The exit code and the output of a program. */
 export interface Ended {
   readonly code: number | null;
   readonly out: string;
   readonly err: string;
 }
 
-/** What a program is run with. */
+/** Options for running a program. */
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** Below the project's folder. */
+  /** The working directory, relative to the project's folder. */
   readonly folder?: string;
 }
 
 let packed: Promise<string> | null = null;
 
-/** The tarball, as npm packs it. */
+/** Makes the tarball with npm. */
 async function pack(): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-packed-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
@@ -62,8 +62,8 @@ async function run(
 }
 
 /**
- * A user's project in an empty folder: this package out of its tarball, and nothing else but what the user installs. The
- * packages it depends on are those that are installed here, so that no network is needed.
+ * A user's project in an empty folder. It contains only this package, from its tarball, and what the user installs.
+ * Their dependencies are the packages that are installed here, so that no network is needed.
  */
 export class Project {
   readonly folder: string;
@@ -87,12 +87,12 @@ export class Project {
     project.install(...Object.keys({ ...dependencies, ...optionalDependencies }));
     mkdirSync(project.#at('node_modules', '.bin'));
     symlinkSync('../drs-verify/scripts/drs.mjs', project.#at('node_modules', '.bin', 'drs-verify'));
-    // Finds what npm's finds, without the second that npm takes to start.
+    // Replaces npx. It finds the same commands, without the second that npm takes to start.
     writeFileSync(project.#at('node_modules', '.bin', 'npx'), '#!/bin/sh\nexec "$@"\n', { mode: 0o755 });
     return project;
   }
 
-  /** Does what `npm install` does, with packages that are installed here. */
+  /** Works like `npm install`, but with packages that are installed here. */
   install(...names: readonly string[]): void {
     for (const name of names) {
       const link = this.#at('node_modules', name);
@@ -108,15 +108,15 @@ export class Project {
     writeFileSync(this.#at(file), text);
   }
 
-  /** Runs a program to its end; the commands of installed packages are found, too. */
+  /** Runs a program to its end. It can be a command of an installed package. */
   run(command: string, args: readonly string[], { env, folder = '' }: RunOptions = {}): Promise<Ended> {
     const PATH = `${this.#at('node_modules', '.bin')}:${process.env['PATH']}`;
     return run(command, args, this.#at(folder), { PATH, ...env });
   }
 
   /**
-   * Compiles its TypeScript with TypeScript 7, which `npm install typescript` brings, as docs/middleware.md says; but more
-   * strictly. Resolves with what the compiler finds.
+   * Compiles the project with TypeScript 7, which `npm install typescript` installs, like docs/middleware.md but more
+   * strictly. Resolves with the compiler's output.
    */
   async compile(...options: string[]): Promise<string> {
     const tsc = path.join(root, 'node_modules', '@typescript', 'native-preview', 'bin', 'tsgo');

@@ -44,7 +44,7 @@ async function startProxy(
  * Starts nginx.
  *
  * @param upstream the lines of the `upstream drs` block
- * @param location the lines of `location /` beside `proxy_pass`
+ * @param location the lines of `location /` besides `proxy_pass`
  */
 export function startNginx(upstream: string, location: string): Promise<Proxy> {
   return startProxy(

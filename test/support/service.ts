@@ -18,23 +18,23 @@ export interface RunningService {
   /** The lines it has logged so far. */
   readonly log: readonly Record<string, unknown>[];
   post(path: string, body: string | Buffer | object, headers?: Record<string, string>): Promise<Response>;
-  /** Asks it to stop; resolves with its exit code. */
+  /** Asks it to stop. Resolves with its exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
 /** The arguments with which Node runs the service. */
 export const SERVICE_COMMAND: readonly string[] = [MAIN, 'serve'];
 
-/** How the process of a service is set up. */
+/** Options for the process of a service. */
 export interface ProcessOptions {
-  /** Its limit of open files (`ulimit -n`). */
+  /** The limit of open files (`ulimit -n`). */
   readonly openFiles?: number;
-  /** A command that runs it, with its arguments. */
+  /** A command with its arguments that runs the service, such as a wrapper. */
   readonly within?: readonly string[];
 }
 
 /**
- * Starts the service on a free port; the caller's environment does not reach it. What it answers to `fetch` is compared
+ * Starts the service on a free port. It does not inherit the caller's environment. Its answers to `fetch` are compared
  * with `docs/openapi.yaml`.
  */
 export async function startService(

@@ -22,7 +22,7 @@ export interface NumberVector {
   readonly bits: string;
   /** `null` if the double has no canonical form. */
   readonly canonical: string | null;
-  /** Set on the doubles with which the long sequence of test/protocol/jcs.test.ts begins, in their order. */
+  /** Set for the doubles with which the long sequence in test/protocol/jcs.test.ts begins, in their order. */
   readonly seed?: true;
 }
 
@@ -30,12 +30,12 @@ export interface NumberVector {
 export interface JsonVector {
   readonly id: number;
   readonly expect: 'accept' | 'refuse' | 'either';
-  /** What a strict reader finds wrong in a text that an ordinary parser accepts. */
+  /** The defect that a strict parser finds in a text that an ordinary parser accepts. */
   readonly strict?: 'duplicate';
   /** UTF-8 text, or base64 in `bytes` where the bytes are not UTF-8. */
   readonly text?: string;
   readonly bytes?: string;
-  /** How often the text is repeated, and what follows then. */
+  /** How often the text is repeated, and the text after the repetitions. */
   readonly times?: number;
   readonly then?: string;
 }

@@ -77,7 +77,7 @@ const held = () => {
 const cache = new ReceiptCache(6_000_000);
 makeReceipt();
 const before = held();
-while (cache.figures.evictions < 20) {
+while (cache.stats.evictions < 20) {
   const receipts = Array.from({ length: kind === 'receipt' ? 1 : 3 }, makeReceipt);
   const leaf = receipts[receipts.length - 1];
   if (leaf === undefined) throw new Error('no receipt');
@@ -87,4 +87,4 @@ while (cache.figures.evictions < 20) {
   for (const receipt of receipts) receipt.signature = null;
   if (kind === 'chain') cache.addChain(new Chain(receipts, DEFAULT_KEYS));
 }
-console.log(JSON.stringify({ counted: cache.figures.bytes, held: held() - before }));
+console.log(JSON.stringify({ counted: cache.stats.bytes, held: held() - before }));

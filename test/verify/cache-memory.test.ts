@@ -23,9 +23,9 @@ it.each(shapes.flatMap((shape) => [[shape, 'receipt'] as const, [shape, 'chain']
     const { stdout } = await run(process.execPath, ['--expose-gc', child, shape, kind]);
     const { counted, held } = JSON.parse(stdout) as { counted: number; held: number };
     expect(counted).toBeGreaterThan(5_000_000);
-    // A little is not the cache's: what the engine compiled meanwhile.
+    // A little memory does not belong to the cache: code that V8 compiled meanwhile.
     expect(held).toBeLessThan(counted + 500_000);
-    // Nor does it count so much that most of its room is empty, but for texts that share their memory.
+    // The cache must not count far more than it holds either, except for texts that share their memory.
     if (shape !== 'empty tools') expect(held).toBeGreaterThan(counted / 3);
   },
 );

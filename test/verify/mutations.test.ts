@@ -36,7 +36,7 @@ const claimsOf = (jwt: string) =>
   JSON.parse(Buffer.from(jwt.split('.')[1] as string, 'base64url').toString()) as Overrides;
 const issuerOf = ({ parties }: Chain, at: number): Party => parties[at] as Party;
 
-/** The chain again, with other claims at one receipt, or another signer there; all later links are made anew. */
+/** The chain with other claims or another signer at one receipt. All later links are made again. */
 function reissue(
   chain: Chain,
   at: number,
@@ -259,7 +259,7 @@ describe.each(MODES)('mutations %s', (_, options, isWarm) => {
         const verdict = await verify(verifier, mutated);
         expect(verdict.valid).toBe(false);
         expect(blocks).toContain(blockOf.get(verdict.error?.code ?? ''));
-        // The refusal leaves nothing behind that would refuse the original.
+        // The refusal must not cause a refusal of the original.
         expect(await verify(verifier, original)).toMatchObject({ valid: true });
       }),
       { numRuns: 5 },

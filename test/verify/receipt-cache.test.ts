@@ -27,7 +27,7 @@ describe('the receipt cache', () => {
     expect(cache.getReceipt(some[0] as string)).toBe(root);
     expect(cache.getReceipt(`e${root.jwt}`)).toBeNull();
     expect(cache.getReceipt(root.jwt.slice(0, -1))).toBeNull();
-    expect(cache.figures).toMatchObject({ hits: 1, misses: 2, receipts: 1, chains: 0 });
+    expect(cache.stats).toMatchObject({ hits: 1, misses: 2, receipts: 1, chains: 0 });
   });
 
   it('keeps a receipt that another ends like, and does not take one for the other', () => {
@@ -39,7 +39,7 @@ describe('the receipt cache', () => {
     cache.addReceipt(second);
     expect(cache.getReceipt(first.jwt)).toBe(first);
     expect(cache.getReceipt(second.jwt)).toBeNull();
-    expect(cache.figures.receipts).toBe(1);
+    expect(cache.stats.receipts).toBe(1);
   });
 
   it('finds a chain by the whole text of all its receipts only', () => {
@@ -51,7 +51,7 @@ describe('the receipt cache', () => {
     cache.addChain(chain);
     cache.addChain(new Chain(receiptsOf(some), DEFAULT_KEYS));
     expect(cache.getChain(some)).toBe(chain);
-    expect(cache.figures).toMatchObject({ hits: 4, receipts: 1, chains: 1 });
+    expect(cache.stats).toMatchObject({ hits: 4, receipts: 1, chains: 1 });
     const others: (readonly string[])[] = [
       [],
       some.slice(1),
@@ -60,7 +60,7 @@ describe('the receipt cache', () => {
       [...some.slice(0, 3), `e${some[3] ?? ''}`],
     ];
     for (const jwts of others) expect(cache.getChain(jwts)).toBeNull();
-    expect(cache.figures.hits).toBe(4);
+    expect(cache.stats.hits).toBe(4);
   });
 
   it('is off at 0 bytes', () => {
@@ -69,7 +69,7 @@ describe('the receipt cache', () => {
     cache.addReceipt(receipts[0] as Receipt);
     cache.addChain(new Chain(receipts, DEFAULT_KEYS));
     expect([cache.getReceipt(some[0] as string), cache.getChain(some)]).toEqual([null, null]);
-    expect(cache.figures).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
+    expect(cache.stats).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
   });
 
   it('takes in nothing that is larger than itself', () => {
@@ -77,7 +77,7 @@ describe('the receipt cache', () => {
     const receipts = receiptsOf(some);
     cache.addReceipt(receipts[0] as Receipt);
     cache.addChain(new Chain(receipts, DEFAULT_KEYS));
-    expect(cache.figures).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
+    expect(cache.stats).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
   });
 
   it('keeps what was used last, and counts what had to go', () => {
@@ -93,7 +93,7 @@ describe('the receipt cache', () => {
     };
     const sized = new ReceiptCache(1e6);
     add(sized, used);
-    const cache = new ReceiptCache(Math.ceil(4.5 * sized.figures.bytes));
+    const cache = new ReceiptCache(Math.ceil(4.5 * sized.stats.bytes));
     const chain = add(cache, used);
     for (const other of others) {
       // Once the cache is full, it takes what comes again.
@@ -102,14 +102,14 @@ describe('the receipt cache', () => {
       expect(cache.getChain(used)).toBe(chain);
     }
     expect(cache.getChain(others.at(-1) as string[])).not.toBeNull();
-    expect(cache.figures.evictions).toBeGreaterThan(10);
+    expect(cache.stats.evictions).toBeGreaterThan(10);
   });
 
   it('takes in what comes once while there is room, and nothing of it once it is full', () => {
     const cache = new ReceiptCache(20_000);
     for (let chain = 0; chain < 100; chain++)
       for (const receipt of receiptsOf(makeChain(1).receipts)) cache.addReceipt(receipt);
-    const { receipts, evictions } = cache.figures;
+    const { receipts, evictions } = cache.stats;
     expect(receipts).toBeGreaterThan(3);
     expect(evictions).toBeLessThanOrEqual(1);
     const [again] = makeChain(1).receipts as [string];
@@ -136,10 +136,10 @@ describe('the receipt cache', () => {
               cache.getChain(jwts);
               cache.getReceipt(jwts.at(-1) as string);
             }
-            const { figures } = cache;
-            expect(figures.bytes).toBeLessThanOrEqual(bytes);
-            expect(Math.min(figures.chains, figures.receipts)).toBeGreaterThanOrEqual(0);
-            expect(figures.chains + figures.receipts > 0).toBe(figures.bytes > 0);
+            const { stats } = cache;
+            expect(stats.bytes).toBeLessThanOrEqual(bytes);
+            expect(Math.min(stats.chains, stats.receipts)).toBeGreaterThanOrEqual(0);
+            expect(stats.chains + stats.receipts > 0).toBe(stats.bytes > 0);
           }
         },
       ),

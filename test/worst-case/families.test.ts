@@ -10,7 +10,8 @@ import { openPath } from '../../scripts/worst-case/paths.js';
 import { GATE_CATALOGUE } from '../../src/gate/index.js';
 import { CATALOGUE } from '../../src/verify/codes.js';
 
-// How long the worst of these takes is for `npm run worst-case` to say. Here they are small, and only have to be checked.
+// `npm run worst-case` measures how long the worst of these take. Here they are small, and only their answers are
+// checked.
 const BUDGET = 4096;
 const families = [...policyFamilies, ...claimFamilies, ...textFamilies, ...gateFamilies, ...listFamilies];
 const answers: ReadonlySet<string> = new Set([

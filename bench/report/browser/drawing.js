@@ -1,9 +1,9 @@
-// @ts-nocheck -- runs in a browser, where the types of this project do not hold; test/bench/report.test.ts runs it.
+// @ts-nocheck -- runs in a browser, without the types of this project; test/bench/report.test.ts runs it.
 /* global document */
 const results = JSON.parse(document.getElementById('results').textContent);
 const byId = new Map(results.figures.map((figure) => [figure.id, figure]));
 
-/** An element with text or elements in it. Nothing here is ever parsed as HTML. */
+/** Makes an element with text or elements in it. No text is ever parsed as HTML. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -18,7 +18,7 @@ function short(value) {
   );
 }
 
-/** As bench/report/format.ts writes it. */
+/** Formats a number like bench/report/format.ts. */
 function format(value, unit) {
   if (unit === 'bytes') {
     const size = Math.abs(value);
@@ -30,7 +30,7 @@ function format(value, unit) {
   return unit === '1/s' ? `${short(value)} /s` : `${short(value)} ${unit}`;
 }
 
-/** Between what the median of a figure lies, in words. */
+/** The interval of a figure's median, in words. */
 function intervalText(id, inFloors) {
   const figure = byId.get(id);
   if (figure.samples.length < 2) return 'one run, no interval';
@@ -39,14 +39,14 @@ function intervalText(id, inFloors) {
   return `${show(low)} … ${show(high)}`;
 }
 
-/** Whether two figures differ for certain: their intervals do not overlap. */
+/** Whether two figures clearly differ: their intervals do not overlap. */
 function differ(one, other) {
   if (![one, other].every((id) => (byId.get(id)?.samples.length ?? 0) > 1)) return false;
   const [[lowA, highA], [lowB, highB]] = [one, other].map((id) => results.intervals[id].value);
   return highA < lowB || highB < lowA;
 }
 
-/** A figure's median; the id lets a reader (and a test) find it in results.json. */
+/** Shows a figure's median. The id lets a reader (and a test) find it in results.json. */
 function number(id, { inFloors = false } = {}) {
   const figure = byId.get(id);
   if (figure === undefined) return '–';
@@ -56,7 +56,7 @@ function number(id, { inFloors = false } = {}) {
 }
 
 function table(head, rows) {
-  // On a phone a row is a card, and each cell says which column it is of.
+  // On a phone, each row is a card, and each cell shows the name of its column.
   const row = (tag, cells) =>
     make(
       'tr',
@@ -78,7 +78,7 @@ function table(head, rows) {
   );
 }
 
-/** A chart that was drawn when the report was made, with what it shows. */
+/** A chart that was drawn when the report was made, with its caption. */
 function picture(name, caption) {
   const drawn = document.querySelector(`#charts [data-chart="${name}"]`);
   return drawn === null ? null : make('figure', {}, drawn, make('figcaption', {}, caption));

@@ -1,4 +1,4 @@
-// @ts-nocheck -- runs in a browser behind sections.js, whose constants it shares.
+// @ts-nocheck -- runs in a browser after sections.js, whose constants it uses.
 /* global results, byId, make, short, number, differ, table, picture, pair, section, parametersOf, ascending, floorUs, versions */
 const stageNames = parametersOf('stages/', 'stage').filter((stage) => stage !== undefined);
 if (stageNames.length > 0) {
@@ -17,7 +17,7 @@ if (stageNames.length > 0) {
   section(
     'stages',
     'Where the time goes',
-    'Each stage alone, on one thread, in process. The bars leave out the signatures themselves, which are in the tables: beside them nothing else could be seen.',
+    'Each stage alone, on one thread, in process. The bars leave out the signatures themselves, since nothing else would be visible beside them. They are in the tables.',
     pair(
       picture('stages-warm', 'Warm: all but the signature.'),
       picture('stages-cold', 'Cold: all but the signatures.'),
@@ -60,7 +60,7 @@ if (peerNames.length > 0) {
   const sameKind = peerNames.filter((peer) => byId.has(`peers/${peer}/d${peerDepths[0]}/time`));
   section(
     'peers',
-    'Beside what one would write or pick instead',
+    'Compared with what you could write or choose instead',
     'The same warm bundles, checked to get the same verdicts. ' +
       (results.notes.find((note) => note.startsWith('peers: ')) ?? '').replace('peers: ', ''),
     pair(
@@ -93,7 +93,7 @@ if (peerNames.length > 0) {
   );
 }
 
-/** Every figure of a suite whose name ends so, as a plain table. */
+/** A plain table of all figures of a suite whose name has this ending. */
 const plain = (prefix, head, names) =>
   table(
     [head, ...names],
@@ -129,7 +129,7 @@ const rest = [
   ['memory/resident-highest', 'highest resident memory'],
   ['memory/resident-growth-in-second-half', 'growth of resident memory in the second half'],
   ['memory/heap', 'JavaScript heap in use'],
-  ['memory/receipt-cache', 'receipt cache, by its own account'],
+  ['memory/receipt-cache', 'receipt cache, as it counts itself'],
 ];
 const verdicts = byId.get('memory/resident')?.parameters.verdicts;
 section(
@@ -147,7 +147,7 @@ section(
   plain('scrape', 'metrics', ['throughput', 'p50', 'p99', 'p99.9']),
   byId.has('scrape/scraped/p99') &&
     !['throughput', 'p50', 'p99'].some((what) => differ(`scrape/scraped/${what}`, `scrape/unscraped/${what}`))
-    ? make('p', {}, 'With and without being scraped: the intervals overlap, so no difference can be told.')
+    ? make('p', {}, 'With and without being scraped: the intervals overlap, so no difference was found.')
     : null,
 );
 section(
@@ -158,8 +158,8 @@ section(
 );
 section(
   'engines',
-  'Every Ed25519 of this platform',
-  'Processor time of one verification, and what it makes of published vectors.',
+  'Every Ed25519 implementation on this platform',
+  'Processor time of one verification, and results for published vectors.',
   plain('engines', 'engine', ['cpu', 'accepted-wrongly', 'refused-wrongly']),
 );
 section(
@@ -178,12 +178,12 @@ const glossary = {
   cold: 'No receipt of the chain was seen before: d + 1 signatures at depth d.',
   mixed: 'Nine warm requests, then a cold one.',
   'forged, malformed':
-    'What an attacker sends: a wrong signature on a known chain; an invocation that is no JWT.',
+    'What an attacker sends: a wrong signature on a known chain; an invocation that is not a JWT.',
   depth: 'The number of delegation receipts in the chain, without the invocation.',
   'processor time (CPU)':
     'User and system time that the operating system accounts to the service process, per request. The load generator does not count.',
   'closed loop, open loop':
-    'Closed: the next request waits for the last answer. Open: requests leave at their time, answered or not.',
+    'Closed: the next request waits for the last answer. Open: each request is sent at its time, whether or not earlier ones were answered.',
   p99: 'Ninety-nine of a hundred requests took at most this long.',
   'p99 of those sent':
     'wrk counts a stall for every request that would have been sent meanwhile, too; this counts only what was sent.',

@@ -1,4 +1,4 @@
-// @ts-nocheck -- runs in a browser behind drawing.js; test/bench/report.test.ts runs it.
+// @ts-nocheck -- runs in a browser after drawing.js; test/bench/report.test.ts runs it.
 /* global results, byId, make, number, intervalText, table, picture, section, document */
 const { floorMicroseconds: floorUs, machine, versions } = results;
 const tool = [...byId.keys()].some((id) => id.startsWith('closed-loop/wrk/')) ? 'wrk' : 'autocannon';
@@ -39,7 +39,7 @@ if (results.isVoid) {
     );
 }
 
-/** A figure with what it lies between; times as ratios to the floor, which hold on other machines, too. */
+/** A figure with its interval. Times are shown as ratios to the floor, which also hold on other machines. */
 const tile = (id, what) => {
   const figure = byId.get(id);
   if (figure === undefined) return null;
@@ -98,7 +98,7 @@ if ((results.bars ?? []).length > 0) {
     ),
     ...[measured, interval, bar, aim].map((text) => text.replaceAll(' floors', '')),
   ]);
-  const about = 'What the project promises itself. Times are in floors of this very run.';
+  const about = 'The limits that the project sets itself. Times are in floors of this run.';
   section('bars', 'Bars', about, table(['bar', '', 'measured', 'interval', 'bar', 'aim'], rows));
 }
 
@@ -152,18 +152,19 @@ if (counts.length > 0) {
 for (const depth of ascending(parametersOf('open-loop/', 'depth'))) {
   const loads = ascending(parametersOf(`open-loop/warm/d${depth}/at`, 'load'));
   const at = (load, what) => `open-loop/warm/d${depth}/at${load}/${what}`;
-  // The knee: the last load before p99 leaves four times what it is at the lowest, in every run. One run has no knee.
+  // The knee: the last load before p99 exceeds four times its value at the lowest load in every run. A single run of
+  // each load cannot show it.
   const runsAt = (load) => byId.get(at(load, 'p99'))?.samples ?? [];
-  const isJudged = loads.every((load) => runsAt(load).length > 1);
+  const canTell = loads.every((load) => runsAt(load).length > 1);
   const calm = Math.max(...runsAt(loads[0]));
-  const bent = isJudged ? loads.findIndex((load) => Math.min(...runsAt(load)) > 4 * calm) : -1;
+  const bent = canTell ? loads.findIndex((load) => Math.min(...runsAt(load)) > 4 * calm) : -1;
   const knee = bent > 0 ? loads[bent - 1] : null;
   section(
     `open-loop-${depth}`,
     `Under constant load, depth ${depth}`,
     'Requests leave at a constant rate and a latency counts from the intended send time, so a stall counts for all that should have been sent meanwhile. ' +
       (knee === null
-        ? isJudged
+        ? canTell
           ? 'There is no knee up to the highest load measured.'
           : 'One run of each load cannot tell where the knee is.'
         : `The knee: up to ${knee} % of the maximum, p99 stays within four times its lowest.`),

@@ -17,8 +17,11 @@ Examples:
   GATE_REPLAY=redis npx drs-verify serve --processes 4
   PORT=9000 DRS_ADMIN_TOKEN=… npx drs-verify serve`,
     )
-    .option('--check', 'check the configuration, then end: with 0 where it can work, else with 2')
-    .option('--processes <number>', 'run so many processes on one port, under a supervisor (PROCESSES)')
+    .option('--check', 'check the configuration and exit: with 0 if it is valid, else with 2')
+    .option(
+      '--processes <number>',
+      'run this number of processes on one port, under a supervisor (PROCESSES)',
+    )
     .action(async ({ check, processes }: { check?: true; processes?: string }) => {
       // Only this command needs the native server; loading it would slow down every other.
       const { serve } = await import('../../server/main.js');

@@ -84,7 +84,7 @@ and in a third one, to revoke the receipts that were issued with --status-index 
   command
     .command('serve')
     .summary('serve a list over HTTP, for trying things out')
-    .argument('<list_file>', 'the list; it is read anew for each request')
+    .argument('<list_file>', 'the list; it is read again for each request')
     .option('--port <port>', 'the port on 127.0.0.1', parseIndex, 8090)
     .action(async (file: string, { port }: { port: number }) => {
       await open(file);
@@ -116,7 +116,7 @@ async function open(file: string): Promise<EditableStatusList> {
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof StatusListError)) throw error;
     throw new CommandError(
-      `${file} is no status list: ${error.message}`,
+      `${file} is not a status list: ${error.message}`,
       'make one with `npx drs-verify status-list create`',
     );
   }

@@ -58,21 +58,21 @@ export function drsFastify(
   const admissions = new WeakMap<object, Admission>();
   if (!fastify.hasRequestDecorator('drs')) fastify.decorateRequest('drs', null);
 
-  // In front of the parser of the body: the gate compares the body as it came.
+  // Before the body is parsed, because the gate compares the body as it was sent.
   fastify.addHook('preParsing', async (request, reply, payload) => {
     const { opened, body } = await open(request, payload, options);
-    const passage = await guard.admit(opened);
-    if (passage.kind === 'deny') {
-      if (options.errors === 'next') throw new DrsRefusalError(passage);
-      await answer(reply, passage);
+    const decision = await guard.admit(opened);
+    if (decision.kind === 'deny') {
+      if (options.errors === 'next') throw new DrsRefusalError(decision);
+      await answer(reply, decision);
       return;
     }
-    request.drs = passage.kind === 'allow' ? passage.context : null;
+    request.drs = decision.kind === 'allow' ? decision.context : null;
     setContext(request.drs, request);
-    if (passage.kind === 'allow') {
-      admissions.set(request, passage);
+    if (decision.kind === 'allow') {
+      admissions.set(request, decision);
       // A caller that hangs up gets no `onResponse`.
-      reply.raw.once('close', () => passage.finish(outcomeOf(reply.raw)));
+      reply.raw.once('close', () => decision.finish(outcomeOf(reply.raw)));
     }
     return body ?? payload;
   });
@@ -85,13 +85,13 @@ export function drsFastify(
   done();
 }
 
-// As fastify-plugin marks a plugin whose hooks are for the scope that registers it, and not for one of its own.
+// The mark that fastify-plugin sets: the hooks apply to the scope that registers the plugin, not to a new scope.
 Object.assign(drsFastify, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'drs-verify',
 });
 
-/** The options without those that Fastify reads itself. */
+/** The options, without those that Fastify itself reads. */
 function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewareOptions {
   const fastifys = new Set(['prefix', 'logLevel', 'logSerializers']);
   return Object.fromEntries(
@@ -128,14 +128,14 @@ async function read(
   return { bytes, body: bodyOfBytes(bytes, { contentType, contentEncoding }) };
 }
 
-/** The body once more, for Fastify's parser, which compares its length with `Content-Length`. */
+/** The body as a new stream for Fastify's parser. The parser compares `receivedEncodedLength` with `Content-Length`. */
 function again(bytes: Buffer): Readable & { receivedEncodedLength: number } {
   return Object.assign(Readable.from(bytes, { objectMode: false }), { receivedEncodedLength: bytes.length });
 }
 
 async function answer(reply: FastifyReply, denial: Denial): Promise<void> {
   const { status, headers, body } = responseTo(denial);
-  // What is left of the body would be taken for the next request, or read to the end.
+  // Close the connection: the rest of the body would be read to its end, or be taken for the next request.
   if (status === 413) void reply.header('connection', 'close');
   await reply.code(status).headers(headers).send(JSON.stringify(body));
 }

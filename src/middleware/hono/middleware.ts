@@ -34,17 +34,17 @@ export function drsHono(options: HonoMiddlewareOptions): MiddlewareHandler {
   const guard = new Guard('http', options, options.bindingMode);
   return async (c, next) => {
     const request = c.req.raw;
-    const passage = await guard.admit(await openFetch(request, options, c));
-    if (passage.kind === 'deny') return refusalResponse(passage);
-    const context = passage.kind === 'allow' ? passage.context : null;
+    const decision = await guard.admit(await openFetch(request, options, c));
+    if (decision.kind === 'deny') return refusalResponse(decision);
+    const context = decision.kind === 'allow' ? decision.context : null;
     c.set('drs', context);
     let failed = true;
     try {
       await runWithContext(context, request, next);
       failed = c.error !== undefined || c.res.status >= 400;
     } finally {
-      if (passage.kind === 'allow') {
-        passage.finish(request.signal.aborted ? 'cancelled' : failed ? 'error' : 'ok');
+      if (decision.kind === 'allow') {
+        decision.finish(request.signal.aborted ? 'cancelled' : failed ? 'error' : 'ok');
       }
     }
     return undefined;

@@ -10,7 +10,7 @@ import {
 /**
  * Opens one message of an MCP transport. The SDKs have parsed it, so the gate trusts no number beyond 2^53.
  *
- * @param extra what the SDK passes beside a message or to a handler; over HTTP it has the headers
+ * @param extra what the SDK passes with a message or to a handler; over HTTP it has the headers
  */
 export function openMessage(message: object, extra: unknown, rules: McpRules): Opening {
   return openMcp(
@@ -20,8 +20,8 @@ export function openMessage(message: object, extra: unknown, rules: McpRules): O
 }
 
 /**
- * Denies a call that came in a batch: one bundle is for one call. The SDKs take batches apart before anyone sees them;
- * all messages of one have come by the time that a promise has resolved.
+ * Denies a call that came in a batch: a bundle is for one call. The SDKs split batches and pass on all messages of one
+ * batch in the same turn of the event loop, so this waits for a promise before it counts them.
  */
 export async function refuseBatched(opened: Opening, extra: unknown): Promise<Opening> {
   await Promise.resolve();
@@ -37,13 +37,13 @@ export async function refuseBatched(opened: Opening, extra: unknown): Promise<Op
   };
 }
 
-/** A message of `tools/call`, made of what a handler gets of it. */
+/** Rebuilds a `tools/call` message from the parameters that a handler gets. */
 export function callMessage(params: unknown): object {
-  // Its id is not known to a handler, and the SDK answers.
+  // A handler does not know the id, and does not need it: the SDK writes the answer.
   return { jsonrpc: '2.0', id: 0, method: TOOLS_CALL, params };
 }
 
-/** The headers of a request, in each of the shapes that the two SDKs give them in. */
+/** The headers of a request, in any of the forms in which the two SDKs pass them. */
 function headersOf(extra: unknown): HeaderLookup {
   const headers =
     at(at(extra, 'request'), 'headers') ?? // 2.x, beside a message
@@ -58,7 +58,7 @@ function headersOf(extra: unknown): HeaderLookup {
 
 const messagesOf = new WeakMap<object, number>();
 
-/** Counts the messages that one HTTP request brought: the SDKs hand each the same request. */
+/** Counts the messages of one HTTP request. The SDKs pass the same request object with each of them. */
 export function countMessage(extra: unknown): void {
   const source = sourceOf(extra);
   if (source !== null) messagesOf.set(source, (messagesOf.get(source) ?? 0) + 1);

@@ -15,10 +15,10 @@ export function protectHandler<Q extends { params: object }, X, R>(
   return async (request, extra) => {
     countMessage(extra);
     const opened = openMessage(callMessage(request.params), extra, rules);
-    const passage = await guard.admit(await refuseBatched(opened, extra));
-    if (passage.kind === 'deny') throw new DrsRefusalError(passage);
-    if (passage.kind === 'pass') return runWithContext(null, null, () => handler(request, extra));
-    const { context } = passage;
+    const decision = await guard.admit(await refuseBatched(opened, extra));
+    if (decision.kind === 'deny') throw new DrsRefusalError(decision);
+    if (decision.kind === 'pass') return runWithContext(null, null, () => handler(request, extra));
+    const { context } = decision;
     let outcome: Outcome = 'error';
     try {
       const result = await runWithContext(context, null, () =>
@@ -27,7 +27,7 @@ export function protectHandler<Q extends { params: object }, X, R>(
       if (!isError(result)) outcome = 'ok';
       return result;
     } finally {
-      passage.finish(isAborted(extra) ? 'cancelled' : outcome);
+      decision.finish(isAborted(extra) ? 'cancelled' : outcome);
     }
   };
 }

@@ -44,9 +44,10 @@ export interface McpProtection {
  *
  * @throws TypeError naming every problem with the options
  * @example
- * const drs = drsMcp({ verifier: createVerifier(), trustedRoots, serverIdentity, replayStore:
- * createMemoryReplayStore() }); await drs.protectServer(new McpServer({ name: 'shop', version: '1.0.0'
- * })).connect(new StdioServerTransport());
+ * const replayStore = createMemoryReplayStore();
+ * const drs = drsMcp({ verifier: createVerifier(), trustedRoots, serverIdentity, replayStore });
+ * const server = drs.protectServer(new McpServer({ name: 'shop', version: '1.0.0' }));
+ * await server.connect(new StdioServerTransport());
  */
 export function drsMcp(options: McpOptions): McpProtection {
   checkOptions('mcp', options);
@@ -131,15 +132,15 @@ class GuardedTransport {
     }
     this.#open.set(id, null);
     this.#check(message, extra)
-      .then((passage) => {
+      .then((decision) => {
         // Cancelled, or the client has disconnected.
         if (!this.#open.has(id)) return;
         this.#open.delete(id);
-        if (passage.kind === 'deny') this.#refuse(id, passage);
-        else if (passage.kind === 'pass') runWithContext(null, null, () => deliver(message, extra));
+        if (decision.kind === 'deny') this.#refuse(id, decision);
+        else if (decision.kind === 'pass') runWithContext(null, null, () => deliver(message, extra));
         else {
-          const { context } = passage;
-          this.#open.set(id, passage);
+          const { context } = decision;
+          this.#open.set(id, decision);
           runWithContext(context, null, () => deliver(message, withAuthInfo(extra, context)));
         }
       })

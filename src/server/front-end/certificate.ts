@@ -3,21 +3,21 @@ import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'no
 import { closeSync, openSync, readSync } from 'node:fs';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 
-/** The files of a certificate, PEM. */
+/** The PEM files of a certificate. */
 export interface CertificateFiles {
-  /** The certificate, then those of the authorities between it and the root. */
+  /** The certificate, followed by its intermediate certificates. */
   readonly certFile: string;
   /** Its private key, not encrypted. */
   readonly keyFile: string;
 }
 
-/** A certificate that can be served. */
+/** A certificate that has been read and checked. */
 export interface Certificate extends CertificateFiles {
   readonly cert: Buffer;
   readonly key: Buffer;
   /** Its `notAfter`, in Unix seconds. */
   readonly expiresAt: number;
-  /** SHA-256 of the certificate, so that the log tells which one is served. */
+  /** SHA-256 of the certificate, to show in the log which one is served. */
   readonly fingerprint: string;
 }
 
@@ -26,7 +26,7 @@ const MAX_BYTES = 256 * 1024;
 /**
  * Reads a certificate and its key, and checks that they can be served together.
  *
- * @throws Error saying what was found in which file, what was expected and what to do. Never with what is in the key file
+ * @throws Error saying what was found in which file, what was expected and what to do. It never quotes the key file.
  */
 export function readCertificate({ certFile, keyFile }: CertificateFiles): Certificate {
   const cert = readPem('TLS_CERT_FILE', certFile);
@@ -35,7 +35,7 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles): Certif
   if (!leaf.checkPrivateKey(parseKey(key, keyFile)))
     throw new Error(
       `TLS_KEY_FILE is ${show(keyFile)}: it is not the key of the certificate in TLS_CERT_FILE, expected its private key; ` +
-        'write both files anew, the key first',
+        'write both files again, the key first',
     );
   const expiresAt = Date.parse(leaf.validTo) / 1000;
   if (!(expiresAt > Date.now() / 1000))
@@ -54,7 +54,7 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles): Certif
   return { certFile, keyFile, cert, key, expiresAt, fingerprint: leaf.fingerprint256 };
 }
 
-/** How Node serves a certificate: as uWebSockets.js does it, whatever NODE_OPTIONS say. */
+/** The TLS settings of Node. They match uWebSockets.js, and NODE_OPTIONS cannot weaken them. */
 export function secureContextOf({ cert, key }: Certificate): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION };
 }

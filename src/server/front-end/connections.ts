@@ -1,8 +1,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import type { Logger } from 'pino';
 
-// For files, sockets to Redis and to the status list, and the pipes of threads.
-const SPARE_DESCRIPTORS = 32;
+// Kept free for files, sockets to Redis and to the status list, and the pipes of threads.
+const RESERVED_DESCRIPTORS = 32;
 const LOG_PAUSE_MS = 10_000;
 
 /**
@@ -69,7 +69,7 @@ export function maxConnectionsHere(): number {
     const limits = readFileSync('/proc/self/limits', 'latin1');
     const [, soft] = /^Max open files +(\d+)/m.exec(limits) ?? [];
     if (soft === undefined) return Infinity;
-    return Math.max(1, Number(soft) - readdirSync('/proc/self/fd').length - SPARE_DESCRIPTORS);
+    return Math.max(1, Number(soft) - readdirSync('/proc/self/fd').length - RESERVED_DESCRIPTORS);
   } catch {
     return Infinity;
   }

@@ -72,7 +72,7 @@ export interface FrontEndOptions {
   readonly connections: Connections;
   /** Seconds within which the body of a request must arrive. */
   readonly requestTimeoutSecs: number;
-  /** What is served over TCP, with TLS 1.2 or newer; `null` for HTTP in the clear. */
+  /** The certificate for TCP, with TLS 1.2 or newer; `null` for HTTP without TLS. */
   readonly certificate: Certificate | null;
 }
 
@@ -85,12 +85,12 @@ export interface FrontEnd {
    * @throws Error if it cannot listen on the address
    */
   listen(address: ListenAddress): Promise<number>;
-  /** Takes no new connections; those that are open are served on. */
+  /** Accepts no new connections. Open ones are still served. */
   stopListening(): void;
   /**
-   * Serves another certificate to new connections. Those that are open keep theirs. Only where there was one before.
+   * Serves another certificate to new connections; open ones keep theirs. Has no effect without TLS.
    *
-   * @throws Error where it cannot be served; the old one is served on
+   * @throws Error if it cannot be served; the old one stays
    */
   useCertificate(certificate: Certificate): void;
   /** Closes the port and all connections. */
@@ -103,17 +103,17 @@ export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
 /** Maximum size of a request's headers in bytes; larger ones get a 431. */
 export const MAX_HEADER_BYTES = 64 * 1024;
 
-/** What {@link Wire.remoteAddress} says over a Unix socket. */
+/** The {@link Wire.remoteAddress} of a connection over a Unix socket. */
 export const UNIX_PEER = 'unix';
 
-/** What {@link Wire.remoteAddress} says of a connection that has already broken. */
+/** The {@link Wire.remoteAddress} of a connection that is already closed. */
 export const GONE_PEER = 'unknown';
 
 /** The error of a front end that cannot listen. */
 export function cannotListen(address: ListenAddress): Error {
   return new Error(
     address.kind === 'unix'
-      ? `cannot listen on ${showAddress(address)}: its folder is not there, or this process may not write to it; ` +
+      ? `cannot listen on ${showAddress(address)}: its folder does not exist, or this process may not write to it; ` +
           'create it for the user of the service, or choose another path (LISTEN)'
       : `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's; ` +
           'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',

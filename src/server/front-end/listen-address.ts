@@ -3,21 +3,21 @@ import { Buffer } from 'node:buffer';
 /** Where a front end listens. */
 export type ListenAddress =
   /**
-   * `port` 0 takes a free one. With `isShared`, other processes of the same user can listen on the port, too; the kernel
-   * then deals new connections out among all of them.
+   * `port` 0 takes a free one. With `isShared`, other processes of the same user can listen on the port too. The kernel
+   * then distributes new connections among them.
    */
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly isShared: boolean }
   /** A Unix socket; `mode` are the permissions of its file, such as 0o660. */
   | { readonly kind: 'unix'; readonly path: string; readonly mode: number };
 
 const UNIX = 'unix:';
-// `sun_path` of Linux has 108 bytes, the last of which is a zero. uSockets copies a longer path over what lies behind it.
+// `sun_path` of Linux has 108 bytes with a zero at the end. uSockets would write a longer path beyond its buffer.
 const MAX_PATH_BYTES = 107;
 
 /**
- * The path of a Unix socket in a text such as `unix:/run/drs/verify.sock`.
+ * Reads the path of a Unix socket from a text such as `unix:/run/drs/verify.sock`.
  *
- * @returns what is wrong with the text where it names none
+ * @returns `problem` says what is wrong with the text
  */
 export function unixPathOf(text: string): { readonly path: string } | { readonly problem: string } {
   const path = text.startsWith(UNIX) ? text.slice(UNIX.length) : '';

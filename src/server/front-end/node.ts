@@ -21,7 +21,7 @@ const MAX_HEADERS = 100;
 const MAX_PIPELINED = 16;
 
 const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
-/** `node:http` knows `reusePort` from here on; before, it leaves it out without a word. */
+/** `node:http` supports `reusePort` from these versions on. Older ones ignore it silently. */
 const CAN_SHARE = MAJOR > 23 || (MAJOR === 23 && MINOR >= 1) || (MAJOR === 22 && MINOR >= 12);
 const CANNOT_SHARE =
   `several processes cannot share a port over node:http with Node ${process.versions.node}: ` +
@@ -58,7 +58,7 @@ export const openNode: OpenFrontEnd = (options) => {
       isUnix = address.kind === 'unix';
       return listen(server, address);
     },
-    // Not the method of `http.Server`: it ends connections that wait for their next request, too.
+    // The method of `http.Server` would also close connections that wait for their next request.
     stopListening: () => void NetServer.prototype.close.call(server),
     useCertificate: (next) => tlsServer?.setSecureContext(secureContextOf(next)),
     close: () => {
@@ -103,7 +103,7 @@ function serve(
 ): void {
   // The open requests of each connection: several if the client pipelines.
   const open = new WeakMap<Socket, Set<NodeWire>>();
-  // Counted from the start, before anybody has spoken TLS.
+  // Connections are counted before their TLS handshake.
   server.on('connection', (socket: Socket) => {
     socket.once('close', () => connections.closed());
     if (!connections.opened()) socket.destroy();

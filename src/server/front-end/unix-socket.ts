@@ -2,16 +2,16 @@ import { chmodSync, lstatSync, rmSync, type Stats } from 'node:fs';
 import { connect } from 'node:net';
 
 /**
- * Removes the file of a Unix socket on which nobody listens any more: one that a process left behind when it was killed.
+ * Removes the file of a Unix socket on which nobody listens: a process that is killed leaves its file behind.
  *
- * @throws Error where somebody listens, or where the file is something else
+ * @throws Error if somebody listens, or if the file is not a socket
  */
 export async function removeStaleSocket(path: string): Promise<void> {
   const found = statOf(path);
   if (found === null) return;
   if (!found.isSocket())
     throw new Error(
-      `cannot listen on unix:${path}: there is a file that is no socket; choose another path, or remove it`,
+      `cannot listen on unix:${path}: there is a file that is not a socket; choose another path, or remove it`,
     );
   const fault = await faultOfConnecting(path);
   if (fault === null)
@@ -20,12 +20,12 @@ export async function removeStaleSocket(path: string): Promise<void> {
     );
   if (fault !== 'ECONNREFUSED' && fault !== 'ENOENT')
     throw new Error(
-      `cannot listen on unix:${path}: whether somebody listens there cannot be told (${fault}); remove the file if not`,
+      `cannot listen on unix:${path}: cannot tell whether somebody listens there (${fault}); if not, remove the file`,
     );
   rmSync(path, { force: true });
 }
 
-/** Creates the file of a socket: without permissions for others until it has those it is to have. */
+/** Creates the file of a socket with permissions for its owner only, and then sets the wanted permissions. */
 export function withSocketMode<T>(path: string, mode: number, bind: () => T): T {
   const before = process.umask(0o177);
   let bound: T;
@@ -38,7 +38,7 @@ export function withSocketMode<T>(path: string, mode: number, bind: () => T): T 
   return bound;
 }
 
-/** The file that was bound, so that it can be removed at the end, unless another one has taken its place. */
+/** The file of a socket, to be removed at the end. If another process has replaced it meanwhile, it stays. */
 export class SocketFile {
   readonly #path: string;
   readonly #bound: Stats | null;
@@ -59,7 +59,7 @@ function statOf(path: string): Stats | null {
   return lstatSync(path, { throwIfNoEntry: false }) ?? null;
 }
 
-/** The code of the error; `null` where somebody takes the connection. */
+/** The code of the error; `null` if somebody accepts the connection. */
 function faultOfConnecting(path: string): Promise<string | null> {
   return new Promise((resolve) => {
     const socket = connect({ path });

@@ -25,14 +25,14 @@ export const openUws: OpenFrontEnd = (options) => new UwsFrontEnd(options);
 
 class UwsFrontEnd implements FrontEnd {
   readonly #options: FrontEndOptions;
-  /** What listens, and where; `null` before it does. */
+  /** The app that listens on TCP, and its address; `null` before it listens. */
   #listening: {
     readonly app: UwsApp;
     readonly socket: uWS.us_listen_socket | null;
     readonly at: TcpAddress;
   } | null = null;
   #onUnix: { readonly app: UwsApp; readonly file: SocketFile } | null = null;
-  /** Those with an earlier certificate that still have connections. */
+  /** Apps with an earlier certificate that still have connections. */
   readonly #retired = new Set<UwsApp>();
 
   constructor(options: FrontEndOptions) {
@@ -49,7 +49,8 @@ class UwsFrontEnd implements FrontEnd {
     let socket = listenOn(app, address);
     if (socket === null) throw cannotListen(address);
     const at = { ...address, port: uWS.us_socket_local_port(socket) };
-    // uSockets lets a port be bound again, as another certificate needs it, only where the system has not chosen it.
+    // A change of the certificate binds the port again. uSockets allows that only for a port given by number, so a port
+    // that the system chose is closed here and opened by its number.
     if (address.port === 0 && certificate !== null) {
       uWS.us_listen_socket_close(socket);
       socket = listenOn(app, at);
@@ -60,8 +61,8 @@ class UwsFrontEnd implements FrontEnd {
   }
 
   /**
-   * An app cannot change its certificate, so another one takes the port over: the old socket is closed and the new one
-   * opened before the event loop turns. Connections that the kernel has accepted and the old app has not are reset.
+   * An app cannot change its certificate, so a new app takes over the port. The old socket is closed and the new one
+   * opened within one turn of the event loop. Connections that the kernel has accepted, but not the old app, are reset.
    */
   useCertificate(certificate: Certificate): void {
     if (this.#listening === null) return;
@@ -76,7 +77,7 @@ class UwsFrontEnd implements FrontEnd {
       return;
     }
     const again = listenOn(old, at);
-    // A service on which nobody can call is worth nothing: whoever supervises it starts it anew.
+    // Nobody can reach the service any more. The error ends the process, so that its supervisor starts a new one.
     if (again === null) {
       setImmediate(() => {
         throw cannotListen(at);
@@ -126,11 +127,11 @@ type TcpAddress = Extract<ListenAddress, { readonly kind: 'tcp' }>;
 
 interface UwsApp {
   readonly app: uWS.TemplatedApp;
-  /** Connections. */
+  /** Number of open connections. */
   open: number;
 }
 
-/** It takes TLS 1.2 and 1.3 only, and no renegotiation. */
+/** Makes an app that accepts only TLS 1.2 and 1.3, and no renegotiation. */
 function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
   try {
     return uWS.SSLApp({ cert_file_name: certFile, key_file_name: keyFile });
@@ -144,8 +145,8 @@ function makeSslApp({ certFile, keyFile }: Certificate): uWS.TemplatedApp {
 }
 
 /**
- * Unless it is told otherwise, uWebSockets.js sets SO_REUSEPORT: a second process would share the port without an error,
- * and take half the requests. It calls back before it returns.
+ * Unless an option forbids it, uWebSockets.js sets SO_REUSEPORT: a second process would share the port without an
+ * error, and take half the requests. `listen` calls back before it returns.
  */
 function listenOn({ app }: UwsApp, address: ListenAddress): uWS.us_listen_socket | null {
   let socket: uWS.us_listen_socket | false = false;

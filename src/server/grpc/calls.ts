@@ -12,19 +12,19 @@ import { readMcpCheck, writeMcpDenial, writeMcpResult } from './ext-mcp.js';
 import type { CheckRequest, McpRequest } from './messages.js';
 import type { Question } from './question.js';
 
-/** A message, and the length in which it came. */
+/** A message and its length on the wire. */
 export interface Received<T> {
   readonly bytes: number;
   readonly message: T;
 }
 
-/** What the calls work with. */
+/** What {@link GateCalls} works with. */
 export interface CallContext {
   readonly decider: GateDecider;
   readonly admission: Admission;
   readonly verdicts: VerdictLogs;
   readonly log: Logger;
-  /** That of the gate, over all its transports; `null` where there is none. */
+  /** The gate's rate limit, shared by all its transports; `null` if there is none. */
   readonly rateLimit: RateLimit | null;
   readonly protocol: Protocol;
   readonly maxBodyBytes: number;
@@ -33,7 +33,7 @@ export interface CallContext {
 /** How one of the services writes its answers. */
 interface Writer {
   readonly decision: (decision: GateDecision, requestId: string | null) => Buffer;
-  /** What is no decision of the gate: a status as over HTTP, and why. */
+  /** An answer that is not a decision of the gate. @param status the HTTP status that it would have */
   readonly refusal: (status: number, reason: string, requestId: string | null) => Buffer;
 }
 
@@ -48,7 +48,7 @@ const CHECK: Writer = {
 const MCP: Writer = { decision: writeMcpResult, refusal: (status, reason) => writeMcpDenial(status, reason) };
 const LOG_PAUSE_MS = 10_000;
 
-/** Answers gateways that ask over gRPC. Whatever is decided is decided by the gate. */
+/** Answers gateways that ask over gRPC. All decisions come from {@link GateDecider}. */
 export class GateCalls {
   readonly #context: CallContext;
   #loggedAt = -Infinity;
@@ -82,7 +82,7 @@ export class GateCalls {
     read: (message: T) => Question | string,
   ): void {
     const { admission, rateLimit } = this.#context;
-    // An address and a port behind it.
+    // address:port
     const peer = call.getPeer();
     if ((rateLimit?.admit(clientOf(peer.slice(0, peer.lastIndexOf(':')))) ?? 0) > 0) {
       reply(null, writer.refusal(429, 'rate_limited', null));
@@ -114,14 +114,17 @@ export class GateCalls {
     const { decider, verdicts } = this.#context;
     const isWanted = (): boolean => !call.cancelled && Date.now() < Number(call.getDeadline());
     if (!isWanted()) {
-      reply({ code: Status.DEADLINE_EXCEEDED, details: 'the deadline passed before the call was looked at' });
+      reply({ code: Status.DEADLINE_EXCEEDED, details: 'the deadline passed before the call was checked' });
       return;
     }
     const { bytes, message } = call.request;
     const question = read(message);
     if (typeof question === 'string') {
       this.#logMistake(question);
-      reply(null, writer.refusal(503, 'the gate does not understand the gateway', null));
+      reply(
+        null,
+        writer.refusal(503, "the gate cannot read the gateway's question: see the gate's log", null),
+      );
       return;
     }
     const { protocol, request } = question;
@@ -137,16 +140,16 @@ export class GateCalls {
     reply(null, writer.decision(decision, logged.knownRequestId));
   }
 
-  /** Now and then: every call of a gateway with a mistake has it. */
+  /** Logs once in ten seconds at most: a misconfigured gateway makes the same mistake in every call. */
   #logMistake(mistake: string): void {
     const now = performance.now();
     if (now - this.#loggedAt < LOG_PAUSE_MS) return;
     this.#loggedAt = now;
-    this.#context.log.error(`a gateway is refused over gRPC: ${mistake}`);
+    this.#context.log.error(`refused a gateway's question over gRPC: ${mistake}`);
   }
 }
 
-/** A call as the logs tell of it. */
+/** A call, as the logs describe it. */
 class LoggedCall implements LoggedRequest {
   readonly endpoint = 'gate';
   readonly traceparent: string | null;
@@ -154,7 +157,7 @@ class LoggedCall implements LoggedRequest {
   #requestId: string | null;
 
   constructor({ requestId, traceparent }: Question, sent: readonly (string | Buffer)[]) {
-    // The gateway's own span, where it has one, else the caller's.
+    // The gateway's own span if it has one, else the caller's.
     const [own] = sent;
     this.traceparent = typeof own === 'string' ? own : traceparent;
     this.#requestId = readRequestId(requestId);

@@ -14,7 +14,7 @@ import { writeCheckResponse, type CheckRequest, type HeaderOption } from './mess
 import { bufferOf, WireHeaders, type Question } from './question.js';
 import { toStruct } from './struct.js';
 
-/** Envoy's `Authorization/Check`: a question about one HTTP request, and what the proxy makes of the answer. */
+/** Envoy's `Authorization/Check`: reads the question about one HTTP request, and writes the answer. */
 
 // google.rpc.Code
 const OK = 0;
@@ -22,7 +22,7 @@ const PERMISSION_DENIED = 7;
 const RESOURCE_EXHAUSTED = 8;
 const UNAVAILABLE = 14;
 const UNAUTHENTICATED = 16;
-/** Of `HeaderAppendAction`. */
+/** A value of `HeaderAppendAction`. */
 const OVERWRITE_IF_EXISTS_OR_ADD = 2;
 
 const PROTOCOLS: ReadonlySet<string> = new Set(['http', 'mcp', 'a2a'] satisfies Protocol[]);
@@ -30,9 +30,9 @@ const PROTOCOLS: ReadonlySet<string> = new Set(['http', 'mcp', 'a2a'] satisfies 
 /**
  * Reads a question.
  *
- * @param protocol where `context_extensions.drs_protocol` says none
- * @param maxBodyBytes the longest body that is judged
- * @returns what is wrong with the gateway's configuration, where the question cannot be understood
+ * @param protocol used if `context_extensions.drs_protocol` is missing
+ * @param maxBodyBytes the longest body that is checked
+ * @returns the question. A string says what is wrong with the gateway's configuration, if it cannot be understood.
  */
 export function readCheck(
   { attributes }: CheckRequest,
@@ -46,7 +46,7 @@ export function readCheck(
   }
   const http = attributes?.request?.http;
   if (http === undefined || http === null) {
-    return 'attributes.request.http is missing: the gateway asks about something else than an HTTP request';
+    return 'attributes.request.http is missing: configure the gateway to ask about HTTP requests only';
   }
   const headers = new WireHeaders(http.headers, http.headerMap?.headers ?? []);
   const head = readGateHead(headers);
@@ -62,7 +62,7 @@ export function readCheck(
   };
 }
 
-/** The answer to a question. */
+/** Writes the answer to a question. */
 export function writeCheck(decision: GateDecision, requestId: string | null): Buffer {
   switch (decision.kind) {
     case 'pass':
@@ -83,7 +83,10 @@ export function writeCheck(decision: GateDecision, requestId: string | null): Bu
   }
 }
 
-/** A denial. Proxies take an error of gRPC for a fault of the gate, which some are told to let pass: this is none. */
+/**
+ * Writes a denial. It is an answer and not a gRPC error: proxies take an error for a failure of the gate, and some are
+ * configured to let requests pass then.
+ */
 export function writeDenial(
   status: number,
   message: string,
@@ -105,8 +108,8 @@ function isProtocol(text: string): text is Protocol {
 }
 
 /**
- * The method of the caller's request. The gateway knows it, so no header can change it; where one names another, which an
- * application behind the gate could go by, it is none that is known.
+ * The method of the caller's request. The gateway knows it, so headers cannot replace it. But if a header names another
+ * method, an application behind the gate may use that one. Then the result names both, which matches no known method.
  */
 function methodOf(method: string, { forwardedMethods, overridingMethods }: GateHead): string {
   const doubtful = forwardedMethods.filter((other) => other !== method);
@@ -135,7 +138,7 @@ function bodyOf(
   if (head.isPartial || isCut) {
     return {
       kind: 'too large',
-      reason: 'the proxy sent a part of the body only, or none of it; let it send all, and raise its limit',
+      reason: 'the proxy did not send the whole body; configure it to send all of it, and raise its limit',
     };
   }
   return bodyOfBytes(bufferOf(body), head);
@@ -145,7 +148,7 @@ function changes({ set, remove }: HeaderChanges) {
   return { headers: options(set), headersToRemove: remove.map((name) => name.toLowerCase()) };
 }
 
-/** Said twice, since older proxies read the one and newer the other: in place of what the caller sent, not beside it. */
+/** Headers that replace those of the caller. Older proxies read this from `append`, newer ones from `appendAction`. */
 function options(headers: Readonly<Record<string, string>>): HeaderOption[] {
   return Object.entries(headers).map(([name, value]) => ({
     header: { key: name.toLowerCase(), value: Buffer.from(value) },

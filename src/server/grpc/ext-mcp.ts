@@ -19,7 +19,7 @@ import {
 import { bufferOf, WireHeaders, type Question } from './question.js';
 import { toStruct } from './struct.js';
 
-/** agentgateway's `ExtMcp`: a question about one MCP message, of which the gateway tells the method and the params. */
+/** agentgateway's `ExtMcp`: reads the question about one MCP message (method and params), and writes the answer. */
 
 // AuthorizationError.Code
 const UNKNOWN = 0;
@@ -38,7 +38,7 @@ export function readMcpCheck(message: McpRequest, maxBodyBytes: number): Questio
   };
 }
 
-/** The answer to a question. */
+/** Writes the answer to a question. */
 export function writeMcpResult(decision: GateDecision): Buffer {
   switch (decision.kind) {
     case 'pass':
@@ -59,9 +59,9 @@ export function writeMcpResult(decision: GateDecision): Buffer {
 }
 
 /**
- * A denial.
+ * Writes a denial.
  *
- * @param status what it would be over HTTP
+ * @param status the HTTP status that it would have
  * @param error the `error` member of a JSON-RPC response
  */
 export function writeMcpDenial(status: number, reason: string, error?: object): Buffer {
@@ -71,12 +71,12 @@ export function writeMcpDenial(status: number, reason: string, error?: object): 
   });
 }
 
-/** What is said about every answer of a tool server: the gate judges requests. */
+/** The answer to every question about a tool server's response: the gate checks requests only. */
 export const PASS_RESPONSE = writeMcpResponseResult({ pass: {} });
 
 const PASS = writeMcpRequestResult({ pass: {}, headerMutation: mutation(NO_CONTEXT) });
 
-/** The message whose params these are, under an id of ours: the gateway keeps the caller's. */
+/** Rebuilds the JSON-RPC message from method and params. Its id is always 0: the gateway keeps the caller's id. */
 function bodyOf(message: McpRequest, maxBodyBytes: number): RequestBody {
   const head = `{"jsonrpc":"2.0","id":0,"method":${JSON.stringify(message.method)}`;
   if (!Object.hasOwn(message, 'mcpRequest')) return { kind: 'text', text: `${head}}` };
@@ -90,7 +90,8 @@ function bodyOf(message: McpRequest, maxBodyBytes: number): RequestBody {
     const reason = `params holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
     return { kind: 'too large', reason };
   }
-  // One value and no more: what follows it would become members of the message. The gate says what else it is.
+  // `params` must be one JSON value: text after it would become members of the message. If it is not, the gate gets it
+  // alone, and says what is wrong with it.
   return { kind: 'text', text: isJson(params) ? `${head},"params":${params}}` : params };
 }
 

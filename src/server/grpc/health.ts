@@ -24,7 +24,7 @@ type Watcher = ServerWritableStream<HealthRequest, Buffer>;
 export class Health {
   readonly #isReady: () => boolean;
   readonly #services: ReadonlySet<string>;
-  /** The status that each was told last. */
+  /** The status that each watcher was sent last. */
   readonly #watchers = new Map<Watcher, number>();
   #timer: NodeJS.Timeout | null = null;
 
@@ -66,7 +66,7 @@ export class Health {
     }
   }
 
-  /** Tells watchers what has changed. */
+  /** Sends watchers their status, if it has changed. */
   #look(): void {
     for (const watcher of this.#watchers.keys()) this.#tell(watcher);
   }

@@ -3,26 +3,26 @@ import type { ServerHttp2Stream } from 'node:http2';
 import { status as Status, type ServerInterceptingCallInterface } from '@grpc/grpc-js';
 import type { Admission } from '../admission.js';
 
-// Of HTTP/2.
+// Error codes of HTTP/2.
 const NGHTTP2_NO_ERROR = 0;
 const NGHTTP2_CANCEL = 8;
-/** A flag, and the length of the message. */
+/** What comes before a message: one byte that says whether it is compressed, and its length in four. */
 const PREFIX_BYTES = 5;
 
-/** What a call may take. */
+/** How long a call may take. */
 export interface IntakeLimits {
-  /** Milliseconds within which the message must have come. */
+  /** Milliseconds for the message to arrive. */
   readonly messageMs: number;
-  /** Milliseconds more within which the answer must have gone. */
+  /** Milliseconds after that for the answer to be sent. */
   readonly answerMs: number;
 }
 
-/** Told once for each call that is over: its status, `null` where the caller went away before there was one. */
+/** Called once for each call that has ended. `status` is `null` if the caller went away before there was one. */
 export type CallEnded = (path: string, status: number | null, milliseconds: number) => void;
 
 /**
- * Bounds what calls take before the library hands them on: the memory of messages that are still coming, the time that
- * they and their answers may take. One message, and not compressed: a small one could become a large one.
+ * Limits calls before the library passes them on: the memory of messages that are still arriving, and the time for
+ * message and answer. A call has one message. It must not be compressed: a small one could expand to a large one.
  */
 export class CallIntake {
   readonly #admission: Admission;
@@ -36,12 +36,12 @@ export class CallIntake {
     this.#ended = ended;
   }
 
-  /** Calls that are not over. */
+  /** Number of open calls. */
   get open(): number {
     return this.#open;
   }
 
-  /** Watches a call, whose headers have just come, until it is over. */
+  /** Watches a call from its headers, which have just arrived, to its end. */
   watch(path: string, call: ServerInterceptingCallInterface): void {
     const stream = streamOf(call);
     const startedAt = performance.now();
@@ -65,7 +65,7 @@ export class CallIntake {
     const take = (chunk: Buffer): void => {
       if (stream.closed) return;
       if (stream.headersSent) {
-        // The library has refused the call, and would read on for as long as the caller sends.
+        // The library has refused the call, but would go on reading while the caller sends.
         stream.close(NGHTTP2_NO_ERROR);
         return;
       }
@@ -75,11 +75,12 @@ export class CallIntake {
         return;
       }
       held += chunk.length;
-      if (prefix[0] === 1) refuse(Status.UNIMPLEMENTED, 'compressed messages are not read here');
+      if (prefix[0] === 1)
+        refuse(Status.UNIMPLEMENTED, 'the message is compressed, expected it uncompressed');
       else if (held > PREFIX_BYTES && held > PREFIX_BYTES + prefix.readUInt32BE(1))
         refuse(Status.UNIMPLEMENTED, 'there is more than one message, expected one');
     };
-    // Before the library looks at it.
+    // This listener runs before the library's.
     stream.prependListener('data', take);
     stream.once('end', () => {
       giveBack();
@@ -95,7 +96,7 @@ export class CallIntake {
   }
 }
 
-/** The status that was sent: behind an answer, or without one. */
+/** The status that was sent: in the trailers after an answer, or in the headers if there was no answer. */
 function statusOf(stream: ServerHttp2Stream): number | null {
   const sent: readonly (Readonly<Record<string, unknown>> | undefined)[] = [
     stream.sentTrailers,
@@ -106,8 +107,8 @@ function statusOf(stream: ServerHttp2Stream): number | null {
 }
 
 /**
- * The stream below a call. The library keeps it to itself, and has no other way to see the bytes of a message before all
- * of them are there. Its version is pinned; where another one has no such member, every call fails here.
+ * The HTTP/2 stream of a call. It is private in the library, but there is no other way to see the bytes of a message
+ * before it is complete. The library's version is pinned. In a version without this member, every call would fail here.
  */
 function streamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream {
   const stream: unknown = Reflect.get(call, 'stream');

@@ -4,27 +4,27 @@ import type { ConnectionInjector } from '@grpc/grpc-js';
 import { secureContextOf, type Certificate } from '../front-end/certificate.js';
 import type { Connections } from '../front-end/connections.js';
 
-// HTTP's front ends give a connection as long to say something.
+// The HTTP front ends give a silent connection the same time.
 const SILENT_MS = 10_000;
-/** The preface of HTTP/2 and the frame behind it, which every client sends at once. */
+/** The HTTP/2 preface and an empty SETTINGS frame: every client sends at least this at once. */
 const PREFACE_BYTES = 24 + 9;
 
-/** Accepts connections for gRPC: counted with those of HTTP, and closed where they stay silent. */
+/** Accepts connections for gRPC. They are counted together with those of HTTP, and closed if they stay silent. */
 export interface GrpcListener {
   /**
    * Listens; other processes cannot share the port.
    *
    * @returns the port
-   * @throws Error where the address cannot be listened on
+   * @throws Error if it cannot listen on the address
    */
   listen(host: string, port: number): Promise<number>;
-  /** Serves another certificate to new connections. Only where there was one before. */
+  /** Serves another certificate to new connections. Has no effect without TLS. */
   useCertificate(certificate: Certificate): void;
   /** Closes the port and all connections. */
   close(): void;
 }
 
-/** Makes a listener that hands connections to the library: over TLS where there is a certificate. */
+/** Makes a listener that passes connections to the library. It uses TLS if there is a certificate. */
 export function openListener(
   injector: ConnectionInjector,
   connections: Connections,
@@ -36,7 +36,7 @@ export function openListener(
       if (socket.bytesRead < PREFACE_BYTES) socket.destroy();
     }, SILENT_MS);
     socket.once('close', () => clearTimeout(timer));
-    // What becomes of the connection, the library sees itself.
+    // Without a listener, an error would end the process. The library notices by itself that the connection is gone.
     socket.on('error', () => {});
     injector.injectConnection(socket);
   };
@@ -53,7 +53,7 @@ export function openListener(
           handOver,
         );
   const server = tlsServer ?? createServer({ noDelay: true });
-  // Before the handshake, where there is one: that takes time and memory, too.
+  // Connections are counted before their TLS handshake, because that takes time and memory too.
   server.on('connection', (socket: Socket) => {
     sockets.add(socket);
     socket.once('close', () => {

@@ -2,11 +2,12 @@ import protobuf from 'protobufjs/light.js';
 import type { INamespace } from 'protobufjs';
 
 /**
- * The messages of Envoy's `Authorization`, agentgateway's `ExtMcp` and `grpc.health.v1`, as far as they are read and
- * written here. Fields that are not named are passed over. Two ways of writing that are the same on the wire:
+ * The messages of Envoy's `Authorization`, agentgateway's `ExtMcp` and `grpc.health.v1`, with the fields that are read
+ * and written here. All other fields are skipped. Two kinds of field are declared in another way than in the originals;
+ * their bytes on the wire are the same:
  *
- * - a map is a list of entries, so that a key which comes twice is seen twice;
- * - a text that is checked is bytes: the library would read a byte that is no UTF-8 as another character.
+ * - a map is declared as a list of entries, so that a repeated key is seen;
+ * - a text that is checked is declared as bytes: the library would replace bytes that are not UTF-8.
  */
 const SCHEMA: INamespace = {
   nested: {
@@ -118,14 +119,14 @@ const SCHEMA: INamespace = {
   },
 };
 
-/** A header as it comes: `rawValue` in place of `value` where a gateway sends bytes. */
+/** A header as a gateway sends it: the value is in `rawValue` if the gateway sends bytes, else in `value`. */
 export interface WireHeader {
   readonly key: string;
   readonly value: Uint8Array;
   readonly rawValue?: Uint8Array;
 }
 
-/** `envoy.service.auth.v3.CheckRequest`. Everything that a sender leaves out is empty or missing. */
+/** `envoy.service.auth.v3.CheckRequest`. Members that the sender leaves out are empty or missing. */
 export interface CheckRequest {
   readonly attributes?: {
     readonly request?: {
@@ -144,7 +145,7 @@ export interface CheckRequest {
 /** `agentgateway.dev.ext_mcp.McpRequest`. */
 export interface McpRequest {
   readonly method: string;
-  /** The JSON-RPC params as JSON. A message without any has no such property of its own. */
+  /** The JSON-RPC params as JSON. It is not an own property if the message has no params. */
   readonly mcpRequest: Uint8Array;
   readonly headers: readonly WireHeader[];
 }
@@ -199,7 +200,7 @@ export interface McpRequestResult {
 
 const root = protobuf.Root.fromJSON(SCHEMA);
 
-/** The interfaces above are the schema once more; test/server/grpc-wire.test.ts holds both against other definitions. */
+/** The interfaces above repeat the schema; test/e2e/grpc.test.ts compares both with the .proto files. */
 function read(type: string, bytes: Uint8Array): unknown {
   return root.lookupType(type).decode(bytes);
 }
@@ -208,7 +209,7 @@ function write(type: string, message: object): Buffer {
   return root.lookupType(type).encode(message).finish() as Buffer;
 }
 
-/** @throws Error where the bytes are no such message; so do the others that read */
+/** @throws Error if the bytes are not such a message, as the other `read…` functions do */
 export const readCheckRequest = (bytes: Uint8Array) => read('CheckRequest', bytes) as CheckRequest;
 export const writeCheckResponse = (message: CheckResponse) => write('CheckResponse', message);
 export const readMcpRequest = (bytes: Uint8Array) => read('McpRequest', bytes) as McpRequest;

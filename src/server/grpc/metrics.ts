@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { Distribution, SECONDS, showHistogram } from '../distribution.js';
 import { showCounter, showGauge } from '../metrics-show.js';
 
-/** The methods as metrics name them. */
+/** The name of each method in metrics, by its path. */
 const METHODS: ReadonlyMap<string, string> = new Map([
   ['/envoy.service.auth.v3.Authorization/Check', 'check'],
   ['/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest', 'mcp_request'],
@@ -34,11 +34,11 @@ const CANCELLED = 1;
 
 interface Calls {
   readonly seconds: Distribution;
-  /** By number of the status. */
+  /** How many calls ended with each status, by its number. */
   readonly statuses: number[];
 }
 
-/** What the gRPC side tells Prometheus. Only where it is on. */
+/** The metrics of the gRPC front end. They exist only if it is on. */
 export class GrpcMetrics {
   readonly #registry: Registry;
   readonly #calls: ReadonlyMap<string, Calls>;
@@ -69,9 +69,9 @@ export class GrpcMetrics {
   }
 
   /**
-   * Counts a call that is over.
+   * Counts a call that has ended.
    *
-   * @param status `null` where the caller went away before there was one
+   * @param status `null` if the caller went away before there was one
    */
   countCall(path: string, status: number | null, milliseconds: number): void {
     const calls = this.#calls.get(path);
@@ -81,8 +81,8 @@ export class GrpcMetrics {
     calls.statuses[number] = (calls.statuses[number] ?? 0) + 1;
   }
 
-  /** Adds the figure that is kept elsewhere. */
+  /** Adds the number of open calls, which is kept elsewhere. */
   watchCalls(calls: { readonly open: number }): void {
-    showGauge(this.#registry, 'drs_grpc_open_calls', 'Calls over gRPC that are not over', () => calls.open);
+    showGauge(this.#registry, 'drs_grpc_open_calls', 'Open calls over gRPC', () => calls.open);
   }
 }

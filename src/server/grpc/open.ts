@@ -17,37 +17,37 @@ export interface GrpcContext {
   readonly decider: GateDecider;
   readonly verdicts: VerdictLogs;
   readonly connections: Connections;
-  /** What is served; `null` where the service has no TLS. */
+  /** The certificate to serve; `null` if the service has no TLS. */
   readonly certificate: Certificate | null;
-  /** That of the gate, over all its transports; `null` where there is none. */
+  /** The gate's rate limit, shared by all its transports; `null` if there is none. */
   readonly rateLimit: RateLimit | null;
   readonly metrics: GrpcMetrics;
   readonly log: Logger;
 }
 
-/** What speaks gRPC. */
+/** The part of the service that speaks gRPC. */
 export interface GrpcFrontEnd {
-  /** Calls that are not over. */
+  /** Number of open calls. */
   readonly open: number;
   /**
    * Listens; other processes cannot share the port.
    *
    * @returns the port
-   * @throws Error where the address cannot be listened on
+   * @throws Error if it cannot listen on the address
    */
   listen(host: string, port: number): Promise<number>;
-  /** Serves another certificate to new connections. Only where there was one before. */
+  /** Serves another certificate to new connections. Has no effect without TLS. */
   useCertificate(certificate: Certificate): void;
-  /** Tells clients to send no more calls over the connections that they have. */
+  /** Tells clients to send no more calls over their connections. */
   drain(): void;
   /** Closes the port and all connections. */
   close(): void;
 }
 
 /**
- * Opens the gRPC front end, with packages that are loaded for it only.
+ * Opens the gRPC front end. It needs optional packages, which are only loaded here.
  *
- * @throws Error where they are not installed
+ * @throws Error if they are not installed
  */
 export async function openGrpc(context: GrpcContext): Promise<GrpcFrontEnd> {
   let loaded: typeof import('./server.js');

@@ -18,14 +18,15 @@ const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
 const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';
 const HEALTH = 'grpc.health.v1.Health';
 
-/** What a message holds besides the body: headers, which HTTP bounds by as much. */
+/** What a message may hold besides the body, such as headers. HTTP has the same limit on headers. */
 const HEADERS_BYTES = 64 * 1024;
 const MAX_STREAMS = 256;
 const IDLE_MS = 300_000;
-/** Whether a silent connection still has somebody at its other end. */
+/** How often a silent connection is pinged, to find out whether its other end is still there. */
 const KEEPALIVE_MS = 30_000;
 const KEEPALIVE_TIMEOUT_MS = 10_000;
-const SPARE_MS = 10_000;
+/** Time for an answer besides the waits that have limits of their own. */
+const MARGIN_MS = 10_000;
 
 /** Opens the gRPC front end. Only `open.ts` imports this file, since it needs packages that may be missing. */
 export function openServer(context: GrpcContext): GrpcFrontEnd {
@@ -36,7 +37,7 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
     admission,
     {
       messageMs: requestTimeoutSecs * 1000,
-      answerMs: requestTimeoutSecs * 1000 + statusFetchTimeoutMs + redisTimeoutMs + SPARE_MS,
+      answerMs: requestTimeoutSecs * 1000 + statusFetchTimeoutMs + redisTimeoutMs + MARGIN_MS,
     },
     (path, status, milliseconds) => metrics.countCall(path, status, milliseconds),
   );
@@ -60,7 +61,7 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
   addService(server, EXT_MCP, {
     CheckRequest: unary(readMcpRequest, calls.checkMcp),
     CheckResponse: {
-      // Not looked at; the library takes nothing for no message.
+      // The message is not needed. Returning nothing would tell the library that none came.
       read: () => ({}),
       handle: (_: unknown, reply: (error: null, answer: Buffer) => void) => reply(null, PASS_RESPONSE),
     },
@@ -119,7 +120,7 @@ function addService(server: Server, service: string, methods: Readonly<Record<st
   server.addService(definition, implementation);
 }
 
-/** Answers are bytes already; what only a client does is not done here. */
+/** Answers are already bytes. The functions that only a client needs are never called here. */
 function asItIs(bytes: Buffer): Buffer {
   return bytes;
 }

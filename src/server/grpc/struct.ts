@@ -1,11 +1,11 @@
 import type { Struct, StructValue } from './messages.js';
 
-// Each level of JSON is three of a Struct, and readers of protobuf give up at a hundred.
+// Each level of JSON takes three levels of a Struct, and readers of protobuf refuse more than 100.
 const MAX_DEPTH = 16;
 
 /**
- * A JSON object as a `google.protobuf.Struct`. Members that are nested more than 16 deep are left out: readers of the
- * whole message would refuse it for them.
+ * A JSON object as a `google.protobuf.Struct`. Members that are nested more than 16 deep are left out: with them, a
+ * reader would refuse the whole message.
  *
  * @example toStruct({ depth: 2 }); // { fields: [{ key: 'depth', value: { numberValue: 2 } }] }
  */
@@ -18,7 +18,7 @@ export function toStruct(object: object): Struct {
   return { fields };
 }
 
-/** `null` where it is nested too deep. */
+/** Returns `null` if the value is nested too deep. */
 function toValue(value: unknown, depth: number): StructValue | null {
   switch (typeof value) {
     case 'string':

@@ -4,8 +4,9 @@ import { closingMsOf, factsOf, openLog, readOrExit, startOrExit } from '../main.
 import type { Order, Report } from './messages.js';
 import { MetricsLink } from './metrics-link.js';
 
-// One process of several. Its supervisor starts this file with its number, and tells it over the channel what to do. A
-// signal that reaches a whole group of processes (Ctrl+C, systemd) is the supervisor's to take.
+// The entry point of one process of several. The supervisor starts this file with the process's number as argument, and
+// sends it orders over the IPC channel. Signals that reach the whole process group (Ctrl+C, systemd) are ignored here:
+// the supervisor handles them.
 const SUPERVISORS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2'] as const;
 for (const signal of SUPERVISORS) process.on(signal, () => undefined);
 
@@ -13,7 +14,7 @@ const [, , name = ''] = process.argv;
 const tell = (report: Report) => {
   if (process.connected) process.send?.(report, () => undefined);
 };
-// Until it listens.
+// Before the process listens, it obeys only `stop`.
 let obey = (order: Order): void => {
   if (order.kind === 'stop') process.exit(0);
 };
@@ -32,7 +33,7 @@ const service = await startOrExit(configuration, log, {
 
 type Reason = 'stop' | 'retire' | 'orphaned';
 let why: Reason | null = null;
-/** Aborted by whatever does not let a process that retires wait for its clients. */
+/** Aborted when a process that retires must no longer wait for its clients. */
 const hurry = new AbortController();
 const { close } = closeWithGrace(
   {
@@ -44,7 +45,7 @@ const { close } = closeWithGrace(
   async ({ err }) => {
     if (err) log.fatal({ err }, 'an error that nothing caught');
     log.info({ why: err ? 'error' : why }, 'shutting down: what is in flight is answered first');
-    // An orphan leaves the port at once, for whoever comes after its supervisor.
+    // A process without a supervisor leaves the port too, so that the next supervisor's processes can have it alone.
     if (why === 'retire' || why === 'orphaned') await service.retire(hurry.signal);
     await service.close(err !== undefined || why !== 'stop');
     log.info('stopped');
@@ -78,5 +79,5 @@ obey = (order) => {
   } else if (order.kind === 'ping') tell({ kind: 'pong' });
   else metrics.take(order);
 };
-// Last, since an order may follow at once.
+// This comes last, since an order may follow at once.
 tell({ kind: 'listening', facts: factsOf(configuration, service) });

@@ -1,6 +1,6 @@
 /**
- * Puts the metrics of several processes together: each metric once, with the series of all. The series must differ by a
- * label.
+ * Merges the metrics of several processes: each metric once, with the series of all processes. A label must tell the
+ * series apart.
  *
  * @param scrapes in the text format of Prometheus, as prom-client writes it
  */

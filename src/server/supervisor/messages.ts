@@ -1,24 +1,24 @@
-/** What the log says about a process that listens. */
+/** What is logged about a process that listens. */
 export interface ListeningFacts {
   readonly url: string;
   readonly [fact: string]: unknown;
 }
 
-/** What a supervisor tells a process. */
+/** A message from the supervisor to a process. */
 export type Order =
-  /** Stop: `/readyz` fails for a while, then what is in flight is answered. */
+  /** Stop: `/readyz` fails for a while, then open requests are answered. */
   | { readonly kind: 'stop' }
-  /** Another process has taken its place: leave the port, serve what is connected, end. */
+  /** Another process has taken its place: leave the port, serve the open connections, end. */
   | { readonly kind: 'retire' }
   | { readonly kind: 'toggleLogLevel' }
-  /** Say that it still works. */
+  /** Answer with `pong`, to show that the event loop still runs. */
   | { readonly kind: 'ping' }
-  /** Tell its metrics. */
+  /** Answer with the metrics of this process. */
   | { readonly kind: 'tellMetrics'; readonly id: number }
-  /** The metrics of all, which it has asked for; `null` where there are none. */
+  /** The metrics of all processes, which this one has asked for; `null` if they could not be gathered. */
   | { readonly kind: 'allMetrics'; readonly text: string | null };
 
-/** What a process tells its supervisor. */
+/** A message from a process to its supervisor. */
 export type Report =
   | { readonly kind: 'listening'; readonly facts: ListeningFacts }
   | { readonly kind: 'metrics'; readonly id: number; readonly text: string }

@@ -1,9 +1,9 @@
 import type { Order, Report } from './messages.js';
 
-/** Longer than the supervisor waits for a process that stands still. */
+/** Longer than the supervisor waits for a process that does not answer. */
 const ANSWER_MS = 5_000;
 
-/** What a process says about its metrics, and hears about those of all. */
+/** Exchanges metrics with the supervisor: sends those of this process, and asks for those of all processes. */
 export class MetricsLink {
   readonly #tell: (report: Report) => void;
   #scrape: (() => Promise<string>) | null = null;
@@ -14,12 +14,12 @@ export class MetricsLink {
     this.#tell = tell;
   }
 
-  /** @param scrape gives the metrics of this process */
+  /** @param scrape returns the metrics of this process */
   serve(scrape: () => Promise<string>): void {
     this.#scrape = scrape;
   }
 
-  /** The metrics of all processes. Who asks while an answer is on its way gets the same one. */
+  /** The metrics of all processes. Calls share one answer while it is on its way. */
   askAll(): Promise<string> {
     this.#asking ??= this.#ask().finally(() => (this.#asking = this.#answer = null));
     return this.#asking;

@@ -15,38 +15,38 @@ export class StartError extends Error {
   override readonly name = 'StartError';
   readonly code: number;
 
-  /** @param code that the process ended with */
+  /** @param code the exit code of the process */
   constructor(message: string, code: number) {
     super(message);
     this.code = code;
   }
 }
 
-/** For which a process may take before it listens. */
+/** A process must listen within this time. */
 const START_MS = 60_000;
-/** For which a scrape waits for a process; one that stands still must not keep the others from being seen. */
+/** How long a scrape waits for a process. One that does not answer must not block the metrics of the others. */
 const METRICS_MS = 2_000;
 
 const PING_MS = 5_000;
-/** A process that leaves so many in a row unanswered stands still. */
+/** A process that leaves this many pings in a row unanswered is stuck. */
 const MAX_UNANSWERED = 4;
 
 /** One process of a service, as its supervisor sees it. */
 export class ServiceProcess {
   readonly startedAt = performance.now();
-  /** Resolves once it listens. @throws {@link StartError} where it ends before */
+  /** Resolves when the process listens; rejects with {@link StartError} if it ends before. */
   readonly listening: Promise<ListeningFacts>;
-  /** Resolves when it has ended. */
+  /** Resolves when the process has ended. */
   readonly ended: Promise<Ending>;
   readonly #child: ChildProcess;
-  /** Who waits for its metrics, by the id of the question. */
+  /** The callers that wait for its metrics, by the id of the question. */
   readonly #asked = new Map<number, (text: string | null) => void>();
   #lastId = 0;
   #unanswered = 0;
 
   /**
-   * @param onAskAllMetrics called where it wants to show the metrics of all processes
-   * @param onStuck called where it does not answer any more; it is killed then
+   * @param onAskAllMetrics called when the process asks for the metrics of all processes
+   * @param onStuck called when the process does not answer any more, before it is killed
    */
   constructor(
     name: string,
@@ -57,7 +57,7 @@ export class ServiceProcess {
     this.#child = fork(ENTRY, [name], { env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     this.ended = new Promise((resolve) => {
       this.#child.once('exit', (code, signal) => resolve({ code, signal }));
-      // Where it could not even be started, there is no exit.
+      // A process that could not be started emits no exit event.
       this.#child.once('error', () => {
         if (this.#child.pid === undefined) resolve({ code: 1, signal: null });
       });
@@ -79,13 +79,13 @@ export class ServiceProcess {
     });
     const timer = setTimeout(() => this.kill(), START_MS);
     this.listening = Promise.race([listening, failed]).finally(() => clearTimeout(timer));
-    // Whoever starts it may be no longer there to hear of it.
+    // The caller may not wait for `listening`. Its rejection must not become an unhandled one.
     this.listening.then(() => this.#watch(onStuck)).catch(() => undefined);
   }
 
   /**
-   * The kernel deals connections to a process that stands still, too, and nobody answers them. Questions are counted, not
-   * time: where it is this process that stood still, the answers are there.
+   * Kills the process if it is stuck: the kernel would go on giving it connections, which nobody answers. Unanswered
+   * pings are counted instead of time: if the supervisor itself was suspended, the answers have arrived meanwhile.
    */
   #watch(onStuck: () => void): void {
     const timer = setInterval(() => {
@@ -110,7 +110,7 @@ export class ServiceProcess {
     this.#send({ kind: 'stop' });
   }
 
-  /** Asks it to leave its place to another. */
+  /** Asks it to end, since another process has taken its place. */
   retire(): void {
     this.#send({ kind: 'retire' });
   }
@@ -124,7 +124,7 @@ export class ServiceProcess {
     this.#child.kill('SIGKILL');
   }
 
-  /** Its metrics; `null` where it does not answer in time. */
+  /** Its metrics; `null` if it does not answer in time. */
   async metrics(): Promise<string | null> {
     const id = ++this.#lastId;
     let timer: NodeJS.Timeout | undefined;
@@ -141,7 +141,7 @@ export class ServiceProcess {
     }
   }
 
-  /** What cannot be sent is for a process that is about to end, which `ended` tells. */
+  /** Errors are ignored: a process that cannot receive is about to end, and `ended` reports that. */
   #send(order: Order): void {
     if (this.#child.connected) this.#child.send(order, () => undefined);
   }

@@ -9,17 +9,17 @@ import { shareOut } from './share-out.js';
 import { StartError } from './service-process.js';
 import { Supervisor } from './supervisor.js';
 
-/** A process that was replaced has so long besides the grace: idle connections last up to 12 s. */
+/** A replaced process has this time to end, besides the grace period: idle connections last up to 12 s. */
 const RETIRE_MS = 20_000;
-/** For what a process does after its own time to stop is over. */
-const SPARE_MS = 2_000;
+/** Time for a process to end after its own time to stop is over. */
+const MARGIN_MS = 2_000;
 const CLOSING_MS = 5_000;
 
 /**
- * Runs `PROCESSES` processes on one port until a signal ends them. Never throws: it ends with the exit codes that a single
- * process has.
+ * Runs `PROCESSES` processes on one port until a signal ends them. Never throws: errors end this process, with the same
+ * exit codes as those of a single process.
  *
- * @param env what each process gets, but for its shares
+ * @param env the environment of each process, before {@link shareOut} changes it
  */
 export async function supervise(
   env: NodeJS.ProcessEnv,
@@ -51,7 +51,7 @@ export async function supervise(
       process.exit(code);
     },
   });
-  const delay = (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS + SPARE_MS;
+  const delay = (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS + MARGIN_MS;
   closeWithGrace(
     {
       delay,
@@ -84,13 +84,13 @@ export async function supervise(
     const facts = await supervisor.start();
     log.info({ ...facts, processes, cores: resources.cores, shares }, 'listening');
   } catch (error) {
-    // A process has said itself why it does not start.
+    // The process itself has logged why it does not start.
     if (error instanceof StartError) process.exit(error.code);
     fail(1, error);
   }
 }
 
-/** The addresses on which every process listens, free ports filled in. @throws Error where somebody listens there */
+/** The addresses of all processes, with port 0 replaced by a free port. @throws Error if a port is taken */
 async function findAddresses({ host, port, metricsAddr }: Configuration): Promise<Record<string, string>> {
   const PORT = String(await findPort(host, port));
   const metrics = metricsAddr === undefined ? null : addressOf(metricsAddr);
@@ -100,8 +100,8 @@ async function findAddresses({ host, port, metricsAddr }: Configuration): Promis
 }
 
 /**
- * Processes that share a port do not notice another service on it, which would take a part of the connections: so this asks
- * for the port alone first.
+ * Processes that share a port do not notice another service on it, which would take part of the connections. So this
+ * first listens on the port alone, which fails if it is taken.
  */
 async function findPort(host: string, port: number): Promise<number> {
   const server = createServer().listen({ host, port, exclusive: true });

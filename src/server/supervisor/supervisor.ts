@@ -6,46 +6,46 @@ import type { ListeningFacts } from './messages.js';
 import { mergeScrapes } from './merge-scrapes.js';
 import { ServiceProcess, StartError, type Ending } from './service-process.js';
 
-/** What a {@link Supervisor} works with. */
+/** Options of a {@link Supervisor}. */
 export interface SupervisorOptions {
   readonly processes: number;
-  /** Of each process. */
+  /** The environment of each process. */
   readonly env: NodeJS.ProcessEnv;
   readonly log: Logger;
-  /** Milliseconds that a process which has been replaced may take to end. */
+  /** Milliseconds in which a replaced process must end. */
   readonly retireMs: number;
-  /** Called where no process serves and none can be started, with the exit code of the last. */
+  /** Called with the exit code of the last process, if no process serves and none can be started. */
   readonly onGivenUp: (code: number) => void;
 }
 
 /** The place of one process among several. */
 interface Slot {
   readonly name: string;
-  /** Which serves; `null` where it has died. */
+  /** The process that serves; `null` if it has died. */
   current: ServiceProcess | null;
-  /** Which is being started in the place of {@link current}, by a roll. */
+  /** The process that a roll starts to replace {@link current}. */
   successor: ServiceProcess | null;
-  /** Processes that died here. */
+  /** Number of processes that died in this place. */
   deaths: number;
-  /** Those in a row that did not live long: how long the next start is put off. */
+  /** How many in a row died early. The more, the longer the pause before the next start. */
   quickDeaths: number;
 }
 
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 10_000;
-/** A process that lived for so long did not die of its start. */
+/** A process that ran for this long did not die because of its start. */
 const LONG_LIFE_MS = 60_000;
-/** Where nothing serves, so many starts in a row may fail in one place. */
+/** How many starts in a row may fail in one place while no process serves. */
 const MAX_FAILED_STARTS = 3;
 
 /**
- * Runs several processes of a service on one port. One that dies is started again; a roll replaces each by a new one, which
- * listens before the old one leaves.
+ * Runs several processes of a service on one port. It restarts a process that dies. A roll replaces each process by a
+ * new one, which listens before the old one leaves.
  */
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #slots: readonly Slot[];
-  /** All that run: those in their places, those that are starting, and those that leave. */
+  /** All running processes: those that serve, those that start, and those that are ending. */
   readonly #running = new Set<ServiceProcess>();
   readonly #registry = new Registry();
   #isStopping = false;
@@ -62,7 +62,7 @@ export class Supervisor {
       deaths: 0,
       quickDeaths: 0,
     }));
-    showGauges(this.#registry, 'drs_process_up', '1 where the process serves', ['process'], (set) => {
+    showGauges(this.#registry, 'drs_process_up', '1 if the process serves', ['process'], (set) => {
       for (const { name, current } of this.#slots) set(current === null ? 0 : 1, name);
     });
     showCounter(
@@ -77,9 +77,9 @@ export class Supervisor {
   }
 
   /**
-   * Starts all processes: the first one alone, which tells what may be wrong, then the others.
+   * Starts all processes. The first one starts alone, so that a wrong configuration is reported once.
    *
-   * @throws {@link StartError} where one does not start; then all are ended
+   * @throws {@link StartError} if one does not start; then all are ended
    */
   async start(): Promise<ListeningFacts> {
     const [first, ...others] = this.#slots as [Slot, ...Slot[]];
@@ -99,19 +99,19 @@ export class Supervisor {
     }
   }
 
-  /** Replaces every process by a new one, one after the other. Where a new one does not start, the old one stays. */
+  /** Replaces every process by a new one, one after the other. If a new one does not start, the old ones stay. */
   async roll(): Promise<void> {
     const { log } = this.#options;
     this.#isRollWanted = true;
     if (this.#isRolling) return;
     this.#isRolling = true;
     try {
-      // What was changed while processes were being replaced needs another round.
+      // A roll that was asked for while this one runs needs another round: files may have changed in between.
       while (this.#takeWantedRoll()) {
         log.info('rolling: each process is replaced by a new one');
         for (const slot of this.#slots) {
           if (this.#hasToStop()) return;
-          // One that has died is being replaced anyway.
+          // A process that has died is being restarted anyway.
           if (slot.current !== null) await this.#replace(slot, slot.current);
         }
         log.info('rolled: all processes are new');
@@ -133,7 +133,7 @@ export class Supervisor {
   /**
    * Asks all processes to stop.
    *
-   * @throws Error where one did not end as it was told to
+   * @throws Error if one did not end with exit code 0
    */
   async stop(): Promise<void> {
     this.#isStopping = true;
@@ -150,13 +150,13 @@ export class Supervisor {
     for (const process of this.#running) process.kill();
   }
 
-  /** The metrics of all processes in one text. Who asks while they are being gathered gets the same. */
+  /** The metrics of all processes in one text. Calls share one answer while it is being gathered. */
   scrape(): Promise<string> {
     this.#scraping ??= this.#gather().finally(() => (this.#scraping = null));
     return this.#scraping;
   }
 
-  /** A method, since it may change between two looks. */
+  /** A method, not a field: TypeScript would assume that a field does not change between two checks. */
   #hasToStop(): boolean {
     return this.#isStopping;
   }
@@ -182,7 +182,7 @@ export class Supervisor {
     return process;
   }
 
-  /** Puts a process that listens into its place, and watches it. */
+  /** Puts a process that listens into its place, and restarts it if it dies. */
   #install(slot: Slot, process: ServiceProcess): void {
     slot.current = process;
     void process.ended.then((ending) => {
@@ -196,12 +196,12 @@ export class Supervisor {
         `a process ended with ${describe(ending)}: it is started again`,
       );
       if (livedMs >= LONG_LIFE_MS) slot.quickDeaths = 0;
-      // A roll that is about to replace it goes on, and then there is nothing to start.
+      // If a roll is replacing this process, the new one takes its place.
       if (slot.successor === null) void this.#restart(slot);
     });
   }
 
-  /** Starts a process in an empty place, until one listens. Never rejects. */
+  /** Starts processes in an empty place until one listens. Never rejects. */
   async #restart(slot: Slot): Promise<void> {
     for (let failures = 0; ;) {
       await pause(Math.min(FIRST_PAUSE_MS * 2 ** slot.quickDeaths, MAX_PAUSE_MS));
@@ -232,7 +232,7 @@ export class Supervisor {
       await process.listening;
     } catch (error) {
       slot.successor = null;
-      // The old one died meanwhile, and nobody has started it again.
+      // The old process died meanwhile and was not restarted, because of this roll.
       if (slot.current === null && !this.#hasToStop()) void this.#restart(slot);
       throw error;
     }

@@ -1,4 +1,4 @@
-/** What decides whether several processes can do the work of one. */
+/** The options that decide whether several processes can share the work. */
 interface Shared {
   readonly processes: number;
   readonly sharePort: boolean;
@@ -10,7 +10,7 @@ interface Shared {
   readonly grpcPort?: number | undefined;
 }
 
-/** Problems with options that keep something in one process, where several processes share the port. */
+/** Finds options that keep state in a single process although several processes share the port. */
 export function findUnshareable(options: Shared): string[] {
   const { processes, sharePort, replayProtection, gateReplay, drsAdminToken, grpcPort } = options;
   if (processes === 1 && !sharePort) return [];
@@ -22,17 +22,17 @@ export function findUnshareable(options: Shared): string[] {
         `would pass once in each; set ${variable} to redis (and REDIS_URL)${instead}`,
     );
   if (replayProtection === 'memory') replay('REPLAY_PROTECTION', '');
-  if (gateReplay === 'memory') replay('GATE_REPLAY', ', or to off where calls of the gate may be repeated');
+  if (gateReplay === 'memory') replay('GATE_REPLAY', ', or to off if calls of the gate may be repeated');
   const isFile = options.revocationStore === 'file' || options.revocationStorePath !== undefined;
   if (isFile && options.revocationStore !== 'redis')
     problems.push(
       `REVOCATION_STORE_PATH is set, and ${several}: only one process can have the file; ` +
         'move it to Redis (`drs-verify revocations import <file>`), then set REVOCATION_STORE to redis and unset the path',
     );
-  // Without the endpoint nothing is ever revoked there, and an empty store is the same in every process.
+  // Without the admin endpoint nothing is ever revoked locally, and an empty store is the same in every process.
   else if (options.revocationStore !== 'redis' && drsAdminToken !== undefined)
     problems.push(
-      `REVOCATION_STORE is "memory", and ${several}: a revocation would be in force in the one process that took it only; ` +
+      `REVOCATION_STORE is "memory", and ${several}: a revocation would apply only in the process that received it; ` +
         'set REVOCATION_STORE to redis, or unset DRS_ADMIN_TOKEN and revoke by status list',
     );
   if (grpcPort !== undefined)

@@ -70,7 +70,7 @@ function planCheck(
  * Block C, second half.
  *
  * @param verified for each check of the plan, whether its signature verified
- * @param cache where receipts go whose signature verified; `null` if they must not be remembered
+ * @param cache keeps the receipts whose signature verified; `null` if they must not be kept
  */
 export function checkSignatures(
   { receipts }: Pick<Structure, 'receipts'>,

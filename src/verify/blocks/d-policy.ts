@@ -19,7 +19,7 @@ export function checkReceiptPolicies(receipts: readonly Receipt[], rules: Rules)
   return null;
 }
 
-/** Block D for the call: it stays within every level, whose policies are all asked. */
+/** Block D for the call: it stays within the policies of all levels. */
 export function checkCallPolicy({ receipts, invocation }: Structure, rules: Rules): Failure | null {
   return (
     checkInvocation(invocation, receipts[0] as Receipt, receipts.at(-1) as Receipt, rules) ??

@@ -3,14 +3,14 @@ import type { Step, Request } from './request.js';
 import { explain, type Difference } from './run.js';
 import type { TargetKind, World } from './targets.js';
 
-/** A counterexample as it is kept: it needs no generator to be played again. */
+/** A stored counterexample. It can be replayed without a generator. */
 export interface Case {
   readonly expected: string;
   readonly actual: string;
   readonly target: TargetKind;
   readonly world: { readonly name: string; readonly settings: World['settings']; readonly remote: string };
   readonly steps: readonly Step[];
-  /** The last request, for the reader. */
+  /** The last request, decoded for people. */
   readonly explained: Readonly<Record<string, unknown>>;
 }
 
@@ -29,7 +29,7 @@ export function toCase({ expected, actual, target, world, steps, request }: Diff
 
 export const worldOf = ({ world }: Case): World => ({ ...world, remote: fromHex(world.remote) });
 
-/** A status list as text. */
+/** A status list as text, in hex. */
 export function toHex(remote: World['remote']): string {
   return remote instanceof Uint8Array ? `hex:${Buffer.from(remote).toString('hex')}` : remote;
 }

@@ -1,15 +1,15 @@
 import type { Difference } from './run.js';
 
 /**
- * Differences that are known and accepted for now, each with its reason. A run counts them and does not fail over them.
- * Empty when the code does what the specification says.
+ * Differences that are known and accepted for now, each with its reason. A run counts them, but does not fail because
+ * of them. The list is empty if the code follows the specification.
  */
 export const knownDifferences: {
   readonly reason: string;
   readonly applies: (difference: Difference) => boolean;
 }[] = [];
 
-/** Makes known differences count like any other, those whose reason has this word: that a run finds them shows that it looks. */
+/** Removes the known differences whose reason contains a word. A run that then fails shows that it can find them. */
 export function forgetKnownDifferences(word: string): void {
   const kept = knownDifferences.filter(({ reason }) => !reason.includes(word));
   knownDifferences.splice(0, knownDifferences.length, ...kept);

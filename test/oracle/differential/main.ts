@@ -13,7 +13,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     targets: { type: 'string', default: '' },
     epoch: { type: 'string', default: '5e4' },
-    /** Where a run that was stopped goes on: the number after the last epoch that it printed. */
+    /** To continue a run that was stopped: the number after the last epoch that it printed. */
     'first-epoch': { type: 'string', default: '0' },
     'max-cases': { type: 'string', default: '12' },
     'forget-known': { type: 'string' },
@@ -43,7 +43,7 @@ if (kinds.length === 0) {
   process.exit(2);
 }
 
-/** What was altered, without where and how: differences of one cause have it in common. */
+/** The kinds of edits of a case, without their places and values: the same for differences with the same cause. */
 const editNames = ({ request: { recipe } }: Difference) =>
   (recipe?.edits ?? [])
     .map((edit) => [

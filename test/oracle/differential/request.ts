@@ -1,12 +1,12 @@
 import { fromValue, readJson, writeJson, type Json } from '../json.js';
-import { judge, type Answer, type Question, type Revocation, type Settings } from '../oracle.js';
+import { verify, type Answer, type Question, type Revocation, type Settings } from '../oracle.js';
 import { buildBundle, setMember, type Recipe } from '../generator/recipe.js';
 import { verifyRemembered as verifySignature } from './signatures.js';
 
-/** How the body of a call is handed to the library; over HTTP it always stands in the request. */
+/** How the body of a call is passed to the library. Over HTTP it is always in the request. */
 export type Channel = 'text' | 'value' | 'member';
 
-/** One question, as it is put to everything that gives verdicts. */
+/** One question for all verifiers. */
 export interface Request {
   /** How it was made; absent in a stored case. */
   readonly recipe?: Recipe;
@@ -15,11 +15,11 @@ export interface Request {
   readonly body?: string;
   readonly channel: Channel;
   readonly details?: boolean;
-  /** Unix seconds. Over HTTP the real time counts. */
+  /** Unix seconds. Over HTTP, the real time is used instead. */
   readonly now: number;
 }
 
-/** One thing that happens to a verifier. */
+/** One event in the life of a verifier. */
 export type Step =
   | { readonly kind: 'verify'; readonly request: Request }
   | { readonly kind: 'revoke'; readonly index: number };
@@ -61,7 +61,7 @@ function parsed(text: string): { value: unknown } | undefined {
   }
 }
 
-/** What the library must answer, by the specification. */
+/** The answer that the library must give according to the specification. */
 export function expectedOfLibrary(request: Request, settings: Settings, revocation: Revocation): string {
   const { body, channel, details, now } = request;
   const bundle = readJson(request.bundle);
@@ -69,7 +69,7 @@ export function expectedOfLibrary(request: Request, settings: Settings, revocati
   const value = body === undefined || channel === 'text' ? undefined : parsed(body);
   const read = body === undefined ? undefined : (readJson(body) ?? 'unreadable');
   return comparable(
-    judge({
+    verify({
       bundle,
       body: value === undefined ? read : fromValue(value.value),
       ...(details !== undefined && { details }),
@@ -81,12 +81,12 @@ export function expectedOfLibrary(request: Request, settings: Settings, revocati
   );
 }
 
-/** What a client of the service must answer: what the library does, by the real time. */
+/** The answer that a client of the service must give: like the library, but for the real time. */
 export function expectedOfClient(request: Request, settings: Settings, revocation: Revocation): string {
   return expectedOfLibrary({ ...request, now: Math.floor(Date.now() / 1000) }, settings, revocation);
 }
 
-/** What the service must answer. */
+/** The answer that the service must give. */
 export function expectedOfService(request: Request, settings: Settings, revocation: Revocation): string {
   const whole = readJson(httpText(request));
   if (whole === undefined) return 'status 400';
@@ -100,7 +100,7 @@ export function expectedOfService(request: Request, settings: Settings, revocati
     revocation,
     verifySignature,
   };
-  return comparable(judge(question));
+  return comparable(verify(question));
 }
 
 function comparable(answer: Answer): string {
@@ -117,7 +117,7 @@ function comparable(answer: Answer): string {
   return line('valid', answer.binding, context, details);
 }
 
-/** An answer of the library or the service in the same form; what does not belong there shows. */
+/** An answer of the library or the service in the same form. Unexpected members are included, so that they differ. */
 export function comparableAnswer(verdict: unknown): string {
   const json = fromValue(verdict);
   if (json.kind !== 'object') return `no verdict: ${writeJson(json)}`;
@@ -149,7 +149,7 @@ function line(what: string, binding: string | undefined, context?: Json, details
     .join(' ');
 }
 
-/** Members in order, numbers as the doubles that they are. */
+/** Sorts members, and writes numbers as doubles. */
 function sorted(json: Json): string {
   if (json.kind === 'number') return String(Number(json.text));
   if (json.kind === 'array') return `[${json.items.map(sorted).join()}]`;

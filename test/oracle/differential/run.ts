@@ -24,14 +24,14 @@ import {
   type World,
 } from './targets.js';
 
-/** An answer that is not the oracle's. */
+/** An answer that differs from the oracle's. */
 export interface Difference {
   readonly target: TargetKind;
   readonly world: World;
   readonly request: Request;
   readonly expected: string;
   readonly actual: string;
-  /** All that happened to that target, this request last. */
+  /** All steps of that target, ending with this request. */
   readonly steps: readonly Step[];
 }
 
@@ -40,17 +40,17 @@ export interface RunOptions {
   readonly seed: number;
   readonly kinds: readonly TargetKind[];
   readonly createVerifier: CreateVerifier;
-  /** Verdicts of an epoch, which has verifiers, chains and a status list of its own. */
+  /** Number of verdicts in an epoch. Each epoch has its own verifiers, chains and status list. */
   readonly epoch?: number;
   readonly onDifference: (difference: Difference) => Promise<void> | void;
-  /** The number of the first epoch: a run that was stopped goes on with the one after its last. */
+  /** The number of the first epoch. To continue a run that was stopped, give the number after its last epoch. */
   readonly firstEpoch?: number;
   readonly onProgress?: (verdicts: number, epoch: number) => void;
 }
 
 export interface RunResult {
   verdicts: number;
-  /** Answers by their code, as the oracle gives it. */
+  /** Number of the oracle's answers by code. */
   readonly codes: Map<string, number>;
   readonly known: Map<string, number>;
   differences: number;
@@ -77,7 +77,7 @@ function worlds(random: Random): World[] {
   ];
 }
 
-/** Puts the same questions to the oracle and to every target, until the number of verdicts is reached. */
+/** Asks the oracle and every target the same questions, until the number of verdicts is reached. */
 export async function run(options: RunOptions): Promise<RunResult> {
   const result: RunResult = { verdicts: 0, codes: new Map(), known: new Map(), differences: 0 };
   for (let epoch = options.firstEpoch ?? 0; result.verdicts < options.verdicts; epoch++) {
@@ -116,7 +116,7 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
   }
 }
 
-/** New requests, and ones that were sent before at another time. */
+/** Makes new requests, and repeats earlier ones at other times. */
 function generate(random: Random): (count: number) => Request[] {
   const forest = new Forest(random, 5, 60);
   const recent: Recipe[] = [];
@@ -131,7 +131,7 @@ function generate(random: Random): (count: number) => Request[] {
   return (count) =>
     Array.from({ length: count }, () => {
       const known = recent.length > 0 && random.chance(0.4) ? random.pick(recent) : undefined;
-      // The same chain under another call is what a cache of chains is for.
+      // Another call under the same chain uses the cache of chains.
       const recipe =
         known === undefined
           ? fresh()
@@ -159,7 +159,7 @@ interface Epoch {
   readonly options: RunOptions;
 }
 
-/** Each request one to four times, in any order, one after the other or all at once. */
+/** Sends each request one to four times, in any order, one after the other or all at once. */
 async function runBatch(batch: readonly Request[], random: Random, epoch: Epoch): Promise<void> {
   const { world, targets, steps, local, result, options } = epoch;
   const revocation: Revocation = { remote: world.remote, local };
@@ -172,10 +172,10 @@ async function runBatch(batch: readonly Request[], random: Random, epoch: Epoch)
   );
   for (const line of ofLibrary.values()) count(result.codes, line.split(' ')[0] ?? '');
 
-  // All targets at once: while one waits for a thread or for another process, the others go on.
+  // All targets at once: while one waits for a thread or another process, the others work.
   const asked = await Promise.all(
     targets.map(async (target) => {
-      // Over HTTP the real time counts, so the oracle is asked anew.
+      // Over HTTP the real time counts, so the oracle is asked again.
       const expect = target.kind.client === true ? expectedOfClient : expectedOfService;
       const expected = target.kind.service
         ? new Map(batch.map((request) => [request, expect(request, world.settings, revocation)]))
@@ -214,7 +214,7 @@ function count(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
-/** The tokens of a request in a form that a person can read. */
+/** Decodes the tokens of a request for people. */
 export function explain(request: Request): Record<string, unknown> {
   const bundle = readJson(request.bundle);
   if (bundle?.kind !== 'object') return { bundle: request.bundle };

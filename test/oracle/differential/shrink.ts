@@ -13,7 +13,7 @@ import {
 import type { Difference } from './run.js';
 import { openListHost, openTarget, type CreateVerifier } from './targets.js';
 
-/** Plays steps to a new target, one after the other; the first answer that differs, or `undefined`. */
+/** Replays steps with a new target, one after the other. @returns the first answer that differs, or `undefined` */
 export async function replay(
   steps: readonly Step[],
   { target: kind, world }: Pick<Difference, 'target' | 'world'>,
@@ -54,7 +54,7 @@ export async function replay(
 const MAX_ATTEMPTS = 400;
 const MAX_MILLISECONDS = 15_000;
 
-/** A smaller case with the same wrong answer; the case itself where none is found (it then depends on timing). */
+/** Finds a smaller case with the same wrong answer. @returns the case itself if there is none (it depends on timing) */
 export async function shrink(difference: Difference, createVerifier: CreateVerifier): Promise<Difference> {
   const name = (line: string) => line.split(' ')[0];
   let attempts = 0;
@@ -74,7 +74,7 @@ export async function shrink(difference: Difference, createVerifier: CreateVerif
   const last: Step = { kind: 'verify', request: difference.request };
   if (!(await attempt([last])) && !(await attempt([last, last])) && !(await attempt(difference.steps)))
     return difference;
-  // Halves, then quarters, down to single steps.
+  // Try to leave out halves of the steps, then quarters, down to single steps.
   for (
     let size = Math.ceil(best.steps.length / 2);
     size >= 1 && best.steps.length > 1;
@@ -98,7 +98,7 @@ export async function shrink(difference: Difference, createVerifier: CreateVerif
   return best;
 }
 
-/** The same request with something less in it. */
+/** Makes requests from which something was left out. */
 function* simpler(request: Request): Generator<Request> {
   const { recipe, channel, now, details } = request;
   if (recipe === undefined) return;
@@ -135,7 +135,7 @@ const without = (link: Link, path: Path): Link => ({
   claims: editAt(link.claims, path, undefined, false) as JsonObject,
 });
 
-/** The chain without a receipt that is not the root; the one before it goes to the delegate of the one that is gone. */
+/** Removes a receipt that is not the root. The receipt before it then delegates to the audience of the removed one. */
 function withoutLink(recipe: Recipe, at: number): Recipe {
   const audience = recipe.links[at] && member(recipe.links[at].claims, 'aud');
   const links = recipe.links.flatMap((link, place) => {

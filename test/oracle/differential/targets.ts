@@ -9,7 +9,7 @@ import { DrsClient } from 'drs-verify/client';
 import type { Revocation, Settings } from '../oracle.js';
 import { comparableAnswer, httpText, libraryCall, type Request } from './request.js';
 
-/** Which verifier: one in this process, or a service in a process of its own. */
+/** A kind of verifier: one in this process, or a service in a process of its own. */
 export interface TargetKind {
   readonly name: string;
   readonly service: boolean;
@@ -34,10 +34,10 @@ export const SERVICES: readonly TargetKind[] = [
   { name: 'client', service: true, client: true, workerThreads: 0 },
 ];
 
-/** What gives verdicts. */
+/** A verifier that is compared with the oracle. */
 export interface Target {
   readonly kind: TargetKind;
-  /** The verdict in one comparable line. */
+  /** The verdict as one line of text, to be compared. */
   ask(request: Request): Promise<string>;
   revoke(index: number): Promise<void>;
   close(): Promise<void>;
@@ -45,7 +45,7 @@ export interface Target {
 
 export type CreateVerifier = (options: VerifierOptions) => Verifier;
 
-/** How a verifier is set up, and the list that it reads. */
+/** The settings of a verifier, and the list that it reads. */
 export interface World {
   readonly name: string;
   readonly settings: Settings;
@@ -80,7 +80,7 @@ function openLibrary(kind: TargetKind, verifier: Verifier): Target {
       try {
         const verdict = await verifier.verify(bundle, options);
         const line = comparableAnswer(verdict);
-        // Whoever writes on a verdict must not change a later one.
+        // A caller that changes a verdict must not change a later one.
         if (verdict.valid) scribble(verdict.context.leaf_policy);
         return line;
       } catch (error) {
@@ -133,7 +133,7 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
   const client = kind.client === true ? new DrsClient(url, { timeoutMs: 60_000 }) : null;
   const post = (path: string, body: string, headers: Record<string, string> = {}) =>
     postOnce(path, body, headers).catch((error: unknown) => {
-      // The service closes connections on which nothing came for a while; nothing was asked there.
+      // The service closes idle connections. A request on such a connection was not handled, so send it again.
       const { code } = error as NodeJS.ErrnoException;
       if (code !== 'UND_ERR_SOCKET' && code !== 'ECONNRESET') throw error;
       return postOnce(path, body, headers);
@@ -156,7 +156,7 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
         const verify = () => client.verify(bundle, call);
         return verify()
           .catch((error: unknown) => {
-            // As with the pool: the service has closed an idle connection.
+            // The service has closed an idle connection, as above.
             if ((error as { code?: string }).code !== 'interrupted') throw error;
             return verify();
           })

@@ -46,7 +46,7 @@ const CALL_CLAIMS = [
 ];
 const CONSENT_MEMBERS = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'];
 
-/** One alteration of a chain, of a random kind; some are two edits that belong together. */
+/** Makes one change to a chain, of a random kind. Some changes need two edits. */
 export function randomEdits(random: Random, links: readonly Link[]): Edit[] {
   const at: Place = random.chance(0.3) ? 'invocation' : random.below(links.length);
   const kind = random.next();
@@ -66,7 +66,7 @@ export function randomEdits(random: Random, links: readonly Link[]): Edit[] {
 
 const keys = <T extends object>(object: T) => Object.keys(object) as (keyof T)[];
 
-/** Signed anew and linked anew: the alteration reaches the deepest check it can. Otherwise what did not follow shows. */
+/** Changes a claim. If it is also signed and linked again, later checks see the change; otherwise earlier ones fail. */
 function claim(random: Random, at: Place, path: Path, text: string | undefined): Edit {
   const followed = random.chance(0.85);
   return {
@@ -103,7 +103,7 @@ function policyEdit(random: Random, at: number): Edit {
   return claim(random, at, ['policy', name], policyRow(name)?.value(random) ?? extraValue(random));
 }
 
-/** What follows a prefix that is allowed, and may lead out of it. */
+/** Suffixes for an allowed prefix, some of which lead out of it. */
 const SUFFIXES = [
   ...ODD_RESOURCES.filter((resource) => resource.startsWith('file:///data/')).map((resource) =>
     resource.slice(13),
@@ -123,7 +123,7 @@ const SUFFIXES = [
   '..%3fq',
 ];
 
-/** A resource below a prefix that some level allows: asked for by the call, or given on by the receipt after it. */
+/** Uses a resource below an allowed prefix, in the call or in the policy of the next receipt. */
 function resourceEdits(random: Random, links: readonly Link[]): Edit[] {
   const at = random.below(links.length);
   const link = links[at];
@@ -162,7 +162,7 @@ function resourceEdits(random: Random, links: readonly Link[]): Edit[] {
   return edits;
 }
 
-/** A limit that one level sets and those below it do not repeat, and an argument of any type that it is about. */
+/** Sets a limit that lower levels do not repeat, and an argument of any type that it limits. */
 function inheritedEdits(random: Random, links: readonly Link[]): Edit[] {
   const name = random.pick(POLICY_MEMBERS);
   const { arg, argValue, value } = policyRow(name) ?? {};
@@ -183,7 +183,7 @@ function inheritedEdits(random: Random, links: readonly Link[]): Edit[] {
   ];
 }
 
-/** Another argument of the call. */
+/** Changes an argument of the call. */
 export function argEdit(random: Random): Edit {
   const { arg, argValue } =
     policyRow(random.pick(POLICY_MEMBERS.filter((name) => policyRow(name)?.arg !== undefined))) ?? {};
@@ -194,7 +194,7 @@ export function argEdit(random: Random): Edit {
   return claim(random, 'invocation', path, argValue?.(random) ?? random.pick(ODD));
 }
 
-/** A claim set to what some check is about. */
+/** Sets a claim to a value that a check looks for. */
 function aimedClaim(random: Random, at: Place): Edit {
   const someone = () =>
     JSON.stringify(random.chance(0.4) ? didOf(random.below(KEYS)) : random.pick([...ODD_DIDS, ...WEAK_DIDS]));
@@ -286,7 +286,7 @@ function bundleEdit(random: Random): Edit {
   return { kind: 'bundle', path, ...(text !== undefined && { text }) };
 }
 
-/** A body for the call: none, the signed arguments in other words, or something else. */
+/** A body for the call: none, the signed arguments in another notation, or something else. */
 export function randomBody(random: Random, call: Link): string | undefined {
   const args = member(call.claims, 'args');
   if (args === undefined || random.chance(0.35)) return undefined;
@@ -307,7 +307,7 @@ export function randomBody(random: Random, call: Link): string | undefined {
 
 const deep = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
 
-/** The same value in another text. */
+/** Writes the same value as another text. */
 function respell(random: Random, json: Json): string {
   const space = () => (random.chance(0.1) ? random.pick([' ', '\n', '\t ']) : '');
   switch (json.kind) {

@@ -5,7 +5,7 @@ import type { Random } from './random.js';
 import { parse, toJson, type Link } from './recipe.js';
 import { extraValue, ODD, PATHS, POLICY, POLICY_MEMBERS, policyRow, UNKNOWN_MEMBERS } from './values.js';
 
-/** The time around which a run happens: far from the real one, so that no verdict depends on when the run is made. */
+/** The simulated time of a run. It is far from the real time, so that no verdict depends on the real time. */
 export const NOW = 2_500_000_000;
 export const STATUS_LIST_BITS = 256;
 
@@ -16,12 +16,12 @@ export const SERVERS = ['https://tools.example', 'https://other.example'];
 interface Node {
   readonly link: Link;
   readonly parent: Node | undefined;
-  /** Who may issue below it, or invoke. */
+  /** The party that may issue the next receipt, or invoke. */
   readonly audience: number;
   readonly depth: number;
 }
 
-/** Chains of delegation that share roots and receipts, as those of a few principals with many agents do. */
+/** Chains that share roots and receipts, like those of a few principals with many agents. */
 export class Forest {
   readonly nodes: Node[] = [];
   private readonly random: Random;
@@ -34,12 +34,12 @@ export class Forest {
       const parent = random.pick(this.nodes);
       if (parent.depth < 5) this.grow(parent);
     }
-    // One line to the limit of depth, and one receipt beyond it.
+    // One chain up to the limit of depth, and one receipt more.
     let node = this.nodes[0];
     while (node !== undefined && node.depth < 17) node = this.grow(node, true);
   }
 
-  /** The receipts down to a random one, and a call by its audience. */
+  /** The chain that ends in a random receipt, and a call by its audience. */
   chain(): { links: Link[]; call: Link } {
     const shallow = this.nodes.filter(({ depth }) => depth <= 5);
     const leaf = this.random.pick(this.random.chance(0.03) ? this.nodes : shallow);
@@ -116,11 +116,14 @@ export class Forest {
       if (random.chance(0.5)) claims.push(['exp', toJson(null)]);
       return;
     }
-    const most = exp ?? 3_000_000_000;
-    claims.push(['exp', toJson(wide ? most : Math.min(most, random.pick([NOW + 10, NOW, 2_900_000_000])))]);
+    const latest = exp ?? 3_000_000_000;
+    claims.push([
+      'exp',
+      toJson(wide ? latest : Math.min(latest, random.pick([NOW + 10, NOW, 2_900_000_000]))),
+    ]);
   }
 
-  /** A policy that is mostly within the parent's. */
+  /** A policy that is usually within the parent's. */
   private policy(parent: Node | undefined, plain: boolean): JsonObject {
     const { random } = this;
     const inherited = parent === undefined ? undefined : claim(parent, 'policy');
@@ -163,7 +166,7 @@ export class Forest {
     return parse(policyRow(name)?.value(this.random) ?? 'null');
   }
 
-  /** A call by the last delegate; mostly one that every level allows. */
+  /** A call by the last delegate; usually one that every level allows. */
   private call(links: readonly Link[], key: number): Link {
     const { random } = this;
     const leaf = links.at(-1);

@@ -49,7 +49,7 @@ export function signWith(key: number, signed: string): Buffer {
   return signature;
 }
 
-/** DIDs of keys under which anyone can sign anything: points of order 1, 2 and 8, and one that is not canonical. */
+/** DIDs of keys for which anyone can make signatures: points of order 1, 2 and 8, and one that is not canonical. */
 export const WEAK_DIDS: readonly string[] = [
   '0100000000000000000000000000000000000000000000000000000000000000',
   'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
@@ -57,7 +57,7 @@ export const WEAK_DIDS: readonly string[] = [
   'eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
 ].map((hex) => toDid(Buffer.from(hex, 'hex')));
 
-/** DIDs that name no Ed25519 key. */
+/** DIDs that do not name an Ed25519 key. */
 export const ODD_DIDS: readonly string[] = [
   'did:web:example.com',
   `${didOf(0)}#${didOf(0).slice(8)}`,
@@ -73,7 +73,7 @@ export const ODD_DIDS: readonly string[] = [
   '',
 ];
 
-/** Signatures that some Ed25519 implementations accept and libsodium does not, and others that nobody should. */
+/** Signatures that some Ed25519 implementations accept, but not libsodium, and others that all must refuse. */
 export const FORGERIES = [
   's+l',
   'small-r',

@@ -10,7 +10,7 @@ export class Random {
     for (let round = 0; round < 15; round++) this.next();
   }
 
-  /** From 0 up to, and not including, 1. */
+  /** A number from 0 (included) to 1 (excluded). */
   next(): number {
     const sum = (((this.a + this.b) >>> 0) + this.counter++) >>> 0;
     this.a = this.b ^ (this.b >>> 9);

@@ -2,7 +2,7 @@ import { digestOf } from '../encoding.js';
 import { readJson, writeJson, type Json, type JsonObject } from '../json.js';
 import { didOf, forge, signWith, type Forgery } from './keys.js';
 
-/** A receipt or an invocation, and the key that signs it. What links it to the chain is filled in when it is built. */
+/** A receipt or an invocation, and the key that signs it. Its links to the chain are filled in when it is built. */
 export interface Link {
   readonly key: number;
   readonly claims: JsonObject;
@@ -12,11 +12,11 @@ export interface Link {
 export type Place = number | 'invocation';
 export type Path = readonly (string | number)[];
 
-/** One alteration of a bundle that was sound before it. */
+/** One change to a valid bundle. */
 export type Edit =
   /**
-   * Sets a claim to a JSON text, removes it (no text), or adds it a second time. `sign`: signed anew. `relink`: what follows refers to
-   * the altered receipt.
+   * Sets a claim to a JSON text, removes it (no text), or adds it a second time. `sign`: the token is signed again.
+   * `relink`: the following receipts refer to the changed one.
    */
   | {
       readonly kind: 'claim';
@@ -27,20 +27,20 @@ export type Edit =
       readonly sign: boolean;
       readonly relink: boolean;
     }
-  /** Another header; signed anew. */
+  /** Replaces the header, and signs again. */
   | { readonly kind: 'header'; readonly at: Place; readonly text: string }
-  /** Another text of the payload, signed anew. */
+  /** Replaces the text of the payload, and signs again. */
   | { readonly kind: 'payload'; readonly at: Place; readonly change: PayloadChange }
-  /** Another signature. */
+  /** Replaces the signature. */
   | { readonly kind: 'signature'; readonly at: Place; readonly forgery: Forgery }
-  /** Another text of the token; what follows refers to it. */
+  /** Replaces the text of the token. The following receipts refer to the new text. */
   | { readonly kind: 'token'; readonly at: Place; readonly change: TokenChange }
-  /** The bundle's list of receipts, by their numbers. */
+  /** Replaces the bundle's list of receipts, given by their numbers. */
   | { readonly kind: 'order'; readonly order: readonly number[] }
-  /** A member of the bundle. */
+  /** Sets or removes a member of the bundle. */
   | { readonly kind: 'bundle'; readonly path: Path; readonly text?: string };
 
-/** All that makes a bundle: reproducible, and small enough to take apart again. */
+/** The description of a bundle. It is reproducible, and can be shrunk. */
 export interface Recipe {
   readonly links: readonly Link[];
   readonly call: Link;
@@ -84,7 +84,7 @@ export const PAYLOAD_CHANGES = {
 } as const;
 export type PayloadChange = keyof typeof PAYLOAD_CHANGES;
 
-/** The braces of the payload are the first level. */
+/** The braces of the payload count as the first level. */
 const nested = (text: string, depth: number) =>
   Buffer.from(`${text.slice(0, -1)},"x":${'['.repeat(depth)}${']'.repeat(depth)}}`);
 
@@ -115,7 +115,7 @@ export const TOKEN_CHANGES = {
 } as const;
 export type TokenChange = keyof typeof TOKEN_CHANGES;
 
-/** What a recipe gives: the bundle as JSON, without the body. */
+/** Builds the bundle of a recipe as JSON, without the body. */
 export function buildBundle(recipe: Recipe): Json {
   const receipts: string[] = [];
   let previous: string | undefined;
@@ -149,7 +149,7 @@ export function buildBundle(recipe: Recipe): Json {
   return bundle;
 }
 
-/** The token as it is sent, and the one to which the rest of the chain refers. */
+/** Builds a token: as it is sent, and as the rest of the chain refers to it. */
 function buildToken(link: Link, at: Place, all: readonly Edit[]): { token: string; original: string } {
   const edits = all.filter((edit) => 'at' in edit && edit.at === at);
   let header = HEADER;
@@ -188,10 +188,10 @@ export const toJson = (value: null | string | number | readonly string[]): Json 
         ? { kind: 'number', text: String(value) }
         : { kind: 'array', items: value.map((item) => ({ kind: 'string', value: item })) };
 
-/** A JSON text of the generator's own. */
+/** Parses a JSON text that the generator made. */
 export function parse(text: string): Json {
   const json = readJson(text);
-  if (json === undefined) throw new Error(`the generator wrote what is no JSON: ${text}`);
+  if (json === undefined) throw new Error(`the generator wrote a text that is not JSON: ${text}`);
   return json;
 }
 
@@ -203,7 +203,7 @@ export function setMember(object: Json, name: string, value: Json): JsonObject {
   return { kind: 'object', members };
 }
 
-/** Sets, removes or repeats what a path leads to; nothing happens where it leads nowhere. */
+/** Sets, removes or repeats the value at a path. Has no effect if there is no such path. */
 export function editAt(json: Json, path: Path, text: string | undefined, twice: boolean): Json {
   const [step, ...rest] = path;
   if (step === undefined) return text === undefined ? json : parse(text);

@@ -1,6 +1,6 @@
 import type { Random } from './random.js';
 
-/** JSON texts of every type, and of the kinds at which readers differ. */
+/** JSON texts of every type, and texts that parsers read differently. */
 export const ODD: readonly string[] = [
   'null',
   'true',
@@ -58,7 +58,7 @@ export const RESOURCES = [
   '*',
   'a*',
 ];
-/** Resources that begin like an allowed one and mean another, or look as if they did. */
+/** Resources that begin like an allowed one but mean another, or seem to. */
 export const ODD_RESOURCES = [
   'file:///data/../etc/passwd',
   'file:///data/./a',
@@ -112,7 +112,7 @@ const EXTRA = [
 const list = (random: Random, items: readonly string[], probability: number) =>
   JSON.stringify(random.shuffled(random.some(items, probability)));
 
-/** Each known member of a policy: a value of the right type, and the argument that it limits. */
+/** For each known policy member: values of the right type, and the argument that it limits. */
 export const POLICY: Readonly<
   Record<string, { value: (random: Random) => string; arg?: string; argValue?: (random: Random) => string }>
 > = {
@@ -150,7 +150,7 @@ export const POLICY: Readonly<
 };
 export const POLICY_MEMBERS = Object.keys(POLICY);
 
-/** The row of a member; some names that are tried are those of every object. */
+/** The row of a member. Uses own members only, since some of the names that are tried are inherited by every object. */
 export const policyRow = (name: string) => (Object.hasOwn(POLICY, name) ? POLICY[name] : undefined);
 
 export const UNKNOWN_MEMBERS = [

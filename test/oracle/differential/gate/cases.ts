@@ -1,7 +1,7 @@
 import { fromHex, toHex } from '../cases.js';
 import type { GateDifference } from './run.js';
 
-/** A counterexample as it is kept: it needs no generator to be played again. */
+/** A stored counterexample. It can be replayed without a generator. */
 export interface GateCase extends Omit<GateDifference, 'world' | 'request'> {
   readonly world: Omit<GateDifference['world'], 'remote'> & { readonly remote: string };
 }

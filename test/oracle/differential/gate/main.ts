@@ -1,4 +1,4 @@
-// `npm run differential:gate -- --decisions 1e6`: every way to a gate against the oracle.
+// `npm run differential:gate -- --decisions 1e6`: compares every way to ask a gate with the oracle.
 import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -47,7 +47,7 @@ const result = await runGates({
       `seed ${seed}, epoch ${last} done: ${done} decisions, ${Math.round((1000 * done) / (performance.now() - from))} a second, ${seen.size} kinds of difference`,
     ),
 });
-// Afterwards: a smaller case is found by playing to gates of its own, under a clock of its own.
+// Cases are shrunk after the run, because that needs new gates and sets the clock.
 for (const difference of kept) {
   const small = await shrinkGates(difference);
   const text = JSON.stringify(toGateCase(small), null, 1);

@@ -6,7 +6,7 @@ import { ODD } from '../../generator/values.js';
 import type { Protocol } from '../../gate.js';
 import { member, readJson, writeJson, type Json, type JsonObject } from '../../json.js';
 
-/** A whole request, as it is put to the oracle and to every way to a gate. */
+/** A whole request for the oracle and for every way to ask a gate. */
 export interface GateRequest {
   readonly protocol: Protocol;
   readonly method: string;
@@ -20,13 +20,13 @@ const COMMANDS: Readonly<Record<Protocol, readonly string[]>> = {
   a2a: ['/a2a'],
 };
 
-/** Makes requests: new ones, the same ones again, and other calls under chains that were sent before. */
+/** Makes requests: new ones, repeated ones, and other calls under chains that were sent before. */
 export function gateRequests(random: Random): (now: number) => GateRequest {
   const forest = new Forest(random, 5, 60);
   const recent: Recipe[] = [];
   const sent: GateRequest[] = [];
   return (now) => {
-    // The same bytes again are a replay.
+    // Repeating the same bytes is a replay.
     if (sent.length > 0 && random.chance(0.12)) return random.pick(sent);
     const protocol = random.pick(['http', 'mcp', 'mcp', 'a2a'] as const);
     const known = recent.length > 0 && random.chance(0.3) ? random.pick(recent) : undefined;
@@ -90,7 +90,7 @@ function toolOf(call: Link): string | undefined {
   return tool?.kind === 'string' ? tool.value : undefined;
 }
 
-/** The JSON-RPC message of a call with these arguments; what is no object goes in as it is. */
+/** The JSON-RPC message of a call with these arguments. Arguments that are not an object are used unchanged. */
 function messageOf(
   random: Random,
   protocol: 'mcp' | 'a2a',
@@ -116,7 +116,7 @@ function messageOf(
 
 const META = ['X-DRS-Bundle', 'xyz.okeyamy.drs/bundle'];
 
-/** The request with something changed that concerns the gate and not the chain. */
+/** Changes a part of the request that concerns the gate, but not the chain. */
 function altered(random: Random, request: GateRequest, bundle: string): GateRequest {
   const { headers, body, protocol } = request;
   const without = (name: string) => headers.filter(([other]) => other !== name);

@@ -21,7 +21,7 @@ export type GateStep =
     }
   | { readonly kind: 'clock'; readonly now: number }
   | { readonly kind: 'revoke'; readonly index: number }
-  /** The list that is served from now on; the clock goes where no copy of the one before is usable. */
+  /** A new status list. The clock is set to a time at which no copy of the old list is usable. */
   | { readonly kind: 'list'; readonly remote: string; readonly now: number };
 
 export interface GateDifference {
@@ -48,7 +48,7 @@ export interface GateRunResult {
   differences: number;
 }
 
-/** Puts whole requests to every way to a gate and to the oracle, with clocks that jump, lists that change, and replays. */
+/** Compares every way to ask a gate with the oracle, with jumping clocks, changing lists and replays. */
 export async function runGates(options: GateRunOptions): Promise<GateRunResult> {
   const result: GateRunResult = { decisions: 0, lines: new Map(), differences: 0 };
   for (let epoch = options.firstEpoch ?? 0; result.decisions < options.decisions; epoch++) {
@@ -109,7 +109,7 @@ function stepsOf(random: Random, world: World): () => GateStep {
     const kind = random.next();
     if (kind < 0.01) return { kind: 'revoke', index: random.below(STATUS_LIST_BITS) };
     if (kind < 0.02 && world.remote !== 'none') {
-      // Forth and back, and never to where it was: what was used there may have been forgotten, or not.
+      // Jump forth and back, but never to an earlier place: used invocations there may or may not have been forgotten.
       jumps++;
       base = NOW + (jumps % 2 === 0 ? -jumps : jumps) * 10_000;
       now = base;
@@ -138,7 +138,7 @@ type Played = Pick<GateDifference, 'way' | 'request' | 'expected' | 'actual'>;
 
 const realNow = Date.now;
 
-/** Gates and oracle in one state. The clock of this process is the game's while it lasts. */
+/** Gates and oracle in the same state. It controls the clock of this process until it is closed. */
 export class Game {
   readonly #world: World;
   readonly #host: ListHost;
@@ -198,7 +198,7 @@ export class Game {
     return played;
   }
 
-  /** Of equal calls at once, any one is the first: their answers are compared in order of the alphabet. */
+  /** Sends requests at the same time. Any of several equal calls may be the first, so their answers are sorted. */
   async #together(requests: readonly GateRequest[]): Promise<Played[]> {
     const played: Played[] = [];
     for (const way of this.#ways.ways) {

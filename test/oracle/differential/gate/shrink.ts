@@ -1,6 +1,6 @@
 import { Game, type GateDifference, type GateStep } from './run.js';
 
-/** Plays steps to new gates; the first answer that is not the oracle's, or `undefined`. */
+/** Replays steps with new gates. @returns the first answer that differs from the oracle's, or `undefined` */
 export async function replayGates({
   world,
   steps,
@@ -19,7 +19,7 @@ export async function replayGates({
 
 const MAX_ATTEMPTS = 60;
 
-/** Fewer steps with a wrong answer of the same way; all of them where none is found. */
+/** Finds fewer steps with a wrong answer by the same way. @returns all steps if there are no fewer */
 export async function shrinkGates(difference: GateDifference): Promise<GateDifference> {
   let best = difference;
   let attempts = 0;

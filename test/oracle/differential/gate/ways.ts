@@ -20,12 +20,12 @@ import { fromValue, hasDuplicateNames, member, readJson, writeJson, type Json } 
 import type { World } from '../targets.js';
 import type { GateRequest } from './requests.js';
 
-/** A way to a gate, in this process, so that it has the run's clock. */
+/** A way to ask a gate. The gate is in this process, so that the run controls its clock. */
 export interface GateWay {
   readonly name: string;
-  /** What used invocations are on record for: ways with one name share a store. */
+  /** The name of the replay store. Ways with the same name share a store. */
   readonly scope: string;
-  /** What the gate sees of a request; `undefined` where this way cannot carry it, a number where it is refused with that status. */
+  /** The request as the gate gets it; `undefined` if this way cannot carry it; a status if it is refused before. */
   sees(request: GateRequest): Seen | number | undefined;
   ask(request: GateRequest): Promise<string>;
 }
@@ -87,7 +87,7 @@ export async function openWays(world: World, listUrl: string | undefined): Promi
   };
 }
 
-/** What an operator says who opens everything; time and replays are as in the service. */
+/** Options that trust everybody. Time and replays are handled as in the service. */
 const open = (world: World) =>
   ({
     trustedRoots: 'any',
@@ -97,11 +97,11 @@ const open = (world: World) =>
   }) as const;
 
 const line = (answer: GateAnswer) => lineOf(answer, FULL);
-/** What `/gate/*` tells of a context. */
+/** The members of a context that `/gate/*` sends. */
 export const HEADERS = ['root_principal', 'agent', 'chain_depth', 'command', 'tool', 'invocation', 'binding'];
 export const FULL = undefined;
 
-/** A decision in one comparable line. */
+/** A decision as one line of text, to be compared. */
 export function lineOf(answer: GateAnswer, members: readonly string[] | undefined): string {
   if (answer.decision === 'pass') return 'pass';
   if (answer.decision === 'deny') return `deny ${answer.status} ${answer.code}`;
@@ -121,7 +121,7 @@ function sorted(json: Json): string {
     .join()}}`;
 }
 
-/** The context that a gate gave, its policy in the oracle's form. */
+/** The answer for a context of a gate, with its policy in the oracle's form. */
 const allowed = (context: object): GateAnswer => ({
   decision: 'allow',
   context: { ...context, leaf_policy: fromValue((context as { leaf_policy?: unknown }).leaf_policy ?? null) },
@@ -191,7 +191,7 @@ async function openNode(
     try {
       context = drsContext(req);
     } catch {
-      // Not verified: it passed.
+      // There is no context: the request passed unchecked.
     }
     res.end(JSON.stringify({ context }));
   };
@@ -254,7 +254,7 @@ function mcpWay(verifier: Verifier, world: World): GateWay {
       const params = messageOf(request);
       if (request.protocol !== 'mcp' || params === undefined || !isPrintable(request)) return undefined;
       const body = { value: fromValue({ jsonrpc: '2.0', id: 0, method: 'tools/call', params }) };
-      // A header twice is one with a comma, as `Headers` has it.
+      // `Headers` joins repeated headers with a comma.
       return { ...request, method: 'POST', headers: joined(request.headers), body };
     },
     async ask(request) {
@@ -282,7 +282,7 @@ interface GateService {
   close(): Promise<void>;
 }
 
-/** The service with all that stands in front of its gates, in this process. */
+/** The gates of the service with everything in front of them, in this process. */
 async function openGateService(options: VerifierOptions): Promise<GateService> {
   const configuration = {
     ...readConfiguration({
@@ -358,7 +358,7 @@ interface V1Answer {
   readonly response?: unknown;
 }
 
-/** `/gate/*`, as a proxy asks. Shares its store with `/v1/gate` of the same service. */
+/** `/gate/*`, as a proxy uses it. It shares its store with `/v1/gate` of the same service. */
 function proxyWay({ pool }: GateService): GateWay {
   return {
     name: '/gate/*',
