@@ -142,7 +142,7 @@ function bodyOf(
 }
 
 function changes({ set, remove }: HeaderChanges) {
-  return { headers: options(set), headersToRemove: remove.map((name) => name.toLowerCase()) };
+  return { headers: options(set), headersToRemove: remove };
 }
 
 /** Said twice, since older proxies read the one and newer the other: in place of what the caller sent, not beside it. */
