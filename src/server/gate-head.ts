@@ -67,7 +67,8 @@ export class GateHead {
 
   /** If a header is repeated, the joined value is no valid type or coding, so the body is refused. */
   #joined(name: string): string | null {
-    return this.#found.get(name)?.join(', ') ?? null;
+    const values = this.#all(name);
+    return values.length > 1 ? values.join(', ') : (values[0] ?? null);
   }
 }
 

@@ -118,5 +118,5 @@ function answer(exchange: Exchange, decision: GateDecision, closes: boolean): vo
 
 /** Envoy removes the headers that the answer names. In other proxies, the configuration does it. */
 function wireHeaders({ set, remove }: HeaderChanges): Record<string, string> {
-  return remove.length === 0 ? set : { ...set, 'x-envoy-auth-headers-to-remove': remove.join(',') };
+  return remove.length === 0 ? set : { 'x-envoy-auth-headers-to-remove': remove.join(','), ...set };
 }
