@@ -18,11 +18,14 @@ export class ServerProcess {
   readonly pid: number;
   /** The ids of all its processes. */
   readonly pids: readonly number[];
+  /** Where it speaks gRPC; `null` if it does not. */
+  readonly grpcPort: number | null;
   readonly #child: ChildProcess;
 
-  private constructor(child: ChildProcess, { port, pids }: Ready) {
+  private constructor(child: ChildProcess, { port, pids, grpcPort }: Ready) {
     this.#child = child;
     this.port = port;
+    this.grpcPort = grpcPort ?? null;
     this.pid = child.pid ?? 0;
     this.pids = pids ?? [this.pid];
   }
@@ -96,6 +99,7 @@ export class ServerProcess {
 interface Ready {
   readonly port: number;
   readonly pids?: readonly number[];
+  readonly grpcPort?: number;
 }
 
 function readyIn(line: string): Ready | null {

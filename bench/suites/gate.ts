@@ -1,4 +1,5 @@
 import { measureClosedLoop, type ClosedLoopResult } from '../load/measure-load.js';
+import { runGrpc } from '../load/grpc.js';
 import { runWrk, wrkVersion } from '../load/wrk.js';
 import { discarding } from '../run/discarding.js';
 import type { Bench, Suite } from '../run/suite.js';
@@ -15,7 +16,8 @@ const ENOUGH = 0.95;
 /** Measures what a gate costs compared with a verdict alone, and in front of a tool. */
 export const gate: Suite = {
   name: 'gate',
-  about: '/gate/mcp beside /verify for the same calls; by connections; nginx with and without a gate',
+  about:
+    '/gate/mcp and gRPC beside /verify for the same calls; by connections; nginx with and without a gate',
   run: async (bench) => {
     const { plan, recorder } = bench;
     if (wrkVersion() === null) {
@@ -24,10 +26,13 @@ export const gate: Suite = {
     }
     for (let round = 1; round <= plan.runs; round++) {
       // Calls are repeated here, so replay protection is off, as it is for /verify.
-      const server = await startService({ GATE_REPLAY: 'off' });
+      const server = await startService({ GATE_REPLAY: 'off', GRPC_PORT: '0' });
       try {
         const depths = plan.mode === 'full' ? plan.depths : plan.depths.filter((depth) => depth <= 4);
-        for (const depth of depths) await measurePair(bench, server, depth, round);
+        for (const depth of depths) {
+          await measurePair(bench, server, depth, round);
+          await measureGrpc(bench, server, depth, round);
+        }
         if (plan.mode !== 'smoke') await measureLadder(bench, server, round);
         if (plan.mode !== 'smoke') await measureNginx(bench, server, round);
       } finally {
@@ -71,7 +76,40 @@ async function measurePair(bench: Bench, server: ServerProcess, depth: number, r
 
 const inFloors = ({ cpu }: ClosedLoopResult, floor: number) => (cpu === null ? Number.NaN : cpu / floor);
 
-/** Measures throughput by the number of connections. */
+/** Measures the same calls over Envoy's protocol, `Check` over gRPC. */
+async function measureGrpc(bench: Bench, server: ServerProcess, depth: number, round: number): Promise<void> {
+  const { plan, recorder, workloads } = bench;
+  const id = `gate/grpc/d${depth}/c${CONNECTIONS}`;
+  if (server.grpcPort === null)
+    throw new Error('the service does not listen for gRPC, expected it by GRPC_PORT');
+  const target = { port: server.grpcPort, connections: CONNECTIONS };
+  const calls = gateCalls(workloads, depth);
+  const first = await runGrpc(calls, depth, { ...target, seconds: 1 });
+  recorder.blame(`${id} at first`, first.wrong, first.firstWrong);
+  recorder.measureFloor();
+  const before = { time: server.processorTime(), asked: await allowed(server) };
+  const result = await bench.watch(id, server.pids, () =>
+    runGrpc(calls, depth, { ...target, seconds: plan.seconds }),
+  );
+  const after = { time: server.processorTime(), asked: await allowed(server) };
+  recorder.blame(id, result.wrong, result.firstWrong);
+  const asked = after.asked - before.asked;
+  if (asked !== result.requests)
+    recorder.blame(id, 1, `the gate allowed ${asked} calls, and ${result.requests} were answered`);
+  const parameters = { traffic: 'warm', way: 'grpc', depth, connections: CONNECTIONS };
+  const rate = result.requests / result.seconds;
+  recorder.record({ id: `${id}/throughput`, unit: '1/s', better: 'higher', value: rate, parameters });
+  recorder.recordLatencies(id, result.latencies, parameters);
+  if (before.time === null || after.time === null) return;
+  const cpu = (after.time.total - before.time.total) / result.requests;
+  recorder.record({ id: `${id}/cpu`, unit: 'µs', better: 'lower', value: cpu, parameters });
+  const floors = (cpu / recorder.floor).toFixed(2);
+  bench.say(
+    `gate · gRPC at depth ${depth}, run ${round} of ${plan.runs}: ${floors} floors, ${Math.round(rate)} /s`,
+  );
+}
+
+/** Measures throughput by the number of connections, each with one request at a time. */
 async function measureLadder(bench: Bench, server: ServerProcess, round: number): Promise<void> {
   const { plan, recorder, workloads } = bench;
   await prime(bench, server, DEPTH);

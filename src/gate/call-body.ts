@@ -71,6 +71,8 @@ function holdsInexactNumber(value: unknown, depth = 0): boolean {
 }
 
 function isUtf8Json(contentType: string): boolean {
+  // Nearly all callers send it in this very form.
+  if (contentType === 'application/json') return true;
   // A comma joins two header values, and parsers differ in which one they use.
   if (contentType.includes(',')) return false;
   const [type = '', ...parameters] = contentType.toLowerCase().split(';');

@@ -13,15 +13,15 @@ export const META_KEYS = [BUNDLE_HEADER, 'xyz.okeyamy.drs/bundle'] as const;
  * Finds the encoded bundle of a request. It may come in several carriers if all hold the same text.
  *
  * @param meta `params._meta`, if the protocol has it
- * @param missing what to say if there is no bundle
+ * @param explainMissing what to say if there is no bundle
  */
 export function findBundle(
   protocol: Protocol,
   headers: HeaderLookup,
   meta: unknown,
-  missing: { readonly message: string; readonly suggestion?: string } = {
+  explainMissing: () => { readonly message: string; readonly suggestion?: string } = () => ({
     message: `no ${BUNDLE_HEADER} header`,
-  },
+  }),
 ): string | GateFailure {
   const inHeader = headers('x-drs-bundle');
   // Proxies join repeated headers with a comma, which is not a base64url character.
@@ -36,7 +36,7 @@ export function findBundle(
   }
   const [first] = carried;
   if (carried.length === 0) {
-    const { message, suggestion } = missing;
+    const { message, suggestion } = explainMissing();
     return gateFailure('MISSING_BUNDLE', protocol, message, suggestion === undefined ? {} : { suggestion });
   }
   if (typeof first !== 'string' || !carried.every((value) => typeof value === 'string')) {

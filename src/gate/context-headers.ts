@@ -20,15 +20,21 @@ export type ContextHeader = (typeof CONTEXT_HEADERS)[number];
 export interface HeaderChanges {
   /** Headers to set. They replace what the caller sent. */
   readonly set: Readonly<Partial<Record<ContextHeader, string>>>;
-  /** The other {@link CONTEXT_HEADERS}, to remove. Not those in `set`: some proxies remove after they set. */
-  readonly remove: readonly ContextHeader[];
+  /**
+   * The other {@link CONTEXT_HEADERS} in lower case, to remove. Not those in `set`: some proxies remove after they
+   * set.
+   */
+  readonly remove: readonly string[];
 }
 
 /**
  * The changes for a request that passes unchecked: removes all {@link CONTEXT_HEADERS}, since a caller could forge
  * them.
  */
-export const NO_CONTEXT: HeaderChanges = { set: {}, remove: CONTEXT_HEADERS };
+export const NO_CONTEXT: HeaderChanges = {
+  set: {},
+  remove: CONTEXT_HEADERS.map((name) => name.toLowerCase()),
+};
 
 /**
  * The changes for an allowed call.
@@ -48,5 +54,8 @@ export function contextHeaders(context: GateContext, token: string | null): Head
   };
   if (tool !== null) set['X-DRS-Tool'] = encodeHeaderText(tool);
   if (token !== null) set['X-DRS-Context'] = token;
-  return { set, remove: CONTEXT_HEADERS.filter((name) => set[name] === undefined) };
+  const remove: string[] = [];
+  if (tool === null) remove.push('x-drs-tool');
+  if (token === null) remove.push('x-drs-context');
+  return { set, remove };
 }

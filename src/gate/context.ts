@@ -73,16 +73,17 @@ export function callContextOf(
   for (const { exp } of receipts) {
     if (typeof exp === 'number' && (expiresAt === null || exp < expiresAt)) expiresAt = exp;
   }
-  return {
+  const context: CallContext & { session_id?: string } = {
     agent: invocation.iss,
     command: invocation.cmd,
     tool: typeof tool === 'string' ? tool : null,
     invocation: invocation.jti,
     receipts: receipts.map(({ jti }) => jti),
     root_type: root?.drs_root_type ?? null,
-    ...(sessionId === undefined ? {} : { session_id: sessionId }),
     expires_at: expiresAt,
   };
+  if (sessionId !== undefined) context.session_id = sessionId;
+  return context;
 }
 
 /**

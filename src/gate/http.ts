@@ -1,5 +1,5 @@
 import { bodyOfValue } from './call-body.js';
-import { BUNDLE_HEADER, decodeCarried, findBundle } from './carriers.js';
+import { decodeCarried, findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
 import type { Denial, Expectation, GateRequest, PendingCall, RequestBody } from './request.js';
 
@@ -13,9 +13,7 @@ export type RouteExpectation = Pick<Expectation, 'command' | 'tool'>;
  * body of a request that has no bundle.
  */
 export function openHttp(request: GateRequest, { command, tool }: RouteExpectation): PendingCall | Denial {
-  const encoded = findBundle('http', request.headers, undefined, {
-    message: `no ${BUNDLE_HEADER} header`,
-  });
+  const encoded = findBundle('http', request.headers, undefined);
   if (typeof encoded !== 'string') return deny(encoded, tool);
   const decoded = decodeCarried('http', encoded);
   if ('code' in decoded) return deny(decoded, tool);

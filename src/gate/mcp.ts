@@ -45,7 +45,9 @@ function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRu
   if (typeof name === 'string' && rules.protect?.(name) === false) return { kind: 'pass' };
 
   const meta = params === null ? undefined : own(params, '_meta');
-  const encoded = findBundle('mcp', headers, meta, missingBundle(requested, rules.serverIdentity ?? null));
+  const encoded = findBundle('mcp', headers, meta, () =>
+    missingBundle(requested, rules.serverIdentity ?? null),
+  );
   if (typeof encoded !== 'string') return deny(encoded);
   if (typeof id !== 'string' && typeof id !== 'number') {
     const what =

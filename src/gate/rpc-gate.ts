@@ -62,7 +62,8 @@ export function openCall(
 ): PendingCall | Denial {
   const decoded = decodeCarried(protocol, call.encoded);
   if ('code' in decoded) return denier(protocol, call.id, call.requested)(decoded);
-  return { kind: 'check', protocol, bundle: decoded.bundle, ...call };
+  const { id, encoded, body, requested, expected } = call;
+  return { kind: 'check', protocol, id, bundle: decoded.bundle, encoded, body, requested, expected };
 }
 
 /** The body to compare with the signed arguments, for a message that {@link readRpcMessage} has read. */

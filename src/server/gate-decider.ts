@@ -20,6 +20,8 @@ import {
 } from '../gate/index.js';
 import { checkReplay, type ReplayRules, type ReplayStore } from '../replay/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
+import type { Binding } from '../verify/binding.js';
+import type { Failure } from '../verify/codes.js';
 import type { Admission, Ticket } from './admission.js';
 import type { Configuration } from './configuration.js';
 import type { ContextSigner } from './context-token.js';
@@ -87,11 +89,27 @@ export class GateDecider {
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */
   async decide(call: GateCall): Promise<GateDecision> {
-    const { admission, observer, log } = this.#context;
+    const { admission, engine, observer, log } = this.#context;
     const ticket = call.ticket ?? (admission.isDraining ? null : admission.enter(call.bytes));
     if (ticket === null) return this.unavailable(call.protocol);
     try {
-      const decision = await this.#decide(call, ticket);
+      const opened = openRequest(call.protocol, call.request);
+      let decision: GateDecision | Promise<GateDecision>;
+      if (opened.kind === 'pass') decision = PASS;
+      else if (opened.kind === 'deny') decision = toDecision(opened);
+      else {
+        const outcome = await engine.verify({
+          bundle: opened.bundle,
+          body: bodyOf(opened.body),
+          isForGate: true,
+          isWanted: call.isWanted,
+          mayWait: () => ticket.park(),
+        });
+        observer.countOutcome(outcome);
+        call.onVerdict?.(outcome, opened.bundle);
+        decision = this.#judge(call.protocol, opened, outcome);
+      }
+      if (decision instanceof Promise) decision = await decision;
       observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
       return decision;
     } catch (error) {
@@ -120,20 +138,8 @@ export class GateDecider {
     return decision;
   }
 
-  async #decide({ protocol, request, isWanted, onVerdict }: GateCall, ticket: Ticket): Promise<GateDecision> {
-    const { engine, observer, replays, signer } = this.#context;
-    const call = openRequest(protocol, request);
-    if (call.kind === 'pass') return PASS;
-    if (call.kind === 'deny') return toDecision(call);
-    const outcome = await engine.verify({
-      bundle: call.bundle,
-      body: bodyOf(call.body),
-      isForGate: true,
-      isWanted,
-      mayWait: () => ticket.park(),
-    });
-    observer.countOutcome(outcome);
-    onVerdict?.(outcome, call.bundle);
+  /** Decides on a call whose bundle was verified. */
+  #judge(protocol: GateProtocol, call: PendingCall, outcome: Outcome): GateDecision | Promise<GateDecision> {
     if (outcome.failure !== null) return deny(call, verdictFailure(outcome.failure));
     const { chain, invocation } = outcome;
     const binding = call.body.kind === 'unusable' ? 'invalid_body' : outcome.binding;
@@ -141,16 +147,18 @@ export class GateDecider {
     const rules = protocol === 'chain' ? CHAIN_ONLY : RULES;
     const failure = checkCall(call, { rootPrincipal, invocation: invocation.claims, binding }, rules);
     if (failure !== null) return deny(call, failure);
+    const { replays, signer } = this.#context;
     const now = Math.floor(Date.now() / 1000);
-    if (replays !== null) {
-      const checking = checkReplay(invocation.claims, replays, now, this.#replayRules);
-      const replayed = checking instanceof Promise ? await checking : checking;
+    const conclude = (replayed: Failure | null): GateDecision => {
       if (replayed !== null) return deny(call, verdictFailure(replayed));
-    }
-    this.#warnOfAnyRoot();
-    const context = contextOf({ ...outcome, binding });
-    const token = signer?.sign({ context, call, invocation: invocation.claims, now }) ?? null;
-    return { kind: 'allow', context, token };
+      this.#warnOfAnyRoot();
+      const context = contextOf(outcome, binding);
+      const token = signer?.sign({ context, call, invocation: invocation.claims, now }) ?? null;
+      return { kind: 'allow', context, token };
+    };
+    if (replays === null) return conclude(null);
+    const checking = checkReplay(invocation.claims, replays, now, this.#replayRules);
+    return checking instanceof Promise ? checking.then(conclude) : conclude(checking);
   }
 
   /** Warns once if any root is trusted, so that the operator knows. */
@@ -177,17 +185,17 @@ function bodyOf(body: CallBody): Body | null {
   return body.kind === 'text' || body.kind === 'value' ? body : null;
 }
 
-function contextOf({
-  chain,
-  invocation,
-  binding,
-}: Extract<Outcome, { readonly failure: null }>): GateContext {
+function contextOf(
+  { chain, invocation }: Extract<Outcome, { readonly failure: null }>,
+  binding: Binding | null,
+): GateContext {
   const claims = chain.receipts.map((receipt) => receipt.claims);
-  return {
+  const context: GateContext & { binding?: Binding } = {
     root_principal: chain.root.claims.iss,
     chain_depth: chain.receipts.length,
     leaf_policy: chain.leaf.policy,
     ...callContextOf(claims, invocation.claims),
-    ...(binding === null ? {} : { binding }),
   };
+  if (binding !== null) context.binding = binding;
+  return context;
 }

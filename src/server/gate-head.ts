@@ -5,19 +5,6 @@ export interface HeaderSource {
   forEach(visit: (name: string, value: string) => void): void;
 }
 
-/** The headers of a proxied request that the gate reads. */
-export interface GateHead {
-  readonly headers: HeaderLookup;
-  readonly contentType: string | null;
-  readonly contentEncoding: string | null;
-  /** The caller's method according to the proxy's headers; can be empty, or hold several. */
-  readonly forwardedMethods: readonly string[];
-  /** Methods that an application behind the gate could use instead of the real one. */
-  readonly overridingMethods: readonly string[];
-  /** Whether the proxy says that it has sent only a part of the body. */
-  readonly isPartial: boolean;
-}
-
 const READ: ReadonlySet<string> = new Set([
   'x-drs-bundle',
   'mcp-method',
@@ -31,25 +18,63 @@ const READ: ReadonlySet<string> = new Set([
   'x-method-override',
   'x-envoy-auth-partial-body',
 ]);
+const NONE: readonly string[] = [];
+
+/** The headers of a proxied request that the gate reads. */
+export class GateHead {
+  readonly #found = new Map<string, string[]>();
+
+  /** Takes one header of the request. */
+  add(name: string, value: string): void {
+    if (!READ.has(name)) return;
+    const values = this.#found.get(name);
+    if (values === undefined) this.#found.set(name, [value]);
+    else values.push(value);
+  }
+
+  readonly headers: HeaderLookup = (name) => this.#all(name);
+
+  get contentType(): string | null {
+    return this.#joined('content-type');
+  }
+
+  get contentEncoding(): string | null {
+    return this.#joined('content-encoding');
+  }
+
+  /** The caller's method according to the proxy's headers; can be empty, or hold several. */
+  get forwardedMethods(): readonly string[] {
+    return [...this.#all('x-forwarded-method'), ...this.#all('x-original-method')];
+  }
+
+  /** Methods that an application behind the gate could use instead of the real one. */
+  get overridingMethods(): readonly string[] {
+    return [
+      ...this.#all('x-http-method-override'),
+      ...this.#all('x-http-method'),
+      ...this.#all('x-method-override'),
+    ];
+  }
+
+  /** Whether the proxy says that it has sent only a part of the body. */
+  get isPartial(): boolean {
+    return this.#all('x-envoy-auth-partial-body').some((value) => value.trim().toLowerCase() !== 'false');
+  }
+
+  #all(name: string): readonly string[] {
+    return this.#found.get(name) ?? NONE;
+  }
+
+  /** If a header is repeated, the joined value is no valid type or coding, so the body is refused. */
+  #joined(name: string): string | null {
+    const values = this.#all(name);
+    return values.length > 1 ? values.join(', ') : (values[0] ?? null);
+  }
+}
 
 /** Reads the headers of a proxied request in one pass. */
 export function readGateHead(source: HeaderSource): GateHead {
-  const found = new Map<string, string[]>();
-  source.forEach((name, value) => {
-    if (!READ.has(name)) return;
-    const values = found.get(name);
-    if (values === undefined) found.set(name, [value]);
-    else values.push(value);
-  });
-  const all = (...names: string[]): string[] => names.flatMap((name) => found.get(name) ?? []);
-  // If a header is repeated, the joined value is not a valid type or coding, so the body is refused.
-  const joined = (name: string): string | null => found.get(name)?.join(', ') ?? null;
-  return {
-    headers: (name) => found.get(name) ?? [],
-    contentType: joined('content-type'),
-    contentEncoding: joined('content-encoding'),
-    forwardedMethods: all('x-forwarded-method', 'x-original-method'),
-    overridingMethods: all('x-http-method-override', 'x-http-method', 'x-method-override'),
-    isPartial: all('x-envoy-auth-partial-body').some((value) => value.trim().toLowerCase() !== 'false'),
-  };
+  const head = new GateHead();
+  source.forEach((name, value) => head.add(name, value));
+  return head;
 }

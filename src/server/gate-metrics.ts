@@ -17,7 +17,8 @@ const CODES: ReadonlySet<string> = new Set([...GATE_CATALOGUE, ...CATALOGUE].map
 export class GateMetrics implements GateObserver {
   readonly countOutcome: (outcome: Outcome) => void;
   readonly #registry: Registry;
-  readonly #decisions = new Map<string, number>();
+  /** By protocol, decision and code. */
+  readonly #decisions = new Map<GateProtocol, Map<string, Map<string, number>>>();
 
   /** @param countOutcome counts verdicts in the same metrics as those of `/verify` */
   constructor(registry: Registry, countOutcome: (outcome: Outcome) => void) {
@@ -25,7 +26,15 @@ export class GateMetrics implements GateObserver {
     this.#registry = registry;
     const decisions = this.#decisions;
     for (const protocol of GATE_PROTOCOLS) {
-      for (const decision of ['pass', 'allow']) decisions.set(`${protocol} ${decision} `, 0);
+      const none = (): Map<string, number> => new Map([['', 0]]);
+      decisions.set(
+        protocol,
+        new Map([
+          ['pass', none()],
+          ['allow', none()],
+          ['deny', new Map<string, number>()],
+        ]),
+      );
     }
     new Counter({
       name: 'drs_gate_decisions_total',
@@ -34,9 +43,10 @@ export class GateMetrics implements GateObserver {
       registers: [registry],
       collect() {
         this.reset();
-        for (const [labels, count] of decisions) {
-          const [protocol = '', decision = '', code = ''] = labels.split(' ');
-          this.labels(protocol, decision, code).inc(count);
+        for (const [protocol, byDecision] of decisions) {
+          for (const [decision, byCode] of byDecision) {
+            for (const [code, count] of byCode) this.labels(protocol, decision, code).inc(count);
+          }
         }
       },
     });
@@ -66,7 +76,8 @@ export class GateMetrics implements GateObserver {
   }
 
   decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void {
-    const labels = `${protocol} ${decision} ${CODES.has(code) ? code : ''}`;
-    this.#decisions.set(labels, (this.#decisions.get(labels) ?? 0) + 1);
+    const byCode = this.#decisions.get(protocol)?.get(decision);
+    const known = CODES.has(code) ? code : '';
+    byCode?.set(known, (byCode.get(known) ?? 0) + 1);
   }
 }

@@ -9,7 +9,7 @@ import {
 import type { BodyIntake, IntakeFault } from './body-intake.js';
 import type { Exchange } from './exchange.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
-import { readGateHead, type GateHead, type HeaderSource } from './gate-head.js';
+import type { GateHead } from './gate-head.js';
 import type { RequestHead } from './request-head.js';
 import type { VerdictLogs } from './verdict-logs.js';
 
@@ -31,22 +31,13 @@ export class GateRoute {
    * Reads the request and answers with the decision.
    *
    * @param method method of the request to the gate, in upper case
-   * @param source only used before this returns
    */
-  serve(
-    protocol: GateProtocol,
-    exchange: Exchange,
-    method: string,
-    source: HeaderSource,
-    requestHead: RequestHead,
-  ): void {
-    const head = readGateHead(source);
-    const callMethod = methodOf(method, head, requestHead.hasBody);
-    if (!requestHead.hasBody) this.#take(protocol, exchange, callMethod, head, Buffer.alloc(0));
+  serve(protocol: GateProtocol, exchange: Exchange, method: string, head: RequestHead): void {
+    const { gate, hasBody } = head;
+    const callMethod = methodOf(method, gate, hasBody);
+    if (!hasBody) this.#take(protocol, exchange, callMethod, gate, Buffer.alloc(0));
     else
-      this.#intake.read(exchange, requestHead, (_, body) =>
-        this.#take(protocol, exchange, callMethod, head, body),
-      );
+      this.#intake.read(exchange, head, (_, body) => this.#take(protocol, exchange, callMethod, gate, body));
   }
 
   #take(
@@ -127,6 +118,5 @@ function answer(exchange: Exchange, decision: GateDecision, closes: boolean): vo
 
 /** Envoy removes the headers that the answer names. In other proxies, the configuration does it. */
 function wireHeaders({ set, remove }: HeaderChanges): Record<string, string> {
-  if (remove.length === 0) return { ...set };
-  return { ...set, 'x-envoy-auth-headers-to-remove': remove.join(',').toLowerCase() };
+  return remove.length === 0 ? set : { 'x-envoy-auth-headers-to-remove': remove.join(','), ...set };
 }

@@ -1,4 +1,5 @@
 import type { HttpRequest } from './front-end/front-end.js';
+import { GateHead } from './gate-head.js';
 import { readRequestId } from './request-id.js';
 
 /** The headers of a request that every route needs. */
@@ -16,7 +17,11 @@ export interface RequestHead {
   readonly traceparent: string | null;
   /** All `X-Forwarded-For` headers in the order sent, joined with commas. The client may have forged any of it. */
   readonly forwardedFor: string | null;
+  /** Those that a gate reads besides; empty on other routes. */
+  readonly gate: GateHead;
 }
+
+const EMPTY = new GateHead();
 
 let lengths = 0;
 let codings = 0;
@@ -60,12 +65,23 @@ function readHeader(name: string, value: string): void {
   }
 }
 
-/** Reads the headers in one pass. It costs as much as five look-ups by name, and also finds repeated headers. */
-export function readHead(req: HttpRequest): RequestHead {
+/**
+ * Reads the headers in one pass. It costs as much as five look-ups by name, and also finds repeated headers.
+ *
+ * @param gate takes the headers that a gate reads, on its routes
+ */
+export function readHead(req: HttpRequest, gate?: GateHead): RequestHead {
   lengths = codings = 0;
   contentLength = coding = '';
   origin = fetchSite = requestId = traceparent = forwardedFor = null;
-  req.forEach(readHeader);
+  if (gate === undefined) req.forEach(readHeader);
+  else {
+    // In the same pass: each copies the bundle, which is by far the largest header.
+    req.forEach((name, value) => {
+      readHeader(name, value);
+      gate.add(name, value);
+    });
+  }
   return {
     contentLength: lengths === 0 ? 0 : Number(contentLength),
     hasBody: codings > 0 || (lengths > 0 && contentLength !== '0'),
@@ -75,6 +91,7 @@ export function readHead(req: HttpRequest): RequestHead {
     requestId: readRequestId(requestId),
     traceparent,
     forwardedFor,
+    gate: gate ?? EMPTY,
   };
 }
 

@@ -10,6 +10,7 @@ import type { Configuration } from './configuration.js';
 import { Exchange, type ExchangeOwner } from './exchange.js';
 import { GateApiRoute } from './gate-api-route.js';
 import type { GateDecider } from './gate-decider.js';
+import { GateHead } from './gate-head.js';
 import { gateProtocolOf } from './gate-path.js';
 import { GateRoute } from './gate-route.js';
 import type { HttpRequest, Wire } from './front-end/front-end.js';
@@ -33,6 +34,8 @@ interface Route {
   readonly rateLimit: RateLimit | null;
   /** Whether `Origin` and `Sec-Fetch-Site` belong to the request that a proxy asks about, not to the proxy's own. */
   readonly isProxied?: true;
+  /** Whether to read the headers of {@link GateHead}. */
+  readonly readsGateHead?: true;
   readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
 }
 
@@ -125,11 +128,11 @@ export class Routes implements ExchangeOwner {
         methods: [],
         rateLimit: gateLimit,
         isProxied: true,
+        readsGateHead: true,
         serve:
           protocol === 'chain' && !gateChainOnly
             ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
-            : (exchange, req, head) =>
-                proxied.serve(protocol, exchange, req.getMethod().toUpperCase(), req, head),
+            : (exchange, req, head) => proxied.serve(protocol, exchange, req.getMethod().toUpperCase(), head),
       },
     ]);
     const verifying: [string, Route][] = [
@@ -206,7 +209,7 @@ export class Routes implements ExchangeOwner {
     // Proxies append the caller's path to the gate's path.
     const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
     const method = req.getMethod();
-    const head = readHead(req);
+    const head = readHead(req, route.readsGateHead === true ? new GateHead() : undefined);
     this.#open++;
     this.#busyPoll.end();
     const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);

@@ -1,11 +1,14 @@
 import { existsSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { once } from 'node:events';
+import fc from 'fast-check';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { signToolCalls, type Delegation } from '../../src/middleware/mcp/index.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
+import { attemptOf, requests, type MadeRequest } from '../gate/requests.js';
+import { askPure, askThrough } from '../gate/transports.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import { isInstalled } from '../support/programs.js';
 import { freePort } from '../support/free-port.js';
@@ -84,6 +87,11 @@ const denied = (code: string, id: unknown = 7) =>
   }) as unknown;
 const lastHeaders = () => tools.requests.at(-1)?.headers ?? {};
 
+const GOOD_REQUEST: MadeRequest = {
+  ...{ protocol: 'mcp', method: 'POST', bundles: [], name: undefined, type: 'application/json', body: '' },
+  isGood: true,
+};
+
 const canRun = (recipe: Recipe) =>
   isInstalled(recipe.program) &&
   (recipe.folder !== 'nginx' || existsSync('/usr/lib/nginx/modules/ngx_http_js_module.so'));
@@ -155,6 +163,22 @@ describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of a
     expect(again.status).toBe(409);
     expect(JSON.parse(again.text)).toEqual(denied('REPLAY_DETECTED'));
     expect(tools.requests).toHaveLength(before + 1);
+  });
+
+  test('says of any request what the gate in this process says', { timeout: 60_000 }, async () => {
+    const here = askPure();
+    const there = askThrough(proxy.url, () => tools.requests.map(({ headers }) => headers));
+    const decisions = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(requests('mcp'), async (made) => {
+        const attempt = attemptOf(made);
+        const said = await here('mcp', attempt);
+        decisions.add(said.decision);
+        expect(await there('mcp', attempt)).toEqual(said);
+      }),
+      { numRuns: 25, examples: [[GOOD_REQUEST], [{ ...GOOD_REQUEST, method: 'DELETE' }]] },
+    );
+    expect([...decisions].sort()).toEqual(['allow', 'deny', 'pass']);
   });
 
   test('carries 16 receipts and a body of 1 MB, and refuses a larger one', async () => {

@@ -9,10 +9,10 @@ import {
   mcpBundle,
   toolCall,
   type Attack,
-  type Attempt,
   type Transport,
 } from './attacks.js';
 import { verifier } from './decide.js';
+import { attemptOf, requests } from './requests.js';
 import {
   askExtMcp,
   askGrpc,
@@ -116,67 +116,18 @@ describe.each(TRANSPORTS)('%s', (transport) => {
 });
 
 describe('the same request gets the same answer', () => {
-  const bundles: fc.Arbitrary<() => string> = fc.constantFrom(
-    () => mcpBundle(),
-    () => a2aBundle(),
-    () => mcpBundle({ tool: 'search' }),
-    () => mcpBundle({ tool: 'search', query: 'tea' }, { iat: 1 }),
-    () => 'e30',
-    () => '',
-    () => 'a,b',
-  );
-  const json = fc.oneof(
-    fc.constantFrom(
-      toolCall(),
-      a2aCall(),
-      httpCall,
-      toolCall({ arguments: {} }),
-      '{"tool":"search"}',
-      '',
-      '[',
-    ),
-    fc
-      .constantFrom('id', 'method', 'params', 'jsonrpc', 'tool', 'query')
-      .chain((name) =>
-        fc
-          .tuple(fc.constantFrom(toolCall(), a2aCall(), httpCall), fc.jsonValue())
-          .map(([text, value]) => JSON.stringify({ ...(JSON.parse(text) as object), [name]: value })),
-      ),
-  );
-  const requests = fc.record({
-    protocol: fc.constantFrom('http', 'a2a', 'mcp'),
-    method: fc.oneof({ weight: 4, arbitrary: fc.constant('POST') }, fc.constantFrom('GET', 'PUT', 'DELETE')),
-    bundles: fc.array(bundles, { maxLength: 2 }),
-    name: fc.option(fc.constantFrom('search', 'fetch'), { nil: undefined, freq: 3 }),
-    type: fc.constantFrom(undefined, 'application/json', 'application/json; charset=utf-8', 'text/plain'),
-    body: json,
-    /** Signed and unaltered: bundle and body are those of the protocol. */
-    isGood: fc.boolean(),
-    /** Who of them asks first: the other one finds the invocation used. */
-    isGrpcFirst: fc.boolean(),
-  });
-  const GOOD = {
-    http: { bundle: () => mcpBundle(), body: httpCall },
-    mcp: { bundle: () => mcpBundle(), body: toolCall() },
-    a2a: { bundle: () => a2aBundle(), body: a2aCall() },
-  };
-
   it('in this process, through /gate/* and over gRPC, whatever it is', async () => {
     const decisions = new Set<string>();
     await fc.assert(
       fc.asyncProperty(
-        requests,
-        async ({ protocol, method, isGood, bundles: made, name, type, body, isGrpcFirst }) => {
-          const good = GOOD[protocol];
-          const attempt: Attempt = {
-            method,
-            body: isGood ? good.body : body,
-            headers: [
-              ...(isGood ? [good.bundle] : made).map((make) => ['X-DRS-Bundle', make()] as const),
-              ...(name === undefined ? [] : [['Mcp-Name', name] as const]),
-              ...(type === undefined ? [] : [['Content-Type', type] as const]),
-            ],
-          };
+        fc.record({
+          request: requests('http', 'a2a', 'mcp'),
+          /** Who of them asks first: the other one finds the invocation used. */
+          isGrpcFirst: fc.boolean(),
+        }),
+        async ({ request, isGrpcFirst }) => {
+          const { protocol } = request;
+          const attempt = attemptOf(request);
           const inProcess: Transport = protocol === 'mcp' ? 'pure' : 'middleware';
           const here = await (ways.get(inProcess) as Ask)(protocol, attempt);
           const [first, second] = isGrpcFirst ? (['grpc', 'proxy'] as const) : (['proxy', 'grpc'] as const);
@@ -186,7 +137,8 @@ describe('the same request gets the same answer', () => {
           const again: unknown =
             here.decision === 'allow' ? expect.objectContaining({ code: 'REPLAY_DETECTED' }) : here;
           expect(await (ways.get(second) as Ask)(protocol, attempt)).toEqual(again);
-          if (type === undefined) expect(await (ways.get('v1') as Ask)(protocol, attempt)).toEqual(again);
+          if (request.type === undefined)
+            expect(await (ways.get('v1') as Ask)(protocol, attempt)).toEqual(again);
         },
       ),
       { numRuns: 150 },

@@ -76,6 +76,7 @@ const BYTES: readonly Transport[] = ['pure', 'middleware', 'proxy', 'grpc'];
 const PROXY: readonly Transport[] = ['proxy'];
 /** Those who know more of the caller's request than its body. */
 const GATEWAYS: readonly Transport[] = ['proxy', 'grpc'];
+const GRPC: readonly Transport[] = ['grpc'];
 /** Those with a connection. */
 const WIRED: readonly Transport[] = ['middleware', 'v1', 'proxy'];
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
@@ -190,6 +191,20 @@ export const ATTACKS: readonly Attack[] = [
     },
     [400, 'MULTIPLE_BUNDLES'],
   ),
+  a2a(
+    'the header twice',
+    () => {
+      const bundle = a2aBundle();
+      return {
+        headers: [
+          [BUNDLE, bundle],
+          [BUNDLE, bundle],
+        ],
+        body: a2aCall(),
+      };
+    },
+    [400, 'MULTIPLE_BUNDLES'],
+  ),
   mcp(
     'two bundles joined by a comma',
     () => ({ headers: [[BUNDLE, `${mcpBundle()},${mcpBundle()}`]], body: toolCall() }),
@@ -253,6 +268,12 @@ export const ATTACKS: readonly Attack[] = [
   mcp(
     'Mcp-Name twice',
     () => call(toolCall(), ['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
+    [400, 'HEADER_MISMATCH'],
+    { by: ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'] },
+  ),
+  mcp(
+    'Mcp-Method twice',
+    () => call(toolCall(), ['Mcp-Method', 'tools/call'], ['Mcp-Method', 'tools/call']),
     [400, 'HEADER_MISMATCH'],
     { by: ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'] },
   ),
@@ -331,6 +352,14 @@ export const ATTACKS: readonly Attack[] = [
     () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: { tool: 'x' } }) }),
     [400, 'RESERVED_ARGUMENT'],
   ),
+  a2a('the id an object', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ id: {} }) }), [
+    400,
+    'INVALID_JSONRPC',
+  ]),
+  a2a('the id a boolean', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ id: false }) }), [
+    400,
+    'INVALID_JSONRPC',
+  ]),
   a2a('params as array', () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall({ params: [1] }) }), [
     400,
     'INVALID_PARAMS',
@@ -379,6 +408,22 @@ export const ATTACKS: readonly Attack[] = [
     () => ({
       headers: [[BUNDLE, mcpBundle({ tool: 'search', n: 9007199254740992 })]],
       body: toolCall().replace('{"query":"tea"}', '{"n":9007199254740993}'),
+    }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  http(
+    'a number beyond 2^53',
+    () => ({
+      headers: [[BUNDLE, mcpBundle({ tool: 'search', n: 9007199254740992 })]],
+      body: '{"tool":"search","n":9007199254740993}',
+    }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  a2a(
+    'a number beyond 2^53',
+    () => ({
+      headers: [[BUNDLE, a2aBundle({ tool: 'SendMessage', n: 9007199254740992 })]],
+      body: a2aCall().replace(/"n":1/, '"n":9007199254740993'),
     }),
     [403, 'BINDING_MISMATCH'],
   ),
@@ -437,6 +482,30 @@ export const ATTACKS: readonly Attack[] = [
     [403, 'BINDING_MISMATCH'],
     { by: BYTES },
   ),
+  http(
+    'UTF-16 that says so',
+    () => call(Buffer.from(httpCall, 'utf16le'), type('application/json; charset=utf-16')),
+    [403, 'BINDING_MISMATCH'],
+    { by: BYTES },
+  ),
+  http(
+    'a gzip body',
+    () => call(gzipSync(httpCall), ['Content-Encoding', 'gzip']),
+    [403, 'BINDING_MISMATCH'],
+    { by: BYTES },
+  ),
+  a2a(
+    'a gzip body',
+    () => ({
+      headers: [
+        [BUNDLE, a2aBundle()],
+        ['Content-Encoding', 'gzip'],
+      ],
+      body: gzipSync(a2aCall()),
+    }),
+    [403, 'BINDING_MISMATCH'],
+    { by: BYTES },
+  ),
   mcp('a gzip body that does not say so', () => call(gzipSync(toolCall())), [403, 'BINDING_MISMATCH'], {
     by: BYTES,
   }),
@@ -489,6 +558,42 @@ export const ATTACKS: readonly Attack[] = [
     () => call(httpCall, ['x-envoy-auth-partial-body', 'true']),
     [413, 'BODY_TOO_LARGE'],
     { by: GATEWAYS },
+  ),
+  a2a(
+    'a part of a body, as Envoy says',
+    () => ({
+      headers: [
+        [BUNDLE, a2aBundle()],
+        ['x-envoy-auth-partial-body', 'true'],
+      ],
+      body: a2aCall(),
+    }),
+    [413, 'BODY_TOO_LARGE'],
+    { by: GATEWAYS },
+  ),
+  // What a connection cuts off is in test/e2e/gate-bodies.test.ts.
+  mcp(
+    'less of a body than its Content-Length says',
+    () => call(toolCall(), ['Content-Length', '1000']),
+    [413, 'BODY_TOO_LARGE'],
+    { by: GRPC },
+  ),
+  http(
+    'less of a body than its Content-Length says',
+    () => call(httpCall, ['Content-Length', '1000']),
+    [413, 'BODY_TOO_LARGE'],
+    { by: GRPC },
+  ),
+  a2a(
+    'no body, in spite of its Content-Length',
+    () => ({
+      headers: [
+        [BUNDLE, a2aBundle()],
+        ['Content-Length', '90'],
+      ],
+    }),
+    [413, 'BODY_TOO_LARGE'],
+    { by: GRPC },
   ),
   chain(
     'no bundle, and a part of a body',

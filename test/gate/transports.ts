@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
+import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { bodyOfBytes, type GateProtocol } from '../../src/gate/index.js';
 import { drsA2a } from '../../src/middleware/a2a/index.js';
 import { createMemoryReplayStore, drsContext, drsMiddleware } from '../../src/middleware/index.js';
@@ -113,6 +113,22 @@ export function askProxy(service: RunningService): Ask {
       if ((headers[name] === undefined) !== removed.includes(name)) throw new Error(`${name} is left open`);
     }
     return { decision: headers['x-drs-agent'] === undefined ? 'pass' : 'allow', status, code: '', body };
+  };
+}
+
+/**
+ * A proxy in front of a tool server that takes any request.
+ *
+ * @param arrived the headers of the requests that got to the tool server, in their order
+ */
+export function askThrough(url: string, arrived: () => readonly IncomingHttpHeaders[]): Ask {
+  return async (protocol, attempt) => {
+    const before = arrived().length;
+    const { status, body } = await exchange(`${url}/${protocol}`, attempt);
+    const headers = arrived()[before];
+    if (headers === undefined) return { decision: 'deny', status, code: codeIn(body), body };
+    // Some proxies send an empty header where there is none to send.
+    return { decision: headers['x-drs-agent'] ? 'allow' : 'pass', status: 200, code: '', body: '' };
   };
 }
 

@@ -145,7 +145,7 @@ function bodyOf(
 }
 
 function changes({ set, remove }: HeaderChanges) {
-  return { headers: options(set), headersToRemove: remove.map((name) => name.toLowerCase()) };
+  return { headers: options(set), headersToRemove: remove };
 }
 
 /** Headers that replace those of the caller. Older proxies read this from `append`, newer ones from `appendAction`. */

@@ -107,7 +107,7 @@ function isJson(text: string): boolean {
 function mutation({ set, remove }: HeaderChanges) {
   return {
     set: Object.entries(set).map(([name, value]) => ({ key: name.toLowerCase(), value: Buffer.from(value) })),
-    remove: remove.map((name) => name.toLowerCase()),
+    remove,
   };
 }
 
