@@ -13,7 +13,7 @@ const AT_ONCE = 4;
 // Queued signatures this thread verifies per event-loop turn while all workers are full.
 const HELPING = 4;
 
-// Checks that are worth a batch of their own while every worker has one already. Until so many wait, this thread helps.
+// While every worker has a batch already, fewer checks than this are not handed over: this thread verifies them.
 const MIN_NEXT = 8;
 
 // A batch takes milliseconds. If it takes this long, its worker is stuck, or it has no worker.

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
@@ -54,6 +55,16 @@ describe('a pool', () => {
     expect(await wanted).toEqual(verified(10));
     const { pending, inThread, pooled } = verifier.stats;
     expect([pending, inThread + pooled, verifier.waitMs]).toEqual([0, 10, 0]);
+    await verifier.close();
+  });
+
+  it.runIf(availableParallelism() > 1)('hands a busy worker no small batch, but verifies it here', async () => {
+    const verifier = new PoolVerifier(1);
+    const jobs = [checks(32), checks(7)].map(async (job) => verifier.verify(job));
+    // Behind the end of this turn, at which batches are handed over.
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(verifier.stats).toMatchObject({ batches: 1, inThread: 4, pending: 35 });
+    expect(await Promise.all(jobs)).toEqual([verified(32), verified(7)]);
     await verifier.close();
   });
 
