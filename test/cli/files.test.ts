@@ -85,7 +85,7 @@ describe('issue', () => {
     const args = [...ISSUE.filter((word) => word !== '--yes'), '--tool', 'a', '-o', 'unasked.jwt'];
     const { code, stdout, stderr } = await work.drs(args, { stdin: 'y\n' });
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toMatch(/no terminal\n {2}hint: .*add --yes\n$/);
+    expect(stderr).toMatch(/not a terminal\n {2}hint: .*add --yes\n$/);
     expect(existsSync(work.path('unasked.jwt'))).toBe(false);
   });
 
