@@ -67,11 +67,9 @@ function isInstalledByHand() {
 
 /** @param {string} lockfile */
 function packagesOf(lockfile) {
-  const { packages = {} } =
-    /** @type {{ packages?: Record<string, { integrity?: string, optional?: boolean }> }} */ (
-      JSON.parse(lockfile)
-    );
-  return packages;
+  /** @type {(text: string) => { packages?: Record<string, { integrity?: string, optional?: boolean }> }} */
+  const parse = JSON.parse;
+  return parse(lockfile).packages ?? {};
 }
 
 /** What dist/ is made of; `null` where only dist/ was brought here. */
