@@ -8,7 +8,8 @@ import {
   type Protocol,
 } from '../src/gate/index.js';
 import { parseStrictJson, type JsonObject } from '../src/protocol/json.js';
-import { same, type Target } from './target.js';
+import { same, scribble, type Target } from './target.js';
+import { requestsOf } from './vectors.js';
 
 /** Whole requests: `{ protocol, method, headers, body }` as JSON, the body a text. */
 
@@ -75,6 +76,7 @@ const gate: Target = {
       body: fc.oneof(fc.constantFrom(...BODIES), fc.json()),
     })
     .map((asked) => JSON.stringify(asked)),
+  seeds: requestsOf('gate').map((asked) => JSON.stringify(asked).replace('"body_text":', '"body":')),
   dictionary: [
     ...[
       '"mcp"',
@@ -101,8 +103,10 @@ const gate: Target = {
   run(text) {
     const asked = read(text);
     if (asked === null) return;
+    const first = JSON.stringify(open(asked));
+    scribble(open(asked));
     const opened = open(asked);
-    same('the same request opens the same way', open(asked), opened);
+    same('the same request opens the same way', JSON.stringify(opened), first);
     if (opened.kind === 'pass') {
       if (asked.protocol === 'http') throw new Error('a plain request passed unchecked');
       if (asked.protocol === 'a2a' && asked.method === 'POST')

@@ -2,21 +2,21 @@
 // 60`.
 import { writeFileSync, mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { Coverage } from './coverage.js';
-import { CORPUS, drive } from './drive.js';
+import { drive } from './drive.js';
 import * as gate from './gate.fuzz.js';
+import * as http from './http.fuzz.js';
 import * as pipeline from './pipeline.fuzz.js';
 import * as policy from './policy.fuzz.js';
 import * as revocation from './revocation.fuzz.js';
 import * as texts from './texts.fuzz.js';
 
-const all = [texts, policy, gate, revocation, pipeline].flatMap(({ targets }) => targets);
+const all = [texts, policy, gate, revocation, pipeline, http].flatMap(({ targets }) => targets);
 const { values } = parseArgs({
   options: {
     target: { type: 'string', default: '' },
     secs: { type: 'string', default: '60' },
     seed: { type: 'string', default: String(Date.now() % 1e9) },
-    /** Adds texts that reached new code to the corpus in the repository. */
+    /** Replaces the corpus in the repository by shortened texts that reached new code. Otherwise nothing is written there. */
     keep: { type: 'boolean', default: false },
     out: { type: 'string', default: 'fuzz/failures' },
   },
@@ -31,18 +31,13 @@ if (chosen.length === 0 || !(secs > 0) || !Number.isSafeInteger(seed)) {
   process.exit(2);
 }
 
-const coverage = new Coverage();
 let failed = 0;
 for (const target of chosen) {
   const milliseconds = (1000 * secs) / chosen.length;
-  const result = await drive(target, coverage, {
-    milliseconds,
-    seed,
-    ...(values.keep && { keepIn: CORPUS }),
-  });
+  const result = await drive(target, { milliseconds, seed, keep: values.keep });
   const { executions, blocks, corpus, failures } = result;
   console.log(
-    `${target.name}: ${executions} executions, ${blocks} new blocks, ${corpus} texts in the corpus, seed ${seed}`,
+    `${target.name}: ${executions} executions, ${blocks} blocks, ${corpus} texts in the corpus, seed ${seed}`,
   );
   for (const [at, { text, error }] of failures.entries()) {
     failed++;
@@ -52,7 +47,7 @@ for (const target of chosen) {
     console.log(`  FAILED, kept as ${file}: ${error.slice(0, 600)}`);
   }
 }
-coverage.close();
 await pipeline.close();
+await http.close();
 console.log(failed === 0 ? 'nothing found' : `${failed} found`);
 process.exitCode = failed === 0 ? 0 : 1;

@@ -9,7 +9,7 @@ import {
   libraryCall,
   toRequest,
 } from '../test/oracle/differential/request.js';
-import type { Target } from './target.js';
+import { scribble, type Target } from './target.js';
 
 /**
  * Compares the whole verifier with the oracle. A text is a list of numbers; each makes a bundle under shared chains.
@@ -52,13 +52,6 @@ const pipeline: Target = {
     }
   },
 };
-
-function scribble(value: object): void {
-  for (const [name, item] of Object.entries(value)) {
-    if (typeof item === 'object' && item !== null) scribble(item as object);
-    if (!Object.isFrozen(value)) (value as Record<string, unknown>)[name] = 'changed by the caller';
-  }
-}
 
 export const targets: readonly Target[] = [pipeline];
 export const close = () => Promise.all(verifiers.map((verifier) => verifier.close()));

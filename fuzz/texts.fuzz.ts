@@ -9,7 +9,8 @@ import { depthOf, hasDuplicateNames, readJson } from '../test/oracle/json.js';
 import { readJwt } from '../test/oracle/jwt.js';
 import { didOf, WEAK_DIDS, ODD_DIDS } from '../test/oracle/generator/keys.js';
 import { ODD, ODD_HEADERS } from '../test/oracle/generator/values.js';
-import { same, type Target } from './target.js';
+import { same, scribble, type Target } from './target.js';
+import { bundles, jwts } from './vectors.js';
 
 /** Functions that read one text: JSON, tokens, identifiers, bundles in a header. Each is compared with the oracle's. */
 
@@ -36,9 +37,11 @@ const JSON_WORDS = [
 const json: Target = {
   name: 'json',
   texts: fc.oneof(fc.json({ maxDepth: 4 }), fc.constantFrom(...ODD), fc.string()),
+  seeds: bundles(),
   dictionary: JSON_WORDS,
   run(text) {
     if (text.length > 20_000) return;
+    scribble(parseStrictJson(text));
     const { value, defect } = parseStrictJson(text);
     const read = readJson(text);
     const isStrict =
@@ -50,11 +53,15 @@ const json: Target = {
 };
 
 const segment = (text: string) => Buffer.from(text).toString('base64url');
+const payloadOf = (text: string): unknown =>
+  JSON.parse(Buffer.from(text.split('.')[1] ?? '', 'base64url').toString());
+
 const jwt: Target = {
   name: 'jwt',
   texts: fc
     .tuple(fc.constantFrom(...ODD_HEADERS), fc.json(), fc.uint8Array({ maxLength: 70 }))
     .map(([header, payload, bytes]) => `${segment(header)}.${segment(payload)}.${segment(String(bytes))}`),
+  seeds: jwts(),
   dictionary: [
     '.',
     '..',
@@ -70,11 +77,13 @@ const jwt: Target = {
     'AA',
   ],
   run(text) {
+    scribble(parseCompactJwt(text));
     const parsed = parseCompactJwt(text);
     const read = readJwt(text);
     same(`whether ${JSON.stringify(text)} is a JWT`, parsed.defect === undefined, read !== undefined);
     if (parsed.defect === undefined && read !== undefined) {
       same('its signature', parsed.signature.toString('hex'), read.signature.toString('hex'));
+      same('its claims', parsed.payload, payloadOf(text));
       same('what is signed', text.slice(0, parsed.signingInputLength), read.signed.toString());
     }
   },
@@ -99,8 +108,10 @@ const didKey: Target = {
 const header: Target = {
   name: 'header',
   texts: fc.oneof(fc.json().map(segment), fc.string(), fc.base64String()),
+  seeds: bundles().map(segment),
   dictionary: ['=', '==', '===', ',', ' ', 'e30', 'e30=', '-_', '+/', 'é', segment('{"a":1,"a":2}')],
   run(text) {
+    scribble(readBundle(text));
     const bundle = readBundle(text);
     const padding = text.length % 4 === 0 ? (/={1,2}$/.exec(text)?.[0].length ?? 0) : 0;
     const bytes = fromBase64url(text.slice(0, text.length - padding));

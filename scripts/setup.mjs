@@ -67,11 +67,9 @@ function isInstalledByHand() {
 
 /** @param {string} lockfile */
 function packagesOf(lockfile) {
-  const { packages = {} } =
-    /** @type {{ packages?: Record<string, { integrity?: string, optional?: boolean }> }} */ (
-      JSON.parse(lockfile)
-    );
-  return packages;
+  /** @type {(text: string) => { packages?: Record<string, { integrity?: string, optional?: boolean }> }} */
+  const parse = JSON.parse;
+  return parse(lockfile).packages ?? {};
 }
 
 /** The source files of dist/; `null` if there is only dist/, without sources. */

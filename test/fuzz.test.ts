@@ -1,24 +1,22 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Coverage } from '../fuzz/coverage.js';
+import { afterAll, expect, test } from 'vitest';
 import { drive } from '../fuzz/drive.js';
 import * as gate from '../fuzz/gate.fuzz.js';
+import * as http from '../fuzz/http.fuzz.js';
 import * as pipeline from '../fuzz/pipeline.fuzz.js';
 import * as policy from '../fuzz/policy.fuzz.js';
 import * as revocation from '../fuzz/revocation.fuzz.js';
 import * as texts from '../fuzz/texts.fuzz.js';
 
 // The long run is `npm run fuzz`; this is one second of each target, so that a target that no longer runs is noticed.
-const targets = [texts, policy, gate, revocation, pipeline].flatMap((file) => file.targets);
+const targets = [texts, policy, gate, revocation, pipeline, http].flatMap((file) => file.targets);
 
-let coverage: Coverage;
-beforeAll(() => (coverage = new Coverage()));
 afterAll(async () => {
-  coverage.close();
   await pipeline.close();
+  await http.close();
 });
 
 test.each(targets.map((target) => [target.name, target] as const))('%s holds', async (_, target) => {
-  const { executions, failures } = await drive(target, coverage, { milliseconds: 1_000, seed: 20_261_122 });
+  const { executions, failures } = await drive(target, { milliseconds: 1_000, seed: 20_261_122 });
   expect(failures).toEqual([]);
   expect(executions).toBeGreaterThan(0);
 });

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { invoke, makeBundle, makeChain } from '../support/chain.js';
+import { sendRaw } from '../support/raw-http.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
 
 const json = (response: Response) => response.json() as Promise<Record<string, unknown>>;
@@ -48,6 +49,13 @@ describe('the HTTP interface', () => {
     expect([ready.status, await json(ready)]).toEqual([200, { status: 'ready' }]);
     const head = await fetch(`${service.url}/healthz`, { method: 'HEAD' });
     expect([head.status, await head.text()]).toEqual([200, '']);
+  });
+
+  it('answers HEAD also where the next request comes behind it', async () => {
+    const request = (method: string, more = '') => `${method} /healthz HTTP/1.1\r\nHost: x\r\n${more}\r\n`;
+    const received = await sendRaw(service.port, request('HEAD') + request('GET', 'Connection: close\r\n'));
+    expect(received.match(/^HTTP\/1\.1 200 OK\r\n/gm)).toHaveLength(2);
+    expect(received.match(/^content-length: 15\r$/gim)).toHaveLength(2);
   });
 
   it.each(['/', '//verify', '/verify/', '/VERIFY', '/verify/x', '/admin', '/%76erify'])(

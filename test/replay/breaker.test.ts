@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Breaker } from '../../src/replay/breaker.js';
 
 const events: string[] = [];
+let outageMs: number | undefined;
 let isWell: boolean;
 let probes: number;
 let breaker: Breaker;
@@ -16,7 +17,10 @@ beforeEach(() => {
       await fail('not yet');
     },
     onOpen: ({ message }) => events.push(`open: ${message}`),
-    onClose: () => events.push('closed'),
+    onClose: (milliseconds) => {
+      outageMs = milliseconds;
+      events.push('closed');
+    },
   });
 });
 
@@ -32,15 +36,21 @@ const run = () =>
 
 describe('a breaker', () => {
   it('fails at once after three failures in a row, says so once, and closes by itself', async () => {
+    const start = performance.now();
     isWell = false;
+    expect(breaker.isOpen).toBe(false);
     for (let call = 0; call < 3; call++) expect(await run()).toBe('no answer');
     attempt.mockClear();
     for (let call = 0; call < 100; call++) expect(await run()).toBe('no answer');
     expect(attempt).not.toHaveBeenCalled();
     await vi.waitFor(() => expect(probes).toBeGreaterThan(1), { timeout: 20_000 });
     expect(events).toEqual(['open: no answer']);
+    expect(breaker.isOpen).toBe(true);
     isWell = true;
     await vi.waitFor(() => expect(events).toEqual(['open: no answer', 'closed']), { timeout: 20_000 });
+    expect(breaker.isOpen).toBe(false);
+    expect(outageMs).toBeGreaterThan(0);
+    expect(outageMs).toBeLessThan(performance.now() - start);
     expect(await run()).toBe('done');
   });
 

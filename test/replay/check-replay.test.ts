@@ -27,6 +27,16 @@ describe('an invocation', () => {
     expect(failure.message).toBe('Invocation: jti "inv:1" was used before, expected one that was not used');
   });
 
+  it('passes once, also where the store answers later', async () => {
+    const later = createMemoryReplayStore();
+    const store: ReplayStore = {
+      record: (...call) => Promise.resolve(later.record(...call)),
+      close: () => Promise.resolve(),
+    };
+    expect(await checkReplay(invocation, store, NOW, rules)).toBeNull();
+    expect(await checkReplay(invocation, store, NOW, rules)).toMatchObject({ code: 'REPLAY_DETECTED' });
+  });
+
   it('of another issuer with the same jti is another one', () => {
     const store = createMemoryReplayStore();
     expect(codeOf(checkReplay(invocation, store, NOW, rules))).toBeNull();
@@ -98,13 +108,16 @@ describe('a store that cannot tell', () => {
     expect(codeOf(checkReplay(invocation, full, NOW, rules))).toBeNull();
     const failure = checkReplay({ ...invocation, jti: 'inv:2' }, full, NOW, rules) as Failure;
     expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
-    expect(failure.message).toContain('(it is full: 1 invocations are on record)');
+    expect(failure.message).toBe(
+      'Invocation: jti "inv:2" cannot be checked for replay (it is full: 1 invocations are on record), expected a replay store that can tell',
+    );
   });
 
   it('has the call refused whatever it threw, and whatever that said', () => {
     const failure = checkReplay(invocation, failing(new Error('secret')), NOW, rules) as Failure;
     expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
     expect(failure.message).not.toContain('secret');
+    expect(failure.message).toContain('(the store failed)');
   });
 
   it('has the call refused when its promise is rejected', async () => {
@@ -157,7 +170,10 @@ describe('the key of an invocation', () => {
     expect(replayKey('a', '1', '')).not.toBe(replayKey('', 'a', '1'));
   });
 
-  it('stays short', () => {
-    expect(replayKey('verify', 'did:key:z6Mk', 'x'.repeat(1_000_000)).length).toBeLessThan(100);
+  it('is plain up to 200 characters, and a digest beyond', () => {
+    expect(replayKey('verify', 'did:key:z6Mk', 'inv:1')).toBe('6:verify12:did:key:z6Mkinv:1');
+    const longest = 'x'.repeat(200 - '6:verify12:did:key:z6Mk'.length);
+    expect(replayKey('verify', 'did:key:z6Mk', longest)).toHaveLength(200);
+    expect(replayKey('verify', 'did:key:z6Mk', `${longest}x`)).toMatch(/^sha256:[\da-f]{64}$/);
   });
 });

@@ -39,6 +39,16 @@ describe('the memory replay store', () => {
     expect(store.record('c', 3000, 1)).toBe(false);
   });
 
+  it('forgets all when it is closed', async () => {
+    const store = createMemoryReplayStore({ maxEntries: 1 });
+    store.record('a', 1000, 60);
+    await store.close();
+    expect(store.size).toBe(0);
+    expect(store.record('b', 1000, 60)).toBe(true);
+    expect(() => store.record('c', 1000, 60)).toThrow(ReplayStoreError);
+    expect(store.record('c', 2000, 60)).toBe(true);
+  });
+
   it('warns once when it is nearly full, and again only after it was emptier', () => {
     const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
     const store = createMemoryReplayStore({ maxEntries: 10, log });
@@ -58,7 +68,15 @@ describe('the memory replay store', () => {
     expect(log.warn).toHaveBeenCalledTimes(2);
   });
 
+  it('warns where the first entry nearly fills it', () => {
+    const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
+    createMemoryReplayStore({ maxEntries: 1, log }).record('a', 1000, 60);
+    expect(log.warn).toHaveBeenCalledTimes(1);
+  });
+
   it.each([0, -1, 1.5, Number.NaN])('is not made for %s entries', (maxEntries) => {
-    expect(() => createMemoryReplayStore({ maxEntries })).toThrow(RangeError);
+    expect(() => createMemoryReplayStore({ maxEntries })).toThrow(
+      new RangeError(`maxEntries is ${maxEntries}, expected an integer of at least 1`),
+    );
   });
 });

@@ -199,8 +199,10 @@ class UwsWire implements Wire {
       if (headers?.['Content-Type'] === undefined) res.writeHeader('Content-Type', 'application/json');
       if (headers !== undefined)
         for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
-      // uWebSockets.js sends `Connection: close` itself.
-      if (isHead) res.endWithoutBody(Buffer.byteLength(body), closes);
+      // uWebSockets.js sends `Connection: close` itself. Told of a length at the end, it goes on waiting for the body, and drops
+      // the connection with this answer when another request comes.
+      if (isHead && closes) res.endWithoutBody(Buffer.byteLength(body), true);
+      else if (isHead) res.writeHeader('Content-Length', String(Buffer.byteLength(body))).endWithoutBody();
       else res.end(body, closes);
     });
   }

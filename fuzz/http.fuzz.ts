@@ -1,0 +1,266 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import fc from 'fast-check';
+import { ServiceProcess } from '../scripts/faults/service-process.js';
+import { liveCall, liveChain } from '../test/middleware/call.js';
+import { verifyRemembered } from '../test/oracle/differential/signatures.js';
+import { readJson } from '../test/oracle/json.js';
+import { judge } from '../test/oracle/oracle.js';
+import { readAnswers, readFraming, type Framed } from './framing.js';
+import type { Target } from './target.js';
+
+/**
+ * The bytes of a connection to the real service, on both front ends. In a text, `✂` is where a packet ends, `✖` where the
+ * client resets the connection, `⟦sound⟧` a bundle that verifies, `⟦broken⟧` one that does not, `⟦length⟧` their length,
+ * `⟦hex⟧` the same for a chunk, and `⟦a*50⟧` fifty times the letter a. Every other character is a byte.
+ */
+
+const call = liveCall(liveChain(1), { tool: 'search' });
+const sound = JSON.stringify(call);
+const [head, payload, signature = ''] = call.invocation.split('.');
+const other = (signature.startsWith('A') ? 'B' : 'A') + signature.slice(1);
+const WORDS: Readonly<Record<string, string>> = {
+  sound,
+  broken: JSON.stringify({ ...call, invocation: `${head}.${payload}.${other}` }),
+  length: String(sound.length),
+  hex: sound.length.toString(16),
+};
+const MAX_BODY_BYTES = 16_384;
+const MAX_BYTES = 400_000;
+
+function expand(text: string): string {
+  let room = MAX_BYTES;
+  return text
+    .replace(/⟦([a-z]+)⟧/g, (all, word: string) => WORDS[word] ?? all)
+    .replace(/⟦([^⟦⟧]{1,200})\*(\d{1,6})⟧/g, (_, piece: string, times: string) => {
+      const long = piece.repeat(Math.min(Number(times), Math.floor(room / piece.length)));
+      room -= long.length;
+      return long;
+    })
+    .slice(0, MAX_BYTES);
+}
+
+const post = (headers: string, body: string, path = '/verify') =>
+  `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${headers}\r\n${body}`;
+const LENGTH = 'Content-Length: ⟦length⟧\r\n';
+const CHUNKED = 'Transfer-Encoding: chunked\r\n';
+const HEALTH = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
+const CHUNKS = '⟦hex⟧\r\n⟦sound⟧\r\n0\r\n\r\n';
+const SEEDS = [
+  HEALTH,
+  post(LENGTH, '⟦sound⟧'),
+  post(LENGTH, '⟦broken⟧'),
+  post(CHUNKED, CHUNKS),
+  post(CHUNKED, `1\r\n{\r\n✂${CHUNKS}`),
+  post(CHUNKED, '⟦hex⟧\r\n⟦sound⟧\r\n0\r\nTrailer: x\r\n\r\n'),
+  post(CHUNKED, '⟦1\r\na\r\n*5000⟧0\r\n\r\n'),
+  post(CHUNKED, 'ffffffff\r\n⟦a*9000⟧'),
+  post(`${LENGTH}${CHUNKED}`, CHUNKS),
+  post(`${LENGTH}${LENGTH}`, '⟦sound⟧'),
+  post('Content-Length: +⟦length⟧\r\n', '⟦sound⟧'),
+  post('Content-Length: 0x⟦hex⟧\r\n', '⟦sound⟧'),
+  post('Transfer-Encoding: gzip, chunked\r\n', CHUNKS),
+  // Requests in one packet, and a request in the body of another.
+  `⟦${HEALTH}*30⟧`,
+  post(LENGTH, '⟦sound⟧').repeat(3),
+  post(LENGTH, '⟦sound⟧') + post(LENGTH, '⟦broken⟧'),
+  post('Content-Length: 5\r\n', `12345${HEALTH}`),
+  // Too short, too long, gone.
+  post(LENGTH, '{"bundle✖'),
+  post('Content-Length: 900\r\n', '{"a":'),
+  post('Content-Length: 20000\r\n', '⟦x*20000⟧'),
+  post('Content-Length: 16384\r\n', '⟦[*16384⟧'),
+  post('Content-Length: 20000\r\nExpect: 100-continue\r\n', '✂⟦x*20000⟧'),
+  post(LENGTH, '⟦sound⟧✖'),
+  // Headers: many, long, odd.
+  post(`⟦A: b\r\n*60⟧${LENGTH}`, '⟦sound⟧'),
+  post(`⟦A: b\r\n*40000⟧${LENGTH}`, '⟦sound⟧'),
+  post(`X-DRS-Bundle: ⟦a*60000⟧\r\n${LENGTH}`, '⟦sound⟧'),
+  post(`X: ⟦a*99999⟧\r\n${LENGTH}`, '⟦sound⟧'),
+  post(` folded\r\n${LENGTH}`, '⟦sound⟧'),
+  `P✂OST /ver✂ify HTTP/1.1\r\nHos✂t: x\r✂\nContent-Length: 2\r\n\r✂\n{✂}`,
+  `HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n${HEALTH}`,
+  'GET /metrics HTTP/1.0\r\n\r\n',
+  'OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n',
+  `GET /⟦a*30000⟧ HTTP/1.1\r\nHost: x\r\n\r\n`,
+  'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+  '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
+  post(LENGTH, '⟦sound⟧', '/v1/gate'),
+  post('X-DRS-Bundle: e30\r\nContent-Length: 2\r\n', '{}', '/gate/mcp'),
+  post('Authorization: Bearer x\r\nContent-Length: 2\r\n', '{}', '/admin/revoke'),
+];
+
+const FRONT_ENDS = ['uws', 'node'] as const;
+let services: Promise<Record<(typeof FRONT_ENDS)[number], ServiceProcess>> | undefined;
+const start = (frontEnd: string) =>
+  ServiceProcess.start({
+    env: { FRONT_END: frontEnd, MAX_BODY_BYTES: String(MAX_BODY_BYTES), REQUEST_TIMEOUT_SECS: '1' },
+  });
+const running = () =>
+  (services ??= Promise.all(FRONT_ENDS.map(start)).then(([uws, node]) => ({ uws, node }) as never));
+
+/** No busy machine needs so long. */
+const PATIENCE_MS = 20_000;
+
+/** Sends packets, waits for answers or the end, says goodbye; resolves with what came until the connection was closed. */
+async function converse(port: number, text: string, wanted: Framed): Promise<string> {
+  const socket = net.connect(port, '127.0.0.1');
+  let received = '';
+  const connection = { isClosed: false };
+  socket.setNoDelay(true);
+  socket.on('data', (chunk) => (received += chunk.toString('latin1')));
+  socket.on('error', () => undefined);
+  const closed = once(socket, 'close').then(() => (connection.isClosed = true));
+  await once(socket, 'connect');
+  for (const packet of text.split('✂')) {
+    const cut = packet.indexOf('✖');
+    const bytes = Buffer.from(cut < 0 ? packet : packet.slice(0, cut), 'latin1');
+    // What is asked to be sent after the service has closed is lost.
+    if (!connection.isClosed && bytes.length > 0) socket.write(bytes);
+    if (cut >= 0) {
+      socket.resetAndDestroy();
+      await closed;
+      return received;
+    }
+    await pause(1);
+  }
+  const methods = wanted.requests.map(({ method }) => method);
+  const end = Date.now() + PATIENCE_MS;
+  // A request that is whole gets an answer, or the service closes.
+  while (!connection.isClosed && readAnswers(received, methods).answers.length < wanted.requests.length) {
+    if (Date.now() > end)
+      throw new Error(`${wanted.requests.length} requests, and no answer or end within ${PATIENCE_MS} ms`);
+    await pause(1);
+  }
+  // What cannot be read as requests may get an answer; its absence proves nothing.
+  if (wanted.rest !== 'nothing') await Promise.race([closed, pause(5)]);
+  socket.end();
+  const late = setTimeout(() => socket.destroy(new Error('late')), PATIENCE_MS);
+  await closed;
+  clearTimeout(late);
+  if (socket.errored?.message === 'late')
+    throw new Error(`the service keeps a connection that the client has ended for ${PATIENCE_MS} ms`);
+  return received;
+}
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+function readBundle(body: string) {
+  try {
+    return readJson(Buffer.from(body, 'latin1').toString());
+  } catch (error) {
+    // The oracle recurses. What is nested so deep is no bundle.
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+/** How many of the requests deserve `valid: true`. */
+function countValid({ requests }: Framed): number {
+  return requests.filter(({ method, target, body }) => {
+    if (method !== 'POST' || !target.startsWith('/verify')) return false;
+    const read = readBundle(body);
+    if (read?.kind !== 'object') return false;
+    return judge({
+      bundle: read,
+      body: read.members.findLast(([name]) => name === 'body')?.[1],
+      details: false,
+      now: Math.floor(Date.now() / 1000),
+      settings: {},
+      revocation: { remote: 'none', local: new Set<number>() },
+      verifySignature: verifyRemembered,
+    }).valid;
+  }).length;
+}
+
+/** It answers, and nothing that was taken for a request is still held. */
+async function checkIsWell({ url }: ServiceProcess): Promise<void> {
+  const get = async (path: string) => {
+    const answer = await fetch(url + path, { signal: AbortSignal.timeout(PATIENCE_MS) });
+    return `${answer.status} ${await answer.text()}`;
+  };
+  const health = await get('/healthz');
+  if (!health.startsWith('200')) throw new Error(`/healthz afterwards: ${health}`);
+  const end = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const metrics = await get('/metrics');
+    const held = ['drs_verify_pending', 'drs_http_body_bytes', 'drs_signatures_pending'].filter(
+      (name) => !new RegExp(`^${name} 0$`, 'm').test(metrics),
+    );
+    if (held.length === 0) return;
+    if (Date.now() > end)
+      throw new Error(`${held.join(', ')} not 0 in /metrics ${PATIENCE_MS} ms afterwards`);
+    await pause(10);
+  }
+}
+
+/**
+ * Whether its one request must get an answer. uWebSockets.js gives none to more than 97 headers, nor where a client goes on
+ * before it has the answer.
+ */
+const isOrdinary = (text: string) => !text.includes('✖') && text.split('\n').length < 90;
+
+const http: Target = {
+  name: 'http',
+  texts: fc.constantFrom(...SEEDS),
+  seeds: SEEDS,
+  dictionary: [
+    ...['\r\n', '\r\n\r\n', '\n', ' ', ': ', '\t', '\0', '✂', '✂', '✖', '0\r\n\r\n', LENGTH, CHUNKED, HEALTH],
+    ...['⟦sound⟧', '⟦broken⟧', '⟦length⟧', '⟦hex⟧', '⟦a*70000⟧', '⟦A: b\r\n*40⟧', 'Connection: close\r\n'],
+    ...[
+      'POST',
+      'HEAD',
+      '/verify',
+      '/v1/gate',
+      '/gate/http/x',
+      'HTTP/1.0',
+      'Expect: 100-continue\r\n',
+      ';x=1',
+    ],
+    ...[
+      'Content-Length: 2\r\n',
+      'Content-Encoding: gzip\r\n',
+      'Upgrade: h2c\r\nConnection: Upgrade\r\n',
+      '-',
+    ],
+  ],
+  async run(given) {
+    const text = expand(given);
+    const bytes = text.replaceAll('✂', '').replace(/✖.*/s, '');
+    const wanted = readFraming(Buffer.from(bytes, 'latin1').toString('latin1'));
+    const most = countValid(wanted);
+    const outcomes: string[] = [];
+    for (const [frontEnd, service] of Object.entries(await running())) {
+      const received = await converse(service.port, text, wanted);
+      const { answers, end } = readAnswers(
+        received,
+        wanted.requests.map(({ method }) => method),
+      );
+      const found = received.split('"valid":true').length - 1;
+      if (found > most)
+        throw new Error(`${frontEnd}: ${found} verdicts say valid, the oracle gives ${most}: ${received}`);
+      if (!text.includes('✖') && end !== '' && wanted.rest === 'nothing')
+        throw new Error(`${frontEnd}: half an answer: ${end.slice(0, 200)}`);
+      if (
+        isOrdinary(text) &&
+        wanted.rest === 'nothing' &&
+        wanted.requests.length === 1 &&
+        answers.length === 0
+      )
+        throw new Error(`${frontEnd}: no answer to a request`);
+      await checkIsWell(service);
+      for (const { status, body } of answers)
+        outcomes.push(`${frontEnd} ${status} ${body.replace(/[^a-z ]/gi, '').slice(0, 40)}`);
+      outcomes.push(
+        `${frontEnd} ${answers.length === wanted.requests.length ? 'all' : 'not all'} ${wanted.rest}`,
+      );
+    }
+    return outcomes;
+  },
+};
+
+export const targets: readonly Target[] = [http];
+
+export async function close(): Promise<void> {
+  for (const service of Object.values((await services) ?? {})) await service.stop();
+}
