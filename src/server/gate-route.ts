@@ -6,7 +6,7 @@ import {
   type GateProtocol,
   type HeaderChanges,
 } from '../gate/index.js';
-import type { BodyIntake, IntakeFault } from './body-intake.js';
+import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
 import type { Exchange } from './exchange.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
 import { readGateHead, type GateHead, type HeaderSource } from './gate-head.js';
@@ -42,11 +42,9 @@ export class GateRoute {
   ): void {
     const head = readGateHead(source);
     const callMethod = methodOf(method, head, requestHead.hasBody);
-    if (!requestHead.hasBody) this.#take(protocol, exchange, callMethod, head, Buffer.alloc(0));
-    else
-      this.#intake.read(exchange, requestHead, (_, body) =>
-        this.#take(protocol, exchange, callMethod, head, body),
-      );
+    const take: IntakeSink = (_, body) => this.#take(protocol, exchange, callMethod, head, body);
+    if (requestHead.hasBody) this.#intake.read(exchange, requestHead, take);
+    else this.#intake.admit(exchange, Buffer.alloc(0), take);
   }
 
   #take(

@@ -13,6 +13,9 @@ const AT_ONCE = 4;
 // Queued signatures this thread verifies per event-loop turn while all workers are full.
 const HELPING = 4;
 
+// A check that took so many times the average was interrupted by the operating system: it must not become the average.
+const LONGEST_CHECK = 4;
+
 // A batch takes milliseconds. If it takes this long, its worker is stuck, or it has no worker.
 const LOST_AFTER_MS = 5_000;
 
@@ -80,9 +83,7 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   get waitMs(): number {
-    const { waiting, waitingSince } = this.#queue;
-    const ahead = ((waiting + this.#out) * this.#msPerCheck) / this.#workers;
-    return waitingSince === null ? ahead : Math.max(ahead, performance.now() - waitingSince);
+    return ((this.#queue.waiting + this.#out) * this.#msPerCheck) / this.#workers;
   }
 
   verify(checks: readonly SignatureCheck[], isWanted = always): boolean[] | Promise<boolean[]> {
@@ -164,7 +165,8 @@ export class PoolVerifier implements SignatureVerifier {
     this.#inThread++;
     const startedAt = performance.now();
     const isVerified = verifyCheck(job.checks[check] as SignatureCheck);
-    this.#msPerCheck += (performance.now() - startedAt - this.#msPerCheck) / 16;
+    const took = Math.min(performance.now() - startedAt, LONGEST_CHECK * this.#msPerCheck);
+    this.#msPerCheck += (took - this.#msPerCheck) / 16;
     job.record(check, isVerified);
   }
 }

@@ -28,7 +28,7 @@ export interface SignatureObserver {
 /** Verifies Ed25519 signatures, on this thread or on others. */
 export interface SignatureVerifier {
   readonly figures: SignatureFigures;
-  /** Milliseconds that what is submitted now will wait for a thread, about: as long as what waits takes, and has waited. */
+  /** Milliseconds that what is submitted now will wait for a thread, about: as long as what waits takes. */
   readonly waitMs: number;
   /**
    * Verifies signatures that belong together: those of one bundle.

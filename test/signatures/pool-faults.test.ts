@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { performance } from 'node:perf_hooks';
+import { describe, expect, it, vi } from 'vitest';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
@@ -54,6 +55,24 @@ describe('a pool', () => {
     expect(await wanted).toEqual(verified(10));
     const { pending, inThread, pooled } = verifier.figures;
     expect([pending, inThread + pooled, verifier.waitMs]).toEqual([0, 10, 0]);
+    await verifier.close();
+  });
+
+  it('takes a moment in which the process stood still for no queue', async () => {
+    const verifier = new PoolVerifier(1);
+    const jobs = Array.from({ length: 40 }, async () => verifier.verify(checks(10)));
+    const before = verifier.waitMs;
+    const now = vi.spyOn(performance, 'now');
+    let at = performance.now();
+    // Each look at the clock is ten seconds after the last.
+    now.mockImplementation(() => (at += 10_000));
+    expect(verifier.waitMs).toBe(before);
+    // This thread verifies the first few, and was away in each of them.
+    await new Promise((resolve) => setImmediate(resolve));
+    now.mockRestore();
+    expect(verifier.figures.inThread).toBeGreaterThan(0);
+    expect(verifier.waitMs).toBeLessThan(2 * before);
+    await Promise.all(jobs);
     await verifier.close();
   });
 
