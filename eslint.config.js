@@ -74,6 +74,7 @@ export default defineConfig(
       'scripts/measure-redis.mjs',
       'scripts/measure-roll.mjs',
       'scripts/measure-propagation.mjs',
+      'scripts/measure-list-stall.mjs',
       'fuzz/.build',
       '.stryker-tmp',
       'conformance/.build',

@@ -1,7 +1,7 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { createInterface } from 'node:readline';
-import { median } from 'simple-statistics';
+import { mean, median } from 'simple-statistics';
 import { program } from '../run/paths.js';
 import { processorTimeOfEndedChildren } from './processor-time.js';
 import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
@@ -10,6 +10,11 @@ import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
 export interface Disturbance {
   /** The floor in µs, measured on the same cores at the same time; `null` if the time was too short for a sample. */
   readonly floor: number | null;
+  /**
+   * Mean speed of the cores, in signatures per µs. The rate of some work is compared with it, since the speed of the
+   * machine changes. `null` as above.
+   */
+  readonly speed: number | null;
   /** Share of the cores that other programs had: not the server, the generator or this suite. */
   readonly others: number;
   /** Share of the cores that the hypervisor gave to other machines. */
@@ -81,6 +86,7 @@ export class Watch {
     this.#samples.length = 0;
     return {
       floor: samples.length === 0 ? null : median(samples.map(({ value }) => value)),
+      speed: samples.length === 0 ? null : mean(samples.map(({ value }) => 1 / value)),
       ...shares(before, after),
     };
   }

@@ -212,6 +212,7 @@ function describeOverload(results: Results): string {
     'timed-out',
     'p99',
     'refusal-since-sent-p99',
+    'socket-wait-p99-at-most',
     'healthz-longest',
     'back-to-normal',
     'resident-highest',

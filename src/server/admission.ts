@@ -1,3 +1,4 @@
+import type { Backlog } from './backlog.js';
 import { Turns } from './turns.js';
 
 /** The limits of {@link Admission}. */
@@ -39,6 +40,7 @@ export interface Ticket {
 export class Admission {
   /** For bodies that take long to parse, of all routes and protocols. */
   readonly turns = new Turns();
+  readonly #backlog: Backlog;
   /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
   /** Set by the service when another process has taken its place. From then on, every answer closes its connection. */
@@ -46,22 +48,20 @@ export class Admission {
   /** Set by the service when the drain begins. From then on, no new bundle is accepted. */
   isDraining = false;
   readonly #limits: AdmissionLimits;
-  readonly #queue: { readonly ms: number };
   #pending = 0;
   #parked = 0;
   #parkedBytes = 0;
   #readBytes = 0;
   #waitingBytes = 0;
 
-  /** @param queue `ms`: how long a request that comes now will wait */
-  constructor(limits: AdmissionLimits, queue: { readonly ms: number }) {
+  constructor(limits: AdmissionLimits, backlog: Backlog) {
     this.#limits = limits;
-    this.#queue = queue;
+    this.#backlog = backlog;
   }
 
   /** Number of requests that wait for a verdict, including parked ones. */
   get pending(): number {
-    return this.#pending + this.#parked;
+    return this.#pending + this.#backlog.length + this.#parked;
   }
 
   /** Bytes held by bodies that are being read, plus the bytes charged for those that wait. */
@@ -71,9 +71,37 @@ export class Admission {
 
   /** Whether to read a body. @param announcedBytes its `Content-Length`; 0 if absent */
   hasRoomFor(announcedBytes: number): boolean {
-    if (this.#pending >= this.#limits.maxPending || this.#isFull(0)) return false;
-    // A small body has already arrived. enter() decides whether it would wait for too long.
-    return announcedBytes <= SMALL_BYTES || (!this.#isLate() && this.#canBuffer(announcedBytes));
+    if (this.#isCrowded() || this.#isFull(0) || this.isLate) return false;
+    return announcedBytes <= SMALL_BYTES || this.#canBuffer(announcedBytes);
+  }
+
+  /**
+   * Whether a request that comes now would wait for longer than the target. Refusing it at once keeps those before it in
+   * time.
+   */
+  get isLate(): boolean {
+    return this.#backlog.waitMs > this.#limits.queueTargetMs;
+  }
+
+  /** Whether the main thread has time for a request at once. Ask once for each; if it has not, {@link wait}. */
+  hasTime(): boolean {
+    return this.#backlog.hasTime();
+  }
+
+  /**
+   * Lets a request wait for the main thread.
+   *
+   * @param bytes of its body; they count as a body that is being read
+   * @param run must not throw
+   * @returns false if a limit is reached; then `run` is never called
+   */
+  wait(bytes: number, run: () => void): boolean {
+    if (this.#isCrowded() || !this.takeBuffer(bytes)) return false;
+    this.#backlog.add(() => {
+      this.giveBuffer(bytes);
+      run();
+    });
+    return true;
   }
 
   /**
@@ -101,7 +129,7 @@ export class Admission {
    */
   enter(bodyBytes: number): Ticket | null {
     const charge = Math.min(EXPANSION * bodyBytes, this.#limits.maxBodyMemory / 2);
-    if (this.#isLate() || this.#pending >= this.#limits.maxPending || this.#isFull(charge)) return null;
+    if (this.#isCrowded() || this.#isFull(charge)) return null;
     this.#pending++;
     this.#waitingBytes += charge;
     let place: 'pending' | 'parked' | null = 'pending';
@@ -130,9 +158,8 @@ export class Admission {
     };
   }
 
-  /** Whether a request that comes now would wait for too long. Refusing it at once keeps those before it in time. */
-  #isLate(): boolean {
-    return this.#queue.ms > this.#limits.queueTargetMs;
+  #isCrowded(): boolean {
+    return this.#pending + this.#backlog.length >= this.#limits.maxPending;
   }
 
   #canBuffer(bytes: number): boolean {

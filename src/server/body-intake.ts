@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import { MAX_TYPICAL_BYTES } from './admission.js';
 import type { BodyFault } from './body-reader.js';
 import type { Exchange } from './exchange.js';
@@ -11,8 +12,8 @@ export type IntakeFault = BodyFault | 'shutting_down';
 export type IntakeSink = (exchange: Exchange, body: Buffer | IntakeFault) => void;
 
 /**
- * Reads the bodies of requests that need a verdict, within the limits of admission. Large bodies are passed on one
- * per turn of the event loop, for all routes together.
+ * Reads the bodies of requests that need a verdict, within the limits of admission, and passes them on in slices of a few
+ * milliseconds per turn of the event loop. Large bodies are passed on one per turn, for all routes together.
  */
 export class BodyIntake {
   readonly #context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>;
@@ -36,12 +37,31 @@ export class BodyIntake {
         timeoutMs: requestTimeoutSecs * 1000,
       };
       exchange.readBody(rules, (body) => {
-        if (typeof body === 'string' || body.length <= MAX_TYPICAL_BYTES) this.#hand(sink, exchange, body);
-        else
-          admission.turns.add((isLate) => {
-            if (!exchange.isOver) this.#hand(sink, exchange, isLate ? 'overloaded' : body);
-          });
+        if (typeof body === 'string') this.#hand(sink, exchange, body);
+        else this.admit(exchange, body, sink);
       });
+    }
+  }
+
+  /**
+   * Passes a body on: at once where the main thread has time, else when it has, or refuses it.
+   *
+   * @param body up to {@link MAX_TYPICAL_BYTES}: valid during the call; larger: until `exchange.releaseBody()`
+   */
+  admit(exchange: Exchange, body: Buffer, sink: IntakeSink): void {
+    const { admission } = this.#context;
+    if (body.length > MAX_TYPICAL_BYTES) {
+      admission.turns.add((isLate) => {
+        if (!exchange.isOver) this.#hand(sink, exchange, isLate ? 'overloaded' : body);
+      });
+    } else if (admission.isLate) this.#hand(sink, exchange, 'overloaded');
+    else if (admission.hasTime()) this.#hand(sink, exchange, body);
+    else {
+      const kept = Buffer.from(body);
+      const isWaiting = admission.wait(kept.length, () => {
+        if (!exchange.isOver) this.#hand(sink, exchange, kept);
+      });
+      if (!isWaiting) this.#hand(sink, exchange, 'overloaded');
     }
   }
 

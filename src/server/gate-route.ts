@@ -6,7 +6,7 @@ import {
   type GateProtocol,
   type HeaderChanges,
 } from '../gate/index.js';
-import type { BodyIntake, IntakeFault } from './body-intake.js';
+import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
 import type { Exchange } from './exchange.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
 import type { GateHead } from './gate-head.js';
@@ -35,9 +35,9 @@ export class GateRoute {
   serve(protocol: GateProtocol, exchange: Exchange, method: string, head: RequestHead): void {
     const { gate, hasBody } = head;
     const callMethod = methodOf(method, gate, hasBody);
-    if (!hasBody) this.#take(protocol, exchange, callMethod, gate, Buffer.alloc(0));
-    else
-      this.#intake.read(exchange, head, (_, body) => this.#take(protocol, exchange, callMethod, gate, body));
+    const take: IntakeSink = (_, body) => this.#take(protocol, exchange, callMethod, gate, body);
+    if (hasBody) this.#intake.read(exchange, head, take);
+    else this.#intake.admit(exchange, Buffer.alloc(0), take);
   }
 
   #take(

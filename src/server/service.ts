@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { openEngine } from '../engine/create-verifier.js';
 import type { Engine } from '../engine/engine.js';
 import { Admission } from './admission.js';
+import { Backlog } from './backlog.js';
 import { addressOf, listenAddressOf, type Configuration } from './configuration.js';
 import { DecisionLog } from './decision-log.js';
 import { Connections, maxConnectionsHere } from './front-end/connections.js';
@@ -15,7 +16,6 @@ import { GrpcMetrics } from './grpc/metrics.js';
 import { openGrpc, type GrpcFrontEnd } from './grpc/open.js';
 import { LineFile } from './line-file.js';
 import { Metrics } from './metrics.js';
-import { QueueWait } from './queue-wait.js';
 import { RefusalLog } from './refusal-log.js';
 import { Routes } from './routes.js';
 import { ServedCertificate } from './served-certificate.js';
@@ -87,7 +87,7 @@ export async function startService(
   logChoice(loaded, log);
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
-  const admission = new Admission(configuration, new QueueWait(engine.signatures));
+  const admission = new Admission(configuration, new Backlog(engine.signatures));
   const gate = await openGate({ engine, configuration, admission, metrics, log }).catch(
     async (error: unknown) => {
       await engine.close();

@@ -11,6 +11,8 @@ import type { Rejection } from './metrics.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 
+// Made once: what is refused for load must cost as little as can be.
+const OVERLOADED = JSON.stringify({ error: 'overloaded' });
 const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
 const RETRY_ELSEWHERE: AnswerOptions = { ...RETRY, closes: true };
 
@@ -118,7 +120,8 @@ export class VerifyRoute {
         break;
       }
       case 'overloaded':
-        this.#reject(exchange, 'overloaded', 503, 'overloaded', RETRY);
+        this.#context.metrics.countRejection('overloaded');
+        exchange.answer(503, OVERLOADED, RETRY);
         break;
       case 'shutting_down':
         this.#reject(exchange, 'shutting_down', 503, 'shutting down', RETRY_ELSEWHERE);

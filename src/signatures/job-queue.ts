@@ -58,11 +58,6 @@ export class JobQueue {
     return this.#waiting;
   }
 
-  /** When the job that has waited longest was submitted; `null` if none waits. */
-  get waitingSince(): number | null {
-    return this.#jobs[0]?.submittedAt ?? null;
-  }
-
   /** The check that is next; there must be one. */
   get first(): SignatureCheck {
     const { checks, next } = this.#jobs[0] as Job;

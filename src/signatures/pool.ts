@@ -16,6 +16,9 @@ const HELPING = 4;
 // While every worker has a batch already, fewer checks than this are not handed over: this thread verifies them.
 const MIN_NEXT = 8;
 
+// A check that took so many times the average was interrupted by the operating system, so it does not count for the average.
+const MAX_TIMES_AVERAGE = 4;
+
 // A batch takes milliseconds. If it takes this long, its worker is stuck, or it has no worker.
 const LOST_AFTER_MS = 5_000;
 
@@ -83,9 +86,7 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   get waitMs(): number {
-    const { waiting, waitingSince } = this.#queue;
-    const ahead = ((waiting + this.#out) * this.#msPerCheck) / this.#workers;
-    return waitingSince === null ? ahead : Math.max(ahead, performance.now() - waitingSince);
+    return ((this.#queue.waiting + this.#out) * this.#msPerCheck) / this.#workers;
   }
 
   verify(checks: readonly SignatureCheck[], isWanted = always): boolean[] | Promise<boolean[]> {
@@ -169,7 +170,8 @@ export class PoolVerifier implements SignatureVerifier {
     this.#inThread++;
     const startedAt = performance.now();
     const isVerified = verifyCheck(job.checks[check] as SignatureCheck);
-    this.#msPerCheck += (performance.now() - startedAt - this.#msPerCheck) / 16;
+    const took = Math.min(performance.now() - startedAt, MAX_TIMES_AVERAGE * this.#msPerCheck);
+    this.#msPerCheck += (took - this.#msPerCheck) / 16;
     job.record(check, isVerified);
   }
 }

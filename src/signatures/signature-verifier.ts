@@ -28,7 +28,7 @@ export interface SignatureObserver {
 /** Verifies Ed25519 signatures, on this thread or on others. */
 export interface SignatureVerifier {
   readonly stats: SignatureStats;
-  /** Estimated wait for a thread of a signature that is submitted now, in milliseconds. */
+  /** Estimated wait for a thread of a signature that is submitted now, in milliseconds: the time that waiting ones take. */
   readonly waitMs: number;
   /**
    * Verifies signatures that belong together: those of one bundle.

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Admission, type AdmissionLimits } from '../../src/server/admission.js';
+import { Backlog } from '../../src/server/backlog.js';
 import { readConfiguration } from '../../src/server/configuration.js';
 import { Connections } from '../../src/server/front-end/connections.js';
 import { loadFrontEnd } from '../../src/server/front-end/load.js';
@@ -19,7 +20,7 @@ const KIB = 1024;
 const EXPANSION = 16;
 
 const admissionOf = (limits: Omit<AdmissionLimits, 'queueTargetMs'>) =>
-  new Admission({ ...limits, queueTargetMs: 1 }, { ms: 0 });
+  new Admission({ ...limits, queueTargetMs: 1 }, new Backlog({ waitMs: 0 }));
 
 describe('admission', () => {
   it('lets in as many as may wait, and takes each back once', () => {
@@ -66,6 +67,33 @@ describe('admission', () => {
       expect.anything(),
       null,
     ]);
+  });
+
+  it('lets what waits for the status list leave its place to others, up to half of all', () => {
+    const admission = admissionOf({ maxPending: 4, maxBodyMemory: 1024 * KIB });
+    const tickets = Array.from({ length: 4 }, () => admission.enter(100));
+    expect(admission.enter(100)).toBeNull();
+    expect(tickets.map((ticket) => ticket?.park())).toEqual([true, true, false, false]);
+    expect(tickets[0]?.park()).toBe(false);
+    const others = [admission.enter(100), admission.enter(100)];
+    expect([...others, admission.enter(100)].map((ticket) => ticket !== null)).toEqual([true, true, false]);
+    expect(admission.pending).toBe(6);
+    for (const ticket of [...tickets, ...others, ...tickets]) ticket?.release();
+    expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+    expect(admission.enter(100)).not.toBeNull();
+  });
+
+  it('takes memory back on every path, and never twice', () => {
+    const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
+    const [first, second] = [admission.enter(3_000), admission.enter(3_000)];
+    expect(admission.bodyBytes).toBeGreaterThan(0);
+    expect(admission.enter(3_000)).toBeNull();
+    expect([first?.park(), second?.park()]).toEqual([true, false]);
+    first?.release();
+    first?.release();
+    expect(admission.enter(1_000)).not.toBeNull();
+    second?.release();
+    expect(admission.pending).toBe(1);
   });
 });
 

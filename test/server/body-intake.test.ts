@@ -3,6 +3,7 @@ import { pino } from 'pino';
 import { expect, it } from 'vitest';
 import { Admission, MAX_TYPICAL_BYTES } from '../../src/server/admission.js';
 import { BodyIntake } from '../../src/server/body-intake.js';
+import { Backlog } from '../../src/server/backlog.js';
 import { readConfiguration } from '../../src/server/configuration.js';
 import type { Exchange } from '../../src/server/exchange.js';
 import type { RequestHead } from '../../src/server/request-head.js';
@@ -16,7 +17,7 @@ it.each([
   ['a body that has waited for its turn', MAX_TYPICAL_BYTES + 1],
 ])('answers 500 where what takes %s throws, and goes on', async (_, bytes) => {
   const intake = new BodyIntake({
-    admission: new Admission(configuration, { ms: 0 }),
+    admission: new Admission(configuration, new Backlog({ waitMs: 0 })),
     configuration,
     log,
   });
@@ -36,4 +37,39 @@ it.each([
       [500, 'internal'],
     ]),
   );
+});
+
+it('keeps a body of its own while it waits, and drops it where the client has gone', async () => {
+  const backlog = new Backlog({ waitMs: 0 });
+  const admission = new Admission(configuration, backlog);
+  const intake = new BodyIntake({ admission, configuration, log });
+  const exchange = (isOver: boolean) => ({ isOver }) as unknown as Exchange;
+  const taken: unknown[] = [];
+  const body = Buffer.from('first');
+  // Something waits already, so the next ones do, too.
+  admission.wait(0, () => taken.push('before'));
+  intake.admit(exchange(false), body, (_, kept) => taken.push(String(kept)));
+  intake.admit(exchange(true), body, () => taken.push('nobody waits for this one'));
+  // The front end uses its memory again.
+  body.write('other');
+  expect([taken, admission.pending, admission.bodyBytes]).toEqual([[], 3, 10]);
+  await eventually(() => expect(taken).toEqual(['before', 'first']));
+  expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+});
+
+it('refuses at once what would wait for too long, or has no room to wait', () => {
+  const signatures = { waitMs: 0 };
+  const limits = { ...configuration, maxPending: 1 };
+  const admission = new Admission(limits, new Backlog(signatures));
+  const intake = new BodyIntake({ admission, configuration, log });
+  const exchange = { isOver: false } as unknown as Exchange;
+  const taken: unknown[] = [];
+  const admit = () => intake.admit(exchange, Buffer.from('{}'), (_, body) => taken.push(String(body)));
+  signatures.waitMs = configuration.queueTargetMs + 1;
+  admit();
+  signatures.waitMs = 0;
+  admit();
+  admission.wait(0, () => undefined);
+  admit();
+  expect(taken).toEqual(['overloaded', '{}', 'overloaded']);
 });

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { describe, expect, it } from 'vitest';
+import { performance } from 'node:perf_hooks';
+import { describe, expect, it, vi } from 'vitest';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
@@ -65,6 +66,24 @@ describe('a pool', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(verifier.stats).toMatchObject({ batches: 1, inThread: 4, pending: 35 });
     expect(await Promise.all(jobs)).toEqual([verified(32), verified(7)]);
+    await verifier.close();
+  });
+
+  it('does not take a moment in which the process stood still for a queue', async () => {
+    const verifier = new PoolVerifier(1);
+    const jobs = Array.from({ length: 40 }, async () => verifier.verify(checks(10)));
+    const before = verifier.waitMs;
+    const now = vi.spyOn(performance, 'now');
+    let at = performance.now();
+    // Each look at the clock is ten seconds after the last.
+    now.mockImplementation(() => (at += 10_000));
+    expect(verifier.waitMs).toBe(before);
+    // This thread verifies the first few, and was away in each of them.
+    await new Promise((resolve) => setImmediate(resolve));
+    now.mockRestore();
+    expect(verifier.stats.inThread).toBeGreaterThan(0);
+    expect(verifier.waitMs).toBeLessThan(2 * before);
+    await Promise.all(jobs);
     await verifier.close();
   });
 

@@ -95,13 +95,16 @@ export class GateCalls {
       });
     };
     const { bytes } = call.request;
-    if (bytes <= MAX_TYPICAL_BYTES) run(false);
-    else if (!admission.takeBuffer(bytes)) run(true);
-    else
-      admission.turns.add((isLate) => {
-        admission.giveBuffer(bytes);
-        run(isLate);
-      });
+    if (bytes > MAX_TYPICAL_BYTES) {
+      if (!admission.takeBuffer(bytes)) run(true);
+      else
+        admission.turns.add((isLate) => {
+          admission.giveBuffer(bytes);
+          run(isLate);
+        });
+    } else if (admission.isLate) run(true);
+    else if (admission.hasTime()) run(false);
+    else if (!admission.wait(bytes, () => run(false))) run(true);
   }
 
   async #answer<T>(
