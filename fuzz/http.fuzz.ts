@@ -5,7 +5,7 @@ import { ServiceProcess } from '../scripts/faults/service-process.js';
 import { liveCall, liveChain } from '../test/middleware/call.js';
 import { verifyRemembered } from '../test/oracle/differential/signatures.js';
 import { readJson } from '../test/oracle/json.js';
-import { judge } from '../test/oracle/oracle.js';
+import { verify } from '../test/oracle/oracle.js';
 import { readAnswers, readFraming, type Framed } from './framing.js';
 import type { Target } from './target.js';
 
@@ -161,7 +161,7 @@ function countValid({ requests }: Framed): number {
     if (method !== 'POST' || !target.startsWith('/verify')) return false;
     const read = readBundle(body);
     if (read?.kind !== 'object') return false;
-    return judge({
+    return verify({
       bundle: read,
       body: read.members.findLast(([name]) => name === 'body')?.[1],
       details: false,

@@ -91,7 +91,7 @@ function checkFiles(files) {
   }
 
   // Except in README.md, links to tests, benchmarks and CI are allowed, although these are only in the repository.
-  const repository = /^(test|bench|\.ci|scripts|eslint\.config\.js|vitest\.config\.ts)(\/|$)/;
+  const repository = /^(test|bench|\.ci|scripts|oxlint\.config\.js|vitest\.config\.ts)(\/|$)/;
   for (const name of files.filter((file) => file.endsWith('.md'))) {
     const text = read(name)
       .replace(/^```.*?^```$/gms, '')

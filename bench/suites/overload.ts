@@ -42,7 +42,7 @@ export const overload: Suite = {
           seconds: plan.overloadSeconds,
         };
         const id = `overload/w-${workers}`;
-        // What it can do when nothing is shed.
+        // Capacity is measured without shedding.
         const capacityOf = () =>
           withService(bench, { ...env, QUEUE_TARGET_MS: '60000' }, (server) =>
             bench.watch(`${id}/capacity`, server.pid, () =>
@@ -99,7 +99,7 @@ async function calibrate(
   const { refusalsSinceSent } = await runOpenLoop(workloads.files('cold', DEPTH), {
     ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
     ...{ seconds: CALIBRATION_SECONDS, patienceMs: PATIENCE_MS, mayRefuse: true },
-  }).finally(() => server.stop());
+  }).finally(async () => server.stop());
   recorder.record({
     ...{ id: `${id}/calibration/refusal-since-sent-p99`, unit: 'µs', better: 'neither', parameters },
     value: refusalsSinceSent.getValueAtPercentile(99),

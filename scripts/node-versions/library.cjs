@@ -1,5 +1,5 @@
 // The same from CommonJS: `await import()` everywhere, `require()` where Node can (20.19, 22.12 and later).
-/* eslint-disable @typescript-eslint/no-require-imports -- whether it works is what is checked */
+/* oxlint-disable typescript/no-require-imports -- whether it works is what is checked */
 const { makeCall } = require('./call.cjs');
 
 async function main() {

@@ -207,7 +207,6 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
     });
     const fetchImpl = signA2aRequests({ key: agent, chain: [root], toolServer: 'https://agent.example' });
     const factory = new ClientFactory({
-      // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- the SDK's options are a class
       transports: [new JsonRpcTransportFactory({ fetchImpl })],
     });
     const client = await factory.createFromUrl(server.url);

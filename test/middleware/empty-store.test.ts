@@ -1,4 +1,4 @@
-/* eslint-disable @typescript-eslint/no-deprecated -- the low-level Server is what handlers are set on */
+/* oxlint-disable typescript/no-deprecated -- the low-level Server is what handlers are set on */
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { InMemoryTransport, Client } from '@modelcontextprotocol/client';

@@ -1,4 +1,4 @@
-/* eslint-disable @typescript-eslint/no-deprecated -- the low-level Server is what handlers are set on */
+/* oxlint-disable typescript/no-deprecated -- the low-level Server is what handlers are set on */
 import { InMemoryTransport as V2Pair, Client as V2Client } from '@modelcontextprotocol/client';
 import { Server as V2Server } from '@modelcontextprotocol/server';
 import { Client as V1Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -65,7 +65,7 @@ const KINDS: readonly (readonly [string, (handler: Handler, options: object) => 
     async (handler, options) => {
       const server = new V1Server(info, capabilities);
       server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) =>
-        handler(params.name, extra.authInfo as AuthInfo | undefined),
+        handler(params.name, extra.authInfo),
       );
       return connectV1(drsMcp(options as McpOptions).protectServer(server));
     },
@@ -77,7 +77,7 @@ const KINDS: readonly (readonly [string, (handler: Handler, options: object) => 
       server.setRequestHandler(
         CallToolRequestSchema,
         drsMcp(options as McpOptions).protectHandler(({ params }, extra) =>
-          handler(params.name, extra.authInfo as AuthInfo | undefined),
+          handler(params.name, extra.authInfo),
         ),
       );
       return connectV1(server);
@@ -89,7 +89,7 @@ const KINDS: readonly (readonly [string, (handler: Handler, options: object) => 
       const server = new V2Server(info, capabilities);
       server.setRequestHandler(
         'tools/call',
-        ({ params }, ctx) => handler(params.name, ctx.http?.authInfo as AuthInfo | undefined) as never,
+        ({ params }, ctx) => handler(params.name, ctx.http?.authInfo) as never,
       );
       return connectV2(drsMcp(options as McpOptions).protectServer(server));
     },
@@ -101,7 +101,7 @@ const KINDS: readonly (readonly [string, (handler: Handler, options: object) => 
       server.setRequestHandler(
         'tools/call',
         drsMcp(options as McpOptions).protectHandler(
-          ({ params }, ctx) => handler(params.name, ctx.http?.authInfo as AuthInfo | undefined) as never,
+          ({ params }, ctx) => handler(params.name, ctx.http?.authInfo) as never,
         ),
       );
       return connectV2(server);

@@ -1,4 +1,4 @@
-/* eslint-disable @typescript-eslint/no-deprecated -- the low-level Server is what handlers are set on, and must be protected too */
+/* oxlint-disable typescript/no-deprecated -- the low-level Server is what handlers are set on, and must be protected too */
 import { InMemoryTransport as V2Pair, Client as V2Client } from '@modelcontextprotocol/client';
 import { McpServer as V2McpServer, Server as V2Server } from '@modelcontextprotocol/server';
 import { Client as V1Client } from '@modelcontextprotocol/sdk/client/index.js';

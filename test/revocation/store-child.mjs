@@ -3,7 +3,6 @@
 // node store-child.mjs <file> <first index> <step> <count>
 import { writeSync } from 'node:fs';
 
-// eslint-disable-next-line @typescript-eslint/no-unsafe-assignment -- the linter does not see the type cast
 const { openRevocation } = /** @type {typeof import('../../src/revocation/index.js')} */ (
   await import(new URL('../../dist/revocation/index.js', import.meta.url).href)
 );

@@ -153,7 +153,7 @@ describe('a fault of the verifier', () => {
     [
       'thrown, and no Error',
       () => {
-        // eslint-disable-next-line @typescript-eslint/only-throw-error -- what a dependency throws may be anything
+        // oxlint-disable-next-line typescript/only-throw-error -- what a dependency throws may be anything
         throw 'a string';
       },
     ],

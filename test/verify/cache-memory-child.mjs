@@ -3,7 +3,6 @@
 import { randomBytes } from 'node:crypto';
 
 const dist = (/** @type {string} */ path) => import(new URL(`../../dist/${path}`, import.meta.url).href);
-/* eslint-disable @typescript-eslint/no-unsafe-assignment -- the linter does not see the type casts */
 const { ReceiptCache } = /** @type {typeof import('../../src/verify/receipt-cache.js')} */ (
   await dist('verify/receipt-cache.js')
 );
@@ -19,7 +18,6 @@ const { DEFAULT_KEYS } = /** @type {typeof import('../../src/protocol/key-resolv
 const { parseCompactJwt } = /** @type {typeof import('../../src/protocol/jwt.js')} */ (
   await dist('protocol/jwt.js')
 );
-/* eslint-enable @typescript-eslint/no-unsafe-assignment */
 const [shape = '', kind = ''] = process.argv.slice(2);
 
 let made = 0;

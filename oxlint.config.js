@@ -1,0 +1,162 @@
+import { readdirSync } from 'node:fs';
+import { defineConfig } from 'oxlint';
+
+// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay) ← engine ← (server,
+// middleware, cli). For each folder of src/: the folders it may import from, besides itself.
+/** @type {Record<string, string[]>} */
+const mayImport = {
+  protocol: [],
+  verify: ['protocol'],
+  gate: ['protocol', 'verify'],
+  signatures: ['protocol', 'verify'],
+  redis: [],
+  revocation: ['protocol', 'verify', 'signatures', 'redis'],
+  replay: ['protocol', 'verify', 'redis'],
+  issue: ['protocol', 'verify', 'signatures'],
+  client: ['protocol', 'verify', 'engine'],
+  engine: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
+  server: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'engine'],
+  middleware: [
+    'protocol',
+    'verify',
+    'gate',
+    'signatures',
+    'revocation',
+    'replay',
+    'engine',
+    'client',
+    'issue',
+  ],
+  cli: ['protocol', 'verify', 'revocation', 'engine', 'server', 'issue', 'client'],
+};
+const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name);
+const unknown = folders.filter((folder) => !(folder in mayImport));
+if (unknown.length > 0)
+  throw new Error(`oxlint.config.js: say what src/${unknown.join(', src/')} may import`);
+
+// Pure folders: no I/O, no clock, no thread. Time, revocation and signature results are handed in.
+const pure = ['protocol', 'verify', 'gate'];
+
+/** @type {NonNullable<import('oxlint').OxlintConfig['overrides']>} */
+const folderRules = Object.entries(mayImport).map(([folder, others]) => {
+  const foreign = folders.filter((name) => name !== folder && !others.includes(name));
+  const patterns = [
+    {
+      regex: `^(\\.\\./)+(${foreign.join('|')})/`,
+      message: `src/${folder} may import only from ${[folder, ...others].join(', ')} (CONTRIBUTING.md, "Where things live")`,
+    },
+    { regex: '^uWebSockets\\.js$', message: 'only src/server talks to uWebSockets.js' },
+    { group: ['node:*', '!node:buffer', '!node:crypto'], message: 'protocol, verify and gate do no I/O' },
+    {
+      regex: '/did-key\\.js$',
+      importNames: ['publicKeyOf'],
+      message: 'ask a KeyResolver for keys: another resolver may find them elsewhere than in the DID',
+    },
+  ].filter((_, rule) => [true, folder !== 'server', pure.includes(folder), folder !== 'protocol'][rule]);
+  return { files: [`src/${folder}/**`], rules: { 'no-restricted-imports': ['error', { patterns }] } };
+});
+
+// The rules of typescript-eslint's `strictTypeChecked` that oxlint has: all but no-unsafe-class-instance-assignment.
+const strict = `
+  await-thenable no-array-constructor no-array-delete no-base-to-string no-deprecated no-duplicate-enum-values
+  no-duplicate-type-constituents no-dynamic-delete no-empty-object-type no-explicit-any
+  no-extra-non-null-assertion no-extraneous-class no-floating-promises no-for-in-array
+  no-generated-empty-object-type no-implied-eval no-invalid-void-type no-meaningless-void-operator no-misused-new
+  no-misused-promises no-misused-spread no-mixed-enums no-namespace no-non-null-asserted-nullish-coalescing
+  no-non-null-asserted-optional-chain no-non-null-assertion no-redundant-type-constituents no-require-imports
+  no-this-alias no-unnecessary-boolean-literal-compare no-unnecessary-condition no-unnecessary-template-expression
+  no-unnecessary-type-arguments no-unnecessary-type-assertion no-unnecessary-type-constraint
+  no-unnecessary-type-conversion no-unnecessary-type-parameters no-unsafe-argument no-unsafe-assignment
+  no-unsafe-call no-unsafe-declaration-merging no-unsafe-enum-assignment no-unsafe-enum-comparison
+  no-unsafe-function-type no-unsafe-member-access no-unsafe-return no-unsafe-unary-minus no-unused-vars
+  no-useless-constructor no-useless-default-assignment no-wrapper-object-types only-throw-error prefer-as-const
+  prefer-literal-enum-member prefer-namespace-keyword prefer-promise-reject-errors prefer-reduce-type-parameter
+  prefer-return-this-type related-getter-setter-pairs require-await triple-slash-reference unbound-method
+  unified-signatures use-unknown-in-catch-callback-variable
+`
+  .trim()
+  .split(/\s+/);
+
+export default defineConfig({
+  plugins: ['typescript'],
+  categories: { correctness: 'off' },
+  options: { typeAware: true },
+  ignorePatterns: [
+    'dist',
+    'coverage',
+    'node_modules',
+    'bench/results',
+    'bench/.build',
+    // Plain JavaScript for anybody to copy, without types.
+    'conformance/*.mjs',
+    'deploy/gateways/**/*.js',
+    'scripts/simulate-scaling.mjs',
+    'scripts/measure-redis.mjs',
+    'scripts/measure-roll.mjs',
+    'scripts/measure-propagation.mjs',
+    'scripts/measure-list-stall.mjs',
+    'fuzz/.build',
+    '.stryker-tmp',
+    'conformance/.build',
+    'scripts/*/.build',
+    'test/oracle/.build',
+    'bench/report/browser',
+    'docs/api',
+  ],
+  rules: {
+    'no-var': 'error',
+    'prefer-rest-params': 'error',
+    'prefer-spread': 'error',
+    'prefer-const': 'error',
+    eqeqeq: 'error',
+    ...Object.fromEntries(strict.map((rule) => [`typescript/${rule}`, 'error'])),
+    'typescript/ban-ts-comment': ['error', { minimumDescriptionLength: 10 }],
+    'typescript/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+    'typescript/no-unused-expressions': 'error',
+    'typescript/restrict-plus-operands': [
+      'error',
+      {
+        allowAny: false,
+        allowBoolean: false,
+        allowNullish: false,
+        allowNumberAndString: false,
+        allowRegExp: false,
+      },
+    ],
+    'typescript/restrict-template-expressions': ['error', { allowNumber: true }],
+    'typescript/return-await': ['error', 'error-handling-correctness-only'],
+  },
+  overrides: [
+    ...folderRules,
+    {
+      // Plain JavaScript, as its readers write it; `tsc -p examples` checks its types.
+      files: ['examples/**'],
+      rules: {
+        'typescript/no-misused-promises': 'off',
+        'typescript/no-unnecessary-type-assertion': 'off',
+        'typescript/no-unsafe-member-access': 'off',
+        'typescript/use-unknown-in-catch-callback-variable': 'off',
+      },
+    },
+    {
+      files: pure.map((folder) => `src/${folder}/**`),
+      rules: {
+        'no-restricted-globals': [
+          'error',
+          'setTimeout',
+          'setInterval',
+          'setImmediate',
+          'fetch',
+          'process',
+          'performance',
+        ],
+        'no-restricted-properties': [
+          'error',
+          { object: 'Date', property: 'now', message: 'the time is handed in' },
+        ],
+      },
+    },
+  ],
+});
