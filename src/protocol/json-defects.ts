@@ -106,9 +106,7 @@ function skipPlain(text: string, start: number, skipsStrings: boolean): number {
       if (holdsSurrogate(text, token, at)) return token;
     } else if (unit === MINUS || isDigit(unit)) {
       at = endOfNumber(text, token);
-      // A double holds whatever has 15 digits. With an exponent, four characters may overflow.
-      if ((at - token > 15 || hasExponent(text, token, at)) && !isFaithfulNumber(text.slice(token, at)))
-        return token;
+      if (!isBelow1e15(text, token, at) && !isFaithfulNumber(text.slice(token, at))) return token;
     } else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY || unit === CLOSE_OBJECT || unit === CLOSE_ARRAY)
       return token;
   }
@@ -135,9 +133,17 @@ function holdsSurrogate(text: string, start: number, end: number): boolean {
   return false;
 }
 
-function hasExponent(text: string, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) if ((text.charCodeAt(at) | 0x20) === LOWER_E) return true;
-  return false;
+/** Whether the digits of a number are so few that it is below 10^15, of which a double holds every integer. */
+function isBelow1e15(text: string, start: number, end: number): boolean {
+  let at = start;
+  while (at < end && (text.charCodeAt(at) | 0x20) !== LOWER_E) at++;
+  const digits = at - start;
+  if (digits > 15) return false;
+  if (at === end || text.charCodeAt(at + 1) === MINUS) return true;
+  let exponent = 0;
+  for (at++; at < end && exponent <= 15; at++)
+    if (isDigit(text.charCodeAt(at))) exponent = 10 * exponent + text.charCodeAt(at) - ZERO;
+  return digits + exponent <= 15;
 }
 
 /**
