@@ -96,14 +96,18 @@ async function calibrate(
   const env = { WORKERS: String(workers) };
   const server = await ServerProcess.start('service/refusing-process.js', { env });
   const rate = Math.round((FACTORS.at(-1) ?? 1) * capacity);
-  const { refusalsSinceSent } = await runOpenLoop(workloads.files('cold', DEPTH), {
-    ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
-    ...{ seconds: CALIBRATION_SECONDS, patienceMs: PATIENCE_MS, mayRefuse: true },
-  }).finally(async () => server.stop());
-  recorder.record({
-    ...{ id: `${id}/calibration/refusal-since-sent-p99`, unit: 'µs', better: 'neither', parameters },
-    value: refusalsSinceSent.getValueAtPercentile(99),
-  });
+  try {
+    const { refusalsSinceSent } = await runOpenLoop(workloads.files('cold', DEPTH), {
+      ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
+      ...{ seconds: CALIBRATION_SECONDS, patienceMs: PATIENCE_MS, mayRefuse: true },
+    });
+    recorder.record({
+      ...{ id: `${id}/calibration/refusal-since-sent-p99`, unit: 'µs', better: 'neither', parameters },
+      value: refusalsSinceSent.getValueAtPercentile(99),
+    });
+  } finally {
+    await server.stop();
+  }
 }
 
 /** Starts a service for one case, so that no case affects the next one. */

@@ -1,24 +1,24 @@
 import { performance } from 'node:perf_hooks';
 
-// How long a turn of the event loop works on what waits before it looks at the sockets again. Whoever is refused, and
-// whoever asks for /healthz, waits for about one such slice.
+// How long a turn of the event loop works on waiting requests before it looks at the sockets again. A refusal, and an
+// answer of /healthz, waits for about one such slice.
 const SLICE_MS = 3;
-// How long a turn works on what has just come, where nothing waited. A turn that finds a hundred warm calls takes less.
+// How long a turn works on requests that have just arrived while none waited. A turn with a hundred warm calls takes less.
 const AT_ONCE_MS = 15;
-// Signatures for this long are handed to the threads ahead of time, so that none runs dry within a turn. The rest waits here.
+// The threads get signatures for the next few milliseconds, so that none runs out of work within a turn. The rest waits here.
 const AHEAD_MS = 5;
 // The cost of a request is averaged over the last 128 to 256.
 const REMEMBERED = 256;
-// Of a request, before any was timed.
+// The assumed time of a request, before any was timed.
 const FIRST_GUESS_MS = 0.3;
-// A slice that took longer was held up, by the operating system or a collection of garbage. That says little about the next.
-const LONGEST_MS = 4 * SLICE_MS;
+// If a slice took longer, the operating system or a garbage collection held it up, which says little about the next slice.
+const MAX_SLICE_MS = 4 * SLICE_MS;
 
-/** What {@link Backlog} needs of the event loop; a test has one of its own. */
+/** The part of the event loop that {@link Backlog} needs; a test passes its own. */
 export interface Loop {
   /** Milliseconds. */
   now(): number;
-  /** Calls its argument behind all requests that are there already. */
+  /** Calls its argument after all requests that have already arrived. */
   defer(turn: () => void): void;
   /** Calls its argument in about a millisecond. */
   pause(turn: () => void): void;
@@ -31,14 +31,15 @@ const eventLoop: Loop = {
 };
 
 /**
- * Requests that wait for the main thread, oldest first. One turn of the event loop delivers every request that has come,
- * and what is done for one of them delays all others: refusals, too. So a turn does a slice of what waits and leaves the
- * rest to the next turns. Where nothing waits, a request is served as soon as it comes.
+ * Requests that wait for the main thread, oldest first. One turn of the event loop delivers every request that has
+ * arrived, and the work for one of them delays all others, also refusals. So a turn serves a slice of the waiting
+ * requests and leaves the rest to the next turns. If nothing waits, a request is served as soon as it arrives.
  */
 export class Backlog {
   readonly #signatures: { readonly waitMs: number };
   readonly #loop: Loop;
-  #waiting: (() => void)[] = [];
+  /** `null` for those that were served, so that their bodies can be freed. */
+  #waiting: ((() => void) | null)[] = [];
   /** Index of the oldest. */
   #next = 0;
   /** When the first request of this turn came; `null` between turns. */
@@ -46,11 +47,11 @@ export class Backlog {
   #isTurnDue = false;
   /** When the last slice ended, if it left something waiting. */
   #sliceEndedAt: number | null = null;
-  // Time that waiting requests took lately, and how many: from slice to slice, so that refusals and busy threads count.
+  // The recent time of waiting requests, and their number. Measured from slice to slice, so it includes refusals and busy threads.
   #ms = FIRST_GUESS_MS;
   #done = 1;
 
-  /** @param signatures `waitMs`: how long signatures that are submitted now will wait for a thread, in milliseconds */
+  /** @param signatures `waitMs`: milliseconds that signatures will wait for a thread if they are submitted now */
   constructor(signatures: { readonly waitMs: number }, loop: Loop = eventLoop) {
     this.#signatures = signatures;
     this.#loop = loop;
@@ -62,15 +63,15 @@ export class Backlog {
   }
 
   /**
-   * How long a request that comes now waits, in its socket, here and for a thread, in milliseconds. It came while the last
-   * slice was served, and what waits will take as long as such requests took lately.
+   * Estimated milliseconds that a request waits if it arrives now: in its socket while the last slice was served, then
+   * here, and for a thread.
    */
   get waitMs(): number {
     const { waitMs } = this.#signatures;
     return this.length === 0 ? waitMs : SLICE_MS + (this.length * this.#ms) / this.#done + waitMs;
   }
 
-  /** Whether a request that has come is to be served at once: none waits, and this turn has time. Ask once for each. */
+  /** Whether to serve a request at once: none waits, and this turn has time. Call it once for each request. */
   hasTime(): boolean {
     if (this.length > 0) return false;
     const now = this.#loop.now();
@@ -98,13 +99,15 @@ export class Backlog {
     if (this.length > 0) this.#serve();
   };
 
-  /** Serves a slice of what waits. */
+  /** Serves a slice of the waiting requests. */
   #serve(): void {
     const startedAt = this.#loop.now();
     let now = startedAt;
     let served = 0;
     while (this.length > 0 && now - startedAt < SLICE_MS && this.#signatures.waitMs < AHEAD_MS) {
-      this.#waiting[this.#next++]?.();
+      const run = this.#waiting[this.#next];
+      this.#waiting[this.#next++] = null;
+      run?.();
       served++;
       now = this.#loop.now();
     }
@@ -114,7 +117,7 @@ export class Backlog {
     if (this.length > 0) this.#goOn(served);
   }
 
-  /** Comes back in the next turn; a little later where the threads have enough to do, so that this one leaves them the cores. */
+  /** Continues in the next turn. If the threads have enough work, it waits a little longer, so that they get the cores. */
   #goOn(served: number): void {
     if (served > 0) this.#deferTurn();
     else {
@@ -124,14 +127,14 @@ export class Backlog {
   }
 
   #learn(ms: number, served: number): void {
-    this.#ms += Math.min(ms, LONGEST_MS);
+    this.#ms += Math.min(ms, MAX_SLICE_MS);
     this.#done += served;
     if (this.#done < REMEMBERED) return;
     this.#ms /= 2;
     this.#done /= 2;
   }
 
-  /** Lets go of what was served. Moving what waits costs as much as that is, so it is done once as much was served. */
+  /** Removes served requests from the list, once they are at least half of it: moving the others costs their number. */
   #forget(): void {
     if (2 * this.#next < this.#waiting.length) return;
     this.#waiting = this.#waiting.slice(this.#next);
