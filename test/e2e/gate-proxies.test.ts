@@ -176,7 +176,14 @@ describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of a
         decisions.add(said.decision);
         expect(await there('mcp', attempt)).toEqual(said);
       }),
-      { numRuns: 25, examples: [[GOOD_REQUEST], [{ ...GOOD_REQUEST, method: 'DELETE' }]] },
+      {
+        numRuns: 25,
+        examples: [
+          [GOOD_REQUEST],
+          [{ ...GOOD_REQUEST, method: 'DELETE' }],
+          [{ ...GOOD_REQUEST, method: 'PUT' }],
+        ],
+      },
     );
     expect([...decisions].sort()).toEqual(['allow', 'deny', 'pass']);
   });
