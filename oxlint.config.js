@@ -58,7 +58,7 @@ const folderRules = Object.entries(mayImport).map(([folder, others]) => {
   return { files: [`src/${folder}/**`], rules: { 'no-restricted-imports': ['error', { patterns }] } };
 });
 
-// The rules of typescript-eslint's `strictTypeChecked` that oxlint has: all but no-unsafe-class-instance-assignment.
+// The rules of typescript-eslint's `strictTypeChecked` that oxlint has: all but two, about class instances and enums.
 const strict = `
   await-thenable no-array-constructor no-array-delete no-base-to-string no-deprecated no-duplicate-enum-values
   no-duplicate-type-constituents no-dynamic-delete no-empty-object-type no-explicit-any
@@ -69,7 +69,7 @@ const strict = `
   no-this-alias no-unnecessary-boolean-literal-compare no-unnecessary-condition no-unnecessary-template-expression
   no-unnecessary-type-arguments no-unnecessary-type-assertion no-unnecessary-type-constraint
   no-unnecessary-type-conversion no-unnecessary-type-parameters no-unsafe-argument no-unsafe-assignment
-  no-unsafe-call no-unsafe-declaration-merging no-unsafe-enum-assignment no-unsafe-enum-comparison
+  no-unsafe-call no-unsafe-declaration-merging no-unsafe-enum-comparison
   no-unsafe-function-type no-unsafe-member-access no-unsafe-return no-unsafe-unary-minus no-unused-vars
   no-useless-constructor no-useless-default-assignment no-wrapper-object-types only-throw-error prefer-as-const
   prefer-literal-enum-member prefer-namespace-keyword prefer-promise-reject-errors prefer-reduce-type-parameter

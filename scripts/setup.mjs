@@ -46,8 +46,8 @@ function install() {
   // A package may have another binary for another version of Node.
   const wanted = fingerprint(['package-lock.json']) + process.version;
   if (readIfThere(mark) === wanted) return;
-  // Whoever installed by hand did it as they wanted, such as with --ignore-scripts.
-  if (!isInstalledByHand()) {
+  // Packages that a user has installed stay as they are, for example without scripts (--ignore-scripts).
+  if (existsSync(mark) || !isInstalledByHand()) {
     console.error('set-up: installing packages (the lockfile is new or has changed)');
     run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
   }
