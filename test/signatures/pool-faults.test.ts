@@ -59,15 +59,18 @@ describe('a pool', () => {
     await verifier.close();
   });
 
-  it.runIf(availableParallelism() > 1)('hands a busy worker no small batch, but verifies it here', async () => {
-    const verifier = new PoolVerifier(1);
-    const jobs = [checks(32), checks(7)].map(async (job) => verifier.verify(job));
-    // Behind the end of this turn, at which batches are handed over.
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(verifier.stats).toMatchObject({ batches: 1, inThread: 4, pending: 35 });
-    expect(await Promise.all(jobs)).toEqual([verified(32), verified(7)]);
-    await verifier.close();
-  });
+  it.runIf(availableParallelism() > 1)(
+    'hands a busy worker no small batch, but verifies it here',
+    async () => {
+      const verifier = new PoolVerifier(1);
+      const jobs = [checks(32), checks(7)].map(async (job) => verifier.verify(job));
+      // Behind the end of this turn, at which batches are handed over.
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(verifier.stats).toMatchObject({ batches: 1, inThread: 4, pending: 35 });
+      expect(await Promise.all(jobs)).toEqual([verified(32), verified(7)]);
+      await verifier.close();
+    },
+  );
 
   it('does not take a moment in which the process stood still for a queue', async () => {
     const verifier = new PoolVerifier(1);
