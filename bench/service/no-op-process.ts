@@ -1,4 +1,4 @@
-import uWS from 'uWebSockets.js';
+import { serveBare } from './bare-server.js';
 
 // Reads the body and answers at once. It shows what uWebSockets.js, the kernel and the load generator cost without any
 // verification.
@@ -9,20 +9,7 @@ const ANSWER = JSON.stringify({
   context: { root_principal: `did:key:z${'6'.repeat(47)}`, chain_depth: DEPTH, leaf_policy: policy },
 });
 
-uWS
-  .App()
-  .post('/*', (res) => {
-    res.onAborted(() => undefined);
-    res.onData((_chunk, isLast) => {
-      if (!isLast) return;
-      res.cork(() => {
-        res.writeHeader('Content-Type', 'application/json');
-        res.end(ANSWER);
-      });
-    });
-  })
-  .listen('127.0.0.1', 0, (socket) => {
-    if (socket === false) throw new Error('the no-op server cannot listen on 127.0.0.1');
-    process.stdout.write(`${JSON.stringify({ port: uWS.us_socket_local_port(socket) })}\n`);
-  });
-process.on('SIGTERM', () => process.exit(0));
+serveBare((res) => {
+  res.writeHeader('Content-Type', 'application/json');
+  res.end(ANSWER);
+});
