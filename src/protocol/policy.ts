@@ -127,7 +127,7 @@ class Permission implements Limit {
   }
 
   allows(argument: JsonValue): boolean {
-    // If it is denied, only `false` passes: any other value asks for it, or has the wrong type.
+    // If it is denied, only `false` passes: every other value asks for it, or has the wrong type.
     return this.value || argument === false;
   }
 

@@ -44,7 +44,8 @@ export class BodyIntake {
   }
 
   /**
-   * Passes a body on: at once where the main thread has time, else when it has, or refuses it.
+   * Passes a body on at once if the main thread has time, and later if not. If it would wait too long, passes on
+   * `overloaded` instead.
    *
    * @param body up to {@link MAX_TYPICAL_BYTES}: valid during the call; larger: until `exchange.releaseBody()`
    */

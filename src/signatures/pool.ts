@@ -16,7 +16,7 @@ const HELPING = 4;
 // While every worker has a batch already, fewer checks than this are not handed over: this thread verifies them.
 const MIN_NEXT = 8;
 
-// A check that took so many times the average was interrupted by the operating system, so it does not count for the average.
+// A check that took longer than this many averages was interrupted by the operating system, so it counts as this many.
 const MAX_TIMES_AVERAGE = 4;
 
 // A batch takes milliseconds. If it takes this long, its worker is stuck, or it has no worker.

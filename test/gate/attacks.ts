@@ -50,6 +50,10 @@ export const a2aCall = (message: object = {}) =>
 export const httpCall = JSON.stringify(search);
 
 const BUNDLE = 'X-DRS-Bundle';
+const twice = (bundle: string): [string, string][] => [
+  [BUNDLE, bundle],
+  [BUNDLE, bundle],
+];
 const type = (value: string) => ['Content-Type', value] as const;
 /** A signed call of `search`, with another body, and more headers. */
 const call = (body: string | Buffer = toolCall(), ...more: (readonly [string, string])[]): Attempt => ({
@@ -163,20 +167,10 @@ export const ATTACKS: readonly Attack[] = [
   ),
 
   // Carriers
-  mcp(
-    'the header twice',
-    () => {
-      const bundle = mcpBundle();
-      return {
-        headers: [
-          [BUNDLE, bundle],
-          [BUNDLE, bundle],
-        ],
-        body: toolCall(),
-      };
-    },
-    [400, 'MULTIPLE_BUNDLES'],
-  ),
+  mcp('the header twice', () => ({ headers: twice(mcpBundle()), body: toolCall() }), [
+    400,
+    'MULTIPLE_BUNDLES',
+  ]),
   mcp(
     'the header twice, in two spellings',
     () => {
@@ -191,20 +185,10 @@ export const ATTACKS: readonly Attack[] = [
     },
     [400, 'MULTIPLE_BUNDLES'],
   ),
-  a2a(
-    'the header twice',
-    () => {
-      const bundle = a2aBundle();
-      return {
-        headers: [
-          [BUNDLE, bundle],
-          [BUNDLE, bundle],
-        ],
-        body: a2aCall(),
-      };
-    },
-    [400, 'MULTIPLE_BUNDLES'],
-  ),
+  a2a('the header twice', () => ({ headers: twice(a2aBundle()), body: a2aCall() }), [
+    400,
+    'MULTIPLE_BUNDLES',
+  ]),
   mcp(
     'two bundles joined by a comma',
     () => ({ headers: [[BUNDLE, `${mcpBundle()},${mcpBundle()}`]], body: toolCall() }),

@@ -21,7 +21,7 @@ export async function openZ3(): Promise<{ z3: Z3; close: () => void }> {
   return { z3: api.Context('main'), close: () => threads.terminateAllThreads() };
 }
 
-/** A list of texts: any one at all (`has`), or exactly these entries. */
+/** A list of texts: one of unknown entries (`has` tells which), or exactly these entries. */
 export type TextList =
   { readonly has: FuncDecl<'main', [SeqSort], BoolSort> } | { readonly entries: readonly Text[] };
 
