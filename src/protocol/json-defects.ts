@@ -18,6 +18,8 @@ const NINE = 0x39;
 const LOWER_D = 0x64;
 const LOWER_E = 0x65;
 const LOWER_U = 0x75;
+// Doubles overflow above 1.7 × 10^308.
+const MAX_EXPONENT = 300;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
@@ -106,7 +108,7 @@ function skipPlain(text: string, start: number, skipsStrings: boolean): number {
       if (holdsSurrogate(text, token, at)) return token;
     } else if (unit === MINUS || isDigit(unit)) {
       at = endOfNumber(text, token);
-      if (!isBelow1e15(text, token, at) && !isFaithfulNumber(text.slice(token, at))) return token;
+      if (!isShort(text, token, at) && !isFaithfulNumber(text.slice(token, at))) return token;
     } else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY || unit === CLOSE_OBJECT || unit === CLOSE_ARRAY)
       return token;
   }
@@ -133,17 +135,17 @@ function holdsSurrogate(text: string, start: number, end: number): boolean {
   return false;
 }
 
-/** Whether the digits of a number are so few that it is below 10^15, of which a double holds every integer. */
-function isBelow1e15(text: string, start: number, end: number): boolean {
+/** Whether a number has at most 15 digits and does not overflow. A double holds each of them (DBL_DIG in C). */
+function isShort(text: string, start: number, end: number): boolean {
   let at = start;
   while (at < end && (text.charCodeAt(at) | 0x20) !== LOWER_E) at++;
   const digits = at - start;
   if (digits > 15) return false;
   if (at === end || text.charCodeAt(at + 1) === MINUS) return true;
   let exponent = 0;
-  for (at++; at < end && exponent <= 15; at++)
+  for (at++; at < end && exponent < MAX_EXPONENT; at++)
     if (isDigit(text.charCodeAt(at))) exponent = 10 * exponent + text.charCodeAt(at) - ZERO;
-  return digits + exponent <= 15;
+  return digits + exponent < MAX_EXPONENT;
 }
 
 /**
@@ -157,9 +159,11 @@ export function isFaithfulNumber(literal: string): boolean {
   const value = Number(literal);
   if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return true;
   if (!Number.isFinite(value)) return false;
+  const shortest = String(value);
+  if (shortest === literal) return true;
   const written = new Decimal(literal);
   if (written.exponent < 0) return true;
-  const held = new Decimal(String(value));
+  const held = new Decimal(shortest);
   return written.exponent === held.exponent && written.hasDigitsOf(held);
 }
 
