@@ -20,11 +20,12 @@ const shapes = [
 it.each(shapes.flatMap((shape) => [[shape, 'receipt'] as const, [shape, 'chain'] as const]))(
   'a cache of entries with %s (%s) counts at least what the heap holds of it',
   async (shape, kind) => {
-    const { stdout } = await run(process.execPath, ['--expose-gc', child, shape, kind]);
+    // One thread: what V8 compiles and collects on other threads moves the figure by 500 kB from run to run.
+    const { stdout } = await run(process.execPath, ['--expose-gc', '--single-threaded', child, shape, kind]);
     const { counted, held } = JSON.parse(stdout) as { counted: number; held: number };
     expect(counted).toBeGreaterThan(5_000_000);
     // A little memory does not belong to the cache: code that V8 compiled meanwhile.
-    expect(held).toBeLessThan(counted + 500_000);
+    expect(held).toBeLessThan(counted + 200_000);
     // The cache must not count far more than it holds either, except for texts that share their memory.
     if (shape !== 'empty tools') expect(held).toBeGreaterThan(counted / 3);
   },
