@@ -236,6 +236,12 @@ const escalations: readonly (readonly [string, Overrides, Overrides, RegExp])[] 
   ],
   ['a changed other member', { region: { eu: true } }, { region: { eu: false } }, /policy.region/],
   ['a dropped other member', { region: 'eu' }, {}, /policy.region is missing/],
+  [
+    'a dropped other member that every object inherits',
+    JSON.parse('{"__proto__":{}}') as Overrides,
+    {},
+    /policy.__proto__ is missing/,
+  ],
 ];
 
 const violations: readonly (readonly [string, Overrides, Overrides, RegExp])[] = [
@@ -743,6 +749,10 @@ export const ACCEPTED: readonly {
     bundle: invoke(makeChain(1, { 0: policy({ allowed_tools: ['*'] }) }), { args: {} }),
   },
   {
+    name: 'a number of calls, which no argument can break',
+    bundle: invoke(makeChain(1, { 0: policy({ max_calls: 1 }) }), { args: { null: 2, max_calls: 2 } }),
+  },
+  {
     name: 'no limits',
     bundle: invoke(makeChain(1, { 0: policy({}) }), { args: { tool: 1, estimated_cost_usd: 'free' } }),
   },
@@ -770,6 +780,15 @@ export const ACCEPTED: readonly {
   {
     name: 'a child that adds members',
     bundle: withClaims(2, policy({ allowed_tools: ['search'], max_cost_usd: 1, max_calls: 3, region: 'eu' })),
+  },
+  {
+    name: 'an equal other member beside limits that are narrower',
+    bundle: invoke(
+      makeChain(2, {
+        0: policy({ allowed_tools: ['search', 'fetch'], max_cost_usd: 5, pii_access: true, region: 'eu' }),
+        1: policy({ allowed_tools: ['search'], max_cost_usd: 4, region: 'eu' }),
+      }),
+    ),
   },
   {
     name: 'an equal other member',
