@@ -6,7 +6,9 @@ import { defineConfig } from 'vitest/config';
  */
 const TESTS: Readonly<Record<string, readonly string[]>> = {
   protocol: ['protocol/*', 'verify/{verdicts,key-resolver,binding}', 'issue/{policy-document,strict}'],
-  verify: ['verify/{attenuation,binding,catalogue,hostile,key-resolver,precedence,receipt-cache,verdicts}'],
+  verify: [
+    'verify/{attenuation,binding,catalogue,hostile,key-resolver,precedence,receipt,receipt-cache,receipts-alone,revocation,verdicts}',
+  ],
   gate: ['gate/*', 'middleware/{a2a,node,routes}'],
   signatures: ['signatures/*'],
   replay: ['replay/*'],
