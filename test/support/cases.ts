@@ -331,13 +331,13 @@ export const REFUSED: readonly RefusedCase[] = [
     'another bundle_version',
     'VERSION_MISMATCH',
     { ...valid, bundle_version: '3.0' },
-    /bundle_version is "3.0", expected "4.0"/,
+    /Bundle: bundle_version is "3.0", expected "4.0"/,
   ),
   A(
     'no receipts',
     'EMPTY_CHAIN',
     { ...valid, receipts: [] },
-    /receipts is \[\], expected at least one delegation receipt/,
+    /Bundle: receipts is \[\], expected at least one delegation receipt/,
   ),
   A('receipts missing', 'EMPTY_CHAIN', { ...valid, receipts: undefined }, /receipts is missing/),
   A(
