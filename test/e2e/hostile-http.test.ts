@@ -72,8 +72,9 @@ describe('a client that sends too much', () => {
   it('can read an answer that comes before its body: 401 (and 429), 404', async () => {
     const body = Buffer.alloc(2 * 1024 * 1024, 'x');
     for (let round = 0; round < 20; round++) {
-      // The first ten in a minute get a 401, later ones a 429.
-      expect((await service.post('/admin/revoke', body)).status).toBe(round < 10 ? 401 : 429);
+      // The first ten in a minute get a 401. Of later ones, one in six seconds gets it, the others a 429.
+      const { status } = await service.post('/admin/revoke', body);
+      expect(round < 10 ? [401] : [401, 429]).toContain(status);
       expect((await service.post('/nowhere', body)).status).toBe(404);
     }
   });
