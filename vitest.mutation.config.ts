@@ -5,7 +5,11 @@ import { defineConfig } from 'vitest/config';
  * quick. A test that starts a service would run the unchanged code in `dist/`, and prove nothing.
  */
 const TESTS: Readonly<Record<string, readonly string[]>> = {
-  protocol: ['protocol/*', 'verify/{verdicts,key-resolver,binding}', 'issue/{policy-document,strict}'],
+  protocol: [
+    'protocol/*',
+    'verify/{binding,catalogue,key-resolver,precedence,verdicts}',
+    'issue/{bundle,policy-document,strict}',
+  ],
   verify: ['verify/{binding,catalogue,hostile,key-resolver,precedence,receipt-cache,verdicts}'],
   gate: ['gate/*', 'middleware/{a2a,node,routes}'],
   signatures: ['signatures/*'],
@@ -25,11 +29,14 @@ export default defineConfig({
     include: tests.map((pattern) => `test/${pattern}.test.ts`),
     exclude: OUT_OF_PROCESS.map((name) => `test/**/${name}.test.ts`),
     setupFiles: ['test/support/mutation-setup.ts'],
-    // A fault is planted in each test file's code once, not loaded anew for each of them.
+    // They run in one thread, which loads the code once.
+    runner: 'test/support/mutation-runner.ts',
+    pool: 'threads',
     isolate: false,
+    maxWorkers: 1,
     env: { MUTATION_RUN: '1' },
     // A planted fault that makes a test wait is found as soon as this is over; the tests themselves take seconds altogether.
-    testTimeout: 10_000,
-    hookTimeout: 10_000,
+    testTimeout: 5_000,
+    hookTimeout: 5_000,
   },
 });
