@@ -37,7 +37,7 @@ async function main(): Promise<number> {
         built,
         {
           ...{ cases: [{ traffic: 'warm', depth: 4 }], detect: 0.05, planted },
-          ...{ minutes: Number(values.minutes), gates: ['cpu', 'latency p50'] },
+          ...{ minutes: Number(values.minutes), gates: ['cpu', 'latency p50'], workers: null },
         },
         () => undefined,
       );

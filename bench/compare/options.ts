@@ -12,6 +12,8 @@ export interface CompareOptions {
   readonly planted: number;
   /** The quantities that decide the exit code. */
   readonly gates: readonly Quantity[];
+  /** `WORKER_THREADS` of both; `null` for each version's own default. */
+  readonly workers: number | null;
   /** The file for the result as JSON. */
   readonly out: string | null;
 }
@@ -25,6 +27,7 @@ export const USAGE = `npm run bench:compare -- --commits <a> <b> [options]
   --detect <5>      the smallest regression that counts, in percent (default 5)
   --minutes <5>     gives up after so long: "cannot tell"
   --gate <cpu>      what decides: cpu, latency or both (default cpu,latency)
+  --workers <0>     WORKER_THREADS of both (default: that of each version)
   --planted <7>     lets b burn so many percent more processor time in each request, to show that it is found
   --out <file>      writes the result as JSON, too
 
@@ -49,6 +52,7 @@ export function readCompareOptions(args: readonly string[]): CompareOptions | nu
       detect: { type: 'string', default: '5' },
       minutes: { type: 'string', default: '5' },
       gate: { type: 'string', default: 'cpu,latency' },
+      workers: { type: 'string' },
       planted: { type: 'string', default: '0' },
       out: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
@@ -72,6 +76,7 @@ export function readCompareOptions(args: readonly string[]): CompareOptions | nu
     detect: number('detect', values.detect, 0.1, 100) / 100,
     minutes: number('minutes', values.minutes, 0.1, 600),
     planted: number('planted', values.planted, 0, 1000) / 100,
+    workers: values.workers === undefined ? null : number('workers', values.workers, 0, 64),
     gates: values.gate.split(',').map((name) => {
       const gate = GATES[name];
       if (gate === undefined)

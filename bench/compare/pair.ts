@@ -48,6 +48,8 @@ export interface PairPlan {
   readonly isSwapped: boolean;
   /** Rounds of additional work that B does in each request, to show that the comparison finds them; 0 for none. */
   readonly plantedRounds: number;
+  /** `WORKER_THREADS`; `null` for the default. Planted work always runs without threads. */
+  readonly workers?: number | null;
   /** Minimum number of quads; default 6. With fewer, the spread within a pair is not known. */
   readonly minQuads?: number;
 }
@@ -163,7 +165,7 @@ async function takeQuad(take: Take, kind: Omit<SliceOrder, 'side'>, isReversed: 
 async function startPair(
   trees: readonly [Tree, Tree],
   isCold: boolean,
-  { isSwapped, plantedRounds }: Omit<PairPlan, 'precision'>,
+  { isSwapped, plantedRounds, workers = null }: Omit<PairPlan, 'precision'>,
   report: string,
 ): Promise<[ServerProcess, ServerProcess]> {
   const env = {
@@ -172,7 +174,11 @@ async function startPair(
     QUEUE_TARGET_MS: '60000',
     // A busier main thread hands more signatures to the workers, which costs time in addition to the planted work. This
     // explains a part of why estimates lie above the planted work, but not all of it: see docs/performance.md.
-    ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
+    ...(plantedRounds > 0
+      ? { WORKER_THREADS: '0' }
+      : workers === null
+        ? {}
+        : { WORKER_THREADS: String(workers) }),
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };
   const start = (side: 0 | 1) =>

@@ -44,7 +44,7 @@ export async function withVersions<Result>(
 /** Measures pair after pair of processes, until the result is clear or the time is over. */
 export async function compareVersions(
   { trees, workloads }: Built,
-  { cases, detect, gates, minutes, planted }: Omit<CompareOptions, 'versions' | 'out'>,
+  { cases, detect, gates, minutes, planted, workers }: Omit<CompareOptions, 'versions' | 'out'>,
   say: (what: string) => void,
 ): Promise<Outcome> {
   const started = performance.now();
@@ -58,13 +58,13 @@ export async function compareVersions(
       if (planted > 0 && !plantedIn.has(one)) {
         // First measure what a request costs, and what the rounds cost under the same load: without load they cost
         // less.
-        const plan = { precision: 1, isSwapped: false, plantedRounds: TRIAL_ROUNDS };
+        const plan = { precision: 1, isSwapped: false, plantedRounds: TRIAL_ROUNDS, workers };
         const trial = await measurePair(trees, one, workloads, plan);
         plantedIn.set(one, Math.max(1, Math.round((TRIAL_ROUNDS * planted) / shareOf(trial))));
       }
       const result = await measurePair(trees, one, workloads, {
         ...{ precision: PRECISION * detect, isSwapped: restart % 2 === 0 },
-        plantedRounds: plantedIn.get(one) ?? 0,
+        ...{ plantedRounds: plantedIn.get(one) ?? 0, workers },
       });
       restarts.push(result);
       others.push(mean(result.others));

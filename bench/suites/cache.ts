@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { openVerification, proveVerification } from '../../src/verify/pipeline.js';
 import { Failure } from '../../src/verify/codes.js';
@@ -9,54 +10,101 @@ import { RULES } from './rules.js';
 const DEPTH = 4;
 const WARM_UP_SHARE = 1 / 3;
 const MEBIBYTE = 1024 * 1024;
+const SIZES = [1, 2, 4, 8, 16, 32, 64];
 
-/** Shows how large the receipt cache must be. */
+/** Shows how large the receipt cache must be, and what its rule of admission gains over a plain LRU. */
 export const cache: Suite = {
   name: 'cache',
-  about: 'the size of the receipt cache against its hit ratio, under calls that follow a Zipf distribution',
+  about:
+    'hit ratios of the receipt cache, of an LRU and of the optimum, by size; for calls that follow a Zipf distribution, and half of them by chains used once',
   run: ({ plan, recorder, say }) => {
     const chains = plan.mode === 'quick' ? 400 : 2_000;
     const calls = 10 * chains;
-    const bundles = Array.from(
-      { length: chains },
-      () => JSON.parse(makeCall(makeChain(DEPTH)).body) as unknown,
-    );
-    const order = zipf(chains, calls);
-    // Signatures count as verified here, since they do not affect the hit ratio.
-    for (const mebibytes of [0, 1, 2, 4, 8, 16, 32, 64]) {
-      const receipts = new ReceiptCache(mebibytes * MEBIBYTE);
-      const deps = { rules: RULES, cache: receipts, keys: DEFAULT_KEYS };
-      let { hits, misses, bytes } = receipts.stats;
-      for (const [at, index] of order.entries()) {
-        if (at === Math.floor(calls * WARM_UP_SHARE)) ({ hits, misses } = receipts.stats);
-        const opened = openVerification(bundles[index], deps);
-        if (opened instanceof Failure)
-          throw new Error(`a bundle of the suite was refused: ${opened.message}`);
-        proveVerification(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, deps);
+    const bundles: unknown[] = [];
+    const makeBundles = (count: number) => {
+      for (let at = 0; at < count; at++) bundles.push(JSON.parse(makeCall(makeChain(DEPTH)).body));
+    };
+    makeBundles(chains);
+    const popular = zipf(chains, calls);
+    // Every second call is the only one under its chain.
+    const halfOnce = popular.map((index, at) => (at % 2 === 0 ? index : chains + (at >> 1)));
+    makeBundles(calls / 2);
+    const chainBytes = replay([0], bundles, 64).bytes;
+    for (const [traffic, order] of Object.entries({ zipf: popular, 'half one-off': halfOnce })) {
+      for (const mebibytes of SIZES) {
+        const places = Math.floor((mebibytes * MEBIBYTE) / chainBytes);
+        const { isHit, bytes } = replay(order, bundles, mebibytes);
+        const rows = { ours: isHit, lru: lru(order, places), optimum: optimum(order, places) };
+        const parameters = { mebibytes, depth: DEPTH, chains, traffic };
+        const id = `cache/${traffic}/${mebibytes}MiB`;
+        const ratios = Object.entries(rows).map(([name, hits]) => {
+          const start = Math.floor(hits.length * WARM_UP_SHARE);
+          const [warmUp, steady] = [shareOf(hits.slice(0, start)), shareOf(hits.slice(start))];
+          for (const [phase, value] of Object.entries({ 'warm-up': warmUp, steady }))
+            recorder.record({
+              id: `${id}/${name}/${phase}/hit-ratio`,
+              unit: 'ratio',
+              better: 'higher',
+              value,
+              parameters,
+            });
+          return `${name} ${percent(warmUp)} then ${percent(steady)}`;
+        });
+        recorder.record({ id: `${id}/bytes`, unit: 'bytes', better: 'neither', value: bytes, parameters });
+        say(`cache · ${traffic}, ${mebibytes} MiB: ${ratios.join(', ')}`);
       }
-      hits = receipts.stats.hits - hits;
-      misses = receipts.stats.misses - misses;
-      ({ bytes } = receipts.stats);
-      const parameters = { mebibytes, depth: DEPTH, chains };
-      const ratio = hits / (hits + misses);
-      recorder.record({
-        ...{
-          id: `cache/${mebibytes}MiB/hit-ratio`,
-          unit: 'ratio',
-          better: 'higher',
-          value: ratio,
-          parameters,
-        },
-      });
-      recorder.record({
-        ...{ id: `cache/${mebibytes}MiB/bytes`, unit: 'bytes', better: 'neither', value: bytes, parameters },
-      });
-      say(`cache · ${mebibytes} MiB: ${(100 * ratio).toFixed(1)} % hits`);
     }
     return Promise.resolve();
   },
 };
 
+/** Verifies the calls in order, with a receipt cache of this size. A call is a hit if all its receipts are cached. */
+function replay(order: readonly number[], bundles: readonly unknown[], mebibytes: number) {
+  const receipts = new ReceiptCache(mebibytes * MEBIBYTE);
+  const deps = { rules: RULES, cache: receipts, keys: DEFAULT_KEYS };
+  const isHit = order.map((index) => {
+    const { misses } = receipts.stats;
+    const opened = openVerification(bundles[index], deps);
+    if (opened instanceof Failure) throw new Error(`a bundle of the suite was refused: ${opened.message}`);
+    // Signatures count as verified here, since they do not affect the hit ratio.
+    proveVerification(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, deps);
+    return receipts.stats.misses === misses;
+  });
+  return { isHit, bytes: receipts.stats.bytes };
+}
+
+/** The least recently used chain makes room; every chain enters. @param places for chains, which all have the same size */
+function lru(order: readonly number[], places: number): boolean[] {
+  const cached = new LRUCache<number, true>({ max: places });
+  return order.map((index) => {
+    const isHit = cached.get(index) === true;
+    cached.set(index, true);
+    return isHit;
+  });
+}
+
+/** Belady's rule: the chain that is used again last makes room, or does not enter. Nothing that is possible hits more often. */
+function optimum(order: readonly number[], places: number): boolean[] {
+  const nextUse = new Array<number>(order.length);
+  const seen = new Map<number, number>();
+  for (let at = order.length - 1; at >= 0; at--) {
+    nextUse[at] = seen.get(order[at] as number) ?? Infinity;
+    seen.set(order[at] as number, at);
+  }
+  const cached = new Map<number, number>();
+  return order.map((index, at) => {
+    const isHit = cached.has(index);
+    cached.set(index, nextUse[at] as number);
+    if (cached.size > places) {
+      const [last] = [...cached].reduce((a, b) => (b[1] > a[1] ? b : a));
+      cached.delete(last);
+    }
+    return isHit;
+  });
+}
+
+const shareOf = (hits: readonly boolean[]) => hits.filter(Boolean).length / hits.length;
+const percent = (ratio: number) => `${(100 * ratio).toFixed(1)} %`;
 const isTrue = () => true;
 
 /** A fixed sequence of indices 0 … count−1, in which index k occurs in proportion to 1 / (k + 1). */

@@ -216,7 +216,7 @@ const signature = family(
             (_all, first: string, rest: string) => `.${first === 'A' ? 'B' : 'A'}${rest}`,
           ),
         longer: (jwt: string) => jwt + 'AAAA'.repeat(size / 4),
-        empty: (jwt: string) => jwt.replace(/[^.]*$/, ''),
+        empty: (jwt: string) => jwt.slice(0, jwt.lastIndexOf('.') + 1),
       }[alter];
       return signedRequest({
         depth,

@@ -1,4 +1,4 @@
-import type { GateContext } from './context.js';
+import type { BriefContext } from './context.js';
 import { encodeHeaderText } from './header-text.js';
 
 /** The headers that describe an allowed call to the tool server. Only the gate may set them. */
@@ -42,7 +42,7 @@ export const NO_CONTEXT: HeaderChanges = {
  * @param token the signed context; `null` if the gate does not sign
  * @example contextHeaders(context, null).set['X-DRS-Agent']; // 'did:key:z6Mk…'
  */
-export function contextHeaders(context: GateContext, token: string | null): HeaderChanges {
+export function contextHeaders(context: BriefContext, token: string | null): HeaderChanges {
   const { tool } = context;
   const set: Partial<Record<ContextHeader, string>> = {
     'X-DRS-Root-Principal': encodeHeaderText(context.root_principal),

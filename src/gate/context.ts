@@ -40,6 +40,9 @@ export interface GateContext extends CallContext {
   readonly binding?: Binding;
 }
 
+/** A context without the policy: reading that again takes longer than all the rest, and few need it. */
+export type BriefContext = Omit<GateContext, 'leaf_policy'>;
+
 /** The claims of a bundle. */
 export interface BundleClaims {
   /** At least one, root first. */

@@ -33,6 +33,7 @@ export {
   type BundleClaims,
   type CallContext,
   type ContextReceipt,
+  type BriefContext,
   type GateContext,
 } from './context.js';
 export {

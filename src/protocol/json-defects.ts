@@ -1,6 +1,12 @@
 /** The deepest nesting of arrays and objects that a strict document may have; the outermost counts as 1. */
 export const MAX_JSON_DEPTH = 64;
 
+/**
+ * How many numbers of more than 15 digits beyond ±2^53 a document may have. Comparing one with what the double made of
+ * it takes about 3 µs, and a text of 1 MiB can hold 60,000.
+ */
+export const MAX_LARGE_NUMBERS = 4_096;
+
 /** What makes a text unfit as strict JSON, though `JSON.parse` may accept it. */
 export interface JsonDefect {
   readonly kind: 'syntax' | 'duplicate' | 'depth' | 'surrogate' | 'number' | 'size';
@@ -48,6 +54,7 @@ export function findJsonDefect(
   const open: (Set<string> | null)[] = [];
   const isWellFormed = text.isWellFormed();
   let outermostMember: string | undefined;
+  let largeNumbers = 0;
   for (let at = skipPlain(text, 0, false); at < text.length;) {
     const unit = text.charCodeAt(at);
     const names = open.at(-1) ?? null;
@@ -79,8 +86,14 @@ export function findJsonDefect(
       open.pop();
     } else {
       end = endOfNumber(text, at);
-      const literal = shorten(text.slice(at, end));
-      defect = { kind: 'number', message: `the number ${literal} is not what a double holds of it` };
+      const literal = text.slice(at, end);
+      if (++largeNumbers > MAX_LARGE_NUMBERS) {
+        const message = `it holds more than ${MAX_LARGE_NUMBERS} numbers of more than 15 digits beyond 2^53`;
+        defect = { kind: 'size', message };
+      } else if (!isFaithfulNumber(literal)) {
+        const message = `the number ${shorten(literal)} is not what a double holds of it`;
+        defect = { kind: 'number', message };
+      }
     }
     if (defect !== null && (only === undefined || defect.kind === only)) {
       if (within === undefined || within === outermostMember) return defect;
@@ -91,7 +104,7 @@ export function findJsonDefect(
 }
 
 /**
- * The position of the next token that matters for a defect: a bracket, a number that a double does not hold, or a string.
+ * The position of the next token that matters for a defect: a bracket, a string, or a number that a double may not hold.
  * With `skipsStrings`, only those strings count that may split a surrogate pair.
  *
  * A text may hold 300,000 strings in a few arrays. V8 compiles this small loop within a millisecond. The loop that calls
@@ -108,7 +121,7 @@ function skipPlain(text: string, start: number, skipsStrings: boolean): number {
       if (holdsSurrogate(text, token, at)) return token;
     } else if (unit === MINUS || isDigit(unit)) {
       at = endOfNumber(text, token);
-      if (!isShort(text, token, at) && !isFaithfulNumber(text.slice(token, at))) return token;
+      if (!isShort(text, token, at) && !isSafe(Number(text.slice(token, at)))) return token;
     } else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY || unit === CLOSE_OBJECT || unit === CLOSE_ARRAY)
       return token;
   }
@@ -157,14 +170,17 @@ function isShort(text: string, start: number, end: number): boolean {
  */
 export function isFaithfulNumber(literal: string): boolean {
   const value = Number(literal);
-  if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return true;
+  if (isSafe(value)) return true;
   if (!Number.isFinite(value)) return false;
-  const shortest = String(value);
-  if (shortest === literal) return true;
   const written = new Decimal(literal);
   if (written.exponent < 0) return true;
-  const held = new Decimal(shortest);
+  const held = new Decimal(String(value));
   return written.exponent === held.exponent && written.hasDigitsOf(held);
+}
+
+/** Whether no integer near this value is rounded. */
+function isSafe(value: number): boolean {
+  return Math.abs(value) <= Number.MAX_SAFE_INTEGER;
 }
 
 /** The text of a number as digits × 10^exponent, without the sign and without zeros at either end of the digits. */

@@ -87,12 +87,19 @@ export function isJsonObject(value: unknown): value is JsonObject {
  */
 export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
   if (!text.isWellFormed()) return false;
-  if (fewestCharacters(value, 0) === text.length && !isPrototypeExtended()) return true;
+  if (text.length <= SHORT_TEXT && fewestCharacters(value, 0) === text.length && !isPrototypeExtended())
+    return true;
   // Without an escape, the strings of the value are in the text as they are, and the text is well-formed.
   const hasEscapes = text.includes('\\');
   const strings = countStrings(value, 0, hasEscapes);
   return strings >= 0 && 2 * strings === countUnescapedQuotes(text, hasEscapes || strings > text.length / 16);
 }
+
+/**
+ * Up to this length, writing out a value's numbers to know their length takes less time than counting strings. A text of
+ * 1 MiB can hold 200,000 fractions, and writing one takes 150 ns.
+ */
+const SHORT_TEXT = 65_536;
 
 /** The length of the shortest JSON for a value; less than 0 if something in the value needs a closer look. */
 function fewestCharacters(value: JsonValue, depth: number): number {
@@ -188,7 +195,11 @@ function countStrings(value: JsonValue, depth: number, hasEscapes: boolean): num
   if (depth >= MAX_JSON_DEPTH) return -Infinity;
   let strings = 0;
   if (Array.isArray(value)) {
-    for (const item of value) strings += countStrings(item, depth + 1, hasEscapes);
+    for (const item of value) {
+      strings += countStrings(item, depth + 1, hasEscapes);
+      // An array may have 200,000 more items.
+      if (strings < 0) return strings;
+    }
     return strings;
   }
   const names = Object.keys(value);

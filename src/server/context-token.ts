@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import sodium from 'sodium-native';
-import type { GateContext, PendingCall } from '../gate/index.js';
+import type { BriefContext, PendingCall } from '../gate/index.js';
 import { decodeBase64url, encodeBase64url } from '../protocol/base64url.js';
 import type { InvocationClaims } from '../protocol/claims.js';
 import { didKeyOf } from '../protocol/did-key.js';
@@ -47,7 +47,7 @@ export interface RevocationClaims {
 
 /** The call that a signed context describes. */
 export interface SignedCall {
-  readonly context: GateContext;
+  readonly context: BriefContext;
   readonly call: Pick<PendingCall, 'encoded'>;
   readonly invocation: Pick<InvocationClaims, 'tool_server' | 'args'>;
   /** Unix seconds. */

@@ -5,7 +5,7 @@ import { decodeUtf8 } from '../protocol/utf8.js';
 import type { Admission } from './admission.js';
 import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
-import type { GateDecider, GateDecision } from './gate-decider.js';
+import { wholeContextOf, type GateDecider, type GateDecision } from './gate-decider.js';
 import type { RequestHead } from './request-head.js';
 import type { VerdictLogs } from './verdict-logs.js';
 
@@ -107,14 +107,8 @@ function toAnswer(decision: GateDecision): object {
     case 'pass':
       return { allow: true, gated: false, status: 200 };
     case 'allow': {
-      const { context, token } = decision;
-      return {
-        allow: true,
-        gated: true,
-        status: 200,
-        context,
-        ...(token === null ? {} : { context_jwt: token }),
-      };
+      const context_jwt = decision.token ?? undefined;
+      return { allow: true, gated: true, status: 200, context: wholeContextOf(decision), context_jwt };
     }
     case 'deny': {
       const { status, body } = decision.response;

@@ -9,6 +9,7 @@ import {
   responseTo,
   verdictFailure,
   verifierUnavailable,
+  type BriefContext,
   type CallBody,
   type Denial,
   type GateContext,
@@ -22,6 +23,7 @@ import { checkReplay, type ReplayRules, type ReplayStore } from '../replay/index
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import type { Binding } from '../verify/binding.js';
 import type { Failure } from '../verify/codes.js';
+import type { Receipt } from '../verify/receipt.js';
 import type { Admission, Ticket } from './admission.js';
 import type { Configuration } from './configuration.js';
 import type { ContextSigner } from './context-token.js';
@@ -45,9 +47,18 @@ export interface GateCall {
 export type GateDecision =
   /** Nothing to check. */
   | { readonly kind: 'pass' }
-  /** `token` is the signed context; `null` if the gate does not sign. */
-  | { readonly kind: 'allow'; readonly context: GateContext; readonly token: string | null }
+  | Allowance
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
+
+/** A call may reach its handler. */
+export interface Allowance {
+  readonly kind: 'allow';
+  /** See {@link wholeContextOf}. */
+  readonly context: BriefContext;
+  readonly leaf: Receipt;
+  /** The signed context; `null` if the gate does not sign. */
+  readonly token: string | null;
+}
 
 /** What the decider needs. */
 export interface GateDeciderContext {
@@ -154,7 +165,7 @@ export class GateDecider {
       this.#warnOfAnyRoot();
       const context = contextOf(outcome, binding);
       const token = signer?.sign({ context, call, invocation: invocation.claims, now }) ?? null;
-      return { kind: 'allow', context, token };
+      return { kind: 'allow', context, leaf: outcome.chain.leaf, token };
     };
     if (replays === null) return conclude(null);
     const checking = checkReplay(invocation.claims, replays, now, this.#replayRules);
@@ -185,15 +196,19 @@ function bodyOf(body: CallBody): Body | null {
   return body.kind === 'text' || body.kind === 'value' ? body : null;
 }
 
+/** The context of an allowed call with its policy, which is shared: nobody may change it. */
+export function wholeContextOf({ context, leaf }: Allowance): GateContext {
+  return { ...context, leaf_policy: leaf.policy };
+}
+
 function contextOf(
   { chain, invocation }: Extract<Outcome, { readonly failure: null }>,
   binding: Binding | null,
-): GateContext {
+): BriefContext {
   const claims = chain.receipts.map((receipt) => receipt.claims);
-  const context: GateContext & { binding?: Binding } = {
+  const context: BriefContext & { binding?: Binding } = {
     root_principal: chain.root.claims.iss,
     chain_depth: chain.receipts.length,
-    leaf_policy: chain.leaf.policy,
     ...callContextOf(claims, invocation.claims),
   };
   if (binding !== null) context.binding = binding;

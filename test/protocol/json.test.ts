@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { parseTree, type Node } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
+import { findJsonDefect, isFaithfulNumber, MAX_JSON_DEPTH, MAX_LARGE_NUMBERS } from '../../src/protocol/json-defects.js';
 import {
   hasMoreNodes,
   isPlainlyFaithful,
@@ -8,7 +9,6 @@ import {
   parseStrictJson,
   type JsonValue,
 } from '../../src/protocol/json.js';
-import { findJsonDefect, isFaithfulNumber, MAX_JSON_DEPTH } from '../../src/protocol/json-defects.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
 import { readVectors } from '../support/vectors.js';
 
@@ -260,6 +260,18 @@ describe('strict JSON', () => {
       { numRuns: 5000 },
     );
   });
+
+  it.each(['9007199254740992', '-1.7976931348623157e308', '12345678901234568000000'])(
+    'has at most 4,096 numbers like %s, and any number of smaller or shorter ones',
+    (large) => {
+      const text = (count: number) => `[1e30,0.1234567890123456789,${Array(count).fill(large).join(',')}]`;
+      expect(parseStrictJson(text(MAX_LARGE_NUMBERS)).defect).toBeUndefined();
+      expect(parseStrictJson(text(MAX_LARGE_NUMBERS + 1)).defect?.kind).toBe('size');
+      expect(
+        parseStrictJson(`[${Array(10_000).fill('1e30,9007199254740991,0.12345678901234567').join(',')}]`),
+      ).toHaveProperty('value');
+    },
+  );
 });
 
 describe('JSON texts of JSONTestSuite', () => {

@@ -8,7 +8,7 @@ import {
   type Protocol,
   type RequestBody,
 } from '../../gate/index.js';
-import type { GateDecision } from '../gate-decider.js';
+import { wholeContextOf, type GateDecision } from '../gate-decider.js';
 import { readGateHead, type GateHead } from '../gate-head.js';
 import { writeCheckResponse, type CheckRequest, type HeaderOption } from './messages.js';
 import { bufferOf, WireHeaders, type Question } from './question.js';
@@ -72,7 +72,7 @@ export function writeCheck(decision: GateDecision, requestId: string | null): Bu
       return writeCheckResponse({
         status: { code: OK },
         okResponse: changes(contextHeaders(context, token)),
-        dynamicMetadata: toStruct(context),
+        dynamicMetadata: toStruct(wholeContextOf(decision)),
       });
     }
     case 'deny': {

@@ -8,7 +8,7 @@ import {
 } from '../../gate/index.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
 import { decodeUtf8 } from '../../protocol/utf8.js';
-import type { GateDecision } from '../gate-decider.js';
+import { wholeContextOf, type GateDecision } from '../gate-decider.js';
 import { readGateHead } from '../gate-head.js';
 import {
   writeMcpRequestResult,
@@ -48,7 +48,7 @@ export function writeMcpResult(decision: GateDecision): Buffer {
       return writeMcpRequestResult({
         pass: {},
         headerMutation: mutation(contextHeaders(context, token)),
-        metadata: toStruct(context),
+        metadata: toStruct(wholeContextOf(decision)),
       });
     }
     case 'deny': {
