@@ -73,11 +73,12 @@ class InProcessRunner {
       testFilter.filter((id) => gradeOf(id) === grade),
     );
     const order = { files: this.#files, groups, mutant: activeMutant.id, hitLimit };
-    const { outcomes, hitCount, isClean } = await this.#carryOut(order);
+    const { outcomes, hitCount, isClean, isStuck } = await this.#carryOut(order);
     this.#isSpoilt = !isClean;
     if (this.#isSpoilt && !this.#isFirst)
       throw new Error('an earlier mutant has left something behind, or this one has');
     this.#isFirst = false;
+    this.#isSpoilt ||= isStuck;
     const errors = this.#vitest?.state.errorsSet;
     if (errors !== undefined && errors.size > 0) {
       this.#isSpoilt = true;

@@ -20,6 +20,8 @@ export interface Report {
   readonly hitCount: number;
   /** Whether the tests that failed pass again without the mutant. */
   readonly isClean: boolean;
+  /** Whether a test ran out of time, so that it may still be running. */
+  readonly isStuck: boolean;
   /** Which test reached which mutants, how often, since the process began. */
   readonly coverage: unknown;
 }
@@ -149,11 +151,13 @@ export default class MutationRunner extends TestRunner {
     const { hitCount = 0 } = switches;
     const failed = outcomes.filter(isFailure);
     const ids = failed.map(({ id }) => id);
+    const isStuck = failed.some(({ message = '' }) => /timed out in \d+ms/.test(message));
     const isClean =
       mutant === undefined ||
       failed.length === 0 ||
+      isStuck ||
       !(await this.#run(files, undefined, ids)).some(isFailure);
-    return { outcomes, hitCount, isClean, coverage: switches.mutantCoverage };
+    return { outcomes, hitCount, isClean, isStuck, coverage: switches.mutantCoverage };
   }
 
   async #run(
