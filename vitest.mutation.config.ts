@@ -36,7 +36,7 @@ export default defineConfig({
     maxWorkers: 1,
     env: { MUTATION_RUN: '1' },
     // A planted fault that makes a test wait is found as soon as this is over; the tests themselves take seconds altogether.
-    testTimeout: 5_000,
-    hookTimeout: 5_000,
+    testTimeout: 10_000,
+    hookTimeout: 10_000,
   },
 });

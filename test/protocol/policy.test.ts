@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/protocol/json.js';
-import { MAX_POLICY_LIST, readPolicy } from '../../src/protocol/policy.js';
+import { findPolicyTypeDefect, MAX_POLICY_LIST, readPolicy } from '../../src/protocol/policy.js';
+import { coversEveryEntry } from '../../src/protocol/resources.js';
 
 /** The one limit of a policy. */
 function limitOf(policy: JsonObject) {
@@ -79,6 +80,7 @@ describe('a policy', () => {
   ])('is refused with a member of the wrong type (%#)', (policy, expected) => {
     const [[name, found]] = Object.entries(policy) as [[string, JsonValue]];
     expect(readPolicy({ unknown: 1, ...policy })).toEqual({ defect: { name, found, expected } });
+    expect(findPolicyTypeDefect(policy)).toEqual({ name, found, expected });
   });
 
   it('has a limit for each known member that is not null, in a fixed order', () => {
@@ -95,4 +97,14 @@ describe('a policy', () => {
       'allowed_data_classes',
     ]);
   });
+
+  it('without a known member has no limit and no defect', () => {
+    expect(readPolicy({ unknown: 1 })).toEqual({ limits: [] });
+    expect(findPolicyTypeDefect({ unknown: 1, max_calls: null })).toBeNull();
+  });
+});
+
+it('a list with a star covers every entry', () => {
+  expect(coversEveryEntry(['a', '*'], ['b', 'c/../d', '*'])).toBe(true);
+  expect(coversEveryEntry(['a', ''], ['b'])).toBe(false);
 });
