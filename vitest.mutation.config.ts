@@ -25,8 +25,11 @@ const OUT_OF_PROCESS = ['status-list-outage', 'store-processes', 'redis-store', 
 /** A run ends at the first test that fails, so the tables of cases, which find most faults, run first. */
 class TablesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isTable = ({ moduleId }: TestSpecification) => /\/(?:verdicts|attacks|mcp)\.test\.ts$/.test(moduleId);
-    return (await super.sort(files)).toSorted((left, right) => Number(isTable(right)) - Number(isTable(left)));
+    const isTable = ({ moduleId }: TestSpecification) =>
+      /\/(?:verdicts|attacks|mcp)\.test\.ts$/.test(moduleId);
+    return (await super.sort(files)).toSorted(
+      (left, right) => Number(isTable(right)) - Number(isTable(left)),
+    );
   }
 }
 
