@@ -2,17 +2,27 @@
 export interface FramedRequest {
   readonly method: string;
   readonly target: string;
+  /** `1.0` or `1.1`. */
+  readonly version: string;
+  /** The names of its headers in their order, in lower case. */
+  readonly headers: readonly string[];
   readonly body: string;
+  /** Whether a chunk has an extension, or trailers follow the chunks. Few servers read them. */
+  readonly hasChunkExtras: boolean;
 }
 
 /** What stands in the bytes of a connection. */
 export interface Framed {
   readonly requests: readonly FramedRequest[];
-  /** What comes behind them: the beginning of a request, or something that two readers could cut differently. */
-  readonly rest: 'nothing' | 'incomplete' | 'odd';
+  /**
+   * What comes behind them: the beginning of a request, the head of a request that gives its length twice, or something
+   * else that two readers could cut differently.
+   */
+  readonly rest: 'nothing' | 'incomplete' | 'ambiguous' | 'odd';
 }
 
-const REQUEST_LINE = /^([A-Za-z]+) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.[01]$/;
+// A method may be of any characters: they change nothing about where a request ends.
+const REQUEST_LINE = /^([\x21-\x7e]+) ([\x21-\x7e\x80-\xff]+) HTTP\/(1\.[01])$/;
 const HEADER_LINE = /^([!#$%&'*+.^_`|~\w-]+):[ \t]*([^\0-\x08\x0a-\x1f\x7f]*)$/;
 const CHUNK_LINE = /^([\da-f]{1,8})[ \t]*(?:;[^\0-\x08\x0a-\x1f]*)?$/i;
 
@@ -27,20 +37,26 @@ export function readFraming(bytes: string): Framed {
     const headEnd = bytes.indexOf('\r\n\r\n', at);
     if (headEnd < 0) return { requests, rest: 'incomplete' };
     const [first = '', ...lines] = bytes.slice(at, headEnd).split('\r\n');
-    const [, method = '', target = ''] = REQUEST_LINE.exec(first) ?? [];
+    const [, method = '', target = '', version = ''] = REQUEST_LINE.exec(first) ?? [];
     const headers = lines.map((line) => HEADER_LINE.exec(line));
     if (method === '' || headers.includes(null)) return { requests, rest: 'odd' };
     const valuesOf = (name: string) =>
       headers.flatMap((line) => (line?.[1]?.toLowerCase() === name ? [line[2]?.trim() ?? ''] : []));
     const body = readBody(bytes, headEnd + 4, valuesOf('content-length'), valuesOf('transfer-encoding'));
     if (typeof body === 'string') return { requests, rest: body };
-    requests.push({ method, target, body: body.text });
+    const names = headers.map((line) => line?.[1]?.toLowerCase() ?? '');
+    const { text, hasExtras: hasChunkExtras } = body;
+    requests.push({ method, target, version, headers: names, body: text, hasChunkExtras });
     at = body.end;
   }
   return { requests, rest: 'nothing' };
 }
 
-type Body = { readonly text: string; readonly end: number } | 'incomplete' | 'odd';
+type Body =
+  | { readonly text: string; readonly end: number; readonly hasExtras: boolean }
+  | 'incomplete'
+  | 'ambiguous'
+  | 'odd';
 
 function readBody(
   bytes: string,
@@ -48,22 +64,24 @@ function readBody(
   lengths: readonly string[],
   codings: readonly string[],
 ): Body {
-  if (lengths.length + codings.length === 0) return { text: '', end: start };
-  if (lengths.length + codings.length > 1) return 'odd';
+  if (lengths.length + codings.length === 0) return { text: '', end: start, hasExtras: false };
+  if (lengths.length + codings.length > 1) return 'ambiguous';
   if (codings.length > 0) return codings[0]?.toLowerCase() === 'chunked' ? readChunks(bytes, start) : 'odd';
   if (!/^\d{1,9}$/.test(lengths[0] ?? '')) return 'odd';
   const end = start + Number(lengths[0]);
-  return end <= bytes.length ? { text: bytes.slice(start, end), end } : 'incomplete';
+  return end <= bytes.length ? { text: bytes.slice(start, end), end, hasExtras: false } : 'incomplete';
 }
 
 function readChunks(bytes: string, start: number): Body {
   let text = '';
   let at = start;
+  let hasExtras = false;
   for (;;) {
     const lineEnd = bytes.indexOf('\r\n', at);
     if (lineEnd < 0) return 'incomplete';
-    const size = CHUNK_LINE.exec(bytes.slice(at, lineEnd))?.[1];
+    const [line = '', size] = CHUNK_LINE.exec(bytes.slice(at, lineEnd)) ?? [];
     if (size === undefined) return 'odd';
+    hasExtras ||= line !== size;
     at = lineEnd + 2;
     const length = Number.parseInt(size, 16);
     if (length === 0) break;
@@ -77,7 +95,8 @@ function readChunks(bytes: string, start: number): Body {
     if (lineEnd < 0) return 'incomplete';
     const line = bytes.slice(at, lineEnd);
     at = lineEnd + 2;
-    if (line === '') return { text, end: at };
+    if (line === '') return { text, end: at, hasExtras };
+    hasExtras = true;
     if (!HEADER_LINE.test(line)) return 'odd';
   }
 }
@@ -88,16 +107,19 @@ export interface Answered {
   readonly body: string;
 }
 
+/** What came back on a connection. */
+export interface Answers {
+  readonly answers: readonly Answered[];
+  /** What follows the last whole answer. */
+  readonly end: string;
+}
+
 /**
- * Cuts what came back into answers, those of status 100 left out.
+ * Cuts what came back into answers, without those of status 100.
  *
  * @param methods of the requests in their order: an answer to HEAD has no body
- * @returns `end` is what comes behind the last whole answer
  */
-export function readAnswers(
-  text: string,
-  methods: readonly string[],
-): { readonly answers: readonly Answered[]; readonly end: string } {
+export function readAnswers(text: string, methods: readonly string[]): Answers {
   const answers: Answered[] = [];
   let at = 0;
   for (;;) {
