@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import { parseTree, type Node } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
-import { findJsonDefect, isFaithfulNumber, MAX_JSON_DEPTH, MAX_LARGE_NUMBERS } from '../../src/protocol/json-defects.js';
+import {
+  findJsonDefect,
+  isFaithfulNumber,
+  MAX_JSON_DEPTH,
+  MAX_LARGE_NUMBERS,
+} from '../../src/protocol/json-defects.js';
 import {
   hasMoreNodes,
   isPlainlyFaithful,

@@ -85,13 +85,17 @@ describe('a list made here', () => {
 test('what cannot be made is refused', async () => {
   for (const entries of [0, -8, 7, 1.5, Number.NaN, 2 ** 29 + 8]) {
     expect(() => createStatusList({ id, entries })).toThrow(
-      new RangeError(`a status list cannot have ${entries} entries, expected a multiple of 8 up to 536870912`),
+      new RangeError(
+        `a status list cannot have ${entries} entries, expected a multiple of 8 up to 536870912`,
+      ),
     );
   }
   expect(createStatusList({ id, entries: 2 ** 29 }).bits).toHaveLength(2 ** 26);
   const list = createStatusList({ id, entries: 16 });
   for (const index of [-1, 16, 0.5, 2 ** 32])
-    expect(() => setRevoked(list, index)).toThrow(new RangeError(`the list has no entry ${index}, expected 0 … 15`));
+    expect(() => setRevoked(list, index)).toThrow(
+      new RangeError(`the list has no entry ${index}, expected 0 … 15`),
+    );
   await expect(openStatusList('{}')).rejects.toThrow(/the list is not a JWT: it has 1 segments/);
   const jwt = await signStatusList(createStatusList({ id, entries: 8 }), { signer: key });
   const [header, payload = '', signature] = jwt.split('.');
