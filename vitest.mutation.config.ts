@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
  * The tests that mutation testing runs, for each folder of `src/`: those that call the code in this process and are
@@ -10,7 +11,9 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'verify/{binding,catalogue,key-resolver,precedence,verdicts}',
     'issue/{bundle,policy-document,strict}',
   ],
-  verify: ['verify/{binding,catalogue,hostile,key-resolver,precedence,receipt-cache,verdicts}'],
+  verify: [
+    'verify/{attenuation,binding,catalogue,hostile,key-resolver,precedence,receipt,receipt-cache,receipts-alone,revocation,verdicts}',
+  ],
   gate: ['gate/*', 'middleware/{a2a,node,routes}'],
   signatures: ['signatures/*'],
   replay: ['replay/*'],
@@ -18,6 +21,17 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
 };
 /** These start programs, and wait for them in real time. */
 const OUT_OF_PROCESS = ['status-list-outage', 'store-processes', 'redis-store', 'redis-cluster'];
+
+/** A run ends at the first test that fails, so the tables of cases, which find most faults, run first. */
+class TablesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isTable = ({ moduleId }: TestSpecification) =>
+      /\/(?:verdicts|attacks|mcp)\.test\.ts$/.test(moduleId);
+    return (await super.sort(files)).toSorted(
+      (left, right) => Number(isTable(right)) - Number(isTable(left)),
+    );
+  }
+}
 
 const folder = process.env['MUTATED_FOLDER'] ?? '';
 const tests = TESTS[folder];
@@ -29,11 +43,9 @@ export default defineConfig({
     include: tests.map((pattern) => `test/${pattern}.test.ts`),
     exclude: OUT_OF_PROCESS.map((name) => `test/**/${name}.test.ts`),
     setupFiles: ['test/support/mutation-setup.ts'],
-    // They run in one thread, which loads the code once.
-    runner: 'test/support/mutation-runner.ts',
-    pool: 'threads',
+    sequence: { sequencer: TablesFirst },
+    // A fault is planted in each test file's code once, not loaded anew for each of them.
     isolate: false,
-    maxWorkers: 1,
     env: { MUTATION_RUN: '1' },
     // A planted fault that makes a test wait is found as soon as this is over; the tests themselves take seconds altogether.
     testTimeout: 10_000,

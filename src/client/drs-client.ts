@@ -136,7 +136,7 @@ function writeRequest(
 
 /** Returns `undefined` for values that JSON cannot express, such as an infinity, and for values that nest too deep. */
 function toJson(value: unknown): string | undefined {
-  if (denotesJson(value) === false) return undefined;
+  if (!denotesJson(value)) return undefined;
   try {
     return JSON.stringify(value);
   } catch (error) {

@@ -54,11 +54,11 @@ export function findPolicyEscalation(parent: JsonObject, child: JsonObject): Esc
 
 /** The first member that is not evaluated here and differs: a child may not change what it does not understand. */
 function findChange(parent: JsonObject, child: JsonObject): Escalation | null {
-  for (const member in parent) {
-    if (isKnownMember(member) || !Object.hasOwn(parent, member)) continue;
-    const allowed = parent[member] as JsonValue;
-    const claimed = Object.hasOwn(child, member) ? child[member] : undefined;
-    if (claimed === undefined || !equalsByJcs(claimed, allowed)) return { member, claimed, allowed };
+  for (const [member, allowed] of Object.entries(parent)) {
+    if (isKnownMember(member)) continue;
+    if (!Object.hasOwn(child, member)) return { member, claimed: undefined, allowed };
+    const claimed = child[member] as JsonValue;
+    if (!equalsByJcs(claimed, allowed)) return { member, claimed, allowed };
   }
   return null;
 }

@@ -32,9 +32,11 @@ export function bindText(args: JsonObject, text: string): Binding {
  * @param document what `JSON.parse` made of it
  */
 export function bindMember(args: JsonObject, text: string, document: JsonObject): Binding {
-  if (!isPlainlyFaithful(text, document)) {
-    if (findJsonDefect(text, { depth: Infinity, within: 'body' }) !== null) return 'invalid_body';
-  }
+  if (
+    !isPlainlyFaithful(text, document) &&
+    findJsonDefect(text, { depth: Infinity, within: 'body' }) !== null
+  )
+    return 'invalid_body';
   return compare(args, document['body'] as JsonValue);
 }
 
@@ -45,9 +47,7 @@ export function bindMember(args: JsonObject, text: string, document: JsonObject)
  * @returns `invalid_body` if JSON has no such value
  */
 export function bindValue(args: JsonObject, body: unknown): Binding {
-  const verdict = denotesJson(body);
-  if (verdict === 'too deep') return 'mismatch';
-  return verdict ? compare(args, body as JsonValue) : 'invalid_body';
+  return denotesJson(body) ? compare(args, body as JsonValue) : 'invalid_body';
 }
 
 function compare(args: JsonObject, body: JsonValue): Binding {
@@ -56,10 +56,10 @@ function compare(args: JsonObject, body: JsonValue): Binding {
 
 /**
  * Whether JSON can express a value. `JSON.stringify` writes `null` for an infinity, for example, which could then equal
- * a signed `null`. Returns `too deep` if the value is nested deeper than a payload may be, or contains itself: it cannot
- * equal signed arguments.
+ * a signed `null`. What is nested deeper than a payload may be is not looked at: it cannot equal signed arguments, and
+ * a value that contains itself has no end.
  */
-export function denotesJson(value: unknown, depth = 0): boolean | 'too deep' {
+export function denotesJson(value: unknown, depth = 0): boolean {
   switch (typeof value) {
     case 'string':
       return value.isWellFormed();
@@ -72,23 +72,17 @@ export function denotesJson(value: unknown, depth = 0): boolean | 'too deep' {
     default:
       return false;
   }
-  if (value === null) return true;
-  if (depth >= MAX_JSON_DEPTH) return 'too deep';
-  let items: unknown[];
+  if (value === null || depth >= MAX_JSON_DEPTH) return true;
+  let items: readonly unknown[];
   if (Array.isArray(value)) {
     items = value;
   } else {
     const prototype: unknown = Object.getPrototypeOf(value);
     if (prototype !== Object.prototype && prototype !== null) return false;
-    const names = Object.keys(value);
-    if (!names.every((name) => name.isWellFormed())) return false;
-    items = names.map((name) => (value as Record<string, unknown>)[name]);
+    if (!Object.keys(value).every((name) => name.isWellFormed())) return false;
+    items = Object.values(value);
   }
-  let verdict: boolean | 'too deep' = true;
-  for (const item of items) {
-    const inside = denotesJson(item, depth + 1);
-    if (inside === false) return false;
-    if (inside === 'too deep') verdict = inside;
-  }
-  return verdict;
+  // Unlike every(), this reads a hole as the undefined that it stands for.
+  for (const item of items) if (!denotesJson(item, depth + 1)) return false;
+  return true;
 }

@@ -286,9 +286,11 @@ const rows: ReadonlyMap<string, Row & { readonly parts: readonly string[] }> = n
 function describe(name: keyof Details, details: Details): string {
   if (name === 'claimed') return show(details.claimed);
   if (name !== 'subject') return details[name] ?? '?';
-  if (typeof details.subject === 'number') return `Receipt ${details.subject}`;
-  return details.subject === 'bundle' ? 'Bundle' : 'Invocation';
+  const { subject } = details;
+  return typeof subject === 'number' ? `Receipt ${subject}` : SUBJECTS[subject];
 }
+
+const SUBJECTS = { bundle: 'Bundle', invocation: 'Invocation' } as const;
 
 const MAX_SHOWN = 160;
 
@@ -304,9 +306,9 @@ export function show(value: unknown): string {
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text;
 }
 
-/** The JSON of a value, or its first characters, more than `limit` of them. */
+/** The JSON of a value, or its first characters, more than `limit` of them. If the limit is below 0, enough is shown. */
 function preview(value: unknown, limit: number): string {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, limit + 1));
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, Math.max(0, limit)));
   // A value that JSON does not have, or a toJSON method, can only come from a caller in this process.
   if (typeof value !== 'object' || value === null) return String(value);
   const isArray = Array.isArray(value);

@@ -236,6 +236,12 @@ const escalations: readonly (readonly [string, Overrides, Overrides, RegExp])[] 
   ],
   ['a changed other member', { region: { eu: true } }, { region: { eu: false } }, /policy.region/],
   ['a dropped other member', { region: 'eu' }, {}, /policy.region is missing/],
+  [
+    'a dropped other member that every object inherits',
+    JSON.parse('{"__proto__":{}}') as Overrides,
+    {},
+    /policy.__proto__ is missing/,
+  ],
 ];
 
 const violations: readonly (readonly [string, Overrides, Overrides, RegExp])[] = [
@@ -291,7 +297,7 @@ const violations: readonly (readonly [string, Overrides, Overrides, RegExp])[] =
 
 /** Bundles that every verifier must refuse, at {@link NOW}, with the code and block given. */
 export const REFUSED: readonly RefusedCase[] = [
-  A('null', 'MALFORMED_BUNDLE', null, /Bundle.*null/),
+  A('null', 'MALFORMED_BUNDLE', null, /Bundle: the document is null, expected a JSON object/),
   A('an array', 'MALFORMED_BUNDLE', [], /JSON object/),
   A('a string', 'MALFORMED_BUNDLE', 'bundle', /JSON object/),
   A(
@@ -300,26 +306,52 @@ export const REFUSED: readonly RefusedCase[] = [
     { ...valid, bundle_version: undefined },
     /bundle_version is missing/,
   ),
-  A('bundle_version a number', 'MALFORMED_BUNDLE', { ...valid, bundle_version: 4 }, /bundle_version is 4/),
-  A('receipts a string', 'MALFORMED_BUNDLE', { ...valid, receipts: r0 }, /receipts/),
+  A(
+    'bundle_version a number',
+    'MALFORMED_BUNDLE',
+    { ...valid, bundle_version: 4 },
+    /bundle_version is 4, expected the string "4.0"/,
+  ),
+  A('inherited members', 'MALFORMED_BUNDLE', Object.create(valid) as unknown, /bundle_version is missing/),
+  A(
+    'receipts a string',
+    'MALFORMED_BUNDLE',
+    { ...valid, receipts: r0 },
+    /Bundle: receipts is .*, expected an array of JWT strings/,
+  ),
   A('receipts null', 'MALFORMED_BUNDLE', { ...valid, receipts: null }, /receipts is null/),
   A('receipts with a number', 'MALFORMED_BUNDLE', { ...valid, receipts: [r0, 1] }, /receipts/),
-  A('invocation an object', 'MALFORMED_BUNDLE', { ...valid, invocation: {} }, /invocation/),
+  A(
+    'invocation an object',
+    'MALFORMED_BUNDLE',
+    { ...valid, invocation: {} },
+    /invocation is {}, expected a JWT string/,
+  ),
   A(
     'another bundle_version',
     'VERSION_MISMATCH',
     { ...valid, bundle_version: '3.0' },
-    /bundle_version is "3.0", expected "4.0"/,
+    /Bundle: bundle_version is "3.0", expected "4.0"/,
   ),
-  A('no receipts', 'EMPTY_CHAIN', { ...valid, receipts: [] }, /receipts is \[\]/),
+  A(
+    'no receipts',
+    'EMPTY_CHAIN',
+    { ...valid, receipts: [] },
+    /Bundle: receipts is \[\], expected at least one delegation receipt/,
+  ),
   A('receipts missing', 'EMPTY_CHAIN', { ...valid, receipts: undefined }, /receipts is missing/),
   A(
     '17 receipts',
     'CHAIN_TOO_DEEP',
     { ...valid, receipts: Array.from({ length: 17 }, () => r0) },
-    /17 receipts.*16/,
+    /receipts holds 17 receipts, expected at most 16/,
   ),
-  A('invocation missing', 'MISSING_INVOCATION', { ...valid, invocation: undefined }, /invocation is missing/),
+  A(
+    'invocation missing',
+    'MISSING_INVOCATION',
+    { ...valid, invocation: undefined },
+    /invocation is missing, expected an invocation receipt/,
+  ),
   A('invocation empty', 'MISSING_INVOCATION', { ...valid, invocation: '' }, /invocation is ""/),
   A('an empty receipt', 'MALFORMED_RECEIPT', { ...valid, receipts: [r0, '', r2] }, /Receipt 1 is malformed/),
   A(
@@ -420,13 +452,13 @@ export const REFUSED: readonly RefusedCase[] = [
     'a root with a parent',
     'CHAIN_BREAK',
     withClaims(0, { prev_dr_hash: `sha256:${'1'.repeat(64)}` }),
-    /Receipt 0: prev_dr_hash is "sha256:1/,
+    /Receipt 0: prev_dr_hash is "sha256:1.*expected null in the root/,
   ),
   B(
     'a child without a parent',
     'CHAIN_BREAK',
     withClaims(1, { prev_dr_hash: null }),
-    /Receipt 1: prev_dr_hash is null, expected "sha256:/,
+    /Receipt 1: prev_dr_hash is null, expected "sha256:.* hash of receipt 0/,
   ),
   B(
     'receipts in the wrong order',
@@ -470,7 +502,7 @@ export const REFUSED: readonly RefusedCase[] = [
     'algorithm none',
     'UNSUPPORTED_ALGORITHM',
     withReceipt(0, (c, k) => signJwt(c, k, { alg: 'none' })),
-    /Receipt 0: the header's alg is "none"/,
+    /Receipt 0: the header's alg is "none", expected "EdDSA" or "Ed25519"/,
   ),
   C(
     'algorithm ES256',
@@ -506,7 +538,7 @@ export const REFUSED: readonly RefusedCase[] = [
     'a changed signature',
     'INVALID_SIGNATURE',
     withReceipt(1, (c, k) => flipLast(signJwt(c, k))),
-    /Receipt 1: the signature is/,
+    /Receipt 1: the signature is "[\w-]{86}", expected an Ed25519 signature of 64 bytes by did:key:z/,
   ),
   C(
     'a short signature',
@@ -530,7 +562,7 @@ export const REFUSED: readonly RefusedCase[] = [
     'a changed invocation signature',
     'INVALID_INVOCATION_SIGNATURE',
     withInvocationJwt((c, k) => flipLast(signJwt(c, k))),
-    /Invocation: the signature/,
+    /Invocation: the signature is "[\w-]{86}", expected .* by the last delegate/,
   ),
   C(
     'an invocation by another key',
@@ -543,32 +575,32 @@ export const REFUSED: readonly RefusedCase[] = [
     'a root that speaks for another',
     'SUBJECT_MISMATCH',
     withClaims(0, { sub: OTHER.did }),
-    /Receipt 0: sub is/,
+    /Receipt 0: sub is .*, expected "did:key:z\w+", its iss: the root principal/,
   ),
   D(
     'a child with another subject',
     'SUBJECT_MISMATCH',
     withClaims(2, { sub: OTHER.did }),
-    /Receipt 2: sub is/,
+    /Receipt 2: sub is .*, expected "did:key:z\w+", the sub of the root/,
   ),
   D(
     'an invocation with another subject',
     'INVOCATION_SUBJECT_MISMATCH',
     withInvocation({ sub: OTHER.did }),
-    /Invocation: sub is/,
+    /Invocation: sub is .*, expected "did:key:z\w+", the sub of the root/,
   ),
   D(
     'a child with another command',
     'COMMAND_MISMATCH',
     withClaims(1, { cmd: '/mcp/tools/callback' }),
-    /Receipt 1: cmd is "\/mcp\/tools\/callback"/,
+    /Receipt 1: cmd is "\/mcp\/tools\/callback", expected "\/mcp\/tools\/call" or/,
   ),
   D('a child with a shorter command', 'COMMAND_MISMATCH', withClaims(2, { cmd: '/mcp' }), /Receipt 2: cmd/),
   D(
     'an invocation with another command',
     'COMMAND_MISMATCH',
     withInvocation({ cmd: '/mcp/tools/callback' }),
-    /Invocation: cmd/,
+    /Invocation: cmd is .*, expected "\/mcp\/tools\/call" or/,
   ),
   D(
     'an invocation for another server',
@@ -577,9 +609,15 @@ export const REFUSED: readonly RefusedCase[] = [
     /Invocation: tool_server is .* expected "https:\/\/tools\.example"/,
     { serverIdentity: 'https://tools.example' },
   ),
-  D('a root that nobody trusts', 'UNTRUSTED_ROOT', valid, /Receipt 0: the root principal/, {
-    trustedRoots: [OTHER.did],
-  }),
+  D(
+    'a root that nobody trusts',
+    'UNTRUSTED_ROOT',
+    valid,
+    /Receipt 0: the root principal is .*, expected one of TRUSTED_ROOTS/,
+    {
+      trustedRoots: [OTHER.did],
+    },
+  ),
   ...escalations.map(([name, parent, child, says]) =>
     D(
       `escalation: ${name}`,
@@ -619,25 +657,53 @@ export const REFUSED: readonly RefusedCase[] = [
     /args.pii_access.*Receipt 1/,
   ),
 
-  E('not yet valid', 'NOT_YET_VALID', withClaims(1, { nbf: NOW + 600 }), /Receipt 1: it is valid from/),
-  E('expired', 'EXPIRED', withClaims(0, { nbf: NOW - 900, exp: NOW - 600 }), /Receipt 0: it expired at/),
+  {
+    ...E(
+      'not yet valid, also give or take a minute',
+      'NOT_YET_VALID',
+      withClaims(1, { nbf: NOW + 61 }),
+      /expected a time of at most \d+ give or take 60 s of clock skew, which is now/,
+    ),
+    options: { clockSkewSecs: 60 },
+  },
+  {
+    ...E(
+      'expired, also give or take a minute',
+      'EXPIRED',
+      withClaims(1, { exp: NOW - 61 }),
+      /expected a time of at least \d+ give or take 60 s of clock skew, which is now/,
+    ),
+    options: { clockSkewSecs: 60 },
+  },
+  E(
+    'not yet valid',
+    'NOT_YET_VALID',
+    withClaims(1, { nbf: NOW + 600 }),
+    /Receipt 1: it is valid from \d+, expected a time of at most \d+, which is now/,
+  ),
+  E(
+    'expired',
+    'EXPIRED',
+    withClaims(0, { nbf: NOW - 900, exp: NOW - 600 }),
+    /Receipt 0: it expired at \d+, expected a time of at least \d+, which is now/,
+  ),
   E(
     'a child that begins earlier',
     'TEMPORAL_BOUNDS_VIOLATION',
     withClaims(1, { nbf: NOW - 61 }),
-    /Receipt 1: nbf is/,
+    /Receipt 1: nbf is \d+, expected at least \d+, the window/,
   ),
   E(
     'a child that lasts longer',
     'TEMPORAL_BOUNDS_VIOLATION',
     withClaims(2, { exp: NOW + 3601 }),
-    /Receipt 2: exp is/,
+    /Receipt 2: exp is \d+, expected at most \d+, the window/,
   ),
   E(
     'a standing child of one that expires',
     'TEMPORAL_BOUNDS_VIOLATION',
     invoke(makeChain(2, { 0: machine, 1: { exp: null } })),
-    /Receipt 1: exp is missing/,
+    /Receipt 1: exp is missing, expected at most \d+/,
   ),
 
   {
@@ -725,7 +791,13 @@ export const ACCEPTED: readonly {
   { name: 'a window that ends now', bundle: withClaims(2, { exp: NOW }), isMomentary: true },
   {
     name: 'expired within the skew',
-    bundle: withClaims(0, { exp: NOW + 3600, nbf: NOW - 60 }),
+    bundle: invoke(makeChain(1, { 0: { nbf: NOW - 900, exp: NOW - 60 } })),
+    options: { clockSkewSecs: 60 },
+    isMomentary: true,
+  },
+  {
+    name: 'not yet valid, within the skew',
+    bundle: invoke(makeChain(1, { 0: { nbf: NOW + 60 } })),
     options: { clockSkewSecs: 60 },
   },
   {
@@ -741,6 +813,10 @@ export const ACCEPTED: readonly {
   {
     name: 'any tool, and none named',
     bundle: invoke(makeChain(1, { 0: policy({ allowed_tools: ['*'] }) }), { args: {} }),
+  },
+  {
+    name: 'a number of calls, which no argument can break',
+    bundle: invoke(makeChain(1, { 0: policy({ max_calls: 1 }) }), { args: { null: 2, max_calls: 2 } }),
   },
   {
     name: 'no limits',
@@ -770,6 +846,15 @@ export const ACCEPTED: readonly {
   {
     name: 'a child that adds members',
     bundle: withClaims(2, policy({ allowed_tools: ['search'], max_cost_usd: 1, max_calls: 3, region: 'eu' })),
+  },
+  {
+    name: 'an equal other member beside limits that are narrower',
+    bundle: invoke(
+      makeChain(2, {
+        0: policy({ allowed_tools: ['search', 'fetch'], max_cost_usd: 5, pii_access: true, region: 'eu' }),
+        1: policy({ allowed_tools: ['search'], max_cost_usd: 4, region: 'eu' }),
+      }),
+    ),
   },
   {
     name: 'an equal other member',

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { toJcs } from '../../src/protocol/jcs.js';
-import type { JsonObject, JsonValue } from '../../src/protocol/json.js';
+import { MAX_JSON_NODES, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { createVerifier } from '../../src/index.js';
 import { bindMember, bindText, bindValue } from '../../src/verify/binding.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
@@ -64,6 +64,8 @@ describe('binding', () => {
     ['a map', { a: new Map() }],
     ['an undefined member', { tool: 'search', x: undefined }],
     ['a lone surrogate', ['\ud800']],
+    ['a lone surrogate in a name', { 'x\ud800': 1 }],
+    ['a hole in an array', Array(1)],
   ])('refuses a value that JSON does not denote: %s', (_, value) => {
     expect(bindValue({}, value)).toBe('invalid_body');
   });
@@ -72,6 +74,26 @@ describe('binding', () => {
     const value: Record<string, unknown> = {};
     value['self'] = value;
     expect(bindValue({}, value)).toBe('mismatch');
+    expect(bindValue({ self: {} }, value)).toBe('mismatch');
+  });
+
+  it('looks into a value as deep as a payload may be, and no deeper', () => {
+    let value: unknown = NaN;
+    for (let depth = 0; depth < 64; depth++) value = [value];
+    expect(bindValue({}, value)).toBe('invalid_body');
+    expect(bindValue({}, [value])).toBe('mismatch');
+    expect(bindValue({}, [[value], NaN])).toBe('invalid_body');
+  });
+
+  it('takes an object without a prototype, as some parsers make it', () => {
+    const body = Object.assign(Object.create(null) as object, { tool: 'search' });
+    expect(bindValue({ tool: 'search' }, body)).toBe('match');
+  });
+
+  it('refuses a text of more nodes than arguments may have, before it is parsed', () => {
+    const text = (members: number) => `{"a":[${Array(members).fill('{}').join(',')}]}`;
+    expect(bindText({}, text(MAX_JSON_NODES - 3))).toBe('mismatch');
+    expect(bindText({}, text(MAX_JSON_NODES - 2))).toBe('invalid_body');
   });
 
   it('matches exactly where the canonical forms are equal', () => {

@@ -107,6 +107,16 @@ describe('the cache under hostile traffic', () => {
 });
 
 describe('a hostile bundle', () => {
+  it('of a receipt that is known at another place is read by the rules of its place', async () => {
+    const verifier = createVerifier({ workerThreads: 0 });
+    const chain = makeChain(2, { 1: { drs_root_type: 5 } });
+    for (let round = 0; round < 3; round++)
+      expect(codeOf(await verifier.verify(invoke(chain), { now: NOW }))).toBe('valid');
+    const moved: TestBundle = { ...invoke(chain), receipts: chain.receipts.slice(1) };
+    expect(codeOf(await verifier.verify(moved, { now: NOW }))).toBe('MALFORMED_RECEIPT');
+    await verifier.close();
+  });
+
   it('with a command of millions of segments gets a verdict', async () => {
     const verifier = createVerifier({ workerThreads: 0 });
     const chain = makeChain(1);

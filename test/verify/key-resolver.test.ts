@@ -64,6 +64,18 @@ describe("keys that are not in the issuers' names", () => {
     expect(verify(bundle, deps)).toMatchObject({ signatures: 1, outcome: expect.any(Chain) as Chain });
   });
 
+  it('are asked for again only where a receipt is new', () => {
+    const { parties, deps } = makeWorld();
+    const [alice, bot, helper] = parties;
+    verify(makeBundle(parties), deps);
+    const { receipts } = makeBundle(parties);
+    const leaf = signJwt(childClaims(receipts[1] as string, alice, helper, bot), helper);
+    const longer = [...receipts, leaf];
+    const invocation = signJwt(invocationClaims(longer, alice, bot), bot);
+    const bundle = { bundle_version: '4.0', receipts: longer, invocation };
+    expect(verify(bundle, deps)).toMatchObject({ signatures: 2, outcome: expect.any(Chain) as Chain });
+  });
+
   it('are named in the refusal of an issuer without one', () => {
     const { parties, deps } = makeWorld();
     const [alice, bot] = parties;

@@ -1,23 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { readReceiptClaims } from '../../src/protocol/claims.js';
-import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
-import { Chain, Receipt } from '../../src/verify/receipt.js';
-import { makeChain } from '../support/chain.js';
-
-function receiptsOf(jwts: readonly string[]): Receipt[] {
-  return jwts.map((jwt, at) => {
-    const parts = parseCompactJwt(jwt);
-    if (parts.defect !== undefined) throw new Error(parts.defect);
-    const { claims, limits } = readReceiptClaims(parts.payload, { isRoot: at === 0, underHumanRoot: true });
-    if (claims === undefined) throw new Error('not a receipt');
-    return new Receipt(jwt, parts, claims, limits, at === 0);
-  });
-}
+import { Chain, type Receipt } from '../../src/verify/receipt.js';
+import { makeChain, type Overrides } from '../support/chain.js';
+import { receiptsOf } from '../support/receipts.js';
 
 const some = makeChain(4).receipts;
+
+/** The bytes that a large cache counts for some receipts, each on its own. */
+function bytesOf(receipts: readonly Receipt[]): number {
+  const cache = new ReceiptCache(1e9);
+  for (const receipt of receipts) cache.addReceipt(receipt);
+  return cache.stats.bytes;
+}
 
 describe('the receipt cache', () => {
   it('finds a receipt by its whole text only', () => {
@@ -78,6 +74,68 @@ describe('the receipt cache', () => {
     cache.addReceipt(receipts[0] as Receipt);
     cache.addChain(new Chain(receipts, DEFAULT_KEYS));
     expect(cache.stats).toMatchObject({ receipts: 0, chains: 0, bytes: 0 });
+  });
+
+  it('counts no chain that is larger than itself, though its last receipt is not', () => {
+    const chain = new Chain(receiptsOf(some), DEFAULT_KEYS);
+    const cache = new ReceiptCache(2 * bytesOf([chain.leaf]));
+    cache.addReceipt(chain.leaf);
+    cache.addChain(chain);
+    expect(cache.stats).toMatchObject({ receipts: 1, chains: 0 });
+  });
+
+  it('forgets everything when the keys change, which is no eviction', () => {
+    const cache = new ReceiptCache(1e6);
+    const chain = new Chain(receiptsOf(some), DEFAULT_KEYS);
+    cache.keepFor(1);
+    cache.addReceipt(chain.leaf);
+    cache.addChain(chain);
+    cache.keepFor(1);
+    expect(cache.stats).toMatchObject({ receipts: 1, chains: 1 });
+    cache.keepFor(2);
+    expect(cache.stats).toMatchObject({ receipts: 0, chains: 0, bytes: 0, evictions: 0 });
+  });
+
+  it.each<[string, (text: string) => Overrides]>([
+    ['iss', (text) => ({ iss: text })],
+    ['aud', (text) => ({ aud: text })],
+    ['sub', (text) => ({ sub: text })],
+    ['cmd', (text) => ({ cmd: `/${text}` })],
+    ['jti', (text) => ({ jti: `dr:${text}` })],
+    ['prev_dr_hash', (text) => ({ prev_dr_hash: text })],
+    ['drs_root_type', (text) => ({ drs_root_type: text })],
+    [
+      'session_id',
+      (text) => ({
+        drs_consent: { locale: 'en', method: 'm', policy_hash: 'x', session_id: text, timestamp: 't' },
+      }),
+    ],
+    ['an entry of a list', (text) => ({ policy: { allowed_tools: [text] } })],
+  ])('counts the length of %s, and twice where V8 takes two bytes a character', (_, claims) => {
+    const besidesJwt = (text: string) => {
+      const receipts = receiptsOf(makeChain(1, { 0: claims(text) }).receipts);
+      return bytesOf(receipts) - (receipts[0] as Receipt).jwt.length;
+    };
+    const short = besidesJwt('a');
+    expect(besidesJwt('a'.repeat(1001)) - short).toBe(1000);
+    expect(besidesJwt('€'.repeat(1001)) - short).toBeGreaterThanOrEqual(2000);
+  });
+
+  it('counts what a receipt, a limit, an entry of a list and a chain take besides their characters', () => {
+    const receiptWith = (policy: object) =>
+      receiptsOf(makeChain(1, { 0: { policy } }).receipts)[0] as Receipt;
+    const besidesJwt = (policy: object) => bytesOf([receiptWith(policy)]) - receiptWith(policy).jwt.length;
+    expect(besidesJwt({})).toBeGreaterThan(1000);
+    expect(besidesJwt({ max_calls: 1 }) - besidesJwt({})).toBeGreaterThanOrEqual(48);
+    const entries = (count: number) => ({ allowed_tools: Array<string>(count).fill('ab') });
+    expect(besidesJwt(entries(101)) - besidesJwt(entries(1))).toBeGreaterThanOrEqual(100 * (2 + 24));
+
+    const chain = new Chain(receiptsOf(some), DEFAULT_KEYS);
+    const cache = new ReceiptCache(1e6);
+    cache.addReceipt(chain.leaf);
+    cache.addChain(chain);
+    const ofChain = cache.stats.bytes - bytesOf([chain.leaf]);
+    expect(ofChain).toBeGreaterThan(bytesOf(receiptsOf(some)) + chain.contextJson.length + 500);
   });
 
   it('keeps what was used last, and counts what had to go', () => {

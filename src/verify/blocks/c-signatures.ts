@@ -29,16 +29,14 @@ export type Signed = Pick<Structure, 'receipts' | 'chain'> & { readonly invocati
 export function planSignatures({ receipts, chain, invocation }: Signed, keys: KeyResolver): SignaturePlan {
   const checks: SignatureCheck[] = [];
   const subjects: Subject[] = [];
-  if (chain === null) {
-    for (let index = 0; index < receipts.length; index++) {
-      const receipt = receipts[index] as Receipt;
-      const { signature } = receipt;
-      if (signature === null) continue;
-      const check = planCheck(index, receipt, signature, keys.publicKeyOf(receipt.claims.iss), keys);
-      if (check instanceof Failure) return { checks, subjects, failure: check };
-      checks.push(check);
-      subjects.push(index);
-    }
+  for (let index = 0; index < receipts.length; index++) {
+    const receipt = receipts[index] as Receipt;
+    const { signature } = receipt;
+    if (signature === null) continue;
+    const check = planCheck(index, receipt, signature, keys.publicKeyOf(receipt.claims.iss), keys);
+    if (check instanceof Failure) return { checks, subjects, failure: check };
+    checks.push(check);
+    subjects.push(index);
   }
   if (invocation === null) return { checks, subjects, failure: null };
   const key = chain === null ? keys.publicKeyOf(invocation.claims.iss) : chain.invokerKey;
@@ -81,11 +79,14 @@ export function checkSignatures(
   for (let at = 0; at < plan.subjects.length; at++) {
     const subject = plan.subjects[at] as Subject;
     if (verified[at] !== true) {
-      const code = subject === 'invocation' ? 'INVALID_INVOCATION_SIGNATURE' : 'INVALID_SIGNATURE';
-      const iss = (subject === 'invocation' ? null : receipts[subject as number])?.claims.iss;
-      const signature = plan.checks[at]?.signature.toString('base64url');
-      const expected = `an Ed25519 signature of 64 bytes by ${iss ?? 'the last delegate'}`;
-      return new Failure(code, { subject, claimed: signature, expected });
+      const [code, signer] =
+        typeof subject === 'number'
+          ? (['INVALID_SIGNATURE', (receipts[subject] as Receipt).claims.iss] as const)
+          : (['INVALID_INVOCATION_SIGNATURE', 'the last delegate'] as const);
+      const { signature } = plan.checks[at] as SignatureCheck;
+      const claimed = signature.toString('base64url');
+      const expected = `an Ed25519 signature of 64 bytes by ${signer}`;
+      return new Failure(code, { subject, claimed, expected });
     }
     if (typeof subject === 'number') {
       const receipt = receipts[subject] as Receipt;

@@ -1,0 +1,105 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  CONTEXT_HEADERS,
+  contextHeaders,
+  decodeHeaderText,
+  encodeHeaderText,
+  gateContextOf,
+  headersOf,
+  NO_CONTEXT,
+  readBundleClaims,
+} from '../../src/gate/index.js';
+import { shorten } from '../../src/gate/request.js';
+import { invoke, makeChain, sha256 } from '../support/chain.js';
+
+describe('text in a header', () => {
+  it.each([
+    ['search', 'search'],
+    ['a', 'a'],
+    ['a b', 'a b'],
+    ['~!', '~!'],
+    ['', '=?base64??='],
+    [' a', '=?base64?IGE=?='],
+    ['a ', '=?base64?YSA=?='],
+    ['a\nb', '=?base64?YQpi?='],
+    ['a\u007f', '=?base64?YX8=?='],
+    ['Zürich', '=?base64?WsO8cmljaA==?='],
+    ['=?base64?YQ==?=', '=?base64?PT9iYXNlNjQ/WVE9PT89?='],
+    ['=?x', '=?base64?PT94?='],
+    ['x'.repeat(512), 'x'.repeat(512)],
+    ['x'.repeat(513), `=?sha256?${sha256('x'.repeat(513)).slice(7)}?=`],
+    ['é'.repeat(256), `=?base64?${Buffer.from('é'.repeat(256)).toString('base64')}?=`],
+    ['é'.repeat(257), `=?sha256?${sha256('é'.repeat(257)).slice(7)}?=`],
+  ])('%j is written %j', (text, header) => {
+    expect(encodeHeaderText(text)).toBe(header);
+  });
+
+  it('is read as it was written, if it is not too long for a header', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {
+        const header = encodeHeaderText(text);
+        expect(header).toMatch(/^[ -~]+$/);
+        if (!header.startsWith('=?sha256?')) expect(decodeHeaderText(header)).toBe(text);
+      }),
+    );
+  });
+
+  it.each([
+    ['=?base64?*?=', null],
+    ['=?base64?YQ?=', null],
+    ['=?base64?YR==?=', null],
+    ['=?base64?/w==?=', null],
+    ['=?base64?=', '=?base64?='],
+    ['=?base64?YQ==', '=?base64?YQ=='],
+    ['YQ==?=', 'YQ==?='],
+    ['=?base64??=', ''],
+  ])('%j is read as %j', (header, text) => {
+    expect(decodeHeaderText(header)).toBe(text);
+  });
+});
+
+describe('the headers that describe a call', () => {
+  const contextWith = (args: object, binding: 'match' | null) =>
+    gateContextOf(readBundleClaims(invoke(makeChain(2), { args })), binding);
+
+  it('are set, or removed where a caller could forge them', () => {
+    const context = contextWith({ tool: 'Zürich' }, 'match');
+    const changes = contextHeaders(context, 'token');
+    expect(changes).toEqual({
+      set: {
+        'X-DRS-Root-Principal': context.root_principal,
+        'X-DRS-Agent': context.agent,
+        'X-DRS-Chain-Depth': '2',
+        'X-DRS-Command': '/mcp/tools/call',
+        'X-DRS-Tool': '=?base64?WsO8cmljaA==?=',
+        'X-DRS-Invocation': 'inv:0b1c2d3e',
+        'X-DRS-Binding': 'match',
+        'X-DRS-Context': 'token',
+      },
+      remove: [],
+    });
+    const without = contextHeaders(contextWith({}, null), null);
+    expect(without.remove).toEqual(['x-drs-tool', 'x-drs-context']);
+    expect(without.set).toMatchObject({ 'X-DRS-Binding': 'none' });
+    expect(
+      [...Object.keys(without.set).map((name) => name.toLowerCase()), ...without.remove].toSorted(),
+    ).toEqual(CONTEXT_HEADERS.map((name) => name.toLowerCase()).toSorted());
+    expect(NO_CONTEXT.remove).toEqual(CONTEXT_HEADERS.map((name) => name.toLowerCase()));
+  });
+});
+
+describe('headers', () => {
+  it('are found by any spelling of their name, all values in their order', () => {
+    const lookup = headersOf({ 'X-DRS-BUNDLE': ['a', 'b'], 'x-drs-bundle': 'c', 'Mcp-Name': [1, undefined] });
+    expect(lookup('x-drs-bundle')).toEqual(['a', 'b', 'c']);
+    expect(lookup('mcp-name')).toEqual([]);
+    expect(lookup('mcp-method')).toEqual([]);
+  });
+});
+
+it('a name that a caller chose is cut at 200 characters', () => {
+  expect(shorten('x'.repeat(200))).toBe('x'.repeat(200));
+  expect(shorten('x'.repeat(201))).toBe(`${'x'.repeat(200)}…`);
+  expect(shorten(5)).toBeNull();
+});

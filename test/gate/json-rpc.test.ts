@@ -1,0 +1,160 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { echoOf } from '../../src/gate/index.js';
+import { findLookalike, readRpcMessage } from '../../src/gate/json-rpc.js';
+import { newGate, verifier } from './decide.js';
+
+afterAll(() => verifier.close());
+
+const escaped = (name: string) =>
+  name.replaceAll(/./g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
+describe('a message that is not strict JSON', () => {
+  it.each([
+    ['jsonrpc twice, once in escapes', `{"${escaped('jsonrpc')}":"2.0","jsonrpc":"2.0","method":"ping"}`],
+    ['method twice, once in escapes', `{"jsonrpc":"2.0","method":"ping","${escaped('method')}":"ping"}`],
+    [
+      'method twice behind objects and arrays',
+      '{"jsonrpc":"2.0","params":{"a":[{"b":[]}],"c":{}},"method":"ping","method":"tools/call"}',
+    ],
+    [
+      'method twice around an array',
+      '{"jsonrpc":"2.0","method":"ping","params":["a",["b"]],"method":"tools/call"}',
+    ],
+    [
+      'method twice behind quotes and brackets in a text',
+      '{"jsonrpc":"2.0","x\\"{":"\\\\\\"]}[{","method":"ping","method":"tools/call"}',
+    ],
+  ])('is refused with %s', async (_, body) => {
+    expect(await newGate()('mcp', { body })).toMatchObject({
+      code: 'INVALID_JSONRPC',
+      response: {
+        body: { error: { data: { detail: expect.stringContaining('occurs twice') as string } } },
+      },
+    });
+  });
+
+  it.each([
+    ['a member twice that is no part of the envelope', '{"jsonrpc":"2.0","method":"ping","x":1,"x":2}'],
+    ['method for a value', '{"jsonrpc":"2.0","method":"method","x":"method","x":"jsonrpc"}'],
+    ['method twice in its params', '{"jsonrpc":"2.0","params":{"method":1,"method":2},"method":"ping"}'],
+    ['names in an array', '{"jsonrpc":"2.0","method":"ping","params":["method","method",{"a":1,"a":2}]}'],
+    [
+      'a name in an array in an object',
+      '{"jsonrpc":"2.0","params":[["method"]],"method":"ping","x":1,"x":2}',
+    ],
+    [
+      'a long name that begins like one',
+      `{"jsonrpc":"2.0","method":"ping","method${'x'.repeat(100)}":1,"x":1,"x":2}`,
+    ],
+  ])('passes with %s, if it is no call', async (_, body) => {
+    expect(await newGate()('mcp', { body })).toEqual({ decision: 'pass' });
+  });
+});
+
+describe('a message', () => {
+  const read = (value: unknown) => readRpcMessage('mcp', { kind: 'value', value });
+  it('is told apart from what is none, in words', () => {
+    const message = (value: unknown) => {
+      const found = read(value);
+      return 'failure' in found ? found.failure.message : null;
+    };
+    expect(message({ jsonrpc: '2.0', method: 'ping' })).toBeNull();
+    expect(message({ jsonrpc: '2.0', result: null })).toBeNull();
+    expect(message({ jsonrpc: '2.0', error: null })).toBeNull();
+    expect(message([1, 2])).toBe('the body is a batch of 2 JSON-RPC messages, expected one');
+    expect(message('ping')).toBe('the body is not a JSON object');
+    expect(message(null)).toBe('the body is not a JSON object');
+    expect(message({ method: 'ping' })).toBe('the member jsonrpc is not "2.0"');
+    expect(message(Object.create({ jsonrpc: '2.0', method: 'ping' }))).toBe(
+      'the member jsonrpc is not "2.0"',
+    );
+    expect(message({ jsonrpc: '2.0', id: true, method: 'ping' })).toBe(
+      'the id is not a string, a number or null',
+    );
+    expect(message({ jsonrpc: '2.0' })).toBe('the message has no method');
+    expect(message({ jsonrpc: '2.0', method: null })).toBe('the method is not a string');
+    expect(message({ jsonrpc: '2.0', METHOD: 'x' })).toBe(
+      'parsers that ignore case take the member "METHOD" for another one',
+    );
+  });
+
+  it('tells whether another parser has read it', () => {
+    expect(read({ jsonrpc: '2.0', method: 'ping', id: 1, params: [] })).toEqual({
+      ...{ method: 'ping', params: [], id: 1, defect: null, isReparsed: true },
+    });
+    const text = '{"jsonrpc":"2.0","method":"ping","x":1,"x":2}';
+    expect(readRpcMessage('mcp', { kind: 'text', text })).toMatchObject({
+      defect: expect.stringContaining('"x" occurs twice') as string,
+      isReparsed: false,
+    });
+  });
+
+  it('that is no text says why', () => {
+    const found = (text: string) => readRpcMessage('mcp', { kind: 'text', text });
+    expect(found('')).toMatchObject({ failure: { message: 'the body is not JSON: it is empty' }, id: null });
+    expect(found('{')).toMatchObject({
+      failure: { message: expect.stringMatching(/not JSON: .*JSON/) as string },
+    });
+    expect(found(`[${'[],'.repeat(40_000)}0]`)).toMatchObject({
+      failure: {
+        code: 'BODY_TOO_LARGE',
+        message: expect.stringMatching(/^the body: it holds more/) as string,
+      },
+      id: null,
+    });
+  });
+});
+
+describe('the id of an answer', () => {
+  const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as unknown;
+  it.each<[string, unknown]>([
+    ['text', 'x'.repeat(1024)],
+    ['a boolean', false],
+    ['null', null],
+    ['an integer', 2 ** 53 - 1],
+    ['nested 16 deep', nested(16)],
+    ['a list', Array(1023).fill(1)],
+    ['a list of a text', ['x'.repeat(1022)]],
+    ['an object', { ['x'.repeat(1022)]: 1 }],
+    [
+      'an object of many members',
+      Object.fromEntries(Array.from({ length: 100 }, (_, at) => [at, { a: [at] }])),
+    ],
+  ])('is what came: %s', (_, id) => {
+    expect(echoOf(id, true)).toEqual(id);
+  });
+
+  it.each<[string, unknown]>([
+    ['text', 'x'.repeat(1025)],
+    ['nothing', undefined],
+    ['no JSON', 1n],
+    ['an infinity', Infinity],
+    ['nested 17 deep', nested(17)],
+    ['a list', Array(1024).fill(1)],
+    ['a list of a text', ['x'.repeat(1023)]],
+    ['a list of two texts', ['x'.repeat(600), 'x'.repeat(600)]],
+    ['an object', { ['x'.repeat(1023)]: 1 }],
+    ['an object of two long names', { ['x'.repeat(600)]: 1, ['y'.repeat(600)]: 1 }],
+  ])('is null instead of %s beyond the limits', (_, id) => {
+    expect(echoOf(id, false)).toBeNull();
+  });
+
+  it('is no number that may have been rounded', () => {
+    for (const id of [2 ** 53, -(2 ** 53)]) {
+      expect(echoOf(id, false)).toBe(id);
+      expect(echoOf(id, true)).toBeNull();
+    }
+  });
+});
+
+it('a lookalike is a name that differs by case alone, in any alphabet', () => {
+  const names = new Set(['id', 'params', 'token', 'sixteen_letters_']);
+  const find = (...members: string[]) =>
+    findLookalike(Object.fromEntries(members.map((name) => [name, 1])), names);
+  expect(find('id', 'params', 'other', 'ids', '')).toBeNull();
+  expect(find('id', 'ID')).toBe('ID');
+  expect(find('param\u017f')).toBe('param\u017f');
+  expect(find('\u0131d')).toBe('\u0131d');
+  expect(find('to\u212aen')).toBe('to\u212aen');
+  expect(find('SIXTEEN_LETTERS_')).toBe('SIXTEEN_LETTERS_');
+});

@@ -1,0 +1,236 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import {
+  bindOptionsOf,
+  bodyTimedOut,
+  checkCall,
+  decideCall,
+  headersOf,
+  openChain,
+  openHttp,
+  responseTo,
+  verifierUnavailable,
+  type GateRules,
+  type PendingCall,
+  type RouteExpectation,
+  type VerifiedCall,
+} from '../../src/gate/index.js';
+import { encode, liveCall, liveChain } from '../middleware/call.js';
+import { mcpChain, newGate, verifier } from './decide.js';
+
+afterAll(() => verifier.close());
+
+const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
+const args = { tool: 'search', query: 'tea' };
+const principal = mcpChain.parties[0]?.did as string;
+
+function openedHttp(
+  expected: Partial<RouteExpectation> = {},
+  overrides: Record<string, unknown> = {},
+): PendingCall {
+  const opened = openHttp(
+    {
+      method: 'POST',
+      headers: headersOf({ 'X-DRS-Bundle': encode(liveCall(mcpChain, args, overrides)) }),
+      body: { kind: 'text', text: JSON.stringify(args) },
+    },
+    { command: null, tool: null, ...expected },
+  );
+  if (opened.kind !== 'check') throw new Error(opened.failure.message);
+  return opened;
+}
+
+async function decide(call: PendingCall, rules: Partial<GateRules> = {}) {
+  const verdict = await verifier.verify(call.bundle, bindOptionsOf(call.body));
+  return decideCall(call, verdict, { ...RULES, ...rules });
+}
+
+async function messageOf(call: PendingCall, rules: Partial<GateRules> = {}) {
+  const decided = await decide(call, rules);
+  return decided.kind === 'deny' ? `${decided.failure.code}: ${decided.failure.message}` : 'allow';
+}
+
+describe('a route', () => {
+  it('takes its own tool only', async () => {
+    expect(await messageOf(openedHttp({ tool: 'search' }))).toBe('allow');
+    expect(await messageOf(openedHttp({ tool: 'fetch' }))).toBe(
+      'TOOL_MISMATCH: Invocation: it was signed for "search", and this is "fetch"',
+    );
+    expect(await messageOf(openedHttp({ tool: 'x'.repeat(101) }))).toBe(
+      `TOOL_MISMATCH: Invocation: it was signed for "search", and this is "${'x'.repeat(100)}…"`,
+    );
+    expect(await messageOf(openedHttp({ tool: 'x'.repeat(100) }))).toContain(`"${'x'.repeat(100)}"`);
+    const decided = await decide(openedHttp({ tool: 'fetch' }));
+    expect(decided).toMatchObject({ kind: 'deny', failure: { status: 403, verdict: { valid: false } } });
+  });
+
+  it('takes no call that was signed for no tool', async () => {
+    const chain = liveChain(2, { policy: {} });
+    const bundle = encode(liveCall(chain, { tool: 5 }));
+    const asked = { headers: { 'X-DRS-Bundle': bundle, 'Mcp-Name': 'search' } };
+    expect(await newGate({ bindingMode: 'off' })('chain', asked)).toMatchObject({
+      code: 'TOOL_MISMATCH',
+      response: {
+        body: { error: { data: { detail: expect.stringContaining('for no tool, and') as string } } },
+      },
+    });
+  });
+
+  it('takes its own command, and those below', async () => {
+    expect(await messageOf(openedHttp({ command: '/mcp/tools/call' }))).toBe('allow');
+    expect(await messageOf(openedHttp({ command: '/mcp' }))).toBe('allow');
+    expect(await messageOf(openedHttp({ command: '/mcp/tools/call/x' }))).toBe(
+      'COMMAND_MISMATCH: Invocation: cmd is "/mcp/tools/call", expected "/mcp/tools/call/x" or a path below it',
+    );
+  });
+});
+
+describe("the gate's own rules", () => {
+  it('name the roots and the tool server that calls must have', async () => {
+    const server = { tool_server: 'https://tools.example' };
+    expect(await messageOf(openedHttp(), { trustedRoots: new Set([principal]) })).toBe('allow');
+    expect(await messageOf(openedHttp(), { trustedRoots: new Set() })).toBe(
+      `UNTRUSTED_ROOT: Receipt 0: iss is "${principal}", expected one of the principals that this server trusts`,
+    );
+    expect(await messageOf(openedHttp({}, server), { serverIdentity: 'https://tools.example' })).toBe(
+      'allow',
+    );
+    expect(await messageOf(openedHttp({}, server), { serverIdentity: 'https://other.example' })).toBe(
+      'TOOL_SERVER_MISMATCH: Invocation: tool_server is "https://tools.example", expected "https://other.example"',
+    );
+  });
+
+  it.each([{ trustedRoots: new Set<string>() }, { serverIdentity: 'https://other.example' }])(
+    'say what to do where a call breaks them',
+    async (rules) => {
+      const decided = await decide(openedHttp(), rules);
+      expect(decided).toMatchObject({
+        failure: { suggestion: expect.stringMatching(/^[A-Z].*\.$/) as string },
+      });
+    },
+  );
+
+  it.each<[GateRules['bindingMode'], object]>([
+    ['enforced', { kind: 'deny', failure: { code: 'BINDING_MISMATCH' } }],
+    ['report', { kind: 'allow', context: { binding: 'mismatch' } }],
+    ['off', { kind: 'allow' }],
+  ])('decide what becomes of another body: %s', async (bindingMode, decided) => {
+    const call: PendingCall = { ...openedHttp(), body: { kind: 'value', value: {} } };
+    expect(await decide(call, { bindingMode })).toMatchObject(decided);
+  });
+});
+
+describe('the binding', () => {
+  const valid = (call: PendingCall, rules: Partial<GateRules> = {}, binding?: 'match' | 'mismatch') =>
+    decideCall(call, { valid: true, ...(binding === undefined ? {} : { binding }) }, { ...RULES, ...rules });
+
+  it('that a verdict does not tell is none', () => {
+    expect(valid(openedHttp())).toMatchObject({
+      failure: { code: 'BINDING_MISMATCH', verdict: { valid: true, binding: 'invalid_body' } },
+    });
+    expect(valid(openedHttp(), { bindingMode: 'report' })).not.toHaveProperty('context.binding');
+  });
+
+  it('that a verdict tells does not count if this call has no body to compare', () => {
+    const [unread, unusable] = [
+      { ...openedHttp(), body: { kind: 'unread' } },
+      { ...openedHttp(), body: { kind: 'unusable', reason: 'it is gzip' } },
+    ] as const;
+    for (const call of [unread, unusable]) {
+      expect(valid(call, {}, 'match')).toMatchObject({ kind: 'deny', failure: { code: 'BINDING_MISMATCH' } });
+    }
+    expect(valid(unusable, {}, 'match')).toMatchObject({ failure: { message: 'it is gzip' } });
+    expect(valid(unread, { bindingMode: 'report' }, 'match')).not.toHaveProperty('context.binding');
+    expect(valid(unusable, { bindingMode: 'report' }, 'match')).toHaveProperty(
+      'context.binding',
+      'invalid_body',
+    );
+  });
+
+  it.each([
+    ['BINDING_MISMATCH', 'mismatch', 'is not what invocation.args were signed for'],
+    ['BINDING_REQUIRED', 'invalid_body', 'is not JSON with one meaning'],
+  ])('that the verifier refuses itself (%s) is refused in the words of the gate', (code, binding, says) => {
+    const error = { code, message: 'm', suggestion: 's' };
+    expect(decideCall(openedHttp(), { valid: false, error }, RULES)).toMatchObject({
+      kind: 'deny',
+      failure: {
+        code: 'BINDING_MISMATCH',
+        message: expect.stringContaining(says) as string,
+        verdict: { valid: true, binding },
+      },
+    });
+  });
+
+  it('is compared with the body in the form that the transport has', () => {
+    expect(bindOptionsOf({ kind: 'text', text: '{}' })).toEqual({ bodyText: '{}' });
+    expect(bindOptionsOf({ kind: 'value', value: null })).toEqual({ body: null });
+    expect(bindOptionsOf({ kind: 'unread' })).toEqual({});
+    expect(bindOptionsOf({ kind: 'unusable', reason: '' })).toEqual({});
+  });
+});
+
+describe('a call that was signed for something else', () => {
+  const verified = (cmd: string, signed: object = args): VerifiedCall => ({
+    rootPrincipal: principal,
+    invocation: { cmd, args: signed as VerifiedCall['invocation']['args'], tool_server: 'x' },
+    binding: 'match',
+  });
+
+  it('is refused by its command, which must be exact where no path below it counts', () => {
+    const call = (orBelow: boolean): PendingCall => ({
+      ...openedHttp(),
+      expected: { command: '/a', orBelow, tool: null },
+    });
+    expect(checkCall(call(true), verified('/a/b'), RULES)).toBeNull();
+    expect(checkCall(call(false), verified('/a'), RULES)).toBeNull();
+    expect(checkCall(call(false), verified('/a/b'), RULES)).toMatchObject({
+      message: 'Invocation: cmd is "/a/b", expected "/a"',
+      suggestion: 'Sign the invocation for the command of this very request.',
+    });
+  });
+});
+
+describe('a chain alone', () => {
+  const open = (headers: Record<string, unknown>, method = 'POST') =>
+    openChain({ method, headers: headersOf(headers), body: { kind: 'unread' } });
+  const bundle = { 'X-DRS-Bundle': 'e30' };
+
+  it('is asked for by every POST, for the tool that Mcp-Name names', () => {
+    expect(open({ ...bundle, 'Mcp-Name': 'search' })).toMatchObject({
+      kind: 'check',
+      protocol: 'mcp',
+      requested: 'search',
+      expected: { command: null, orBelow: false, tool: 'search' },
+      body: { kind: 'unread' },
+    });
+    expect(open(bundle)).toMatchObject({ kind: 'check', requested: null, expected: { tool: null } });
+    expect(open({})).toMatchObject({ kind: 'deny', failure: { code: 'MISSING_BUNDLE' } });
+    expect(open({ 'Mcp-Name': ['a', 'b'] })).toMatchObject({
+      requested: null,
+      failure: {
+        code: 'HEADER_MISMATCH',
+        message: expect.stringContaining('Mcp-Name is not one name') as string,
+      },
+    });
+  });
+
+  it('has the methods of MCP', () => {
+    for (const method of ['GET', 'DELETE', 'HEAD', 'OPTIONS'])
+      expect(open({}, method)).toEqual({ kind: 'pass' });
+    expect(open(bundle, 'PUT')).toMatchObject({
+      failure: { code: 'METHOD_NOT_ALLOWED', message: 'the HTTP method is PUT, expected POST' },
+    });
+  });
+});
+
+it('a body or a verdict that does not come is a failure of its protocol', () => {
+  expect(bodyTimedOut({ protocol: 'http' })).toMatchObject({
+    code: 'BODY_TIMEOUT',
+    message: 'the body did not arrive in time',
+    verdict: null,
+  });
+  const failure = verifierUnavailable({ protocol: 'mcp' });
+  expect(failure).toMatchObject({ code: 'VERIFIER_UNAVAILABLE', message: 'the call could not be verified' });
+  const denial = { kind: 'deny', protocol: 'mcp', id: 1, requested: null, failure } as const;
+  expect(responseTo(denial).headers).toEqual({ 'content-type': 'application/json' });
+});

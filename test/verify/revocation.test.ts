@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
+import { checkRevocationOf } from '../../src/verify/pipeline.js';
+import { Chain } from '../../src/verify/receipt.js';
+import type { RemoteStatus } from '../../src/verify/revocation-view.js';
+import { makeChain } from '../support/chain.js';
+import { receiptsOf } from '../support/receipts.js';
+
+const chainWith = (indices: Readonly<Record<number, number>>) =>
+  new Chain(
+    receiptsOf(
+      makeChain(
+        3,
+        Object.fromEntries(
+          Object.entries(indices).map(([at, drs_status_list_index]) => [at, { drs_status_list_index }]),
+        ),
+      ).receipts,
+    ),
+    DEFAULT_KEYS,
+  );
+
+/** What the remote list says of 7; of every other index it says that it is not revoked. */
+function check(
+  indices: Readonly<Record<number, number>>,
+  remote: RemoteStatus,
+  local: readonly number[] = [],
+) {
+  const asked: number[] = [];
+  const failure = checkRevocationOf(chainWith(indices), {
+    remoteStatusOf: (index) => {
+      asked.push(index);
+      return index === 7 ? remote : 'not_revoked';
+    },
+    isRevokedLocally: (index) => local.includes(index),
+  });
+  return { failure, asked };
+}
+
+describe('block F', () => {
+  const LOCAL =
+    'Receipt 1: status list index 7 is revoked in the local revocation store, expected an index that is not revoked';
+  const REMOTE =
+    'Receipt 1: status list index 7 is revoked in the remote status list, expected an index that is not revoked';
+  it.each<[RemoteStatus, boolean, string | null, string?]>([
+    ['not_configured', false, null],
+    ['not_configured', true, 'RECEIPT_REVOKED', LOCAL],
+    ['not_revoked', false, null],
+    ['not_revoked', true, 'RECEIPT_REVOKED', LOCAL],
+    ['revoked', false, 'RECEIPT_REVOKED', REMOTE],
+    ['revoked', true, 'RECEIPT_REVOKED', REMOTE],
+    [
+      'out_of_range',
+      false,
+      'STATUS_INDEX_OUT_OF_RANGE',
+      'Receipt 1: drs_status_list_index is 7, expected an index inside the remote status list',
+    ],
+    ['out_of_range', true, 'RECEIPT_REVOKED', LOCAL],
+    [
+      'unavailable',
+      false,
+      'REVOCATION_CHECK_FAILED',
+      'Receipt 1: the state of status list index 7 is unknown, expected a usable copy of the remote status list',
+    ],
+    ['unavailable', true, 'RECEIPT_REVOKED', LOCAL],
+  ])('with a remote list that says %s, revoked locally: %s, ends in %s', (remote, local, code, message) => {
+    const { failure } = check({ 1: 7 }, remote, local ? [7] : []);
+    expect(failure?.code ?? null).toBe(code);
+    expect(failure?.message).toBe(message);
+  });
+
+  it('asks about every index, root first, and of no receipt that has none', () => {
+    expect(check({ 0: 5, 2: 6 }, 'revoked')).toEqual({ failure: null, asked: [5, 6] });
+    expect(check({}, 'revoked')).toEqual({ failure: null, asked: [] });
+  });
+
+  it('ends at the first receipt that is revoked', () => {
+    const { failure, asked } = check({ 0: 7, 1: 8 }, 'revoked', [8]);
+    expect(failure?.message).toContain('Receipt 0');
+    expect(asked).toEqual([7]);
+  });
+});
