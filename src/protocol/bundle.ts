@@ -36,7 +36,7 @@ export function createBundle({ receipts, invocation }: Omit<Bundle, 'bundle_vers
  * @example await fetch(url, { method: 'POST', headers: { 'X-DRS-Bundle': encodeBundle(bundle) }, body });
  */
 export function encodeBundle({ bundle_version, invocation, receipts }: Bundle): string {
-  return encodeBase64url(Buffer.from(JSON.stringify({ bundle_version, invocation, receipts }), 'utf8'));
+  return encodeBase64url(Buffer.from(JSON.stringify({ bundle_version, invocation, receipts })));
 }
 
 /**

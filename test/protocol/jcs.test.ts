@@ -21,6 +21,11 @@ describe('JCS', () => {
     expect(write).toThrow(message);
   });
 
+  it('says what the writer of canonical JSON said', () => {
+    const cause = expect.objectContaining({ message: 'NaN is not allowed' }) as Error;
+    expect(() => toJcs(NaN)).toThrow(expect.objectContaining({ cause }));
+  });
+
   it.each([
     ['{"__proto__":{}}', '{"a":1}'],
     ['{"constructor":1}', '{"a":1}'],
