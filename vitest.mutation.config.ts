@@ -6,7 +6,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  * quick. A test that starts a service would run the unchanged code in `dist/`, and prove nothing.
  */
 const TESTS: Readonly<Record<string, readonly string[]>> = {
-  protocol: ['protocol/*', 'verify/{verdicts,key-resolver,binding}', 'issue/{policy-document,strict}'],
+  protocol: [
+    'protocol/*',
+    'verify/{binding,catalogue,key-resolver,precedence,verdicts}',
+    'issue/{bundle,policy-document,strict}',
+  ],
   verify: [
     'verify/{attenuation,binding,catalogue,hostile,key-resolver,precedence,receipt,receipt-cache,receipts-alone,revocation,verdicts}',
   ],

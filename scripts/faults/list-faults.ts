@@ -18,7 +18,7 @@ interface Host {
 type Misbehaviour = (request: IncomingMessage, response: ServerResponse, host: Host) => void;
 
 const STATED =
-  'The copy at hand is used until `STATUS_CACHE_TTL_SECS` (and `STATUS_MAX_STALE_SECS`) are over. Then receipts with an index are refused (`REVOCATION_CHECK_FAILED`); those without are still verified. The next good fetch ends that.';
+  'The service uses its copy of the list until `STATUS_CACHE_TTL_SECS` and then `STATUS_MAX_STALE_SECS` have passed. After that it refuses receipts with an index (`REVOCATION_CHECK_FAILED`). It still verifies receipts without an index. The next successful fetch ends this.';
 
 /** A fault during which the list host misbehaves for a while. */
 const listFault = (name: string, misbehave: Misbehaviour): Fault => ({

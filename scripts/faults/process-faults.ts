@@ -15,7 +15,7 @@ const inWorker = (name: string, fault: 'crash' | 'memory', isQuick: boolean): Fa
   name,
   isQuick,
   stated:
-    'Its checks go back to the main thread, no call is lost, and another worker takes its place. The log says so.',
+    'The main thread verifies the signatures that the worker had. No call is lost. Another worker starts, and the log reports it.',
   prepare: () => ({
     env: { WORKER_THREADS: '1', WORKER_FAULT: fault },
     nodeFlags: [PRELOAD, '--max-old-space-size=256'],
@@ -34,7 +34,7 @@ const inWorker = (name: string, fault: 'crash' | 'memory', isQuick: boolean): Fa
 const stall: Fault = {
   name: 'the process is stopped (SIGSTOP)',
   isQuick: true,
-  stated: 'Calls wait, and are answered once it goes on.',
+  stated: 'Calls wait. They are answered when the process continues.',
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     run: async ({ service, lastMs, traffic, revokeOne, note }) => {
@@ -52,7 +52,7 @@ const stall: Fault = {
 
 const eventLoop: Fault = {
   name: 'the event loop is kept busy',
-  stated: 'Calls wait. Workers that finish meanwhile are not given up.',
+  stated: 'Calls wait. The service still accepts the results of workers that have finished in the meantime.',
   prepare: () => ({
     env: { STALL_MS: '7000' },
     nodeFlags: [PRELOAD],
@@ -67,7 +67,7 @@ const eventLoop: Fault = {
 const descriptors: Fault = {
   name: 'no descriptors are left',
   stated:
-    'Connections above `MAX_CONNECTIONS` (by default what the limit of open files allows) are closed at once; those that are open go on. Revocations are still recorded.',
+    'The service closes new connections above `MAX_CONNECTIONS` at once (by default, what the limit of open files allows). Open connections still work. Revocations are still recorded.',
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     within: ['sh', '-c', 'ulimit -n 128; exec "$0" "$@"'],
@@ -91,7 +91,7 @@ const diskFull: Fault = {
   isQuick: true,
   missing: () => (existsSync('/usr/bin/prlimit') ? null : 'prlimit (util-linux)'),
   stated:
-    'A revocation that cannot be recorded is answered 503 and is not in force. Verification goes on. Once there is room, revocations are recorded again.',
+    'A revocation that cannot be recorded gets 503 and is not in force. The service still verifies. When the disk has room again, revocations are recorded again.',
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     run: async ({ service, revokeOne, note, demand }) => {
@@ -116,7 +116,7 @@ const clock: Fault = {
   name: 'the clock goes forth and back',
   missing: () => (existsSync(FAKETIME) ? null : 'libfaketime (Debian: faketime)'),
   stated:
-    'Time claims are judged by the clock of the machine: a receipt is refused (`EXPIRED`, `NOT_YET_VALID`) while the clock is outside its window, and valid again afterwards. Revocations do not depend on the clock.',
+    'The service uses the clock of the machine. It refuses a receipt (`EXPIRED`, `NOT_YET_VALID`) while the clock is outside its window. Afterwards the receipt is valid again. Revocations do not depend on the clock.',
   prepare: (folder) => {
     const file = path.join(folder, 'time');
     const set = (offset: string) => writeFileSync(file, offset);
@@ -160,7 +160,7 @@ const killed: Fault = {
   name: 'kill -9: starting, idle, under load, revoking, draining',
   isQuick: true,
   stated:
-    'Connections break. Whatever was acknowledged is in the file, and in force after the next start; a line that was cut off was never acknowledged, and is dropped.',
+    'Connections break. Every acknowledged revocation is in the file and is in force after the next start. A line that was only partly written was never acknowledged. The next start removes it.',
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     run: async ({ service, revokeOne, note, lastMs }) => {

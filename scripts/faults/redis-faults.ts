@@ -6,7 +6,7 @@ import { sleep } from './traffic.js';
 const missing = () => (hasRedis ? null : 'redis-server');
 
 const STATED =
-  'Every call is refused while replay protection cannot ask (fail closed); `/admin/revoke` acknowledges nothing; `/readyz` is 503. Known revocations stay in force. It goes on by itself once Redis answers.';
+  'The service refuses every call, because it cannot ask Redis for replays. `/admin/revoke` acknowledges nothing, and `/readyz` is 503. Known revocations stay in force. All this ends without help when Redis answers again.';
 
 const envOf = (...urls: string[]) => ({
   REDIS_URL: urls.join(','),
@@ -53,7 +53,7 @@ const redisFault = (
 const failsOver: Fault = {
   name: 'Redis fails over to a replica',
   stated:
-    'As above until the replica is the primary; the service finds it by itself. With `REVOCATION_MIN_REPLICAS=1` no acknowledged revocation is lost. Invocations of the last moment may be forgotten, and could be replayed.',
+    'As above, until the replica is the primary. The service finds the new primary without help. With `REVOCATION_MIN_REPLICAS=1`, no acknowledged revocation is lost. Redis may forget the invocations of the last moment, and these can then be replayed.',
   missing,
   prepare: async () => {
     const primary = await RedisServer.start('--appendonly', 'yes');
@@ -89,7 +89,7 @@ export const redisFaults: readonly Fault[] = [
   ),
   redisFault(
     'Redis is killed (kill -9), and started again',
-    `${STATED} What Redis had acknowledged is in its log.`,
+    `${STATED} Redis reads what it had acknowledged from its own log.`,
     (redis) => redis.kill(),
     (redis) => redis.restart(),
   ),

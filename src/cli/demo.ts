@@ -49,13 +49,13 @@ async function verify(service: DemoService, request: Bundle & { body?: JsonObjec
 }
 
 async function tell(service: DemoService): Promise<void> {
-  step('1. Three parties make keys; a key is known by its DID');
+  step('1. Three parties generate keys. A DID names each key.');
   const [alice, agent, helper] = [generateKey(), generateKey(), generateKey()];
-  say(`  Alice, the person   ${alice.did}`);
-  say(`  Agent, her agent    ${agent.did}`);
-  say(`  Helper, its helper  ${helper.did}`);
+  say(`  Alice, a person         ${alice.did}`);
+  say(`  Agent, Alice's agent    ${agent.did}`);
+  say(`  Helper, Agent's helper  ${helper.did}`);
 
-  step('2. Alice consents, and signs the root receipt for her agent');
+  step('2. Alice gives her consent, and signs the root receipt for her agent.');
   const text = 'Agent may search and fetch for me, at most $5 a call.';
   const rootPolicy: IssuedPolicy = { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 };
   const root = issueRootDelegation({
@@ -66,10 +66,12 @@ async function tell(service: DemoService): Promise<void> {
     statusListIndex: STATUS_INDEX,
     consent: createConsent({ text, locale: 'en', method: 'explicit-ui-click' }),
   });
-  say(`  she saw  "${text}"`);
-  say(`  receipt  ${showPolicy(rootPolicy)}, status list index ${STATUS_INDEX}`);
+  say(`  Alice saw  "${text}"`);
+  say(`  receipt    ${showPolicy(rootPolicy)}, status list index ${STATUS_INDEX}`);
 
-  step('3. Two more levels, each narrower: the agent to its helper, the helper to a sub-task of its own');
+  step(
+    '3. Agent delegates to Helper, and Helper to a sub-task. Each policy is narrower than the one before.',
+  );
   const task = generateKey();
   const helperPolicy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 2 };
   const taskPolicy: IssuedPolicy = { allowed_tools: ['search'], max_cost_usd: 0.5, write_access: false };
@@ -82,44 +84,49 @@ async function tell(service: DemoService): Promise<void> {
   const chain = [root, second];
   const third = issueSubDelegation({ key: helper, chain, audience: task.did, policy: taskPolicy });
   const receipts = [...chain, third];
-  say(`  receipt  ${showPolicy(helperPolicy)}`);
-  say(`  receipt  ${showPolicy(taskPolicy)}`);
+  say(`  receipt for Helper        ${showPolicy(helperPolicy)}`);
+  say(`  receipt for the sub-task  ${showPolicy(taskPolicy)}`);
 
-  step('4. The sub-task calls a tool; the tool server asks for a verdict before it runs it');
+  step(
+    '4. The sub-task calls a tool. The tool server asks the service for a verdict before it runs the tool.',
+  );
   const args = { tool: 'search', query: 'tea in Zurich', estimated_cost_usd: 0.02 };
   const invocation = issueInvocation({ key: task, chain: receipts, args, toolServer: TOOL_SERVER });
   const bundle = createBundle({ receipts, invocation });
-  say(`  args  ${printableJson(args)}`);
+  say(`  arguments  ${printableJson(args)}`);
   await verify(service, { ...bundle, body: args }, 'valid, binding match');
 
-  step('5. Someone changes the request body on its way: the chain is sound, the body is not what was signed');
+  step(
+    '5. Somebody changes the request body on its way. The chain is still valid, but the body is not the signed one.',
+  );
   const tampered = { ...args, query: 'gold in Zurich' };
   say(`  body  ${printableJson(tampered)}`);
   await verify(service, { ...bundle, body: tampered }, 'valid, binding mismatch');
 
-  step('6. The agent edits the receipt that Alice signed: one digit more');
+  step('6. Agent changes the receipt that Alice signed: $5 becomes $50.');
+  say('  All other receipts stay as they are:');
   const edited = createBundle({ receipts: [withCost(root, 50), second, third], invocation });
   await verify(service, edited, 'invalid CHAIN_BREAK');
-  say('  and the edited receipt on its own, with all that follows signed anew:');
+  say('  All that comes after the changed receipt is signed again:');
   await verify(service, forgeUnder(withCost(root, 50)), 'invalid INVALID_SIGNATURE');
 
-  step('7. The helper wants to hand on more than it has');
+  step('7. Helper tries to delegate more than it may do itself.');
   const greedy: IssuedPolicy = { allowed_tools: ['search', 'delete'], max_cost_usd: 2 };
   const wide = { key: helper, chain, audience: task.did, policy: greedy };
   say(`  policy  ${showPolicy(greedy)}`);
-  say('  issuing it is refused:');
+  say('  The library refuses to sign that:');
   show(
     refusalOf(() => issueSubDelegation(wide)),
     'nothing was signed',
     'refused POLICY_ESCALATION',
   );
-  say('  so it signs the receipt without asking, and the verifier refuses:');
+  say('  Helper signs it without the check of the library. The service refuses the call:');
   const escalated = [...chain, issueSubDelegation({ ...wide, unchecked: true })];
   await verify(service, bundleOf(escalated), 'invalid POLICY_ESCALATION');
 
-  step(`8. Alice changes her mind: status list index ${STATUS_INDEX} is revoked`);
+  step(`8. Alice changes her mind. She revokes her receipt: status list index ${STATUS_INDEX}.`);
   const { revoked } = await service.post('/admin/revoke', { status_list_index: STATUS_INDEX });
-  say(`  POST /admin/revoke  ${revoked === true ? 'recorded' : red('not recorded')}`);
+  say(`  POST /admin/revoke  ${revoked === true ? 'acknowledged' : red('not acknowledged')}`);
   await verify(service, { ...bundle, body: args }, 'invalid RECEIPT_REVOKED');
 
   function bundleOf(someReceipts: string[]): Bundle {
@@ -156,15 +163,11 @@ function refusalOf(issue: () => unknown): string {
 
 const service = await startService(randomBytes(16).toString('base64url'));
 try {
-  say(dim(`a service of this demo's own runs at ${service.url}`));
+  say(dim(`This demo has started a service of its own at ${service.url}`));
   await tell(service);
 } finally {
   await service.stop();
 }
 const isAsExpected = surprises === 0;
-say(
-  isAsExpected
-    ? `\nEvery verdict was the expected one.`
-    : red(`\n${surprises} outcomes were not the expected ones.`),
-);
+say(isAsExpected ? '\nAll verdicts were as expected.' : red(`\n${surprises} verdicts were not as expected.`));
 process.exitCode = isAsExpected ? 0 : 1;

@@ -168,10 +168,10 @@ export function isCommandPath(value: unknown): value is string {
   if (typeof value !== 'string' || !value.startsWith('/')) return false;
   for (let start = 1; ;) {
     const slash = value.indexOf('/', start);
-    const end = slash < 0 ? value.length : slash;
+    const end = slash === -1 ? value.length : slash;
     const length = end - start;
     if (length === 0 || (length <= 2 && DOTS.has(value.slice(start, end)))) return false;
-    if (slash < 0) return true;
+    if (slash === -1) return true;
     start = slash + 1;
   }
 }

@@ -99,7 +99,7 @@ export function isPlainlyFaithful(text: string, value: JsonValue): boolean {
  * Up to this length, writing out a value's numbers to know their length takes less time than counting strings. A text of
  * 1 MiB can hold 200,000 fractions, and writing one takes 150 ns.
  */
-const SHORT_TEXT = 16_384;
+const SHORT_TEXT = 65_536;
 
 /** The length of the shortest JSON for a value; less than 0 if something in the value needs a closer look. */
 function fewestCharacters(value: JsonValue, depth: number): number {

@@ -229,7 +229,7 @@ export function isCount(value: unknown): value is number {
 
 /** Whether a value is a finite number of at least 0. */
 export function isAmount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
+  return Number.isFinite(value) && (value as number) >= 0;
 }
 
 function isList(value: JsonValue): value is string[] {

@@ -101,7 +101,9 @@ export async function readStatusList(
 
 function readJson(body: Buffer, issuer: ListIssuer | undefined): StatusListCredential {
   assertFewValues(body);
-  const { value: document, defect } = parseStrictJson(decodeUtf8(body) ?? '');
+  const text = decodeUtf8(body);
+  if (text === null) throw malformed('it is not UTF-8');
+  const { value: document, defect } = parseStrictJson(text);
   if (defect) throw malformed(`it is not strict JSON: ${defect.message}`);
   if (!isJsonObject(document)) throw malformed('it is not a JSON object');
   if (issuer !== undefined) assertProofBy(issuer, document);

@@ -63,18 +63,43 @@ describe('docs/threat-model.md', () => {
     expect(missing).toEqual([]);
   });
 
-  it('links a test beside each promise', () => {
-    const promises = text.slice(text.indexOf('## Promises'), text.indexOf('## Configuration'));
-    const rows = promises
+  /** The rows of the tables from one heading to another, without their heads. */
+  const rowsBetween = (start: string, end: string) => {
+    const [from, to] = [text.indexOf(`\n${start}\n`), text.indexOf(`\n${end}\n`)];
+    expect([from > 0, to > from]).toEqual([true, true]);
+    return text
+      .slice(from, to)
       .split('\n')
-      .filter((line) => /^\| (?!promise|input|-)/.test(line) && !line.startsWith('|---'));
-    expect(rows.length).toBeGreaterThan(40);
+      .filter((line, at, lines) => line.startsWith('| ') && !lines[at + 1]?.startsWith('|---'));
+  };
+
+  it('links a test beside each promise', () => {
+    const rows = rowsBetween('## Promises', '## Configuration');
+    expect(rows.length).toBeGreaterThan(80);
     expect(rows.filter((row) => !row.includes('(../test/'))).toEqual([]);
   });
 
-  it('says of each configuration variable what an attacker gains', () => {
+  it('links a specification beside each fail-closed rule, and each case that is none', () => {
+    const rows = rowsBetween('## Fail-closed rules', '## Configuration');
+    expect(rows.length).toBeGreaterThan(40);
+    // The fourth of five cells, or the third of four.
+    const isSpecified = (row: string) => /\]\([a-z/-]+\.md/.test(row.split(' | ').at(-2) ?? '');
+    expect(rows.filter((row) => !isSpecified(row))).toEqual([]);
+  });
+
+  it('says of each configuration variable what an attacker gains, and of no other', () => {
     const section = text.slice(text.indexOf('## Configuration'));
-    const rows = new Set([...section.matchAll(/^\| `([A-Z][A-Z_]+)` \| \S/gm)].map(([, name]) => name));
-    expect(VARIABLES.filter((variable) => !rows.has(variable))).toEqual([]);
+    const rows = [...section.matchAll(/^\| `([A-Z][A-Z_]+)` \| \S/gm)].map(([, name]) => name);
+    expect(rows.sort()).toEqual([...VARIABLES].sort());
+  });
+
+  it('names every environment variable that the code reads', () => {
+    const sources = readdirSync(path.join(root, 'src'), { recursive: true, encoding: 'utf8' });
+    const names = sources
+      .filter((file) => file.endsWith('.ts'))
+      .flatMap((file) => [...read(path.join('src', file)).matchAll(/process\.env(?:\['|\.)([A-Z_]+)/g)])
+      .map(([, name]) => name);
+    expect(new Set(names).size).toBeGreaterThan(3);
+    expect(names.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
   });
 });

@@ -1,12 +1,16 @@
 import { createHash } from 'node:crypto';
-import { createRemoteJWKSet, generateKeyPair, jwtVerify, SignJWT } from 'jose';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createRemoteJWKSet, decodeJwt, generateKeyPair, jwtVerify, SignJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
 import { toJcs } from '../../src/protocol/jcs.js';
 import { readConfiguration } from '../../src/server/configuration.js';
 import { mcpChain } from '../gate/decide.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { send } from '../middleware/http.js';
+import { ListServer } from '../revocation/list-server.js';
+import { bitsWith } from '../revocation/lists.js';
+import { eventually } from '../support/eventually.js';
+import { AUTHORIZATION, callOnce, clientOf, EXT_MCP, grpcPortOf } from '../support/grpc.js';
 import { startService, type RunningService } from '../support/service.js';
 
 const key = generateKey();
@@ -30,7 +34,12 @@ it('signs the context of an allowed call for its tool server, as jose reads it',
   const bundle = mcpBundle(args, { tool_server: toolServer });
   const keys = createRemoteJWKSet(new URL(`${service.url}/.well-known/jwks.json`));
   const token = await contextOf(bundle);
-  const options = { audience: toolServer, issuer: key.did, typ: 'drs-context+jwt', algorithms: ['EdDSA'] };
+  const options = {
+    audience: toolServer,
+    issuer: key.did,
+    typ: 'drs-context+jwt',
+    algorithms: ['EdDSA'],
+  };
   const { payload, protectedHeader } = await jwtVerify(token, keys, options);
   expect(protectedHeader).toEqual({
     alg: 'EdDSA',
@@ -84,6 +93,98 @@ it('hands the same on over /v1/gate, and nothing to a denied or passing request'
   expect(passed.status).toBe(200);
   expect(passed.headers['x-drs-context']).toBeUndefined();
   expect(String(passed.headers['x-envoy-auth-headers-to-remove']).split(',')).toContain('x-drs-context');
+});
+
+it('publishes the public key, and nothing else', async () => {
+  const { keys } = (await (await fetch(`${service.url}/.well-known/jwks.json`)).json()) as { keys: object[] };
+  const { kty, crv, x } = key.toJwk();
+  expect(keys).toEqual([
+    {
+      kty,
+      crv,
+      x,
+      alg: 'EdDSA',
+      use: 'sig',
+      kid: expect.stringMatching(/^[\w-]{43}$/) as string,
+    },
+  ]);
+});
+
+describe('a gate with a status list, /gate/chain and gRPC', () => {
+  let list: ListServer;
+  let gate: RunningService;
+  beforeAll(async () => {
+    list = await ListServer.start();
+    list.serve('application/octet-stream', bitsWith([]));
+    gate = await startService({
+      GATE_SIGNING_KEY: key.toJwk().d,
+      GATE_CHAIN_ONLY: '1',
+      GRPC_PORT: '0',
+      STATUS_LIST_BASE_URL: `${list.url.replace('//', '//user:secret@')}?token=secret`,
+    });
+    await eventually(async () => expect((await fetch(`${gate.url}/readyz`)).status).toBe(200));
+  });
+  afterAll(async () => {
+    await gate.stop();
+    await list.close();
+  });
+
+  it('says how old the list is and where it comes from, without the secrets of its URL', async () => {
+    const { headers } = await send(`${gate.url}/gate/mcp`, [['X-DRS-Bundle', mcpBundle()]], toolCall());
+    const { binding, revocation } = decodeJwt(headers['x-drs-context'] as string);
+    expect(binding).toBe('match');
+    expect(revocation).toEqual({
+      list_age_secs: expect.toSatisfy((age) => Number.isSafeInteger(age) && age >= 0) as number,
+      lists: [list.url],
+    });
+  });
+
+  it('does not say of the chain alone that a body matched', async () => {
+    const { headers } = await send(`${gate.url}/gate/chain`, [['X-DRS-Bundle', mcpBundle()]], toolCall());
+    expect(decodeJwt(headers['x-drs-context'] as string)).toMatchObject({
+      binding: 'none',
+      tool: 'search',
+    });
+  });
+
+  it.each([AUTHORIZATION, EXT_MCP])('hands the signed context on over %s', async (name) => {
+    const client = clientOf(name, grpcPortOf(gate));
+    const bundle = mcpBundle();
+    const http = {
+      method: 'POST',
+      headers: { 'x-drs-bundle': bundle },
+      raw_body: Buffer.from(toolCall()),
+    };
+    const { params } = JSON.parse(toolCall()) as { params: object };
+    const answer =
+      name === AUTHORIZATION
+        ? await callOnce(client, 'Check', {
+            attributes: { request: { http } },
+          })
+        : await callOnce(client, 'CheckRequest', {
+            method: 'tools/call',
+            headers: [{ key: 'x-drs-bundle', value: Buffer.from(bundle) }],
+            mcp_request: Buffer.from(JSON.stringify(params)),
+          });
+    client.close();
+    const { ok_response: ok, header_mutation: mutation } = answer as unknown as {
+      ok_response?: {
+        headers: { header: { key: string; value: string } }[];
+        headers_to_remove: string[];
+      };
+      header_mutation?: {
+        set: { key: string; value: Buffer }[];
+        remove: string[];
+      };
+    };
+    const set = ok?.headers.map(({ header }) => header) ?? mutation?.set ?? [];
+    const token = String(set.find((header) => header.key === 'x-drs-context')?.value);
+    expect(decodeJwt(token)).toMatchObject({
+      iss: key.did,
+      bundle_digest: digest(bundle),
+    });
+    expect(ok?.headers_to_remove ?? mutation?.remove).toEqual([]);
+  });
 });
 
 it.each(['x', key.did, `${key.toJwk().d}A`])('takes no key that is none: %s', (text) => {

@@ -9,7 +9,13 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
   beforeAll(async () => {
     redis = await RedisServer.start();
     // What refuses here is the lost connection, never a slow machine.
-    const env = { GATE_REPLAY: 'redis', REDIS_URL: redis.url, REDIS_TIMEOUT_MS: '20000' };
+    const env = {
+      GATE_REPLAY: 'redis',
+      REPLAY_PROTECTION: 'redis',
+      REPLAY_WINDOW_SECS: '300',
+      REDIS_URL: redis.url,
+      REDIS_TIMEOUT_MS: '20000',
+    };
     gates = await Promise.all([startService(env), startService(env)]);
   });
   afterAll(async () => {
@@ -18,8 +24,15 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
   });
 
   const ask = async (at: number, bundle: string, body = toolCall()) => {
-    const headers = { 'X-DRS-Bundle': bundle, 'Content-Type': 'application/json' };
-    const response = await fetch(`${gates[at]?.url}/gate/mcp`, { method: 'POST', headers, body });
+    const headers = {
+      'X-DRS-Bundle': bundle,
+      'Content-Type': 'application/json',
+    };
+    const response = await fetch(`${gates[at]?.url}/gate/mcp`, {
+      method: 'POST',
+      headers,
+      body,
+    });
     return response.headers.get('x-drs-code') ?? String(response.status);
   };
 
@@ -39,9 +52,33 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
   it('holds for POST /v1/gate and /gate/* alike', async () => {
     const bundle = mcpBundle();
     expect(await ask(0, bundle)).toBe('200');
-    const asked = { protocol: 'mcp', headers: { 'X-DRS-Bundle': bundle }, body_text: toolCall() };
+    const asked = {
+      protocol: 'mcp',
+      headers: { 'X-DRS-Bundle': bundle },
+      body_text: toolCall(),
+    };
     const response = await gates[1]?.post('/v1/gate', asked);
     expect(await response?.json()).toMatchObject({ allow: false, status: 409 });
+  });
+
+  it('lets a call pass the gate and /verify, each once: both have a record of their own', async () => {
+    const bundle = mcpBundle();
+    const verify = async (at: number) => {
+      const response = await gates[at]?.post('/verify', Buffer.from(bundle, 'base64url'));
+      return ((await response?.json()) as { error?: { code: string } }).error?.code ?? 'valid';
+    };
+    expect([await ask(0, bundle), await verify(1), await verify(0), await ask(1, bundle)]).toEqual([
+      '200',
+      'valid',
+      'REPLAY_DETECTED',
+      'REPLAY_DETECTED',
+    ]);
+  });
+
+  it('refuses what is older than REPLAY_WINDOW_SECS', async () => {
+    const now = Math.floor(Date.now() / 1000);
+    const signed = (secsAgo: number) => mcpBundle(undefined, { iat: now - secsAgo });
+    expect([await ask(0, signed(200)), await ask(0, signed(400))]).toEqual(['200', 'INVOCATION_STALE']);
   });
 
   it('refuses calls while Redis is gone, and no others; and recovers', async () => {
@@ -56,6 +93,9 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
 });
 
 it('does not start where the Redis of GATE_REPLAY=redis is not', async () => {
-  const { code, stderr } = await runToExit({ GATE_REPLAY: 'redis', REDIS_URL: 'redis://127.0.0.1:1' });
+  const { code, stderr } = await runToExit({
+    GATE_REPLAY: 'redis',
+    REDIS_URL: 'redis://127.0.0.1:1',
+  });
   expect([code, stderr]).toEqual([1, expect.stringContaining('cannot connect to Redis')]);
 });

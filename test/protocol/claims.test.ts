@@ -1,6 +1,7 @@
 import fc from 'fast-check';
-import { expect, it } from 'vitest';
-import { isCommandPath } from '../../src/protocol/claims.js';
+import { describe, expect, it } from 'vitest';
+import { isCommandPath, readInvocationClaims, readReceiptClaims } from '../../src/protocol/claims.js';
+import type { JsonObject, JsonValue } from '../../src/protocol/json.js';
 
 it('takes a command path as its segments say', () => {
   const bySegments = (path: string) =>
@@ -19,4 +20,95 @@ it('takes a command path as its segments say', () => {
     { numRuns: 3000 },
   );
   for (const value of [undefined, null, 1, ['/a'], {}]) expect(isCommandPath(value)).toBe(false);
+});
+
+describe('the claims', () => {
+  const root: JsonObject = {
+    drs_type: 'delegation-receipt',
+    drs_v: '4.0',
+    iss: 'did:key:zA',
+    aud: 'did:key:zB',
+    sub: 'did:key:zA',
+    cmd: '/mcp',
+    policy: { max_calls: 1 },
+    iat: 1,
+    nbf: 1,
+    exp: 2,
+    jti: 'dr:1',
+    drs_root_type: 'human',
+    drs_consent: { locale: 'en', method: 'm', policy_hash: 'h', session_id: 's', timestamp: 't' },
+  };
+  const invocation: JsonObject = {
+    drs_type: 'invocation-receipt',
+    drs_v: '4.0',
+    iss: 'did:key:zB',
+    sub: 'did:key:zA',
+    cmd: '/mcp',
+    args: {},
+    dr_chain: ['x'],
+    iat: 1,
+    jti: 'inv:1',
+    tool_server: 'x',
+  };
+  const consent = root['drs_consent'] as JsonObject;
+
+  it('of a root, of a child and of an invocation are taken as they are', () => {
+    expect(readReceiptClaims(root, { isRoot: true, underHumanRoot: false })).toMatchObject({
+      claims: root,
+      limits: [{ member: { name: 'max_calls' } }],
+    });
+    const child = { ...root, drs_consent: null, exp: null, prev_dr_hash: 'sha256:x' };
+    expect(readReceiptClaims(child, { isRoot: false, underHumanRoot: false }).claims).toBe(child);
+    expect(readInvocationClaims(invocation)).toEqual({ claims: invocation });
+  });
+
+  it.each<[string, JsonValue | undefined, string, string, string]>([
+    ['drs_type', 'x', 'type', 'drs_type', '"delegation-receipt"'],
+    ['drs_v', '3', 'version', 'drs_v', '"4.0"'],
+    ['iss', 1, 'claim', 'iss', 'a string'],
+    ['cmd', 'mcp', 'claim', 'cmd', 'a path such as "/mcp/tools/call"'],
+    ['nbf', -1, 'claim', 'nbf', 'an integer from 0 to 2^53-1 (Unix seconds)'],
+    ['prev_dr_hash', 1, 'claim', 'prev_dr_hash', 'a string, or null in the root'],
+    ['drs_status_list_index', 1.5, 'claim', 'drs_status_list_index', 'an integer from 0 to 2^53-1'],
+    ['policy', ['x'], 'claim', 'policy', 'an object'],
+    ['drs_root_type', 1, 'claim', 'drs_root_type', 'a string such as "human"'],
+    ['drs_consent', 'yes', 'claim', 'drs_consent', 'an object'],
+    ['exp', null, 'claim', 'exp', 'an integer from 0 to 2^53-1 (Unix seconds), under a human root'],
+    ['exp', 'never', 'claim', 'exp', 'an integer from 0 to 2^53-1 (Unix seconds), under a human root'],
+    ['jti', 'dr:', 'jti', 'jti', '"dr:" followed by at least one character'],
+    ['drs_consent', null, 'consent', 'drs_consent', 'the consent record of a human root'],
+    ['drs_consent', undefined, 'consent', 'drs_consent', 'the consent record of a human root'],
+  ])('of a root with %s %j have a defect of kind %s', (name, found, kind, claim, expected) => {
+    const payload = { ...root, [name]: found } as JsonObject;
+    const { defect } = readReceiptClaims(payload, { isRoot: true, underHumanRoot: false });
+    expect(defect).toEqual({ kind, claim, found, expected });
+  });
+
+  it('of a root tell which member of its policy or consent is wrong', () => {
+    const defectOf = (changes: JsonObject) =>
+      readReceiptClaims({ ...root, ...changes }, { isRoot: true, underHumanRoot: false }).defect;
+    expect(defectOf({ policy: { max_calls: -1 } })).toEqual({
+      kind: 'claim',
+      claim: 'policy.max_calls',
+      found: -1,
+      expected: 'an integer of at least 0',
+    });
+    expect(defectOf({ drs_consent: { ...consent, session_id: 1 } })).toEqual({
+      kind: 'claim',
+      claim: 'drs_consent.session_id',
+      found: 1,
+      expected: 'a string',
+    });
+  });
+
+  it.each<[string, JsonValue, string, string]>([
+    ['drs_type', 'delegation-receipt', 'type', '"invocation-receipt"'],
+    ['args', [], 'claim', 'an object'],
+    ['dr_chain', ['x', 1], 'claim', 'an array of strings'],
+    ['tool_server', '', 'claim', 'a non-empty string'],
+    ['jti', 'dr:1', 'jti', '"inv:" followed by at least one character'],
+  ])('of an invocation with %s %j have a defect of kind %s', (name, found, kind, expected) => {
+    const { defect } = readInvocationClaims({ ...invocation, [name]: found });
+    expect(defect).toEqual({ kind, claim: name, found, expected });
+  });
 });

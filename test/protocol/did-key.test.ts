@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { base58 } from '@scure/base';
 import { didKeyOf, publicKeyOf } from '../../src/protocol/did-key.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { readVectors } from '../support/vectors.js';
 
 describe('did:key', () => {
@@ -38,8 +40,40 @@ describe('did:key', () => {
     }
   });
 
+  it('decodes a key once while it remembers it, and remembers no key for ever', () => {
+    const [one, other] = [didKeyOf(Buffer.alloc(32, 1)), didKeyOf(Buffer.alloc(32, 2))];
+    // Twice, since the first may have been forgotten before the second was added.
+    for (const did of [one, other, one, other]) publicKeyOf(did);
+    const key = publicKeyOf(one);
+    // What names no key takes no place.
+    for (let at = 0; at < 5000; at++) publicKeyOf(`did:key:z${at}`);
+    expect([publicKeyOf(other), publicKeyOf(one)]).toEqual(
+      [Buffer.alloc(32, 2), Buffer.alloc(32, 1)].map((bytes) => new Uint8Array(bytes)),
+    );
+    expect(publicKeyOf(one)).toBe(key);
+    for (let at = 0; at < 5000; at++) publicKeyOf(didKeyOf(Buffer.alloc(32, `forget ${at} `)));
+    expect(publicKeyOf(one)).not.toBe(key);
+  });
+
+  it('refuses a key of another kind', () => {
+    const did = (...kind: number[]) =>
+      `did:key:z${base58.encode(Uint8Array.of(...kind, ...Buffer.alloc(32, 7)))}`;
+    expect(publicKeyOf(did(0xed, 0x01))).toHaveLength(32);
+    // Each is as long as that of an Ed25519 key.
+    for (const other of [did(0xec, 0x01), did(0xed, 0x02)]) {
+      expect(other).toHaveLength(56);
+      expect(publicKeyOf(other)).toBeNull();
+    }
+  });
+
+  it('names itself in a proof', () => {
+    expect(DEFAULT_KEYS.verificationMethodOf('did:key:zAbc')).toBe('did:key:zAbc#zAbc');
+  });
+
   it('refuses a key of another length', () => {
-    expect(() => didKeyOf(new Uint8Array(31))).toThrow(RangeError);
+    expect(() => didKeyOf(new Uint8Array(31))).toThrow(
+      new RangeError('an Ed25519 public key has 32 bytes; this one has 31'),
+    );
   });
 });
 

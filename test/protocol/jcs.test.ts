@@ -7,11 +7,26 @@ import { readVectors } from '../support/vectors.js';
 
 describe('JCS', () => {
   it.each(['\ud800', ['x\udfff'], { '\ud800': 1 }])('refuses a lone surrogate: %j', (value) => {
-    expect(() => toJcs(value as JsonValue)).toThrow(RangeError);
+    const message = 'the value has no RFC 8785 form: it is undefined or holds a lone surrogate';
+    expect(() => toJcs(value as JsonValue)).toThrow(new RangeError(message));
   });
 
-  it.each([NaN, Infinity, undefined])('refuses %s', (value) => {
-    expect(() => toJcs(value as unknown as JsonValue)).toThrow(RangeError);
+  it.each([
+    [NaN, /no RFC 8785 form: NaN/],
+    [Infinity, /no RFC 8785 form: Infinity/],
+    [undefined, /no RFC 8785 form: it is undefined/],
+  ])('refuses %s', (value, message) => {
+    const write = () => toJcs(value as unknown as JsonValue);
+    expect(write).toThrow(RangeError);
+    expect(write).toThrow(message);
+  });
+
+  it.each([
+    ['{"__proto__":{}}', '{"a":1}'],
+    ['{"constructor":1}', '{"a":1}'],
+    ['{"a":1}', '{"b":1}'],
+  ])('finds %s and %s different', (left, right) => {
+    expect(equalsByJcs(JSON.parse(left) as JsonValue, JSON.parse(right) as JsonValue)).toBe(false);
   });
 
   it('keeps an escaped backslash before what looks like a surrogate', () => {

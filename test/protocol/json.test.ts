@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { parseTree, type Node } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
-import { hasMoreNodes, MAX_JSON_NODES, parseStrictJson } from '../../src/protocol/json.js';
-import { isFaithfulNumber, MAX_JSON_DEPTH, MAX_LARGE_NUMBERS } from '../../src/protocol/json-defects.js';
+import { findJsonDefect, isFaithfulNumber, MAX_JSON_DEPTH, MAX_LARGE_NUMBERS } from '../../src/protocol/json-defects.js';
+import {
+  hasMoreNodes,
+  isPlainlyFaithful,
+  MAX_JSON_NODES,
+  parseStrictJson,
+  type JsonValue,
+} from '../../src/protocol/json.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
 import { readVectors } from '../support/vectors.js';
 
@@ -288,6 +294,94 @@ describe('JSON texts of JSONTestSuite', () => {
   it('has texts of each sort', () => {
     const count = (sort: string) => vectors.filter((vector) => vector.expect === sort).length;
     expect([count('accept'), count('refuse'), count('either')]).toEqual([95, 188, 57]);
+  });
+});
+
+describe('the quick look', () => {
+  const long = 'x'.repeat(100);
+  it.each([
+    '{}',
+    '[[],{},[{}]]',
+    '{"a":1,"b":[true,false,null,-12.5,"x"],"c":{"d":""}}',
+    '[0,9,10,99,100,999,1001,12345,-5,-10,-999,9007199254740991,-9007199254740991]',
+    '[0.01,0.5,-0.25,1.5,-99.75,123456.75]',
+    '[1000,0.001,1e3,1E-5,-2000]',
+    '{ "a": [ 1, "b", { "c": null } ], "d": true }',
+    `{ "a": "${long}", "${long}": [ 1 ] }`,
+    '{"a":"\\n\\"\\\\","\\u0062":"\\ud83d\\ude00"}',
+    `${'['.repeat(64)}${']'.repeat(64)}`,
+    `${'{"a":'.repeat(64)}1${'}'.repeat(64)}`,
+  ])('is enough for %s', (text) => {
+    expect(isPlainlyFaithful(text, JSON.parse(text) as JsonValue)).toBe(true);
+  });
+
+  it.each([
+    '{"a":1,"a":1}',
+    '{ "a": 1, "a": 1 }',
+    '{"a":"\\n","a":1}',
+    `{ "${long}": 1, "${long}": 1 }`,
+    '["\ud800"]',
+    '["\\ud800"]',
+    '{"\\ud800":1}',
+    '[9007199254740992]',
+    '[-9007199254740992, 1]',
+    '{"a":1e400}',
+    '{"a":-1e400,"b":"\\n"}',
+    `${'['.repeat(65)}${']'.repeat(65)}`,
+    `${'{"a": '.repeat(65)}1${'}'.repeat(65)}`,
+  ])('is not enough for %s', (text) => {
+    expect(isPlainlyFaithful(text, JSON.parse(text) as JsonValue)).toBe(false);
+  });
+});
+
+describe('a defect', () => {
+  it.each([
+    ['{"a":1,"\\u0061":2}', 'duplicate', 'the member name "a" occurs twice in one object'],
+    [
+      `{"${'n'.repeat(61)}":1,"${'n'.repeat(61)}":2}`,
+      'duplicate',
+      `the member name "${'n'.repeat(60)}…" occurs twice in one object`,
+    ],
+    [
+      `{"${'n'.repeat(60)}":1,"${'n'.repeat(60)}":2}`,
+      'duplicate',
+      `the member name "${'n'.repeat(60)}" occurs twice in one object`,
+    ],
+    ['["\\ud800"]', 'surrogate', 'the string "\\ud800" holds a lone surrogate'],
+    ['[1e400]', 'number', 'the number 1e400 is not what a double holds of it'],
+    ['[9007199254740993,1]', 'number', 'the number 9007199254740993 is not what a double holds of it'],
+    ['['.repeat(65) + ']'.repeat(65), 'depth', 'arrays and objects nest deeper than 64'],
+  ])('of %s is of kind %s', (text, kind, message) => {
+    expect(findJsonDefect(text)).toEqual({ kind, message });
+    expect(parseStrictJson(text)).toEqual({ defect: { kind, message } });
+  });
+
+  it('of the size says the limit', () => {
+    expect(parseStrictJson('[[],[]]', 2).defect).toEqual({
+      kind: 'size',
+      message: 'it holds more than 2 objects, arrays and members',
+    });
+    expect(parseStrictJson('[[],[]]', 3).defect).toBeUndefined();
+  });
+
+  it.each<[string, Parameters<typeof findJsonDefect>[1], string | null]>([
+    // In one member of the outermost object, and whether that member occurs twice.
+    ['{"x":1e400,"a":{"b":[1e400]}}', { within: 'a' }, 'number'],
+    ['{"x":{"a":1e400},"a":1,"y":1e400}', { within: 'a' }, null],
+    ['{"a":1,"x":1,"a":2}', { within: 'a' }, 'duplicate'],
+    ['{"a":1,"x":1,"x":2}', { within: 'a' }, null],
+    ['{"a":{"b":1,"b":2}}', { within: 'a' }, 'duplicate'],
+    ['[{"a":1e400}]', { within: 'a' }, null],
+    // Of one kind, behind defects of others.
+    ['{"x":1e400,"a":1,"a":2}', { only: 'duplicate' }, 'duplicate'],
+    ['{"x":1e400,"a":"\\ud800"}', { only: 'duplicate' }, null],
+    ['{"a":1,"a":["\\ud800"]}', { only: 'surrogate' }, 'surrogate'],
+    // To another depth.
+    ['[[[]]]', { depth: 2 }, 'depth'],
+    ['[[{}],[]]', { depth: 3 }, null],
+    ['[[],[],[[]]]', { depth: 2 }, 'depth'],
+  ])('of %s with %j is of kind %s', (text, scope, kind) => {
+    expect(findJsonDefect(text, scope)?.kind ?? null).toBe(kind);
   });
 });
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeBase64url, decodeBase64urlBriefly, encodeBase64url } from '../../src/protocol/base64url.js';
 import { digestOf } from '../../src/protocol/digest.js';
-import { parseCompactJwt } from '../../src/protocol/jwt.js';
+import { ISSUED_HEADER, parseCompactJwt } from '../../src/protocol/jwt.js';
 import { makeBundle, sha256 } from '../support/chain.js';
 
 const segment = (text: string | Buffer) => Buffer.from(text).toString('base64url');
@@ -99,6 +99,18 @@ describe('compact JWT', () => {
     [`${segment(EDDSA)}.${segment('{}')}.`, /signature is empty/],
     [`${segment(EDDSA)}.${segment('{}')}=.${SIGNATURE}`, /payload is not strict base64url/],
     [`${segment(EDDSA)}.${segment('{}')}.${SIGNATURE.slice(0, -1)}B`, /signature is empty or not strict/],
+    // The characters of plain base64, which Node would decode to the same bytes: "-" or "_" changed to "+" or "/".
+    [
+      `${segment(EDDSA)}.${segment('{"a":"~~~"}').replace('-', '+')}.${SIGNATURE}`,
+      /payload is not strict base64url/,
+    ],
+    [
+      `${segment(EDDSA)}.${segment('{"a":"???"}').replace('_', '/')}.${SIGNATURE}`,
+      /payload is not strict base64url/,
+    ],
+    [`${segment(EDDSA)}.${segment('{}')}.${'+'.repeat(86)}`, /signature is empty or not strict/],
+    // The usual header, and a character more.
+    [`${ISSUED_HEADER}${segment('x')}.${segment('{}')}.${SIGNATURE}`, /header is not strict JSON/],
     [jwt('[]', '{}'), /header is not a JSON object/],
     [jwt('{"alg":"EdDSA","crit":["b64"]}', '{}'), /"crit"/],
     [jwt('{"alg":"EdDSA","b64":false}', '{}'), /"b64"/],

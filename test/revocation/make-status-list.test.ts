@@ -35,6 +35,7 @@ describe('a list made here', () => {
     expect(protectedHeader).toMatchObject({
       alg: 'EdDSA',
       typ: 'vc+jwt',
+      cty: 'vc',
       kid: `${key.did}#${key.did.slice(8)}`,
     });
     const credential = JSON.parse(Buffer.from(payload).toString()) as {
@@ -73,7 +74,9 @@ describe('a list made here', () => {
   test('can be served unsigned', async () => {
     const list = createStatusList({ id });
     setRevoked(list, 5);
-    const body = Buffer.from(JSON.stringify(await toCredential(list, { issuer: 'https://issuer.example' })));
+    const credential = await toCredential(list, { issuer: 'https://issuer.example' });
+    expect(Object.keys(credential)).toEqual(['@context', 'id', 'type', 'issuer', 'credentialSubject']);
+    const body = Buffer.from(JSON.stringify(credential));
     const { bits } = await readStatusList(body, 'application/vc', { nowMs: Date.now() });
     expect([isBitSet(bits, 5), isBitSet(bits, 6)]).toEqual([true, false]);
   });
@@ -81,10 +84,20 @@ describe('a list made here', () => {
 
 test('what cannot be made is refused', async () => {
   for (const entries of [0, -8, 7, 1.5, Number.NaN, 2 ** 29 + 8]) {
-    expect(() => createStatusList({ id, entries })).toThrow(RangeError);
+    expect(() => createStatusList({ id, entries })).toThrow(
+      new RangeError(`a status list cannot have ${entries} entries, expected a multiple of 8 up to 536870912`),
+    );
   }
+  expect(createStatusList({ id, entries: 2 ** 29 }).bits).toHaveLength(2 ** 26);
   const list = createStatusList({ id, entries: 16 });
   for (const index of [-1, 16, 0.5, 2 ** 32])
-    expect(() => setRevoked(list, index)).toThrow(/expected 0 … 15/);
-  await expect(openStatusList('{}')).rejects.toThrow(/not a JWT/);
+    expect(() => setRevoked(list, index)).toThrow(new RangeError(`the list has no entry ${index}, expected 0 … 15`));
+  await expect(openStatusList('{}')).rejects.toThrow(/the list is not a JWT: it has 1 segments/);
+  const jwt = await signStatusList(createStatusList({ id, entries: 8 }), { signer: key });
+  const [header, payload = '', signature] = jwt.split('.');
+  const other = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>;
+  const withId = (value: unknown) =>
+    `${header}.${Buffer.from(JSON.stringify({ ...other, id: value })).toString('base64url')}.${signature}`;
+  expect((await openStatusList(withId(7))).id).toBe('');
+  expect((await openStatusList(withId('x'))).id).toBe('x');
 });

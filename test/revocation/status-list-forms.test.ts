@@ -133,69 +133,81 @@ describe('what is no status list, or not one to rely on', () => {
   const subject = (changes: object) => credentialWith([], { credentialSubject: { ...changes } });
   const gzip = gzipSync(bitsWith([1]));
 
-  test.each<[string, string, unknown, string]>([
-    ['HTML', 'text/html', '<p>', 'content_type'],
-    ['no content type', '', credentialWith([]), 'content_type'],
-    ['an empty body', json, '', 'malformed'],
-    ['half the JSON', json, JSON.stringify(credentialWith([])).slice(0, 200), 'malformed'],
-    ['no object', json, [credentialWith([])], 'malformed'],
-    ['bytes that are not UTF-8', json, Buffer.from([0x7b, 0xff, 0x7d]), 'malformed'],
-    ['a duplicate member', json, `{"type":"x",${JSON.stringify(credentialWith([])).slice(1)}`, 'malformed'],
-    ['another credential', json, credentialWith([], { type: ['VerifiableCredential'] }), 'malformed'],
-    ['another subject', json, subject({ type: 'Person' }), 'malformed'],
-    ['an array of subjects', json, { ...credentialWith([]), credentialSubject: [] }, 'malformed'],
-    ['no issuer', json, credentialWith([], { issuer: undefined }), 'malformed'],
-    ['no encodedList', json, subject({ encodedList: undefined }), 'malformed'],
-    ['no base64url', json, subject({ encodedList: 'u!!!' }), 'malformed'],
-    ['padded multibase', json, subject({ encodedList: `u${gzip.toString('base64')}` }), 'malformed'],
-    ['no GZIP', json, subject({ encodedList: 'uAAAA' }), 'malformed'],
+  test.each<[string, string, unknown, string, string]>([
+    ['HTML', 'text/html', '<p>', 'content_type', 'its Content-Type is "text/html", expected one of application/vc+jwt, '],
+    ['no content type', '', credentialWith([]), 'content_type', 'its Content-Type is "", expected one of'],
+    ['an empty body', json, '', 'malformed', 'it is not strict JSON: '],
+    ['half the JSON', json, JSON.stringify(credentialWith([])).slice(0, 200), 'malformed', 'it is not strict JSON: '],
+    ['no object', json, [credentialWith([])], 'malformed', 'it is not a JSON object'],
+    ['bytes that are not UTF-8', json, Buffer.from([0x7b, 0xff, 0x7d]), 'malformed', 'it is not UTF-8'],
+    ['a duplicate member', json, `{"type":"x",${JSON.stringify(credentialWith([])).slice(1)}`, 'malformed', 'it is not strict JSON: the member name "type" occurs twice'],
+    ['another credential', json, credentialWith([], { type: ['VerifiableCredential'] }), 'malformed', 'its type is ["VerifiableCredential"], expected BitstringStatusListCredential or StatusList2021Credential'],
+    ['another subject', json, subject({ type: 'Person' }), 'malformed', 'its credentialSubject.type is "Person", expected BitstringStatusList or StatusList2021'],
+    ['an array of subjects', json, { ...credentialWith([]), credentialSubject: [] }, 'malformed', 'its credentialSubject is [], expected one object'],
+    ['no issuer', json, credentialWith([], { issuer: undefined }), 'malformed', 'its issuer is missing, expected a URL'],
+    ['no encodedList', json, subject({ encodedList: undefined }), 'malformed', 'its credentialSubject.encodedList is missing, expected a string'],
+    ['no base64url', json, subject({ encodedList: 'u!!!' }), 'malformed', 'its encodedList is not base64url, expected "u" and base64url'],
+    ['padded multibase', json, subject({ encodedList: `u${gzip.toString('base64')}` }), 'malformed', 'its encodedList is not base64url, expected "u" and base64url'],
+    ['no GZIP', json, subject({ encodedList: 'uAAAA' }), 'malformed', 'its encodedList is not whole GZIP data: incorrect header'],
     [
       'truncated GZIP',
       json,
       subject({ encodedList: `u${gzip.subarray(0, -9).toString('base64url')}` }),
-      'malformed',
+      'malformed', 'its encodedList is not whole GZIP data: unexpected end',
     ],
-    ['an empty list', json, subject({ encodedList: encode(Buffer.alloc(0)) }), 'malformed'],
-    ['an empty raw list', 'application/octet-stream', Buffer.alloc(0), 'malformed'],
-    ['another purpose', json, subject({ statusPurpose: 'suspension' }), 'wrong_purpose'],
-    ['no purpose', json, subject({ statusPurpose: undefined }), 'wrong_purpose'],
-    ['other purposes', json, subject({ statusPurpose: ['suspension', 'message'] }), 'wrong_purpose'],
-    ['two bits an entry', json, subject({ statusSize: 2 }), 'wrong_purpose'],
+    ['an empty list', json, subject({ encodedList: encode(Buffer.alloc(0)) }), 'malformed', 'it has no entries'],
+    ['an empty raw list', 'application/octet-stream', Buffer.alloc(0), 'malformed', 'it has no entries'],
+    ['another purpose', json, subject({ statusPurpose: 'suspension' }), 'wrong_purpose', 'its statusPurpose is "suspension", expected "revocation"'],
+    ['no purpose', json, subject({ statusPurpose: undefined }), 'wrong_purpose', 'its statusPurpose is missing, expected "revocation"'],
+    ['other purposes', json, subject({ statusPurpose: ['suspension', 'message'] }), 'wrong_purpose', 'its statusPurpose is ["suspension","message"], expected "revocation"'],
+    ['two bits an entry', json, subject({ statusSize: 2 }), 'wrong_purpose', 'its statusSize is 2, expected 1 bit an entry'],
     [
       'a list of tomorrow',
       json,
       credentialWith([], { validFrom: '2026-06-02T00:00:00Z' }),
-      'out_of_validity',
+      'out_of_validity', 'it becomes valid at 2026-06-02T00:00:00.000Z; the clock here says 2026-06-01T12:00:00.000Z',
     ],
     [
       'a list of a second later',
       json,
       credentialWith([], { validFrom: '2026-06-01T12:00:01Z' }),
-      'out_of_validity',
+      'out_of_validity', 'it becomes valid at 2026-06-01T12:00:01.000Z',
     ],
     [
       'a list of yesterday',
       json,
       credentialWith([], { validUntil: '2026-06-01T14:00:00+02:30' }),
-      'out_of_validity',
+      'out_of_validity', 'it was valid until 2026-06-01T11:30:00.000Z; the clock here says',
     ],
     [
       'an older one of yesterday',
       json,
       credentialWith([], { expirationDate: '2026-05-31T00:00:00Z' }),
-      'out_of_validity',
+      'out_of_validity', 'it was valid until 2026-05-31T00:00:00.000Z',
     ],
     [
       'an older one of tomorrow',
       json,
       credentialWith([], { issuanceDate: '2026-06-02T00:00:00Z' }),
-      'out_of_validity',
+      'out_of_validity', 'it becomes valid at 2026-06-02T00:00:00.000Z',
     ],
-    ['no time', json, credentialWith([], { validUntil: 'tomorrow' }), 'malformed'],
-    ['a time without a zone', json, credentialWith([], { validUntil: '2027-01-01T00:00:00' }), 'malformed'],
-    ['JSON called a JWT', 'application/vc+jwt', credentialWith([]), 'malformed'],
-  ])('%s', async (_, type, body, fault) => {
-    await expect(read(type, body)).rejects.toMatchObject({ name: 'StatusListError', fault });
+    ['no time', json, credentialWith([], { validUntil: 'tomorrow' }), 'malformed', 'its validUntil is "tomorrow", expected an ISO 8601 time with a zone'],
+    ['a time without a zone', json, credentialWith([], { validUntil: '2027-01-01T00:00:00' }), 'malformed', 'its validUntil is "2027-01-01T00:00:00", expected'],
+    ['JSON called a JWT', 'application/vc+jwt', credentialWith([]), 'malformed', 'it is not a JWT: it has'],
+    ['times of other formats', json, credentialWith([], { validFrom: '2026-01-01' }), 'malformed', 'its validFrom is'],
+    ['a time before it', json, credentialWith([], { validFrom: 'x2026-01-01T00:00:00Z' }), 'malformed', 'its validFrom is'],
+    ['a time and more', json, credentialWith([], { validFrom: '2026-01-01T00:00:00Zx' }), 'malformed', 'its validFrom is'],
+    ['a number as time', json, credentialWith([], { validFrom: 1 }), 'malformed', 'its validFrom is 1, expected'],
+    ['a month 13', json, credentialWith([], { validFrom: '2026-13-01T00:00:00Z' }), 'malformed', 'its validFrom is'],
+    ['no type', json, credentialWith([], { type: undefined }), 'malformed', 'its type is missing'],
+    ['no subject', json, { ...credentialWith([]), credentialSubject: undefined }, 'malformed', 'its credentialSubject is missing'],
+    ['an issuer without an id', json, credentialWith([], { issuer: { name: 'x' } }), 'malformed', 'its issuer is {"name":"x"}'],
+    ['many values', json, `[${'1,'.repeat(40_000)}1]`, 'malformed', 'it has more than 32768 values, expected a credential with one long encodedList'],
+    ['many lists', json, '['.repeat(40_000), 'malformed', 'it has more than 32768 values'],
+    ['many objects', json, '{'.repeat(40_000), 'malformed', 'it has more than 32768 values'],
+  ])('%s', async (_, type, body, fault, says) => {
+    const message = expect.stringContaining(says) as string;
+    await expect(read(type, body)).rejects.toMatchObject({ name: 'StatusListError', fault, message });
   });
 
   test('a list of now, of one purpose among others, of one bit an entry, is accepted', async () => {
@@ -227,6 +239,41 @@ describe('what is no status list, or not one to rely on', () => {
 describe('a pinned issuer', () => {
   const jwtType = 'application/vc+jwt';
   const untrusted = { name: 'StatusListError', fault: 'untrusted' };
+  const untrustedFor = (says: string) => ({
+    ...untrusted,
+    message: expect.stringContaining(says) as string,
+  });
+
+  test('says what it refuses', async () => {
+    const jwtOf = async (credential: object, header: object = {}) => toJwt(credential, issuer, header);
+    const other = credentialWith([], { issuer: 'https://issuer.example' });
+    const proof = withProof(signed([]), issuer)['proof'] as Record<string, unknown>;
+    const cases: [string, unknown, string][] = [
+      ['application/octet-stream', bitsWith([]), `it is a raw bitstring, expected a vc+jwt signature or an eddsa-jcs-2022 proof by ${issuer.did}`],
+      ['application/vc', signed([]), 'it has no proof by that issuer, expected a vc+jwt signature'],
+      ['application/vc', { ...signed([]), proof: ['x', null] }, 'it has no proof by that issuer'],
+      [jwtType, await jwtOf(other), `its issuer is "https://issuer.example", expected ${issuer.did}`],
+      [jwtType, await jwtOf({ ...signed([]), iss: mallory.did }), `its iss claim is "${mallory.did}", expected its issuer "${issuer.did}"`],
+      [jwtType, await toJwt(signed([]), mallory), `its signature does not verify under ${issuer.did}`],
+      [jwtType, `${Buffer.from('{"alg":"none"}').toString('base64url')}.e30.AAAA`, 'its alg is "none", expected "EdDSA"'],
+      ['application/vc', { ...signed([1]), proof }, `its proof does not verify (issuer ${issuer.did})`],
+      ['application/vc', { ...signed([]), proof: { ...proof, proofPurpose: 'x' } }, 'the proofPurpose of its proof is not "assertionMethod"'],
+      ['application/vc', { ...signed([]), proof: { ...proof, cryptosuite: 'x' } }, 'its proof is "DataIntegrityProof" with "x", expected DataIntegrityProof with eddsa-jcs-2022'],
+      ['application/vc', { ...signed([]), proof: { ...proof, type: 1 } }, 'its proof is unnamed with "eddsa-jcs-2022"'],
+      ['application/vc', { ...signed([]), proof: { ...proof, proofValue: 'z0' } }, 'its proofValue is not "z" and base58btc'],
+      ['application/vc', { ...signed([]), proof: { ...proof, proofValue: `z${'1'.repeat(89)}` } }, 'its proofValue is not "z" and base58btc'],
+      ['application/vc', { ...signed([]), proof, '@context': ['x'] }, "its @context does not begin with its proof's"],
+    ];
+    for (const [type, body, says] of cases)
+      await expect(read(type, body, issuer.did)).rejects.toMatchObject(untrustedFor(says));
+    expect(() => resolveIssuer('did:web:x', DEFAULT_KEYS)).toThrow(
+      'the pinned issuer did:web:x is not a did:key of an Ed25519 key',
+    );
+    await expect(read(jwtType, await jwtOf({ ...signed([]), nbf: '1' }), issuer.did)).rejects.toMatchObject({
+      fault: 'malformed',
+      message: 'its nbf claim is "1", expected Unix seconds',
+    });
+  });
 
   test('refuses what nobody signed', async () => {
     await expect(read('application/octet-stream', bitsWith([]), issuer.did)).rejects.toMatchObject(untrusted);

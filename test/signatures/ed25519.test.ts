@@ -174,6 +174,27 @@ describe.each([
   });
 });
 
+describe('this thread', () => {
+  it('refuses keys of any length but 32, and counts what it verified', () => {
+    const verifier = new InThreadVerifier();
+    const [good] = signedJwts(1, () => true) as [SignatureCheck];
+    const lengths = [0, 31, 33].map((length) => ({
+      ...good,
+      publicKey: Buffer.concat([good.publicKey, Buffer.alloc(32)]).subarray(0, length),
+    }));
+    expect(verifier.verify([good, ...lengths])).toEqual([true, false, false, false]);
+    expect(verifier.stats).toEqual({
+      pending: 0,
+      inThread: 4,
+      pooled: 0,
+      batches: 0,
+      repeated: 0,
+      workers: 0,
+    });
+    expect(verifier.waitMs).toBe(0);
+  });
+});
+
 describe('a pool', () => {
   const cores = availableParallelism();
   const helping = ['inThread', 'pooled'] as const;

@@ -115,8 +115,12 @@ function serve(
       for (const wire of wires) wire.abort();
       wires.clear();
     };
-    // A client that ends its side waits for no answer. uWebSockets.js does the same.
-    socket.once('end', gone);
+    // A client that ends its side waits for no answer. uWebSockets.js does the same. Node itself would keep the connection
+    // if an early answer was sent while the body was coming.
+    socket.once('end', () => {
+      gone();
+      socket.destroySoon();
+    });
     socket.once('close', gone);
   });
   const serveRequest = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => {

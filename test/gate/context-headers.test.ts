@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { CONTEXT_HEADERS, contextHeaders, NO_CONTEXT } from '../../src/gate/index.js';
+
+/** The headers of docs/spec/gate.md that only a gate may set. */
+const ALL = [
+  'x-drs-root-principal',
+  'x-drs-agent',
+  'x-drs-chain-depth',
+  'x-drs-command',
+  'x-drs-tool',
+  'x-drs-invocation',
+  'x-drs-binding',
+  'x-drs-context',
+].sort();
+
+describe('a context header of the caller', () => {
+  it('is removed from a request that passes, whichever it is', () => {
+    expect(CONTEXT_HEADERS.map((name) => name.toLowerCase()).sort()).toEqual(ALL);
+    expect(NO_CONTEXT.set).toEqual({});
+    expect([...NO_CONTEXT.remove].sort()).toEqual(ALL);
+  });
+
+  it.each([
+    ['search', 'a.b.c'],
+    ['search', null],
+    [null, 'a.b.c'],
+    [null, null],
+  ])('is replaced or removed from an allowed call, with the tool %s and the token %s', (tool, token) => {
+    const context = {
+      root_principal: 'did:key:zA',
+      chain_depth: 2,
+      agent: 'did:key:zB',
+      command: '/mcp/tools/call',
+      tool,
+      invocation: 'inv:1',
+      receipts: ['dr:1', 'dr:2'],
+      root_type: null,
+      expires_at: null,
+    };
+    const { set, remove } = contextHeaders(context, token);
+    expect([...Object.keys(set).map((name) => name.toLowerCase()), ...remove].sort()).toEqual(ALL);
+    expect(set).toMatchObject({ 'X-DRS-Root-Principal': 'did:key:zA', 'X-DRS-Agent': 'did:key:zB' });
+    expect([set['X-DRS-Tool'], set['X-DRS-Context']]).toEqual([tool ?? undefined, token ?? undefined]);
+  });
+});

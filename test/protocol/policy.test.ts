@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject, JsonValue } from '../../src/protocol/json.js';
+import { findPolicyTypeDefect, MAX_POLICY_LIST, readPolicy } from '../../src/protocol/policy.js';
+import { coversEveryEntry } from '../../src/protocol/resources.js';
+
+/** The one limit of a policy. */
+function limitOf(policy: JsonObject) {
+  const [first] = readPolicy(policy).limits ?? [];
+  if (first === undefined) throw new Error('the policy has no limit');
+  return first.limit;
+}
+
+describe('a limit', () => {
+  it.each<[JsonObject, JsonValue[], JsonValue[]]>([
+    [{ allowed_tools: ['a', 'b'] }, ['a', 'b'], ['c', '', '*', 1, null, ['a']]],
+    [{ allowed_tools: ['*'] }, ['a', '*'], [1, null]],
+    [{ allowed_tools: [] }, [], ['', 'a']],
+    [{ max_cost_usd: 2 }, [0, 1.5, 2], [2.01, -1, '1', null]],
+    [{ max_cost_usd: 0 }, [0], [0.01]],
+    [{ pii_access: true }, [true, false, 'x'], []],
+    [{ pii_access: false }, [false], [true, null, 0, 'no']],
+    [
+      { allowed_resources: ['file:///a/*', 'file:///b'] },
+      ['file:///a/x', 'file:///b'],
+      ['file:///a', 'file:///bc', 1],
+    ],
+    [{ allowed_resources: ['file:///a/bc'] }, ['file:///a/bc'], ['file:///a/bd', 'file:///a/']],
+    [{ allowed_resources: ['*'] }, ['file:///a', 'a/../b'], [1]],
+  ])('of %j allows %j and not %j', (policy, allowed, refused) => {
+    const limit = limitOf(policy);
+    for (const value of allowed) expect([value, limit.allows(value)]).toEqual([value, true]);
+    for (const value of refused) expect([value, limit.allows(value)]).toEqual([value, false]);
+  });
+
+  it.each<[JsonObject, JsonObject, boolean]>([
+    [{ allowed_tools: ['a', 'b'] }, { allowed_tools: ['b'] }, true],
+    [{ allowed_tools: ['a'] }, { allowed_tools: ['a', 'b'] }, false],
+    [{ max_cost_usd: 2 }, { max_cost_usd: 2 }, true],
+    [{ max_cost_usd: 2 }, { max_cost_usd: 3 }, false],
+    [{ pii_access: false }, { pii_access: false }, true],
+    [{ pii_access: false }, { pii_access: true }, false],
+    [{ allowed_resources: ['a/*'] }, { allowed_resources: ['a/b', 'a/c/*'] }, true],
+    [{ allowed_resources: ['a/*'] }, { allowed_resources: ['*'] }, false],
+    [{ allowed_resources: ['a/*'] }, { allowed_resources: ['a/'] }, true],
+    [{ allowed_resources: ['a/b'] }, { allowed_resources: ['a/c'] }, false],
+    [{ allowed_resources: ['undefined/*'] }, { allowed_resources: ['undefined/a'] }, true],
+    [{ allowed_resources: ['a'] }, { allowed_resources: ['undefined'] }, false],
+    // Limits of different kinds never contain each other.
+    [{ allowed_tools: ['a'] }, { allowed_resources: ['a'] }, false],
+    [{ allowed_resources: ['a'] }, { allowed_tools: ['a'] }, false],
+    [{ max_cost_usd: 2 }, { pii_access: false }, false],
+    [{ pii_access: false }, { max_cost_usd: 0 }, false],
+  ])('of %j over one of %j: contains it is %s', (parent, child, expected) => {
+    expect(limitOf(parent).contains(limitOf(child))).toBe(expected);
+  });
+
+  it('is open where it allows everything', () => {
+    const isOpen = (policy: JsonObject) => limitOf(policy).isOpen;
+    expect(isOpen({ allowed_tools: ['a', '*'] })).toBe(true);
+    expect(isOpen({ allowed_resources: ['*'] })).toBe(true);
+    expect(isOpen({ write_access: true })).toBe(true);
+    expect(isOpen({ write_access: false })).toBe(false);
+    expect(isOpen({ allowed_tools: ['a'] })).toBe(false);
+    expect(isOpen({ allowed_resources: ['a/*'] })).toBe(false);
+    expect(isOpen({ max_calls: 2 ** 53 - 1 })).toBe(false);
+  });
+});
+
+describe('a policy', () => {
+  it.each<[JsonObject, string]>([
+    [{ allowed_tools: 'a' }, 'an array of at most 4096 strings'],
+    [{ allowed_tools: ['a', 1] }, 'an array of at most 4096 strings'],
+    [{ allowed_tools: Array<string>(MAX_POLICY_LIST + 1).fill('a') }, 'an array of at most 4096 strings'],
+    [{ max_cost_usd: '1' }, 'a finite number of at least 0'],
+    [{ max_cost_usd: -0.01 }, 'a finite number of at least 0'],
+    [{ max_calls: 1.5 }, 'an integer of at least 0'],
+    [{ max_calls: -1 }, 'an integer of at least 0'],
+    [{ pii_access: 'no' }, 'a boolean'],
+    [{ write_access: 0 }, 'a boolean'],
+  ])('is refused with a member of the wrong type (%#)', (policy, expected) => {
+    const [[name, found]] = Object.entries(policy) as [[string, JsonValue]];
+    expect(readPolicy({ unknown: 1, ...policy })).toEqual({ defect: { name, found, expected } });
+    expect(findPolicyTypeDefect(policy)).toEqual({ name, found, expected });
+  });
+
+  it('has a limit for each known member that is not null, in a fixed order', () => {
+    const policy = {
+      allowed_data_classes: ['public'],
+      write_access: null,
+      max_calls: 0,
+      other: ['x'],
+      allowed_tools: Array<string>(MAX_POLICY_LIST).fill('a'),
+    };
+    expect(readPolicy(policy).limits?.map(({ member }) => member.name)).toEqual([
+      'allowed_tools',
+      'max_calls',
+      'allowed_data_classes',
+    ]);
+  });
+
+  it('without a known member has no limit and no defect', () => {
+    expect(readPolicy({ unknown: 1 })).toEqual({ limits: [] });
+    expect(findPolicyTypeDefect({ unknown: 1, max_calls: null })).toBeNull();
+  });
+});
+
+it('a list with a star covers every entry', () => {
+  expect(coversEveryEntry(['a', '*'], ['b', 'c/../d', '*'])).toBe(true);
+  expect(coversEveryEntry(['a', ''], ['b'])).toBe(false);
+});
