@@ -52,6 +52,7 @@ describe('the receipt cache', () => {
       [],
       some.slice(1),
       some.slice(0, -1),
+      [...some, some.at(-1) ?? ''],
       [...some.slice(0, 2), some[1] ?? '', some[3] ?? ''],
       [...some.slice(0, 3), `e${some[3] ?? ''}`],
     ];
