@@ -52,6 +52,7 @@ describe('the receipt cache', () => {
       [],
       some.slice(1),
       some.slice(0, -1),
+      [...some, some.at(-1) ?? ''],
       [...some.slice(0, 2), some[1] ?? '', some[3] ?? ''],
       [...some.slice(0, 3), `e${some[3] ?? ''}`],
     ];
@@ -61,6 +62,7 @@ describe('the receipt cache', () => {
 
   it('is off at 0 bytes', () => {
     const cache = new ReceiptCache(0);
+    cache.keepFor(1);
     const receipts = receiptsOf(some);
     cache.addReceipt(receipts[0] as Receipt);
     cache.addChain(new Chain(receipts, DEFAULT_KEYS));
@@ -121,6 +123,25 @@ describe('the receipt cache', () => {
     expect(besidesJwt('€'.repeat(1001)) - short).toBeGreaterThanOrEqual(2000);
   });
 
+  it.each<[string, Overrides, Overrides]>([
+    ['prev_dr_hash', { prev_dr_hash: 'a' }, { prev_dr_hash: null }],
+    ['drs_root_type', { drs_root_type: 'a' }, { drs_root_type: null }],
+    [
+      'session_id',
+      {
+        drs_root_type: 'a',
+        drs_consent: { locale: 'en', method: 'm', policy_hash: 'x', session_id: 's', timestamp: 't' },
+      },
+      { drs_root_type: 'a', drs_consent: null },
+    ],
+  ])('counts no character of %s where there is none', (_, present, absent) => {
+    const besidesJwt = (claims: Overrides) => {
+      const receipts = receiptsOf(makeChain(1, { 0: claims }).receipts);
+      return bytesOf(receipts) - (receipts[0] as Receipt).jwt.length;
+    };
+    expect(besidesJwt(present) - besidesJwt(absent)).toBe(1);
+  });
+
   it('counts what a receipt, a limit, an entry of a list and a chain take besides their characters', () => {
     const receiptWith = (policy: object) =>
       receiptsOf(makeChain(1, { 0: { policy } }).receipts)[0] as Receipt;
@@ -173,6 +194,10 @@ describe('the receipt cache', () => {
     const [again] = makeChain(1).receipts as [string];
     for (let time = 0; time < 2; time++) for (const receipt of receiptsOf([again])) cache.addReceipt(receipt);
     expect(cache.getReceipt(again)).not.toBeNull();
+    const [known] = receiptsOf(makeChain(1).receipts) as [Receipt];
+    known.signature = null;
+    for (let time = 0; time < 2; time++) cache.addReceipt(known);
+    expect(cache.getReceipt(known.jwt)).toBeNull();
   });
 
   it('stays within its bytes and ends, whatever comes in which order', () => {

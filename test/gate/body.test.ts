@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { bodyOfBytes, signedArgumentsOf } from '../../src/gate/index.js';
+import { bodyOfValue } from '../../src/gate/call-body.js';
+
+describe('the bytes of a body', () => {
+  const read = (contentType: string | null, contentEncoding: string | null = null, bytes = '{}') =>
+    bodyOfBytes(Buffer.from(bytes, 'latin1'), { contentType, contentEncoding });
+
+  it('are text, or say why they are not looked at', () => {
+    expect(read(null)).toEqual({ kind: 'text', text: '{}' });
+    expect(read(null, null, '\xff')).toEqual({ kind: 'unusable', reason: 'the body is not UTF-8' });
+    expect(read(null, 'gzip')).toEqual({
+      kind: 'unusable',
+      reason: 'the body is encoded (Content-Encoding: gzip), expected plain JSON',
+    });
+    expect(read('text/plain')).toEqual({
+      kind: 'unusable',
+      reason: 'the body is text/plain, expected application/json in UTF-8',
+    });
+    expect(read('x'.repeat(80))).toMatchObject({
+      reason: `the body is ${'x'.repeat(80)}, expected application/json in UTF-8`,
+    });
+    expect(read('x'.repeat(81))).toMatchObject({
+      reason: `the body is ${'x'.repeat(80)}…, expected application/json in UTF-8`,
+    });
+  });
+
+  it.each([
+    ' application/json ',
+    'application/json ; charset = utf-8',
+    'application/json; charset="UTF-8"',
+    'application/json; charset=utf8',
+    'application/json; a; b=c',
+    'application/a.b-c_1+json',
+  ])('are read as %j', (type) => {
+    expect(read(type).kind).toBe('text');
+  });
+  it.each([
+    'xapplication/json',
+    'application/jsonx',
+    'application/+json',
+    'application/a+b+json',
+    'application/json; charset',
+    'application/json; charset=',
+    'application/json; charset=xutf-8',
+    'application/json; charset=utf-8x',
+    'application/json; charset=utf--8',
+    'application/json; a=b; charset=latin1',
+    'application/json,',
+  ])('are not read as %j', (type) => {
+    expect(read(type).kind).toBe('unusable');
+  });
+  it('are read if their encoding is none, however that is written', () => {
+    expect(read(null, ' IDENTITY ').kind).toBe('text');
+  });
+});
+
+describe('a parsed body', () => {
+  const wrapped = (depth: number) => {
+    let value: unknown = 2 ** 53;
+    for (let level = 0; level < depth; level++) value = [value];
+    return value;
+  };
+  it.each<[string, unknown]>([
+    ['an integer that is exact', { a: [2 ** 53 - 1, -(2 ** 53) + 1, 0.1] }],
+    ['null, a text and a boolean', [null, '9007199254740993', true]],
+    ['a number deeper than arguments may be', wrapped(66)],
+  ])('is compared: %s', (_, value) => {
+    expect(bodyOfValue(value)).toEqual({ kind: 'value', value });
+  });
+  it.each<[string, unknown]>([
+    ['a number beyond 2^53', 2 ** 53],
+    ['in an object', { a: 1, b: 2 ** 53 }],
+    ['below zero, in an array', [[-(2 ** 53)], 1]],
+    ['as deep as arguments may be', wrapped(65)],
+  ])('is not compared: %s', (_, value) => {
+    expect(bodyOfValue(value)).toMatchObject({
+      kind: 'unusable',
+      reason: expect.stringContaining('2^53') as string,
+    });
+  });
+});
+
+describe('signed arguments', () => {
+  it('are those of the call and its tool', () => {
+    expect(signedArgumentsOf('search', undefined)).toEqual({ tool: 'search' });
+    expect(signedArgumentsOf('search', { query: 'tea' })).toEqual({ tool: 'search', query: 'tea' });
+    expect(signedArgumentsOf('search', Object.create({ tool: 'x' }))).toEqual({ tool: 'search' });
+  });
+  it.each([null, [], 'x', 1])('cannot be had of %j', (args) => {
+    expect(signedArgumentsOf('search', args)).toBe('not an object');
+  });
+  it('have no member named tool', () => {
+    expect(signedArgumentsOf('search', { tool: undefined })).toBe('reserved');
+  });
+});
