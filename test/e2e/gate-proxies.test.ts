@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { once } from 'node:events';
 import fc from 'fast-check';
+import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
@@ -235,6 +236,29 @@ describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of a
     }
     expect(tools.requests).toHaveLength(before);
   });
+});
+
+describe.each(Object.values(RECIPE) as Recipe[])('$folder in front of a gate that signs', (recipe) => {
+  it.runIf(canRun(recipe))(
+    'hands the signed context on, and nothing of the kind that the caller sent',
+    async () => {
+      const signer = generateKey();
+      const signing = await startService({ GATE_CHAIN_ONLY: '1', GATE_SIGNING_KEY: signer.toJwk().d });
+      try {
+        const proxy = await start(recipe, signing.port);
+        const bundle = mcpBundle({ tool: 'search', query: 'tea' }, { tool_server: toolServer });
+        const { status } = await post(proxy.url, toolCall(), { ...SPOOFED, 'X-DRS-Bundle': bundle });
+        expect(status).toBe(200);
+        const keys = createRemoteJWKSet(new URL(`${signing.url}/.well-known/jwks.json`));
+        const { payload } = await jwtVerify(String(lastHeaders()['x-drs-context']), keys, {
+          ...{ audience: toolServer, issuer: signer.did, typ: 'drs-context+jwt', algorithms: ['EdDSA'] },
+        });
+        expect(payload).toMatchObject({ verdict: 'valid', tool: 'search', chain_depth: 2 });
+      } finally {
+        await signing.stop();
+      }
+    },
+  );
 });
 
 /** The recipes that can send no body. */
