@@ -70,6 +70,8 @@ export function readCompareOptions(args: readonly string[]): CompareOptions | nu
       ? (['warm', 'cold'] as const)
       : (['cold'] as const)
     : (['warm'] as const);
+  if (values.workers !== undefined && values.planted !== '0')
+    throw new Error('--workers and --planted exclude each other: planted work always runs without threads');
   return {
     versions: [a, b],
     cases: traffics.flatMap((traffic) => depths.map((depth) => ({ traffic, depth }))),

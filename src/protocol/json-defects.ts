@@ -87,10 +87,11 @@ export function findJsonDefect(
     } else {
       end = endOfNumber(text, at);
       const literal = text.slice(at, end);
-      if (++largeNumbers > MAX_LARGE_NUMBERS) {
+      const isInScope = within === undefined || within === outermostMember;
+      if (isInScope && ++largeNumbers > MAX_LARGE_NUMBERS) {
         const message = `it holds more than ${MAX_LARGE_NUMBERS} numbers of more than 15 digits beyond 2^53`;
-        defect = { kind: 'size', message };
-      } else if (!isFaithfulNumber(literal)) {
+        defect = { kind: 'number', message };
+      } else if (isInScope && !isFaithfulNumber(literal)) {
         const message = `the number ${shorten(literal)} is not what a double holds of it`;
         defect = { kind: 'number', message };
       }

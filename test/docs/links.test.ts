@@ -8,7 +8,7 @@ import { anchorsOf, linksOf } from './markdown.js';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 
-const MADE = new Set(['.git', 'node_modules', 'dist', 'coverage', 'results', '.build']);
+const MADE = new Set(['.git', 'node_modules', 'dist', 'coverage', 'results', '.build', '.stryker-tmp']);
 
 /** Every Markdown file of the repository. */
 function documentsIn(folder: string): string[] {

@@ -1,17 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { CONTEXT_HEADERS, contextHeaders, NO_CONTEXT } from '../../src/gate/index.js';
+import { CONTEXT } from './transports.js';
 
-/** The headers of docs/spec/gate.md that only a gate may set. */
-const ALL = [
-  'x-drs-root-principal',
-  'x-drs-agent',
-  'x-drs-chain-depth',
-  'x-drs-command',
-  'x-drs-tool',
-  'x-drs-invocation',
-  'x-drs-binding',
-  'x-drs-context',
-].sort();
+const ALL = [...CONTEXT].sort();
 
 describe('a context header of the caller', () => {
   it('is removed from a request that passes, whichever it is', () => {

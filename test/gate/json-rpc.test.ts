@@ -158,3 +158,11 @@ it('a lookalike is a name that differs by case alone, in any alphabet', () => {
   expect(find('to\u212aen')).toBe('to\u212aen');
   expect(find('SIXTEEN_LETTERS_')).toBe('SIXTEEN_LETTERS_');
 });
+
+it('reads a message with more large numbers than strict JSON may have, which passes if it is no call', () => {
+  const text = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":[${Array(5_000).fill('9007199254740992').join()}]}}`;
+  expect(readRpcMessage('mcp', { kind: 'text', text })).toMatchObject({
+    method: 'tools/list',
+    defect: expect.stringContaining('more than 4096 numbers') as string,
+  });
+});

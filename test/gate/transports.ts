@@ -132,7 +132,8 @@ export function askThrough(url: string, arrived: () => readonly IncomingHttpHead
   };
 }
 
-const CONTEXT = [
+/** The headers of docs/spec/gate.md that only a gate may set, in lower case. */
+export const CONTEXT = [
   'x-drs-root-principal',
   'x-drs-agent',
   'x-drs-chain-depth',

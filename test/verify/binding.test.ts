@@ -54,6 +54,15 @@ describe('binding', () => {
     expect(bindMember({ tool: 'search' }, nested, JSON.parse(nested) as JsonObject)).toBe('match');
   });
 
+  it('counts large numbers in the body only', () => {
+    const many = `[${Array(5_000).fill('9007199254740992').join()}]`;
+    const text = (other: string, n: string) => `{"other":${other},"body":{"n":${n}}}`;
+    const bind = (json: string) =>
+      bindMember({ n: 9_007_199_254_740_992 }, json, JSON.parse(json) as JsonObject);
+    expect(bind(text(many, '9007199254740992'))).toBe('match');
+    expect(bind(text('0', many))).toBe('invalid_body');
+  });
+
   it.each<[string, unknown]>([
     ['undefined', undefined],
     ['a function', () => 1],
