@@ -36,8 +36,8 @@ async function main(): Promise<number> {
   const watch = Watch.start();
   const bench: Bench = {
     ...{ plan: options.plan, recorder, workloads: new Workloads(scratch) },
-    watch: async (id, pids, measure) => {
-      const { value, interference } = await watch.during([pids].flat(), measure);
+    watch: async (id, pids, measure, cores) => {
+      const { value, interference } = await watch.during([pids].flat(), measure, cores);
       recorder.surround(id, interference);
       return value;
     },

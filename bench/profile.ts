@@ -50,11 +50,9 @@ async function main(): Promise<number> {
     const workloads = new Workloads(scratch);
     const env: Record<string, string> =
       traffic === 'cold' ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
-    const service = await startService(env, [
-      '--cpu-prof',
-      `--cpu-prof-dir=${directory}`,
-      '--cpu-prof-interval=200',
-    ]);
+    const service = await startService(env, {
+      nodeArgs: ['--cpu-prof', `--cpu-prof-dir=${directory}`, '--cpu-prof-interval=200'],
+    });
     const run = bestTool() === 'wrk' ? runWrk : runAutocannon;
     const target = { port: service.port, connections };
     await checkAnswers(service.port, workloads.warm(depth));

@@ -1,6 +1,6 @@
 import type { Histogram } from 'hdr-histogram-js';
-import { availableParallelism } from 'node:os';
 import { decodeLatencies } from '../measure/latencies.js';
+import { pinned, SPLIT } from '../run/cores.js';
 import { program } from '../run/paths.js';
 import type { Workload } from '../workload/workload.js';
 import type { Arrivals } from './arrivals.js';
@@ -75,22 +75,24 @@ export const OPEN_LOOP_CONNECTIONS = 64;
 /**
  * Runs an open loop: each request is sent at its time, whether or not earlier ones have been answered. A latency counts
  * from the intended send time. So a stall counts for every request that should have been sent meanwhile (no coordinated
- * omission).
+ * omission). The generator has cores of its own: start the service on those of {@link SPLIT}.
  */
 export async function runOpenLoop(workload: Workload, target: OpenLoopTarget): Promise<OpenLoopResult> {
   const job: OpenLoopJob = {
-    threads: Math.max(1, Math.floor(availableParallelism() / 4)),
+    threads: SPLIT?.generator.length ?? 1,
     ...{ arrivals: 'even', seed: 1, warmUpSeconds: 1 },
     ...{ patienceMs: null, mayRefuse: false, recovery: null },
     ...target,
     workload,
   };
-  const { output, processorTime } = await runProgram(process.execPath, [
-    // Otherwise V8's helper threads take cores from the service, in bursts that show in the high percentiles.
-    '--single-threaded',
-    program('load/open-loop-process.js'),
-    JSON.stringify(job),
-  ]);
+  const { output, processorTime } = await runProgram(
+    ...pinned(SPLIT?.generator ?? null, process.execPath, [
+      // Otherwise V8's helper threads take cores from the service, in bursts that show in the high percentiles.
+      '--single-threaded',
+      program('load/open-loop-process.js'),
+      JSON.stringify(job),
+    ]),
+  );
   const report = JSON.parse(output) as OpenLoopReport;
   return {
     seconds: target.seconds,

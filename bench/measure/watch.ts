@@ -1,7 +1,8 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { createInterface } from 'node:readline';
 import { mean, median } from 'simple-statistics';
+import { CORES, pinned } from '../run/cores.js';
 import { program } from '../run/paths.js';
 import { processorTimeOfEndedChildren } from './processor-time.js';
 import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
@@ -33,14 +34,15 @@ interface Mark {
  */
 export class Watch {
   readonly #samplers: readonly ChildProcess[];
-  readonly #samples: { at: number; value: number }[] = [];
+  readonly #samples: { core: number; at: number; value: number }[] = [];
 
   private constructor(samplers: readonly ChildProcess[]) {
     this.#samplers = samplers;
-    for (const { stdout } of samplers) {
+    for (const [at, { stdout }] of samplers.entries()) {
+      const core = CORES?.[at] ?? at;
       if (stdout === null) continue;
       createInterface({ input: stdout }).on('line', (line) =>
-        this.#samples.push({ at: performance.now(), value: Number(line) }),
+        this.#samples.push({ core, at: performance.now(), value: Number(line) }),
       );
     }
   }
@@ -48,25 +50,27 @@ export class Watch {
   /** Starts the samplers. If `taskset` is missing, they are not pinned, and the scheduler distributes them. */
   static start(): Watch {
     const file = program('measure/floor-sampler-process.js');
-    const canPin = spawnSync('taskset', ['--version']).error === undefined;
-    const samplers = Array.from({ length: availableParallelism() }, (_, core) => {
-      const [command, args] = canPin
-        ? ['taskset', ['-c', String(core), process.execPath, file]]
-        : [process.execPath, [file]];
-      return spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] });
-    });
+    const places: (number[] | null)[] =
+      CORES?.map((core) => [core]) ?? Array.from({ length: availableParallelism() }, () => null);
+    const samplers = places.map((cores) =>
+      spawn(...pinned(cores, process.execPath, [file]), { stdio: ['ignore', 'pipe', 'ignore'] }),
+    );
     for (const sampler of samplers) sampler.on('error', () => undefined);
     return new Watch(samplers);
   }
 
-  /** @param pids of the servers under test */
+  /**
+   * @param pids of the servers under test
+   * @param cores on which they run; `null`: on all
+   */
   async during<Value>(
     pids: readonly number[],
     measure: () => Promise<Value>,
+    cores: readonly number[] | null = null,
   ): Promise<{ value: Value; interference: Disturbance }> {
     const before = this.#mark(pids);
     const value = await measure();
-    return { value, interference: this.#since(before, this.#mark(pids)) };
+    return { value, interference: this.#since(before, this.#mark(pids), cores) };
   }
 
   stop(): void {
@@ -81,8 +85,10 @@ export class Watch {
     return { at: performance.now(), cores: coreTimes(), ours };
   }
 
-  #since(before: Mark, after: Mark): Disturbance {
-    const samples = this.#samples.filter(({ at }) => at >= before.at && at <= after.at);
+  #since(before: Mark, after: Mark, cores: readonly number[] | null): Disturbance {
+    const samples = this.#samples.filter(
+      ({ core, at }) => at >= before.at && at <= after.at && cores?.includes(core) !== false,
+    );
     this.#samples.length = 0;
     return {
       floor: samples.length === 0 ? null : median(samples.map(({ value }) => value)),

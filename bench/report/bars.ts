@@ -85,14 +85,14 @@ export const BARS: readonly Bar[] = [
   ...DEPTHS.map((depth) =>
     lower(`p99 at half load, open loop, depth ${depth}`, `open-loop/warm/d${depth}/at50/p99`, 20, 10),
   ),
-  ...['default', '0'].flatMap((workers) =>
+  ...(['some', '0'] as const).flatMap((workers) =>
     OVERLOAD_BARS.map(([what, name, better, bar]): Bar => {
       const show = better === 'higher' ? percent : milliseconds;
       return {
-        what: `three times the capacity, WORKER_THREADS ${workers}: ${what}`,
+        what: `three times the capacity, ${workers === '0' ? 'without' : 'with'} workers: ${what}`,
         id: `overload/w-${workers}/${name}`,
         ...{ better, bar, aim: bar, measure: (value) => value, show },
-        atLeast: { seconds: 30 },
+        atLeast: { seconds: 30, areCoresEnough: 1 },
       };
     }),
   ),

@@ -10,11 +10,14 @@ export interface Bench {
   /**
    * Measures a server while the machine is watched. Samples that are recorded next are compared with the floor of the
    * same time, and the load of other programs is recorded under `id`.
+   *
+   * @param cores on which the server runs, so that the floor is that of these cores; default: all
    */
   readonly watch: <Value>(
     id: string,
     pids: number | readonly number[],
     measure: () => Promise<Value>,
+    cores?: readonly number[] | null,
   ) => Promise<Value>;
   /** Prints what is being measured. */
   readonly say: (what: string) => void;

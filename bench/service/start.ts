@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { processorTimeOf, type ProcessorTime } from '../measure/processor-time.js';
+import { pinned } from '../run/cores.js';
 import { program, ROOT } from '../run/paths.js';
 
 /** Options for starting a server. */
@@ -10,6 +11,8 @@ export interface ServerOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
   readonly args?: readonly string[];
+  /** Where it runs; default: on all cores. */
+  readonly cores?: readonly number[] | null;
 }
 
 /** A server under test, in a process of its own. */
@@ -38,17 +41,14 @@ export class ServerProcess {
    */
   static async start(
     file: string,
-    { env = {}, nodeArgs = [], args = [] }: ServerOptions = {},
+    { env = {}, nodeArgs = [], args = [], cores = null }: ServerOptions = {},
   ): Promise<ServerProcess> {
-    const child = spawn(
-      process.execPath,
-      ['--enable-source-maps', ...nodeArgs, path.resolve(program(''), file), ...args],
-      {
-        cwd: ROOT,
-        env: { PATH: process.env['PATH'], NODE_ENV: 'production', PORT: '0', ...env },
-        stdio: ['ignore', 'pipe', 'inherit'],
-      },
-    );
+    const nodeArguments = ['--enable-source-maps', ...nodeArgs, path.resolve(program(''), file), ...args];
+    const child = spawn(...pinned(cores, process.execPath, nodeArguments), {
+      cwd: ROOT,
+      env: { PATH: process.env['PATH'], NODE_ENV: 'production', PORT: '0', ...env },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     const lines = createInterface({ input: child.stdout });
     const ready = await new Promise<Ready>((resolve, reject) => {
       lines.on('line', (line) => {
@@ -114,12 +114,12 @@ function readyIn(line: string): Ready | null {
 /** Starts the real service. @param env its environment, in addition to the defaults */
 export function startService(
   env: Readonly<Record<string, string>> = {},
-  nodeArgs: readonly string[] = [],
+  options: Omit<ServerOptions, 'env'> = {},
 ): Promise<ServerProcess> {
   // No request is refused because of load, except in suites that measure that.
   return ServerProcess.start('service/service-process.js', {
     env: { QUEUE_TARGET_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '', ...env },
-    nodeArgs,
+    ...options,
   });
 }
 

@@ -2,6 +2,7 @@ import { measureCapacity } from '../load/capacity.js';
 import { prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
 import { PERCENTILES } from '../measure/latencies.js';
+import { describeSplit, SPLIT } from '../run/cores.js';
 import type { Parameters } from '../run/results.js';
 import { startService, type ServerProcess } from '../service/start.js';
 import type { Bench, Suite } from '../run/suite.js';
@@ -16,12 +17,14 @@ export const latencyByDepth: Suite = {
   about: 'p50 to p99.9 by chain depth, warm and cold, at 25, 50 and 75 % of the capacity, open loop',
   run: async (bench) => {
     const { plan } = bench;
+    bench.recorder.notes.push(`latency: ${describeSplit()}`);
     // Each round measures everything once, with new processes, so that the runs of a point are spread over the whole
     // time.
     for (let run = 1; run <= plan.latencyRuns; run++) {
       for (const traffic of ['warm', 'cold'] as const) {
         const isCold = traffic === 'cold';
-        const service = await startService(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {});
+        const env = isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
+        const service = await startService(env, { cores: SPLIT?.service ?? null });
         try {
           for (const depth of plan.depths) {
             await prime(bench, service, depth);

@@ -1,19 +1,24 @@
 import { availableParallelism } from 'node:os';
+import { mean, median } from 'simple-statistics';
 import { measureCapacity } from '../load/capacity.js';
 import { prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type OpenLoopResult } from '../load/open-loop.js';
 import { backToNormalAfter, recoveryAfter } from '../load/recovery.js';
 import { HealthProbe } from '../measure/health-probe.js';
+import { describeSplit, SPLIT } from '../run/cores.js';
 import type { Better, Parameters } from '../run/results.js';
 import { ServerProcess, startService } from '../service/start.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { COLD_CACHE_BYTES } from '../workload/workload.js';
 
+const SERVICE_CORES = SPLIT?.service ?? null;
 const DEPTH = 4;
 const CONNECTIONS = 1_000;
 const FACTORS = [1, 2, 3] as const;
 const PATIENCE_MS = 1_000;
 const CALIBRATION_SECONDS = 5;
+/** Samples of the goodput as a share of the peak, and the seconds of each. */
+const PEAK = { samples: 8, seconds: 4 } as const;
 /** Offered right after three times the capacity, to see when the service is back to normal. */
 const RECOVERY = { share: 0.5, seconds: 2 } as const;
 /** p99 of a service that is back to normal is at most this, in µs. */
@@ -25,13 +30,15 @@ export const overload: Suite = {
   about:
     'goodput, latency of what is accepted and refused, /healthz and memory at 1, 2 and 3 times the capacity',
   run: async (bench) => {
-    const { plan, workloads } = bench;
-    for (const [workers, workerEnv] of [
-      ['default', {}],
-      ['0', { WORKER_THREADS: '0' }],
+    const { plan, recorder } = bench;
+    recorder.notes.push(`overload: ${describeSplit()}`);
+    const cores = SPLIT?.service.length ?? availableParallelism();
+    for (const [name, workers] of [
+      ['some', Math.max(1, cores - 1)],
+      ['0', 0],
     ] as const) {
       const env = {
-        ...workerEnv,
+        WORKER_THREADS: String(workers),
         RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES),
         BUSY_POLL_MICROSECS: '0',
         QUEUE_TARGET_MS: '20',
@@ -39,51 +46,81 @@ export const overload: Suite = {
       for (let run = 1; run <= plan.overloadRuns; run++) {
         const parameters = {
           ...{ workers, depth: DEPTH, traffic: 'cold', connections: CONNECTIONS },
+          // A worker without a core of its own competes with the main thread, and says nothing about workers.
+          areCoresEnough: SPLIT !== null && cores > workers ? 1 : 0,
           seconds: plan.overloadSeconds,
         };
-        const id = `overload/w-${workers}`;
-        // Capacity is measured without shedding.
-        const capacityOf = () =>
-          withService(bench, { ...env, QUEUE_TARGET_MS: '60000' }, (server) =>
-            bench.watch(`${id}/capacity`, server.pid, () =>
-              measureCapacity(workloads, () => workloads.files('cold', DEPTH), {
-                ...{ port: server.port, connections: OPEN_LOOP_CONNECTIONS },
-              }),
-            ),
-          );
-        const atSpeed = (rate: number) => rate / bench.recorder.speed;
-        bench.recorder.measureFloor();
-        const capacity = await capacityOf();
-        const peaks = [atSpeed(capacity)];
-        bench.recorder.record({
-          ...{ id: `${id}/capacity`, unit: '1/s', better: 'higher', value: capacity, parameters },
-        });
-        let goodput = 0;
+        const id = `overload/w-${name}`;
+        recorder.measureFloor();
+        const capacity = await compareWithPeak(bench, env, id, parameters);
         for (const factor of FACTORS) {
-          goodput = await withService(bench, env, async (server) => {
-            const ofCase = {
-              id: `${id}/x${factor}`,
-              capacity,
-              factor,
+          await withService(bench, env, (server) =>
+            measure(bench, server, {
+              ...{ id: `${id}/x${factor}`, capacity, factor },
               parameters: { ...parameters, factor },
-            };
-            return atSpeed(await measure(bench, server, ofCase));
-          });
-          peaks.push(goodput);
+            }),
+          );
         }
-        peaks.push(atSpeed(await capacityOf()));
-        bench.recorder.record({
-          ...{ id: `${id}/goodput-of-peak`, unit: 'ratio', better: 'higher' },
-          // The peak is the best rate that was seen: without shedding before and after, or in one of the cases. All rates
-          // are relative to the speed of the machine at that time, which may change by half within a minute.
-          value: goodput / Math.max(...peaks),
-          parameters,
-        });
-        await calibrate(bench, id, workers === '0' ? 0 : availableParallelism() - 1, capacity, parameters);
+        await calibrate(bench, id, workers, capacity, parameters);
       }
     }
   },
 };
+
+/**
+ * Measures goodput under the highest load as a share of the peak. The speed of a machine may change by half within
+ * seconds, so each sample is short, lies between two measurements of the capacity, and all are relative to the speed of
+ * the service's cores at that moment.
+ *
+ * @returns the capacity: requests per second without shedding
+ */
+async function compareWithPeak(
+  bench: Bench,
+  env: Readonly<Record<string, string>>,
+  id: string,
+  parameters: Parameters,
+): Promise<number> {
+  const { recorder, workloads } = bench;
+  return withService(bench, { ...env, QUEUE_TARGET_MS: '60000' }, (patient) =>
+    withService(bench, env, async (server) => {
+      const watch = <Value>(measure: () => Promise<Value>) =>
+        bench.watch(`${id}/goodput-of-peak`, [patient.pid, server.pid], measure, SERVICE_CORES);
+      const relative: number[] = [];
+      const capacityOf = async () => {
+        const capacity = await watch(() =>
+          measureCapacity(workloads, () => workloads.files('cold', DEPTH), {
+            ...{ port: patient.port, connections: OPEN_LOOP_CONNECTIONS },
+          }),
+        );
+        relative.push(capacity / recorder.speed);
+        return capacity;
+      };
+      const capacities = [await capacityOf()];
+      for (let sample = 0; sample < PEAK.samples; sample++) {
+        const before = capacities.at(-1) ?? 0;
+        const rate = Math.round((FACTORS.at(-1) ?? 1) * before);
+        const workload = workloads.files('cold', DEPTH);
+        const { requests, wrong, firstWrong } = await watch(() =>
+          runOpenLoop(workload, {
+            ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: sample + 1 },
+            ...{ seconds: PEAK.seconds, patienceMs: PATIENCE_MS, mayRefuse: true },
+          }),
+        );
+        const goodput = requests / PEAK.seconds / recorder.speed;
+        workloads.advance(workload, rate * (PEAK.seconds + 1));
+        recorder.blame(id, wrong, firstWrong);
+        capacities.push(await capacityOf());
+        recorder.record({
+          ...{ id: `${id}/goodput-of-peak`, unit: 'ratio', better: 'higher', parameters },
+          value: goodput / mean(relative.slice(-2)),
+        });
+      }
+      const value = median(capacities);
+      recorder.record({ id: `${id}/capacity`, unit: '1/s', better: 'higher', value, parameters });
+      return value;
+    }),
+  );
+}
 
 /** Measures how long a refusal takes because of the generator and the operating system alone, at the highest load of the suite. */
 async function calibrate(
@@ -94,7 +131,7 @@ async function calibrate(
   parameters: Parameters,
 ): Promise<void> {
   const env = { WORKERS: String(workers) };
-  const server = await ServerProcess.start('service/refusing-process.js', { env });
+  const server = await ServerProcess.start('service/refusing-process.js', { env, cores: SERVICE_CORES });
   const rate = Math.round((FACTORS.at(-1) ?? 1) * capacity);
   try {
     const { refusalsSinceSent } = await runOpenLoop(workloads.files('cold', DEPTH), {
@@ -116,7 +153,7 @@ async function withService<Value>(
   env: Readonly<Record<string, string>>,
   use: (server: ServerProcess) => Promise<Value>,
 ): Promise<Value> {
-  const server = await startService(env);
+  const server = await startService(env, { cores: SERVICE_CORES });
   try {
     await prime(bench, server, DEPTH, { mayRefuse: true });
     return await use(server);
@@ -132,12 +169,11 @@ interface Case {
   readonly parameters: Parameters;
 }
 
-/** @returns correct answers per second */
 async function measure(
   bench: Bench,
   server: ServerProcess,
   { id, capacity, factor, parameters }: Case,
-): Promise<number> {
+): Promise<void> {
   const { plan, recorder, workloads, say } = bench;
   const rate = Math.round(factor * capacity);
   const recovery =
@@ -197,7 +233,6 @@ async function measure(
   record('resident-highest', 'bytes', 'lower', probe.highestResident);
   record('send-delay-p99', 'µs', 'neither', result.sendDelays.getValueAtPercentile(99));
   say(`${id}: ${describe(result, rate, plan.overloadSeconds)}, ${probe.describe()}`);
-  return perSecond(result.requests);
 }
 
 const SOCKET_WAIT = /^drs_http_socket_wait_seconds_bucket\{le="([^"]+)"\} (\d+)/gm;

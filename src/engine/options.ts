@@ -29,7 +29,7 @@ export const verifierOptions = z.strictObject({
    */
   requireBinding: z.boolean().default(false),
   /** Threads that verify signatures; 0 verifies on the calling thread. */
-  workerThreads: count(0, 256).default(() => Math.max(1, Math.floor(resourcesHere().cores) - 1)),
+  workerThreads: count(0, 256).default(() => Math.max(0, Math.floor(resourcesHere().cores) - 1)),
   /** Bytes for the cache of verified receipts; 0 turns it off. The cache never changes a verdict. */
   receiptCacheBytes: count(0).default(64 * 1024 * 1024),
   /**
