@@ -37,7 +37,7 @@ const job = workerData as SenderJob;
 const requests = new RequestSource(job.workload, { number: job.number, of: job.threads });
 /** Each request is made only once, so that the generator's garbage collections do not show in the latencies. */
 const requestBytes = new Map<string, Buffer>();
-let startedAt = 0n;
+let startedAt: bigint | null = null;
 const loadMicros = (job.warmUpSeconds + job.seconds) * 1e6;
 const all = allIntended();
 const core = new OpenLoopCore(
@@ -50,7 +50,8 @@ const core = new OpenLoopCore(
     marker: job.workload.marker,
   },
   {
-    now: () => Number(process.hrtime.bigint() - startedAt) / 1000,
+    // Connections are opened before the start.
+    now: () => (startedAt === null ? 0 : Number(process.hrtime.bigint() - startedAt) / 1000),
     next: () => requests.next(),
     // If a client may give up, the next client needs a new connection.
     replace: () => {

@@ -195,12 +195,15 @@ function describeLatency(results: Results): string {
   const rows = points.map(({ id, parameters, samples }) => [
     `${parameters['traffic'] ?? ''}, depth ${parameters['depth'] ?? ''}, ${parameters['load'] ?? ''} %`,
     ...['p50', 'p90', 'p99', 'p99.9'].map((name) => withInterval(results, id.replace(/p50$/, name))),
-    String(samples.length),
+    `${keptUpIn(results, id.replace(/p50$/, 'kept-up')) ?? samples.length} of ${samples.length}`,
   ]);
   const source = `From \`${results.command}\` at commit ${results.commit.slice(0, 9)}; ${describeNoise(results)}`;
-  const head = ['traffic, depth, load', 'p50', 'p90', 'p99', 'p99.9', 'runs'];
+  const head = ['traffic, depth, load', 'p50', 'p90', 'p99', 'p99.9', 'runs that kept up'];
   return `![Latency by chain depth](latency-by-depth.svg)\n\n${source}\n\n${table(head, rows)}`;
 }
+
+const keptUpIn = (results: Results, id: string) =>
+  figureOf(results, id)?.samples.filter((value) => value === 1).length;
 
 function describeOverload(results: Results): string {
   const points = results.figures.filter(({ id }) => /^overload\/w-\w+\/x\d\/goodput$/.test(id));
