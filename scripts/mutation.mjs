@@ -1,6 +1,7 @@
 // Plants faults in the source and checks whether a test fails: `npm run mutation -- protocol gate`, or for files:
 // `npm run mutation -- src/protocol/jcs.ts`. Without arguments it runs for all six folders, which takes hours.
-// `--changed [ref]` selects the files that differ from a commit (main), and `--budget <minutes>` limits the time.
+// `--changed` selects the lines that differ from a commit (`--since`, default main), and fails below 90 %. `--budget <minutes>`
+// limits the time.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -34,7 +35,7 @@ const end = budgetMs > 0 ? Date.now() + budgetMs : Infinity;
 
 /** What to mutate, by folder. @type {Map<string, string[]>} */
 const wanted = new Map();
-for (const name of values.changed ? changedFiles() : positionals.length > 0 ? positionals : FOLDERS) {
+for (const name of values.changed ? changedLines() : positionals.length > 0 ? positionals : FOLDERS) {
   const [, folder, file] = /^(?:src\/)?([^/]+)(?:\/(.+))?$/.exec(name) ?? [];
   if (folder === undefined || !FOLDERS.includes(folder)) {
     if (values.changed) continue;
@@ -50,7 +51,7 @@ mkdirSync('reports/mutation', { recursive: true });
 /** @type {string[]} */
 const scores = [];
 for (const [folder, patterns] of wanted) {
-  const report = `reports/mutation/${folder}.json`;
+  const report = `reports/mutation/${values.changed ? 'changed-' : ''}${folder}.json`;
   const outcome = await stryker(folder, patterns, report);
   scores.push(outcome === 'ended' && existsSync(report) ? scoreOf(folder, report) : `${folder}: ${outcome}`);
   console.log(scores.at(-1));
@@ -58,12 +59,22 @@ for (const [folder, patterns] of wanted) {
 }
 console.log(`\n${scores.join('\n')}`);
 
-function changedFiles() {
+/** @returns the changed lines as Stryker selects them: `src/a/b.ts:10-12` */
+function changedLines() {
   const base = execFileSync('git', ['merge-base', values.since, 'HEAD'], { encoding: 'utf8' }).trim();
-  const names = execFileSync('git', ['diff', '--name-only', '--diff-filter=d', base, '--', 'src'], {
+  const text = execFileSync('git', ['diff', '--unified=0', '--diff-filter=d', base, '--', 'src'], {
     encoding: 'utf8',
   });
-  return names.split('\n').filter((name) => name.endsWith('.ts'));
+  let file = '';
+  /** @type {string[]} */
+  const found = [];
+  for (const line of text.split('\n')) {
+    file = /^\+\+\+ b\/(.+)$/.exec(line)?.[1] ?? file;
+    const [, from, count = '1'] = /^@@ -\S+ \+(\d+)(?:,(\d+))? @@/.exec(line) ?? [];
+    if (from === undefined || count === '0' || !file.endsWith('.ts')) continue;
+    found.push(`${file}:${from}-${Number(from) + Number(count) - 1}`);
+  }
+  return found;
 }
 
 /**
@@ -79,6 +90,7 @@ async function stryker(folder, patterns, report) {
       ...config,
       mutate: [...patterns, ...LEFT_OUT.map((pattern) => `!${pattern}`)],
       concurrency: Number(values.concurrency),
+      incremental: !values.changed,
       incrementalFile: `reports/mutation/${folder}.incremental.json`,
       force: values.force,
       jsonReporter: { fileName: report },
@@ -127,5 +139,7 @@ function scoreOf(folder, report) {
   const { Killed = 0, Timeout = 0, Survived = 0, NoCoverage = 0 } = counts;
   const killed = Killed + Timeout;
   const all = killed + Survived + NoCoverage;
+  if (all === 0) return `${folder}: nothing to plant`;
+  if (values.changed && killed / all < 0.9) process.exitCode = 1;
   return `${folder}: ${((100 * killed) / all).toFixed(1)} % of ${all} (${JSON.stringify(counts)})`;
 }

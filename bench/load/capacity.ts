@@ -3,8 +3,8 @@ import { runOpenLoop } from './open-loop.js';
 
 /** For a first guess, and to let both sides compile their code. */
 const FIRST_REQUESTS = 2_000;
-/** All requests are due at once, so that a connection never waits for one. */
-const AT_ONCE = 1e9;
+/** As a rate: all requests are due at once, so that a connection never waits for one. */
+export const AT_ONCE = 1e9;
 const SECONDS = 1.5;
 
 /**

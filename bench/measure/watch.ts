@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { createInterface } from 'node:readline';
-import { mean, median } from 'simple-statistics';
+import { harmonicMean } from 'simple-statistics';
 import { CORES, pinned } from '../run/cores.js';
 import { program } from '../run/paths.js';
 import { processorTimeOfEndedChildren } from './processor-time.js';
@@ -11,11 +11,6 @@ import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
 export interface Disturbance {
   /** The floor in µs, measured on the same cores at the same time; `null` if the time was too short for a sample. */
   readonly floor: number | null;
-  /**
-   * Mean speed of the cores, in signatures per µs. The rate of some work is compared with it, since the speed of the
-   * machine changes. `null` as above.
-   */
-  readonly speed: number | null;
   /** Share of the cores that other programs had: not the server, the generator or this suite. */
   readonly others: number;
   /** Share of the cores that the hypervisor gave to other machines. */
@@ -91,8 +86,9 @@ export class Watch {
     );
     this.#samples.length = 0;
     return {
-      floor: samples.length === 0 ? null : median(samples.map(({ value }) => value)),
-      speed: samples.length === 0 ? null : mean(samples.map(({ value }) => 1 / value)),
+      // The speed changes by half within seconds, and more requests are served while it is high. So the mean cost of a request
+      // belongs to the mean of the speed, not to the median of the cost.
+      floor: samples.length === 0 ? null : harmonicMean(samples.map(({ value }) => value)),
       ...shares(before, after),
     };
   }

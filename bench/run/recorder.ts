@@ -42,7 +42,6 @@ export class Recorder {
   readonly #latencies = new Map<string, { all: Histogram; parameters: Parameters }>();
   readonly #measureFloor: () => number;
   #floor = Number.NaN;
-  #speed = Number.NaN;
 
   /** @param measureFloor measures one libsodium verification, in µs */
   constructor(measureFloor: () => number) {
@@ -58,9 +57,8 @@ export class Recorder {
   }
 
   /** Records the state of the machine during a measurement. Later samples are compared with the floor of that time. */
-  surround(id: string, { floor, speed, others, stolen }: Disturbance): void {
+  surround(id: string, { floor, others, stolen }: Disturbance): void {
     this.interference.push({ id, others, stolen });
-    this.#speed = speed ?? 1 / (floor ?? this.#floor);
     if (floor !== null) this.floorWas(floor);
   }
 
@@ -73,11 +71,6 @@ export class Recorder {
   /** The floor as last measured, in µs. */
   get floor(): number {
     return this.#floor;
-  }
-
-  /** The speed of the machine when something was last watched; see {@link Disturbance.speed}. */
-  get speed(): number {
-    return this.#speed;
   }
 
   /** Adds a sample to a figure. Times are also kept in floors, and rates as verdicts in the time of one floor. */

@@ -11,6 +11,7 @@ import { COLD_CACHE_BYTES } from '../workload/workload.js';
 /** This point is measured with even and with random arrivals, to show what the clustering of random arrivals costs. */
 const EVEN = { traffic: 'warm', depth: 4, load: 50 } as const;
 
+const SERVICE_CORES = SPLIT?.service ?? null;
 const WARM_UP_SECONDS = 0.5;
 // A machine may become slower by half after its capacity was measured. Then 75 % of that is more than it can serve, and the
 // point is measured again with a new capacity.
@@ -30,7 +31,7 @@ export const latencyByDepth: Suite = {
       for (const traffic of ['warm', 'cold'] as const) {
         const isCold = traffic === 'cold';
         const env = isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
-        const service = await startService(env, { cores: SPLIT?.service ?? null });
+        const service = await startService(env, { cores: SERVICE_CORES });
         try {
           for (const depth of plan.depths) {
             await prime(bench, service, depth);
@@ -68,11 +69,15 @@ async function measureDepth(
         const rate = (capacity * load) / 100;
         recorder.measureFloor();
         const workload = workloads.files(traffic, depth);
-        const result = await bench.watch(id, server.pid, () =>
-          runOpenLoop(workload, {
-            ...{ ...target, rate, arrivals, seed: 1000 * run + depth },
-            ...{ seconds: plan.latencySeconds, warmUpSeconds: WARM_UP_SECONDS },
-          }),
+        const result = await bench.watch(
+          id,
+          server.pid,
+          () =>
+            runOpenLoop(workload, {
+              ...{ ...target, rate, arrivals, seed: 1000 * run + depth },
+              ...{ seconds: plan.latencySeconds, warmUpSeconds: WARM_UP_SECONDS },
+            }),
+          SERVICE_CORES,
         );
         workloads.advance(workload, Math.ceil(rate * (plan.latencySeconds + WARM_UP_SECONDS)));
         recorder.blame(id, result.wrong, result.firstWrong);

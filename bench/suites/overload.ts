@@ -1,10 +1,18 @@
+import { mkdtempSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { mean, median } from 'simple-statistics';
-import { measureCapacity } from '../load/capacity.js';
+import path from 'node:path';
+import { median } from 'simple-statistics';
+import { AT_ONCE, measureCapacity } from '../load/capacity.js';
 import { prime } from '../load/measure-load.js';
-import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type OpenLoopResult } from '../load/open-loop.js';
+import {
+  OPEN_LOOP_CONNECTIONS,
+  runOpenLoop,
+  type OpenLoopResult,
+  type OpenLoopTarget,
+} from '../load/open-loop.js';
 import { backToNormalAfter, recoveryAfter } from '../load/recovery.js';
 import { HealthProbe } from '../measure/health-probe.js';
+import { signatureShare } from '../measure/signature-share.js';
 import { describeSplit, SPLIT } from '../run/cores.js';
 import type { Better, Parameters } from '../run/results.js';
 import { ServerProcess, startService } from '../service/start.js';
@@ -18,7 +26,9 @@ const FACTORS = [1, 2, 3] as const;
 const PATIENCE_MS = 1_000;
 const CALIBRATION_SECONDS = 5;
 /** Samples of the goodput as a share of the peak, and the seconds of each. */
-const PEAK = { samples: 8, seconds: 4 } as const;
+const PEAK = { samples: 6, seconds: 5 } as const;
+/** The code is compiled in the first second. */
+const FIRST_MICROS = 1e6;
 /** Offered right after three times the capacity, to see when the service is back to normal. */
 const RECOVERY = { share: 0.5, seconds: 2 } as const;
 /** p99 of a service that is back to normal is at most this, in µs. */
@@ -69,8 +79,8 @@ export const overload: Suite = {
 
 /**
  * Measures goodput under the highest load as a share of the peak. The speed of a machine may change by half within
- * seconds, so each sample is short, lies between two measurements of the capacity, and all are relative to the speed of
- * the service's cores at that moment.
+ * seconds, so rates do not compare. But each verdict costs the same number of signatures: the goodput is measured as the
+ * share of the time that goes into them, in a profile, with all requests served and with three times as many.
  *
  * @returns the capacity: requests per second without shedding
  */
@@ -80,46 +90,64 @@ async function compareWithPeak(
   id: string,
   parameters: Parameters,
 ): Promise<number> {
-  const { recorder, workloads } = bench;
-  return withService(bench, { ...env, QUEUE_TARGET_MS: '60000' }, (patient) =>
-    withService(bench, env, async (server) => {
-      const watch = <Value>(measure: () => Promise<Value>) =>
-        bench.watch(`${id}/goodput-of-peak`, [patient.pid, server.pid], measure, SERVICE_CORES);
-      const relative: number[] = [];
-      const capacityOf = async () => {
-        const capacity = await watch(() =>
-          measureCapacity(workloads, () => workloads.files('cold', DEPTH), {
-            ...{ port: patient.port, connections: OPEN_LOOP_CONNECTIONS },
-          }),
-        );
-        relative.push(capacity / recorder.speed);
-        return capacity;
-      };
-      const capacities = [await capacityOf()];
-      for (let sample = 0; sample < PEAK.samples; sample++) {
-        const before = capacities.at(-1) ?? 0;
-        const rate = Math.round((FACTORS.at(-1) ?? 1) * before);
-        const workload = workloads.files('cold', DEPTH);
-        const { requests, wrong, firstWrong } = await watch(() =>
-          runOpenLoop(workload, {
-            ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: sample + 1 },
-            ...{ seconds: PEAK.seconds, patienceMs: PATIENCE_MS, mayRefuse: true },
-          }),
-        );
-        const goodput = requests / PEAK.seconds / recorder.speed;
-        workloads.advance(workload, rate * (PEAK.seconds + 1));
-        recorder.blame(id, wrong, firstWrong);
-        capacities.push(await capacityOf());
-        recorder.record({
-          ...{ id: `${id}/goodput-of-peak`, unit: 'ratio', better: 'higher', parameters },
-          value: goodput / mean(relative.slice(-2)),
-        });
-      }
-      const value = median(capacities);
-      recorder.record({ id: `${id}/capacity`, unit: '1/s', better: 'higher', value, parameters });
-      return value;
-    }),
-  );
+  const { recorder } = bench;
+  const capacities = [
+    await withService(bench, { ...env, QUEUE_TARGET_MS: '60000' }, ({ port }) =>
+      measureCapacity(bench.workloads, () => bench.workloads.files('cold', DEPTH), {
+        ...{ port, connections: OPEN_LOOP_CONNECTIONS },
+      }),
+    ),
+  ];
+  for (let sample = 1; sample <= PEAK.samples; sample++) {
+    const last = capacities.at(-1) ?? 0;
+    const requests = Math.round(PEAK.seconds * last);
+    const peak = await profiled(bench, { ...env, QUEUE_TARGET_MS: '60000' }, id, {
+      ...{ connections: OPEN_LOOP_CONNECTIONS, rate: AT_ONCE, seconds: requests / AT_ONCE, warmUpSeconds: 0 },
+    });
+    const capacity = peak.requests / peak.elapsedSeconds;
+    capacities.push(capacity);
+    const over = await profiled(bench, env, id, {
+      ...{
+        connections: CONNECTIONS,
+        rate: Math.round((FACTORS.at(-1) ?? 1) * capacity),
+        arrivals: 'poisson',
+      },
+      ...{ seed: sample, seconds: PEAK.seconds, warmUpSeconds: 0, patienceMs: PATIENCE_MS, mayRefuse: true },
+    });
+    recorder.record({
+      ...{ id: `${id}/goodput-of-peak`, unit: 'ratio', better: 'higher', parameters },
+      value: over.share / peak.share,
+    });
+  }
+  const value = median(capacities);
+  recorder.record({ id: `${id}/capacity`, unit: '1/s', better: 'higher', value, parameters });
+  return value;
+}
+
+/** Runs a load against a service with a profiler. `share`: see {@link signatureShare}, without the first second. */
+async function profiled(
+  { recorder, workloads }: Bench,
+  env: Readonly<Record<string, string>>,
+  id: string,
+  target: Omit<OpenLoopTarget, 'port'>,
+): Promise<OpenLoopResult & { readonly share: number }> {
+  const directory = mkdtempSync(path.join(workloads.directory, 'profile-'));
+  const server = await startService(env, {
+    cores: SERVICE_CORES,
+    nodeArgs: ['--cpu-prof', '--cpu-prof-interval', '500', `--cpu-prof-dir=${directory}`],
+  });
+  const workload = workloads.files('cold', DEPTH);
+  let result: OpenLoopResult;
+  try {
+    result = await runOpenLoop(workload, { ...target, port: server.port });
+  } finally {
+    await server.stop();
+  }
+  workloads.advance(workload, result.requests + result.refused + target.connections);
+  recorder.blame(id, result.wrong, result.firstWrong);
+  const start = Number(result.startedAt / 1000n);
+  const end = start + Math.min(PEAK.seconds, result.elapsedSeconds) * 1e6;
+  return { ...result, share: signatureShare(directory, start + FIRST_MICROS, end) };
 }
 
 /** Measures how long a refusal takes because of the generator and the operating system alone, at the highest load of the suite. */
@@ -193,11 +221,15 @@ async function measure(
   const workload = workloads.files('cold', DEPTH);
   const probe = new HealthProbe(server);
   const waitsBefore = await socketWaits(server);
-  const result = await bench.watch(id, server.pid, () =>
-    runOpenLoop(workload, {
-      ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
-      ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true, recovery },
-    }),
+  const result = await bench.watch(
+    id,
+    server.pid,
+    () =>
+      runOpenLoop(workload, {
+        ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
+        ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true, recovery },
+      }),
+    SERVICE_CORES,
   );
   workloads.advance(workload, rate * (plan.overloadSeconds + 1 + RECOVERY.seconds));
   await probe.stop();

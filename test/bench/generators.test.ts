@@ -151,6 +151,19 @@ describe('the open-loop generator', () => {
   });
 });
 
+it('the open-loop generator counts no wait for connections that are free from the start', async () => {
+  const port = await listen((request, response) => {
+    request.resume();
+    request.on('end', () => response.end('right'));
+  });
+  const { requests, connectionWaits } = await runOpenLoop(numbered(20, 'right'), {
+    ...{ port, connections: 32, rate: 20, seconds: 1, warmUpSeconds: 0 },
+  });
+  expect(requests).toBe(20);
+  // In µs; 0 counts as 1.
+  expect(connectionWaits.maxValue).toBe(1);
+});
+
 describe('a client that gives up', () => {
   it('closes its connection, comes back on a new one, and is counted apart from refusals', async () => {
     let count = 0;
