@@ -194,11 +194,21 @@ function describeLatency(results: Results): string {
   if (points.length === 0) return '';
   const rows = points.map(({ id, parameters, samples }) => [
     `${parameters['traffic'] ?? ''}, depth ${parameters['depth'] ?? ''}, ${parameters['load'] ?? ''} %`,
-    ...['p50', 'p90', 'p99', 'p99.9'].map((name) => withInterval(results, id.replace(/p50$/, name))),
+    ...['p50', 'p90', 'p99', 'p99.9', 'send-delay-p99'].map((name) =>
+      withInterval(results, id.replace(/p50$/, name)),
+    ),
     `${keptUpIn(results, id.replace(/p50$/, 'kept-up')) ?? samples.length} of ${samples.length}`,
   ]);
   const source = `From \`${results.command}\` at commit ${results.commit.slice(0, 9)}; ${describeNoise(results)}`;
-  const head = ['traffic, depth, load', 'p50', 'p90', 'p99', 'p99.9', 'runs that kept up'];
+  const head = [
+    'traffic, depth, load',
+    'p50',
+    'p90',
+    'p99',
+    'p99.9',
+    'p99 of send delays',
+    'runs that kept up',
+  ];
   return `![Latency by chain depth](latency-by-depth.svg)\n\n${source}\n\n${table(head, rows)}`;
 }
 
