@@ -6,7 +6,7 @@ import { compareVersions, withVersions } from './compare/run.js';
 const USAGE = `npm run bench:proof -- [--runs 20] [--planted 5,10,30] [--minutes 3] [--out <file>]
 
 Shows that bench:compare can be believed on this machine: so many comparisons of this working copy with itself, which
-must find nothing but once in twenty, and one for each planted slow-down, which must be found. Some 20 minutes where
+must find nothing but once in twenty, and one for each planted slow-down, which must be found. About an hour where
 nothing else runs; --minutes is the longest that a single comparison may take.
 Exit code: 0 as promised, 1 not.
 `;

@@ -197,7 +197,7 @@ function describeLatency(results: Results): string {
     ...['p50', 'p90', 'p99', 'p99.9', 'send-delay-p99'].map((name) =>
       withInterval(results, id.replace(/p50$/, name)),
     ),
-    `${keptUpIn(results, id.replace(/p50$/, 'kept-up')) ?? samples.length} of ${samples.length}`,
+    `${keptUpIn(results, id.replace(/p50$/, 'kept-up')) ?? '?'} of ${samples.length}`,
   ]);
   const source = `From \`${results.command}\` at commit ${results.commit.slice(0, 9)}; ${describeNoise(results)}`;
   const head = [

@@ -1,6 +1,6 @@
 import { measureClosedLoop, bestTool, prime } from '../load/measure-load.js';
 import { OPEN_LOOP_CONNECTIONS, runOpenLoop } from '../load/open-loop.js';
-import { SPLIT } from '../run/cores.js';
+import { describeSplit, SPLIT } from '../run/cores.js';
 import { startService } from '../service/start.js';
 import type { Suite } from '../run/suite.js';
 
@@ -10,6 +10,7 @@ export const openLoop: Suite = {
   about: 'latency at a constant rate, from the intended send time, at 25 to 100 % of the closed-loop maximum',
   run: async (bench) => {
     const { plan, recorder, workloads } = bench;
+    recorder.notes.push(`open-loop: ${describeSplit()}`);
     const service = await startService({}, { cores: SPLIT?.service ?? null });
     try {
       for (const depth of plan.openLoopDepths) {
