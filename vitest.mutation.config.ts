@@ -34,7 +34,9 @@ class TablesFirst extends BaseSequencer {
 }
 
 const folder = process.env['MUTATED_FOLDER'] ?? '';
-const tests = TESTS[folder];
+// `--tests` of scripts/mutation.mjs
+const narrowed = process.env['MUTATION_TESTS'];
+const tests = narrowed === undefined ? TESTS[folder] : narrowed.split(',');
 if (tests === undefined)
   throw new Error(`MUTATED_FOLDER is "${folder}", expected one of ${Object.keys(TESTS).join(', ')}`);
 
