@@ -174,9 +174,8 @@ export function isFaithfulNumber(literal: string): boolean {
   if (isSafe(value)) return true;
   if (!Number.isFinite(value)) return false;
   const written = new Decimal(literal);
-  if (written.exponent < 0) return true;
-  const held = new Decimal(String(value));
-  return written.exponent === held.exponent && written.hasDigitsOf(held);
+  // The double is near what is written, so with the same digits it has the same exponent.
+  return written.exponent < 0 || written.hasDigitsOf(new Decimal(String(value)));
 }
 
 /** Whether no integer near this value is rounded. */
@@ -211,7 +210,8 @@ class Decimal {
     this.#text = text;
     this.#start = start;
     this.#end = end;
-    const shift = power === text.length ? 0 : Number(text.slice(power + 1));
+    // 0 if there is no exponent.
+    const shift = Number(text.slice(power + 1));
     // How many digits the last non-zero digit is from the units digit. Digits after the point count as negative.
     const units = point < 0 ? power : point;
     this.exponent = shift + units - end + (end > units ? 1 : 0);

@@ -9,6 +9,7 @@ import {
 } from '../../src/protocol/json-defects.js';
 import {
   hasMoreNodes,
+  isJsonObject,
   isPlainlyFaithful,
   MAX_JSON_NODES,
   parseStrictJson,
@@ -101,6 +102,13 @@ describe('strict JSON', () => {
     ['[9007199254740993]', 'number'],
     ['9007199254740993.0', 'number'],
     ['0.9007199254740993e16', 'number'],
+    ['0.9007199254740992e16', 'none'],
+    ['9007199254740993.5', 'none'],
+    ['10000000000000000000001', 'number'],
+    // The digits of the double, and more.
+    ['90071992547409920001', 'number'],
+    ['999999999999999999999999', 'number'],
+    [`1.${'1'.repeat(500)}e400`, 'number'],
     ['9007199254740992', 'none'],
     ['9007199254740991', 'none'],
     ['1E30', 'none'],
@@ -152,6 +160,51 @@ describe('strict JSON', () => {
       ),
       { numRuns: 2000 },
     );
+  });
+
+  // A miscount of any of these by one or more would let enough of them hide a member.
+  it.each([
+    ...[
+      '1',
+      '-1',
+      '9',
+      '10',
+      '-10',
+      '99',
+      '999',
+      '1000',
+      '1e3',
+      '-1e3',
+      '1001',
+      '1.5',
+      '-1.5',
+      '0.01',
+      '1e-2',
+      '1e-3',
+    ],
+    ...[
+      '9007199254740991',
+      '9007199254740992',
+      '1e400',
+      '-1e400',
+      '""',
+      '"x"',
+      '"\\n"',
+      '"\\""',
+      'true',
+      'false',
+      'null',
+    ],
+    ...['[]', '{}', '[1]', '[[],[]]', '{"a":1}', '{"a":"x","b":{}}'],
+  ])('finds a member that occurs twice beside any number of %s', (item) => {
+    for (let count = 0; count < 24; count++) {
+      for (const name of ['', 'n', 'nn', 'name', 'a long name']) {
+        const list = Array(count).fill(item).join(',');
+        const text = `{"${name}":0,"${name}":0,"list":[${list}]}`;
+        expect([text, findJsonDefect(text, { only: 'duplicate' })?.kind]).toEqual([text, 'duplicate']);
+        expect([text, isPlainlyFaithful(text, JSON.parse(text) as JsonValue)]).toEqual([text, false]);
+      }
+    }
   });
 
   it('finds a member that is hidden by one that every object inherits', () => {
@@ -361,6 +414,19 @@ describe('a defect', () => {
     expect(parseStrictJson(text)).toEqual({ defect: { kind, message } });
   });
 
+  it('of too many large numbers says the limit, and counts only those in its scope', () => {
+    const large = '9007199254740992';
+    const many = Array(MAX_LARGE_NUMBERS).fill(large).join(',');
+    const defect = {
+      kind: 'number',
+      message: 'it holds more than 4096 numbers of more than 15 digits beyond 2^53',
+    };
+    expect(findJsonDefect(`[${many},${large}]`)).toEqual(defect);
+    expect(findJsonDefect(`{"a":[${many},${large}]}`, { within: 'a' })).toEqual(defect);
+    expect(findJsonDefect(`{"x":${large},"a":[${many}]}`, { within: 'a' })).toBeNull();
+    expect(findJsonDefect(`{"x":[${many}],"a":${large}}`, { within: 'a' })).toBeNull();
+  });
+
   it('of the size says the limit', () => {
     expect(parseStrictJson('[[],[]]', 2).defect).toEqual({
       kind: 'size',
@@ -388,6 +454,18 @@ describe('a defect', () => {
   ])('of %s with %j is of kind %s', (text, scope, kind) => {
     expect(findJsonDefect(text, scope)?.kind ?? null).toBe(kind);
   });
+});
+
+it.each<[unknown, boolean]>([
+  [{}, true],
+  [Object.create(null), true],
+  [null, false],
+  [[], false],
+  ['{}', false],
+  [undefined, false],
+  [() => undefined, false],
+])('%o as a JSON object: %s', (value, expected) => {
+  expect(isJsonObject(value)).toBe(expected);
 });
 
 describe('the number of nodes', () => {

@@ -50,6 +50,7 @@ describe('a queue of jobs', () => {
       'd',
     ]);
     expect([take(queue, 9, ({ jwt }) => jwt !== 'd'), queue.waiting, queue.first.jwt]).toEqual(['', 2, 'd']);
+    expect(queue.take(9, () => false)).toEqual([]);
     expect([take(queue, 9), queue.waiting]).toEqual(['d e', 0]);
   });
 

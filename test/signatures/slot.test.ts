@@ -76,6 +76,40 @@ describe('a slot', () => {
     expect([writer.takeBack(), writer.takeBack(), writer.takeBack()]).toEqual([0, 1, -1]);
   });
 
+  it('refuses what does not fit, and keeps the batch as it was', () => {
+    const full = Array.from({ length: BATCH_CHECKS }, () => numbered(1, 1));
+    const writer = new SlotWriter(Buffer.alloc(bytesFor(full) + 10));
+    writer.clear();
+    for (const check of full) expect(writer.write(check)).toBe(true);
+    expect(writer.write(numbered(2, 1))).toBe(false);
+    expect([writer.checks, writer.bytes]).toEqual([BATCH_CHECKS, bytesFor(full)]);
+
+    const short = new SlotWriter(Buffer.alloc(bytesFor([numbered(1, 10), numbered(2, 5)])));
+    short.clear();
+    expect([short.write(numbered(1, 10)), short.write(numbered(2, 6))]).toEqual([true, false]);
+    expect([short.checks, short.bytes]).toEqual([1, bytesFor([numbered(1, 10)])]);
+    expect(short.write(numbered(2, 5))).toBe(true);
+  });
+
+  it.each([0, 63, 65, 128])(
+    'holds zeros for a signature of %i bytes, whatever was there before',
+    (length) => {
+      const around = [numbered(1, 3), numbered(2, 3), numbered(3, 3)];
+      const memory = Buffer.alloc(bytesFor(around));
+      const writer = new SlotWriter(memory);
+      for (const signature of [
+        Buffer.alloc(64, 9),
+        Buffer.alloc(length, 9),
+      ] as SignatureCheck['signature'][]) {
+        writer.clear();
+        for (const [at, check] of around.entries()) writer.write(at === 1 ? { ...check, signature } : check);
+      }
+      const signatures: Buffer[] = [];
+      new SlotReader(memory).verify(3, Buffer.alloc(3), (signature) => signatures.push(signature) < 0);
+      expect(signatures).toEqual([Buffer.alloc(64, 1), Buffer.alloc(64), Buffer.alloc(64, 3)]);
+    },
+  );
+
   it('takes a state for nothing but what it says', () => {
     expect(new Set(Object.values(CheckState)).size).toBe(5);
     const writer = new SlotWriter(Buffer.alloc(bytesFor([numbered(0, 10)])));
