@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { mean, medianAbsoluteDeviation } from 'simple-statistics';
+import { mean, median, medianAbsoluteDeviation } from 'simple-statistics';
 import { checkAnswers } from '../load/check-answers.js';
 import { program } from '../run/paths.js';
 import { startTree, type ServerProcess } from '../service/start.js';
@@ -33,7 +33,7 @@ export interface Restart {
   readonly planted: Planted | null;
 }
 
-/** Means in µs. */
+/** Medians in µs of processor time, which slow moments of the machine do not change. */
 export interface Planted {
   readonly work: number;
   /** Of the whole request, under load. */
@@ -84,7 +84,7 @@ export async function measurePair(
       alone.push(await takeQuad(take, ALONE, isReversed));
     }
     const ofB = loaded.flatMap((quad) => quad.slice(2).map(cpuOf));
-    return { ...summarise(loaded, alone), request: mean(ofB) };
+    return { ...summarise(loaded, alone), request: median(ofB) };
   });
   if (plan.plantedRounds === 0) return { ...restart, planted: null };
   return { ...restart, planted: { request, work: Number(readFileSync(reportOf(workloads), 'utf8')) } };
