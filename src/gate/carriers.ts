@@ -37,7 +37,7 @@ export function findBundle(
   const [first] = carried;
   if (carried.length === 0) {
     const { message, suggestion } = explainMissing();
-    return gateFailure('MISSING_BUNDLE', protocol, message, suggestion === undefined ? {} : { suggestion });
+    return gateFailure('MISSING_BUNDLE', protocol, message, { suggestion });
   }
   if (typeof first !== 'string' || !carried.every((value) => typeof value === 'string')) {
     return gateFailure('MALFORMED_BUNDLE', protocol, 'the bundle is not one string of base64url');

@@ -18,7 +18,7 @@ export function openChain({ method, headers }: GateRequest): Opening {
   const requested = shorten(tool);
   const deny = denier('mcp', null, requested);
   if (method !== 'POST') {
-    const message = `the HTTP method is ${shorten(method) ?? 'missing'}, expected POST`;
+    const message = `the HTTP method is ${shorten(method)}, expected POST`;
     return deny(gateFailure('METHOD_NOT_ALLOWED', 'mcp', message));
   }
   if (name === 'unreadable') {

@@ -126,7 +126,7 @@ export function gateFailure(
   code: GateCode,
   protocol: Protocol,
   message: string,
-  { verdict = null, suggestion }: { verdict?: GateFailure['verdict']; suggestion?: string } = {},
+  { verdict = null, suggestion }: { verdict?: GateFailure['verdict']; suggestion?: string | undefined } = {},
 ): GateFailure {
   const row = rows.get(code);
   if (row === undefined) throw new RangeError(`no such code: ${code}`);

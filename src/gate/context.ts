@@ -3,6 +3,7 @@ import {
   readReceiptClaims,
   type InvocationClaims,
   type ReceiptClaims,
+  type ReceiptPlace,
 } from '../protocol/claims.js';
 import { isJsonObject } from '../protocol/json.js';
 import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
@@ -45,8 +46,8 @@ export type BriefContext = Omit<GateContext, 'leaf_policy'>;
 
 /** The claims of a bundle. */
 export interface BundleClaims {
-  /** At least one, root first. */
-  readonly receipts: readonly ReceiptClaims[];
+  /** Root first. */
+  readonly receipts: readonly [ReceiptClaims, ...ReceiptClaims[]];
   readonly invocation: InvocationClaims;
 }
 
@@ -95,12 +96,11 @@ export function callContextOf(
  * @param binding `null` if body and signed arguments were not compared
  */
 export function gateContextOf({ receipts, invocation }: BundleClaims, binding: Binding | null): GateContext {
-  const [root, leaf] = [receipts[0], receipts.at(-1)];
-  if (root === undefined || leaf === undefined) throw new Error('the chain has no receipts');
+  const [root] = receipts;
   return freeze({
     root_principal: root.iss,
     chain_depth: receipts.length,
-    leaf_policy: leaf.policy,
+    leaf_policy: (receipts.at(-1) ?? root).policy,
     ...callContextOf(
       receipts.map((claims) => ({ ...claims, session_id: claims.drs_consent?.session_id ?? null })),
       invocation,
@@ -116,17 +116,19 @@ export function gateContextOf({ receipts, invocation }: BundleClaims, binding: B
  */
 export function readBundleClaims(bundle: unknown): BundleClaims {
   const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
-  if (!Array.isArray(receipts) || receipts.length === 0) throw unreadable('receipts');
-  const claims: ReceiptClaims[] = [];
-  for (const jwt of receipts) {
-    const place = { isRoot: claims.length === 0, underHumanRoot: claims[0]?.drs_root_type === 'human' };
-    const read = readReceiptClaims(partsOf(jwt, 'a receipt').payload, place);
-    if (read.claims === undefined) throw unreadable('a receipt');
-    claims.push(read.claims);
-  }
+  if (!Array.isArray(receipts)) throw unreadable('receipts');
+  const [first, ...others] = receipts as readonly unknown[];
+  const root = receiptOf(first, { isRoot: true, underHumanRoot: false });
+  const place = { isRoot: false, underHumanRoot: root.drs_root_type === 'human' };
   const read = readInvocationClaims(partsOf(invocation, 'an invocation').payload);
   if (read.claims === undefined) throw unreadable('an invocation');
-  return { receipts: claims, invocation: read.claims };
+  return { receipts: [root, ...others.map((jwt) => receiptOf(jwt, place))], invocation: read.claims };
+}
+
+function receiptOf(jwt: unknown, place: ReceiptPlace): ReceiptClaims {
+  const read = readReceiptClaims(partsOf(jwt, 'a receipt').payload, place);
+  if (read.claims === undefined) throw unreadable('a receipt');
+  return read.claims;
 }
 
 function partsOf(jwt: unknown, what: string): CompactJwt {

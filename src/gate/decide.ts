@@ -61,7 +61,7 @@ export function decideCall(call: PendingCall, verdict: ChainVerdict, rules: Gate
   if (!verdict.valid) return denied(call, failureOf(call, verdict.error));
   const claims = readBundleClaims(call.bundle);
   const binding = bindingOf(verdict, call.body);
-  const rootPrincipal = claims.receipts[0]?.iss ?? '';
+  const rootPrincipal = claims.receipts[0].iss;
   const failure = checkCall(call, { rootPrincipal, invocation: claims.invocation, binding }, rules);
   if (failure !== null) return denied(call, failure);
   return { kind: 'allow', context: gateContextOf(claims, binding), claims };

@@ -19,7 +19,7 @@ const MAX_BYTES = 512;
  */
 export function encodeHeaderText(text: string): string {
   if (text.length <= MAX_BYTES && isPlain(text)) return text;
-  const bytes = Buffer.from(text, 'utf8');
+  const bytes = Buffer.from(text);
   if (bytes.length > MAX_BYTES) return `=?sha256?${createHash('sha256').update(bytes).digest('hex')}?=`;
   return `${ENCODED_START}${bytes.toString('base64')}${ENCODED_END}`;
 }

@@ -48,7 +48,8 @@ export function readRpcMessage(
   }
   if (!isJsonObject(value)) return invalid('the body is not a JSON object');
   const id = own(value, 'id');
-  const echoed = echoOf(id, defect !== null);
+  const isReparsed = body.kind === 'value';
+  const echoed = echoOf(id, defect !== null || isReparsed);
   if (defect !== null && body.kind === 'text' && isAmbiguousEnvelope(body.text)) {
     return invalid(`the body is not strict JSON: ${defect}`, echoed);
   }
@@ -69,7 +70,7 @@ export function readRpcMessage(
   }
   if (method !== undefined && typeof method !== 'string')
     return invalid('the method is not a string', echoed);
-  return { method, params: own(value, 'params'), id, defect, isReparsed: body.kind === 'value' };
+  return { method, params: own(value, 'params'), id, defect, isReparsed };
 }
 
 /** An own member of an object, never an inherited one. */
@@ -92,7 +93,6 @@ export function echoOf(id: unknown, isInexact: boolean): JsonValue {
     case 'number':
       return Number.isFinite(id) && !(isInexact && Math.abs(id) > Number.MAX_SAFE_INTEGER) ? id : null;
     case 'boolean':
-      return id;
     case 'object':
       return isShort(id, 0, { left: MAX_ECHOED }) ? (id as JsonValue) : null;
     default:
@@ -106,16 +106,11 @@ function isShort(value: unknown, depth: number, budget: { left: number }): boole
   if (budget.left < 0) return false;
   if (typeof value !== 'object' || value === null) return true;
   if (depth >= 16) return false;
-  if (Array.isArray(value))
-    return value.length <= budget.left && value.every((item) => isShort(item, depth + 1, budget));
-  const names = Object.keys(value);
-  return (
-    names.length <= budget.left &&
-    names.every((name) => {
-      budget.left -= name.length;
-      return isShort((value as Record<string, unknown>)[name], depth + 1, budget);
-    })
-  );
+  if (Array.isArray(value)) return value.every((item) => isShort(item, depth + 1, budget));
+  return Object.entries(value).every(([name, item]) => {
+    budget.left -= name.length;
+    return isShort(item, depth + 1, budget);
+  });
 }
 
 const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
@@ -172,7 +167,7 @@ function isAmbiguousEnvelope(text: string): boolean {
       seen.add(name);
     } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
       depth++;
-      isNameNext = unit === OPEN_BRACE;
+      isNameNext = true;
     } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth--;
     else if (unit === COMMA) isNameNext = true;
     else if (unit === COLON) isNameNext = false;

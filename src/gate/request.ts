@@ -76,7 +76,9 @@ export type Opening = Pass | PendingCall | Denial;
 
 const MAX_REQUESTED = 200;
 
-/** Shortens a name that a caller chose, for logs and messages. */
+/** Shortens a name that a caller chose, for logs and messages; `null` if it is no text. */
+export function shorten(name: string): string;
+export function shorten(name: unknown): string | null;
 export function shorten(name: unknown): string | null {
   if (typeof name !== 'string') return null;
   return name.length > MAX_REQUESTED ? `${name.slice(0, MAX_REQUESTED)}…` : name;
@@ -94,7 +96,7 @@ export function headersOf(headers: Readonly<Record<string, unknown>>): HeaderLoo
     if (name.length > MAX_NAME) continue;
     const lower = name.toLowerCase();
     const values = (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'string');
-    if (values.length > 0) found.set(lower, [...(found.get(lower) ?? []), ...values]);
+    found.set(lower, [...(found.get(lower) ?? []), ...values]);
   }
   return (name) => found.get(name) ?? [];
 }

@@ -29,7 +29,7 @@ export function openRpc(
   if (PASSING_METHODS.has(method)) return { kind: 'pass' };
   const deny = denier(protocol, null, null);
   if (method !== 'POST') {
-    const message = `the HTTP method is ${shorten(method) ?? 'missing'}, expected POST`;
+    const message = `the HTTP method is ${shorten(method)}, expected POST`;
     return deny(gateFailure('METHOD_NOT_ALLOWED', protocol, message));
   }
   if (body.kind === 'too large') return deny(gateFailure('BODY_TOO_LARGE', protocol, body.reason));

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { bodyOfBytes, RPC_ERROR_CODE, type Protocol } from '../../src/gate/index.js';
+import { bodyOfBytes, headersOf, openA2a, RPC_ERROR_CODE, type Protocol } from '../../src/gate/index.js';
 import { encode, liveCall } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
 import { a2aChain, mcpChain, newGate, verifier, type Asked } from './decide.js';
@@ -198,6 +198,18 @@ describe('denied', () => {
           },
     );
   });
+});
+
+it('an opened A2A request tells its protocol and method', () => {
+  const open = (headers: Record<string, string>, body = rpc()) =>
+    openA2a({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text: body } });
+  expect(open({ 'X-DRS-Bundle': 'e30' })).toMatchObject({
+    kind: 'check',
+    protocol: 'a2a',
+    requested: 'SendMessage',
+  });
+  expect(open({})).toMatchObject({ kind: 'deny', protocol: 'a2a', requested: 'SendMessage' });
+  expect(open({}, '{')).toMatchObject({ kind: 'deny', protocol: 'a2a', requested: null });
 });
 
 describe('allowed', () => {

@@ -56,14 +56,41 @@ describe('the context of a call', () => {
     expect(context).not.toHaveProperty('binding');
   });
 
-  it.each([
-    null,
-    1,
-    {},
-    { receipts: [] },
-    { receipts: ['x'], invocation: 'x' },
-    { receipts: {}, invocation: '' },
-  ])('cannot be had of %j, whatever a verifier says of it', (bundle) => {
-    expect(() => readBundleClaims(bundle)).toThrow('the verifier accepted');
+  const messageOf = (bundle: unknown) => {
+    try {
+      readBundleClaims(bundle);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return null;
+  };
+  const unreadable = (what: string) =>
+    `the verifier accepted ${what} that the gate cannot read: use the same version of both`;
+
+  it.each([null, 1, {}, { receipts: {}, invocation: '' }])('cannot be had of %j', (bundle) => {
+    expect(messageOf(bundle)).toBe(unreadable('receipts'));
+  });
+  it.each([[[]], [['x']], [[1]]])('cannot be had of the receipts %j', (receipts) => {
+    expect(messageOf({ receipts, invocation: 'x' })).toBe(unreadable('a receipt'));
+  });
+  it('cannot be had of claims that a receipt may not have in its place', () => {
+    const consent = { drs_consent: undefined };
+    const standing = { exp: undefined };
+    const bundle = (overrides: object) => invoke(makeChain(2, overrides as never));
+    expect(messageOf(bundle({}))).toBeNull();
+    expect(messageOf(bundle({ 0: consent }))).toBe(unreadable('a receipt'));
+    expect(messageOf(bundle({ 1: standing }))).toBe(unreadable('a receipt'));
+    const automated = { ...consent, drs_root_type: 'automated' };
+    expect(messageOf(bundle({ 0: automated, 1: standing }))).toBeNull();
+    expect(messageOf(bundle({ 0: automated }))).toBeNull();
+  });
+  it('cannot be had of an invocation that is none', () => {
+    const bundle = invoke(makeChain(1));
+    for (const invocation of [undefined, 'x', invoke(makeChain(1), { cmd: 5 }).invocation])
+      expect(messageOf({ ...bundle, invocation })).toBe(unreadable('an invocation'));
+  });
+  it('has the policy of the leaf', () => {
+    const claims = claimsOf({ 0: { policy: { a: 0 } }, 2: { policy: { a: 2 } } });
+    expect(gateContextOf(claims, null).leaf_policy).toEqual({ a: 2 });
   });
 });

@@ -24,6 +24,7 @@ describe('a message that is not strict JSON', () => {
       'method twice behind quotes and brackets in a text',
       '{"jsonrpc":"2.0","x\\"{":"\\\\\\"]}[{","method":"ping","method":"tools/call"}',
     ],
+    ['method twice behind spaces', '{ "method" : "ping" , "jsonrpc":"2.0", "method" : "tools/call"}'],
   ])('is refused with %s', async (_, body) => {
     expect(await newGate()('mcp', { body })).toMatchObject({
       code: 'INVALID_JSONRPC',
@@ -106,6 +107,8 @@ describe('a message', () => {
 });
 
 describe('the id of an answer', () => {
+  const objects = (depth: number) =>
+    JSON.parse('{"a":'.repeat(depth - 1) + '{}' + '}'.repeat(depth - 1)) as unknown;
   const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as unknown;
   it.each<[string, unknown]>([
     ['text', 'x'.repeat(1024)],
@@ -113,6 +116,7 @@ describe('the id of an answer', () => {
     ['null', null],
     ['an integer', 2 ** 53 - 1],
     ['nested 16 deep', nested(16)],
+    ['objects nested 16 deep', objects(16)],
     ['a list', Array(1023).fill(1)],
     ['a list of a text', ['x'.repeat(1022)]],
     ['an object', { ['x'.repeat(1022)]: 1 }],
@@ -130,6 +134,7 @@ describe('the id of an answer', () => {
     ['no JSON', 1n],
     ['an infinity', Infinity],
     ['nested 17 deep', nested(17)],
+    ['objects nested 17 deep', objects(17)],
     ['a list', Array(1024).fill(1)],
     ['a list of a text', ['x'.repeat(1023)]],
     ['a list of two texts', ['x'.repeat(600), 'x'.repeat(600)]],
@@ -144,6 +149,21 @@ describe('the id of an answer', () => {
       expect(echoOf(id, false)).toBe(id);
       expect(echoOf(id, true)).toBeNull();
     }
+  });
+
+  it('of no message is such a number only if its text is strict', () => {
+    const value = { jsonrpc: '1.0', id: 2 ** 53 };
+    const text = JSON.stringify(value);
+    const twice = text.replace('}', ',"x":1,"x":1}');
+    expect(readRpcMessage('mcp', { kind: 'text', text })).toMatchObject({ id: 2 ** 53 });
+    expect(readRpcMessage('mcp', { kind: 'text', text: twice })).toMatchObject({
+      failure: { code: 'INVALID_JSONRPC' },
+      id: null,
+    });
+    expect(readRpcMessage('mcp', { kind: 'value', value })).toMatchObject({
+      failure: { code: 'INVALID_JSONRPC' },
+      id: null,
+    });
   });
 });
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { headersOf, openMcp, RPC_ERROR_CODE } from '../../src/gate/index.js';
+import { findBundle } from '../../src/gate/carriers.js';
+import { headersOf, openMcp, RPC_ERROR_CODE, type McpRules, type RequestBody } from '../../src/gate/index.js';
 import { encode, liveCall } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
 import { mcpChain as chain, newGate, verifier, type Asked } from './decide.js';
@@ -18,6 +19,8 @@ const message = (members: object = {}) => ({
   ...members,
 });
 const text = (members: object = {}) => JSON.stringify(message(members));
+const open = (body: string, headers: Record<string, string> = {}, rules: McpRules = {}) =>
+  openMcp({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text: body } }, rules);
 const call = (bundle = bundleOf(), more: Partial<Asked> = {}): Asked => ({
   headers: { 'X-DRS-Bundle': bundle },
   body: text(),
@@ -70,6 +73,12 @@ describe('a tool call', () => {
     });
   });
 
+  it('is allowed with a text for its id', async () => {
+    expect(await newGate()('mcp', call(bundleOf(), { body: text({ id: 'a' }) }))).toMatchObject({
+      decision: 'allow',
+    });
+  });
+
   it('without arguments is bound to its tool alone', async () => {
     const asked = call(bundleOf({ tool: 'search' }), { body: text({ params: { name: 'search' } }) });
     expect(await newGate()('mcp', asked)).toMatchObject({ decision: 'allow' });
@@ -92,10 +101,19 @@ const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
   ['with JSON that is no bundle', () => call(encode('[]')), 403, 'MALFORMED_BUNDLE'],
   ['with null in _meta', () => withMeta({ 'X-DRS-Bundle': null }), 400, 'MALFORMED_BUNDLE'],
   ['with an object in _meta', () => withMeta({ 'X-DRS-Bundle': {} }), 400, 'MALFORMED_BUNDLE'],
+  [
+    'with an object in _meta beside a header',
+    () => withMeta({ 'X-DRS-Bundle': {} }, { 'x-drs-bundle': bundleOf() }),
+    400,
+    'MALFORMED_BUNDLE',
+  ],
   ['with two headers', () => call('', { headers: { 'x-drs-bundle': two() } }), 400, 'MULTIPLE_BUNDLES'],
   [
     'with the same header twice',
-    () => call('', { headers: { 'X-DRS-Bundle': [bundleOf(), bundleOf()] } }),
+    () => {
+      const bundle = bundleOf();
+      return call('', { headers: { 'X-DRS-Bundle': [bundle, bundle] } });
+    },
     400,
     'MULTIPLE_BUNDLES',
   ],
@@ -128,6 +146,12 @@ const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
     'HEADER_MISMATCH',
   ],
   [
+    'with a header for its method and one for another',
+    () => call('', { headers: { 'x-drs-bundle': bundleOf(), 'Mcp-Method': ['tools/call', 'tools/list'] } }),
+    400,
+    'HEADER_MISMATCH',
+  ],
+  [
     'with a header for another tool',
     () => call(bundleOf(), { headers: { 'x-drs-bundle': bundleOf(), 'Mcp-Name': 'fetch' } }),
     400,
@@ -142,6 +166,12 @@ const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
   [
     'with a name in base64 that is none',
     () => call(bundleOf(), { headers: { 'x-drs-bundle': bundleOf(), 'Mcp-Name': '=?base64?*?=' } }),
+    400,
+    'HEADER_MISMATCH',
+  ],
+  [
+    'without a name, with a name in base64 that is none',
+    () => call('', { headers: { 'Mcp-Name': '=?base64?*?=' }, body: text({ params: {} }) }),
     400,
     'HEADER_MISMATCH',
   ],
@@ -170,6 +200,12 @@ const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
   [
     'with a number for a name',
     () => call(bundleOf(), { body: text({ params: { name: 1 } }) }),
+    400,
+    'INVALID_TOOL_CALL',
+  ],
+  [
+    'with an empty name',
+    () => call(bundleOf({ tool: '' }), { body: text({ params: { name: '' } }) }),
     400,
     'INVALID_TOOL_CALL',
   ],
@@ -312,17 +348,25 @@ describe('a tool call is denied', () => {
   });
 
   it('with what an agent has to do where it has no bundle', () => {
-    const opened = openMcp(
-      { method: 'POST', headers: headersOf({}), body: { kind: 'text', text: text() } },
-      { serverIdentity: 'https://tools.example' },
-    );
-    expect(opened).toMatchObject({
+    const suggestion = (what: string, whom: string) =>
+      `Ask the person you act for to delegate ${what} to you under the command /mcp/tools/call. Then sign an ` +
+      `invocation of this very call${whom}, and send delegation and invocation as a bundle (drs-verify/mcp: signToolCalls).`;
+    expect(open(text(), {}, { serverIdentity: 'https://tools.example' })).toMatchObject({
       failure: {
-        suggestion: expect.stringMatching(
-          /"search".*\/mcp\/tools\/call.*"https:\/\/tools.example"/,
-        ) as string,
+        message: 'no bundle in params._meta["X-DRS-Bundle"], nor a header of that name',
+        suggestion: suggestion('the tool "search"', ' for the tool server "https://tools.example"'),
       },
     });
+    expect(open(text({ params: {} }))).toMatchObject({
+      failure: { suggestion: suggestion('this tool', '') },
+    });
+  });
+
+  it.each([
+    [{ id: undefined }, 'the tools/call is a notification, which has no answer'],
+    [{ id: null }, 'the tools/call has no id that is a string or a number'],
+  ])('with the reason, where no answer is possible: %j', (members, message) => {
+    expect(open(text(members), { 'X-DRS-Bundle': 'e30' })).toMatchObject({ failure: { message } });
   });
 });
 
@@ -335,6 +379,10 @@ describe('what is no tool call passes', () => {
       { body: text({ method: 'tools/list', params: undefined }), headers: { 'Mcp-Method': 'tools/list' } },
     ],
     ['a notification', { body: text({ method: 'notifications/initialized', id: undefined }) }],
+    [
+      'a list, beside the name of a tool',
+      { body: text({ method: 'tools/list' }), headers: { 'Mcp-Name': 'x' } },
+    ],
     ['an answer', { body: JSON.stringify({ jsonrpc: '2.0', id: 1, result: {} }) }],
     ['an error', { body: JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: 1, message: '' } }) }],
     ['a message with a lone surrogate', { body: text({ method: 'ping', params: { x: '\ud800' } }) }],
@@ -347,13 +395,49 @@ describe('what is no tool call passes', () => {
   });
 
   it('but where a tool is not protected, its call does', () => {
-    const open = (name: string) =>
-      openMcp(
-        { method: 'POST', headers: headersOf({}), body: { kind: 'text', text: text({ params: { name } }) } },
-        { protect: (tool) => tool !== 'help' },
-      ).kind;
-    expect([open('help'), open('search'), open('Help')]).toEqual(['pass', 'deny', 'deny']);
+    const kindOf = (name: unknown) =>
+      open(text({ params: { name } }), {}, { protect: (tool) => tool === 'search' }).kind;
+    expect([kindOf('help'), kindOf('search'), kindOf(7)]).toEqual(['pass', 'deny', 'deny']);
   });
+});
+
+describe('an opened message', () => {
+  const bundle = { 'X-DRS-Bundle': 'e30' };
+
+  it('tells its protocol, and the tool that a call asks for', () => {
+    expect(open(text(), bundle)).toMatchObject({ kind: 'check', protocol: 'mcp', requested: 'search' });
+    expect(open(text())).toMatchObject({ kind: 'deny', protocol: 'mcp', requested: 'search' });
+    expect(open('{')).toMatchObject({ kind: 'deny', protocol: 'mcp', requested: null });
+    expect(open(text({ method: 'ping' }), { 'Mcp-Method': 'x' })).toMatchObject({
+      kind: 'deny',
+      requested: null,
+    });
+  });
+
+  it('with a method of HTTP that carries none is refused', () => {
+    expect(openMcp({ method: 'PUT', headers: headersOf({}), body: { kind: 'unread' } })).toMatchObject({
+      failure: { code: 'METHOD_NOT_ALLOWED', message: 'the HTTP method is PUT, expected POST' },
+    });
+  });
+
+  it('whose body the transport could not read is checked, and matches nothing', () => {
+    const opened = (body: RequestBody) => openMcp({ method: 'POST', headers: headersOf(bundle), body });
+    expect(opened({ kind: 'unread' })).toMatchObject({
+      kind: 'check',
+      body: { kind: 'unusable', reason: 'the body was not read' },
+    });
+    expect(opened({ kind: 'unusable', reason: 'gzip' })).toMatchObject({
+      kind: 'check',
+      body: { kind: 'unusable', reason: 'gzip' },
+    });
+  });
+});
+
+it('a carrier that holds nothing, or that the object only inherits, carries no bundle', () => {
+  const found = (meta: object) => findBundle('mcp', headersOf({}), meta);
+  expect(found({ 'X-DRS-Bundle': undefined })).toMatchObject({ code: 'MISSING_BUNDLE' });
+  expect(found(Object.create({ 'X-DRS-Bundle': 'e30' }) as object)).toMatchObject({ code: 'MISSING_BUNDLE' });
+  expect(found({ 'X-DRS-Bundle': 'e30' })).toBe('e30');
 });
 
 describe('the id of a refused message', () => {

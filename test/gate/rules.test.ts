@@ -206,6 +206,7 @@ describe('a chain alone', () => {
     expect(open(bundle)).toMatchObject({ kind: 'check', requested: null, expected: { tool: null } });
     expect(open({})).toMatchObject({ kind: 'deny', failure: { code: 'MISSING_BUNDLE' } });
     expect(open({ 'Mcp-Name': ['a', 'b'] })).toMatchObject({
+      protocol: 'mcp',
       requested: null,
       failure: {
         code: 'HEADER_MISMATCH',
