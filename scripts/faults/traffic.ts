@@ -39,7 +39,7 @@ const SHARES: readonly (readonly [Kind, number])[] = [
 /** Options of the traffic. */
 export interface TrafficOptions {
   readonly url: string;
-  /** Calls per second. They are sent on time, whether or not earlier ones were answered. */
+  /** Calls per second at the start. They are sent on time, whether or not earlier ones were answered. */
   readonly rate: number;
   readonly depths?: readonly number[];
   /** Seconds by which the clock of the service is ahead of ours, if a fault changes it. */
@@ -47,6 +47,8 @@ export interface TrafficOptions {
   /** Whether the service must refuse an invocation that it accepted before. */
   readonly isReplayRefused?: boolean;
   readonly connections?: number;
+  /** Calls that wait for an answer at the same time; those beyond are left out, and counted. */
+  readonly maxUnderWay?: number;
   readonly timeoutMs?: number;
 }
 
@@ -63,6 +65,10 @@ export class Traffic {
   /** When a good call last got `valid: true`. */
   lastValidAt = 0;
   #firstValidSince = { asked: Infinity, seen: Infinity };
+  /** Calls that were not sent, because too many others waited. */
+  leftOut = 0;
+  /** Calls per second; may be changed at any time. */
+  rate: number;
   readonly #options: Required<TrafficOptions>;
   #agent: Agent;
   #timer: NodeJS.Timeout | undefined;
@@ -76,9 +82,11 @@ export class Traffic {
       aheadSecs: () => 0,
       isReplayRefused: false,
       connections: 32,
+      maxUnderWay: Infinity,
       timeoutMs: 15_000,
       ...options,
     };
+    this.rate = options.rate;
     this.#agent = this.#newAgent();
     for (let at = 0; at < 40; at++) this.add();
   }
@@ -112,13 +120,17 @@ export class Traffic {
   }
 
   start(): void {
-    let sent = 0;
-    const begun = performance.now();
+    let due = 0;
+    let last = performance.now();
     this.#timer = setInterval(() => {
-      const due = ((performance.now() - begun) / 1000) * this.#options.rate;
+      const now = performance.now();
       // If this process itself was suspended, the calls that it missed are left out: they would be a flood.
-      if (due - sent > this.#options.rate) sent = due - this.#options.rate;
-      for (; sent < due; sent++) void this.send();
+      due = Math.min(due + ((now - last) / 1000) * this.rate, this.rate);
+      last = now;
+      for (; due > 0; due--) {
+        if (this.#underWay < this.#options.maxUnderWay) void this.send();
+        else this.leftOut++;
+      }
     }, 5);
   }
 

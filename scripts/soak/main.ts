@@ -1,10 +1,12 @@
-// Runs the service for an hour at a constant rate with changing delegations, and reports whether anything grows.
+// Runs the service for an hour at a constant load with changing delegations, and reports whether anything grows.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { describeSplit, SPLIT } from '../../bench/run/cores.js';
 import { credentialWith, newIssuer, toJwt } from '../../test/revocation/lists.js';
 import { ServiceProcess } from '../faults/service-process.js';
 import { revoke, sleep, Traffic } from '../faults/traffic.js';
@@ -16,25 +18,28 @@ const HELP = `npm run soak -- [options]
 Runs the service under constant traffic with churn, and checks whether memory, descriptors, handles or p99 grow.
 
   --minutes <n>   how long (60)
-  --rate <n>      calls a second (300)
+  --load <share>  how busy the service's cores are kept, between the floods (0.7)
   --out <folder>  where soak.svg and soak.json go (bench/results/soak)
 `;
 const { values: options } = parseArgs({
   options: {
     minutes: { type: 'string', default: '60' },
-    rate: { type: 'string', default: '300' },
+    load: { type: 'string', default: '0.7' },
     out: { type: 'string', default: 'bench/results/soak' },
     help: { type: 'boolean', default: false },
   },
 });
-const [minutes, rate] = [Number(options.minutes), Number(options.rate)];
-if (options.help || !(minutes > 0) || !(rate > 0)) {
+const [minutes, load] = [Number(options.minutes), Number(options.load)];
+if (options.help || !(minutes > 0) || !(load > 0 && load < 1)) {
   console.log(HELP);
   process.exit(options.help ? 0 : 2);
 }
 
 const SAMPLE_SECS = Math.min(10, minutes);
-const FLOOD = { everySecs: 120, secs: 3, times: 8 };
+// The machine may become twice as fast or half as fast within the hour, so the rate follows the load.
+const FIRST_RATE = 300;
+const MAX_STEP = 1.25;
+const FLOOD = { everySecs: 120, secs: 3, times: 3 };
 // After a flood the queue empties within a second. Samples right after a flood would still show its effects.
 const FLOOD_ECHO_SECS = 10;
 const LIVE_DELEGATIONS = 300;
@@ -68,7 +73,11 @@ const publish = async () => {
 };
 await publish();
 
+// Only a service with cores of its own has a load that does not depend on what the sender needs.
+const serviceCores = SPLIT?.service ?? null;
+if (SPLIT !== null) spawnSync('taskset', ['-acp', SPLIT.generator.join(','), String(process.pid)]);
 const service = await ServiceProcess.start({
+  within: serviceCores === null ? [] : ['taskset', '-c', serviceCores.join(',')],
   env: {
     DRS_ADMIN_TOKEN: TOKEN,
     LOG_REFUSALS: 'off',
@@ -86,7 +95,7 @@ const service = await ServiceProcess.start({
     QUEUE_TARGET_MS: '1000',
   },
 });
-const traffic = new Traffic({ url: service.url, rate, isReplayRefused: true });
+const traffic = new Traffic({ url: service.url, rate: FIRST_RATE, isReplayRefused: true, maxUnderWay: 500 });
 const ends = performance.now() + minutes * 60_000;
 let isFlooded = false;
 let floods = 0;
@@ -147,7 +156,12 @@ every(2, () => {
 every(FLOOD.everySecs, async () => {
   isFlooded = true;
   floods++;
-  const flood = new Traffic({ url: service.url, rate: rate * FLOOD.times, connections: 200 });
+  const flood = new Traffic({
+    url: service.url,
+    rate: traffic.rate * FLOOD.times,
+    connections: 200,
+    maxUnderWay: 4000,
+  });
   flood.start();
   await sleep(FLOOD.secs * 1000);
   await flood.stop();
@@ -158,7 +172,8 @@ every(FLOOD.everySecs, async () => {
 
 const loads: number[] = [];
 const samples: Sample[] = [];
-let before = { at: performance.now(), cpuSecs: processStats(service.pid).cpuSecs };
+let before = { at: performance.now(), cpuSecs: processStats(service.pid).cpuSecs, answers: 0 };
+const answersSoFar = () => Object.values(traffic.counts).reduce((sum, count) => sum + count, 0);
 const start = before.at;
 let wasFlooded = false;
 every(SAMPLE_SECS, async () => {
@@ -166,22 +181,33 @@ every(SAMPLE_SECS, async () => {
   const metrics = await scrape();
   const { rss, descriptors, cpuSecs } = processStats(service.pid);
   const at = performance.now();
+  const answers = answersSoFar();
+  const rate = (answers - before.answers) / ((at - before.at) / 1000);
+  const processorShare = ((cpuSecs - before.cpuSecs) * 1000) / (at - before.at) / (serviceCores?.length ?? 1);
   samples.push({
     hours: (at - start) / 3_600_000,
     rss,
     descriptors,
     handles: metrics === '' ? NaN : sumOf(metrics, 'nodejs_active_handles_total'),
     p99: percentile(latencies, 0.99),
-    processorShare: ((cpuSecs - before.cpuSecs) * 1000) / (at - before.at),
+    processorShare,
+    rate,
     isFlooded: isFlooded || wasFlooded,
   });
+  if (!isFlooded && !wasFlooded) {
+    const step = Math.min(MAX_STEP, Math.max(1 / MAX_STEP, load / processorShare));
+    // From the rate that was reached: the sender has limits, too.
+    traffic.rate = rate * step;
+  }
   wasFlooded = isFlooded;
-  before = { at, cpuSecs };
+  before = { at, cpuSecs, answers };
   loads.push(loadavg()[0] ?? 0);
   if (samples.length % 30 === 0) console.log(JSON.stringify(samples.at(-1)));
 });
 
-console.log(`${rate} calls/s for ${minutes} min against ${service.url}, pid ${service.pid}`);
+console.log(
+  `${100 * load} % load for ${minutes} min, ${describeSplit()}, against ${service.url}, pid ${service.pid}`,
+);
 traffic.start();
 while (performance.now() < ends && process.exitCode === undefined) await sleep(500);
 for (const chore of chores) clearInterval(chore);
@@ -204,18 +230,18 @@ const verdicts = Object.fromEntries(
     return [name, { median: middle, tolerance, ...trendOf(points, tolerance) }];
   }),
 );
-const share = medianOf(samples.map(({ processorShare }) => processorShare));
-const made = Object.values(traffic.counts).reduce((sum, count) => sum + count, 0) / (lasted * 60);
-const title = `${made.toFixed(0)} of ${rate} calls/s for ${lasted.toFixed(0)} min: ${(100 * share).toFixed(0)} % of a core; load of the machine ${medianOf(loads).toFixed(1)} on ${cpus().length} cores`;
+const share = medianOf(checked.map(({ processorShare }) => processorShare));
+const made = answersSoFar() / (lasted * 60);
+const title = `${made.toFixed(0)} calls/s for ${lasted.toFixed(0)} min, the service's cores ${(100 * share).toFixed(0)} % busy; load of the machine ${medianOf(loads).toFixed(1)} on ${cpus().length} cores`;
 mkdirSync(options.out, { recursive: true });
 writeFileSync(path.join(options.out, 'soak.svg'), await plot(samples, title, settledHours));
 writeFileSync(
   path.join(options.out, 'soak.json'),
-  `${JSON.stringify({ date: new Date().toISOString(), node: process.version, title, verdicts, answers: traffic.counts, floods, failedScrapes, violations: traffic.violations, samples })}\n`,
+  `${JSON.stringify({ date: new Date().toISOString(), node: process.version, title, verdicts, answers: traffic.counts, floods, failedScrapes, leftOut: traffic.leftOut, violations: traffic.violations, samples })}\n`,
 );
 
 console.log(
-  `\n${title}\nanswers: ${JSON.stringify(traffic.counts)}, floods: ${floods}, failed scrapes: ${failedScrapes}`,
+  `\n${title}\nanswers: ${JSON.stringify(traffic.counts)}, floods: ${floods}, failed scrapes: ${failedScrapes}, left out: ${traffic.leftOut}`,
 );
 for (const [name, trend] of Object.entries(verdicts)) {
   if (trend === null) console.log(`${name.padEnd(12)} too few samples`);

@@ -6,6 +6,8 @@ const PANELS = [
   ['descriptors', 'open descriptors'],
   ['handles', 'handles'],
   ['p99', 'p99, ms'],
+  ['processorShare', 'busy share of its cores'],
+  ['rate', 'answers a second'],
 ] as const;
 
 /** Draws the samples of a run, with the panels below each other. @returns an SVG */

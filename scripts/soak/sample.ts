@@ -13,7 +13,10 @@ export interface Sample {
    * p99 latency in milliseconds of the good calls since the last sample, without those that waited because of a flood.
    */
   readonly p99: number;
+  /** How busy the cores of the service were. */
   readonly processorShare: number;
+  /** Answers a second. */
+  readonly rate: number;
   readonly isFlooded: boolean;
 }
 
