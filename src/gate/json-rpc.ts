@@ -107,9 +107,10 @@ function isShort(value: unknown, depth: number, budget: { left: number }): boole
   if (typeof value !== 'object' || value === null) return true;
   if (depth >= 16) return false;
   if (Array.isArray(value)) return value.every((item) => isShort(item, depth + 1, budget));
-  return Object.entries(value).every(([name, item]) => {
+  const members = value as Readonly<Record<string, unknown>>;
+  return Object.keys(members).every((name) => {
     budget.left -= name.length;
-    return isShort(item, depth + 1, budget);
+    return isShort(members[name], depth + 1, budget);
   });
 }
 
