@@ -395,9 +395,11 @@ describe('what is no tool call passes', () => {
   });
 
   it('but where a tool is not protected, its call does', () => {
-    const kindOf = (name: unknown) =>
-      open(text({ params: { name } }), {}, { protect: (tool) => tool === 'search' }).kind;
-    expect([kindOf('help'), kindOf('search'), kindOf(7)]).toEqual(['pass', 'deny', 'deny']);
+    const kindOf = (name: unknown, protect = (tool: string) => tool !== 'help') =>
+      open(text({ params: { name } }), {}, { protect }).kind;
+    expect([kindOf('help'), kindOf('search'), kindOf('Help')]).toEqual(['pass', 'deny', 'deny']);
+    const nothing = () => false;
+    expect([kindOf('search', nothing), kindOf(7, nothing)]).toEqual(['pass', 'deny']);
   });
 });
 
