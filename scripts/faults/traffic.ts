@@ -64,11 +64,11 @@ export class Traffic {
   #latencies: number[] = [];
   /** When a good call last got `valid: true`. */
   lastValidAt = 0;
-  #firstValidSince = { asked: Infinity, seen: Infinity };
   /** Calls that were not sent, because too many others waited. */
   leftOut = 0;
   /** Calls per second; may be changed at any time. */
   rate: number;
+  #firstValidSince = { asked: Infinity, seen: Infinity };
   readonly #options: Required<TrafficOptions>;
   #agent: Agent;
   #timer: NodeJS.Timeout | undefined;

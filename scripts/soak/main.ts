@@ -38,6 +38,8 @@ if (options.help || !(minutes > 0) || !(load > 0 && load < 1)) {
 const SAMPLE_SECS = Math.min(10, minutes);
 // The machine may become twice as fast or half as fast within the hour, so the rate follows the load.
 const FIRST_RATE = 300;
+// Without it, ten seconds without an answer would end the traffic for good.
+const LEAST_RATE = 30;
 const MAX_STEP = 1.25;
 const FLOOD = { everySecs: 120, secs: 3, times: 3 };
 // After a flood the queue empties within a second. Samples right after a flood would still show its effects.
@@ -196,7 +198,7 @@ every(SAMPLE_SECS, async () => {
   if (!isFlooded && !wasFlooded) {
     const step = Math.min(MAX_STEP, Math.max(1 / MAX_STEP, load / processorShare));
     // From the rate that was reached: the sender has limits, too.
-    traffic.rate = rate * step;
+    traffic.rate = Math.max(LEAST_RATE, rate * step);
   }
   wasFlooded = isFlooded;
   // On a timer of its own it would slowly shift against the samples, and the count of descriptors with it.

@@ -26,7 +26,8 @@ export async function plot(samples: readonly Sample[], title: string, settledHou
             of: sample.isFlooded ? 'during a flood' : sample.hours < settledHours ? 'not checked' : 'checked',
           })),
       },
-      mark: { type: 'point' as const, filled: true, size: 14 },
+      // A label for each of some thousand points would be most of the file, and of no use to a screen reader.
+      mark: { type: 'point' as const, filled: true, size: 14, aria: false },
       encoding: {
         x: { field: 'minutes', type: 'quantitative' as const, title: 'minutes' },
         y: { field: 'value', type: 'quantitative' as const, title: label, scale: { zero: true } },
