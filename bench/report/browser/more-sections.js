@@ -1,4 +1,4 @@
-// @ts-nocheck -- runs in a browser after sections.js, whose constants it uses.
+// @ts-nocheck -- runs in a browser after sections.js, whose constants it uses; test/bench/report.test.ts runs it.
 /* global results, byId, make, short, number, differ, table, picture, pair, section, parametersOf, ascending, floorUs, versions */
 const stageNames = parametersOf('stages/', 'stage').filter((stage) => stage !== undefined);
 if (stageNames.length > 0) {
