@@ -29,7 +29,7 @@ export function readCredential(credential: JsonObject): StatusListCredential {
     throw malformed(`its type is ${show(credential['type'])}, expected ${CREDENTIAL_TYPES.join(' or ')}`);
   }
   const subject = credential['credentialSubject'];
-  if (subject === undefined || !isJsonObject(subject)) {
+  if (!isJsonObject(subject)) {
     throw malformed(`its credentialSubject is ${show(subject)}, expected one object`);
   }
   if (!namesOneOf(subject['type'], SUBJECT_TYPES)) {
@@ -86,7 +86,7 @@ export function narrowByClaims(credential: StatusListCredential, claims: JsonObj
 }
 
 function readIssuer(issuer: JsonValue | undefined): string {
-  const id = issuer !== undefined && isJsonObject(issuer) ? issuer['id'] : issuer;
+  const id = isJsonObject(issuer) ? issuer['id'] : issuer;
   if (typeof id !== 'string') throw malformed(`its issuer is ${show(issuer)}, expected a URL`);
   return id;
 }

@@ -53,9 +53,9 @@ function without(member: string, object: JsonObject): JsonObject {
 function startsWith(whole: JsonValue | undefined, start: JsonValue): boolean {
   if (whole === undefined) return false;
   if (!Array.isArray(whole) || !Array.isArray(start)) return equalsByJcs(whole, start);
-  return start.length <= whole.length && equalsByJcs(whole.slice(0, start.length), start);
+  return equalsByJcs(whole.slice(0, start.length), start);
 }
 
-const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest();
+const sha256 = (text: string) => createHash('sha256').update(text).digest();
 const name = (value: JsonValue | undefined) =>
   typeof value === 'string' ? JSON.stringify(value) : 'unnamed';

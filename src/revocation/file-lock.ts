@@ -187,7 +187,7 @@ async function startTimeOf(pid: number): Promise<string> {
     const stat = await readFile(`/proc/${pid}/stat`, 'latin1');
     const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     // A zombie (killed, not yet reaped by its parent) holds no files any more.
-    return state === 'Z' || state === 'X' ? '' : (fields[18] ?? '');
+    return state === 'Z' ? '' : (fields[18] ?? '');
   } catch {
     return '';
   }

@@ -91,7 +91,7 @@ export class IndexFile {
   async append(indices: Iterable<number>): Promise<void> {
     if (this.#hasRemains) await this.#cutRemains();
     await this.#assertUnchanged();
-    const lines = Buffer.from(Array.from(indices, (index) => `${index}\n`).join(''), 'latin1');
+    const lines = Buffer.from(Array.from(indices, (index) => `${index}\n`).join(''));
     this.#hasRemains = true;
     try {
       for (let done = 0; done < lines.length;) {

@@ -112,7 +112,7 @@ export async function signStatusList(
     kid: `${signer.did}#${signer.did.slice('did:key:'.length)}`,
   };
   const signingInput = `${encode(header)}.${encode(credential)}`;
-  return `${signingInput}.${encodeBase64url(signer.sign(Buffer.from(signingInput, 'latin1')))}`;
+  return `${signingInput}.${encodeBase64url(signer.sign(Buffer.from(signingInput)))}`;
 }
 
 /**
@@ -133,5 +133,5 @@ export async function openStatusList(jwt: string): Promise<EditableStatusList> {
   return { id: typeof id === 'string' ? id : '', bits: await unpackBits(encodedList) };
 }
 
-const encode = (value: JsonObject) => encodeBase64url(Buffer.from(toJcs(value), 'utf8'));
-const toDateTime = (time: Date) => time.toISOString().replace(/\.\d{3}Z$/, 'Z');
+const encode = (value: JsonObject) => encodeBase64url(Buffer.from(toJcs(value)));
+const toDateTime = (time: Date) => time.toISOString().replace(/\.\d{3}/, '');

@@ -135,8 +135,7 @@ function readJwt(body: Buffer, issuer: ListIssuer | undefined): StatusListCreden
 /** If there are several proofs, the first one by the pinned issuer decides. */
 function assertProofBy(issuer: ListIssuer, document: JsonObject): void {
   const member = document['proof'];
-  const proofs = (Array.isArray(member) ? member : [member]).filter((proof) => proof !== undefined);
-  const proof = proofs
+  const proof = (Array.isArray(member) ? member : [member])
     .filter(isJsonObject)
     .find((one) => one['verificationMethod'] === issuer.verificationMethod);
   if (proof === undefined) throw unsigned('it has no proof by that issuer', issuer);

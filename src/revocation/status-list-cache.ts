@@ -152,7 +152,7 @@ export class StatusListCache {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retryTimer);
-    this.#stop?.abort(new StatusListError('unreachable', 'the service is shutting down'));
+    this.#stop?.abort();
     await this.#fetching;
     await this.#agent.destroy();
   }
@@ -208,16 +208,16 @@ export class StatusListCache {
     const copy = this.#copy;
     const fetched = await fetchStatusList(this.#url, { dispatcher: this.#agent, signal, etag: copy?.etag });
     if (fetched.notModified) {
-      if (copy === null)
-        throw new StatusListError('http_status', 'it answers 304 to an unconditional request');
+      // A 304 counts only as the answer to a request with the ETag of a copy, so there is one.
+      const confirmed = copy as Copy;
       const now = this.#now();
-      if (now >= copy.validUntilMs) {
+      if (now >= confirmed.validUntilMs) {
         throw new StatusListError(
           'out_of_validity',
-          `it has not changed, and was valid until ${isoTime(copy.validUntilMs)}`,
+          `it has not changed, and was valid until ${isoTime(confirmed.validUntilMs)}`,
         );
       }
-      this.#copy = { ...copy, fetchedAt: now };
+      this.#copy = { ...confirmed, fetchedAt: now };
       return 'not_modified';
     }
     const { body, contentType, etag } = fetched;

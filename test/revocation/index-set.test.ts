@@ -25,6 +25,7 @@ describe('a set of indices', () => {
         }
         expect(set.size).toBe(model.size);
         for (const one of [...model, ...others]) expect(set.has(one)).toBe(model.has(one));
+        expect([...set.values()].toSorted((a, b) => a - b)).toEqual([...model].toSorted((a, b) => a - b));
       }),
     );
   });
@@ -54,5 +55,9 @@ describe('a set of indices', () => {
     let invented = 0;
     for (let n = 230_000; n < 330_000; n++) if (set.has(nth(n))) invented++;
     expect(invented).toBe(0);
+    const values = new Set(set.values());
+    let listed = 0;
+    for (let n = 0; n < 230_000; n++) if (values.has(nth(n))) listed++;
+    expect([listed, values.size]).toEqual([230_000, 230_000]);
   });
 });

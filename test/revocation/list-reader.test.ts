@@ -1,13 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createHash, randomBytes } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { readList, readOnThread } from '../../src/revocation/list-reader.js';
+import { bufferOver, readList, readOnThread, transferable } from '../../src/revocation/list-reader.js';
 import { readStatusList, resolveIssuer, type StatusList } from '../../src/revocation/read-status-list.js';
 import type { StatusListError } from '../../src/revocation/status-list-error.js';
 import { credentialWith, encode, newIssuer, toJwt, withProof } from './lists.js';
@@ -118,6 +119,26 @@ test('a short list, and a raw one of any length, are read in place', async () =>
   expect([raw.bits.equals(bits), threads]).toEqual([true, 0]);
 });
 
+test('a list is read in place up to 256 KiB, and one that is refused there is not read again', async () => {
+  const short = JSON.stringify(credentialWith([7]));
+  const readOf = async (body: string) => {
+    await outcomeOf(readList(Buffer.from(body), 'application/vc', { nowMs: NOW, signal: never }));
+    return threads;
+  };
+  expect(await readOf(short.padEnd(256 * 1024))).toBe(0);
+  expect(await readOf(short.slice(1))).toBe(0);
+  expect(await readOf(short.padEnd(256 * 1024 + 1))).toBe(1);
+});
+
+test('memory goes to a thread as a whole or not at all', () => {
+  const whole = Buffer.from(new ArrayBuffer(10));
+  expect(transferable(whole)).toEqual([whole.buffer]);
+  expect(transferable(whole.subarray(1))).toEqual([]);
+  expect(transferable(Buffer.from(new SharedArrayBuffer(10)))).toEqual([]);
+  const part = new Uint8Array([1, 2, 3, 4]).subarray(1, 3);
+  expect(bufferOver(part)).toEqual(Buffer.from([2, 3]));
+});
+
 test.each(['application/vc', 'application/vc+jwt'])(
   'a list that would take many times its length to parse is refused before: %s',
   async (contentType) => {
@@ -152,10 +173,17 @@ describe('a thread', () => {
     ['ends', 'process.exit(3)', 'the thread that read it ended with 3 and without an answer'],
     ['throws', 'throw new Error("no luck")', 'the thread that read it failed: no luck'],
   ])('that %s is a failed fetch', async (_, code, message) => {
-    expect(await outcomeOf(readOnThread(threadThat(code), task(), never))).toEqual({
+    const { signal } = new AbortController();
+    expect(await outcomeOf(readOnThread(threadThat(code), task(), signal))).toEqual({
       fault: 'internal',
       message,
     });
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+
+  test('that fails leaves its error as the cause', async () => {
+    const reading = readOnThread(threadThat('throw new Error("no luck")'), task(), never);
+    await expect(reading).rejects.toMatchObject({ cause: { message: 'no luck' } });
   });
 
   test('that runs out of memory is a failed fetch, and the process lives on', () => {

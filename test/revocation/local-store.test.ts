@@ -1,8 +1,13 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readlinkSync } from 'node:fs';
 import {
   copyFile,
+  mkdir,
   mkdtemp,
   open,
   readFile,
+  readlink,
   rename,
   rm,
   stat,
@@ -10,8 +15,9 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { lockFile } from '../../src/revocation/file-lock.js';
 import { LocalStore } from '../../src/revocation/local-store.js';
@@ -49,6 +55,22 @@ async function fileHandles(): Promise<Awaited<ReturnType<typeof open>>> {
 
 const io = () => Object.assign(new Error('EIO: i/o error'), { code: 'EIO' });
 
+const isLinux = process.platform === 'linux';
+
+/** What this process has open in the test's folder. Linux only. */
+function descriptors(): string[] {
+  return readdirSync('/proc/self/fd')
+    .map((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`);
+      } catch {
+        // The one that was open to read this folder.
+        return '';
+      }
+    })
+    .filter((target) => target.startsWith(folder));
+}
+
 describe('the store in a file', () => {
   test('keeps what it has acknowledged over a restart', async () => {
     const first = await openStore();
@@ -59,6 +81,47 @@ describe('the store in a file', () => {
 
     const second = await openStore();
     expect([0, 7, 8, 9007199254740991].map((index) => second.has(index))).toEqual([true, true, false, true]);
+  });
+
+  test('writes nothing for an index that it has, and says nothing while all is well', async () => {
+    const store = await openStore();
+    await store.record(5);
+    await store.record(5);
+    expect([recorder.syncs, recorder.messages]).toEqual([1, []]);
+    expect(recorder.durations[0]).toBeLessThan(60_000);
+  });
+
+  test('needs no observer', async () => {
+    await writeFile(path, 'nonsense\n');
+    const store = await LocalStore.open(path, { log: recorder.log, observer: {} });
+    opened.push(store);
+    await store.record(5);
+    expect([store.has(5), store.damagedLines]).toEqual([true, 1]);
+  });
+
+  test('reads more lines than it sorts at a time', async () => {
+    const count = 1024 * 1024 + 5;
+    await writeFile(path, Array.from({ length: count }, (_, index) => `${index}\n`).join(''));
+    const store = await openStore();
+    expect([store.size, store.has(count - 1), store.has(count)]).toEqual([count, true, false]);
+  });
+
+  test('flushes the file and its folder when it opens, so that a new file is found after a crash', async () => {
+    const synced: string[] = [];
+    vi.spyOn(await fileHandles(), 'sync').mockImplementation(function (this: { fd: number }) {
+      synced.push(isLinux ? readlinkSync(`/proc/self/fd/${this.fd}`) : '');
+      return Promise.resolve();
+    });
+    await openStore();
+    expect(synced).toEqual(isLinux ? [path, folder] : ['', '']);
+  });
+
+  test.runIf(isLinux)('keeps the file open and nothing else', async () => {
+    const store = await openStore();
+    await store.record(1);
+    expect(descriptors()).toEqual([path]);
+    await store.close();
+    expect(descriptors()).toEqual([]);
   });
 
   test('an index is not in force before it is on the disk', async () => {
@@ -92,6 +155,7 @@ describe('the store in a file', () => {
       const store = await openStore();
       expect(store.size).toBe(1);
       expect(recorder.messages.at(-1)).toContain('cut off');
+      expect(recorder.details.at(-1)).toEqual({ file: path, bytes: length, text: whole.slice(0, length) });
       await store.record(6);
       await store.close();
       expect(await readFile(path, 'utf8')).toBe('5\n6\n');
@@ -108,16 +172,28 @@ describe('the store in a file', () => {
       'revoked.txt:4',
       'revoked.txt:6',
     ]);
+    expect(recorder.details).toEqual([
+      { file: path, line: 4 },
+      { file: path, line: 6 },
+    ]);
     await store.record(4);
     expect(await readFile(path, 'utf8')).toBe(`${text}4\n`);
   });
 
   test('a log is not flooded by a file that is no store', async () => {
     await writeFile(path, 'junk\n'.repeat(5000));
-    await openStore();
+    const store = await openStore();
     expect(recorder.damagedLines).toBe(5000);
     expect(recorder.messages).toHaveLength(21);
     expect(recorder.messages.at(-1)).toContain('5000 damaged lines');
+    expect(recorder.details.at(-1)).toEqual({ file: path, damagedLines: 5000 });
+    await store.close();
+    recorder = new Recorder();
+    await writeFile(path, `${'junk\n'.repeat(20)}${'x'.repeat(200)}`);
+    await openStore();
+    expect(recorder.messages.filter((message) => message.includes('in all'))).toEqual([]);
+    expect(recorder.details).toHaveLength(21);
+    expect(recorder.details.at(-1)).toEqual({ file: path, bytes: 200, text: 'x'.repeat(64) });
   });
 
   test('a failed flush is no success: all that shared it are refused, and what was written is cut back', async () => {
@@ -126,13 +202,27 @@ describe('the store in a file', () => {
     vi.spyOn(await fileHandles(), 'sync').mockRejectedValueOnce(io());
     const outcomes = await Promise.allSettled([store.record(22), store.record(333)]);
     // The first makes a group of its own, the second is in the next group, which succeeds.
-    expect(outcomes[0]).toMatchObject({ status: 'rejected', reason: { fault: 'not_recorded' } });
+    const message = `the revocation store ${path} could not record: EIO: i/o error`;
+    expect(outcomes[0]).toMatchObject({
+      status: 'rejected',
+      reason: {
+        name: 'RevocationStoreError',
+        fault: 'not_recorded',
+        message,
+        cause: expect.objectContaining({ code: 'EIO' }) as Error,
+      },
+    });
     expect(outcomes[1]).toMatchObject({ status: 'fulfilled' });
     expect([store.has(22), store.has(333)]).toEqual([false, true]);
     expect(await readFile(path, 'utf8')).toBe('1\n333\n');
-    expect(recorder.messages.at(-1)).toContain('records again');
+    expect(recorder.messages).toEqual([`error ${message}`, 'info the revocation store records again']);
+    expect(recorder.details).toEqual([
+      { err: expect.objectContaining({ code: 'EIO' }) as Error, file: path, count: 1 },
+      { file: path },
+    ]);
     await store.record(22);
     expect(store.has(22)).toBe(true);
+    expect(recorder.messages).toHaveLength(2);
   });
 
   test('part of a line that could not even be cut back is gone before the next line is written', async () => {
@@ -182,6 +272,24 @@ describe('the store in a file', () => {
     expect(await readFile(`${path}.old`, 'utf8')).toBe('1\n2\n');
   });
 
+  test('lines of other programs are not cut off, before the first write or after one that failed', async () => {
+    const store = await openStore();
+    await writeFile(path, '2\n', { flag: 'a' });
+    await expect(store.record(3)).rejects.toThrow(
+      'the file was changed while this process had it open; restart the process to read it again, ' +
+        'and stop it before editing the file next time',
+    );
+    expect(await readFile(path, 'utf8')).toBe('2\n');
+    await store.close();
+
+    const again = await openStore();
+    vi.spyOn(await fileHandles(), 'sync').mockRejectedValueOnce(io());
+    await expect(again.record(3)).rejects.toThrow('EIO');
+    await writeFile(path, '4\n', { flag: 'a' });
+    await expect(again.record(3)).rejects.toThrow('was changed');
+    expect(await readFile(path, 'utf8')).toBe('2\n4\n');
+  });
+
   test('a file in the place of the one that is open is not taken for it, however alike they are', async () => {
     const store = await openStore();
     await store.record(1);
@@ -197,6 +305,7 @@ describe('the store in a file', () => {
       message: expect.stringMatching(
         /folder\.txt cannot be opened: ENOENT.*Its folder must exist/s,
       ) as string,
+      cause: expect.objectContaining({ code: 'ENOENT' }) as Error,
     });
     await expect(openStore(folder)).rejects.toMatchObject({ fault: 'unreadable' });
   });
@@ -204,7 +313,18 @@ describe('the store in a file', () => {
   test('a closed store refuses', async () => {
     const store = await openStore();
     await store.close();
-    await expect(store.record(1)).rejects.toMatchObject({ fault: 'closed' });
+    await expect(store.record(1)).rejects.toMatchObject({
+      fault: 'closed',
+      message: 'the revocation store is closed',
+    });
+  });
+
+  test('closing it twice leaves the lock of the next one alone', async () => {
+    const first = await openStore();
+    await first.close();
+    await openStore();
+    await first.close();
+    await expect(openStore()).rejects.toMatchObject({ fault: 'locked' });
   });
 
   test('closing waits for what is being recorded', async () => {
@@ -231,14 +351,53 @@ describe('the lock', () => {
     await openStore(alias);
   });
 
+  test('says what to do', async () => {
+    await openStore();
+    await expect(openStore()).rejects.toThrow(
+      `${path} is in use by process ${process.pid} on ${hostname()} (lock file ${path}.lock). ` +
+        'Stop that process first, or set REVOCATION_STORE_PATH to a file of its own for each process.',
+    );
+  });
+
+  test.runIf(isLinux)('names its owner as the kernel does', async () => {
+    const lock = await lockFile(path);
+    const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
+    const owner = JSON.parse(await readFile(`${path}.lock`, 'utf8')) as Record<string, unknown>;
+    expect(owner['realm']).toBe(`${boot} ${await readlink('/proc/self/ns/pid')}`);
+    expect(owner['startTime']).toMatch(/^\d+$/);
+    expect(descriptors()).toEqual([]);
+    await lock.release();
+  });
+
+  test('is left alone where it is no longer this process that has it', async () => {
+    const [first, second] = [await lockFile(path), join(folder, 'second.txt')];
+    await writeFile(`${path}.lock`, 'of another');
+    await first.release();
+    expect(await readFile(`${path}.lock`, 'utf8')).toBe('of another');
+    const gone = await lockFile(second);
+    await rm(`${second}.lock`);
+    await gone.release();
+  });
+
+  test('that cannot be made, written or read says why', async () => {
+    await expect(lockFile(join(folder, 'no', 'such.txt'))).rejects.toMatchObject({ code: 'ENOENT' });
+    vi.spyOn(await fileHandles(), 'writeFile').mockRejectedValueOnce(io());
+    await expect(lockFile(path)).rejects.toThrow('EIO');
+    await expect(stat(`${path}.lock`)).rejects.toThrow('ENOENT');
+    if (isLinux) expect(descriptors()).toEqual([]);
+    await mkdir(`${path}.lock`);
+    await expect(lockFile(path)).rejects.toMatchObject({ code: 'EISDIR' });
+  });
+
   test('a failed opening leaves no lock behind', async () => {
     await expect(openStore(folder)).rejects.toThrow('EISDIR');
     await expect(stat(`${folder}.lock`)).rejects.toThrow('ENOENT');
   });
 
   const lockOf = async (changes: object) => {
-    const lock = await lockFile(path);
-    const owner = JSON.parse(await readFile(`${path}.lock`, 'utf8')) as object;
+    const model = join(folder, 'model');
+    const lock = await lockFile(model);
+    const owner = JSON.parse(await readFile(`${model}.lock`, 'utf8')) as object;
     await lock.release();
     await writeFile(`${path}.lock`, JSON.stringify({ ...owner, ...changes }));
   };
@@ -250,6 +409,45 @@ describe('the lock', () => {
   test('of a process that has gone is taken over', async () => {
     await lockOf({ pid: 2 ** 22 + 1 });
     await openStore();
+  });
+
+  test('of a process whose start is not known counts as long as there is one with its PID', async () => {
+    await lockOf({ startTime: '' });
+    await expect(openStore()).rejects.toThrow(`in use by process ${process.pid}`);
+    await lockOf({ startTime: '', pid: 2 ** 22 + 1 });
+    await openStore();
+  });
+
+  test.runIf(isLinux)('of a process with a strange name counts for as long as it runs', async () => {
+    const name = 'a) Z 7 (b';
+    const program = join(folder, name);
+    await writeFile(program, '#!/bin/sh\nread line\n', { mode: 0o755 });
+    const child = spawn(program);
+    await once(child, 'spawn');
+    const startTime = async (pid: number, title: string) =>
+      (await readFile(`/proc/${pid}/stat`, 'latin1')).replace(`${pid} (${title}) `, '').split(' ')[19];
+    const { pid } = child as { pid: number };
+    await lockOf({ pid, startTime: await startTime(pid, name) });
+    await expect(openStore()).rejects.toThrow(`in use by process ${pid}`);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await openStore();
+  });
+
+  test.runIf(isLinux)('of a process that was killed and still has an entry is taken over', async () => {
+    // The shell becomes a program that does not ask for the end of its child.
+    const parent: ChildProcess = spawn('/bin/sh', ['-c', 'sleep 0 & echo $!; exec sleep 600']);
+    try {
+      const [chunk] = (await once(parent.stdout as NonNullable<typeof parent.stdout>, 'data')) as [Buffer];
+      const pid = Number(chunk.toString());
+      const entry = async () =>
+        (await readFile(`/proc/${pid}/stat`, 'latin1')).replace(/^\d+ \(\w+\) /, '').split(' ');
+      await expect.poll(async () => (await entry())[0]).toBe('Z');
+      await lockOf({ pid, startTime: (await entry())[19] });
+      await openStore();
+    } finally {
+      parent.kill('SIGKILL');
+    }
   });
 
   test('of a process whose PID another one has now is taken over', async () => {
@@ -281,12 +479,68 @@ describe('the lock', () => {
     await openStore();
   });
 
-  test('when many take over a stale one, one gets it', async () => {
-    for (let round = 0; round < 20; round++) {
+  test('that does not say whose it is names nobody', async () => {
+    const changes = [{ pid: '1' }, { host: 7 }, { realm: null }, { startTime: 1 }];
+    for (const change of changes) {
+      await lockOf(change);
+      await expect(openStore()).rejects.toThrow('in use by a process that is just starting');
+    }
+    for (const text of ['null', '[]', '7', '{}', '{']) {
+      await writeFile(`${path}.lock`, text);
+      await expect(openStore()).rejects.toThrow('in use by a process that is just starting');
+    }
+  });
+
+  describe('whose clock stands still', () => {
+    const at = 1_800_000_000_000;
+    const touch = async (name: string) => utimes(name, at / 1000, at / 1000);
+    beforeEach(() => vi.useFakeTimers({ toFake: ['Date'] }));
+    afterEach(() => {
+      vi.useRealTimers();
+    });
+
+    test('of a process elsewhere lapses after exactly 30 s', async () => {
+      await lockOf({ realm: 'elsewhere' });
+      await touch(`${path}.lock`);
+      vi.setSystemTime(at + 29_999);
+      await expect(openStore()).rejects.toMatchObject({ fault: 'locked' });
+      vi.setSystemTime(at + 30_000);
+      await openStore();
+    });
+
+    test('is not taken over while another process does that, for 30 s', async () => {
+      const guard = `${path}.lock.takeover`;
       await lockOf({ startTime: '1' });
-      const tries = await Promise.allSettled(Array.from({ length: 8 }, () => lockFile(path)));
-      const won = tries.filter((one) => one.status === 'fulfilled');
+      await writeFile(guard, '');
+      await touch(guard);
+      vi.setSystemTime(at + 29_999);
+      await expect(openStore()).rejects.toMatchObject({
+        fault: 'locked',
+        message: expect.stringContaining(
+          'in use by another process, which is just taking over the lock of one that was killed',
+        ) as string,
+      });
+      vi.setSystemTime(at + 30_000);
+      await openStore();
+      await expect(stat(guard)).rejects.toThrow('ENOENT');
+    });
+  });
+
+  test('when many take over a stale one, one gets it', async () => {
+    for (let round = 0; round < 60; round++) {
+      await lockOf({ startTime: '1' });
+      const tries: Promise<Awaited<ReturnType<typeof lockFile>>>[] = [];
+      for (let one = 0; one < 8; one++) {
+        tries.push(lockFile(path));
+        // Some come while others are in the middle of it.
+        for (let turn = 0; turn < round % 6; turn++) await nextTurn();
+      }
+      const settled = await Promise.allSettled(tries);
+      const won = settled.filter((one) => one.status === 'fulfilled');
       expect(won).toHaveLength(1);
+      for (const one of settled) {
+        if (one.status === 'rejected') expect(one.reason).toMatchObject({ fault: 'locked' });
+      }
       await won[0]?.value.release();
     }
   });

@@ -6,26 +6,32 @@ export class Recorder implements RevocationObserver {
   readonly outcomes: FetchOutcome[] = [];
   readonly lookups: string[] = [];
   readonly messages: string[] = [];
+  /** The members of each message. */
+  readonly details: Record<string, unknown>[] = [];
+  /** Milliseconds of each fetch and each sync. */
+  readonly durations: number[] = [];
   syncs = 0;
   damagedLines = 0;
   readonly #events = new EventEmitter();
   readonly log: RevocationLog = {
-    info: (_, message) => this.messages.push(`info ${message}`),
-    warn: (_, message) => this.messages.push(`warn ${message}`),
-    error: (_, message) => this.messages.push(`error ${message}`),
+    info: (details, message) => this.#note('info', details, message),
+    warn: (details, message) => this.#note('warn', details, message),
+    error: (details, message) => this.#note('error', details, message),
   };
 
   lookedUp(source: 'remote' | 'local', revoked: boolean): void {
     this.lookups.push(`${source} ${revoked}`);
   }
 
-  statusListFetched(outcome: FetchOutcome): void {
+  statusListFetched(outcome: FetchOutcome, milliseconds: number): void {
     this.outcomes.push(outcome);
+    this.durations.push(milliseconds);
     this.#events.emit('fetched');
   }
 
-  storeSynced(): void {
+  storeSynced(milliseconds: number): void {
     this.syncs++;
+    this.durations.push(milliseconds);
   }
 
   storeLineDamaged(): void {
@@ -35,5 +41,10 @@ export class Recorder implements RevocationObserver {
   /** Resolves when so many fetches have ended. */
   async fetched(count: number): Promise<void> {
     while (this.outcomes.length < count) await once(this.#events, 'fetched');
+  }
+
+  #note(level: string, details: object, message: string): void {
+    this.messages.push(`${level} ${message}`);
+    this.details.push({ ...details });
   }
 }

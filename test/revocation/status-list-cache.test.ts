@@ -1,7 +1,11 @@
 import { once } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { publicKeyOf } from '../../src/protocol/did-key.js';
+import type { KeyResolver } from '../../src/protocol/key-resolver.js';
 import { openRevocation, type Revocation, type StatusListOptions } from '../../src/revocation/index.js';
+import { StatusListCache } from '../../src/revocation/status-list-cache.js';
 import { ListServer } from './list-server.js';
 import { bitsWith, credentialWith, newIssuer, toJwt } from './lists.js';
 import { Recorder } from './recorder.js';
@@ -67,15 +71,38 @@ describe('without a list', () => {
     await revocation.revoke(5);
     expect([revocation.view.isRevokedLocally(5), revocation.view.isRevokedLocally(6)]).toEqual([true, false]);
     expect([revocation.entries, revocation.listEntries, revocation.listAgeSecs]).toEqual([1, 0, Number.NaN]);
+    expect([revocation.damagedLines, revocation.isStoreCurrent, revocation.storeAgeSecs]).toEqual([
+      0,
+      true,
+      Number.NaN,
+    ]);
     for (const index of [-1, 1.5, 2 ** 53, Number.NaN]) {
-      await expect(revocation.revoke(index)).rejects.toThrow(RangeError);
+      await expect(revocation.revoke(index)).rejects.toThrow(
+        new RangeError(`the index to revoke is ${index}, expected an integer 0 … 2^53−1`),
+      );
     }
   });
+});
+
+test('local lookups are observed, and an observer is not needed', async () => {
+  const revocation = await open();
+  await revocation.revoke(5);
+  revocation.view.isRevokedLocally(5);
+  revocation.view.isRevokedLocally(6);
+  expect(recorder.lookups).toEqual(['local true', 'local false']);
+
+  server.serve(RAW, bitsWith([7]));
+  const statusList = { url: server.url, ttlSecs: 300, maxStaleSecs: 0 };
+  const unobserved = await openRevocation({ statusList, log: recorder.log, now: () => now });
+  opened.push(unobserved);
+  expect(await ask(unobserved, 7)).toBe('revoked');
+  expect(unobserved.view.isRevokedLocally(7)).toBe(false);
 });
 
 describe('readiness', () => {
   test('comes without traffic, as soon as the list has been fetched', async () => {
     const revocation = await open();
+    expect([revocation.listEntries, revocation.listAgeSecs]).toEqual([0, Number.NaN]);
     await recorder.fetched(1);
     expect(revocation.unreadyReason).toBe('status_list_not_fetched');
     server.reset();
@@ -109,6 +136,37 @@ describe('readiness', () => {
     expect(revocation.unreadyReason).toBe(null);
     expect(revocation.view.remoteStatusOf(7)).toBe('not_revoked');
   });
+
+  test('comes back with the clock that was set back for a moment', async () => {
+    const revocation = await openWith([7]);
+    server.reset();
+    now -= 1;
+    expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
+    expect(revocation.unreadyReason).toBe('status_list_stale');
+    now += 1;
+    expect(revocation.unreadyReason).toBe(null);
+  });
+
+  test.each([
+    [undefined, 2_000],
+    [300, 300],
+  ])(
+    'with maxWaitMs %j, a verification waits for %i ms from the start of the fetch',
+    async (maxWaitMs, wait) => {
+      server.respond = () => undefined;
+      const revocation = await open({ maxWaitMs });
+      let isOver = false;
+      vi.advanceTimersByTime(100);
+      const waiting = revocation.freshen()?.then(() => (isOver = true));
+      vi.advanceTimersByTime(wait - 101);
+      await nextTurn();
+      expect(isOver).toBe(false);
+      vi.advanceTimersByTime(1);
+      await waiting;
+      expect(revocation.freshen()).toBe(null);
+      expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
+    },
+  );
 
   test('without traffic, retries become rarer up to one in 30 s', async () => {
     const revocation = await openWith([7]);
@@ -166,6 +224,22 @@ describe('the copy', () => {
     expect(recorder.lookups).toEqual(['remote true', 'remote false', 'remote false', 'remote true']);
     now += 5000;
     expect([revocation.listEntries, revocation.listAgeSecs]).toEqual([131_072, 5]);
+  });
+
+  test('is asked for again a second after the last request, and not while one is under way', async () => {
+    const revocation = await openWith([7], { ttlSecs: 1, maxStaleSecs: 60 });
+    expect(recorder.durations[0]).toBeLessThan(60_000);
+    const fetches = countFetches();
+    server.respond = () => undefined;
+    now += 999;
+    void revocation.freshen();
+    expect(fetches).not.toHaveBeenCalled();
+    now += 1;
+    void revocation.freshen();
+    expect(fetches).toHaveBeenCalledOnce();
+    now += 5_000;
+    void revocation.freshen();
+    expect(fetches).toHaveBeenCalledOnce();
   });
 
   test('serves for its TTL; then one fetch serves 500 verifications at once', async () => {
@@ -382,6 +456,9 @@ describe('conditional requests', () => {
     now += 60_000;
     expect(await ask(revocation, 7)).toBe('unavailable');
     expect(recorder.outcomes).toEqual(['updated', 'not_modified', 'out_of_validity']);
+    expect(recorder.messages[0]).toContain(
+      'it has not changed, and was valid until 2026-06-01T12:02:00.000Z',
+    );
   });
 
   test('a 304 that nobody asked for confirms nothing', async () => {
@@ -401,6 +478,7 @@ describe('what an operator sees', () => {
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
     expect(revocation.view.remoteStatusOf(1024)).toBe('out_of_range');
     expect(recorder.messages).toEqual([expect.stringContaining('fewer than 131072 entries')]);
+    expect(recorder.details).toEqual([{ url: server.url, entries: 1024 }]);
   });
 
   test('one message for a row of equal failures, and none with the secrets of the URL', async () => {
@@ -424,6 +502,67 @@ describe('what an operator sees', () => {
     await tryAgain();
     expect(recorder.messages.slice(3)).toEqual(['info the status list can be fetched again']);
     expect(recorder.messages.join()).not.toMatch(/secret|word/);
+    const { url } = server;
+    const ageSecs = 300;
+    expect(recorder.details).toEqual([
+      { err: expect.any(Error) as Error, url, fault: 'unreachable', copy: 'unusable', ageSecs },
+      { url, ageSecs },
+      {
+        err: expect.any(Error) as Error,
+        url,
+        fault: 'http_status',
+        copy: 'unusable',
+        ageSecs: ageSecs + (5 * NEXT_FETCH_MS) / 1000,
+      },
+      { url },
+    ]);
+  });
+
+  test('a failure that goes on is logged again after ten seconds', async () => {
+    const revocation = await openWith([], { maxStaleSecs: 3600 });
+    server.reset();
+    const failAt = async (ms: number) => {
+      now += ms;
+      const count = recorder.outcomes.length;
+      expect(revocation.freshen()).toBe(null);
+      await recorder.fetched(count + 1);
+      return recorder.messages.length;
+    };
+    expect(await failAt(300_000)).toBe(1);
+    expect(await failAt(9_999)).toBe(1);
+    expect(await failAt(1_250)).toBe(2);
+    expect(await failAt(10_000)).toBe(3);
+  });
+
+  test('a fault of this program in a fetch is named, and the next fetch succeeds', async () => {
+    const issuer = newIssuer();
+    let isBroken = true;
+    const keys: KeyResolver = {
+      version: 0,
+      expected: 'a name that this test knows',
+      publicKeyOf(did) {
+        // At the start the name resolves.
+        if (isBroken && server.requests.length > 0) throw new Error('out of order');
+        return did === 'did:web:lists.example' ? publicKeyOf(issuer.did) : null;
+      },
+      verificationMethodOf: (did) => `${did}#1`,
+    };
+    const credential = credentialWith([7], { issuer: 'did:web:lists.example' });
+    server.serve('application/vc+jwt', await toJwt(credential, issuer));
+    const statusList = { url: server.url, ttlSecs: 300, maxStaleSecs: 0, issuer: 'did:web:lists.example' };
+    const options = { statusList, log: recorder.log, observer: recorder, now: () => now };
+    const revocation = await openRevocation({ ...options, keys });
+    opened.push(revocation);
+    await recorder.fetched(1);
+    expect(recorder.messages).toEqual(['error the status list was not accepted: out of order']);
+    isBroken = false;
+    now += NEXT_FETCH_MS;
+    expect(await ask(revocation, 7)).toBe('revoked');
+    expect(recorder.outcomes).toEqual(['internal', 'updated']);
+    const unknown = { ...statusList, issuer: 'did:web:other.example' };
+    await expect(openRevocation({ ...options, statusList: unknown, keys })).rejects.toThrow(
+      'expected a name that this test knows',
+    );
   });
 
   test.each([
@@ -446,7 +585,17 @@ describe('closing', () => {
     const waiting = revocation.freshen();
     await revocation.close();
     await Promise.all([waiting, closed]);
+    const fetches = countFetches();
+    now += NEXT_FETCH_MS;
     expect([revocation.freshen(), revocation.view.remoteStatusOf(1)]).toEqual([null, 'unavailable']);
+    expect(fetches).not.toHaveBeenCalled();
     expect([server.requests.length, recorder.outcomes, recorder.messages]).toEqual([1, [], []]);
+  });
+
+  test('is possible before anything was fetched', async () => {
+    const options = { url: server.url, ttlSecs: 300, maxStaleSecs: 0 };
+    const cache = new StatusListCache(options, { log: recorder.log, observer: recorder, now: () => now });
+    await cache.close();
+    expect([cache.freshen(), server.requests]).toEqual([null, []]);
   });
 });

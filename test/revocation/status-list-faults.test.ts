@@ -1,7 +1,11 @@
-import { gzipSync } from 'node:zlib';
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Dispatcher } from 'undici';
+import { fetchStatusList } from '../../src/revocation/fetch-status-list.js';
 import { StatusListCache } from '../../src/revocation/status-list-cache.js';
+import { StatusListError } from '../../src/revocation/status-list-error.js';
 import { ListServer } from './list-server.js';
 import { bitsWith, credentialWith } from './lists.js';
 import { Recorder } from './recorder.js';
@@ -161,6 +165,113 @@ describe('every fault of the server', () => {
     ]);
   });
 
+  test.each<[string, string, (response: ServerResponse, path: string) => void]>([
+    [
+      'no content type',
+      'its Content-Type is "", expected one of',
+      (response) => response.writeHead(200).end(bitsWith([])),
+    ],
+    [
+      'a redirect without a target',
+      '/list redirects without a usable Location',
+      (response) => response.writeHead(302).end(),
+    ],
+    [
+      'a redirect to nonsense',
+      '/list redirects without a usable Location',
+      (response) => response.writeHead(302, { location: 'http://[' }).end(),
+    ],
+    [
+      'a redirect to another origin',
+      '/list redirects to http://other.example, another origin, which is not followed; if the list has moved, set STATUS_LIST_BASE_URL to its new place',
+      (response) => response.writeHead(302, { location: 'http://other.example/list' }).end(),
+    ],
+    [
+      'a redirect in circles',
+      '/list redirects more than 3 times',
+      (response, path) => response.writeHead(302, { location: path }).end(),
+    ],
+    [
+      'a content coding',
+      'it has Content-Encoding gzip, which was not asked for',
+      (response) => response.writeHead(200, { ...RAW, 'content-encoding': 'gzip' }).end(gzip),
+    ],
+  ])('%s is logged as what it is', async (_, message, respond) => {
+    await outcomeOf(respond);
+    expect(recorder.messages.at(-1)).toContain(message);
+    expect(recorder.details.at(-1)).toEqual({
+      err: expect.any(StatusListError) as Error,
+      url: server.url,
+      fault: recorder.outcomes.at(-1),
+      copy: 'stale',
+      ageSecs: 2,
+    });
+  });
+
+  test('a list of exactly 16 MiB is accepted', async () => {
+    const body = Buffer.alloc(16 * MIB);
+    body[0] = 1;
+    server.serve('application/octet-stream', body);
+    await refresh();
+    expect([recorder.outcomes.at(-1), cache.statusOf(7), cache.entries]).toEqual([
+      'updated',
+      'revoked',
+      128 * MIB,
+    ]);
+  });
+
+  test('an error is no confirmation, whatever the server confirmed before', async () => {
+    server.serve('application/octet-stream', bitsWith([7]), '"one"');
+    await refresh();
+    expect(await outcomeOf((response) => response.writeHead(500).end())).toBe('http_status');
+    expect(server.requests.at(-1)?.headers['if-none-match']).toBe('"one"');
+    expect(cache.ageSecs).toBe(2);
+  });
+
+  test('the rest of an answer that is not wanted is not read, and no timer is left', async () => {
+    const asked = server.asked();
+    let closed: Promise<unknown> = Promise.resolve();
+    const outcome = await outcomeOf((response) => {
+      closed = once(response, 'close');
+      response.writeHead(200, { ...RAW, 'content-length': 16 * MIB + 1 });
+      response.write(Buffer.alloc(10));
+    });
+    await asked;
+    expect(outcome).toBe('too_large');
+    await closed;
+    server.serve('application/octet-stream', bitsWith([7]));
+    await refresh();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('a request says what is understood, and asks for no coding and no further request', () => {
+    const { headers } = server.requests.at(-1) ?? {};
+    expect(headers).toMatchObject({
+      accept: 'application/vc+jwt, application/vc, application/json;q=0.9, application/octet-stream;q=0.8',
+      'accept-encoding': 'identity',
+      connection: 'close',
+    });
+    expect(headers).not.toHaveProperty('if-none-match');
+  });
+
+  test.each([
+    ['a message', new Error('no luck'), 'no luck'],
+    ['a code only', Object.assign(new Error(''), { code: 'ECONNREFUSED' }), 'ECONNREFUSED'],
+    ['nothing', new Error(''), 'unknown error'],
+  ])('an error of the network with %s is named, and is the cause', async (_, error, name) => {
+    const dispatcher = {
+      dispatch: () => {
+        throw error;
+      },
+    } as unknown as Dispatcher; // Nothing else of it is used.
+    const { signal } = new AbortController();
+    await expect(fetchStatusList(new URL(server.url), { dispatcher, signal })).rejects.toMatchObject({
+      fault: 'unreachable',
+      message: `${server.url} cannot be fetched: ${name}`,
+      cause: error,
+    });
+  });
+
   test('a redirect to another origin is not followed: host, port or scheme', async () => {
     other.serve('application/octet-stream', bitsWith([1]));
     for (const location of [
@@ -229,6 +340,7 @@ describe('a server that is slow', () => {
     hasty.start();
     await recorder.fetched(2);
     expect([recorder.outcomes.at(-1), hasty.statusOf(7)]).toEqual(['timeout', 'unavailable']);
+    expect(recorder.messages.join()).toContain('not accepted: it did not arrive within 250 ms');
     await hasty.close();
   });
 });

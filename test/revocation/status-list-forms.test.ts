@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { generateKeyPair, CompactSign } from 'jose';
@@ -34,6 +35,7 @@ describe('every form of a status list', () => {
     'application/json',
     'application/vc+ld+json; charset=utf-8',
     'Application/LD+JSON',
+    ' application/vc ;v=2',
   ])('a credential as %s', async (type) => {
     expect(await revokedIn(type, credentialWith([0, 7, 8, 131_071]))).toEqual([0, 7, 8, 131_071]);
   });
@@ -50,6 +52,18 @@ describe('every form of a status list', () => {
     }
   });
 
+  test('the older form with both digits that base64 has of its own, and with each padding', async () => {
+    const seen = new Set<string>();
+    while (seen.size < 5) {
+      const bits = randomBytes(64 + seen.size);
+      const encodedList = gzipSync(bits).toString('base64');
+      const list = await read('application/vc', credentialWith([], { credentialSubject: { encodedList } }));
+      expect(list.bits.equals(bits)).toBe(true);
+      for (const digit of ['+', '/']) if (encodedList.includes(digit)) seen.add(digit);
+      seen.add(`padding ${encodedList.replace(/[^=]/g, '').length}`);
+    }
+  });
+
   test('the example list of the specification is all zeros', async () => {
     const encodedList = 'uH4sIAAAAAAAAA-3BMQEAAADCoPVPbQwfoAAAAAAAAAAAAAAAAAAAAIC3AYbSVKsAQAAA';
     const list = await read('application/vc', credentialWith([], { credentialSubject: { encodedList } }));
@@ -60,6 +74,8 @@ describe('every form of a status list', () => {
     const jwt = await toJwt(signed([3, 999]), issuer);
     expect(await revokedIn(type, jwt, issuer.did)).toEqual([3, 999]);
     expect(await revokedIn(type, `${jwt}\n`)).toEqual([3, 999]);
+    const named = await toJwt(signed([4]), issuer, { alg: 'Ed25519' });
+    expect(await revokedIn(type, named, issuer.did)).toEqual([4]);
   });
 
   test('a credential with an eddsa-jcs-2022 proof, alone or one of several', async () => {
@@ -83,6 +99,7 @@ describe('every form of a status list', () => {
       [],
       'https://lists.example/later',
       undefined,
+      null,
     ]) {
       await expect(
         read('application/vc', { ...document, '@context': other }, issuer.did),
@@ -92,8 +109,17 @@ describe('every form of a status list', () => {
     }
   });
 
+  test('a context that is a text is no beginning of a longer one', async () => {
+    const document = withProof(signed([3], { '@context': 'https://lists.example/' }), issuer);
+    expect(await revokedIn('application/vc', document, issuer.did)).toEqual([3]);
+    const longer = { ...document, '@context': 'https://lists.example/other' };
+    await expect(read('application/vc', longer, issuer.did)).rejects.toMatchObject({ fault: 'untrusted' });
+  });
+
   test('a raw bitstring', async () => {
     expect(await revokedIn('application/octet-stream', bitsWith([1, 6, 64]))).toEqual([1, 6, 64]);
+    const { validFromMs, validUntilMs } = await read('binary/octet-stream', bitsWith([]));
+    expect([validFromMs, validUntilMs]).toEqual([-Infinity, Infinity]);
   });
 
   test('64 Mi entries, where a check stays a bit test', async () => {
@@ -142,6 +168,13 @@ describe('what is no status list, or not one to rely on', () => {
       'its Content-Type is "text/html", expected one of application/vc+jwt, ',
     ],
     ['no content type', '', credentialWith([]), 'content_type', 'its Content-Type is "", expected one of'],
+    [
+      'a long content type',
+      `x/${'y'.repeat(1000)}`,
+      '',
+      'content_type',
+      `its Content-Type is "x/${'y'.repeat(78)}", expected one of`,
+    ],
     ['an empty body', json, '', 'malformed', 'it is not strict JSON: '],
     [
       'half the JSON',
@@ -205,6 +238,13 @@ describe('what is no status list, or not one to rely on', () => {
       'padded multibase',
       json,
       subject({ encodedList: `u${gzip.toString('base64')}` }),
+      'malformed',
+      'its encodedList is not base64url, expected "u" and base64url',
+    ],
+    [
+      'padding in the middle',
+      json,
+      subject({ encodedList: `${gzip.toString('base64').slice(0, 8)}==${gzip.toString('base64').slice(8)}` }),
       'malformed',
       'its encodedList is not base64url, expected "u" and base64url',
     ],
@@ -343,6 +383,13 @@ describe('what is no status list, or not one to rely on', () => {
       'malformed',
       'its validFrom is',
     ],
+    [
+      'a time in an array',
+      json,
+      credentialWith([], { validFrom: ['2026-01-01T00:00:00Z'] }),
+      'malformed',
+      'its validFrom is ["2026-01-01T00:00:00Z"], expected',
+    ],
     ['no type', json, credentialWith([], { type: undefined }), 'malformed', 'its type is missing'],
     [
       'no subject',
@@ -364,6 +411,15 @@ describe('what is no status list, or not one to rely on', () => {
       `[${'1,'.repeat(40_000)}1]`,
       'malformed',
       'it has more than 32768 values, expected a credential with one long encodedList',
+    ],
+    ['as many values as it may have', json, `[${'1,'.repeat(32_767)}1]`, 'malformed', 'not a JSON object'],
+    ['one more', json, `[${'1,'.repeat(32_768)}1]`, 'malformed', 'it has more than 32768 values'],
+    [
+      'many values in a JWT',
+      'application/jwt',
+      `e30.${Buffer.from(`[${'1,'.repeat(40_000)}1]`).toString('base64url')}.AAAA`,
+      'malformed',
+      'it has more than 32768 values',
     ],
     ['many lists', json, '['.repeat(40_000), 'malformed', 'it has more than 32768 values'],
     ['many objects', json, '{'.repeat(40_000), 'malformed', 'it has more than 32768 values'],
@@ -391,7 +447,10 @@ describe('what is no status list, or not one to rely on', () => {
       turns++;
       highest = Math.max(highest, process.memoryUsage().arrayBuffers);
     }, 1);
-    await expect(read(json, body)).rejects.toMatchObject({ fault: 'too_large' });
+    await expect(read(json, body)).rejects.toMatchObject({
+      fault: 'too_large',
+      message: `its encodedList unpacks to more than ${64 * 1024 * 1024} bytes`,
+    });
     clearInterval(watch);
     expect(turns).toBeGreaterThan(2);
     expect(highest - before).toBeLessThan(160 * 1024 * 1024);
@@ -418,6 +477,11 @@ describe('a pinned issuer', () => {
       ],
       ['application/vc', signed([]), 'it has no proof by that issuer, expected a vc+jwt signature'],
       ['application/vc', { ...signed([]), proof: ['x', null] }, 'it has no proof by that issuer'],
+      [
+        jwtType,
+        await jwtOf(credentialWith([], { issuer: `x:${'y'.repeat(1000)}` })),
+        `its issuer is "x:${'y'.repeat(78)}", expected ${issuer.did}`,
+      ],
       [jwtType, await jwtOf(other), `its issuer is "https://issuer.example", expected ${issuer.did}`],
       [
         jwtType,
@@ -465,7 +529,10 @@ describe('a pinned issuer', () => {
     for (const [type, body, says] of cases)
       await expect(read(type, body, issuer.did)).rejects.toMatchObject(untrustedFor(says));
     expect(() => resolveIssuer('did:web:x', DEFAULT_KEYS)).toThrow(
-      'the pinned issuer did:web:x is not a did:key of an Ed25519 key',
+      expect.objectContaining({
+        fault: 'untrusted',
+        message: 'the pinned issuer did:web:x is not a did:key of an Ed25519 key',
+      }) as Error,
     );
     await expect(read(jwtType, await jwtOf({ ...signed([]), nbf: '1' }), issuer.did)).rejects.toMatchObject({
       fault: 'malformed',
@@ -525,6 +592,16 @@ describe('a pinned issuer', () => {
     await expect(at({ exp: secs })).rejects.toMatchObject({ fault: 'out_of_validity' });
     await expect(at({ exp: 'soon' })).rejects.toMatchObject({ fault: 'malformed' });
     expect((await at({ nbf: secs, exp: secs + 60, iss: issuer.did })).validUntilMs).toBe(NOW + 60_000);
+    // The last moment that a date can say, and one that none can.
+    for (const [nbf, says] of [
+      [8.64e12, 'it becomes valid at +275760-09-13T00:00:00.000Z; the clock here says 2026-'],
+      [1e15, 'it becomes valid at 1000000000000000000 ms; the clock here says 2026-'],
+    ] as const) {
+      await expect(at({ nbf })).rejects.toMatchObject({
+        fault: 'out_of_validity',
+        message: expect.stringContaining(says) as string,
+      });
+    }
   });
 
   test('refuses a signature over anything else: each byte of it, each member of the proof', async () => {
