@@ -436,10 +436,12 @@ describe('the lock', () => {
 
   test.runIf(isLinux)('of a process that was killed and still has an entry is taken over', async () => {
     // The shell becomes a program that does not ask for the end of its child.
-    const parent: ChildProcess = spawn('/bin/sh', ['-c', 'sleep 0 & echo $!; exec sleep 600']);
+    const parent: ChildProcess = spawn('/bin/sh', ['-c', 'sleep 600 & echo $!; exec sleep 600']);
     try {
       const [chunk] = (await once(parent.stdout as NonNullable<typeof parent.stdout>, 'data')) as [Buffer];
       const pid = Number(chunk.toString());
+      await expect.poll(async () => readFile(`/proc/${parent.pid}/comm`, 'utf8')).toBe('sleep\n');
+      process.kill(pid, 'SIGKILL');
       const entry = async () =>
         (await readFile(`/proc/${pid}/stat`, 'latin1')).replace(/^\d+ \(\w+\) /, '').split(' ');
       await expect.poll(async () => (await entry())[0]).toBe('Z');
