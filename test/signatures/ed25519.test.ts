@@ -84,6 +84,14 @@ describe('Ed25519', () => {
     expect(verifyEd25519(signature, Buffer.from('m'), key)).toBe(false);
   });
 
+  it.each([0, 31, 33])('refuses a key of %i bytes', (length) => {
+    const { publicKey, privateKey } = newKeyPair();
+    const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
+    const other = Buffer.concat([key, Buffer.alloc(1)]).subarray(0, length);
+    const signature = sign(null, Buffer.from('m'), privateKey);
+    expect(verifyEd25519(signature, Buffer.from('m'), other)).toBe(false);
+  });
+
   it('never verifies in shared memory, where libsodium looks at nothing', () => {
     const { publicKey, privateKey } = newKeyPair();
     const key = Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url');
@@ -192,6 +200,7 @@ describe('this thread', () => {
       workers: 0,
     });
     expect(verifier.waitMs).toBe(0);
+    expect(verifier.close()).toBeInstanceOf(Promise);
   });
 });
 

@@ -1,8 +1,10 @@
+import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
-import { describe, expect, it, vi } from 'vitest';
+import { Piscina } from 'piscina';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
@@ -24,6 +26,37 @@ function checks(count: number, pad = 200): SignatureCheck[] {
 
 const verified = (count: number) => Array<boolean>(count).fill(true);
 
+const cores = availableParallelism();
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+/** Keeps all batches from the workers until the function that it returns is called. */
+function holdBatches(): () => void {
+  let release = (): void => undefined;
+  const held = new Promise<void>((resolve) => (release = resolve));
+  // oxlint-disable-next-line typescript/unbound-method -- called with its object below
+  const { run } = Piscina.prototype;
+  const spy = vi.spyOn(Piscina.prototype, 'run').mockImplementation(async function (this: Piscina, ...task) {
+    await held;
+    return (await run.apply(this, task)) as unknown;
+  });
+  return () => {
+    spy.mockRestore();
+    release();
+  };
+}
+
+/** The threads that begin from now on, until `stop` is called. */
+function threadsFromNow() {
+  const threads: Worker[] = [];
+  const onThread = (thread: Worker) => threads.push(thread);
+  process.on('worker', onThread);
+  return { threads, stop: () => process.off('worker', onThread) };
+}
+
 describe('a pool', () => {
   it('ignores a batch that comes back after it was given up, and goes on without workers', async () => {
     const deaths: string[] = [];
@@ -43,6 +76,97 @@ describe('a pool', () => {
     expect([pending, inThread + pooled]).toEqual([0, 160]);
     expect([workers, repeated]).toEqual([0, batches]);
     await verifier.close();
+  });
+
+  it('gives a batch up after exactly this time, and ignores that its worker then dies', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    let now = 1000;
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
+    const { threads, stop } = threadsFromNow();
+    const deaths: string[] = [];
+    const observer = { workerDied: ({ message }: Error) => deaths.push(message) };
+    const verifiers = [
+      new PoolVerifier(1, { lostAfterMs: 1000, observer }),
+      new PoolVerifier(1, { lostAfterMs: 1000 }),
+    ] as const;
+    const jobs = verifiers.map(async (verifier) => verifier.verify(checks(20)));
+    await nextTurn();
+    // One batch is out, the other place is free. Nothing that a worker says is read before the next turn.
+    expect(verifiers.map(({ stats }) => stats.batches)).toEqual([1, 1]);
+    const pass = (ms: number) => {
+      now += ms;
+      vi.advanceTimersByTime(ms);
+    };
+    for (let looks = 0; looks < 5; looks++) pass(200);
+    expect([deaths, verifiers[0].stats.repeated]).toEqual([[], 0]);
+    pass(200);
+    expect(deaths).toEqual([
+      'a batch of signatures did not come back within 1000 ms; from now on the main thread verifies',
+    ]);
+    await Promise.all(threads.map(async (thread) => thread.terminate()));
+    stop();
+    expect(await Promise.all(jobs)).toEqual([verified(20), verified(20)]);
+    for (const { stats } of verifiers)
+      expect(stats).toMatchObject({ pending: 0, inThread: 20, pooled: 0, repeated: 1, workers: 0 });
+
+    // Without workers, this thread verifies, and rests when that is done.
+    expect(await verifiers[0].verify(checks(40))).toEqual(verified(40));
+    await nextTurn();
+    const immediates = vi.spyOn(globalThis, 'setImmediate');
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    expect(immediates).not.toHaveBeenCalled();
+    immediates.mockRestore();
+    for (const verifier of verifiers) await verifier.close();
+  });
+
+  it('has no room for what nobody waits for, however often that comes', async () => {
+    const verifier = new PoolVerifier(1);
+    for (let turn = 0; turn < 5; turn++) {
+      const unwanted = verifier.verify(checks(10), () => false);
+      await expect(unwanted).rejects.toMatchObject({ name: 'WorkDropped' });
+    }
+    expect(verifier.stats).toMatchObject({ pending: 0, inThread: 0, pooled: 0, batches: 0 });
+    expect(await verifier.verify(checks(40))).toEqual(verified(40));
+    expect(verifier.stats.batches).toBeGreaterThan(0);
+    await verifier.close();
+  });
+
+  it.each([
+    ['tells of', true],
+    ['needs nobody who hears of', false],
+  ])('%s a worker that dies while it has nothing to do', async (_, isObserved) => {
+    const { threads, stop } = threadsFromNow();
+    const deaths: Error[] = [];
+    const observer = isObserved ? { workerDied: (error: Error) => deaths.push(error) } : {};
+    const verifier = new PoolVerifier(1, { observer });
+    try {
+      while (verifier.stats.pooled === 0) await verifier.verify(checks(40));
+      // What Node reports of a thread whose memory is exhausted.
+      threads[0]?.emit('error', new Error('out of memory'));
+      await expect.poll(() => threads.length).toBe(2);
+      expect(deaths.map(({ message }) => message)).toEqual(isObserved ? ['out of memory'] : []);
+      const { pooled } = verifier.stats;
+      while (verifier.stats.pooled === pooled)
+        expect(await verifier.verify(checks(40))).toEqual(verified(40));
+    } finally {
+      stop();
+      await verifier.close();
+    }
+  });
+
+  it('finishes on its workers what was submitted, and ends them, when it is closed', async () => {
+    const { threads, stop } = threadsFromNow();
+    const deaths: Error[] = [];
+    const verifier = new PoolVerifier(2, { observer: { workerDied: (error) => deaths.push(error) } });
+    const result = verifier.verify(checks(100));
+    // Threads are announced in the turn after that in which they were started.
+    await nextTurn();
+    stop();
+    const exits = threads.map(async (thread) => once(thread, 'exit'));
+    await verifier.close();
+    expect(await result).toEqual(verified(100));
+    expect([deaths, verifier.stats.repeated, exits.length]).toEqual([[], 0, 2]);
+    await Promise.all(exits);
   });
 
   it('drops what nobody waits for any more, and gives its place back', async () => {
@@ -72,8 +196,58 @@ describe('a pool', () => {
       expect(verifier.stats).toMatchObject({ batches: 1, inThread: 4, pending: 35 });
       expect(await Promise.all(jobs)).toEqual([verified(32), verified(7)]);
       await verifier.close();
+      const larger = new PoolVerifier(1);
+      const more = [checks(32), checks(8)].map(async (job) => larger.verify(job));
+      await nextTurn();
+      expect(larger.stats).toMatchObject({ batches: 2, inThread: 0, pending: 40 });
+      expect(await Promise.all(more)).toEqual([verified(32), verified(8)]);
+      await larger.close();
     },
   );
+
+  it.runIf(cores > 1)('takes back what a worker has not begun, once nothing new comes', async () => {
+    const release = holdBatches();
+    const verifier = new PoolVerifier(1);
+    const job = verifier.verify(checks(32));
+    await nextTurn();
+    expect(verifier.stats).toMatchObject({ batches: 1, inThread: 0 });
+    await nextTurn();
+    expect(verifier.stats).toMatchObject({ batches: 1, inThread: 1 });
+    release();
+    expect(await job).toEqual(verified(32));
+    await verifier.close();
+  });
+
+  it('verifies nothing at once while other work waits, or is out', async () => {
+    const release = holdBatches();
+    const verifier = new PoolVerifier(cores);
+    const jobs = [verifier.verify(checks(32 * cores)), verifier.verify(checks(1))];
+    expect(jobs[1]).toBeInstanceOf(Promise);
+    expect(verifier.verify([])).toEqual([]);
+    await nextTurn();
+    const last = verifier.verify(checks(1));
+    expect(last).toBeInstanceOf(Promise);
+    await nextTurn();
+    // As many workers as cores: this thread has other things to do.
+    expect(verifier.stats.inThread).toBe(0);
+    release();
+    expect(await Promise.all([...jobs, last])).toEqual([verified(32 * cores), [true], [true]]);
+    await verifier.close();
+  });
+
+  it('learns how long a check takes on this thread', async () => {
+    const verifier = new PoolVerifier(1);
+    vi.spyOn(performance, 'now').mockReturnValue(1000);
+    for (let turn = 0; turn < 20; turn++) {
+      expect(verifier.verify(checks(4))).toEqual(verified(4));
+      expect(await verifier.verify(checks(1))).toEqual([true]);
+    }
+    const last = verifier.verify(checks(60));
+    // From 0.1 ms, by a sixteenth each time that it took no time.
+    expect(verifier.waitMs).toBeCloseTo(60 * 0.1 * (15 / 16) ** 20, 9);
+    expect(await last).toEqual(verified(60));
+    await verifier.close();
+  });
 
   it('does not take a moment in which the process stood still for a queue', async () => {
     const verifier = new PoolVerifier(1);
@@ -105,9 +279,7 @@ describe('a pool', () => {
   });
 
   it('verifies again what a worker that dies had not finished, and goes on with another', async () => {
-    const threads: Worker[] = [];
-    const onThread = (thread: Worker) => threads.push(thread);
-    process.on('worker', onThread);
+    const { threads, stop } = threadsFromNow();
     const deaths: string[] = [];
     const verifier = new PoolVerifier(1, { observer: { workerDied: ({ message }) => deaths.push(message) } });
     try {
@@ -130,7 +302,7 @@ describe('a pool', () => {
         expect(await verifier.verify(checks(40))).toEqual(verified(40));
       expect(threads).toHaveLength(2);
     } finally {
-      process.off('worker', onThread);
+      stop();
       await verifier.close();
     }
   });
@@ -148,6 +320,21 @@ describe('a turn of a pool', () => {
     await nextTurn();
     expect(sent).toEqual([10, 10, 10]);
     expect(await Promise.all(jobs)).toEqual([verified(2), verified(28)]);
+    await verifier.close();
+  });
+
+  it('gives all to the next place that is free where no worker is idle', async () => {
+    const sent: number[] = [];
+    const release = holdBatches();
+    const workers = cores + 1;
+    const verifier = new PoolVerifier(workers, { observer: { batchSent: (count) => sent.push(count) } });
+    const first = verifier.verify(checks(3 * workers));
+    await nextTurn();
+    const second = verifier.verify(checks(20));
+    await nextTurn();
+    expect(sent).toEqual([...Array<number>(workers).fill(3), 20]);
+    release();
+    expect(await Promise.all([first, second])).toEqual([verified(3 * workers), verified(20)]);
     await verifier.close();
   });
 
@@ -169,9 +356,16 @@ describe('a turn of a pool', () => {
     expect(verifiers.map(({ waitMs }) => waitMs)).toEqual([0, 0]);
     const jobs = verifiers.map(async (verifier) => verifier.verify(checks(60)));
     const [one, two] = verifiers.map(({ waitMs }) => waitMs) as [number, number];
-    expect(one).toBeGreaterThan(0);
+    expect(one).toBeCloseTo(60 * 0.1);
     expect(one / two).toBeCloseTo(2);
-    await Promise.all(jobs);
+    // Where all cores have a worker, this thread verifies nothing, and goes on estimating 0.1 ms a check.
+    const full = new PoolVerifier(cores);
+    const job = full.verify(checks(100 * cores));
+    await nextTurn();
+    const { pending, batches } = full.stats;
+    expect([full.waitMs, batches]).toEqual([(pending * 0.1) / cores, 2 * cores]);
+    await Promise.all([...jobs, job]);
+    await full.close();
     await Promise.all(verifiers.map(async (verifier) => verifier.close()));
   });
 
@@ -189,6 +383,8 @@ describe('a turn of a pool', () => {
     expect(await Promise.all(jobs)).toEqual([verified(20), verified(30), verified(40)]);
     // This thread may have finished what a worker has not answered for yet.
     await expect.poll(() => events.returned.length, { timeout: 20_000 }).toBe(events.sent.length);
+    // Nothing is out any more.
+    expect(verifier.verify(checks(4))).toEqual(verified(4));
     await verifier.close();
     const elapsed = performance.now() - startedAt;
     expect(events.sent[0]).toBe(32);
