@@ -140,6 +140,12 @@ describe('strict JSON', () => {
     },
   );
 
+  it('names a number as it is written, with its sign', () => {
+    expect(parseStrictJson('[-123456789012345678901234567890]').defect?.message).toBe(
+      'the number -123456789012345678901234567890 is not what a double holds of it',
+    );
+  });
+
   it('keeps __proto__ as an ordinary member', () => {
     const { value } = parseStrictJson('{"__proto__":{"polluted":true}}');
     expect(Object.keys(value as object)).toEqual(['__proto__']);
@@ -173,17 +179,19 @@ describe('strict JSON', () => {
 
   // A miscount of any of these by one or more would let enough of them hide a member.
   it.each([
-    ...'1 -1 9 10 -10 99 999 1000 1e3 -1e3 1001 1.5 -1.5 0.01 1e-2 1e-3'.split(' '),
+    ...'0 -0 1 -1 9 10 -10 99 999 1000 1e3 -1e3 1001 1.5 -1.5 0.01 1e-2 1e-3'.split(' '),
     ...'9007199254740991 9007199254740992 1e400 -1e400'.split(' '),
     ...['""', '"x"', '"\\n"', '"\\""', 'true', 'false', 'null'],
     ...['[]', '{}', '[1]', '[[],[]]', '{"a":1}', '{"a":"x","b":{}}'],
   ])('finds a member that occurs twice beside any number of %s', (item) => {
     for (let count = 0; count < 24; count++) {
       for (const name of ['', 'n', 'nn', 'name', 'a long name']) {
-        const list = Array(count).fill(item).join(',');
-        const text = `{"${name}":0,"${name}":0,"list":[${list}]}`;
-        expect([text, findJsonDefect(text, { only: 'duplicate' })?.kind]).toEqual([text, 'duplicate']);
-        expect([text, isPlainlyFaithful(text, JSON.parse(text) as JsonValue)]).toEqual([text, false]);
+        for (const value of [0, 7]) {
+          const list = Array(count).fill(item).join(',');
+          const text = `{"${name}":${value},"${name}":${value},"list":[${list}]}`;
+          expect([text, findJsonDefect(text, { only: 'duplicate' })?.kind]).toEqual([text, 'duplicate']);
+          expect([text, isPlainlyFaithful(text, JSON.parse(text) as JsonValue)]).toEqual([text, false]);
+        }
       }
     }
   });
