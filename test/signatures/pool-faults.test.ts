@@ -137,10 +137,16 @@ describe('a pool', () => {
   ])('%s a worker that dies while it has nothing to do', async (_, isObserved) => {
     const { threads, stop } = threadsFromNow();
     const deaths: Error[] = [];
-    const observer = isObserved ? { workerDied: (error: Error) => deaths.push(error) } : {};
+    let out = 0;
+    const observer = {
+      batchSent: () => out++,
+      batchReturned: () => out--,
+      ...(isObserved && { workerDied: (error: Error) => deaths.push(error) }),
+    };
     const verifier = new PoolVerifier(1, { observer });
     try {
       while (verifier.stats.pooled === 0) await verifier.verify(checks(40));
+      await expect.poll(() => out).toBe(0);
       // What Node reports of a thread whose memory is exhausted.
       threads[0]?.emit('error', new Error('out of memory'));
       await expect.poll(() => threads.length).toBe(2);
