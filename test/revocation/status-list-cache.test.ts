@@ -227,8 +227,9 @@ describe('the copy', () => {
   });
 
   test('is asked for again a second after the last request, and not while one is under way', async () => {
+    const begin = performance.now();
     const revocation = await openWith([7], { ttlSecs: 1, maxStaleSecs: 60 });
-    expect(recorder.durations[0]).toBeLessThan(60_000);
+    expect(recorder.durations[0]).toBeLessThanOrEqual(performance.now() - begin);
     const fetches = countFetches();
     server.respond = () => undefined;
     now += 999;
