@@ -8,6 +8,9 @@ const HEARTBEAT_MS = 5_000;
 // counts as gone.
 const SILENCE_MS = 30_000;
 
+// A lock may disappear between two looks at it, but not again and again.
+const MAX_TRIES = 100;
+
 /** Identifies a process, so that a later process with the same PID is not mistaken for it. */
 interface Owner {
   readonly pid: number;
@@ -34,7 +37,13 @@ export interface FileLock {
 export async function lockFile(path: string): Promise<FileLock> {
   const lockPath = `${path}.lock`;
   const me = JSON.stringify(await describeThisProcess());
-  while (!(await create(lockPath, me))) {
+  for (let tries = 0; !(await create(lockPath, me)); tries++) {
+    if (tries === MAX_TRIES) {
+      throw new RevocationStoreError(
+        'locked',
+        `${lockPath}, or ${lockPath}.takeover, can neither be created nor read: it may be a link to nowhere. Remove it.`,
+      );
+    }
     const found = await readLock(lockPath);
     if (found === null) continue;
     if (await isAlive(found.owner, found.touchedMs)) {

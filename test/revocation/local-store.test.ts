@@ -8,6 +8,7 @@ import {
   open,
   readFile,
   readlink,
+  realpath,
   rename,
   rm,
   stat,
@@ -35,7 +36,8 @@ async function openStore(at = path): Promise<LocalStore> {
 }
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'drs-store-'));
+  // As the kernel names it.
+  folder = await realpath(await mkdtemp(join(tmpdir(), 'drs-store-')));
   path = join(folder, 'revoked.txt');
   recorder = new Recorder();
 });
@@ -388,6 +390,14 @@ describe('the lock', () => {
     if (isLinux) expect(descriptors()).toEqual([]);
     await mkdir(`${path}.lock`);
     await expect(lockFile(path)).rejects.toMatchObject({ code: 'EISDIR' });
+    await rm(`${path}.lock`, { recursive: true });
+    const linkTo = { fault: 'locked', message: expect.stringContaining('a link to nowhere') as string };
+    await symlink(join(folder, 'nowhere'), `${path}.lock`);
+    await expect(openStore()).rejects.toMatchObject(linkTo);
+    await rm(`${path}.lock`);
+    await lockOf({ startTime: '1' });
+    await symlink(join(folder, 'nowhere'), `${path}.lock.takeover`);
+    await expect(openStore()).rejects.toMatchObject(linkTo);
   });
 
   test('a failed opening leaves no lock behind', async () => {
