@@ -146,10 +146,13 @@ export class Traffic {
     this.#agent.destroy();
   }
 
-  /** Closes every connection; the next calls open new ones. */
+  /** Closes every connection as soon as it has no call; the next calls open new ones. */
   reconnect(): void {
     const old = this.#agent;
     this.#agent = this.#newAgent();
+    old.maxFreeSockets = 0;
+    for (const sockets of Object.values(old.freeSockets))
+      for (const socket of sockets ?? []) socket.destroy();
     setTimeout(() => old.destroy(), this.#options.timeoutMs).unref();
   }
 

@@ -6,13 +6,14 @@ import { connect, type AddressInfo } from 'node:net';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { mean } from 'simple-statistics';
 import { describeSplit, SPLIT } from '../../bench/run/cores.js';
 import { credentialWith, newIssuer, toJwt } from '../../test/revocation/lists.js';
 import { ServiceProcess } from '../faults/service-process.js';
 import { revoke, sleep, Traffic } from '../faults/traffic.js';
 import { plot } from './plot.js';
 import { SERIES, processStats, sumOf, type SeriesName, type Sample } from './sample.js';
-import { medianOf, PARTS, percentile, trendOf } from './trend.js';
+import { medianOf, PARTS, percentile, trendOf, type Point } from './trend.js';
 
 const HELP = `npm run soak -- [options]
 Runs the service under constant traffic with churn, and checks whether memory, descriptors, handles or p99 grow.
@@ -35,6 +36,8 @@ if (options.help || !(minutes > 0) || !(load > 0 && load < 1)) {
   process.exit(options.help ? 0 : 2);
 }
 
+// The window of 120 s, and the clock skew: 60 s after its end, an invocation is forgotten.
+const REMEMBERED_SECS = 180;
 const SAMPLE_SECS = Math.min(10, minutes);
 // The machine may become twice as fast or half as fast within the hour, so the rate follows the load.
 const FIRST_RATE = 300;
@@ -222,11 +225,20 @@ rmSync(folder, { recursive: true });
 const lasted = (performance.now() - start) / 60_000;
 const settledHours = (minutes / 60) * SETTLED;
 const checked = samples.filter(({ hours, isFlooded: flooded }) => hours >= settledHours && !flooded);
+/** Answers a second in the time for which the service remembers used invocations: its memory depends on that. */
+const recentRate = ({ hours }: Sample) =>
+  mean(
+    samples
+      .filter((sample) => sample.hours <= hours && sample.hours > hours - REMEMBERED_SECS / 3600)
+      .map(({ rate }) => rate),
+  );
 const verdicts = Object.fromEntries(
   SERIES.map((name) => {
     const points = checked
       .filter((sample) => Number.isFinite(sample[name]))
-      .map((sample) => [sample.hours, sample[name]] as const);
+      .map((sample): Point =>
+        name === 'rss' ? [sample.hours, sample.rss, recentRate(sample)] : [sample.hours, sample[name]],
+      );
     if (points.length < PARTS) return [name, null];
     const middle = medianOf(points.map(([, value]) => value));
     const tolerance = Math.max(1, TOLERANCES[name] * middle);
