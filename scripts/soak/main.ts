@@ -36,8 +36,9 @@ if (options.help || !(minutes > 0) || !(load > 0 && load < 1)) {
   process.exit(options.help ? 0 : 2);
 }
 
-// The window of 120 s, and the clock skew: 60 s after its end, an invocation is forgotten.
-const REMEMBERED_SECS = 180;
+const REPLAY_WINDOW_SECS = 120;
+// An invocation is forgotten 60 s after the window's end.
+const REMEMBERED_SECS = REPLAY_WINDOW_SECS + 60;
 const SAMPLE_SECS = Math.min(10, minutes);
 // The machine may become twice as fast or half as fast within the hour, so the rate follows the load.
 const FIRST_RATE = 300;
@@ -90,7 +91,7 @@ const service = await ServiceProcess.start({
     RECEIPT_CACHE_BYTES: '1000000',
     REPLAY_PROTECTION: 'memory',
     // After this time, the record of used invocations no longer grows.
-    REPLAY_WINDOW_SECS: '120',
+    REPLAY_WINDOW_SECS: String(REPLAY_WINDOW_SECS),
     REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt'),
     STATUS_LIST_BASE_URL: `http://127.0.0.1:${(lists.address() as AddressInfo).port}/list`,
     STATUS_LIST_ISSUER: issuer.did,

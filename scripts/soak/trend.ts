@@ -1,4 +1,4 @@
-import { mean } from 'simple-statistics';
+import { linearRegression, linearRegressionLine, mean, sumNthPowerDeviations } from 'simple-statistics';
 
 /** How a value changes over time. */
 export interface Trend {
@@ -31,38 +31,30 @@ export function trendOf(points: readonly Point[], tolerance: number): Trend {
   const parts = Array.from({ length: PARTS }, (_, at) =>
     points.slice(Math.floor((at * points.length) / PARTS), Math.floor(((at + 1) * points.length) / PARTS)),
   );
-  const besides = parts.map((part) => medianOf(part.map(([, , beside = 0]) => beside)));
-  const [degrees, t] = points.some(([, , beside]) => beside !== undefined)
-    ? [PARTS - 3, T_OF_BOTH]
-    : [PARTS - 2, T_OF_TIME];
-  const xs = without(
-    besides,
-    parts.map((part) => mean(part.map(([hours]) => hours))),
-  );
-  const ys = without(
-    besides,
-    parts.map((part) => medianOf(part.map(([, value]) => value))),
-  );
-  const spread = product(xs, xs);
-  const slope = product(xs, ys) / spread;
-  const rest = ys.map((y, at) => y - slope * (xs[at] as number));
-  const error = t * Math.sqrt(product(rest, rest) / degrees / spread);
+  let xs = parts.map((part) => mean(part.map(([hours]) => hours)));
+  let ys = parts.map((part) => medianOf(part.map(([, value]) => value)));
+  let [degrees, t] = [PARTS - 2, T_OF_TIME];
+  if (points.some(([, , beside]) => beside !== undefined)) {
+    const besides = parts.map((part) => medianOf(part.map(([, , beside = 0]) => beside)));
+    [xs, ys] = [residuals(besides, xs), residuals(besides, ys)];
+    [degrees, t] = [PARTS - 3, T_OF_BOTH];
+  }
+  const slope = lineThrough(xs, ys).m;
+  const rest = sumNthPowerDeviations(residuals(xs, ys), 2);
+  const error = t * Math.sqrt(rest / degrees / sumNthPowerDeviations(xs, 2));
   const [low, high] = [slope - error, slope + error];
   const verdict = high <= tolerance ? 'no growth' : low > tolerance ? 'grows' : 'cannot tell';
   return { perHour: slope, low, high, verdict };
 }
 
-/** What is left of values around their mean when the part that is proportional to others is taken away. */
-function without(others: readonly number[], values: readonly number[]): number[] {
-  const [meanOther, meanValue] = [mean([...others]), mean([...values])];
-  const [xs, ys] = [others.map((other) => other - meanOther), values.map((value) => value - meanValue)];
-  const spread = product(xs, xs);
-  const factor = spread === 0 ? 0 : product(xs, ys) / spread;
-  return ys.map((y, at) => y - factor * (xs[at] as number));
-}
+const lineThrough = (xs: readonly number[], ys: readonly number[]) =>
+  linearRegression(xs.map((x, at) => [x, ys[at] as number]));
 
-const product = (left: readonly number[], right: readonly number[]) =>
-  left.reduce((sum, value, at) => sum + value * (right[at] as number), 0);
+/** How far values are from a straight line over others. */
+function residuals(xs: readonly number[], ys: readonly number[]): number[] {
+  const line = linearRegressionLine(lineThrough(xs, ys));
+  return ys.map((y, at) => y - line(xs[at] as number));
+}
 
 export function medianOf(values: readonly number[]): number {
   const sorted = [...values].sort((left, right) => left - right);
