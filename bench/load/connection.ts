@@ -49,16 +49,26 @@ export class Connection<About> {
   /** @throws Error if the port does not answer */
   static async open<About>(port: number, answers: Answers<About>): Promise<Connection<About>> {
     const connection = new Connection(port, answers);
-    const socket = connection.#socket;
-    await once(socket, 'connect');
-    const onBroken = (reason: string) => {
-      if (connection.#isClosed) return;
-      connection.close();
-      answers.broken(connection.#about, reason);
-    };
-    socket.on('error', (error) => onBroken(error.message));
-    socket.on('end', () => onBroken('the service closed the connection'));
+    await once(connection.#socket, 'connect');
+    connection.#watch();
     return connection;
+  }
+
+  /** A connection that is still being opened. What is sent meanwhile leaves once it is open. */
+  static begin<About>(port: number, answers: Answers<About>): Connection<About> {
+    const connection = new Connection(port, answers);
+    connection.#watch();
+    return connection;
+  }
+
+  #watch(): void {
+    const onBroken = (reason: string) => {
+      if (this.#isClosed) return;
+      this.close();
+      this.#answers.broken(this.#about, reason);
+    };
+    this.#socket.on('error', (error) => onBroken(error.message));
+    this.#socket.on('end', () => onBroken('the service closed the connection'));
   }
 
   send(request: Buffer, about: About): void {

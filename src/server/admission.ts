@@ -1,5 +1,4 @@
-import type { Backlog } from './backlog.js';
-import { Turns } from './turns.js';
+import type { Backlog, Work } from './backlog.js';
 
 /** The limits of {@link Admission}. */
 export interface AdmissionLimits {
@@ -7,8 +6,6 @@ export interface AdmissionLimits {
   readonly maxPending: number;
   /** Maximum number of bytes for bodies that are being read, parsed or waiting, including their parsed values. */
   readonly maxBodyMemory: number;
-  /** Maximum queueing time in milliseconds. */
-  readonly queueTargetMs: number;
 }
 
 // Memory for the text and the parsed value, per byte of body, in the worst case that MAX_JSON_NODES allows. A bundle
@@ -34,12 +31,10 @@ export interface Ticket {
 }
 
 /**
- * Decides whether requests are admitted. Limits how many wait for a verdict, how long they wait, and how much memory
- * their bodies take. Callers must give back what they take on every path.
+ * Decides whether requests are admitted. Limits how many wait for a verdict, and how much memory their bodies take; how
+ * long they wait, {@link Backlog} limits. Callers must give back what they take on every path.
  */
 export class Admission {
-  /** For bodies that take long to parse, of all routes and protocols. */
-  readonly turns = new Turns();
   readonly #backlog: Backlog;
   /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
@@ -71,16 +66,8 @@ export class Admission {
 
   /** Whether to read a body. @param announcedBytes its `Content-Length`; 0 if absent */
   hasRoomFor(announcedBytes: number): boolean {
-    if (this.#isCrowded() || this.#isFull(0) || this.isLate) return false;
+    if (this.#isCrowded() || this.#isFull(0)) return false;
     return announcedBytes <= SMALL_BYTES || this.#canBuffer(announcedBytes);
-  }
-
-  /**
-   * Whether a request that comes now would wait for longer than the target. Refusing it at once keeps those before it in
-   * time.
-   */
-  get isLate(): boolean {
-    return this.#backlog.waitMs > this.#limits.queueTargetMs;
   }
 
   /** Whether the main thread has time for a request at once. Ask once for each; if it has not, {@link wait}. */
@@ -91,17 +78,24 @@ export class Admission {
   /**
    * Lets a request wait for the main thread.
    *
+   * @param client its address
    * @param bytes of its body; they count as a body that is being read
-   * @param run must not throw
-   * @returns false if a limit is reached; then `run` is never called
+   * @param work called when its turn comes
+   * @returns false if a limit is reached; then `work` is never called
    */
-  wait(bytes: number, run: () => void): boolean {
+  wait(client: string, bytes: number, work: Work): boolean {
     if (this.#isCrowded() || !this.takeBuffer(bytes)) return false;
-    this.#backlog.add(() => {
+    const isWaiting = this.#backlog.add(client, (isLate) => {
       this.giveBuffer(bytes);
-      run();
+      work(isLate);
     });
-    return true;
+    if (!isWaiting) this.giveBuffer(bytes);
+    return isWaiting;
+  }
+
+  /** Lets a body that takes long to parse wait for a turn of its own. Its memory is already counted. */
+  waitAlone(work: Work): void {
+    this.#backlog.addLarge(work);
   }
 
   /**

@@ -1,18 +1,28 @@
 import { performance } from 'node:perf_hooks';
 
-// How long a turn of the event loop works on waiting requests before it looks at the sockets again. A refusal, and an
-// answer of /healthz, waits for about one such slice.
-const SLICE_MS = 3;
+/** The limits of {@link Backlog}. */
+export interface BacklogLimits {
+  /** Milliseconds that a request may wait. */
+  readonly queueTargetMs: number;
+  /** Maximum number of requests; a single client may have half as many. */
+  readonly maxPending: number;
+}
+
+// A turn of the event loop serves waiting requests for at least MIN_SLICE_MS and at most MAX_SLICE_MS, so that it looks at
+// its sockets every few milliseconds.
+const MIN_SLICE_MS = 3;
+const MAX_SLICE_MS = 20;
+// Between these limits, it serves for this many times as long as it read sockets, accepted connections and refused. So
+// a storm of these leaves three quarters of the time to what is served.
+const SERVING_SHARE = 3;
+// Refusing is bounded too: a client that is refused may ask again at once.
+const MAX_REFUSING_MS = 5;
 // How long a turn works on requests that have just arrived while none waited. A turn with a hundred warm calls takes less.
 const AT_ONCE_MS = 15;
 // The threads get signatures for the next few milliseconds, so that none runs out of work within a turn. The rest waits here.
 const AHEAD_MS = 5;
-// The cost of a request is averaged over the last 128 to 256.
-const REMEMBERED = 256;
-// The assumed time of a request, before any was timed.
-const FIRST_GUESS_MS = 0.3;
-// If a slice took longer, the operating system or a garbage collection held it up, which says little about the next slice.
-const MAX_SLICE_MS = 4 * SLICE_MS;
+// A large body takes milliseconds by itself, so the limits above would refuse the second of a few.
+const MAX_LARGE_WAIT_MS = 1000;
 
 /** The part of the event loop that {@link Backlog} needs; a test passes its own. */
 export interface Loop {
@@ -30,50 +40,62 @@ const eventLoop: Loop = {
   pause: (turn) => setTimeout(turn, 1),
 };
 
+/** Work that waits. `isLate`: it has waited for too long, and is to be refused. Must not throw. */
+export type Work = (isLate: boolean) => void;
+
+interface Waiting {
+  readonly work: Work;
+  /** When it began to wait. */
+  readonly since: number;
+}
+
+/** The waiting requests of one client, oldest first. */
+interface Lane {
+  readonly client: string;
+  readonly waiting: Fifo<Waiting>;
+}
+
 /**
- * Requests that wait for the main thread, oldest first. One turn of the event loop delivers every request that has
- * arrived, and the work for one of them delays all others, also refusals. So a turn serves a slice of the waiting
- * requests and leaves the rest to the next turns. If nothing waits, a request is served as soon as it arrives.
+ * Requests that wait for the main thread. One turn of the event loop delivers every request that has arrived, and the
+ * work for one of them delays all others, also refusals. So a turn serves some of the waiting requests and leaves the
+ * rest to the next turns. If nothing waits, a request is served as soon as it arrives.
+ *
+ * Each client has a lane of its own, oldest first, and the lanes take turns, so a client with many requests delays only
+ * itself. A request that has waited too long is refused when its turn comes. That also slows down clients that ask again
+ * as soon as they are refused. Nothing is estimated.
  */
 export class Backlog {
+  readonly #limits: BacklogLimits;
   readonly #signatures: { readonly waitMs: number };
   readonly #loop: Loop;
-  /** `null` for those that were served, so that their bodies can be freed. */
-  #waiting: ((() => void) | null)[] = [];
-  /** Index of the oldest. */
-  #next = 0;
+  /** By client. None of them is empty. */
+  readonly #lanes = new Map<string, Lane>();
+  /** The lanes in the order of their turns. */
+  readonly #order = new Fifo<Lane>();
+  /** Large bodies, of which one is parsed per turn. */
+  readonly #large = new Fifo<Waiting>();
+  #length = 0;
   /** When the first request of this turn came; `null` between turns. */
   #turnStartedAt: number | null = null;
   #isTurnDue = false;
-  /** When the last slice ended, if it left something waiting. */
-  #sliceEndedAt: number | null = null;
-  // The recent time of waiting requests, and their number. Measured from slice to slice, so it includes refusals and busy threads.
-  #ms = FIRST_GUESS_MS;
-  #done = 1;
+  /** When waiting requests were last served, if some were left. */
+  #servedAt: number | null = null;
 
   /** @param signatures `waitMs`: milliseconds that signatures will wait for a thread if they are submitted now */
-  constructor(signatures: { readonly waitMs: number }, loop: Loop = eventLoop) {
+  constructor(limits: BacklogLimits, signatures: { readonly waitMs: number }, loop: Loop = eventLoop) {
+    this.#limits = limits;
     this.#signatures = signatures;
     this.#loop = loop;
   }
 
-  /** How many requests wait. */
+  /** How many requests wait, without large bodies. */
   get length(): number {
-    return this.#waiting.length - this.#next;
+    return this.#length;
   }
 
-  /**
-   * Estimated milliseconds that a request waits if it arrives now: in its socket while the last slice was served, then
-   * here, and for a thread.
-   */
-  get waitMs(): number {
-    const { waitMs } = this.#signatures;
-    return this.length === 0 ? waitMs : SLICE_MS + (this.length * this.#ms) / this.#done + waitMs;
-  }
-
-  /** Whether to serve a request at once: none waits, and this turn has time. Call it once for each request. */
+  /** Whether to serve a request at once: none waits, and this turn and the threads have time. Call it once for each. */
   hasTime(): boolean {
-    if (this.length > 0) return false;
+    if (this.#length > 0 || this.#signatures.waitMs >= AHEAD_MS) return false;
     const now = this.#loop.now();
     if (this.#turnStartedAt !== null) return now - this.#turnStartedAt < AT_ONCE_MS;
     this.#turnStartedAt = now;
@@ -81,9 +103,28 @@ export class Backlog {
     return true;
   }
 
-  /** Lets a request wait for its turn. `run` must not throw. */
-  add(run: () => void): void {
-    this.#waiting.push(run);
+  /**
+   * Lets a request wait for its turn.
+   *
+   * @param client its address
+   * @returns false if too many requests of this client wait; then `work` is never called
+   */
+  add(client: string, work: Work): boolean {
+    let lane = this.#lanes.get(client);
+    if (lane === undefined) {
+      this.#lanes.set(client, (lane = { client, waiting: new Fifo() }));
+      this.#order.push(lane);
+    }
+    if (lane.waiting.length >= this.#limits.maxPending / 2) return false;
+    lane.waiting.push({ work, since: this.#loop.now() });
+    this.#length++;
+    this.#deferTurn();
+    return true;
+  }
+
+  /** Lets a large body wait for a turn of its own. */
+  addLarge(work: Work): void {
+    this.#large.push({ work, since: this.#loop.now() });
     this.#deferTurn();
   }
 
@@ -94,50 +135,91 @@ export class Backlog {
   }
 
   readonly #endTurn = (): void => {
+    const now = this.#loop.now();
+    const othersMs = now - (this.#servedAt ?? this.#turnStartedAt ?? now);
     this.#isTurnDue = false;
     this.#turnStartedAt = null;
-    if (this.length > 0) this.#serve();
-  };
-
-  /** Serves a slice of the waiting requests. */
-  #serve(): void {
-    const startedAt = this.#loop.now();
-    let now = startedAt;
-    let served = 0;
-    while (this.length > 0 && now - startedAt < SLICE_MS && this.#signatures.waitMs < AHEAD_MS) {
-      const run = this.#waiting[this.#next];
-      this.#waiting[this.#next++] = null;
-      run?.();
-      served++;
-      now = this.#loop.now();
-    }
-    this.#learn(now - (this.#sliceEndedAt ?? startedAt), served);
-    this.#forget();
-    this.#sliceEndedAt = this.length > 0 ? now : null;
-    if (this.length > 0) this.#goOn(served);
-  }
-
-  /** Continues in the next turn. If the threads have enough work, it waits a little longer, so that they get the cores. */
-  #goOn(served: number): void {
-    if (served > 0) this.#deferTurn();
+    this.#servedAt = null;
+    if (this.#isEmpty) return;
+    const large = this.#large.shift();
+    large?.work(now - large.since > MAX_LARGE_WAIT_MS);
+    const isMoving = this.#serve(othersMs);
+    if (this.#isEmpty) return;
+    this.#servedAt = this.#loop.now();
+    // If the threads have enough work, it waits a little longer, so that they get the cores.
+    if (isMoving || this.#large.length > 0) this.#deferTurn();
     else {
       this.#isTurnDue = true;
       this.#loop.pause(this.#endTurn);
     }
+  };
+
+  get #isEmpty(): boolean {
+    return this.#length === 0 && this.#large.length === 0;
   }
 
-  #learn(ms: number, served: number): void {
-    this.#ms += Math.min(ms, MAX_SLICE_MS);
-    this.#done += served;
-    if (this.#done < REMEMBERED) return;
-    this.#ms /= 2;
-    this.#done /= 2;
+  /**
+   * Serves and refuses some of the waiting requests, from each lane in turn.
+   *
+   * @param othersMs what else this turn has done
+   * @returns whether there was one to serve or refuse
+   */
+  #serve(othersMs: number): boolean {
+    const before = this.#length;
+    let [servingMs, refusingMs] = [0, 0];
+    let now = this.#loop.now();
+    const hasTimeToServe = () => {
+      const sliceMs = Math.max(MIN_SLICE_MS, SERVING_SHARE * (othersMs + refusingMs));
+      return servingMs < Math.min(MAX_SLICE_MS, sliceMs) && this.#signatures.waitMs < AHEAD_MS;
+    };
+    // Once every lane was skipped in a row, there is no time left for what they hold.
+    for (let skipped = 0; skipped < this.#order.length;) {
+      const lane = this.#order.shift() as Lane;
+      const { work, since } = lane.waiting.first as Waiting;
+      const isLate = now - since > this.#limits.queueTargetMs;
+      if (isLate ? refusingMs < MAX_REFUSING_MS : hasTimeToServe()) {
+        lane.waiting.shift();
+        this.#length--;
+        work(isLate);
+        const spentMs = this.#loop.now() - now;
+        now += spentMs;
+        if (isLate) refusingMs += spentMs;
+        else servingMs += spentMs;
+        skipped = 0;
+      } else skipped++;
+      if (lane.waiting.length > 0) this.#order.push(lane);
+      else this.#lanes.delete(lane.client);
+    }
+    return this.#length < before;
+  }
+}
+
+/** First in, first out. What is taken out is freed at once. */
+class Fifo<Item> {
+  #items: (Item | undefined)[] = [];
+  #next = 0;
+
+  get length(): number {
+    return this.#items.length - this.#next;
   }
 
-  /** Removes served requests from the list, once they are at least half of it: moving the others costs their number. */
-  #forget(): void {
-    if (2 * this.#next < this.#waiting.length) return;
-    this.#waiting = this.#waiting.slice(this.#next);
-    this.#next = 0;
+  get first(): Item | undefined {
+    return this.#items[this.#next];
+  }
+
+  push(item: Item): void {
+    this.#items.push(item);
+  }
+
+  shift(): Item | undefined {
+    const item = this.#items[this.#next];
+    if (item === undefined) return undefined;
+    this.#items[this.#next++] = undefined;
+    // Moving the others costs their number, so it is worth it once they are at most half of all.
+    if (2 * this.#next >= this.#items.length) {
+      this.#items = this.#items.slice(this.#next);
+      this.#next = 0;
+    }
+    return item;
   }
 }

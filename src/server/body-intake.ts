@@ -1,7 +1,9 @@
 import { Buffer } from 'node:buffer';
 import { MAX_TYPICAL_BYTES } from './admission.js';
+import type { Work } from './backlog.js';
 import type { BodyFault } from './body-reader.js';
 import type { Exchange } from './exchange.js';
+import { clientOf } from './rate-limit.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 
@@ -12,8 +14,8 @@ export type IntakeFault = BodyFault | 'shutting_down';
 export type IntakeSink = (exchange: Exchange, body: Buffer | IntakeFault) => void;
 
 /**
- * Reads the bodies of requests that need a verdict, within the limits of admission, and passes them on in slices of a few
- * milliseconds per turn of the event loop. Large bodies are passed on one per turn, for all routes together.
+ * Reads the bodies of requests that need a verdict, within the limits of admission, and passes them on when their turn
+ * comes; see {@link Backlog}.
  */
 export class BodyIntake {
   readonly #context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>;
@@ -44,26 +46,25 @@ export class BodyIntake {
   }
 
   /**
-   * Passes a body on at once if the main thread has time, and later if not. If it would wait too long, passes on
+   * Passes a body on at once if the main thread has time, and later if not. If it has waited too long, passes on
    * `overloaded` instead.
    *
    * @param body up to {@link MAX_TYPICAL_BYTES}: valid during the call; larger: until `exchange.releaseBody()`
    */
   admit(exchange: Exchange, body: Buffer, sink: IntakeSink): void {
     const { admission } = this.#context;
-    if (body.length > MAX_TYPICAL_BYTES) {
-      admission.turns.add((isLate) => {
-        if (!exchange.isOver) this.#hand(sink, exchange, isLate ? 'overloaded' : body);
-      });
-    } else if (admission.isLate) this.#hand(sink, exchange, 'overloaded');
-    else if (admission.hasTime()) this.#hand(sink, exchange, body);
-    else {
-      const kept = Buffer.from(body);
-      const isWaiting = admission.wait(kept.length, () => {
-        if (!exchange.isOver) this.#hand(sink, exchange, kept);
-      });
-      if (!isWaiting) this.#hand(sink, exchange, 'overloaded');
+    const isLarge = body.length > MAX_TYPICAL_BYTES;
+    if (!isLarge && admission.hasTime()) {
+      this.#hand(sink, exchange, body);
+      return;
     }
+    const kept = isLarge ? body : Buffer.from(body);
+    const work: Work = (isLate) => {
+      if (!exchange.isOver) this.#hand(sink, exchange, isLate ? 'overloaded' : kept);
+    };
+    if (isLarge) admission.waitAlone(work);
+    else if (!admission.wait(clientOf(exchange.clientAddress), kept.length, work))
+      this.#hand(sink, exchange, 'overloaded');
   }
 
   /** Calls a sink and catches its errors. No caller above would catch them, so they would end the process. */

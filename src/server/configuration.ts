@@ -63,8 +63,8 @@ const serviceOptions = verifierOptions.extend({
   verifyNative: z.enum(['on', 'off']).default('on'),
   /** Maximum number of requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
-  /** Maximum queueing time in milliseconds. If a request would wait longer, `/verify` answers 503 at once. */
-  queueTargetMs: count(1, 60_000).default(20),
+  /** Milliseconds that a request may wait for the main thread; one that has waited longer gets a 503. */
+  queueTargetMs: count(1, 60_000).default(125),
   /**
    * Bytes for bodies that are being read, parsed or waiting for a verdict, including their parsed values; above it
    * `/verify` answers 503. At least four times `maxBodyBytes`. Default: that minimum or 128 MiB, whichever is larger.

@@ -91,7 +91,7 @@ export class Exchange {
     return this.#requestId;
   }
 
-  /** The address of the client as text; see `TRUST_PROXY`. Read it while the handler runs, not later. */
+  /** The address of the client as text; see `TRUST_PROXY`. Read it before the answer. */
   get clientAddress(): string {
     return this.#owner.clientAddress(this.#wire.remoteAddress(), this.#forwardedFor);
   }

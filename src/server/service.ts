@@ -87,7 +87,7 @@ export async function startService(
   logChoice(loaded, log);
   const metrics = new Metrics();
   const engine = await openEngine(configuration, { log, observer: metrics.observer });
-  const admission = new Admission(configuration, new Backlog(engine.signatures));
+  const admission = new Admission(configuration, new Backlog(configuration, engine.signatures));
   const gate = await openGate({ engine, configuration, admission, metrics, log }).catch(
     async (error: unknown) => {
       await engine.close();

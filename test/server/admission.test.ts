@@ -19,8 +19,8 @@ const KIB = 1024;
 // Text and parsed form, for each byte of a body.
 const EXPANSION = 16;
 
-const admissionOf = (limits: Omit<AdmissionLimits, 'queueTargetMs'>) =>
-  new Admission({ ...limits, queueTargetMs: 1 }, new Backlog({ waitMs: 0 }));
+const admissionOf = (limits: AdmissionLimits) =>
+  new Admission(limits, new Backlog({ ...limits, queueTargetMs: 60_000 }, { waitMs: 0 }));
 
 describe('admission', () => {
   it('lets in as many as may wait, and takes each back once', () => {

@@ -1,32 +1,46 @@
 import { describe, expect, it } from 'vitest';
 import { Admission } from '../../src/server/admission.js';
-import { Backlog } from '../../src/server/backlog.js';
+import { Backlog, type BacklogLimits } from '../../src/server/backlog.js';
+import { readConfiguration } from '../../src/server/configuration.js';
+import { simulate, type Outcomes, type Simulation } from './simulated-service.js';
+
+const LIMITS: BacklogLimits = { queueTargetMs: 1000, maxPending: 10_000 };
 
 /** A backlog in an event loop whose time and turns the test decides. */
-function backlog() {
+function backlog(limits = LIMITS) {
   const signatures = { waitMs: 0 };
   const turns: (() => void)[] = [];
   const pauses: (() => void)[] = [];
   const time = { now: 1000 };
-  const backlog = new Backlog(signatures, {
+  const backlog = new Backlog(limits, signatures, {
     now: () => time.now,
     defer: (turn) => turns.push(turn),
     pause: (turn) => pauses.push(turn),
   });
-  const served: number[] = [];
+  const served: string[] = [];
+  const refused: string[] = [];
+  const counts: Record<string, number> = {};
   return {
-    ...{ backlog, signatures, time, served, turns, pauses },
+    ...{ backlog, signatures, time, served, refused, turns, pauses },
     endTurn: () => turns.splice(0).forEach((turn) => turn()),
-    /** Lets requests wait that take so long each. */
-    add: (count: number, milliseconds = 1) => {
+    /** Lets requests of a client wait that take so long each: `a0`, `a1` and so on. @returns how many may wait */
+    add: (count: number, milliseconds = 1, client = 'a') => {
+      let waiting = 0;
       for (let n = 0; n < count; n++) {
-        const number = served.length + backlog.length;
-        backlog.add(() => {
-          served.push(number);
+        const name = `${client}${(counts[client] = (counts[client] ?? -1) + 1)}`;
+        const isWaiting = backlog.add(client, (isLate) => {
+          (isLate ? refused : served).push(name);
           time.now += milliseconds;
         });
+        if (isWaiting) waiting++;
       }
+      return waiting;
     },
+    addLarge: (name: string, milliseconds: number) =>
+      backlog.addLarge((isLate) => {
+        (isLate ? refused : served).push(name);
+        time.now += milliseconds;
+      }),
   };
 }
 
@@ -47,10 +61,10 @@ describe('the backlog', () => {
     add(7);
     expect([one.length, turns.length]).toEqual([7, 1]);
     endTurn();
-    expect([served, one.hasTime()]).toEqual([[0, 1, 2], false]);
+    expect([served, one.hasTime()]).toEqual([['a0', 'a1', 'a2'], false]);
     add(1);
     endTurn();
-    expect(served).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(served).toEqual(['a0', 'a1', 'a2', 'a3', 'a4', 'a5']);
     endTurn();
     expect([served.length, one.length, turns.length]).toEqual([8, 0, 0]);
     expect(one.hasTime()).toBe(true);
@@ -60,84 +74,215 @@ describe('the backlog', () => {
     const { served, add, endTurn } = backlog();
     add(2, 50);
     endTurn();
-    expect(served).toEqual([0]);
+    expect(served).toEqual(['a0']);
     endTurn();
-    expect(served).toEqual([0, 1]);
+    expect(served).toEqual(['a0', 'a1']);
   });
 
-  it('expects of what waits what requests took lately, with all that came between', () => {
-    const { backlog: one, time, add, endTurn } = backlog();
-    add(1000);
-    for (let turn = 0; turn < 200; turn++) {
+  it('serves for three times as long as a turn did other work, within limits', () => {
+    const { served, time, add, endTurn } = backlog();
+    const servedAfter = (othersMs: number) => {
+      const before = served.length;
+      time.now += othersMs;
       endTurn();
-      // Refusals.
-      time.now += 3;
-    }
-    expect(one.length).toBe(400);
-    // And a slice, for as long as it may have lain in its socket.
-    expect((one.waitMs - 3) / 400).toBeCloseTo(2, 1);
+      return served.length - before;
+    };
+    add(1000);
+    expect([0, 1, 2, 4, 6, 100].map(servedAfter)).toEqual([3, 3, 6, 12, 18, 20]);
   });
 
-  it('takes a moment in which the process stood still for no overload', () => {
-    const { backlog: one, time, add, endTurn } = backlog();
-    add(300);
-    for (let turn = 0; turn < 80; turn++) endTurn();
-    const before = one.waitMs;
-    expect((before - 3) / 60).toBeCloseTo(1, 1);
-    time.now += 500;
-    expect(one.waitMs).toBe(before);
+  it('counts the other work of a turn from its first request, if nothing waited before', () => {
+    const { backlog: one, served, time, add, endTurn } = backlog();
+    time.now += 100;
+    expect(one.hasTime()).toBe(true);
+    time.now += 5;
+    add(100);
     endTurn();
-    expect(one.waitMs).toBeLessThan(before + 10);
+    expect(served).toHaveLength(15);
+  });
+
+  it('refuses what has waited too long, in its turn and for a bounded time', () => {
+    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, queueTargetMs: 100 });
+    add(12);
+    time.now += 100;
+    endTurn();
+    expect([served, refused]).toEqual([['a0'], ['a1', 'a2', 'a3', 'a4', 'a5']]);
+    add(1);
+    endTurn();
+    expect(refused).toHaveLength(10);
+    endTurn();
+    expect([served, refused.length]).toEqual([['a0', 'a12'], 11]);
+  });
+
+  it('gives the clients turns, so that one who asks often delays only itself', () => {
+    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, queueTargetMs: 100 });
+    add(500, 1, 'flood');
+    add(2, 1, 'b');
+    add(1, 1, 'c');
+    endTurn();
+    expect(served).toEqual(['flood0', 'b0', 'c0']);
+    time.now += 97.5;
+    add(1, 1, 'c');
+    endTurn();
+    // `b` waited as long as the flood, `c` did not; who is refused takes no time from who is served.
+    expect(served.slice(3)).toEqual(['c1']);
+    expect(refused).toContain('b1');
+    expect(refused).toHaveLength(5);
+  });
+
+  it('lets a client have half of the places', () => {
+    const { add, endTurn, backlog: one } = backlog({ ...LIMITS, maxPending: 8 });
+    expect([add(6), add(2, 1, 'b'), one.length]).toEqual([4, 2, 6]);
+    endTurn();
+    expect(add(6)).toBe(2);
+  });
+
+  it('gives a large body a turn of its own, beside the others, and refuses it after a second', () => {
+    const { served, refused, time, turns, addLarge, add, endTurn } = backlog();
+    ['x', 'y', 'z'].forEach((name) => addLarge(name, 500));
+    add(1);
+    endTurn();
+    expect(served).toEqual(['x', 'a0']);
+    endTurn();
+    expect(served).toEqual(['x', 'a0', 'y']);
+    time.now += 1;
+    endTurn();
+    expect([served.length, refused, turns.length]).toEqual([3, ['z'], 0]);
   });
 
   it('hands the threads no more than they can do within a few turns, and leaves them the cores meanwhile', () => {
     const { backlog: one, signatures, served, add, endTurn, turns, pauses } = backlog();
     signatures.waitMs = 5;
+    expect(one.hasTime()).toBe(false);
     add(2);
-    expect(one.waitMs).toBeGreaterThan(5);
     endTurn();
     expect([served.length, turns.length, pauses.length]).toEqual([0, 0, 1]);
     add(1);
     expect([turns.length, pauses.length]).toEqual([0, 1]);
     signatures.waitMs = 4;
     pauses.splice(0).forEach((turn) => turn());
-    expect(served).toEqual([0, 1, 2]);
+    expect(served).toEqual(['a0', 'a1', 'a2']);
+  });
+
+  it('refuses what waits too long for threads that do not come to it', () => {
+    const { signatures, refused, time, add, endTurn, pauses } = backlog();
+    signatures.waitMs = 5;
+    add(2);
+    endTurn();
+    time.now += 1001;
+    pauses.splice(0).forEach((turn) => turn());
+    expect(refused).toEqual(['a0', 'a1']);
   });
 });
 
-describe('what would wait for longer than the target', () => {
-  const limits = { maxPending: 4, maxBodyMemory: 1_000_000, queueTargetMs: 20 };
+it('counts what waits as pending and with its memory', () => {
+  const limits = { maxPending: 4, maxBodyMemory: 1_000_000 };
+  const { backlog: one, endTurn } = backlog({ ...LIMITS, maxPending: 8 });
+  const admission = new Admission(limits, one);
+  let runs = 0;
+  const wait = (client = 'a') => admission.wait(client, 100, () => runs++);
+  expect([wait(), wait(), wait()]).toEqual([true, true, true]);
+  const ticket = admission.enter(10);
+  const now = () => [admission.pending, admission.bodyBytes];
+  expect([...now(), wait(), admission.enter(10)]).toEqual([4, 300 + 160, false, null]);
+  ticket?.release();
+  expect([wait(), ...now()]).toEqual([true, 4, 400]);
+  endTurn();
+  expect([runs, ...now()]).toEqual([4, 0, 0]);
+  expect(admission.wait('a', limits.maxBodyMemory, () => runs++)).toBe(false);
+  expect(now()).toEqual([0, 0]);
+});
 
-  it('is not let in, whatever its size', () => {
-    const { backlog: one, signatures } = backlog();
-    const admission = new Admission(limits, one);
-    signatures.waitMs = 20;
-    expect([admission.isLate, admission.hasRoomFor(20_000)]).toEqual([false, true]);
-    signatures.waitMs = 21;
-    expect([admission.isLate, admission.hasRoomFor(20_000), admission.hasRoomFor(1)]).toEqual([
-      true,
-      false,
-      false,
-    ]);
+it('holds no memory for what it refuses to a client that has half of the places', () => {
+  const admission = new Admission(
+    { maxPending: 4, maxBodyMemory: 1_000_000 },
+    backlog({ ...LIMITS, maxPending: 4 }).backlog,
+  );
+  const wait = () => admission.wait('a', 100, () => undefined);
+  expect([wait(), wait(), wait(), admission.bodyBytes]).toEqual([true, true, false, 200]);
+});
+
+// Simulated, so that no result depends on the machine. `npm run bench -- --only overload` measures the same for real.
+describe('a simulated service', () => {
+  const { queueTargetMs, maxPending } = readConfiguration({});
+  const limits = { queueTargetMs, maxPending };
+  const WARM_MS = 0.11;
+  const COLD_MS = 0.46;
+  /** The first requests take twice as long, until the code is compiled. */
+  const startUp = (served: number) => COLD_MS * Math.max(1, 2.2 - served / 80);
+
+  const run = (simulation: Omit<Simulation, 'limits'>) => simulate({ ...simulation, limits });
+  const refusedShare = ({ served, refused, gaveUp }: Outcomes) =>
+    refused.length / (served.length + refused.length + gaveUp);
+  /** Requests answered within the 200 ms that Envoy waits, as a share of what a service without a queue could do. */
+  const goodput = ({ served }: Outcomes, costMs: number, milliseconds: number) =>
+    (served.filter(({ took }) => took <= 200).length * costMs) / milliseconds;
+  const p99 = (tooks: readonly { readonly took: number }[]) =>
+    tooks.map(({ took }) => took).toSorted((a, b) => a - b)[Math.floor(0.99 * tooks.length)];
+
+  it.each([
+    ['200 at once right after the start', 200, startUp],
+    ['1,000 at once', 1000, () => WARM_MS],
+  ])('serves a burst: %s', (_, clients, cost) => {
+    const outcomes = run({ clients, requestsEach: 1, cost, milliseconds: 2000 });
+    expect([outcomes.served.length, outcomes.refused.length]).toEqual([clients, 0]);
   });
 
-  it('counts as pending and with its memory while it waits for the main thread', () => {
-    const { backlog: one, endTurn } = backlog();
-    const admission = new Admission(limits, one);
-    let runs = 0;
-    const wait = () => admission.wait(100, () => runs++);
-    expect([wait(), wait(), wait()]).toEqual([true, true, true]);
-    const ticket = admission.enter(10);
-    expect([admission.pending, admission.bodyBytes, wait(), admission.enter(10)]).toEqual([
-      4,
-      300 + 160,
-      false,
-      null,
-    ]);
-    ticket?.release();
-    endTurn();
-    expect([runs, admission.pending, admission.bodyBytes]).toEqual([3, 0, 0]);
-    expect(admission.wait(limits.maxBodyMemory, () => runs++)).toBe(false);
-    expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+  it('refuses of a larger burst only what would have waited for too long', () => {
+    const outcomes = run({ clients: 1000, requestsEach: 1, cost: startUp, milliseconds: 2000 });
+    expect(outcomes.refused.length).toBeGreaterThan(0);
+    for (const { took } of outcomes.refused) expect(took).toBeGreaterThan(queueTargetMs);
+    const servedMs = outcomes.served.reduce((sum, _request, at) => sum + startUp(at), 0);
+    // The rest is reading and refusing.
+    expect(servedMs / Math.max(...outcomes.served.map(({ at }) => at))).toBeGreaterThan(0.7);
+  });
+
+  it.each([
+    [512, WARM_MS],
+    [1000, WARM_MS],
+    [256, COLD_MS],
+  ])('refuses nobody of %i clients that wait for their answers, at %d ms each', (clients, costMs) => {
+    const outcomes = run({ clients, cost: () => costMs, milliseconds: 10_000 });
+    expect(refusedShare(outcomes)).toBe(0);
+    expect(goodput(outcomes, costMs, 10_000)).toBeGreaterThan(0.85);
+  });
+
+  it.each([1.1, 2, 3])('answers in time at %d times the load it can serve', (factor) => {
+    const outcomes = run({ rate: factor / COLD_MS, cost: () => COLD_MS, milliseconds: 10_000 });
+    expect(goodput(outcomes, COLD_MS, 10_000)).toBeGreaterThan(0.8);
+    expect(p99(outcomes.served)).toBeLessThan(150);
+    expect(outcomes.longestTurnMs).toBeLessThan(50);
+  });
+
+  it('does not collapse where clients that are refused ask again at once', () => {
+    const outcomes = run({ clients: 1000, cost: () => COLD_MS, milliseconds: 10_000 });
+    expect(goodput(outcomes, COLD_MS, 10_000)).toBeGreaterThan(0.7);
+  });
+
+  it.each([WARM_MS, COLD_MS])(
+    'does not collapse where 1,000 clients give up after 200 ms, at %d ms each',
+    (costMs) => {
+      const stalls = [[1000, 300]] as const;
+      const outcomes = run({
+        clients: 1000,
+        patienceMs: 200,
+        cost: () => costMs,
+        milliseconds: 10_000,
+        stalls,
+      });
+      expect(outcomes.gaveUp).toBeGreaterThan(0);
+      expect(goodput(outcomes, costMs, 10_000)).toBeGreaterThan(0.7);
+    },
+  );
+
+  it('serves all others while one client floods it', () => {
+    const outcomes = run({
+      ...{ clients: 20, rate: 3 / WARM_MS, cost: () => WARM_MS, milliseconds: 5000 },
+      address: (client) => `${client}`,
+    });
+    const others = [...outcomes.served, ...outcomes.refused].filter(({ client }) => client >= 0);
+    expect(outcomes.refused.some(({ client }) => client === -1)).toBe(true);
+    expect(outcomes.refused.filter(({ client }) => client >= 0)).toEqual([]);
+    expect(p99(others)).toBeLessThan(100);
   });
 });

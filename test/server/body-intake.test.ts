@@ -17,7 +17,7 @@ it.each([
   ['a body that has waited for its turn', MAX_TYPICAL_BYTES + 1],
 ])('answers 500 where what takes %s throws, and goes on', async (_, bytes) => {
   const intake = new BodyIntake({
-    admission: new Admission(configuration, new Backlog({ waitMs: 0 })),
+    admission: new Admission(configuration, new Backlog(configuration, { waitMs: 0 })),
     configuration,
     log,
   });
@@ -40,14 +40,14 @@ it.each([
 });
 
 it('keeps a body of its own while it waits, and drops it where the client has gone', async () => {
-  const backlog = new Backlog({ waitMs: 0 });
+  const backlog = new Backlog(configuration, { waitMs: 0 });
   const admission = new Admission(configuration, backlog);
   const intake = new BodyIntake({ admission, configuration, log });
-  const exchange = (isOver: boolean) => ({ isOver }) as unknown as Exchange;
+  const exchange = (isOver: boolean) => ({ isOver, clientAddress: '::1' }) as unknown as Exchange;
   const taken: unknown[] = [];
   const body = Buffer.from('first');
   // Something waits already, so the next ones do, too.
-  admission.wait(0, () => taken.push('before'));
+  admission.wait('::1', 0, () => taken.push('before'));
   intake.admit(exchange(false), body, (_, kept) => taken.push(String(kept)));
   intake.admit(exchange(true), body, () => taken.push('nobody waits for this one'));
   // The front end uses its memory again.
@@ -57,19 +57,19 @@ it('keeps a body of its own while it waits, and drops it where the client has go
   expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
 });
 
-it('refuses at once what would wait for too long, or has no room to wait', () => {
-  const signatures = { waitMs: 0 };
-  const limits = { ...configuration, maxPending: 1 };
-  const admission = new Admission(limits, new Backlog(signatures));
+it('refuses what has waited for too long, and at once what has no room to wait', async () => {
+  const limits = { ...configuration, maxPending: 2, queueTargetMs: 1 };
+  const admission = new Admission(limits, new Backlog(limits, { waitMs: 0 }));
   const intake = new BodyIntake({ admission, configuration, log });
-  const exchange = { isOver: false } as unknown as Exchange;
+  const exchange = { isOver: false, clientAddress: '::1' } as unknown as Exchange;
   const taken: unknown[] = [];
   const admit = () => intake.admit(exchange, Buffer.from('{}'), (_, body) => taken.push(String(body)));
-  signatures.waitMs = configuration.queueTargetMs + 1;
   admit();
-  signatures.waitMs = 0;
+  admission.wait('192.0.2.1', 0, () => undefined);
   admit();
-  admission.wait(0, () => undefined);
   admit();
-  expect(taken).toEqual(['overloaded', '{}', 'overloaded']);
+  expect(taken).toEqual(['{}', 'overloaded']);
+  const since = performance.now();
+  while (performance.now() - since <= limits.queueTargetMs);
+  await eventually(() => expect(taken).toEqual(['{}', 'overloaded', 'overloaded']));
 });

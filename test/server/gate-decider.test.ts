@@ -14,7 +14,7 @@ type Verify = () => Promise<Outcome>;
 
 function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueTargetMs: 60_000 };
-  const admission = new Admission(limits, new Backlog({ waitMs: 0 }));
+  const admission = new Admission(limits, new Backlog(limits, { waitMs: 0 }));
   const counted: string[] = [];
   const decider = new GateDecider({
     engine: { verify } as unknown as Engine,

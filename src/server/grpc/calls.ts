@@ -84,7 +84,8 @@ export class GateCalls {
     const { admission, rateLimit } = this.#context;
     // address:port
     const peer = call.getPeer();
-    if ((rateLimit?.admit(clientOf(peer.slice(0, peer.lastIndexOf(':')))) ?? 0) > 0) {
+    const client = clientOf(peer.slice(0, peer.lastIndexOf(':')));
+    if ((rateLimit?.admit(client) ?? 0) > 0) {
       reply(null, writer.refusal(429, 'rate_limited', null));
       return;
     }
@@ -98,13 +99,12 @@ export class GateCalls {
     if (bytes > MAX_TYPICAL_BYTES) {
       if (!admission.takeBuffer(bytes)) run(true);
       else
-        admission.turns.add((isLate) => {
+        admission.waitAlone((isLate) => {
           admission.giveBuffer(bytes);
           run(isLate);
         });
-    } else if (admission.isLate) run(true);
-    else if (admission.hasTime()) run(false);
-    else if (!admission.wait(bytes, () => run(false))) run(true);
+    } else if (admission.hasTime()) run(false);
+    else if (!admission.wait(client, bytes, run)) run(true);
   }
 
   async #answer<T>(
