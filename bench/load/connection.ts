@@ -8,18 +8,19 @@ const NOTHING = Buffer.alloc(0);
 // collections that follow show in the latencies.
 const READ = Buffer.alloc(64 * 1024);
 
-/** The bytes of a `POST /verify`. */
-export function toRequest(body: string): Buffer {
+/** The bytes of a `POST`. @param bundle the header `X-DRS-Bundle` */
+export function toRequest(body: string, path = '/verify', bundle?: string): Buffer {
   const bytes = Buffer.from(body);
   const head =
-    'POST /verify HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n' +
+    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n` +
+    (bundle === undefined ? '' : `X-DRS-Bundle: ${bundle}\r\n`) +
     `Content-Length: ${bytes.length}\r\n\r\n`;
   return Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
 }
 
 /** Receives the outcome of each request. `about` is the value that was passed to {@link Connection.send}. */
 export interface Answers<About> {
-  answered(about: About, status: number, body: string, connection: Connection<About>): void;
+  answered(about: About, status: number, body: string, connection: Connection<About>, head: string): void;
   /** The connection can no longer be used. */
   broken(about: About | null, reason: string): void;
 }
@@ -101,7 +102,7 @@ export class Connection<About> {
     const about = this.#about;
     this.#gathered = NOTHING;
     this.#about = null;
-    if (about !== null) this.#answers.answered(about, Number(head.slice(9, 12)), body, this);
+    if (about !== null) this.#answers.answered(about, Number(head.slice(9, 12)), body, this, head);
   }
 
   /** Keeps the part of an answer that was read, until the rest comes. */

@@ -43,7 +43,7 @@ class Client {
     this.#sentAt = performance.now();
     const { body, answer } = source.next();
     let bytes = requests.get(body);
-    if (bytes === undefined) requests.set(body, (bytes = toRequest(body)));
+    if (bytes === undefined) requests.set(body, (bytes = bytesOf(body)));
     this.#connection ??= Connection.begin(job.port, this.#answers);
     this.#connection.send(bytes, answer);
   }
@@ -58,13 +58,13 @@ class Client {
   }
 
   readonly #answers = {
-    answered: (answer: string, status: number, body: string) => {
+    answered: (answer: string, status: number, body: string, _: unknown, head: string) => {
       const took = performance.now() - this.#sentAt;
       const micros = Math.max(1, Math.round(took * 1000));
       if (status === 503) {
         counts.refused++;
         refusals.recordValue(micros);
-      } else if (status === 200 && (answer === '' ? body.includes(job.workload.marker) : body === answer)) {
+      } else if (status === 200 && (answer === '' ? isMarked(head, body) : body === answer)) {
         counts.answered++;
         if (took <= job.goodMs) counts.good++;
         accepted.recordValue(micros);
@@ -83,6 +83,19 @@ class Client {
     counts.wrong++;
     counts.firstWrong ||= reason;
   }
+}
+
+function bytesOf(line: string): Buffer {
+  const tab = line.indexOf('\t');
+  return tab < 0
+    ? toRequest(line, job.workload.path)
+    : toRequest(line.slice(tab + 1), job.workload.path, line.slice(0, tab));
+}
+
+/** Whether an answer has the marker: `Name: value` stands for a header. */
+function isMarked(head: string, body: string): boolean {
+  const { marker } = job.workload;
+  return body.includes(marker) || `${head}\r\n`.toLowerCase().includes(`\r\n${marker.toLowerCase()}\r\n`);
 }
 
 const clients = Array.from({ length: job.clients }, () => new Client());

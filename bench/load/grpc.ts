@@ -4,11 +4,22 @@ import { Client, credentials } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { newLatencies } from '../measure/latencies.js';
 import type { GateCall } from '../workload/gate.js';
+import { GOOD_MS } from './crowd.js';
 import type { LoadResult, Target } from './load-result.js';
 
 const CHECK = '/envoy.service.auth.v3.Authorization/Check';
+/** The status of a call that is refused because of overload. */
+const UNAVAILABLE = 14;
 /** Envoy has a few connections to a gate, each with many calls at once. */
 const CHANNELS = 2;
+
+/** What a crowd met over gRPC. */
+export interface GrpcResult extends LoadResult {
+  /** Calls that were refused because of overload; they are not in {@link LoadResult.requests}. */
+  readonly refused: number;
+  /** Answered within {@link GOOD_MS}. */
+  readonly good: number;
+}
 
 interface CheckAnswer {
   readonly status?: { readonly code?: number };
@@ -56,12 +67,13 @@ const question = ({ bundle, message }: GateCall) => ({
  * this process, which the processor time of the service leaves out. Every answer is read and checked.
  *
  * @param depth what the answer must say of the chain
+ * @param requestsEach ends after so many calls each; 1 is a burst
  */
 export async function runGrpc(
   calls: readonly GateCall[],
   depth: number,
-  { port, connections, seconds }: Target,
-): Promise<LoadResult> {
+  { port, connections, seconds, requestsEach = Infinity }: Target & { readonly requestsEach?: number },
+): Promise<GrpcResult> {
   const check = envoyCheck();
   const questions = calls.map((call) => check.requestSerialize(question(call)));
   const clients = Array.from(
@@ -70,6 +82,8 @@ export async function runGrpc(
   );
   const latencies = newLatencies();
   let requests = 0;
+  let refused = 0;
+  let good = 0;
   let wrong = 0;
   let firstWrong = '';
   let next = 0;
@@ -85,16 +99,23 @@ export async function runGrpc(
         (bytes: Buffer) => check.responseDeserialize(bytes) as CheckAnswer,
         questions[next++ % questions.length] as Buffer,
         (error, answer) => {
+          if (answer?.status?.code === UNAVAILABLE) {
+            refused++;
+            resolve();
+            return;
+          }
           const fault = error === null ? faultIn(answer ?? {}, depth) : error.message;
+          const took = performance.now() - sentAt;
           requests++;
-          latencies.recordValue(Math.max(1, Math.round((performance.now() - sentAt) * 1000)));
+          if (took <= GOOD_MS) good++;
+          latencies.recordValue(Math.max(1, Math.round(took * 1000)));
           if (fault !== null && wrong++ === 0) firstWrong = fault;
           resolve();
         },
       );
     });
   const loop = async (client: Client) => {
-    while (performance.now() < endsAt) await ask(client);
+    for (let at = 0; at < requestsEach && performance.now() < endsAt; at++) await ask(client);
   };
   try {
     await Promise.all(Array.from({ length: connections }, (_, at) => loop(clients[at % CHANNELS] as Client)));
@@ -104,7 +125,7 @@ export async function runGrpc(
   const { user, system } = process.cpuUsage(cpuBefore);
   return {
     seconds: (performance.now() - startedAt) / 1000,
-    ...{ requests, latencies, wrong, firstWrong, generatorTime: user + system },
+    ...{ requests, good, refused, latencies, wrong, firstWrong, generatorTime: user + system },
   };
 }
 

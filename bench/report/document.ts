@@ -224,9 +224,8 @@ function describeOverload(results: Results): string {
     'refused',
     'timed-out',
     'p99',
-    'refusal-since-sent-p99',
-    'socket-wait-p99-at-most',
-    'healthz-longest',
+    'refusal-p99',
+    'healthz-p99',
     'back-to-normal',
     'resident-highest',
   ];
@@ -234,7 +233,13 @@ function describeOverload(results: Results): string {
     `WORKER_THREADS ${parameters['workers'] ?? ''}, ${parameters['factor'] ?? ''}×`,
     ...names.map((name) => withInterval(results, id.replace(/goodput$/, name))),
   ]);
-  return `![Overload](overload.svg)\n\n${table(['', ...names], rows)}`;
+  const crowds = results.figures.filter(({ id }) => /^overload\/[\w-]+\/refused$/.test(id));
+  const ofCrowds = ['refused', 'goodput', 'goodput-of-peak', 'p99', 'fastest-refusal', 'healthz-p99'];
+  const crowdRows = crowds.map(({ id }) => [
+    id.replace(/^overload\/(.*)\/refused$/, '$1').replaceAll('-', ' '),
+    ...ofCrowds.map((name) => withInterval(results, id.replace(/refused$/, name))),
+  ]);
+  return `![Overload](overload.svg)\n\n${table(['', ...names], rows)}\n\n${table(['', ...ofCrowds], crowdRows)}`;
 }
 
 /** Says whether the machine was quiet. */

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { readConfiguration } from '../../src/server/configuration.js';
 import { processorTimeOf, type ProcessorTime } from '../measure/processor-time.js';
 import { pinned } from '../run/cores.js';
 import { program, ROOT } from '../run/paths.js';
@@ -110,6 +111,9 @@ function readyIn(line: string): Ready | null {
     return null;
   }
 }
+
+/** The limit of waiting time that a service has by default, for {@link startService}. */
+export const DEFAULT_QUEUE = { QUEUE_TARGET_MS: String(readConfiguration({}).queueTargetMs) };
 
 /** Starts the real service. @param env its environment, in addition to the defaults */
 export function startService(

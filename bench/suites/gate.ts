@@ -97,14 +97,14 @@ async function measureGrpc(bench: Bench, server: ServerProcess, depth: number, r
   const target = { port: server.grpcPort, connections: CONNECTIONS };
   const calls = gateCalls(workloads, depth);
   const first = await runGrpc(calls, depth, { ...target, seconds: 1 });
-  recorder.blame(`${id} at first`, first.wrong, first.firstWrong);
+  recorder.blame(`${id} at first`, first.wrong + first.refused, first.firstWrong || 'refused');
   recorder.measureFloor();
   const before = { time: server.processorTime(), asked: await allowed(server) };
   const result = await bench.watch(id, server.pids, () =>
     runGrpc(calls, depth, { ...target, seconds: plan.seconds }),
   );
   const after = { time: server.processorTime(), asked: await allowed(server) };
-  recorder.blame(id, result.wrong, result.firstWrong);
+  recorder.blame(id, result.wrong + result.refused, result.firstWrong || 'refused');
   const asked = after.asked - before.asked;
   if (asked !== result.requests)
     recorder.blame(id, 1, `the gate allowed ${asked} calls, and ${result.requests} were answered`);

@@ -15,8 +15,9 @@ import { HealthProbe } from '../measure/health-probe.js';
 import { signatureShare } from '../measure/signature-share.js';
 import { describeSplit, SPLIT } from '../run/cores.js';
 import type { Better, Parameters } from '../run/results.js';
-import { ServerProcess, startService } from '../service/start.js';
+import { DEFAULT_QUEUE, startService, type ServerProcess } from '../service/start.js';
 import type { Bench, Suite } from '../run/suite.js';
+import { measureCrowds } from './crowds.js';
 import { COLD_CACHE_BYTES } from '../workload/workload.js';
 
 const SERVICE_CORES = SPLIT?.service ?? null;
@@ -24,7 +25,6 @@ const DEPTH = 4;
 const CONNECTIONS = 1_000;
 const FACTORS = [1, 2, 3] as const;
 const PATIENCE_MS = 1_000;
-const CALIBRATION_SECONDS = 5;
 /** Samples of the goodput as a share of the peak, and the seconds of each. */
 const PEAK = { samples: 6, seconds: 5 } as const;
 /** The code is compiled in the first second. */
@@ -38,10 +38,11 @@ const NORMAL_MICROS = 50_000;
 export const overload: Suite = {
   name: 'overload',
   about:
-    'goodput, latency of what is accepted and refused, /healthz and memory at 1, 2 and 3 times the capacity',
+    'bursts, crowds and clients that give up; goodput, latency, /healthz and memory at 1, 2 and 3 times the capacity',
   run: async (bench) => {
     const { plan, recorder } = bench;
     recorder.notes.push(`overload: ${describeSplit()}`);
+    for (let run = 1; run <= plan.overloadRuns; run++) await measureCrowds(bench);
     const cores = SPLIT?.service.length ?? availableParallelism();
     for (const [name, workers] of [
       ['some', Math.max(1, cores - 1)],
@@ -51,7 +52,7 @@ export const overload: Suite = {
         WORKER_THREADS: String(workers),
         RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES),
         BUSY_POLL_MICROSECS: '0',
-        QUEUE_TARGET_MS: '20',
+        ...DEFAULT_QUEUE,
       };
       for (let run = 1; run <= plan.overloadRuns; run++) {
         const parameters = {
@@ -71,7 +72,6 @@ export const overload: Suite = {
             }),
           );
         }
-        await calibrate(bench, id, workers, capacity, parameters);
       }
     }
   },
@@ -155,31 +155,6 @@ async function profiled(
   return { ...result, share: signatureShare(directory, start + FIRST_MICROS, end) };
 }
 
-/** Measures how long a refusal takes because of the generator and the operating system alone, at the highest load of the suite. */
-async function calibrate(
-  { recorder, workloads }: Bench,
-  id: string,
-  workers: number,
-  capacity: number,
-  parameters: Parameters,
-): Promise<void> {
-  const env = { WORKERS: String(workers) };
-  const server = await ServerProcess.start('service/refusing-process.js', { env, cores: SERVICE_CORES });
-  const rate = Math.round((FACTORS.at(-1) ?? 1) * capacity);
-  try {
-    const { refusalsSinceSent } = await runOpenLoop(workloads.files('cold', DEPTH), {
-      ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
-      ...{ seconds: CALIBRATION_SECONDS, patienceMs: PATIENCE_MS, mayRefuse: true },
-    });
-    recorder.record({
-      ...{ id: `${id}/calibration/refusal-since-sent-p99`, unit: 'µs', better: 'neither', parameters },
-      value: refusalsSinceSent.getValueAtPercentile(99),
-    });
-  } finally {
-    await server.stop();
-  }
-}
-
 /** Starts a service for one case, so that no case affects the next one. */
 async function withService<Value>(
   bench: Bench,
@@ -225,7 +200,6 @@ async function measure(
   }
   const workload = workloads.files('cold', DEPTH);
   const probe = new HealthProbe(server);
-  const waitsBefore = await socketWaits(server);
   const result = await bench.watch(
     id,
     server.pid,
@@ -238,7 +212,6 @@ async function measure(
   );
   workloads.advance(workload, rate * (plan.overloadSeconds + 1 + RECOVERY.seconds));
   await probe.stop();
-  const socketWait = socketWaitP99(waitsBefore, await socketWaits(server));
   recorder.blame(id, result.wrong, result.firstWrong);
   const perSecond = (count: number) => count / plan.overloadSeconds;
   record('offered', '1/s', 'neither', rate);
@@ -248,10 +221,6 @@ async function measure(
   if (result.requests > 0) recorder.recordLatencies(id, result.latencies, parameters);
   if (result.refused > 0) {
     record('refusal-p99', 'µs', 'neither', result.refusals.getValueAtPercentile(99));
-    // Without the time by which the generator itself was late.
-    record('refusal-since-sent-p99', 'µs', 'lower', result.refusalsSinceSent.getValueAtPercentile(99));
-    // What the service itself knows: a request lay in its socket for at most so long; a refusal follows at once.
-    if (socketWait !== null) record('socket-wait-p99-at-most', 'µs', 'neither', socketWait);
   }
   if (recovery !== null) {
     record(
@@ -264,33 +233,13 @@ async function measure(
     record('failed-after-1s', 'count', 'lower', failed);
     if (p99 !== null) record('p99-after-1s', 'µs', 'lower', p99);
   }
-  record('healthz-longest', 'µs', 'lower', probe.latencies.maxValue);
+  record('healthz-longest', 'µs', 'neither', probe.latencies.maxValue);
+  record('healthz-p99', 'µs', 'lower', probe.latencies.getValueAtPercentile(99));
   record('healthz-p50', 'µs', 'lower', probe.latencies.getValueAtPercentile(50));
   record('healthz-failed', 'count', 'lower', probe.failed);
   record('resident-highest', 'bytes', 'lower', probe.highestResident);
   record('send-delay-p99', 'µs', 'neither', result.sendDelays.getValueAtPercentile(99));
   say(`${id}: ${describe(result, rate, plan.overloadSeconds)}, ${probe.describe()}`);
-}
-
-const SOCKET_WAIT = /^drs_http_socket_wait_seconds_bucket\{le="([^"]+)"\} (\d+)/gm;
-
-/** The service's own account: the bounds of the buckets in seconds, and how many requests were within each so far. */
-async function socketWaits({ port }: ServerProcess): Promise<readonly (readonly [number, number])[]> {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  const found = [...text.matchAll(SOCKET_WAIT)];
-  if (found.length === 0) throw new Error('/metrics has no drs_http_socket_wait_seconds');
-  return found.map(([, bound, count]) => [bound === '+Inf' ? Infinity : Number(bound), Number(count)]);
-}
-
-/** @returns the bound in µs of the bucket that 99 % of the requests between two accounts are within; `null` if there is none */
-function socketWaitP99(
-  before: Awaited<ReturnType<typeof socketWaits>>,
-  after: Awaited<ReturnType<typeof socketWaits>>,
-): number | null {
-  const within = after.map(([bound, count], at) => [bound, count - (before[at]?.[1] ?? 0)] as const);
-  const all = within.at(-1)?.[1] ?? 0;
-  const bound = within.find(([, count]) => count >= 0.99 * all)?.[0] ?? Infinity;
-  return Number.isFinite(bound) ? 1e6 * bound : null;
 }
 
 function describe({ requests, refused, timedOut, latencies }: OpenLoopResult, rate: number, seconds: number) {

@@ -140,11 +140,11 @@ export class Backlog {
     this.#isTurnDue = false;
     this.#turnStartedAt = null;
     this.#servedAt = null;
-    if (this.#isEmpty) return;
+    if (!this.#hasWaiting()) return;
     const large = this.#large.shift();
     large?.work(now - large.since > MAX_LARGE_WAIT_MS);
     const isMoving = this.#serve(othersMs);
-    if (this.#isEmpty) return;
+    if (!this.#hasWaiting()) return;
     this.#servedAt = this.#loop.now();
     // If the threads have enough work, it waits a little longer, so that they get the cores.
     if (isMoving || this.#large.length > 0) this.#deferTurn();
@@ -154,8 +154,8 @@ export class Backlog {
     }
   };
 
-  get #isEmpty(): boolean {
-    return this.#length === 0 && this.#large.length === 0;
+  #hasWaiting(): boolean {
+    return this.#length > 0 || this.#large.length > 0;
   }
 
   /**

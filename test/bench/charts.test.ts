@@ -60,25 +60,6 @@ describe('the verdict on a bar', () => {
     ['cannot tell', [1.5, 1.55, 1.62, 1.7]],
     ['cannot tell', [1.3]],
   ])('is "%s" for %j', (verdict, samples) => expect(verdictOf(samples)).toBe(verdict));
-
-  // Bar 10 ms; the refusals took 5 ms.
-  it.each([
-    ['aim met', 1_000],
-    ['cannot tell', 20_000],
-  ])('is "%s" where a server that only refuses takes %d µs', (verdict, alone) => {
-    const figureOf = (name: string, value: number): Figure => ({
-      ...{
-        id: `overload/w-0/${name}/refusal-since-sent-p99`,
-        suite: 'overload',
-        unit: 'µs',
-        better: 'lower',
-      },
-      ...{ samples: [value, value], median: value, spread: 0, samplesInFloors: null, floors: null },
-      parameters: { seconds: 30, areCoresEnough: 1 },
-    });
-    const figures = [figureOf('x3', 5_000), figureOf('calibration', alone)];
-    expect(checkBars({ ...results, figures }).map((one) => one.verdict)).toEqual([verdict]);
-  });
 });
 
 describe('the charts', () => {
