@@ -14,8 +14,6 @@ export interface Underway {
   readonly intendedAt: number;
   /** Whether it only warms up and does not count. */
   readonly isWarmUp: boolean;
-  /** When it left, in µs after the start. */
-  readonly sentAt: number;
   readonly answer: string;
   readonly line: Line;
   isOver: boolean;
@@ -33,8 +31,6 @@ export interface Tally {
   readonly latencies: Histogram;
   /** Latencies of refusals (503 and 429), if these are expected. */
   readonly refusals: Histogram;
-  /** The same, counted from the real send time: without the delay of the generator. */
-  readonly refusalsSinceSent: Histogram;
   /** The outcome of each request whose intended send time is after {@link OpenLoopRules.recoveryFromMicros}. */
   readonly recovery: Recovered[];
   /** How late the generator was: the time from when a request was due and a connection free. */
@@ -83,7 +79,7 @@ export interface OpenLoopDeps {
 export class OpenLoopCore {
   readonly tally: Tally = {
     ...{ latencies: newLatencies(), refusals: newLatencies() },
-    ...{ refusalsSinceSent: newLatencies(), recovery: [] },
+    recovery: [],
     ...{ sendDelays: newLatencies(), connectionWaits: newLatencies() },
     ...{ lastAnswerAt: 0, answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
   };
@@ -138,7 +134,7 @@ export class OpenLoopCore {
       }
       const underway: Underway = {
         ...{ intendedAt, isWarmUp, answer, line: free.line },
-        ...{ sentAt: now, isOver: false },
+        isOver: false,
       };
       if (this.#rules.patienceMicros !== null) this.#underway.push(underway);
       free.line.send(body, underway);
@@ -156,7 +152,6 @@ export class OpenLoopCore {
       if (underway.isWarmUp || this.#isRecovery(underway.intendedAt, null)) return;
       this.tally.refused++;
       record(this.tally.refusals, latency);
-      record(this.tally.refusalsSinceSent, this.tally.lastAnswerAt - underway.sentAt);
       return;
     }
     const { answer } = underway;

@@ -23,9 +23,7 @@ const reports = await Promise.all(
 
 const sum = (count: 'answered' | 'refused' | 'timedOut' | 'wrong') =>
   reports.reduce((total, report) => total + report[count], 0);
-const together = (
-  name: 'latencies' | 'refusals' | 'refusalsSinceSent' | 'sendDelays' | 'connectionWaits',
-) => {
+const together = (name: 'latencies' | 'refusals' | 'sendDelays' | 'connectionWaits') => {
   const all = newLatencies();
   for (const report of reports) all.add(decodeLatencies(report[name]));
   return encodeLatencies(all);
@@ -36,7 +34,6 @@ const summary: OpenLoopReport = {
   ...{ answered: sum('answered'), refused: sum('refused'), timedOut: sum('timedOut'), wrong: sum('wrong') },
   firstWrong: reports.map(({ firstWrong }) => firstWrong).find((text) => text !== '') ?? '',
   ...{ latencies: together('latencies'), refusals: together('refusals') },
-  refusalsSinceSent: together('refusalsSinceSent'),
   recovery: reports.flatMap(({ recovery }) => recovery),
   ...{ sendDelays: together('sendDelays'), connectionWaits: together('connectionWaits') },
 };

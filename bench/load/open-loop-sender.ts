@@ -22,7 +22,6 @@ export interface SenderReport {
   readonly firstWrong: string;
   readonly latencies: string;
   readonly refusals: string;
-  readonly refusalsSinceSent: string;
   readonly recovery: readonly Recovered[];
   readonly sendDelays: string;
   readonly connectionWaits: string;
@@ -119,12 +118,11 @@ function waitForAnswers(): void {
 
 function end(): void {
   core.end();
-  const { latencies, refusals, refusalsSinceSent, sendDelays, connectionWaits, ...counts } = core.tally;
+  const { latencies, refusals, sendDelays, connectionWaits, ...counts } = core.tally;
   const report: SenderReport = {
     ...counts,
     latencies: encodeLatencies(latencies),
     refusals: encodeLatencies(refusals),
-    refusalsSinceSent: encodeLatencies(refusalsSinceSent),
     sendDelays: encodeLatencies(sendDelays),
     connectionWaits: encodeLatencies(connectionWaits),
   };

@@ -40,7 +40,6 @@ export interface OpenLoopReport {
   readonly firstWrong: string;
   readonly latencies: string;
   readonly refusals: string;
-  readonly refusalsSinceSent: string;
   readonly recovery: readonly Recovered[];
   readonly sendDelays: string;
   readonly connectionWaits: string;
@@ -55,8 +54,6 @@ export interface OpenLoopResult extends LoadResult {
   readonly timedOut: number;
   /** Latencies of refusals, counted from the intended send time. */
   readonly refusals: Histogram;
-  /** Latencies of refusals, counted from the real send time. */
-  readonly refusalsSinceSent: Histogram;
   readonly recovery: readonly Recovered[];
   /** How late the generator was: the time from when a request was due and a connection free. */
   readonly sendDelays: Histogram;
@@ -101,7 +98,6 @@ export async function runOpenLoop(workload: Workload, target: OpenLoopTarget): P
     ...{ wrong: report.wrong, firstWrong: report.firstWrong },
     latencies: decodeLatencies(report.latencies),
     refusals: decodeLatencies(report.refusals),
-    refusalsSinceSent: decodeLatencies(report.refusalsSinceSent),
     recovery: report.recovery,
     sendDelays: decodeLatencies(report.sendDelays),
     connectionWaits: decodeLatencies(report.connectionWaits),

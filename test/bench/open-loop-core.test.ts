@@ -148,16 +148,6 @@ describe('the open loop in virtual time', () => {
     expect(tally.wrong).toBe(0);
   });
 
-  it('counts a refusal since it left, too, without what the generator was late by', () => {
-    const { tally } = simulate(even(1000, 100), {
-      ...{ connections: 10, answer: () => ({ delay: 100, status: 503 }), tickEvery: 3_000 },
-      rules: { mayRefuse: true },
-    });
-    expect(tally.refusals.maxValue).toBeGreaterThanOrEqual(4_900);
-    // Answers are seen at ticks only, here.
-    expect(tally.refusalsSinceSent.maxValue).toBeLessThanOrEqual(3_010);
-  });
-
   it('keeps what comes after the load apart, request by request', () => {
     const { tally } = simulate(even(1000, 300), {
       connections: 10,
