@@ -1,6 +1,7 @@
 import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../engine/options.js';
+import { BUILD } from './build-info.js';
 import {
   addressOf,
   listenAddressOf,
@@ -163,6 +164,7 @@ export function factsOf(
       ? url
       : urlOf({ kind: 'tcp', host: metricsHost, port: metricsPort, isShared: false });
   return {
+    ...BUILD,
     host: isUnix ? null : host,
     port: isUnix ? null : port,
     url,

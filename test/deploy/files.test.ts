@@ -17,44 +17,6 @@ const DEPLOY = path.join(ROOT, 'deploy');
 const read = (file: string) => readFileSync(path.join(DEPLOY, file), 'utf8');
 const FOREIGN = new Set(['NODE_ENV']);
 
-describe('the image', () => {
-  const lines = read('Dockerfile').split('\n');
-  const ignored = readFileSync(path.join(ROOT, '.dockerignore'), 'utf8').split('\n');
-
-  it('copies what exists and is not ignored', () => {
-    const sources = lines
-      .filter((line) => /^COPY (?!--from)/.test(line))
-      .flatMap((line) => line.split(' ').slice(1, -1));
-    expect(sources.length).toBeGreaterThan(4);
-    for (const source of sources) {
-      expect(existsSync(path.join(ROOT, source)), source).toBe(true);
-      expect(ignored).toContain(`!${source.replace('./', '')}`);
-    }
-    expect(ignored).toContain('*');
-  });
-
-  it('sets variables that exist, to values that work', () => {
-    const settings = lines
-      .filter((line) => line.startsWith('ENV '))
-      .flatMap((line) => line.split(' ').slice(1));
-    const env = Object.fromEntries(settings.map((setting) => setting.split('=') as [string, string]));
-    expect(Object.keys(env).filter((name) => !VARIABLES.includes(name) && !FOREIGN.has(name))).toEqual([]);
-    expect(readConfiguration(env)).toMatchObject({ host: '0.0.0.0', metricsAddr: '0.0.0.0:9464' });
-  });
-
-  it('does not run as root, and asks for liveness', () => {
-    const users = lines.filter((line) => line.startsWith('USER '));
-    expect(users).toEqual(['USER node']);
-    expect(lines.indexOf('USER node')).toBeGreaterThan(
-      lines.findLastIndex((line) => line.startsWith('FROM ')),
-    );
-    expect(lines.join('\n')).toMatch(/HEALTHCHECK.*"scripts\/healthcheck\.mjs"/);
-    expect(
-      lines.filter((line) => line.startsWith('FROM ')).every((line) => line.includes('node:24-trixie-slim')),
-    ).toBe(true);
-  });
-});
-
 describe('the health check of the image', () => {
   const check = (env: Record<string, string>) =>
     promisify(execFile)(process.execPath, [path.join(ROOT, 'scripts/healthcheck.mjs')], { env });
