@@ -209,7 +209,8 @@ describe('the chart', () => {
     expect(notes({})).toContain('WARNING: env.TRUSTED_ROOTS is not set');
     expect(notes({ replay: { gate: false } })).toContain('can be repeated');
     expect(notes(ALL)).not.toContain('WARNING');
-    expect(notes(ALL)).toContain('allowed once, whichever pod is asked');
+    expect(notes(ALL)).toContain('recorded in Redis, for all pods');
+    expect(notes(ALL)).toContain('https://gate.agents/verify');
     expect(notes(ALL)).toContain('gate.agents:9090');
   });
 

@@ -28,10 +28,11 @@ describe('the image', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-image-'));
   let image: Image;
   let running: ChildProcess | null = null;
+  // The build takes ten seconds of processor time, which can be minutes on a busy machine.
   beforeAll(async () => {
     image = await buildImage(folder, read('deploy/Dockerfile'), read('.dockerignore'), {
       DRS_COMMIT: COMMIT,
-    });
+    }, 900_000);
   });
   afterEach(() => running?.kill('SIGKILL'));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
