@@ -99,7 +99,9 @@ const isTrue = (value: unknown) =>
     : typeof value === 'object' && value !== null
       ? Object.keys(value).length > 0
       : Boolean(value);
-const shown = (value: unknown) => (value === null || value === undefined ? '' : String(value as string));
+/** A scalar as a template shows it. Maps and lists go through `toYaml`. */
+const shown = (value: unknown) =>
+  typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
 const sum = (...numbers: unknown[]) => (numbers as number[]).reduce((total, number) => total + number, 0);
 
 const FUNCTIONS: Readonly<Record<string, (...values: never[]) => unknown>> = {

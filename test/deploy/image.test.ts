@@ -30,10 +30,9 @@ describe('the image', () => {
   let running: ChildProcess | null = null;
   // The build takes ten seconds of processor time, which can be minutes on a busy machine.
   beforeAll(async () => {
-    image = await buildImage(folder, read('deploy/Dockerfile'), read('.dockerignore'), {
-      DRS_COMMIT: COMMIT,
-    }, 900_000);
-  });
+    const given = { DRS_COMMIT: COMMIT };
+    image = await buildImage(folder, read('deploy/Dockerfile'), read('.dockerignore'), given);
+  }, 900_000);
   afterEach(() => running?.kill('SIGKILL'));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -156,7 +156,10 @@ export async function buildImage(
 
   async function run(command: string): Promise<void> {
     const replaced = REPLACED.find(([pattern]) => pattern.test(command));
-    if (replaced !== undefined) return replaced[1](root, here());
+    if (replaced !== undefined) {
+      replaced[1](root, here());
+      return;
+    }
     // Nothing may come from the network: it would hide that a file is missing.
     const npm = { HOME: folder, npm_config_offline: 'true', npm_config_update_notifier: 'false' };
     await promisify(execFile)('sh', ['-c', command], {
