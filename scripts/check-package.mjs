@@ -134,6 +134,9 @@ async function startAndStop(command, args, cwd) {
 
 try {
   const clone = makeClone();
+  // The clone has no history.
+  const commit = run('git', ['rev-parse', 'HEAD'], root).trim();
+  process.env['DRS_COMMIT'] = commit;
   const [packed] = /** @type {{ filename: string, files: { path: string }[] }[]} */ (
     parse(run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], clone))
   );
@@ -162,7 +165,7 @@ try {
   writeFileSync(at('user', 'package.json'), '{"type":"module","private":true}');
   run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline', tarball], at('user'));
   const version = run('npx', ['drs-verify', '--version'], at('user')).trim();
-  const expected = /** @type {{ version: string }} */ (parse(read('package.json'))).version;
+  const expected = `${/** @type {{ version: string }} */ (parse(read('package.json'))).version} (commit ${commit})`;
   if (version !== expected) throw new Error(`drs-verify --version says ${version}, expected ${expected}`);
   await startAndStop('npx', ['drs-verify', 'serve'], at('user'));
   cpSync(path.join(root, 'test', 'package', 'use.mjs'), at('user', 'use.mjs'));

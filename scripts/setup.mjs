@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import path from 'node:path';
+import { noteCommit } from './commit.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (/** @type {string[]} */ ...parts) => path.join(root, ...parts);
@@ -82,6 +83,7 @@ function listSources() {
       'docs/openapi.yaml',
       'package-lock.json',
       'scripts/build.mjs',
+      'scripts/commit.mjs',
       'tsconfig.build.json',
       'tsconfig.json',
     )
@@ -123,3 +125,5 @@ if (major < 20 || (major === 20 && minor * 100 + patch < 1801)) {
 const isProduction = isProductionInstall();
 if (!isProduction) install();
 build(!isProduction);
+// Another commit may have the same sources.
+if (!isProduction) noteCommit(root);

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAudit } from './commands/audit.js';
 import { EXIT, toCommandError, type ExitCode } from './command-error.js';
@@ -11,6 +10,7 @@ import { addRevoke } from './commands/revoke.js';
 import { addServe } from './commands/serve.js';
 import { addStatusList } from './commands/status-list.js';
 import { addVerify } from './commands/verify.js';
+import { BUILD } from '../server/build-info.js';
 import { coloursFor, printable } from './terminal.js';
 
 // In the order of `drs --help`.
@@ -39,7 +39,7 @@ A first session, with \`npx drs-verify serve\` running in another terminal:
 
 const program = new Command('drs-verify')
   .description('Delegation receipts (DRS 4.0): verify what an agent may do, and make chains by hand.')
-  .version(readVersion())
+  .version(`${BUILD.version} (commit ${BUILD.commit})`)
   .addHelpText('after', SESSION)
   .showHelpAfterError('  hint: add --help to see the usage and examples')
   .exitOverride();
@@ -71,9 +71,4 @@ function report(error: unknown): ExitCode {
     `${red('drs-verify:')} ${printable(known.message)}\n  ${dim('hint:')} ${printable(known.hint)}\n`,
   );
   return known.exitCode;
-}
-
-function readVersion(): string {
-  const file = new URL('../../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

@@ -36,7 +36,7 @@ export async function postToService(
   } catch (error) {
     throw new CommandError(
       `no answer from the service at ${url.origin}: ${reasonOf(error)}`,
-      'start it with `npx drs-verify serve` (or `npm start` in a clone), or set DRS_VERIFY_URL to where it runs',
+      'start it with `npx drs-verify serve`, or set DRS_VERIFY_URL to where it runs',
     );
   }
 }

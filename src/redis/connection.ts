@@ -96,7 +96,11 @@ async function loadRedis(): Promise<Redis> {
   try {
     return await import('redis');
   } catch (error) {
-    throw new Error('the package "redis" is not installed; run `npm install redis`', { cause: error });
+    throw new Error(
+      'the package "redis" is not installed: install the optional dependencies (npm install without --omit=optional), ' +
+        'or run `npm install redis`',
+      { cause: error },
+    );
   }
 }
 

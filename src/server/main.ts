@@ -1,6 +1,7 @@
 import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../engine/options.js';
+import { BUILD } from './build-info.js';
 import {
   addressOf,
   listenAddressOf,
@@ -12,6 +13,7 @@ import {
 import { showAddress, type ListenAddress } from './front-end/listen-address.js';
 import { loadFrontEnd } from './front-end/load.js';
 import { checkNative } from './native.js';
+import { notifyReady } from './notify.js';
 import { printableUrl } from './printable-url.js';
 import { startService, type Membership, type Service } from './service.js';
 import { supervise } from './supervisor/supervise.js';
@@ -43,6 +45,7 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   stopOnSignals(configuration, service, log);
   // This comes last, since a program that waits for this line may send a signal at once.
   log.info(factsOf(configuration, service), 'listening');
+  notifyReady(env, log);
 }
 
 /** Reads the configuration, or ends the process with 2, saying what is wrong with it. */
@@ -163,6 +166,7 @@ export function factsOf(
       ? url
       : urlOf({ kind: 'tcp', host: metricsHost, port: metricsPort, isShared: false });
   return {
+    ...BUILD,
     host: isUnix ? null : host,
     port: isUnix ? null : port,
     url,

@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { Gauge, type Registry } from 'prom-client';
+import { BUILD } from './build-info.js';
 import type { Configuration } from './configuration.js';
 import { variableOf } from './environment.js';
 
@@ -20,7 +19,7 @@ const LIMITS = [
 export function showInfo(registry: Registry, configuration: Configuration): void {
   const one = (name: string, help: string, labels: Record<string, string>) =>
     new Gauge({ name, help, labelNames: Object.keys(labels), registers: [registry] }).set(labels, 1);
-  one('drs_build_info', 'The version that runs', { version: versionHere(), node: process.version });
+  one('drs_build_info', 'The version that runs', { ...BUILD, node: process.version });
   const { replayProtection, revocationStore, revocationStorePath, statusListBaseUrl, trustedRoots } =
     configuration;
   const { requireBinding, drsAdminToken, serverIdentity } = configuration;
@@ -41,10 +40,4 @@ export function showInfo(registry: Registry, configuration: Configuration): void
     registers: [registry],
   });
   for (const limit of LIMITS) limits.set({ variable: variableOf(limit) }, configuration[limit]);
-}
-
-function versionHere(): string {
-  // By package name, not by relative path: the benchmarks compile the sources into other folders.
-  const file = createRequire(import.meta.url).resolve('drs-verify/package.json');
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

@@ -293,7 +293,9 @@ describe('help', () => {
       const { stdout } = await work.done(name, '--help');
       expect(stdout).toContain('Examples:\n');
     }
-    expect((await work.done('--version')).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect((await work.done('--version')).stdout).toMatch(
+      /^\d+\.\d+\.\d+ \(commit ([0-9a-f]{40}(-dirty)?|unknown)\)\n$/,
+    );
   });
 
   it('holds a first session that works', async () => {

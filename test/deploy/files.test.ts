@@ -1,11 +1,11 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 import { readConfiguration, VARIABLES } from '../../src/server/configuration.js';
 import { makeCertificate } from '../support/certificates.js';
 import { isInstalled } from '../support/programs.js';
@@ -16,44 +16,6 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const DEPLOY = path.join(ROOT, 'deploy');
 const read = (file: string) => readFileSync(path.join(DEPLOY, file), 'utf8');
 const FOREIGN = new Set(['NODE_ENV']);
-
-describe('the image', () => {
-  const lines = read('Dockerfile').split('\n');
-  const ignored = readFileSync(path.join(ROOT, '.dockerignore'), 'utf8').split('\n');
-
-  it('copies what exists and is not ignored', () => {
-    const sources = lines
-      .filter((line) => /^COPY (?!--from)/.test(line))
-      .flatMap((line) => line.split(' ').slice(1, -1));
-    expect(sources.length).toBeGreaterThan(4);
-    for (const source of sources) {
-      expect(existsSync(path.join(ROOT, source)), source).toBe(true);
-      expect(ignored).toContain(`!${source.replace('./', '')}`);
-    }
-    expect(ignored).toContain('*');
-  });
-
-  it('sets variables that exist, to values that work', () => {
-    const settings = lines
-      .filter((line) => line.startsWith('ENV '))
-      .flatMap((line) => line.split(' ').slice(1));
-    const env = Object.fromEntries(settings.map((setting) => setting.split('=') as [string, string]));
-    expect(Object.keys(env).filter((name) => !VARIABLES.includes(name) && !FOREIGN.has(name))).toEqual([]);
-    expect(readConfiguration(env)).toMatchObject({ host: '0.0.0.0', metricsAddr: '0.0.0.0:9464' });
-  });
-
-  it('does not run as root, and asks for liveness', () => {
-    const users = lines.filter((line) => line.startsWith('USER '));
-    expect(users).toEqual(['USER node']);
-    expect(lines.indexOf('USER node')).toBeGreaterThan(
-      lines.findLastIndex((line) => line.startsWith('FROM ')),
-    );
-    expect(lines.join('\n')).toMatch(/HEALTHCHECK.*"scripts\/healthcheck\.mjs"/);
-    expect(
-      lines.filter((line) => line.startsWith('FROM ')).every((line) => line.includes('node:24-trixie-slim')),
-    ).toBe(true);
-  });
-});
 
 describe('the health check of the image', () => {
   const check = (env: Record<string, string>) =>
@@ -141,58 +103,38 @@ describe('the systemd unit', () => {
     expect(seconds).toBeGreaterThan(shutdownDelaySecs + shutdownGraceSecs + 5);
   });
 
+  it('tries again for ever, but not with a configuration that cannot work', () => {
+    const sections = Object.fromEntries(
+      text
+        .split(/^\[(?=\w+\]$)/m)
+        .map((section): [string, string] => [section.slice(0, section.indexOf(']')), section]),
+    );
+    // In [Service] systemd ignores it.
+    expect(sections['Unit']).toMatch(/^StartLimitIntervalSec=0$/m);
+    expect(sections['Service']).toMatch(/^Restart=on-failure$/m);
+    expect(sections['Service']).toMatch(/^RestartPreventExitStatus=2$/m);
+    // Its exit code would not count for that.
+    expect(text).not.toMatch(/^ExecStartPre=/m);
+    expect(sections['Service']).toMatch(/^Type=notify$/m);
+    expect(sections['Service']).toMatch(/^NotifyAccess=all$/m);
+    expect(sections['Service']).toMatch(/^LogsDirectory=drs-verify$/m);
+  });
+
+  it.skipIf(!isInstalled('systemd-analyze'))('is a unit for systemd, without a warning', () => {
+    // The program is not where the unit expects it.
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-unit-'));
+    const file = path.join(folder, 'drs-verify.service');
+    writeFileSync(file, text.replace(/^ExecStart=\S+/m, `ExecStart=${process.execPath}`));
+    const { status, stderr } = spawnSync('systemd-analyze', ['verify', file], { encoding: 'utf8' });
+    rmSync(folder, { recursive: true });
+    // Without systemd as process 1, it may complain about units of the machine.
+    const about = stderr.split('\n').filter((line) => line.includes('drs-verify'));
+    expect([status, about]).toEqual([0, []]);
+  });
+
   it.skipIf(!isInstalled('systemd-analyze'))('is exposed to little, as systemd-analyze sees it', () => {
     const args = ['security', '--offline=true', '--threshold=20', unit];
     const { status, stdout } = spawnSync('systemd-analyze', args, { encoding: 'utf8' });
     expect([status, /exposure level.*: ([\d.]+)/.exec(stdout)?.[1]]).toEqual([0, expect.any(String)]);
-  });
-});
-
-describe('the chart', () => {
-  const CHART = 'helm/drs-verify';
-  const templates = readdirSync(path.join(DEPLOY, CHART, 'templates')).filter((file) =>
-    file.endsWith('.yaml'),
-  );
-  const values = parse(read(`${CHART}/values.yaml`)) as Record<string, unknown>;
-
-  it('names only values that exist, and uses every one', () => {
-    const text = templates.map((file) => read(`${CHART}/templates/${file}`)).join('\n');
-    const used = [...text.matchAll(/\.Values((?:\.\w+)+)/g)].map(([, name = '']) => name.slice(1));
-    const valueOf = (name: string) =>
-      name
-        .split('.')
-        .reduce<unknown>((value, key) => (value as Record<string, unknown> | undefined)?.[key], values);
-    expect(used.filter((name) => valueOf(name) === undefined)).toEqual([]);
-    const tops = new Set(used.map((name) => name.split('.')[0]));
-    expect(Object.keys(values).filter((name) => !tops.has(name))).toEqual([]);
-  });
-
-  it.each(templates)('%s is YAML once its actions are taken away', (file) => {
-    // A simple rendering: lines with only an action are removed, and actions inside a line become a word.
-    const text = read(`${CHART}/templates/${file}`)
-      .split('\n')
-      .filter((line) => !/^\s*\{\{-? ?(?:if|end|range|include|toYaml).*\}\}\s*$/.test(line))
-      .join('\n')
-      .replace(/"?\{\{.*?\}\}"?/g, 'x');
-    const documents = parseAllDocuments(text);
-    for (const document of documents) {
-      expect(document.errors).toEqual([]);
-      expect(document.toJS()).toMatchObject({
-        apiVersion: expect.any(String) as string,
-        kind: expect.any(String) as string,
-        metadata: {},
-      });
-    }
-  });
-
-  it('sets variables that exist, and probes endpoints that exist', () => {
-    const text = read(`${CHART}/templates/deployment.yaml`);
-    const names = [...text.matchAll(/\bname: ([A-Z][A-Z_]+)\b/g)].map(([, name = '']) => name);
-    expect(names.length).toBeGreaterThan(7);
-    expect(names.filter((name) => !VARIABLES.includes(name))).toEqual([]);
-    const probes = [
-      ...text.matchAll(/(\w+)Probe:\n\s+httpGet: \{ path: (\S+), port: (\w+)(?:, scheme: .*)? \}/g),
-    ].map(([, probe, endpoint]) => `${probe} ${endpoint}`);
-    expect(probes).toEqual(['startup /healthz', 'liveness /healthz', 'readiness /readyz']);
   });
 });

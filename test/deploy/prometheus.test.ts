@@ -9,6 +9,7 @@ import { parse } from 'yaml';
 import { RedisServer } from '../replay/redis-server.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith } from '../revocation/lists.js';
+import { makeCertificate } from '../support/certificates.js';
 import { makeBundle } from '../support/chain.js';
 import { FRONT_END } from '../support/front-end.js';
 import { eventually } from '../support/eventually.js';
@@ -117,6 +118,7 @@ const canRun = isInstalled('prometheus') && isInstalled('redis-server');
 describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-prometheus-'));
   let services: RunningService[] = [];
+  let secured: RunningService;
   let list: ListServer;
   let redis: RedisServer;
   let stop = () => Promise.resolve();
@@ -131,6 +133,8 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
       startService({ REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url, STATUS_LIST_BASE_URL: list.url }),
       startService({ PROCESSES: FRONT_END === 'uws' ? '2' : '1', GATE_REPLAY: 'off' }),
     ]);
+    const { certFile, keyFile } = makeCertificate(folder, 'prometheus', { days: 30 });
+    secured = await startService({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile });
     const port = await freePort();
     url = `http://127.0.0.1:${port}`;
     const targets = services.map(({ port }) => `127.0.0.1:${port}`);
@@ -139,7 +143,15 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
       JSON.stringify({
         global: { scrape_interval: '1s', evaluation_interval: '1s' },
         rule_files: [RULES],
-        scrape_configs: [{ job_name: 'drs-verify', static_configs: [{ targets }] }],
+        scrape_configs: [
+          { job_name: 'drs-verify', static_configs: [{ targets }] },
+          {
+            job_name: 'with TLS',
+            scheme: 'https',
+            tls_config: { insecure_skip_verify: true },
+            static_configs: [{ targets: [`127.0.0.1:${secured.port}`], labels: { job: 'drs-verify' } }],
+          },
+        ],
       }),
     );
     const child = spawn(
@@ -169,7 +181,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
   }, 120_000);
   afterAll(async () => {
     await stop();
-    await Promise.all(services.map((service) => service.stop()));
+    await Promise.all([...services, secured].map((service) => service.stop()));
     await list.close();
     await redis.stop();
     rmSync(folder, { recursive: true });

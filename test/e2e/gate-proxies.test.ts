@@ -261,6 +261,21 @@ describe.each(Object.values(RECIPE) as Recipe[])('$folder in front of a gate tha
   );
 });
 
+describe.each(Object.values(RECIPE) as Recipe[])(
+  '$folder in front of callers with odd header names',
+  (recipe) => {
+    it.runIf(canRun(recipe))('takes off names that uWebSockets.js does not answer', async () => {
+      const proxy = await start(recipe, gate.port);
+      // Every sign that a name may have (RFC 9110), but letters, digits and hyphens.
+      const odd = "!#$%&'*+.^_`|~".split('').map((sign) => [`a${sign}b`, '1'] as const);
+      const headers = { ...Object.fromEntries(odd), X_Request_Id: '7', X_DRS_Agent: 'did:key:zBoss' };
+      const { status, text } = await post(proxy.url, toolCall(), { ...headers, 'X-DRS-Bundle': mcpBundle() });
+      expect([status, text]).toEqual([200, expect.stringContaining('search: tea')]);
+      expect(Object.keys(lastHeaders()).filter((name) => !/^[a-z0-9-]+$/.test(name))).toEqual([]);
+    });
+  },
+);
+
 /** The recipes that can send no body. */
 describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chain only', (recipe) => {
   let proxy: Proxy;

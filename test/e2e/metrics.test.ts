@@ -83,7 +83,9 @@ describe('the metrics', () => {
 
   it('say what was built and how it is configured', async () => {
     const text = await scrape(service);
-    expect(text).toMatch(/^drs_build_info\{version="\d+\.\d+\.\d+.*",node="v\d+.*"\} 1$/m);
+    expect(text).toMatch(
+      /^drs_build_info\{version="\d+\.\d+\.\d+.*",commit="([0-9a-f]{40}(-dirty)?|unknown)",node="v\d+.*"\} 1$/m,
+    );
     expect(text).toMatch(/^drs_config_info\{admin="on",replay_protection="memory",.*\} 1$/m);
     expect(metricOf(text, 'drs_config_limit{variable="MAX_PENDING"}')).toBe(4096);
     expect(text).not.toContain(TOKEN);

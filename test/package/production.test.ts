@@ -18,7 +18,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-describe('npm start after npm ci --omit=dev', () => {
+describe('node scripts/drs.mjs serve after npm ci --omit=dev', () => {
   let folder: string;
   const at = (...parts: string[]) => path.join(folder, ...parts);
 
@@ -42,7 +42,7 @@ describe('npm start after npm ci --omit=dev', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** Runs what `npm start` runs, until it listens or ends. */
+  /** Runs the service until it listens, then sends SIGTERM to the process that was started; or until it ends. */
   async function start(): Promise<{ listens: boolean; code: number | null; err: string }> {
     const env = { PATH: `${at('bin')}:${process.env['PATH']}`, PORT: '0' };
     const child = spawn(process.execPath, ['scripts/drs.mjs', 'serve'], { cwd: folder, env });
@@ -59,7 +59,7 @@ describe('npm start after npm ci --omit=dev', () => {
     return { listens, code, err };
   }
 
-  it('is `drs-verify serve`', () => {
+  it('is what npm start runs', () => {
     const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
       scripts: Record<string, string>;
     };

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import { resourcesHere } from '../../engine/resources.js';
 import { addressOf, type Configuration } from '../configuration.js';
 import { cannotListen } from '../front-end/front-end.js';
+import { notifyReady } from '../notify.js';
 import { shareOut } from './share-out.js';
 import { StartError } from './service-process.js';
 import { Supervisor } from './supervisor.js';
@@ -83,6 +84,7 @@ export async function supervise(
     Object.assign(childEnv, await findAddresses(configuration));
     const facts = await supervisor.start();
     log.info({ ...facts, processes, cores: resources.cores, shares }, 'listening');
+    notifyReady(env, log);
   } catch (error) {
     // The process itself has logged why it does not start.
     if (error instanceof StartError) process.exit(error.code);

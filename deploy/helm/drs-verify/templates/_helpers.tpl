@@ -8,3 +8,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/name: drs-verify
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
+{{- define "drs-verify.scheme" -}}
+{{ ternary "HTTPS" "HTTP" (ne .Values.tls.secretName "") }}
+{{- end }}
+{{- /* Where used invocations are recorded: in a place that all pods share, or in the only pod. */}}
+{{- define "drs-verify.store" -}}
+{{ ternary "redis" "memory" .Values.redis.enabled }}
+{{- end }}

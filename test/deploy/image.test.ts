@@ -1,0 +1,152 @@
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { readConfiguration, VARIABLES } from '../../src/server/configuration.js';
+import { liveCall, liveChain } from '../middleware/call.js';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { buildImage, type Image } from './image.js';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const read = (file: string) => readFileSync(path.join(ROOT, file), 'utf8');
+const COMMIT = 'c0ffee'.padEnd(40, '0');
+
+interface Container {
+  readonly url: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Ends it with a signal. Resolves with its exit code. */
+  stop(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+describe('the image', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-image-'));
+  let image: Image;
+  let running: ChildProcess | null = null;
+  // The build takes ten seconds of processor time, which can be minutes on a busy machine.
+  beforeAll(async () => {
+    const given = { DRS_COMMIT: COMMIT };
+    image = await buildImage(folder, read('deploy/Dockerfile'), read('.dockerignore'), given);
+  }, 900_000);
+  afterEach(() => running?.kill('SIGKILL'));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  const workdir = () => path.join(image.root, image.workdir);
+  const execute = (
+    [program, ...args]: readonly [string, ...string[]],
+    env: Readonly<Record<string, string>>,
+  ) => promisify(execFile)(program, args, { cwd: workdir(), env });
+  const inside = (env: Readonly<Record<string, string>>) => ({
+    PATH: process.env['PATH'] ?? '',
+    ...image.env,
+    // Ports that nobody else on this machine has.
+    ...{ PORT: '0', METRICS_ADDR: '127.0.0.1:0' },
+    ...env,
+  });
+
+  /** Runs ENTRYPOINT and CMD with ENV, and waits until the service listens. */
+  async function start(settings: Readonly<Record<string, string>> = {}): Promise<Container> {
+    const [program, ...args] = image.command;
+    const env = inside(settings);
+    const child = spawn(program, args, { cwd: workdir(), env, stdio: ['ignore', 'pipe', 'pipe'] });
+    running = child;
+    const exited = once(child, 'exit') as Promise<[number | null]>;
+    let errors = '';
+    child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+    const port = await new Promise<number>((resolve, reject) => {
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        const { msg, port: found } = JSON.parse(line) as { msg: string; port: number };
+        if (msg === 'listening') resolve(found);
+      });
+      exited.then(([code]) => reject(new Error(`it ended with ${code}: ${errors}`)), reject);
+    });
+    return {
+      url: `http://127.0.0.1:${port}`,
+      env: { ...env, PORT: String(port) },
+      stop: async (signal) => {
+        child.kill(signal);
+        return (await exited)[0];
+      },
+    };
+  }
+
+  const verify = async ({ url }: Container, bundle: string) =>
+    (await (await fetch(`${url}/verify`, { method: 'POST', body: bundle })).json()) as {
+      valid: boolean;
+      error?: { code: string };
+    };
+  const newBundle = () => JSON.stringify(liveCall(liveChain(2), { tool: 'search' }));
+
+  it('starts, is healthy, serves, and ends in order on SIGTERM', async () => {
+    const container = await start();
+    await execute(image.healthcheck, container.env);
+    expect(await verify(container, newBundle())).toMatchObject({ valid: true });
+    expect(await container.stop('SIGTERM')).toBe(0);
+    await expect(execute(image.healthcheck, container.env)).rejects.toMatchObject({ code: 1 });
+  });
+
+  it.runIf(hasRedis)('starts as compose.yaml sets it up, with Redis', async () => {
+    const { services } = parse(read('deploy/compose.yaml')) as {
+      services: Record<string, { environment: Record<string, string> }>;
+    };
+    const redis = await RedisServer.start('--maxmemory-policy', 'noeviction');
+    try {
+      const token = path.join(folder, 'admin-token');
+      writeFileSync(token, 'a-token-of-thirty-two-characters');
+      const container = await start({
+        ...services['drs-verify']?.environment,
+        // What other containers and mounts give.
+        REDIS_URL: redis.url,
+        DRS_ADMIN_TOKEN_FILE: token,
+        REVOCATION_STORE_PATH: path.join(image.root, 'var/lib/drs/revoked.txt'),
+        SHUTDOWN_DELAY_SECS: '0',
+      });
+      await execute(image.healthcheck, container.env);
+      const bundle = newBundle();
+      expect(await verify(container, bundle)).toMatchObject({ valid: true });
+      expect(await verify(container, bundle)).toMatchObject({ error: { code: 'REPLAY_DETECTED' } });
+      expect(await container.stop('SIGTERM')).toBe(0);
+    } finally {
+      await redis.stop();
+    }
+  });
+
+  it('says which commit it was built from', async () => {
+    const { version } = JSON.parse(read('package.json')) as { version: string };
+    const { stdout } = await execute([image.command[0], image.command[1] ?? '', '--version'], inside({}));
+    expect(stdout).toBe(`${version} (commit ${COMMIT})\n`);
+    expect(image.labels).toEqual({ 'org.opencontainers.image.revision': COMMIT });
+  });
+
+  it('holds only what the service loads', () => {
+    expect(readdirSync(workdir()).sort()).toEqual(['dist', 'node_modules', 'package.json', 'scripts']);
+    const { dependencies, optionalDependencies, devDependencies } = JSON.parse(
+      read('package.json'),
+    ) as Record<string, Record<string, string>>;
+    const isThere = (name: string) => existsSync(path.join(workdir(), 'node_modules', name));
+    const needed = Object.keys({ ...dependencies, ...optionalDependencies });
+    expect(needed.filter((name) => !isThere(name))).toEqual([]);
+    // One that something else needs stays.
+    const { packages } = JSON.parse(read('package-lock.json')) as {
+      packages: Record<string, { dev?: boolean }>;
+    };
+    const onlyDev = Object.keys(devDependencies ?? {}).filter(
+      (name) => packages[`node_modules/${name}`]?.dev,
+    );
+    expect(onlyDev.length).toBeGreaterThan(20);
+    expect(onlyDev.filter(isThere)).toEqual([]);
+  });
+
+  it('sets variables that exist, to values that work, and does not run as root', () => {
+    const names = Object.keys(image.env).filter((name) => name !== 'NODE_ENV');
+    expect(names.filter((name) => !VARIABLES.includes(name))).toEqual([]);
+    expect(readConfiguration(image.env)).toMatchObject({ host: '0.0.0.0', metricsAddr: '0.0.0.0:9464' });
+    expect(image.user).toBe('node');
+    expect(new Set(image.bases)).toEqual(new Set(['node:24-trixie-slim']));
+  });
+});
