@@ -33,6 +33,7 @@ export {
   ReplayStoreError,
   type MemoryReplayStore,
   type MemoryReplayStoreOptions,
+  type RedisReplayPeriods,
   type RedisReplayStoreOptions,
   type ReplayLog,
   type ReplayStore,

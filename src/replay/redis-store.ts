@@ -20,7 +20,7 @@ export interface RedisReplayStoreOptions {
   readonly url: string;
   /** Comes before each key; default `drs:replay:`. Servers that share it refuse each other's replays. */
   readonly keyPrefix?: string;
-  /** Milliseconds to wait for an answer of Redis before a call is refused; default 50. */
+  /** Milliseconds to wait for an answer of Redis to a command before a call is refused; default 50. */
   readonly timeoutMs?: number;
   /** Gets a line each time that Redis goes away or comes back. A pino logger has this type. Default: no log. */
   readonly log?: ReplayLog;
@@ -167,7 +167,7 @@ class RedisReplayStore implements ReplayStore {
     const { reason } = this.#breaker;
     if (reason !== null) throw refusalOf(reason);
     const isCluster = this.#connection?.isCluster === true;
-    const recording = () => within(this.#timeoutMs, this.#record(key, ttlSecs * 1000));
+    const recording = () => this.#record(key, ttlSecs * 1000);
     try {
       // In a cluster, failures of calls do not open the breaker: nodes fail one by one, and the others stay in use.
       return await (isCluster ? recording() : this.#breaker.run(recording));
@@ -214,7 +214,7 @@ class RedisReplayStore implements ReplayStore {
 
   async #send(key: string, command: readonly string[]): Promise<unknown> {
     if (this.#connection === null) throw new Error('there is no connection');
-    return this.#connection.send(key, command);
+    return within(this.#timeoutMs, this.#connection.send(key, command));
   }
 
   /** Looks at Redis every few seconds, with jitter. While the breaker is open, its probes look instead. */
