@@ -59,7 +59,7 @@ async function measure(name, record) {
 }
 
 try {
-  const store = await openRedisReplayStore({ url, timeoutMs: 10_000 });
+  const store = await openRedisReplayStore({ url, timeoutMs: 10_000 }, { rollMs: -Infinity });
   const iss = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
   await measure('replay key', (at) => store.record(replayKey('verify', iss, `inv:${at}-4f2c-9d1e`), 0, 961));
   await store.close();

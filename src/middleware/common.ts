@@ -33,7 +33,9 @@ export {
   ReplayStoreError,
   type MemoryReplayStore,
   type MemoryReplayStoreOptions,
+  type RedisReplayPeriods,
   type RedisReplayStoreOptions,
   type ReplayLog,
   type ReplayStore,
+  type ReplayUnreadyReason,
 } from '../replay/index.js';

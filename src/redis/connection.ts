@@ -10,8 +10,13 @@ export interface RedisConnection {
   readonly isReady: boolean;
   /** Sends a command to the server that holds the key. */
   send(key: string, command: readonly string[]): Promise<unknown>;
-  /** One section of INFO, from each primary; empty if Redis does not tell. */
-  info(section: string): Promise<string[]>;
+  /**
+   * One section of INFO, from each primary; `null` where Redis refuses the command.
+   *
+   * @param isEachNeeded whether to reject if any primary does not answer. Otherwise those are left out, and it rejects
+   *   if none answers.
+   */
+  info(section: string, isEachNeeded: boolean): Promise<(string | null)[]>;
   /** Opens a second connection to the same Redis, for blocking commands. */
   duplicate(): Promise<RedisConnection>;
   close(): Promise<void>;
@@ -144,10 +149,7 @@ async function openClient(
       return client.isReady;
     },
     send: (_, command) => client.sendCommand(command),
-    info: async (section) => {
-      const text = await askInfo(redis, within(PATIENCE_MS, client.info(section)));
-      return text === null ? [] : [text];
-    },
+    info: async (section) => [await askInfo(redis, within(PATIENCE_MS, client.info(section)))],
     duplicate: () => openClient(redis, client.duplicate(), onLost),
     close: async () => {
       if (client.isReady) await client.close();
@@ -190,14 +192,16 @@ async function connectCluster(
       return cluster.isReady;
     },
     send: (key, command) => cluster.sendCommand(key, false, [...command]),
-    info: async (section) => {
-      const texts = await Promise.all(
-        cluster.masters.map(async (node) => {
-          const client = await cluster.nodeClient(node);
-          return askInfo(redis, within(PATIENCE_MS, client.info(section)));
-        }),
-      );
-      return texts.filter((text) => text !== null);
+    info: async (section, isEachNeeded) => {
+      const asking = cluster.masters.map(async (node) => {
+        const client = await within(PATIENCE_MS, Promise.resolve(cluster.nodeClient(node)));
+        return askInfo(redis, within(PATIENCE_MS, client.info(section)));
+      });
+      if (isEachNeeded) return Promise.all(asking);
+      const answers = await Promise.allSettled(asking);
+      const texts = answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+      if (texts.length === 0) await Promise.any(asking);
+      return texts;
     },
     duplicate: () => connectCluster(redis, urls, onLost),
     close: () => cluster.close(),

@@ -29,9 +29,9 @@ export class Breaker {
     this.#options = options;
   }
 
-  /** Whether nothing is tried at the moment. */
-  get isOpen(): boolean {
-    return this.#reason !== null;
+  /** Why nothing is tried at the moment: the failure that opened it, or that of the last probe. `null` if it is closed. */
+  get reason(): Error | null {
+    return this.#reason;
   }
 
   /** Runs a task. If the breaker is open, throws the reason for that instead. */
@@ -62,19 +62,25 @@ export class Breaker {
 
   async #probeUntilWell(openedAt: number): Promise<void> {
     const { signal } = this.#ended;
-    while (!signal.aborted) {
-      try {
-        // Jitter: instances that lost the same server must not all return to it at the same moment.
-        await pause(PROBE_MS * (0.75 + Math.random() / 2), undefined, { signal, ref: false });
-        await this.#options.probe();
-        break;
-      } catch {
-        // The other side still fails, or the breaker was closed for good.
-      }
-    }
+    do {
+      // Jitter: instances that lost the same server must not all return to it at the same moment.
+      await pause(PROBE_MS * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(
+        () => undefined,
+      );
+    } while (!signal.aborted && !(await this.#isWell()));
     if (signal.aborted) return;
     this.#failures = 0;
     this.#reason = null;
     this.#options.onClose(performance.now() - openedAt);
+  }
+
+  async #isWell(): Promise<boolean> {
+    try {
+      await this.#options.probe();
+      return true;
+    } catch (error) {
+      this.#reason = error as Error;
+      return false;
+    }
   }
 }

@@ -7,7 +7,13 @@ export {
 export {
   DEFAULT_REDIS_TIMEOUT_MS,
   openRedisReplayStore,
+  type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from './redis-store.js';
 export { replayKey } from './replay-key.js';
-export { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-store.js';
+export {
+  ReplayStoreError,
+  type ReplayLog,
+  type ReplayStore,
+  type ReplayUnreadyReason,
+} from './replay-store.js';

@@ -1,8 +1,15 @@
-import { createHash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { connectRedis, PATIENCE_MS, placeOf, reasonOf, type RedisConnection } from '../redis/connection.js';
+import { readMemory } from '../redis/memory.js';
 import { within } from '../redis/within.js';
 import { Breaker } from './breaker.js';
-import { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-store.js';
+import { nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
+import {
+  ReplayStoreError,
+  type ReplayLog,
+  type ReplayStore,
+  type ReplayUnreadyReason,
+} from './replay-store.js';
 
 /** Options of {@link openRedisReplayStore}. */
 export interface RedisReplayStoreOptions {
@@ -13,7 +20,7 @@ export interface RedisReplayStoreOptions {
   readonly url: string;
   /** Comes before each key; default `drs:replay:`. Servers that share it refuse each other's replays. */
   readonly keyPrefix?: string;
-  /** Milliseconds to wait for an answer of Redis before a call is refused; default 50. */
+  /** Milliseconds to wait for an answer of Redis to a command before a call is refused; default 50. */
   readonly timeoutMs?: number;
   /** Gets a line each time that Redis goes away or comes back. A pino logger has this type. Default: no log. */
   readonly log?: ReplayLog;
@@ -24,12 +31,37 @@ export interface RedisReplayStoreOptions {
 /** The default of `timeoutMs`. */
 export const DEFAULT_REDIS_TIMEOUT_MS = 50;
 
+/** Periods of the store. Only tests change them. */
+export interface RedisReplayPeriods {
+  /** Milliseconds between two looks at Redis, ± a quarter. A look takes 5 s at most. */
+  readonly lookMs: number;
+  /** Milliseconds after the start for which instances of the previous version may still record. */
+  readonly rollMs: number;
+}
+
+const PERIODS: RedisReplayPeriods = { lookMs: 4_000, rollMs: 3_600_000 };
 const PROBE_TTL_MS = 1_000;
+const LOADING_PAUSE_MS = 100;
 const LOG_PAUSE_MS = 10_000;
-const DIGEST_BYTES = 16;
+
+/** What a refused call is told, and what the log says once, by reason. */
+const FAULTS: Record<ReplayUnreadyReason, { readonly call: string; readonly log: string }> = {
+  replay_store_unreachable: {
+    call: 'Redis did not record it',
+    log: 'does not record: calls are refused until it does again',
+  },
+  replay_store_evicts: {
+    call: 'Redis may evict what it records',
+    log: 'may evict used invocations: calls are refused until its maxmemory-policy is noeviction',
+  },
+  replay_store_full: {
+    call: 'Redis is full',
+    log: 'is full: calls are refused until it has room again',
+  },
+};
 
 /**
- * A replay store in Redis, shared by all instances that use it: `SET key 1 NX PX ttl`. Each invocation has a key of
+ * A replay store in Redis, shared by all instances that use it: `SET name 1 NX PX ttl`. Each invocation has a key of
  * its own, so a Redis Cluster distributes them among its nodes.
  *
  * If Redis does not answer in time, the call is refused, although Redis may have recorded its invocation. After three
@@ -39,42 +71,61 @@ const DIGEST_BYTES = 16;
  * In a cluster each node fails alone: only calls whose key belongs to a failed node are refused.
  *
  * Redis must not evict keys (`maxmemory-policy noeviction`) and must be the primary: an invocation that it forgets can
- * be replayed.
+ * be replayed. The store looks every few seconds, and refuses every call while any primary may evict.
  *
- * @throws ReplayStoreError if Redis cannot be reached within 5 s or evicts keys, or the package `redis` is not
- *   installed
+ * @throws ReplayStoreError if Redis cannot be reached within 5 s, records nothing or evicts keys, or the package `redis`
+ *   is not installed
  * @example const replayStore = await openRedisReplayStore({ url: 'redis://127.0.0.1:6379', log: pino() });
  */
-export async function openRedisReplayStore(options: RedisReplayStoreOptions): Promise<ReplayStore> {
-  const store = new RedisReplayStore(options);
+export async function openRedisReplayStore(
+  options: RedisReplayStoreOptions,
+  periods: Partial<RedisReplayPeriods> = {},
+): Promise<ReplayStore> {
+  const store = new RedisReplayStore(options, { ...PERIODS, ...periods });
   await store.open();
   return store;
 }
 
+/** Redis answers, but an invocation must not be recorded in it. */
+class RedisFault extends Error {
+  readonly reason: ReplayUnreadyReason;
+
+  constructor(reason: ReplayUnreadyReason, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
 class RedisReplayStore implements ReplayStore {
   readonly #options: RedisReplayStoreOptions;
+  readonly #periods: RedisReplayPeriods;
   readonly #keyPrefix: string;
   readonly #timeoutMs: number;
   readonly #place: string;
   readonly #breaker: Breaker;
+  readonly #ended = new AbortController();
+  readonly #startedAt = performance.now();
   // Set by `open` and `#probe`. A lost connection to a single server is never ready again, so it is replaced.
   #connection: RedisConnection | null = null;
-  #isClosed = false;
+  #isPolicyKnown = true;
+  #loggedReason: ReplayUnreadyReason | null = null;
   #nodeLoggedAt = -Infinity;
 
-  constructor(options: RedisReplayStoreOptions) {
+  constructor(options: RedisReplayStoreOptions, periods: RedisReplayPeriods) {
     const { url, keyPrefix = 'drs:replay:', timeoutMs = DEFAULT_REDIS_TIMEOUT_MS, log, onError } = options;
     this.#options = options;
+    this.#periods = periods;
     this.#keyPrefix = keyPrefix;
     this.#timeoutMs = timeoutMs;
     this.#place = placeOf(url);
     this.#breaker = new Breaker({
       probe: () => this.#probe(),
       onOpen: (error) => {
-        log?.error({ err: error }, `${this.#place} does not record: calls are refused until it does again`);
+        this.#logFault(error);
         onError?.(error);
       },
       onClose: (openMs) => {
+        this.#loggedReason = null;
         const refusedMs = Math.round(openMs);
         log?.info({ refusedMs }, `${this.#place} records again: calls are no longer refused`);
       },
@@ -92,34 +143,42 @@ class RedisReplayStore implements ReplayStore {
       );
     }
     try {
-      await this.#checkEviction(connection);
+      await this.#lookOnceLoaded(connection);
     } catch (error) {
       connection.destroy();
-      throw error;
+      const message =
+        error instanceof RedisFault ? error.message : `${this.#place} does not record: ${reasonOf(error)}`;
+      throw new ReplayStoreError(message, { cause: error });
     }
     this.#connection = connection;
+    void this.#watch();
+  }
+
+  get unreadyReason(): ReplayUnreadyReason | null {
+    const { reason } = this.#breaker;
+    return reason === null ? null : unreadyReasonOf(reason);
   }
 
   get isAvailable(): boolean {
-    return !this.#breaker.isOpen;
+    return this.#breaker.reason === null;
   }
 
   async record(key: string, _now: number, ttlSecs: number): Promise<boolean> {
-    const set = async () => {
-      const reply = this.#set(this.#keyPrefix + digestOf(key), ttlSecs * 1000, 'NX');
-      return (await within(this.#timeoutMs, reply)) === 'OK';
-    };
+    const { reason } = this.#breaker;
+    if (reason !== null) throw refusalOf(reason);
+    const isCluster = this.#connection?.isCluster === true;
+    const recording = () => this.#record(key, ttlSecs * 1000);
     try {
-      // No breaker for a cluster: its nodes fail one by one, and those that answer must stay in use.
-      return await (this.#connection?.isCluster === true ? set() : this.#breaker.run(set));
+      // In a cluster, failures of calls do not open the breaker: nodes fail one by one, and the others stay in use.
+      return await (isCluster ? recording() : this.#breaker.run(recording));
     } catch (error) {
-      if (this.#connection?.isCluster === true) this.#noteNodeFailure(error as Error);
-      throw new ReplayStoreError('Redis did not record it', { cause: error });
+      if (isCluster) this.#noteNodeFailure(error as Error);
+      throw refusalOf(error as Error);
     }
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.#ended.abort();
     this.#breaker.close();
     const connection = this.#connection;
     this.#connection = null;
@@ -128,21 +187,105 @@ class RedisReplayStore implements ReplayStore {
     connection?.destroy();
   }
 
-  async #set(key: string, ttlMs: number, ...condition: 'NX'[]): Promise<unknown> {
-    if (this.#connection === null) throw new Error('there is no connection');
-    return this.#connection.send(key, ['SET', key, '1', 'PX', String(ttlMs), ...condition]);
+  /**
+   * While instances of the previous version may run, an invocation is new if it is under both names. One after the
+   * other: of several equal calls, the one that gets the previous name also gets the current one.
+   */
+  async #record(key: string, ttlMs: number): Promise<boolean> {
+    if (performance.now() - this.#startedAt < this.#periods.rollMs + ttlMs) {
+      const [isNew, isKnown] = await Promise.all([
+        this.#set(previousNameOf(this.#keyPrefix, key), ttlMs, 'NX'),
+        this.#hasAny(olderNamesOf(this.#keyPrefix, key)),
+      ]);
+      if (!isNew || isKnown) return false;
+    }
+    return this.#set(nameOf(this.#keyPrefix, key), ttlMs, 'NX');
   }
 
-  /** Tests with a write: a Redis that is full, or has become a replica, still answers other commands. */
+  async #set(name: string, ttlMs: number, ...condition: 'NX'[]): Promise<boolean> {
+    return (await this.#send(name, ['SET', name, '1', 'PX', String(ttlMs), ...condition])) === 'OK';
+  }
+
+  /** Older versions could not use a cluster. */
+  async #hasAny(names: readonly string[]): Promise<boolean> {
+    if (this.#connection?.isCluster === true) return false;
+    return (await this.#send('', ['EXISTS', ...names])) !== 0;
+  }
+
+  async #send(key: string, command: readonly string[]): Promise<unknown> {
+    if (this.#connection === null) throw new Error('there is no connection');
+    return within(this.#timeoutMs, this.#connection.send(key, command));
+  }
+
+  /** Looks at Redis every few seconds, with jitter. While the breaker is open, its probes look instead. */
+  async #watch(): Promise<void> {
+    const { signal } = this.#ended;
+    while (!signal.aborted) {
+      const pauseMs = this.#periods.lookMs * (0.75 + Math.random() / 2);
+      await pause(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
+      const connection = this.#connection;
+      if (connection === null || this.#breaker.reason !== null) continue;
+      await this.#look(connection, false).catch((error: unknown) => {
+        // A connection that was replaced meanwhile says nothing about the new one.
+        if (connection === this.#connection) this.#breaker.open(error as Error);
+      });
+    }
+  }
+
+  /** Until Redis has read its data from the disk, it answers INFO and refuses writes. */
+  async #lookOnceLoaded(connection: RedisConnection): Promise<void> {
+    const deadline = performance.now() + PATIENCE_MS;
+    for (;;) {
+      try {
+        await this.#look(connection, true);
+        return;
+      } catch (error) {
+        if (!reasonOf(error).startsWith('LOADING') || performance.now() > deadline) throw error;
+        await pause(LOADING_PAUSE_MS);
+      }
+    }
+  }
+
+  /**
+   * Rejects if Redis may forget an invocation, or records none.
+   *
+   * @param isEachNeeded whether each primary must answer. Otherwise one is enough.
+   */
+  async #look(connection: RedisConnection, isEachNeeded: boolean): Promise<void> {
+    const { evictingPolicy, isPolicyKnown, isFull } = await readMemory(connection, isEachNeeded);
+    if (evictingPolicy !== null) {
+      throw new RedisFault(
+        'replay_store_evicts',
+        `${this.#place} has the maxmemory-policy ${evictingPolicy}, expected noeviction: it may forget an invocation, which ` +
+          'can then be replayed; set `maxmemory-policy noeviction` in its configuration, or use a separate Redis for this',
+      );
+    }
+    if (!isPolicyKnown && this.#isPolicyKnown) {
+      this.#options.log?.warn(
+        {},
+        `${this.#place} does not tell its maxmemory-policy, which could not be checked: make sure that it is noeviction, ` +
+          'or invocations may be forgotten and replayed',
+      );
+    }
+    this.#isPolicyKnown = isPolicyKnown;
+    if (isFull) throw new RedisFault('replay_store_full', `${this.#place} has reached its maxmemory`);
+    if (connection.isCluster) return;
+    // With a write: a Redis that has become a replica, or cannot write its disk, still answers other commands.
+    const name = `${this.#keyPrefix}probe`;
+    await within(PATIENCE_MS, connection.send(name, ['SET', name, '1', 'PX', String(PROBE_TTL_MS)]));
+  }
+
   async #probe(): Promise<void> {
     try {
       if (this.#connection?.isReady !== true) {
         const connection = await this.#connect();
-        if (this.#isClosed) connection.destroy();
+        if (this.#ended.signal.aborted) connection.destroy();
         else this.#connection = connection;
       }
-      await within(PATIENCE_MS, this.#set(`${this.#keyPrefix}probe`, PROBE_TTL_MS));
+      if (this.#connection === null) throw new Error('the store is closed');
+      await this.#look(this.#connection, false);
     } catch (error) {
+      if (unreadyReasonOf(error as Error) !== this.#loggedReason) this.#logFault(error as Error);
       // The connection may be dead without an error, or lead to a server that is no longer the primary.
       this.#connection?.destroy();
       this.#connection = null;
@@ -163,6 +306,11 @@ class RedisReplayStore implements ReplayStore {
     return connection;
   }
 
+  #logFault(error: Error): void {
+    this.#loggedReason = unreadyReasonOf(error);
+    this.#options.log?.error({ err: error }, `${this.#place} ${FAULTS[this.#loggedReason].log}`);
+  }
+
   #noteNodeFailure(error: Error): void {
     const now = performance.now();
     if (now - this.#nodeLoggedAt < LOG_PAUSE_MS) return;
@@ -171,38 +319,13 @@ class RedisReplayStore implements ReplayStore {
     log?.error({ err: error }, `${this.#place}: a node does not record; calls that belong to it are refused`);
     onError?.(error);
   }
-
-  /** Refuses a Redis that may forget an invocation. Asks INFO, since some providers do not allow CONFIG. */
-  async #checkEviction(connection: RedisConnection): Promise<void> {
-    let infos: string[];
-    try {
-      infos = await connection.info('memory');
-    } catch (error) {
-      throw new ReplayStoreError(`${this.#place} does not answer: ${reasonOf(error)}`, { cause: error });
-    }
-    const policies = infos.map((info) => /^maxmemory_policy:(\S+)/m.exec(info)?.[1]);
-    const policy = policies.find((one) => one !== undefined && one !== 'noeviction');
-    if (policy !== undefined) {
-      throw new ReplayStoreError(
-        `${this.#place} has the maxmemory-policy ${policy}, expected noeviction: it may forget an invocation, which can ` +
-          'then be replayed; set `maxmemory-policy noeviction` in its configuration, or use a separate Redis for this',
-      );
-    }
-    if (policies.length === 0 || policies.includes(undefined)) {
-      this.#options.log?.warn(
-        {},
-        `${this.#place} does not tell its maxmemory-policy, which could not be checked: make sure that it is noeviction, ` +
-          'or invocations may be forgotten and replayed',
-      );
-    }
-  }
 }
 
-/**
- * A digest takes less memory than the key. It also keeps callers, who choose the `jti`, from choosing the node of a
- * cluster with `{…}` in the key. If two invocations had the same digest, one would be refused as a replay. With 128
- * bits, nobody can make one that has the digest of another.
- */
-function digestOf(key: string): string {
-  return createHash('sha256').update(key).digest().toString('base64url', 0, DIGEST_BYTES);
+function unreadyReasonOf(error: Error): ReplayUnreadyReason {
+  if (error instanceof RedisFault) return error.reason;
+  return error.message.startsWith('OOM') ? 'replay_store_full' : 'replay_store_unreachable';
+}
+
+function refusalOf(error: Error): ReplayStoreError {
+  return new ReplayStoreError(FAULTS[unreadyReasonOf(error)].call, { cause: error });
 }

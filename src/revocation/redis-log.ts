@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { RedisConnection } from '../redis/connection.js';
 import { within } from '../redis/within.js';
 
@@ -92,8 +93,16 @@ export class RedisLog {
     await this.#send('SREM', READERS_KEY, reader);
   }
 
-  /** Whether all readers with a lease have read an entry. */
-  async isReadByAll(id: string): Promise<boolean> {
+  /** Waits until all readers with a lease have read an entry. */
+  async waitForReaders(id: string, maxMs: number): Promise<void> {
+    const deadline = performance.now() + maxMs;
+    for (let waitMs = 1; !(await this.#isReadByAll(id)); waitMs = Math.min(2 * waitMs, 50)) {
+      if (performance.now() > deadline) throw new Error(`not all instances have read it after ${maxMs} ms`);
+      await pause(waitMs);
+    }
+  }
+
+  async #isReadByAll(id: string): Promise<boolean> {
     const readers = (await this.#send('SMEMBERS', READERS_KEY)) as string[];
     if (readers.length === 0) return true;
     const places = (await this.#send('MGET', ...readers.map(readerKey))) as (string | null)[];

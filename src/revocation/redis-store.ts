@@ -5,7 +5,7 @@ import { within } from '../redis/within.js';
 import { IndexSet } from './index-set.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
 import { BEGINNING, RedisLog, type LogEntry } from './redis-log.js';
-import { checkRedis } from './redis-checks.js';
+import { checkRedis, checkRedisFirst } from './redis-checks.js';
 import type { RevocationStore } from './revocation-store.js';
 import { RevocationStoreError } from './store-error.js';
 
@@ -15,6 +15,8 @@ export interface RedisStoreOptions {
   readonly url: string;
   /** Replicas that must have a revocation before it is acknowledged. */
   readonly minReplicas: number;
+  /** Milliseconds between two looks at the settings of Redis, ± a quarter; default 4,000. Only tests change it. */
+  readonly lookMs?: number;
 }
 
 interface Deps {
@@ -37,6 +39,7 @@ const BEAT_MS = 500;
 const REPLICATE_MS = 1_000;
 const MAX_CONFIRM_MS = LEASE_MS + 2_000;
 const RETRY_MS = 250;
+const LOOK_MS = 4_000;
 const CLOSE_MS = 500;
 const PUSH = 1_000;
 // Indices are sorted in batches of this size before they go into the set: a start with millions is then much faster.
@@ -45,10 +48,10 @@ const LOAD_BATCH = 1024 * 1024;
 /**
  * Revocations that all instances share over Redis, with a copy of all of them in this process.
  *
- * Redis sends each new revocation to every instance at once (a blocked `XREAD`). Without Redis, the copy is still
- * used, but the instance is not ready. When Redis is back, or another server has replaced it, the copy is completed
- * first. Then revocations that this server lacks, because they were not replicated before a fail-over, are recorded
- * again from the copy.
+ * Redis sends each new revocation to every instance at once (a blocked `XREAD`). Without Redis, or while its settings
+ * let it lose revocations, the copy is still used, but the instance is not ready. When Redis is back, or another server
+ * has replaced it, the copy is completed first. Then revocations that this server lacks, because they were not
+ * replicated before a fail-over, are recorded again from the copy.
  */
 export class RedisStore implements RevocationStore {
   readonly #options: RedisStoreOptions;
@@ -84,7 +87,7 @@ export class RedisStore implements RevocationStore {
     let session: Session | null = null;
     try {
       session = await store.#connect();
-      await checkRedis(session.connection, options.minReplicas, deps.log);
+      await checkRedisFirst(session.connection, options.minReplicas, deps.log);
       await store.#load(session.log, store.#indices);
       await store.#join(session);
     } catch (error) {
@@ -135,7 +138,7 @@ export class RedisStore implements RevocationStore {
         const replicas = await session.log.replicate(minReplicas, REPLICATE_MS);
         if (replicas < minReplicas) throw new Error(`${replicas} replicas have it, expected ${minReplicas}`);
       }
-      await this.#waitForReaders(session, id);
+      await session.log.waitForReaders(id, MAX_CONFIRM_MS);
     } catch (error) {
       const message = `${this.#place} did not confirm a revocation: ${reasonOf(error)}`;
       this.#deps.log.error({ err: error }, message);
@@ -172,6 +175,7 @@ export class RedisStore implements RevocationStore {
       try {
         if (session === null) {
           session = await this.#connect();
+          await checkRedis(session.connection, this.#options.minReplicas, false);
           await this.#catchUp(session);
           await this.#join(session);
           this.#session = session;
@@ -179,7 +183,7 @@ export class RedisStore implements RevocationStore {
           log.info({ awayMs, revocations: this.size }, `${this.#place} is back: the copy is complete again`);
           awaySince = null;
         }
-        while (!this.#hasEnded()) await this.#readNext(session);
+        while (!this.#hasEnded()) await this.#readUntilLook(session);
       } catch (error) {
         endSession(session);
         session = this.#session = null;
@@ -189,7 +193,7 @@ export class RedisStore implements RevocationStore {
           awaySince = performance.now();
           log.error(
             { err: error, revocations: this.size },
-            `${this.#place} is away: verification goes on with the copy, this instance is not ready, and cannot revoke`,
+            `${this.#place} cannot be used: verification goes on with the copy, this instance is not ready, and cannot revoke`,
           );
         }
         // Jitter, so that instances that lost the same server do not all reconnect at the same moment.
@@ -230,6 +234,14 @@ export class RedisStore implements RevocationStore {
     } while (entries.length > 0);
     this.#completeAt = readAt;
     this.#leaseUntil = joinedAt + LEASE_MS - LEASE_MARGIN_MS;
+  }
+
+  /** Reads until it is time to look at the settings of Redis again, then looks. */
+  async #readUntilLook(session: Session): Promise<void> {
+    const { minReplicas, lookMs = LOOK_MS } = this.#options;
+    const lookAt = performance.now() + lookMs * (0.75 + Math.random() / 2);
+    while (performance.now() < lookAt && !this.#hasEnded()) await this.#readNext(session);
+    if (!this.#hasEnded()) await checkRedis(session.connection, minReplicas, false);
   }
 
   async #readNext(session: Session): Promise<void> {
@@ -328,15 +340,6 @@ export class RedisStore implements RevocationStore {
       if (page.length === 0) break;
     }
     into.load(batch.subarray(0, inBatch));
-  }
-
-  async #waitForReaders({ log }: Session, id: string): Promise<void> {
-    const deadline = performance.now() + MAX_CONFIRM_MS;
-    for (let waitMs = 1; !(await log.isReadByAll(id)); waitMs = Math.min(2 * waitMs, 50)) {
-      if (performance.now() > deadline)
-        throw new Error(`not all instances have read it after ${MAX_CONFIRM_MS} ms`);
-      await pause(waitMs);
-    }
   }
 }
 

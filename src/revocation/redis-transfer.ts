@@ -3,7 +3,7 @@ import { connectRedis, type RedisConnection } from '../redis/connection.js';
 import { lockFile } from './file-lock.js';
 import { IndexLines } from './index-lines.js';
 import { IndexSet } from './index-set.js';
-import { checkRedis } from './redis-checks.js';
+import { checkRedisFirst } from './redis-checks.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
 import { RevocationStoreError } from './store-error.js';
 
@@ -40,7 +40,7 @@ export async function importRevocations(path: string, options: ImportOptions): P
     const indices = await readIndices(path);
     const connection = await connectRedis({ url: options.url });
     try {
-      await checkRedis(connection, options.minReplicas, { info: ignore, warn: ignore, error: ignore });
+      await checkRedisFirst(connection, options.minReplicas, { info: ignore, warn: ignore, error: ignore });
       const log = new RedisLog(connection);
       const { known } = await readAll(log);
       const missing = [...indices].filter((index) => !known.has(index));

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
-import { FRONT_END } from '../support/front-end.js';
 import { isInstalled } from '../support/programs.js';
 import { freePort } from '../support/free-port.js';
 import { startHaproxy, startNginx, type Proxy } from '../support/proxies.js';
@@ -84,50 +83,5 @@ describe.each([
       }
     },
     120_000,
-  );
-});
-
-describe('HTTP/1.0, which is the default of', () => {
-  let service: RunningService;
-  beforeAll(async () => {
-    service = await startService();
-  });
-  afterAll(() => service.stop());
-
-  it.runIf(isInstalled('nginx'))('nginx: uWebSockets.js says 505, and the recipe helps', async () => {
-    const server = `server 127.0.0.1:${service.port};`;
-    for (const [location, status] of [
-      ['', FRONT_END === 'uws' ? 505 : 200],
-      [NGINX_LOCATION, 200],
-    ] as const) {
-      const proxy = await startNginx(server, location);
-      try {
-        expect((await fetch(`${proxy.url}/healthz`)).status).toBe(status);
-      } finally {
-        await proxy.stop();
-      }
-    }
-  });
-
-  it.runIf(isInstalled('haproxy'))(
-    "HAProxy's checks: with uWebSockets.js they fail, and the recipe helps",
-    async () => {
-      const wrong = await startHaproxy(`  option httpchk GET /readyz\n${haproxyServers([service.port])}`);
-      try {
-        const status = FRONT_END === 'uws' ? 503 : 200;
-        if (status === 200) await sleep(2000);
-        await eventually(async () => expect((await fetch(`${wrong.url}/healthz`)).status).toBe(status));
-      } finally {
-        await wrong.stop();
-      }
-      const right = await startHaproxy(`${HAPROXY_CHECK}\n${haproxyServers([service.port])}`);
-      try {
-        // Long enough for a failed health check to remove the service.
-        await sleep(2000);
-        expect((await fetch(`${right.url}/healthz`)).status).toBe(200);
-      } finally {
-        await right.stop();
-      }
-    },
   );
 });

@@ -26,11 +26,11 @@ describe('FRONT_END', () => {
   if (FRONT_END === 'uws') {
     it('is uWebSockets.js where it loads, or where it is asked for', async () => {
       expect(await choiceOf({ FRONT_END: 'auto' })).toEqual([
-        '30 the front end is uWebSockets.js: it loads, and is the faster one',
+        '30 the front end is uWebSockets.js: it loads, and is the faster one; it answers HTTP/1.0 with 505, which FRONT_END=node speaks',
         'uws',
       ]);
       expect(await choiceOf({ FRONT_END: 'uws' })).toEqual([
-        '30 the front end is uWebSockets.js: FRONT_END asks for it',
+        '30 the front end is uWebSockets.js: FRONT_END asks for it; it answers HTTP/1.0 with 505, which FRONT_END=node speaks',
         'uws',
       ]);
     });

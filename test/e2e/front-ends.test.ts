@@ -82,13 +82,6 @@ describe(`what is no request, over ${FRONT_END}`, () => {
 });
 
 describe(`HTTP, over ${FRONT_END}`, () => {
-  it('1.0 is spoken by node:http', async () => {
-    const answer = await sendRaw(service.port, 'GET /healthz HTTP/1.0\r\n\r\n');
-    if (isNode)
-      expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\nConnection: close\r\n.*\{"status":"ok"\}$/is);
-    else expect(answer).toMatch(/^HTTP\/1\.1 505 /);
-  });
-
   it('asks for a body that waits to be asked for, where it is not too large', async () => {
     const body = JSON.stringify(makeBundle(2));
     const head = (length: number) =>

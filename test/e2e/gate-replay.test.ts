@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
+import { command } from '../replay/redis-cluster.js';
 import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { eventually } from '../support/eventually.js';
 import { runToExit, startService, type RunningService } from '../support/service.js';
 
 describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
@@ -36,6 +38,11 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
     return response.headers.get('x-drs-code') ?? String(response.status);
   };
 
+  const verify = async (at: number, bundle: string) => {
+    const response = await gates[at]?.post('/verify', Buffer.from(bundle, 'base64url'));
+    return ((await response?.json()) as { error?: { code: string } }).error?.code ?? 'valid';
+  };
+
   it('lets a call pass once at one of two gates, whichever it comes to first', async () => {
     const bundle = mcpBundle();
     expect(await ask(0, bundle, toolCall({ arguments: {} }))).toBe('BINDING_MISMATCH');
@@ -63,22 +70,30 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
 
   it('lets a call pass the gate and /verify, each once: both have a record of their own', async () => {
     const bundle = mcpBundle();
-    const verify = async (at: number) => {
-      const response = await gates[at]?.post('/verify', Buffer.from(bundle, 'base64url'));
-      return ((await response?.json()) as { error?: { code: string } }).error?.code ?? 'valid';
-    };
-    expect([await ask(0, bundle), await verify(1), await verify(0), await ask(1, bundle)]).toEqual([
-      '200',
-      'valid',
-      'REPLAY_DETECTED',
-      'REPLAY_DETECTED',
-    ]);
+    expect([
+      await ask(0, bundle),
+      await verify(1, bundle),
+      await verify(0, bundle),
+      await ask(1, bundle),
+    ]).toEqual(['200', 'valid', 'REPLAY_DETECTED', 'REPLAY_DETECTED']);
   });
 
   it('refuses what is older than REPLAY_WINDOW_SECS', async () => {
     const now = Math.floor(Date.now() / 1000);
     const signed = (secsAgo: number) => mcpBundle(undefined, { iat: now - secsAgo });
     expect([await ask(0, signed(200)), await ask(0, signed(400))]).toEqual(['200', 'INVOCATION_STALE']);
+  });
+
+  it('refuses every call while Redis may evict, though it did not when the service started', async () => {
+    const both = async () => [await ask(0, mcpBundle()), await verify(0, mcpBundle())];
+    expect(await both()).toEqual(['200', 'valid']);
+    await command(redis, ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-random']);
+    const unavailable = 'REPLAY_STORE_UNAVAILABLE';
+    await eventually(async () => expect(await both()).toEqual([unavailable, unavailable]));
+    await command(redis, ['CONFIG', 'SET', 'maxmemory-policy', 'noeviction']);
+    await eventually(async () => expect(await both()).toEqual(['200', 'valid']));
+    const lines = gates[0]?.log.filter(({ msg }) => String(msg).includes('may evict used invocations'));
+    expect(lines?.map(({ level }) => level)).toEqual([50, 50]);
   });
 
   it('refuses calls while Redis is gone, and no others; and recovers', async () => {

@@ -22,6 +22,18 @@ describe('the memory replay store', () => {
     expect(store.size).toBe(1);
   });
 
+  it('says that it is full, until the first of its entries is over, also if no call comes', () => {
+    const now = Math.floor(Date.now() / 1000);
+    const store = createMemoryReplayStore({ maxEntries: 2 });
+    store.record('over', now - 100, 60);
+    expect(store.unreadyReason).toBeNull();
+    store.record('live', now - 100, 3_600);
+    expect(store.unreadyReason).toBeNull();
+    expect(store.record('new', now, 3_600)).toBe(true);
+    expect(store.unreadyReason).toBe('replay_store_full');
+    expect(() => store.record('one more', now, 3_600)).toThrow(ReplayStoreError);
+  });
+
   it('forgets a bounded number at a time, and faster than keys come in', () => {
     const store = createMemoryReplayStore({ maxEntries: 100 });
     for (let at = 0; at < 100; at++) store.record(`old ${at}`, 1000, 60);

@@ -77,7 +77,7 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     expect(store.has(1)).toBe(true);
     await expect(store.record(2)).rejects.toMatchObject({ fault: 'not_recorded' });
     expect(store.has(2)).toBe(false);
-    expect(lines).toEqual([expect.stringMatching(/^error Redis at .* is away: verification goes on/)]);
+    expect(lines).toEqual([expect.stringMatching(/^error Redis at .* cannot be used: verification goes on/)]);
     await redis.restart();
     await eventually(() => expect(store.isCurrent).toBe(true));
     expect(lines.slice(1)).toEqual([expect.stringMatching(/^info Redis at .* is back/)]);
@@ -162,6 +162,36 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     await expect(open(other.url)).rejects.toMatchObject({ fault: 'unreadable' });
     await other.stop();
   });
+
+  it.each([
+    ['maxmemory-policy', 'allkeys-random', 'noeviction'],
+    ['appendonly', 'no', 'yes'],
+  ])(
+    'is not current while Redis forgets since a later change of its %s, and keeps its copy',
+    async (name, bad, good) => {
+      const store = await RedisStore.open({ url: redis.url, minReplicas: 0, lookMs: 50 }, { log, observer });
+      stores.push(store);
+      await store.record(1);
+      await command(redis, ['CONFIG', 'SET', name, bad]);
+      try {
+        await eventually(() => expect(store.isCurrent).toBe(false));
+        await expect(store.record(2)).rejects.toMatchObject({ fault: 'not_recorded' });
+        expect(store.has(1)).toBe(true);
+        // What such a Redis does.
+        await command(redis, ['DEL', LOG]);
+      } finally {
+        await command(redis, ['CONFIG', 'SET', name, good]);
+      }
+      await eventually(() => expect(store.isCurrent).toBe(true));
+      const later = await open();
+      expect(later.has(1)).toBe(true);
+      expect(lines).toEqual([
+        expect.stringMatching(/^error Redis at .* cannot be used: verification goes on/),
+        expect.stringMatching(/^warn Redis at .* lacked revocations that were read before/),
+        expect.stringMatching(/^info Redis at .* is back/),
+      ]);
+    },
+  );
 
   it('works on a Redis Cluster', async () => {
     const cluster = await startRedisCluster(3);

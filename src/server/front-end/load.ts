@@ -19,7 +19,8 @@ export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<Loade
   if (wanted === 'node') return loadNode('FRONT_END asks for it', false);
   try {
     const { openUws } = await import('./uws.js');
-    const reason = wanted === 'auto' ? 'it loads, and is the faster one' : 'FRONT_END asks for it';
+    const why = wanted === 'auto' ? 'it loads, and is the faster one' : 'FRONT_END asks for it';
+    const reason = `${why}; it answers HTTP/1.0 with 505, which FRONT_END=node speaks`;
     return { name: 'uws', reason, isFallback: false, open: openUws };
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND';

@@ -89,10 +89,13 @@ async function listen(server: Server, address: ListenAddress): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Refuses requests that Node's parser accepts, but uWebSockets.js does not. */
+/** Refuses requests that Node's parser accepts, but uWebSockets.js or RFC 9112 does not. */
 function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [number, string] | null {
   if (rawHeaders.length > 2 * MAX_HEADERS) return [431, `there are more than ${MAX_HEADERS} headers`];
   if (httpVersion === '1.1' && headers.host === undefined) return [400, 'Host is missing, expected one'];
+  // A proxy that only knows HTTP/1.0 has not seen where such a body ends.
+  if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined)
+    return [400, 'Transfer-Encoding in HTTP/1.0, expected Content-Length'];
   return null;
 }
 
