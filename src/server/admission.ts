@@ -1,4 +1,5 @@
 import type { Backlog } from './backlog.js';
+import { BodyMemory, type BodySender } from './body-memory.js';
 import { Turns } from './turns.js';
 
 /** The limits of {@link Admission}. */
@@ -40,6 +41,8 @@ export interface Ticket {
 export class Admission {
   /** For bodies that take long to parse, of all routes and protocols. */
   readonly turns = new Turns();
+  /** The memory of bodies, of all routes and protocols. */
+  readonly memory: BodyMemory;
   readonly #backlog: Backlog;
   /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
@@ -51,12 +54,11 @@ export class Admission {
   #pending = 0;
   #parked = 0;
   #parkedBytes = 0;
-  #readBytes = 0;
-  #waitingBytes = 0;
 
   constructor(limits: AdmissionLimits, backlog: Backlog) {
     this.#limits = limits;
     this.#backlog = backlog;
+    this.memory = new BodyMemory(limits.maxBodyMemory);
   }
 
   /** Number of requests that wait for a verdict, including parked ones. */
@@ -64,15 +66,10 @@ export class Admission {
     return this.#pending + this.#backlog.length + this.#parked;
   }
 
-  /** Bytes held by bodies that are being read, plus the bytes charged for those that wait. */
-  get bodyBytes(): number {
-    return this.#readBytes + this.#waitingBytes;
-  }
-
   /** Whether to read a body. @param announcedBytes its `Content-Length`; 0 if absent */
-  hasRoomFor(announcedBytes: number): boolean {
-    if (this.#isCrowded() || this.#isFull(0) || this.isLate) return false;
-    return announcedBytes <= SMALL_BYTES || this.#canBuffer(announcedBytes);
+  hasRoomFor(announcedBytes: number, sender: BodySender): boolean {
+    if (this.#isCrowded() || !this.memory.hasRoom(0) || this.isLate) return false;
+    return announcedBytes <= SMALL_BYTES || this.memory.canRead(announcedBytes, sender);
   }
 
   /**
@@ -96,29 +93,12 @@ export class Admission {
    * @returns false if a limit is reached; then `run` is never called
    */
   wait(bytes: number, run: () => void): boolean {
-    if (this.#isCrowded() || !this.takeBuffer(bytes)) return false;
+    if (this.#isCrowded() || !this.memory.take(bytes)) return false;
     this.#backlog.add(() => {
-      this.giveBuffer(bytes);
+      this.memory.give(bytes);
       run();
     });
     return true;
-  }
-
-  /**
-   * Reserves memory for a body that is being read. All bodies being read may use half of the budget, so that slow
-   * clients leave the other half to fast ones.
-   *
-   * @returns false if there is not enough; then nothing is reserved
-   */
-  takeBuffer(bytes: number): boolean {
-    if (!this.#canBuffer(bytes)) return false;
-    this.#readBytes += bytes;
-    return true;
-  }
-
-  /** Gives back memory that {@link takeBuffer} reserved. */
-  giveBuffer(bytes: number): void {
-    this.#readBytes -= bytes;
   }
 
   /**
@@ -128,10 +108,10 @@ export class Admission {
    * @returns `null` if a limit is reached
    */
   enter(bodyBytes: number): Ticket | null {
-    const charge = Math.min(EXPANSION * bodyBytes, this.#limits.maxBodyMemory / 2);
-    if (this.#isCrowded() || this.#isFull(charge)) return null;
+    const charge = Math.min(EXPANSION * bodyBytes, this.memory.limit / 2);
+    if (this.#isCrowded() || !this.memory.hasRoom(charge)) return null;
     this.#pending++;
-    this.#waitingBytes += charge;
+    this.memory.charge(charge);
     let place: 'pending' | 'parked' | null = 'pending';
     return {
       park: () => {
@@ -147,7 +127,7 @@ export class Admission {
       },
       release: () => {
         if (place === null) return;
-        this.#waitingBytes -= charge;
+        this.memory.discharge(charge);
         if (place === 'pending') this.#pending--;
         else {
           this.#parked--;
@@ -160,13 +140,5 @@ export class Admission {
 
   #isCrowded(): boolean {
     return this.#pending + this.#backlog.length >= this.#limits.maxPending;
-  }
-
-  #canBuffer(bytes: number): boolean {
-    return this.#readBytes + bytes <= this.#limits.maxBodyMemory / 2 && !this.#isFull(bytes);
-  }
-
-  #isFull(more: number): boolean {
-    return this.#readBytes + this.#waitingBytes + more > this.#limits.maxBodyMemory;
   }
 }

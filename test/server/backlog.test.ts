@@ -30,6 +30,8 @@ function backlog() {
   };
 }
 
+const SENDER = { clientAddress: '192.0.2.1' };
+
 describe('the backlog', () => {
   it('leaves to the next turns what comes after a turn has worked for long', () => {
     const { backlog: one, time, endTurn } = backlog();
@@ -112,13 +114,11 @@ describe('what would wait for longer than the target', () => {
     const { backlog: one, signatures } = backlog();
     const admission = new Admission(limits, one);
     signatures.waitMs = 20;
-    expect([admission.isLate, admission.hasRoomFor(20_000)]).toEqual([false, true]);
+    expect([admission.isLate, admission.hasRoomFor(20_000, SENDER)]).toEqual([false, true]);
     signatures.waitMs = 21;
-    expect([admission.isLate, admission.hasRoomFor(20_000), admission.hasRoomFor(1)]).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect([admission.isLate, admission.hasRoomFor(20_000, SENDER), admission.hasRoomFor(1, SENDER)]).toEqual(
+      [true, false, false],
+    );
   });
 
   it('counts as pending and with its memory while it waits for the main thread', () => {
@@ -128,7 +128,7 @@ describe('what would wait for longer than the target', () => {
     const wait = () => admission.wait(100, () => runs++);
     expect([wait(), wait(), wait()]).toEqual([true, true, true]);
     const ticket = admission.enter(10);
-    expect([admission.pending, admission.bodyBytes, wait(), admission.enter(10)]).toEqual([
+    expect([admission.pending, admission.memory.bytes, wait(), admission.enter(10)]).toEqual([
       4,
       300 + 160,
       false,
@@ -136,8 +136,8 @@ describe('what would wait for longer than the target', () => {
     ]);
     ticket?.release();
     endTurn();
-    expect([runs, admission.pending, admission.bodyBytes]).toEqual([3, 0, 0]);
+    expect([runs, admission.pending, admission.memory.bytes]).toEqual([3, 0, 0]);
     expect(admission.wait(limits.maxBodyMemory, () => runs++)).toBe(false);
-    expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+    expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]);
   });
 });
