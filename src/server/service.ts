@@ -149,7 +149,7 @@ export async function startService(
     // Without a supervisor, each process shows only its own metrics, so processes must not share this port.
     const isShared = membership !== null;
     metricsPort = address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared }) : port;
-    if (internal) connections.metrics?.listenOn(metricsPort);
+    if (internal) connections.metrics.listenOn(metricsPort);
   } catch (error) {
     grpc?.close();
     frontEnd.close();
