@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 /** What a front end could get wrong. These run a second time, over `node:http`. */
 const HTTP_SUITES = [
   ...['front-ends', 'http', 'hostile-http', 'life-cycle', 'start'],
-  ...['tls', 'unix-socket', 'gate-bodies'],
+  ...['tls', 'unix-socket', 'gate-bodies', 'fairness'],
 ];
 
 export default defineConfig({

@@ -1,4 +1,5 @@
 import type { Backlog, Work } from './backlog.js';
+import { BodyMemory, type BodySender } from './body-memory.js';
 
 /** The limits of {@link Admission}. */
 export interface AdmissionLimits {
@@ -35,6 +36,8 @@ export interface Ticket {
  * long they wait, {@link Backlog} limits. Callers must give back what they take on every path.
  */
 export class Admission {
+  /** The memory of bodies, of all routes and protocols. */
+  readonly memory: BodyMemory;
   readonly #backlog: Backlog;
   /** Set by the service when it is asked to stop. It is then not ready, and every answer closes its connection. */
   isLeaving = false;
@@ -46,12 +49,11 @@ export class Admission {
   #pending = 0;
   #parked = 0;
   #parkedBytes = 0;
-  #readBytes = 0;
-  #waitingBytes = 0;
 
   constructor(limits: AdmissionLimits, backlog: Backlog) {
     this.#limits = limits;
     this.#backlog = backlog;
+    this.memory = new BodyMemory(limits.maxBodyMemory);
   }
 
   /** Number of requests that wait for a verdict, including parked ones. */
@@ -59,15 +61,10 @@ export class Admission {
     return this.#pending + this.#backlog.length + this.#parked;
   }
 
-  /** Bytes held by bodies that are being read, plus the bytes charged for those that wait. */
-  get bodyBytes(): number {
-    return this.#readBytes + this.#waitingBytes;
-  }
-
   /** Whether to read a body. @param announcedBytes its `Content-Length`; 0 if absent */
-  hasRoomFor(announcedBytes: number): boolean {
-    if (this.#isCrowded() || this.#isFull(0)) return false;
-    return announcedBytes <= SMALL_BYTES || this.#canBuffer(announcedBytes);
+  hasRoomFor(announcedBytes: number, sender: BodySender): boolean {
+    if (this.#isCrowded() || !this.memory.hasRoom(0)) return false;
+    return announcedBytes <= SMALL_BYTES || this.memory.canRead(announcedBytes, sender);
   }
 
   /** Whether the main thread has time for a request at once. Ask once for each; if it has not, {@link wait}. */
@@ -84,12 +81,12 @@ export class Admission {
    * @returns false if a limit is reached; then `work` is never called
    */
   wait(client: string, bytes: number, work: Work): boolean {
-    if (this.#isCrowded() || !this.takeBuffer(bytes)) return false;
+    if (this.#isCrowded() || !this.memory.take(bytes)) return false;
     const isWaiting = this.#backlog.add(client, (isLate) => {
-      this.giveBuffer(bytes);
+      this.memory.give(bytes);
       work(isLate);
     });
-    if (!isWaiting) this.giveBuffer(bytes);
+    if (!isWaiting) this.memory.give(bytes);
     return isWaiting;
   }
 
@@ -99,33 +96,16 @@ export class Admission {
   }
 
   /**
-   * Reserves memory for a body that is being read. All bodies being read may use half of the budget, so that slow
-   * clients leave the other half to fast ones.
-   *
-   * @returns false if there is not enough; then nothing is reserved
-   */
-  takeBuffer(bytes: number): boolean {
-    if (!this.#canBuffer(bytes)) return false;
-    this.#readBytes += bytes;
-    return true;
-  }
-
-  /** Gives back memory that {@link takeBuffer} reserved. */
-  giveBuffer(bytes: number): void {
-    this.#readBytes -= bytes;
-  }
-
-  /**
    * Admits a request, before its body is parsed.
    *
    * @param bodyBytes the length of its body
    * @returns `null` if a limit is reached
    */
   enter(bodyBytes: number): Ticket | null {
-    const charge = Math.min(EXPANSION * bodyBytes, this.#limits.maxBodyMemory / 2);
-    if (this.#isCrowded() || this.#isFull(charge)) return null;
+    const charge = Math.min(EXPANSION * bodyBytes, this.memory.limit / 2);
+    if (this.#isCrowded() || !this.memory.hasRoom(charge)) return null;
     this.#pending++;
-    this.#waitingBytes += charge;
+    this.memory.charge(charge);
     let place: 'pending' | 'parked' | null = 'pending';
     return {
       park: () => {
@@ -141,7 +121,7 @@ export class Admission {
       },
       release: () => {
         if (place === null) return;
-        this.#waitingBytes -= charge;
+        this.memory.discharge(charge);
         if (place === 'pending') this.#pending--;
         else {
           this.#parked--;
@@ -154,13 +134,5 @@ export class Admission {
 
   #isCrowded(): boolean {
     return this.#pending + this.#backlog.length >= this.#limits.maxPending;
-  }
-
-  #canBuffer(bytes: number): boolean {
-    return this.#readBytes + bytes <= this.#limits.maxBodyMemory / 2 && !this.#isFull(bytes);
-  }
-
-  #isFull(more: number): boolean {
-    return this.#readBytes + this.#waitingBytes + more > this.#limits.maxBodyMemory;
   }
 }

@@ -30,10 +30,10 @@ export class BodyIntake {
     const { maxBodyBytes, requestTimeoutSecs } = configuration;
     if (admission.isDraining) sink(exchange, 'shutting_down');
     else if (contentLength > maxBodyBytes) sink(exchange, 'too_large');
-    else if (!admission.hasRoomFor(contentLength)) sink(exchange, 'overloaded');
+    else if (!admission.hasRoomFor(contentLength, exchange)) sink(exchange, 'overloaded');
     else {
       const rules = {
-        admission,
+        memory: admission.memory,
         maxBytes: maxBodyBytes,
         announcedBytes: contentLength,
         timeoutMs: requestTimeoutSecs * 1000,

@@ -1,12 +1,12 @@
 import { Buffer } from 'node:buffer';
-import type { Admission } from './admission.js';
+import type { BodyMemory, BodyReservation } from './body-memory.js';
 
 /** Why a body could not be read. */
 export type BodyFault = 'too_large' | 'overloaded' | 'timeout';
 
 /** The limits for reading a body. */
 export interface BodyRules {
-  readonly admission: Admission;
+  readonly memory: BodyMemory;
   readonly maxBytes: number;
   /** `Content-Length`; 0 if it is absent. */
   readonly announcedBytes: number;
@@ -17,27 +17,35 @@ export interface BodyRules {
 /** Receives the body or the fault. Called exactly once, or never if the client disconnects first. */
 export type BodySink = (body: Buffer | BodyFault) => void;
 
-const FIRST_BYTES = 16 * 1024;
+/** Small pieces are gathered in segments of this size: a body of many tiny ones takes no more memory than is counted. */
+const SEGMENT_BYTES = 16 * 1024;
 const WAKE_MS = 4000;
 
-/** Assembles a body that comes in pieces. Its memory counts towards the limits of admission until {@link release}. */
+/**
+ * Assembles a body that comes in pieces. Holds no more memory than has arrived, up to a segment: a client that announces
+ * much and sends little takes little. The memory counts towards the share of its client until {@link release}.
+ */
 export class BodyReader {
   readonly #rules: BodyRules;
   readonly #sink: BodySink;
   readonly #keepOpen: () => void;
   readonly #endsAt: number;
-  #buffer: Buffer = Buffer.alloc(0);
+  readonly #reservation: BodyReservation;
+  #segments: Buffer[] = [];
+  /** Bytes in the segments, and the number that fits into them. */
   #length = 0;
-  #heldBytes = 0;
+  #capacity = 0;
   #timer: NodeJS.Timeout | null = null;
   #isDone = false;
 
   /**
+   * @param client who sends the body, as {@link clientOf} names it
    * @param startedAt when the request came, in milliseconds of `performance.now()`
    * @param keepOpen called every few seconds, so that the front end does not close a slow connection
    */
-  constructor(rules: BodyRules, startedAt: number, sink: BodySink, keepOpen: () => void) {
+  constructor(rules: BodyRules, client: string, startedAt: number, sink: BodySink, keepOpen: () => void) {
     this.#rules = rules;
+    this.#reservation = rules.memory.reserve(client);
     this.#sink = sink;
     this.#keepOpen = keepOpen;
     this.#endsAt = startedAt + rules.timeoutMs;
@@ -47,18 +55,15 @@ export class BodyReader {
   /** Appends a piece. Copies it, since the piece is only valid during the call. */
   take(chunk: Buffer, isLast: boolean): void {
     if (this.#isDone) return;
-    const length = this.#length + chunk.length;
-    if (length > this.#rules.maxBytes) {
+    if (this.#length + chunk.length > this.#rules.maxBytes) {
       this.#finish('too_large');
       return;
     }
-    if (length > this.#buffer.length && !this.#grow(length)) {
+    if (!this.#append(chunk)) {
       this.#finish('overloaded');
       return;
     }
-    this.#buffer.set(chunk, this.#length);
-    this.#length = length;
-    if (isLast) this.#finish(this.#buffer.subarray(0, length));
+    if (isLast) this.#finish(this.#join());
   }
 
   /** Stops reading and frees the memory. Do not use the body afterwards. */
@@ -66,22 +71,45 @@ export class BodyReader {
     this.#isDone = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    this.#rules.admission.giveBuffer(this.#heldBytes);
-    this.#heldBytes = 0;
-    this.#buffer = Buffer.alloc(0);
+    this.#reservation.release();
+    this.#segments = [];
   }
 
-  /** Enlarges the buffer. Doubling its size keeps the total copying linear in the length of the body. */
-  #grow(length: number): boolean {
-    const { admission, maxBytes, announcedBytes } = this.#rules;
-    const maxCapacity = announcedBytes >= length ? Math.min(announcedBytes, maxBytes) : maxBytes;
-    const capacity = Math.min(maxCapacity, Math.max(FIRST_BYTES, 2 * length));
-    if (!admission.takeBuffer(capacity - this.#heldBytes)) return false;
-    this.#heldBytes = capacity;
-    const larger = Buffer.allocUnsafeSlow(capacity);
-    this.#buffer.copy(larger, 0, 0, this.#length);
-    this.#buffer = larger;
+  /** @returns false if there is no memory for it */
+  #append(chunk: Buffer): boolean {
+    const room = this.#capacity - this.#length;
+    const more = chunk.length - room;
+    if (more > 0 && !this.#extend(more)) return false;
+    // What does not fit into the rest of the last segment begins the new one.
+    const fits = Math.min(room, chunk.length);
+    if (fits > 0) {
+      const last = this.#segments.at(more > 0 ? -2 : -1) as Buffer;
+      last.set(chunk.subarray(0, fits), last.length - room);
+    }
+    if (more > 0) this.#segments.at(-1)?.set(chunk.subarray(fits));
+    this.#length += chunk.length;
     return true;
+  }
+
+  /** Adds a segment for at least this many bytes. */
+  #extend(bytes: number): boolean {
+    const announced = this.#rules.announcedBytes - this.#capacity;
+    const size = announced >= bytes ? Math.min(announced, SEGMENT_BYTES) : SEGMENT_BYTES;
+    const segment = Math.max(bytes, size);
+    if (!this.#reservation.take(segment)) return false;
+    this.#segments.push(Buffer.allocUnsafeSlow(segment));
+    this.#capacity += segment;
+    return true;
+  }
+
+  #join(): Buffer {
+    const [only] = this.#segments;
+    const body =
+      only !== undefined && this.#segments.length === 1
+        ? only.subarray(0, this.#length)
+        : Buffer.concat(this.#segments, this.#length);
+    this.#segments = [];
+    return body;
   }
 
   #wait(): void {

@@ -4,6 +4,7 @@ import { MAX_TYPICAL_BYTES } from './admission.js';
 import { BodyReader, type BodyRules, type BodySink } from './body-reader.js';
 import type { Wire, WireAnswer } from './front-end/front-end.js';
 import type { Endpoint } from './metrics.js';
+import { clientOf } from './rate-limit.js';
 import type { RequestHead } from './request-head.js';
 import { newRequestId } from './request-id.js';
 
@@ -147,7 +148,9 @@ export class Exchange {
       else if (chunk.length > rules.maxBytes) sink('too_large');
       else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) sink(chunk);
       else {
-        this.#reader = new BodyReader(rules, this.startedAt, sink, () => this.#keepOpen());
+        this.#reader = new BodyReader(rules, clientOf(this.clientAddress), this.startedAt, sink, () =>
+          this.#keepOpen(),
+        );
         this.#reader.take(chunk, isLast);
       }
     };

@@ -1,9 +1,9 @@
 import type { Registry } from 'prom-client';
 import { acceptOverflows } from './accept-overflows.js';
 import type { Admission } from './admission.js';
-import type { Connections } from './front-end/connections.js';
+import type { Connections, ListenerConnections } from './front-end/connections.js';
 import { Distribution, SECONDS, showHistogram } from './distribution.js';
-import { showCounter, showGauge } from './metrics-show.js';
+import { showCounter, showGauge, showGauges } from './metrics-show.js';
 
 interface Requests {
   readonly seconds: Distribution;
@@ -75,20 +75,42 @@ export class HttpMetrics<Endpoint extends string> {
     this.#socketWait.observe(milliseconds / 1000);
   }
 
-  show(routes: { readonly open: number }, admission: Admission, connections: Connections): void {
+  show(routes: { readonly open: number }, admission: Admission, connections: ListenerConnections): void {
     const registry = this.#registry;
     showGauge(registry, 'drs_http_open_requests', 'Requests without an answer yet', () => routes.open);
-    showGauge(registry, 'drs_http_connections', 'Connections that are open', () => connections.open);
-    showGauge(registry, 'drs_http_max_connections', 'Connections that may be open', () => connections.limit);
-    showCounter(registry, 'drs_http_connections_total', 'Connections that have come', [], (set) =>
-      set(connections.accepted),
+    const listeners = Object.entries(connections) as [string, Connections | null][];
+    const ofEach =
+      (read: (one: Connections) => number) => (set: (value: number, listener: string) => void) => {
+        for (const [listener, one] of listeners) if (one !== null) set(read(one), listener);
+      };
+    const labels = ['listener'];
+    showGauges(
+      registry,
+      'drs_http_connections',
+      'Connections that are open',
+      labels,
+      ofEach(({ open }) => open),
+    );
+    showGauges(
+      registry,
+      'drs_http_max_connections',
+      'Connections that may be open',
+      labels,
+      ofEach(({ limit }) => limit),
+    );
+    showCounter(
+      registry,
+      'drs_http_connections_total',
+      'Connections that have come',
+      labels,
+      ofEach(({ accepted }) => accepted),
     );
     showCounter(
       registry,
       'drs_http_connections_refused_total',
-      'Connections closed at once: too many',
-      [],
-      (set) => set(connections.refused),
+      'Connections closed at once: too many, or too many of one client',
+      labels,
+      ofEach(({ refused }) => refused),
     );
     showCounter(
       registry,
@@ -102,7 +124,7 @@ export class HttpMetrics<Endpoint extends string> {
       registry,
       'drs_http_body_bytes',
       'Memory counted for bodies that are read, parsed or waiting',
-      () => admission.bodyBytes,
+      () => admission.memory.bytes,
     );
   }
 }

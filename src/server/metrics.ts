@@ -5,7 +5,7 @@ import type { Binding } from '../verify/binding.js';
 import { CATALOGUE, type Code } from '../verify/codes.js';
 import type { Admission } from './admission.js';
 import type { Configuration } from './configuration.js';
-import type { Connections } from './front-end/connections.js';
+import type { ListenerConnections } from './front-end/connections.js';
 import { GateMetrics } from './gate-metrics.js';
 import { EngineMetrics } from './metrics-engine.js';
 import { HttpMetrics } from './metrics-http.js';
@@ -183,7 +183,7 @@ export class Metrics {
     configuration: Configuration,
     routes: { readonly open: number },
     admission: Admission,
-    connections: Connections,
+    connections: ListenerConnections,
   ): void {
     const { statusListBaseUrl } = configuration;
     this.#engine.show(engine, statusListBaseUrl === undefined ? null : () => this.#revocation.isListFetched);

@@ -43,7 +43,7 @@ export class RevokeRoute {
     }
     const { admission, configuration } = this.#context;
     const rules = {
-      admission,
+      memory: admission.memory,
       maxBytes: BODY_BYTES,
       announcedBytes: contentLength,
       timeoutMs: configuration.requestTimeoutSecs * 1000,

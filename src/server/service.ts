@@ -7,7 +7,7 @@ import { Admission } from './admission.js';
 import { Backlog } from './backlog.js';
 import { addressOf, listenAddressOf, type Configuration } from './configuration.js';
 import { DecisionLog } from './decision-log.js';
-import { Connections, maxConnectionsHere } from './front-end/connections.js';
+import { divideConnections } from './front-end/connections.js';
 import type { Certificate } from './front-end/certificate.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './front-end/load.js';
 import type { FrontEndName } from './front-end/front-end.js';
@@ -114,35 +114,42 @@ export async function startService(
     tracing,
     scrape: membership?.scrapeAll ?? scrapeThis,
   });
-  const connections = new Connections(chooseMaxConnections(configuration, log), log);
+  const connections = divideConnections(configuration, log);
+  const counted = [connections.http, connections.grpc, connections.metrics].filter((one) => one !== null);
   if (decisions !== null) metrics.watchDecisions(decisions);
   if (certificate !== null) metrics.watchCertificate(certificate);
   metrics.watch(engine, configuration, routes, admission, connections);
   const { requestTimeoutSecs, metricsAddr } = configuration;
   const listenAddress = listenAddressOf(configuration);
-  const common = { connections, requestTimeoutSecs, certificate: certificate?.current ?? null };
+  const common = { requestTimeoutSecs, certificate: certificate?.current ?? null };
   const ofCallers = listenAddress.kind === 'unix' ? { ...common, certificate: null } : common;
-  const frontEnd = loaded.open({ handle: routes.handle, ...ofCallers });
+  const frontEnd = loaded.open({ handle: routes.handle, connections: connections.http, ...ofCallers });
   const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
-  const internal = address && loaded.open({ handle: routes.handleInternal, ...common });
+  const internal =
+    address &&
+    connections.metrics &&
+    loaded.open({ handle: routes.handleInternal, connections: connections.metrics, ...common });
   let port: number;
   let metricsPort: number;
   let grpc: GrpcFrontEnd | null = null;
   let grpcPort: number | null = null;
   try {
-    if (configuration.grpcPort !== undefined) {
+    if (configuration.grpcPort !== undefined && connections.grpc !== null) {
       const grpcMetrics = new GrpcMetrics(metrics.registry);
       const { decider } = gate;
       const { gateLimit: rateLimit } = routes;
-      const shared = { configuration, engine, admission, decider, verdicts, connections, rateLimit, log };
+      const shared = { configuration, engine, admission, decider, verdicts, rateLimit, log };
       const { certificate } = common;
-      grpc = await openGrpc({ ...shared, certificate, metrics: grpcMetrics });
+      grpc = await openGrpc({ ...shared, connections: connections.grpc, certificate, metrics: grpcMetrics });
       grpcPort = await grpc.listen(configuration.host, configuration.grpcPort);
+      connections.grpc.listenOn(grpcPort);
     }
     port = await frontEnd.listen(listenAddress);
+    connections.http.listenOn(port);
     // Without a supervisor, each process shows only its own metrics, so processes must not share this port.
     const isShared = membership !== null;
     metricsPort = address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared }) : port;
+    if (internal) connections.metrics.listenOn(metricsPort);
   } catch (error) {
     grpc?.close();
     frontEnd.close();
@@ -157,7 +164,7 @@ export async function startService(
     metricsPort,
     grpcPort,
     frontEnd: loaded.name,
-    maxConnections: connections.limit,
+    maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
     reopenLogs: () => verdicts.reopen(),
     reloadCertificate: () =>
       certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
@@ -168,7 +175,7 @@ export async function startService(
       frontEnd.stopListening();
       internal?.stopListening();
       const deadline = performance.now() + IDLE_MS + configuration.shutdownGraceSecs * 1000;
-      while (connections.open > 0 && !signal.aborted && performance.now() < deadline)
+      while (counted.some(({ open }) => open > 0) && !signal.aborted && performance.now() < deadline)
         await sleep(DRAIN_POLL_MS);
     },
     close: async (isUrgent = false) => {
@@ -206,16 +213,6 @@ async function openDecisions(
       cause: error,
     });
   }
-}
-
-function chooseMaxConnections({ maxConnections }: Configuration, log: Logger): number {
-  const possible = maxConnectionsHere();
-  if (maxConnections === undefined || maxConnections <= possible) return maxConnections ?? possible;
-  log.warn(
-    { maxConnections, possible },
-    'the limit of open files allows fewer connections than MAX_CONNECTIONS; raise it (ulimit -n, LimitNOFILE)',
-  );
-  return possible;
 }
 
 function logChoice({ name, reason, isFallback }: LoadedFrontEnd, log: Logger): void {

@@ -59,7 +59,8 @@ describe.runIf(process.platform === 'linux')('the memory of the service', () => 
   ])(
     'stays under 1 GiB when 500 bodies of 1 MB are completed at once: %s',
     async (_, body, status) => {
-      const service = await startService();
+      // No body here may end because it is slow.
+      const service = await startService({ REQUEST_TIMEOUT_SECS: '600' });
       try {
         const health = watchHealth(service);
         const connections = await sendAllBut(service, body, 500, 1);
@@ -87,7 +88,7 @@ describe.runIf(process.platform === 'linux')('the memory of the service', () => 
   );
 
   it('stays bounded when 1,000 bodies of 1 MB are sent by half, and others are still checked', async () => {
-    const service = await startService({ REQUEST_TIMEOUT_SECS: '60' });
+    const service = await startService({ REQUEST_TIMEOUT_SECS: '600' });
     try {
       const connections = await sendAllBut(service, json('[]'), 1000, MIB / 2);
       await eventually(async () => {
@@ -95,9 +96,9 @@ describe.runIf(process.platform === 'linux')('the memory of the service', () => 
         expect(metricOf(metrics, 'drs_verify_rejections_total{reason="overloaded"}')).toBeGreaterThan(800);
       });
       const held = metricOf(await metricsOf(service), 'drs_http_body_bytes');
-      expect(held).toBeGreaterThan(32 * MIB);
-      expect(held).toBeLessThanOrEqual(64 * MIB);
-      // Half of the budget is reserved for clients that send quickly.
+      // Half of the budget is reserved for clients that send quickly, and half of the rest for other clients.
+      expect(held).toBeGreaterThan(30 * MIB);
+      expect(held).toBeLessThanOrEqual(32 * MIB);
       expect((await service.post('/verify', makeBundle(2))).status).toBe(200);
       const peak = peakOf(service.child.pid as number);
       expect(peak).toBeLessThan(512 * MIB);

@@ -41,7 +41,7 @@ describe('the metrics', () => {
     await once(socket, 'connect');
     socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{');
     await eventually(async () => expect(metricOf(await scrape(service), 'drs_http_open_requests')).toBe(2));
-    const before = metricOf(await scrape(service), 'drs_http_connections_total');
+    const before = metricOf(await scrape(service), 'drs_http_connections_total{listener="http"}');
     socket.destroy();
     await eventually(async () => {
       const text = await scrape(service);

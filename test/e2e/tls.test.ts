@@ -203,7 +203,7 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
     clearInterval(timer);
     await eventually(async () => {
       const text = await metrics(first);
-      expect(metricOf(text, 'drs_http_connections')).toBeLessThan(5);
+      expect(metricOf(text, 'drs_http_connections{listener="http"}')).toBeLessThan(5);
     });
   });
 

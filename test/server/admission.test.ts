@@ -19,6 +19,8 @@ const KIB = 1024;
 // Text and parsed form, for each byte of a body.
 const EXPANSION = 16;
 
+const SENDER = { clientAddress: '192.0.2.1' };
+
 const admissionOf = (limits: AdmissionLimits) =>
   new Admission(limits, new Backlog({ ...limits, queueTargetMs: 60_000 }, { waitMs: 0 }));
 
@@ -27,12 +29,12 @@ describe('admission', () => {
     const admission = admissionOf({ maxPending: 2, maxBodyMemory: 1024 * KIB });
     const [first, second] = [admission.enter(100), admission.enter(100)];
     expect([admission.enter(100), admission.pending]).toEqual([null, 2]);
-    expect(admission.hasRoomFor(1)).toBe(false);
+    expect(admission.hasRoomFor(1, SENDER)).toBe(false);
     first?.release();
     first?.release();
-    expect([admission.pending, admission.bodyBytes]).toEqual([1, 100 * EXPANSION]);
+    expect([admission.pending, admission.memory.bytes]).toEqual([1, 100 * EXPANSION]);
     second?.release();
-    expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+    expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]);
   });
 
   it('lets in what fits into the memory, counting what is parsed', () => {
@@ -41,21 +43,24 @@ describe('admission', () => {
     for (let ticket = admission.enter(KIB); ticket !== null; ticket = admission.enter(KIB))
       tickets.push(ticket);
     expect(tickets).toHaveLength(1024 / EXPANSION);
-    expect(admission.bodyBytes).toBe(1024 * KIB);
-    expect(admission.takeBuffer(1)).toBe(false);
+    expect(admission.memory.bytes).toBe(1024 * KIB);
+    expect(admission.memory.take(1)).toBe(false);
     for (const ticket of tickets) ticket.release();
-    expect(admission.bodyBytes).toBe(0);
+    expect(admission.memory.bytes).toBe(0);
   });
 
   it('leaves half of the memory to bodies that are not being read', () => {
     const admission = admissionOf({ maxPending: 1000, maxBodyMemory: 1024 * KIB });
-    expect(admission.takeBuffer(512 * KIB)).toBe(true);
-    expect([admission.takeBuffer(1), admission.bodyBytes]).toEqual([false, 512 * KIB]);
+    expect(admission.memory.take(512 * KIB)).toBe(true);
+    expect([admission.memory.take(1), admission.memory.bytes]).toEqual([false, 512 * KIB]);
     // A large one is not worth reading, a small one may come in one piece.
-    expect([admission.hasRoomFor(100 * KIB), admission.hasRoomFor(4 * KIB)]).toEqual([false, true]);
+    expect([admission.hasRoomFor(100 * KIB, SENDER), admission.hasRoomFor(4 * KIB, SENDER)]).toEqual([
+      false,
+      true,
+    ]);
     expect(admission.enter(4 * KIB)).not.toBeNull();
-    admission.giveBuffer(512 * KIB);
-    expect(admission.takeBuffer(1)).toBe(true);
+    admission.memory.give(512 * KIB);
+    expect(admission.memory.take(1)).toBe(true);
   });
 
   it('lets in a body that would take more than the memory by itself, but no two', () => {
@@ -79,14 +84,14 @@ describe('admission', () => {
     expect([...others, admission.enter(100)].map((ticket) => ticket !== null)).toEqual([true, true, false]);
     expect(admission.pending).toBe(6);
     for (const ticket of [...tickets, ...others, ...tickets]) ticket?.release();
-    expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+    expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]);
     expect(admission.enter(100)).not.toBeNull();
   });
 
   it('takes memory back on every path, and never twice', () => {
     const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
     const [first, second] = [admission.enter(3_000), admission.enter(3_000)];
-    expect(admission.bodyBytes).toBeGreaterThan(0);
+    expect(admission.memory.bytes).toBeGreaterThan(0);
     expect(admission.enter(3_000)).toBeNull();
     expect([first?.park(), second?.park()]).toEqual([true, false]);
     first?.release();
@@ -165,7 +170,9 @@ describe('a fault of the verifier', () => {
     const { admission, routes, post } = await start(verify);
     // More requests than may wait at once: if a count were not given back, the fourth would be refused.
     for (let request = 0; request < 8; request++) expect(await post()).toBe('500 {"error":"internal"}');
-    await eventually(() => expect([admission.pending, admission.bodyBytes, routes.open]).toEqual([0, 0, 0]));
+    await eventually(() =>
+      expect([admission.pending, admission.memory.bytes, routes.open]).toEqual([0, 0, 0]),
+    );
   });
 
   it('leaves what waits where it is until the verifier is done, also when the client has gone', async () => {
@@ -186,6 +193,6 @@ describe('a fault of the verifier', () => {
     expect(admission.pending).toBe(3);
     expect(await post()).toBe('503 {"error":"overloaded"}');
     for (const { fail } of waiting) fail(new WorkDropped('nobody waits'));
-    await eventually(() => expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]));
+    await eventually(() => expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]));
   });
 });

@@ -44,6 +44,7 @@ function backlog(limits = LIMITS) {
   };
 }
 
+
 describe('the backlog', () => {
   it('leaves to the next turns what comes after a turn has worked for long', () => {
     const { backlog: one, time, endTurn } = backlog();
@@ -183,7 +184,7 @@ it('counts what waits as pending and with its memory', () => {
   const wait = (client = 'a') => admission.wait(client, 100, () => runs++);
   expect([wait(), wait(), wait()]).toEqual([true, true, true]);
   const ticket = admission.enter(10);
-  const now = () => [admission.pending, admission.bodyBytes];
+  const now = () => [admission.pending, admission.memory.bytes];
   expect([...now(), wait(), admission.enter(10)]).toEqual([4, 300 + 160, false, null]);
   ticket?.release();
   expect([wait(), ...now()]).toEqual([true, 4, 400]);
@@ -199,7 +200,7 @@ it('holds no memory for what it refuses to a client that has half of the places'
     backlog({ ...LIMITS, maxPending: 4 }).backlog,
   );
   const wait = () => admission.wait('a', 100, () => undefined);
-  expect([wait(), wait(), wait(), admission.bodyBytes]).toEqual([true, true, false, 200]);
+  expect([wait(), wait(), wait(), admission.memory.bytes]).toEqual([true, true, false, 200]);
 });
 
 // Simulated, so that no result depends on the machine. `npm run bench -- --only overload` measures the same for real.

@@ -52,9 +52,9 @@ it('keeps a body of its own while it waits, and drops it where the client has go
   intake.admit(exchange(true), body, () => taken.push('nobody waits for this one'));
   // The front end uses its memory again.
   body.write('other');
-  expect([taken, admission.pending, admission.bodyBytes]).toEqual([[], 3, 10]);
+  expect([taken, admission.pending, admission.memory.bytes]).toEqual([[], 3, 10]);
   await eventually(() => expect(taken).toEqual(['before', 'first']));
-  expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+  expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]);
 });
 
 it('refuses what has waited for too long, and at once what has no room to wait', async () => {

@@ -71,7 +71,7 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
     const { admission, counted, decider } = open(verify);
     // One request may wait at a time: if its place were not given back, the second would find none.
     for (let call = 0; call < 2; call++) expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
-    expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
+    expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]);
     expect(counted).toEqual(Array(2).fill(`${protocol} deny VERIFIER_UNAVAILABLE`));
   });
 

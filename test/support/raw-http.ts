@@ -13,9 +13,13 @@ export interface RawConnection {
   readonly closed: Promise<string>;
 }
 
-/** Opens a connection to the service on this machine. */
-export async function connectRaw(port: number): Promise<RawConnection> {
-  const socket = net.connect(port, '127.0.0.1');
+/**
+ * Opens a connection to the service on this machine.
+ *
+ * @param from the address to connect from, such as `127.0.0.2` for another client
+ */
+export async function connectRaw(port: number, from = '127.0.0.1'): Promise<RawConnection> {
+  const socket = net.connect({ port, host: '127.0.0.1', localAddress: from });
   let text = '';
   socket.on('data', (chunk) => (text += chunk.toString('latin1')));
   socket.on('error', () => undefined);

@@ -103,6 +103,9 @@ export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
 /** Maximum size of a request's headers in bytes; larger ones get a 431. */
 export const MAX_HEADER_BYTES = 64 * 1024;
 
+/** Connections that the kernel keeps until they are accepted. It keeps at most `net.core.somaxconn`, whatever this says. */
+export const MAX_BACKLOG = 65_535;
+
 /** The {@link Wire.remoteAddress} of a connection over a Unix socket. */
 export const UNIX_PEER = 'unix';
 

@@ -2,7 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
 import { secureContextOf } from './certificate.js';
-import { cannotListen, MAX_HEADER_BYTES, type FrontEndOptions, type OpenFrontEnd } from './front-end.js';
+import {
+  cannotListen,
+  GONE_PEER,
+  MAX_BACKLOG,
+  MAX_HEADER_BYTES,
+  type FrontEndOptions,
+  type OpenFrontEnd,
+} from './front-end.js';
 import type { ListenAddress } from './listen-address.js';
 import { NodeRequest } from './node-request.js';
 import { answerFault, refuseConnection, type ParserFault } from './node-refusal.js';
@@ -77,13 +84,13 @@ async function listen(server: Server, address: ListenAddress): Promise<number> {
   });
   if (address.kind === 'unix') {
     const { path } = address;
-    withSocketMode(path, address.mode, () => server.listen({ path, exclusive: true }));
+    withSocketMode(path, address.mode, () => server.listen({ path, exclusive: true, backlog: MAX_BACKLOG }));
     await listening;
     return 0;
   }
   const { host, port, isShared } = address;
   // @types/node 20 does not know `reusePort`.
-  const options = { host, port, exclusive: true, reusePort: isShared };
+  const options = { host, port, exclusive: true, reusePort: isShared, backlog: MAX_BACKLOG };
   server.listen(options);
   await listening;
   return (server.address() as AddressInfo).port;
@@ -109,7 +116,7 @@ function serve(
   // Connections are counted before their TLS handshake.
   server.on('connection', (socket: Socket) => {
     socket.once('close', () => connections.closed());
-    if (!connections.opened()) socket.destroy();
+    if (!connections.opened(() => socket.remoteAddress ?? GONE_PEER)) socket.destroy();
   });
   server.on(certificate === null ? 'connection' : 'secureConnection', (socket: Socket) => {
     const wires = new Set<NodeWire>();

@@ -117,7 +117,7 @@ class UwsFrontEnd implements FrontEnd {
       if (change < 0) {
         connections.closed();
         if (made.open === 0) this.#retired.delete(made);
-      } else if (!connections.opened()) connection.close();
+      } else if (!connections.opened(() => addressOf(connection))) connection.close();
     });
     return made;
   }
@@ -171,8 +171,7 @@ class UwsWire implements Wire {
 
   remoteAddress(): string {
     if (this.#isUnix) return UNIX_PEER;
-    const address = Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1');
-    return address === '' ? GONE_PEER : address;
+    return addressOf(this.#res);
   }
 
   onAborted(gone: () => void): void {
@@ -226,14 +225,27 @@ class UwsWire implements Wire {
   }
 }
 
+function addressOf(connection: Pick<uWS.HttpResponse, 'getRemoteAddressAsText'>): string {
+  const address = Buffer.from(connection.getRemoteAddressAsText()).toString('latin1');
+  return address === '' ? GONE_PEER : address;
+}
+
 function statusLine(status: number): string {
   return `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
 }
 
 // Missing in the published types: the filter, `listen` with both host and options, and the constant.
 interface FilteredApp {
-  /** @param onChange called with 1 for a new connection, and with -1 when one ends */
-  filter(onChange: (connection: { close(): void }, change: number) => void): void;
+  /**
+   * @param onChange called with 1 for a new connection, and with -1 when one ends. Then the connection has no address any
+   *   more, and nothing else tells which one it was
+   */
+  filter(
+    onChange: (
+      connection: Pick<uWS.HttpResponse, 'close' | 'getRemoteAddressAsText'>,
+      change: number,
+    ) => void,
+  ): void;
 }
 interface ListenWithOptions {
   listen(

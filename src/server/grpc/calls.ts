@@ -4,10 +4,11 @@ import type { Protocol } from '../../gate/index.js';
 import { MAX_TYPICAL_BYTES, type Admission } from '../admission.js';
 import type { LoggedRequest } from '../exchange.js';
 import type { GateDecider, GateDecision } from '../gate-decider.js';
-import { clientOf, type RateLimit } from '../rate-limit.js';
+import type { RateLimit } from '../rate-limit.js';
 import { newRequestId, readRequestId } from '../request-id.js';
 import type { VerdictLogs } from '../verdict-logs.js';
 import { readCheck, writeCheck, writeDenial } from './check.js';
+import { clientOfPeer } from './intake.js';
 import { readMcpCheck, writeMcpDenial, writeMcpResult } from './ext-mcp.js';
 import type { CheckRequest, McpRequest } from './messages.js';
 import type { Question } from './question.js';
@@ -82,9 +83,7 @@ export class GateCalls {
     read: (message: T) => Question | string,
   ): void {
     const { admission, rateLimit } = this.#context;
-    // address:port
-    const peer = call.getPeer();
-    const client = clientOf(peer.slice(0, peer.lastIndexOf(':')));
+    const client = clientOfPeer(call.getPeer());
     if ((rateLimit?.admit(client) ?? 0) > 0) {
       reply(null, writer.refusal(429, 'rate_limited', null));
       return;
@@ -97,10 +96,10 @@ export class GateCalls {
     };
     const { bytes } = call.request;
     if (bytes > MAX_TYPICAL_BYTES) {
-      if (!admission.takeBuffer(bytes)) run(true);
+      if (!admission.memory.take(bytes)) run(true);
       else
         admission.waitAlone((isLate) => {
-          admission.giveBuffer(bytes);
+          admission.memory.give(bytes);
           run(isLate);
         });
     } else if (admission.hasTime()) run(false);

@@ -1,7 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import type { ServerHttp2Stream } from 'node:http2';
 import { status as Status, type ServerInterceptingCallInterface } from '@grpc/grpc-js';
-import type { Admission } from '../admission.js';
+import type { BodyMemory } from '../body-memory.js';
+import { clientOf } from '../rate-limit.js';
 
 // Error codes of HTTP/2.
 const NGHTTP2_NO_ERROR = 0;
@@ -25,13 +26,13 @@ export type CallEnded = (path: string, status: number | null, milliseconds: numb
  * message and answer. A call has one message. It must not be compressed: a small one could expand to a large one.
  */
 export class CallIntake {
-  readonly #admission: Admission;
+  readonly #memory: BodyMemory;
   readonly #limits: IntakeLimits;
   readonly #ended: CallEnded;
   #open = 0;
 
-  constructor(admission: Admission, limits: IntakeLimits, ended: CallEnded) {
-    this.#admission = admission;
+  constructor(memory: BodyMemory, limits: IntakeLimits, ended: CallEnded) {
+    this.#memory = memory;
     this.#limits = limits;
     this.#ended = ended;
   }
@@ -41,22 +42,22 @@ export class CallIntake {
     return this.#open;
   }
 
-  /** Watches a call from its headers, which have just arrived, to its end. */
-  watch(path: string, call: ServerInterceptingCallInterface): void {
+  /**
+   * Watches a call from its headers, which have just arrived, to its end.
+   *
+   * @param client who sends the message, as {@link clientOfPeer} names it
+   */
+  watch(path: string, client: string, call: ServerInterceptingCallInterface): void {
     const stream = streamOf(call);
     const startedAt = performance.now();
-    const admission = this.#admission;
+    const reservation = this.#memory.reserve(client);
     const prefix = Buffer.alloc(PREFIX_BYTES);
-    let held = 0;
+    let received = 0;
     this.#open++;
     const refuse = (code: Status, details: string): void => {
       call.sendStatus({ code, details });
       // The status goes out first; then the caller is told to send no more.
       stream.close(NGHTTP2_NO_ERROR);
-    };
-    const giveBack = (): void => {
-      admission.giveBuffer(held);
-      held = 0;
     };
     let timer = setTimeout(
       () => refuse(Status.DEADLINE_EXCEEDED, 'the message did not come within REQUEST_TIMEOUT_SECS'),
@@ -69,31 +70,36 @@ export class CallIntake {
         stream.close(NGHTTP2_NO_ERROR);
         return;
       }
-      if (held < PREFIX_BYTES) chunk.copy(prefix, held);
-      if (!admission.takeBuffer(chunk.length)) {
+      if (received < PREFIX_BYTES) chunk.copy(prefix, received);
+      if (!reservation.take(chunk.length)) {
         refuse(Status.RESOURCE_EXHAUSTED, 'overloaded');
         return;
       }
-      held += chunk.length;
+      received += chunk.length;
       if (prefix[0] === 1)
         refuse(Status.UNIMPLEMENTED, 'the message is compressed, expected it uncompressed');
-      else if (held > PREFIX_BYTES && held > PREFIX_BYTES + prefix.readUInt32BE(1))
+      else if (received > PREFIX_BYTES && received > PREFIX_BYTES + prefix.readUInt32BE(1))
         refuse(Status.UNIMPLEMENTED, 'there is more than one message, expected one');
     };
     // This listener runs before the library's.
     stream.prependListener('data', take);
     stream.once('end', () => {
-      giveBack();
+      reservation.release();
       clearTimeout(timer);
       timer = setTimeout(() => stream.close(NGHTTP2_CANCEL), this.#limits.answerMs);
     });
     stream.once('close', () => {
       clearTimeout(timer);
-      giveBack();
+      reservation.release();
       this.#open--;
       this.#ended(path, statusOf(stream), performance.now() - startedAt);
     });
   }
+}
+
+/** The client at the other end of a connection. @param peer its address and port, as the library writes them */
+export function clientOfPeer(peer: string): string {
+  return clientOf(peer.slice(0, peer.lastIndexOf(':')));
 }
 
 /** The status that was sent: in the trailers after an answer, or in the headers if there was no answer. */

@@ -3,13 +3,12 @@ import { createServer as createTlsServer } from 'node:tls';
 import type { ConnectionInjector } from '@grpc/grpc-js';
 import { secureContextOf, type Certificate } from '../front-end/certificate.js';
 import type { Connections } from '../front-end/connections.js';
+import { GONE_PEER, MAX_BACKLOG } from '../front-end/front-end.js';
 
-// The HTTP front ends give a silent connection the same time.
-const SILENT_MS = 10_000;
-/** The HTTP/2 preface and an empty SETTINGS frame: every client sends at least this at once. */
-const PREFACE_BYTES = 24 + 9;
+// The HTTP front ends give a connection the same time for its first request.
+const FIRST_CALL_MS = 10_000;
 
-/** Accepts connections for gRPC. They are counted together with those of HTTP, and closed if they stay silent. */
+/** Accepts connections for gRPC, and closes those on which no call comes. */
 export interface GrpcListener {
   /**
    * Listens; other processes cannot share the port.
@@ -18,6 +17,12 @@ export interface GrpcListener {
    * @throws Error if it cannot listen on the address
    */
   listen(host: string, port: number): Promise<number>;
+  /**
+   * A call has come.
+   *
+   * @param peer address and port of the other end of its connection, as the library writes them
+   */
+  called(peer: string): void;
   /** Serves another certificate to new connections. Has no effect without TLS. */
   useCertificate(certificate: Certificate): void;
   /** Closes the port and all connections. */
@@ -31,11 +36,16 @@ export function openListener(
   certificate: Certificate | null,
 ): GrpcListener {
   const sockets = new Set<Socket>();
+  /** For each connection on which no call has come yet, what closes it. */
+  const uncalled = new Map<string, NodeJS.Timeout>();
   const handOver = (socket: Socket) => {
-    const timer = setTimeout(() => {
-      if (socket.bytesRead < PREFACE_BYTES) socket.destroy();
-    }, SILENT_MS);
-    socket.once('close', () => clearTimeout(timer));
+    const peer = `${socket.remoteAddress}:${socket.remotePort}`;
+    const timer = setTimeout(() => socket.destroy(), FIRST_CALL_MS);
+    uncalled.set(peer, timer);
+    socket.once('close', () => {
+      clearTimeout(timer);
+      if (uncalled.get(peer) === timer) uncalled.delete(peer);
+    });
     // Without a listener, an error would end the process. The library notices by itself that the connection is gone.
     socket.on('error', () => {});
     injector.injectConnection(socket);
@@ -47,7 +57,7 @@ export function openListener(
           {
             ...secureContextOf(certificate),
             ALPNProtocols: ['h2'],
-            handshakeTimeout: SILENT_MS,
+            handshakeTimeout: FIRST_CALL_MS,
             noDelay: true,
           },
           handOver,
@@ -60,15 +70,21 @@ export function openListener(
       sockets.delete(socket);
       connections.closed();
     });
-    if (!connections.opened()) socket.destroy();
+    if (!connections.opened(() => socket.remoteAddress ?? GONE_PEER)) socket.destroy();
     else if (tlsServer === null) handOver(socket);
   });
   return {
     listen: (host, port) =>
       new Promise((resolve, reject) => {
         server.once('error', () => reject(cannotListen(host, port)));
-        server.listen({ host, port, exclusive: true }, () => resolve((server.address() as AddressInfo).port));
+        server.listen({ host, port, exclusive: true, backlog: MAX_BACKLOG }, () =>
+          resolve((server.address() as AddressInfo).port),
+        );
       }),
+    called: (peer) => {
+      clearTimeout(uncalled.get(peer));
+      uncalled.delete(peer);
+    },
     useCertificate: (next) => tlsServer?.setSecureContext(secureContextOf(next)),
     close: () => {
       server.close();

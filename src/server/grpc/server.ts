@@ -9,7 +9,7 @@ import {
 import { GateCalls, type Received } from './calls.js';
 import { PASS_RESPONSE } from './ext-mcp.js';
 import { Health } from './health.js';
-import { CallIntake } from './intake.js';
+import { CallIntake, clientOfPeer } from './intake.js';
 import { openListener } from './listener.js';
 import { readCheckRequest, readHealthRequest, readMcpRequest } from './messages.js';
 import type { GrpcContext, GrpcFrontEnd } from './open.js';
@@ -34,7 +34,7 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
   const { maxBodyBytes, requestTimeoutSecs, statusFetchTimeoutMs, redisTimeoutMs, grpcProtocol } =
     configuration;
   const intake = new CallIntake(
-    admission,
+    admission.memory,
     {
       messageMs: requestTimeoutSecs * 1000,
       answerMs: requestTimeoutSecs * 1000 + statusFetchTimeoutMs + redisTimeoutMs + MARGIN_MS,
@@ -42,7 +42,9 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
     (path, status, milliseconds) => metrics.countCall(path, status, milliseconds),
   );
   const watchCall: ServerInterceptor = ({ path, responseStream }, call) => {
-    if (!responseStream) intake.watch(path, call);
+    const peer = call.getPeer();
+    listener.called(peer);
+    if (!responseStream) intake.watch(path, clientOfPeer(peer), call);
     return new ServerInterceptingCall(call);
   };
   const server = new Server({

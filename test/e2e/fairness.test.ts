@@ -1,0 +1,236 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import http2 from 'node:http2';
+import net from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.js';
+import { FRONT_END } from '../support/front-end.js';
+import { callOnce, clientOf } from '../support/grpc.js';
+import { isInstalled } from '../support/programs.js';
+import { connectRaw, type RawConnection } from '../support/raw-http.js';
+import { metricOf, startService, type Environment, type RunningService } from '../support/service.js';
+
+// Two clients: one takes all it can get, the other wants a little.
+const GREEDY = '127.0.0.2';
+const MODEST = '127.0.0.1';
+const KIB = 1024;
+const HEALTH = 'grpc.health.v1.Health';
+// What a gRPC client sends first: the preface of HTTP/2 and an empty SETTINGS frame.
+const PREFACE = Buffer.concat([
+  Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+  Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
+]);
+
+let service: RunningService;
+let open: { destroy(): void }[] = [];
+afterEach(async () => {
+  for (const one of open) one.destroy();
+  open = [];
+  expect(await service.stop()).toBe(0);
+});
+
+const portOf = (key: 'metricsPort' | 'grpcPort') =>
+  service.log.find(({ msg }) => msg === 'listening')?.[key] as number;
+const statusOf = async (path: string, port = service.port) =>
+  (await fetch(`http://127.0.0.1:${port}${path}`)).status;
+
+async function connectMany(count: number, port: number, from: string): Promise<RawConnection[]> {
+  const connections = await Promise.all(Array.from({ length: count }, () => connectRaw(port, from)));
+  open.push(...connections.map(({ socket }) => socket));
+  return connections;
+}
+
+/** Resolves when the service has closed at least some of the connections. */
+const untilClosed = (connections: readonly RawConnection[], atLeast: number) =>
+  eventually(() =>
+    expect(connections.filter(({ socket }) => socket.destroyed).length).toBeGreaterThanOrEqual(atLeast),
+  );
+
+/** Opens connections that send the preface of HTTP/2 and no more. Resolves when each is accepted or closed. */
+async function connectIdleGrpc(count: number, from = GREEDY): Promise<RawConnection[]> {
+  const connections = await connectMany(count, portOf('grpcPort'), from);
+  for (const { socket } of connections) socket.write(PREFACE);
+  await eventually(() => {
+    const isDecided = ({ socket, received }: RawConnection) => socket.destroyed || received() !== '';
+    expect(connections.filter((one) => !isDecided(one))).toHaveLength(0);
+  });
+  return connections;
+}
+
+const isServing = async (port = portOf('grpcPort')) => {
+  const client = clientOf(HEALTH, port);
+  try {
+    return await callOnce(client, 'Check', { service: '' });
+  } finally {
+    client.close();
+  }
+};
+
+describe('clients that stall in the middle of their bodies', () => {
+  const ANNOUNCED = 256 * KIB;
+  const SENT = ANNOUNCED / 2 + 1;
+
+  /** Resolves when each connection is refused, or the service holds what it has sent. */
+  async function stall(count: number, from: string, headers = ''): Promise<void> {
+    const stalled = await connectMany(count, service.port, from);
+    for (const { socket } of stalled)
+      socket.write(
+        `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${ANNOUNCED}\r\n${headers}\r\n${' '.repeat(SENT)}`,
+      );
+    await eventually(async () => {
+      const text = await (await fetch(`${service.url}/metrics`)).text();
+      const waiting = stalled.filter(({ received }) => received() === '');
+      expect(metricOf(text, 'drs_http_body_bytes')).toBeGreaterThanOrEqual(waiting.length * SENT);
+    });
+  }
+
+  /** Sends a body in two pieces, so that it is not complete with the first. */
+  async function post(bytes: number, headers = ''): Promise<string> {
+    const [{ socket, until }] = (await connectMany(1, service.port, MODEST)) as [RawConnection];
+    const body = `{}${' '.repeat(bytes - 2)}`;
+    socket.setNoDelay(true);
+    socket.write(
+      `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${bytes}\r\n${headers}\r\n${body.slice(0, 100)}`,
+    );
+    // An answer to another request: the first piece has arrived.
+    await statusOf('/healthz');
+    socket.write(body.slice(100));
+    return (await until('}')).slice(9, 12);
+  }
+
+  // No connection here may end because it is slow.
+  const PATIENT: Environment = { REQUEST_TIMEOUT_SECS: '600' };
+
+  it('leave room for the bodies of others', async () => {
+    service = await startService(PATIENT);
+    await stall(280, GREEDY);
+    expect([await post(20 * KIB), await post(1024 * KIB)]).toEqual(['200', '200']);
+  });
+
+  it('are told apart behind a proxy', async () => {
+    service = await startService({ ...PATIENT, TRUST_PROXY: '1' });
+    await stall(280, MODEST, 'X-Forwarded-For: 192.0.2.1\r\n');
+    expect(await post(1024 * KIB, 'X-Forwarded-For: 192.0.2.2\r\n')).toBe('200');
+  });
+
+  it('leave room for the bodies of others, over gRPC', async () => {
+    service = await startService({ ...PATIENT, GRPC_PORT: '0', MAX_BODY_MEMORY: String(8192 * KIB) });
+    const port = portOf('grpcPort');
+    const session = http2.connect(`http://127.0.0.1:${port}`, {
+      createConnection: () => net.connect({ port, host: '127.0.0.1', localAddress: GREEDY }),
+    });
+    open.push(session);
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(ANNOUNCED, 1);
+    const ended = { count: 0 };
+    const streams = Array.from({ length: 40 }, () => {
+      const stream = session.request({
+        ':method': 'POST',
+        ':path': '/envoy.service.auth.v3.Authorization/Check',
+        'content-type': 'application/grpc',
+        te: 'trailers',
+      });
+      stream.on('error', () => undefined);
+      stream.once('aborted', () => ended.count++);
+      stream.resume();
+      stream.write(Buffer.concat([prefix, Buffer.alloc(SENT)]));
+      return stream;
+    });
+    await eventually(async () => {
+      const text = await (await fetch(`${service.url}/metrics`)).text();
+      const waiting = streams.length - ended.count;
+      expect(metricOf(text, 'drs_http_body_bytes')).toBeGreaterThanOrEqual(waiting * SENT);
+    });
+    expect(await post(1024 * KIB)).toBe('200');
+  });
+});
+
+describe.runIf(process.platform === 'linux')('connections of one client', () => {
+  it('leave some of MAX_CONNECTIONS to others', async () => {
+    service = await startService({ MAX_CONNECTIONS: '40' });
+    const greedy = await connectMany(60, service.port, GREEDY);
+    await untilClosed(greedy, 20);
+    expect(await statusOf('/healthz')).toBe(200);
+    expect(service.log.map(({ msg }) => msg).join()).toContain('one client holds most of the connections');
+  });
+
+  it('may be as many as are left seven times over, so that a gateway gets nearly all', async () => {
+    service = await startService({ MAX_CONNECTIONS: '80' });
+    await connectMany(70, service.port, GREEDY);
+    const [other] = (await connectMany(1, service.port, MODEST)) as [RawConnection];
+    other.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+    const text = (await other.until('drs_http_connections_refused_total{listener="http"} 0')).replaceAll(
+      '\r',
+      '',
+    );
+    expect(metricOf(text, 'drs_http_connections_total{listener="http"}')).toBe(71);
+  });
+});
+
+describe('idle connections over gRPC', () => {
+  it('do not lock HTTP out', async () => {
+    service = await startService({ MAX_CONNECTIONS: '50', GRPC_PORT: '0' });
+    await connectIdleGrpc(60, MODEST);
+    expect(await statusOf('/healthz')).toBe(200);
+  });
+
+  it('are not locked out by those of HTTP', async () => {
+    service = await startService({ MAX_CONNECTIONS: '50', GRPC_PORT: '0' });
+    await untilClosed(await connectMany(60, service.port, MODEST), 10);
+    expect(await isServing()).toMatchObject({ status: 'SERVING' });
+  });
+
+  it('are closed where they never make a call, and those that watch stay', async () => {
+    service = await startService({ GRPC_PORT: '0' });
+    const client = clientOf(HEALTH, portOf('grpcPort'));
+    open.push({ destroy: () => client.close() });
+    const watch = client.makeServerStreamRequest(
+      `/${HEALTH}/Watch`,
+      () => Buffer.alloc(0),
+      (bytes: Buffer) => bytes,
+      {},
+    );
+    let hasEnded = false;
+    watch.on('error', () => undefined).on('close', () => (hasEnded = true));
+    await new Promise((resolve) => watch.once('data', resolve));
+    // A client that answers every ping, but has nothing to ask.
+    const idle = http2.connect(`http://127.0.0.1:${portOf('grpcPort')}`);
+    open.push(idle);
+    await eventually(() => expect(idle.destroyed).toBe(true));
+    expect(hasEnded).toBe(false);
+  });
+});
+
+describe('connections of the public', () => {
+  it('leave those on METRICS_ADDR alone', async () => {
+    service = await startService({ MAX_CONNECTIONS: '50', METRICS_ADDR: '127.0.0.1:0' });
+    await untilClosed(await connectMany(60, service.port, MODEST), 10);
+    const port = portOf('metricsPort');
+    expect([await statusOf('/healthz', port), await statusOf('/metrics', port)]).toEqual([200, 200]);
+  });
+
+  it('leave descriptors for METRICS_ADDR, and that leaves them to the public', async () => {
+    service = await startService({ METRICS_ADDR: '127.0.0.1:0' }, { openFiles: 256 });
+    const port = portOf('metricsPort');
+    await untilClosed(await connectMany(300, service.port, MODEST), 44);
+    expect(await statusOf('/metrics', port)).toBe(200);
+    for (const one of open) one.destroy();
+    await eventually(async () => expect(await statusOf('/healthz')).toBe(200));
+    await untilClosed(await connectMany(300, port, MODEST), 44);
+    expect(await statusOf('/healthz')).toBe(200);
+  });
+});
+
+// What docs/operations.md says about the queue of connections that the service has not accepted yet.
+describe.runIf(isInstalled('ss'))('the accept queue', () => {
+  it('holds 512 with uWebSockets.js, and net.core.somaxconn with node:http and gRPC', async () => {
+    service = await startService({ GRPC_PORT: '0' });
+    const queueOf = (port: number) => {
+      const text = execFileSync('ss', ['-Hltn', `sport = :${port}`], { encoding: 'utf8' });
+      return Number(text.trim().split(/\s+/)[2]);
+    };
+    const most = Number(readFileSync('/proc/sys/net/core/somaxconn', 'latin1'));
+    expect(queueOf(service.port)).toBe(FRONT_END === 'uws' ? Math.min(512, most) : most);
+    expect(queueOf(portOf('grpcPort'))).toBe(most);
+  });
+});
