@@ -59,7 +59,8 @@ export class BodyMemory {
       take: (bytes) => {
         if (!this.#isFair(bytes, client) || !this.take(bytes)) return false;
         held += bytes;
-        this.#byClient.set(client, (this.#byClient.get(client) ?? 0) + bytes);
+        // An empty piece holds nothing, and must leave no entry behind.
+        if (bytes > 0) this.#byClient.set(client, (this.#byClient.get(client) ?? 0) + bytes);
         return true;
       },
       release: () => {
