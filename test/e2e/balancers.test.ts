@@ -24,7 +24,8 @@ const HAPROXY_CHECK = `
 const haproxyServers = (ports: readonly number[]) =>
   ports.map((port) => `  server s${port} 127.0.0.1:${port} check inter 200ms fall 1 rise 1`).join('\n');
 
-const DELAY_SECS = 2;
+// HAProxy must notice within it that a service is about to end, also on a busy machine.
+const DELAY_SECS = 4;
 const SENDERS = 4;
 const MAX_REQUESTS = 40_000;
 

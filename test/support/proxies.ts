@@ -56,7 +56,9 @@ global
   maxconn 512
 defaults
   mode http
-  timeout connect 2s
+  # A busy machine is not an outage.
+  timeout connect 20s
+  timeout check 20s
   timeout client 20s
   timeout server 20s
 frontend agents
