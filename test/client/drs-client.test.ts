@@ -176,7 +176,7 @@ describe.each([
     const options = { ...transport, retries: 10_000, timeoutMs: 60_000 };
     const verdict = clientOf(`http://127.0.0.1:${port}`, options).verify({});
     const late = createServer((_req, res) => answer(res, 200, valid)).listen(port, '127.0.0.1');
-    closing.push({ close: async () => void (await promisify(late.close.bind(late))()) });
+    closing.push({ close: promisify(late.close.bind(late)) });
     expect(await verdict).toMatchObject({ valid: true });
   });
 });

@@ -47,14 +47,13 @@ export function startProgram(
       await exited;
       rmSync(folder, { recursive: true, force: true });
     };
-    let ended = false;
-    child.once('exit', () => (ended = true));
+    const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
     try {
       await eventually(async () => {
-        if (ended) return;
-        (await connectRaw(port)).socket.destroy();
+        if (!hasEnded()) (await connectRaw(port)).socket.destroy();
       });
-      if (ended) throw new Error(`${program} ended with ${child.exitCode} before it listened: ${output}`);
+      if (hasEnded())
+        throw new Error(`${program} ended with ${child.exitCode} before it listened: ${output}`);
     } catch (error) {
       await stop();
       throw error;
