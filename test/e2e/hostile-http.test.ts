@@ -303,9 +303,10 @@ describe('a body that does not arrive', () => {
   it('may take longer than uWebSockets.js itself would wait', async () => {
     const service = await startService({ REQUEST_TIMEOUT_SECS: '15' });
     try {
-      const { socket, closed } = await connectRaw(service.port);
+      const { socket, until } = await connectRaw(service.port);
       socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{');
-      expect(await closed).toMatch(/^HTTP\/1\.1 408 /);
+      expect(await until('\r\n\r\n')).toMatch(/^HTTP\/1\.1 408 /);
+      socket.destroy();
     } finally {
       await service.stop();
     }
