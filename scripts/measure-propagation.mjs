@@ -4,27 +4,29 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { startOnPort } from '../test/support/ports.mjs';
 
 const count = Number(process.argv[2] ?? 500);
 const TOKEN = 'only-for-this-measurement';
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-propagation-'));
 
-const probe = createServer().listen(0, '127.0.0.1');
-await once(probe, 'listening');
-const { port } = probe.address();
-probe.close();
-const redis = spawn(
-  'redis-server',
-  ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'yes', '--dir', folder],
-  { stdio: ['ignore', 'pipe', 'inherit'] },
-);
-for await (const line of createInterface({ input: redis.stdout }))
-  if (line.includes('Ready to accept')) break;
+const { redis, port } = await startOnPort(async (port) => {
+  const redis = spawn(
+    'redis-server',
+    ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'yes', '--dir', folder],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
+  for await (const line of createInterface({ input: redis.stdout })) {
+    if (!line.includes('Ready to accept')) continue;
+    redis.stdout.resume();
+    return { redis, port };
+  }
+  throw new Error('redis-server ended before it was ready');
+});
 
 const drs = fileURLToPath(new URL('drs.mjs', import.meta.url));
 const services = await Promise.all(

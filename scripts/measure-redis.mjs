@@ -2,24 +2,26 @@
 // calls per second of one client. Needs redis-server and a build (`npm run setup`). `node scripts/measure-redis.mjs
 // [count]`
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
 import { createClient } from 'redis';
 import { openRedisReplayStore, replayKey } from '../dist/replay/index.js';
 import { RedisLog } from '../dist/revocation/redis-log.js';
+import { startOnPort } from '../test/support/ports.mjs';
 
 const count = Number(process.argv[2] ?? 200_000);
 const CONCURRENT = 256;
 
-const probe = createServer().listen(0, '127.0.0.1');
-await once(probe, 'listening');
-const { port } = probe.address();
-probe.close();
-const server = spawn('redis-server', ['--port', String(port), '--save', '', '--bind', '127.0.0.1'], {
-  stdio: ['ignore', 'pipe', 'inherit'],
+const { server, port } = await startOnPort(async (port) => {
+  const server = spawn('redis-server', ['--port', String(port), '--save', '', '--bind', '127.0.0.1'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  for await (const line of createInterface({ input: server.stdout })) {
+    if (!line.includes('Ready to accept')) continue;
+    server.stdout.resume();
+    return { server, port };
+  }
+  throw new Error('redis-server ended before it was ready');
 });
-for await (const chunk of server.stdout) if (String(chunk).includes('Ready to accept')) break;
-server.stdout.resume();
 
 const url = `redis://127.0.0.1:${port}`;
 const client = await createClient({ url, RESP: 2 }).connect();

@@ -5,11 +5,12 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request as httpRequest, Agent } from 'node:http';
-import { createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { startOnPort, unusedPort } from '../test/support/ports.mjs';
 
 const rolls = Number(process.argv[2] ?? 5);
 const processes = Number(process.argv[3] ?? 3);
@@ -17,20 +18,22 @@ const CLIENTS = 16;
 const BODY = '{}';
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-roll-'));
 
-async function freePort() {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, 'close');
-  return port;
-}
-
-/** @param {string} program @param {string[]} args @param {string} text */
-function startProxy(program, args, text) {
+/** @param {string} program @param {string[]} args @param {string} text @param {number} port where it listens */
+async function startProxy(program, args, text, port) {
   const file = path.join(folder, `${program}.conf`);
   writeFileSync(file, text);
-  return spawn(program, [...args, file], { stdio: 'inherit' });
+  const child = spawn(program, [...args, file], { stdio: 'inherit' });
+  for (;;) {
+    if (child.exitCode !== null) throw new Error(`${program} ended before it listened`);
+    const socket = connect(port, '127.0.0.1');
+    const isOpen = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
+    if (isOpen) return child;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }
 
 const service = spawn(process.execPath, [fileURLToPath(new URL('drs.mjs', import.meta.url)), 'serve'], {
@@ -55,10 +58,11 @@ const port = await new Promise((resolve) => {
 const ports = { direct: port };
 const proxies = [];
 if (spawnSync('haproxy', ['-v']).status === 0) {
-  ports.haproxy = await freePort();
-  ports['haproxy, no retry'] = await freePort();
-  proxies.push(
-    startProxy(
+  // If this one is taken, haproxy ends, and so does the measurement.
+  ports['haproxy, no retry'] = await unusedPort();
+  const start = (at) => {
+    ports.haproxy = at;
+    return startProxy(
       'haproxy',
       ['-db', '-f'],
       `defaults
@@ -79,13 +83,15 @@ frontend b
 backend once
   server drs 127.0.0.1:${port} pool-max-conn 8
 `,
-    ),
-  );
+      at,
+    );
+  };
+  proxies.push(await startOnPort(start));
 }
 if (spawnSync('nginx', ['-v']).status === 0) {
-  ports.nginx = await freePort();
-  proxies.push(
-    startProxy(
+  const start = (at) => {
+    ports.nginx = at;
+    return startProxy(
       'nginx',
       ['-p', folder, '-e', 'stderr', '-c'],
       `daemon off; worker_processes 1; pid ${folder}/nginx.pid; events { worker_connections 512; }
@@ -94,10 +100,11 @@ uwsgi_temp_path ${folder}/d; scgi_temp_path ${folder}/e;
 upstream drs { server 127.0.0.1:${port} max_fails=0; server 127.0.0.1:${port} max_fails=0; keepalive 16; keepalive_timeout 5s; }
 server { listen 127.0.0.1:${ports.nginx}; location / { proxy_pass http://drs; proxy_http_version 1.1;
 proxy_set_header Connection ""; proxy_next_upstream error timeout http_503 non_idempotent; } } }`,
-    ),
-  );
+      at,
+    );
+  };
+  proxies.push(await startOnPort(start));
 }
-await new Promise((resolve) => setTimeout(resolve, 1000));
 
 /** @type {Map<string, Map<string, number>>} */
 const outcomes = new Map();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { freePort } from '../../test/support/free-port.js';
+import { startOnPort } from '../../test/support/ports.mjs';
 import { processorTimeOf } from '../measure/processor-time.js';
 import { ROOT } from '../run/paths.js';
 
@@ -27,10 +27,16 @@ export interface Nginx {
  *
  * @param gate the port of the gate; `null` sends requests directly to the tool server, without other changes
  */
-export async function startNginx({ gate, tools }: { gate: number | null; tools: number }): Promise<Nginx> {
+export function startNginx(servers: { gate: number | null; tools: number }): Promise<Nginx> {
+  return startOnPort((port) => startAt(port, servers));
+}
+
+async function startAt(
+  port: number,
+  { gate, tools }: { gate: number | null; tools: number },
+): Promise<Nginx> {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-bench-nginx-'));
   cpSync(RECIPE, folder, { recursive: true });
-  const port = await freePort();
   const file = path.join(folder, 'nginx.conf');
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${folder}/${name};`)

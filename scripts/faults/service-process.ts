@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { freePort } from '../../test/support/free-port.js';
+import { startOnPort } from '../../test/support/ports.mjs';
 
 /** The service that `npm run setup` has built. Scripts run in the folder of the project. */
 const MAIN = 'dist/cli/main.js';
@@ -31,10 +31,12 @@ export class ServiceProcess {
     this.#options = options;
   }
 
-  static async start(options: ProcessOptions): Promise<ServiceProcess> {
-    const service = new ServiceProcess(await freePort(), options);
-    await service.restart();
-    return service;
+  static start(options: ProcessOptions): Promise<ServiceProcess> {
+    return startOnPort(async (port) => {
+      const service = new ServiceProcess(port, options);
+      await service.restart();
+      return service;
+    });
   }
 
   get pid(): number {

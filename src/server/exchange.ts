@@ -22,16 +22,18 @@ export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' |
 export interface ExchangeOwner {
   /** Whether every answer closes its connection. */
   readonly isLeaving: boolean;
+  /** How long a client may send a body, and go on sending one that was refused. */
+  readonly bodyTimeoutMs: number;
   /** The address of the client behind the peer of a connection. */
   clientAddress(peer: string, forwardedFor: string | null): string;
   /** Called once, when the request is answered or the client has disconnected. */
   ended(exchange: Exchange): void;
 }
 
-// A client that is still sending when it is refused must be able to read the answer. So its data is read and discarded,
-// up to these limits, before the connection is closed.
+// A client that is still sending when it is refused must be able to read the answer, even if it is slow or stands still
+// for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before the
+// connection is closed.
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
-const MAX_DISCARDING_MS = 2000;
 
 /** One request and its answer. A freed wire must not be used, so all writing goes through this class. */
 export class Exchange {
@@ -187,7 +189,7 @@ export class Exchange {
 
   #writeEarly(answer: WireAnswer): void {
     this.#wire.writeEarly(answer);
-    this.#discardTimer = setTimeout(() => this.#close(), MAX_DISCARDING_MS);
+    this.#discardTimer = setTimeout(() => this.#close(), this.#owner.bodyTimeoutMs);
   }
 
   #discard(bytes: number, isLast: boolean): void {

@@ -71,6 +71,7 @@ const READ = ['get', 'head'] as const;
 
 /** The HTTP interface: dispatches requests to routes, after the checks that apply to all of them. */
 export class Routes implements ExchangeOwner {
+  readonly bodyTimeoutMs: number;
   /** The gate's rate limit, which its other transports share; `null` if there is none. */
   readonly gateLimit: RateLimit | null;
   readonly #context: RouteContext;
@@ -84,6 +85,7 @@ export class Routes implements ExchangeOwner {
 
   constructor(context: RouteContext) {
     this.#context = context;
+    this.bodyTimeoutMs = context.configuration.requestTimeoutSecs * 1000;
     const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs, allowedOrigins } = context.configuration;
     this.#origins = new Set(allowedOrigins);
     this.#proxyTrust = context.configuration.trustProxy ?? null;

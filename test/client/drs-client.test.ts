@@ -1,10 +1,12 @@
-import type { RequestListener, ServerResponse } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { DrsClient, DrsClientError, type DrsClientOptions } from '../../src/client/index.js';
 import { createVerifier } from '../../src/engine/create-verifier.js';
 import { liveCall, liveChain } from '../middleware/call.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { startTestService } from '../middleware/sources.js';
+import { unusedPort } from '../support/ports.mjs';
 
 const chain = liveChain();
 const args = { tool: 'search', query: 'tea' };
@@ -163,24 +165,18 @@ describe.each([
   });
 
   it('says where nobody answers', async () => {
-    const server = await listen(() => undefined);
-    await server.close();
-    const verdict = clientOf(server.url, { ...transport, retries: 1 }).verify({});
+    const url = `http://127.0.0.1:${await unusedPort()}`;
+    const verdict = clientOf(url, { ...transport, retries: 1 }).verify({});
     await expect(verdict).rejects.toMatchObject({ code: 'unreachable' });
-    await expect(verdict).rejects.toThrow(`cannot connect to ${server.url}: `);
+    await expect(verdict).rejects.toThrow(`cannot connect to ${url}: `);
   });
 
   it('connects once somebody does', async () => {
-    const server = await listen(() => undefined);
-    const { port } = new URL(server.url);
-    await server.close();
-    const verdict = clientOf(server.url, { ...transport, retries: 5 }).verify({});
-    const late = await fake((_req, res) => answer(res, 200, valid));
-    late.server.close();
-    late.server.closeAllConnections();
-    closing.pop();
-    late.server.listen(Number(port), '127.0.0.1');
-    closing.push(late);
+    const port = await unusedPort();
+    const options = { ...transport, retries: 10_000, timeoutMs: 60_000 };
+    const verdict = clientOf(`http://127.0.0.1:${port}`, options).verify({});
+    const late = createServer((_req, res) => answer(res, 200, valid)).listen(port, '127.0.0.1');
+    closing.push({ close: promisify(late.close.bind(late)) });
     expect(await verdict).toMatchObject({ valid: true });
   });
 });

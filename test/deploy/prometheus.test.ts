@@ -1,5 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -13,8 +12,7 @@ import { makeCertificate } from '../support/certificates.js';
 import { makeBundle } from '../support/chain.js';
 import { FRONT_END } from '../support/front-end.js';
 import { eventually } from '../support/eventually.js';
-import { freePort } from '../support/free-port.js';
-import { isInstalled } from '../support/programs.js';
+import { isInstalled, startProgram, type Program } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
 
 const DEPLOY = fileURLToPath(new URL('../../deploy', import.meta.url));
@@ -121,8 +119,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
   let secured: RunningService;
   let list: ListServer;
   let redis: RedisServer;
-  let stop = () => Promise.resolve();
-  let url = '';
+  let prometheus: Program;
 
   beforeAll(async () => {
     list = await ListServer.start();
@@ -135,38 +132,31 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     ]);
     const { certFile, keyFile } = makeCertificate(folder, 'prometheus', { days: 30 });
     secured = await startService({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile });
-    const port = await freePort();
-    url = `http://127.0.0.1:${port}`;
     const targets = services.map(({ port }) => `127.0.0.1:${port}`);
-    writeFileSync(
-      path.join(folder, 'prometheus.yml'),
-      JSON.stringify({
-        global: { scrape_interval: '1s', evaluation_interval: '1s' },
-        rule_files: [RULES],
-        scrape_configs: [
-          { job_name: 'drs-verify', static_configs: [{ targets }] },
-          {
-            job_name: 'with TLS',
-            scheme: 'https',
-            tls_config: { insecure_skip_verify: true },
-            static_configs: [{ targets: [`127.0.0.1:${secured.port}`], labels: { job: 'drs-verify' } }],
-          },
-        ],
-      }),
-    );
-    const child = spawn(
-      'prometheus',
-      [
-        `--config.file=${path.join(folder, 'prometheus.yml')}`,
-        `--storage.tsdb.path=${path.join(folder, 'data')}`,
+    prometheus = await startProgram('prometheus', (port, itsFolder) => {
+      const config = path.join(itsFolder, 'prometheus.yml');
+      writeFileSync(
+        config,
+        JSON.stringify({
+          global: { scrape_interval: '1s', evaluation_interval: '1s' },
+          rule_files: [RULES],
+          scrape_configs: [
+            { job_name: 'drs-verify', static_configs: [{ targets }] },
+            {
+              job_name: 'with TLS',
+              scheme: 'https',
+              tls_config: { insecure_skip_verify: true },
+              static_configs: [{ targets: [`127.0.0.1:${secured.port}`], labels: { job: 'drs-verify' } }],
+            },
+          ],
+        }),
+      );
+      return [
+        `--config.file=${config}`,
+        `--storage.tsdb.path=${path.join(itsFolder, 'data')}`,
         `--web.listen-address=127.0.0.1:${port}`,
-      ],
-      { stdio: 'ignore' },
-    );
-    stop = async () => {
-      child.kill();
-      await once(child, 'exit');
-    };
+      ];
+    });
     // Rates need what happens between two scrapes.
     await eventually(async () => {
       for (const service of services) await service.post('/verify', makeBundle(8));
@@ -180,7 +170,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     });
   }, 120_000);
   afterAll(async () => {
-    await stop();
+    await prometheus.stop();
     await Promise.all([...services, secured].map((service) => service.stop()));
     await list.close();
     await redis.stop();
@@ -188,7 +178,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
   });
 
   async function ask(query: string): Promise<{ metric: object; value: [number, string] }[]> {
-    const answer = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query }).toString()}`);
+    const answer = await fetch(`${prometheus.url}/api/v1/query?${new URLSearchParams({ query }).toString()}`);
     const { status, data, error } = (await answer.json()) as {
       status: string;
       error?: string;
@@ -206,7 +196,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
   });
 
   it('evaluates every rule, has data for each metric in them, and fires no alert', async () => {
-    const answer = await fetch(`${url}/api/v1/rules`);
+    const answer = await fetch(`${prometheus.url}/api/v1/rules`);
     const { data } = (await answer.json()) as {
       data: { groups: { rules: { name: string; health: string; lastError?: string; state?: string }[] }[] };
     };

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
-import { freePort } from '../support/free-port.js';
 import { openApi } from '../support/openapi.js';
+import { startOnPort } from '../support/ports.mjs';
 import { Project, type Ended } from '../support/project.js';
 import { startService, type RunningService } from '../support/service.js';
 import { snippets, snippetsOf, type Snippet } from './snippets.js';
@@ -131,16 +131,17 @@ describe('docs/middleware.md', () => {
       .flatMap(([, names = '']) => names.trim().split(' '));
 
   /** Starts a server of the page; resolves with its address. */
-  async function start(project: Project, file: string): Promise<{ url: string; child: ChildProcess }> {
-    const port = await freePort();
-    const env = { ...process.env, PORT: String(port) };
-    const child = spawn(process.execPath, [file], { cwd: project.folder, env, stdio: 'ignore' });
-    const url = `http://127.0.0.1:${port}`;
-    await eventually(async () => {
+  function start(project: Project, file: string): Promise<{ url: string; child: ChildProcess }> {
+    return startOnPort(async (port) => {
+      const env = { ...process.env, PORT: String(port) };
+      const child = spawn(process.execPath, [file], { cwd: project.folder, env, stdio: 'ignore' });
+      const url = `http://127.0.0.1:${port}`;
+      await eventually(async () => {
+        if (child.exitCode === null) await fetch(url);
+      });
       if (child.exitCode !== null) throw new Error(`${file} ended with ${child.exitCode}`);
-      await fetch(url);
+      return { url, child };
     });
-    return { url, child };
   }
 
   async function stop(child: ChildProcess): Promise<void> {

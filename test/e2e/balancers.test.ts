@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
-import { isInstalled } from '../support/programs.js';
-import { freePort } from '../support/free-port.js';
-import { startHaproxy, startNginx, type Proxy } from '../support/proxies.js';
+import { startOnPort } from '../support/ports.mjs';
+import { isInstalled, type Program } from '../support/programs.js';
+import { startHaproxy, startNginx } from '../support/proxies.js';
 import { startService, type RunningService } from '../support/service.js';
 
 // The recipes of docs/operations.md.
@@ -23,7 +23,8 @@ const HAPROXY_CHECK = `
 const haproxyServers = (ports: readonly number[]) =>
   ports.map((port) => `  server s${port} 127.0.0.1:${port} check inter 200ms fall 1 rise 1`).join('\n');
 
-const DELAY_SECS = 2;
+// HAProxy must notice within it that a service is about to end, also on a busy machine.
+const DELAY_SECS = 4;
 const SENDERS = 4;
 const MAX_REQUESTS = 40_000;
 
@@ -31,7 +32,7 @@ const startAt = (port: number) =>
   startService({ PORT: String(port), SHUTDOWN_DELAY_SECS: String(DELAY_SECS) });
 
 /** Sends bundles through a proxy while two services behind it are restarted, one after the other. */
-async function restartUnderLoad(proxy: Proxy, ports: readonly number[], services: RunningService[]) {
+async function restartUnderLoad(proxy: Program, ports: readonly number[], services: RunningService[]) {
   const body = JSON.stringify(makeBundle(2));
   const outcomes = new Map<string, number>();
   let sent = 0;
@@ -66,8 +67,8 @@ describe.each([
   it.runIf(isInstalled(program))(
     'are restarted one after the other without one failed request',
     async () => {
-      const ports = [await freePort(), await freePort()];
-      const services = await Promise.all(ports.map(startAt));
+      const services = [await startOnPort(startAt), await startOnPort(startAt)];
+      const ports = services.map((service) => service.port);
       const proxy = await startBehind(ports);
       try {
         await eventually(async () => {

@@ -11,9 +11,8 @@ import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { attemptOf, requests, type MadeRequest } from '../gate/requests.js';
 import { askPure, askThrough } from '../gate/transports.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
-import { isInstalled } from '../support/programs.js';
-import { freePort } from '../support/free-port.js';
-import type { Proxy } from '../support/proxies.js';
+import { unusedPort } from '../support/ports.mjs';
+import { isInstalled, type Program } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
 import { RECIPE, startRecipe, type Recipe } from './gate-proxies.js';
 import { startToolServer, type ToolServer } from './gate-tools.js';
@@ -40,7 +39,7 @@ const delegation = (): Delegation => ({
 let gate: RunningService;
 let tools: ToolServer;
 let silent: Server;
-const proxies: Proxy[] = [];
+const proxies: Program[] = [];
 beforeAll(async () => {
   [gate, tools] = await Promise.all([
     startService({ GATE_CHAIN_ONLY: '1', MAX_BODY_BYTES: '1048576' }),
@@ -98,7 +97,7 @@ const canRun = (recipe: Recipe) =>
   (recipe.folder !== 'nginx' || existsSync('/usr/lib/nginx/modules/ngx_http_js_module.so'));
 
 /** Starts a recipe in front of the tools, and ends it with the tests. */
-async function start(recipe: Recipe, gatePort: number): Promise<Proxy> {
+async function start(recipe: Recipe, gatePort: number): Promise<Program> {
   const started = await startRecipe(recipe, gatePort, tools.port);
   proxies.push(started);
   return started;
@@ -106,7 +105,7 @@ async function start(recipe: Recipe, gatePort: number): Promise<Proxy> {
 
 /** The recipes that send the gate the whole request. */
 describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of an MCP server', (recipe) => {
-  let proxy: Proxy;
+  let proxy: Program;
   beforeAll(async () => {
     if (canRun(recipe)) proxy = await start(recipe, gate.port);
   });
@@ -228,7 +227,7 @@ describe.each([RECIPE.nginx, RECIPE.haproxy] as Recipe[])('$folder in front of a
   test('refuses calls while the gate is dead or slow', { timeout: 60_000 }, async () => {
     const before = tools.requests.length;
     const slow = (silent.address() as { port: number }).port;
-    for (const port of [await freePort(), slow]) {
+    for (const port of [await unusedPort(), slow]) {
       const cut = await start(recipe, port);
       const { status, text } = await post(cut.url, toolCall(), { 'X-DRS-Bundle': mcpBundle() });
       expect(status).toBe(503);
@@ -278,7 +277,7 @@ describe.each(Object.values(RECIPE) as Recipe[])(
 
 /** The recipes that can send no body. */
 describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chain only', (recipe) => {
-  let proxy: Proxy;
+  let proxy: Program;
   beforeAll(async () => {
     if (canRun(recipe)) proxy = await start(recipe, gate.port);
   });
@@ -341,7 +340,7 @@ describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chai
   test('refuses calls while the gate is dead or slow', { timeout: 60_000 }, async () => {
     const before = tools.requests.length;
     const slow = (silent.address() as { port: number }).port;
-    for (const port of [await freePort(), slow]) {
+    for (const port of [await unusedPort(), slow]) {
       const cut = await start(recipe, port);
       const { status } = await post(cut.url, toolCall(), { 'X-DRS-Bundle': mcpBundle() });
       expect(status).toBeGreaterThanOrEqual(400);

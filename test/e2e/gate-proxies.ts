@@ -1,13 +1,7 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { eventually } from '../support/eventually.js';
-import { freePort } from '../support/free-port.js';
-import type { Proxy } from '../support/proxies.js';
-import { connectRaw } from '../support/raw-http.js';
+import { startProgram, type Program } from '../support/programs.js';
 
 const RECIPES = fileURLToPath(new URL('../../deploy/gateways/', import.meta.url));
 
@@ -55,38 +49,18 @@ export const RECIPE = {
  * @param gate the port of the gate
  * @param tools the port of the tool server
  */
-export async function startRecipe(recipe: Recipe, gate: number, tools: number): Promise<Proxy> {
-  const folder = mkdtempSync(path.join(tmpdir(), `drs-${recipe.folder}-`));
-  cpSync(path.join(RECIPES, recipe.folder), folder, { recursive: true });
-  const port = await freePort();
-  for (const name of readdirSync(folder)) {
-    const file = path.join(folder, name);
-    const text = readFileSync(file, 'utf8')
-      .replaceAll('127.0.0.1:8080', `127.0.0.1:${gate}`)
-      .replaceAll('127.0.0.1:9000', `127.0.0.1:${tools}`)
-      .replaceAll('127.0.0.1:8000', `127.0.0.1:${port}`);
-    const adapted = name.endsWith('.conf') ? (recipe.adapt?.(text, folder) ?? text) : text;
-    writeFileSync(file, adapted);
-  }
-  const child = spawn(recipe.program, recipe.makeArguments(folder), {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    cwd: folder,
-    env: { PATH: process.env['PATH'] ?? '', HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
+export function startRecipe(recipe: Recipe, gate: number, tools: number): Promise<Program> {
+  return startProgram(recipe.program, (port, folder) => {
+    cpSync(path.join(RECIPES, recipe.folder), folder, { recursive: true });
+    for (const name of readdirSync(folder)) {
+      const file = path.join(folder, name);
+      const text = readFileSync(file, 'utf8')
+        .replaceAll('127.0.0.1:8080', `127.0.0.1:${gate}`)
+        .replaceAll('127.0.0.1:9000', `127.0.0.1:${tools}`)
+        .replaceAll('127.0.0.1:8000', `127.0.0.1:${port}`);
+      const adapted = name.endsWith('.conf') ? (recipe.adapt?.(text, folder) ?? text) : text;
+      writeFileSync(file, adapted);
+    }
+    return recipe.makeArguments(folder);
   });
-  const exited = once(child, 'exit');
-  let output = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk: Buffer) => (output = (output + chunk.toString()).slice(-4000)));
-  await eventually(async () => {
-    if (child.exitCode !== null) throw new Error(`${recipe.program} ended with ${child.exitCode}: ${output}`);
-    (await connectRaw(port)).socket.destroy();
-  });
-  return {
-    url: `http://127.0.0.1:${port}`,
-    stop: async () => {
-      child.kill('SIGTERM');
-      await exited;
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
 }

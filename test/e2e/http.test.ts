@@ -180,14 +180,19 @@ describe('the HTTP interface', () => {
   });
 
   it('answers pipelined requests in order, and never mixes them up', async () => {
-    const { socket, until } = await connect(service.port);
     const bodies = [makeBundle(1), {}, makeBundle(2), []].map((bundle) => JSON.stringify(bundle));
+    const expected = ['1', 'MALFORMED_BUNDLE', '2', 'MALFORMED_BUNDLE'];
     // The receipts are known by then, so that each request takes one signature.
-    for (const body of [...bodies, ...bodies]) await (await service.post('/verify', body)).text();
-    socket.write(bodies.map((body) => request(body)).join(''));
-    const answers = await until('JSON object\",\"suggestion');
-    expect(kindsOf(answers)).toEqual(['1', 'MALFORMED_BUNDLE', '2', 'MALFORMED_BUNDLE']);
-    socket.destroy();
+    for (const body of bodies) await (await service.post('/verify', body)).text();
+    const requests = bodies
+      .map((body, at) => request(body, at === 3 ? 'Connection: close\r\n' : ''))
+      .join('');
+    let kinds: (string | undefined)[];
+    do {
+      kinds = kindsOf(await sendRaw(service.port, requests));
+      expect(kinds).toEqual(expected.slice(0, kinds.length));
+      // Where an answer was not ready at once, uWebSockets.js has closed the connection (docs/operations.md).
+    } while (kinds.length < expected.length);
   });
 
   it('ends a connection rather than answering pipelined requests out of order', async () => {

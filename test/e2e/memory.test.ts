@@ -43,6 +43,8 @@ function watchHealth(service: RunningService) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   })();
+  // It may fail long before anybody asks.
+  watched.catch(() => undefined);
   return {
     stop: async () => {
       watch.isOver = true;

@@ -1,6 +1,6 @@
 import { createClient } from 'redis';
 import { eventually } from '../support/eventually.js';
-import { freePort } from '../support/free-port.js';
+import { startOnPort } from '../support/ports.mjs';
 import { RedisServer } from './redis-server.js';
 
 const SLOTS = 16_384;
@@ -15,23 +15,18 @@ export interface RedisCluster {
 export async function startRedisCluster(size: number): Promise<RedisCluster> {
   const nodes: RedisServer[] = [];
   for (let at = 0; at < size; at++) {
-    // The default, the port and 10,000, may be beyond the last port.
-    const busPort = String(await freePort());
-    nodes.push(
-      await RedisServer.start(
-        '--cluster-enabled',
-        'yes',
-        '--cluster-port',
-        busPort,
-        '--cluster-node-timeout',
-        '60000',
+    // The bus is given a port too: its default, the port and 10,000, may be beyond the last one.
+    const [node, busPort] = await startOnPort(async (bus) => {
+      const options = [
+        ...['--cluster-enabled', 'yes', '--cluster-port', String(bus), '--cluster-node-timeout', '60000'],
         // If one node is down, the others keep working.
-        '--cluster-require-full-coverage',
-        'no',
-      ),
-    );
-    const { port } = new URL((nodes[at] as RedisServer).url);
-    await command(nodes[at] as RedisServer, [
+        ...['--cluster-require-full-coverage', 'no'],
+      ];
+      return [await RedisServer.start(...options), String(bus)] as const;
+    });
+    nodes.push(node);
+    const { port } = new URL(node.url);
+    await command(node, [
       'CLUSTER',
       'ADDSLOTSRANGE',
       String(Math.ceil((SLOTS * at) / size)),

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { freePort } from '../support/free-port.js';
+import { startOnPort } from '../support/ports.mjs';
 
 /** Whether `redis-server` is installed. If not, tests that need it are skipped. */
 export const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
@@ -25,9 +25,11 @@ export class RedisServer {
 
   /** @param options further options of the command, such as `--maxmemory-policy` */
   static async start(...options: string[]): Promise<RedisServer> {
-    const server = new RedisServer(await freePort(), options);
-    await server.restart();
-    return server;
+    return startOnPort(async (port) => {
+      const server = new RedisServer(port, options);
+      await server.restart();
+      return server;
+    });
   }
 
   /** @param options more options than it was started with */
@@ -46,12 +48,20 @@ export class RedisServer {
         ...this.#options,
         ...options,
       ],
-      { stdio: ['ignore', 'pipe', 'inherit'] },
+      // A locale that is set but not installed keeps some versions from starting.
+      { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, LC_ALL: 'C' } },
     );
     this.#process = child;
-    const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
-    for await (const line of lines) if (line.includes('Ready to accept connections')) return;
-    throw new Error('redis-server ended before it was ready');
+    let output = '';
+    for await (const line of createInterface({ input: child.stdout })) {
+      output = `${output}${line}\n`.slice(-4000);
+      if (!line.includes('Ready to accept connections')) continue;
+      // Redis stands still where nobody reads what it logs.
+      child.stdout.resume();
+      return;
+    }
+    await this.stop();
+    throw new Error(`redis-server ended before it was ready: ${output}`);
   }
 
   /** Freezes the server: connections stay open and nothing is answered. */

@@ -44,7 +44,6 @@ function backlog(limits = LIMITS) {
   };
 }
 
-
 describe('the backlog', () => {
   it('leaves to the next turns what comes after a turn has worked for long', () => {
     const { backlog: one, time, endTurn } = backlog();

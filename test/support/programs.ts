@@ -1,6 +1,63 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { eventually } from './eventually.js';
+import { startOnPort } from './ports.mjs';
+import { connectRaw } from './raw-http.js';
+
+/** Where programs are found: Debian has proxies in a folder that only root searches. */
+const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`;
 
 /** Whether a program can be run here. If not, the tests that need it are skipped. */
 export function isInstalled(program: string): boolean {
-  return spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0;
+  const options = { env: { PATH }, stdio: 'ignore' } as const;
+  return spawnSync('sh', ['-c', `command -v ${program}`], options).status === 0;
+}
+
+/** A program of others that listens on a port of this machine. */
+export interface Program {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a program with a port and a folder of its own. Resolves when it can be connected to.
+ *
+ * @param prepare writes the configuration into the folder, and returns the program's arguments
+ */
+export function startProgram(
+  program: string,
+  prepare: (port: number, folder: string) => readonly string[],
+): Promise<Program> {
+  return startOnPort(async (port) => {
+    const folder = mkdtempSync(path.join(tmpdir(), `drs-${program}-`));
+    const child = spawn(program, prepare(port, folder), {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      cwd: folder,
+      env: { PATH, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder },
+    });
+    const exited = once(child, 'exit');
+    let output = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => (output = (output + chunk.toString()).slice(-4000)));
+    const stop = async () => {
+      child.kill('SIGTERM');
+      await exited;
+      rmSync(folder, { recursive: true, force: true });
+    };
+    const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+    try {
+      await eventually(async () => {
+        if (!hasEnded()) (await connectRaw(port)).socket.destroy();
+      });
+      if (hasEnded())
+        throw new Error(`${program} ended with ${child.exitCode} before it listened: ${output}`);
+    } catch (error) {
+      await stop();
+      throw error;
+    }
+    return { url: `http://127.0.0.1:${port}`, stop };
+  });
 }
