@@ -30,6 +30,9 @@ export interface RunOptions {
 }
 
 let packed: Promise<string> | null = null;
+/** What `tsc --init` writes. */
+let initialised = '';
+const tsgo = path.join(root, 'node_modules', '@typescript', 'native-preview', 'bin', 'tsgo');
 
 /** Makes the tarball with npm. */
 async function pack(): Promise<string> {
@@ -72,10 +75,13 @@ export class Project {
     this.folder = folder;
   }
 
-  /** @param type of its `package.json` */
-  static async create(type: 'module' | 'commonjs' = 'module'): Promise<Project> {
+  /**
+   * @param type of its `package.json`
+   * @param within a folder of several projects that are compiled together
+   */
+  static async create(type: 'module' | 'commonjs' = 'module', within = tmpdir()): Promise<Project> {
     const tarball = await (packed ??= pack());
-    const project = new Project(mkdtempSync(path.join(tmpdir(), 'drs-verify-project-')));
+    const project = new Project(mkdtempSync(path.join(within, 'drs-verify-project-')));
     project.write('package.json', JSON.stringify({ name: 'project', version: '1.0.0', private: true, type }));
     const own = project.#at('node_modules', 'drs-verify');
     mkdirSync(own, { recursive: true });
@@ -114,17 +120,9 @@ export class Project {
     return run(command, args, this.#at(folder), { PATH, ...env });
   }
 
-  /**
-   * Compiles the project with TypeScript 7, which `npm install typescript` installs, like docs/middleware.md but more
-   * strictly. Resolves with the compiler's output.
-   */
-  async compile(...options: string[]): Promise<string> {
-    const tsc = path.join(root, 'node_modules', '@typescript', 'native-preview', 'bin', 'tsgo');
-    const init = ['--init', '--module', 'nodenext', '--target', 'es2023', '--types', 'node'];
-    await this.run(process.execPath, [tsc, ...init]);
-    const strict = ['-p', '.', '--strict', '--skipLibCheck', 'false', ...options];
-    const { code, out, err } = await this.run(process.execPath, [tsc, ...strict]);
-    return code === 0 ? '' : out + err;
+  /** Compiles the project, like {@link compile}. Resolves with the compiler's output. */
+  compile(...options: string[]): Promise<string> {
+    return compile(this.folder, ...options);
   }
 
   remove(): void {
@@ -134,4 +132,29 @@ export class Project {
   #at(...parts: string[]): string {
     return path.join(this.folder, ...parts);
   }
+}
+
+/** Puts the types of Node where a compilation of a folder of projects looks for them. */
+export function linkTypesOfNode(folder: string): void {
+  mkdirSync(path.join(folder, 'node_modules', '@types'), { recursive: true });
+  const link = path.join(folder, 'node_modules', '@types', 'node');
+  symlinkSync(path.join(root, 'node_modules', '@types', 'node'), link, 'dir');
+}
+
+/**
+ * Compiles a project, or a folder of projects, with TypeScript 7, which `npm install typescript` installs, like
+ * docs/middleware.md but more strictly. Resolves with the compiler's output.
+ */
+export async function compile(folder: string, ...options: string[]): Promise<string> {
+  const tsconfig = path.join(folder, 'tsconfig.json');
+  const init = ['--init', '--module', 'nodenext', '--target', 'es2023', '--types', 'node'];
+  if (!existsSync(tsconfig)) {
+    if (initialised === '') {
+      await run(process.execPath, [tsgo, ...init], folder);
+      initialised = readFileSync(tsconfig, 'utf8');
+    } else writeFileSync(tsconfig, initialised);
+  }
+  const strict = ['-p', '.', '--strict', '--skipLibCheck', 'false', ...options];
+  const { code, out, err } = await run(process.execPath, [tsgo, ...strict], folder);
+  return code === 0 ? '' : out + err;
 }
