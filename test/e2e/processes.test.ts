@@ -146,7 +146,8 @@ describe.runIf(canShare)('three processes on one port', () => {
   });
 });
 
-describe.runIf(canShare)('the supervisor', () => {
+// Each has a service of its own. At once: the first and the last wait for most of their time.
+describe.runIf(canShare).concurrent('the supervisor', () => {
   it('stops all processes on SIGTERM, which may reach them as well, and answers what is in flight', async () => {
     const service = await startThree();
     const pids = childrenOf(service);
