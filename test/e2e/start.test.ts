@@ -68,7 +68,7 @@ describe('starting', () => {
     expect(await service.stop()).toBe(0);
   });
 
-  it('does not start with an empty variable that would then trust anybody', async () => {
+  it('does not start with an empty list, which would trust anybody', async () => {
     const names = ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'STATUS_LIST_ISSUER'];
     const { code, stderr } = await runToExit(Object.fromEntries(names.map((name) => [name, ' '])));
     expect(code).toBe(2);
