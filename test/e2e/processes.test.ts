@@ -171,7 +171,7 @@ describe.runIf(canShare).concurrent('the supervisor', () => {
   });
 
   it('ends all processes at once on a second signal', async () => {
-    const service = await startThree({ SHUTDOWN_DELAY_SECS: '3600' });
+    const service = await startThree({ PROCESSES: '2', SHUTDOWN_DELAY_SECS: '3600' });
     const pids = childrenOf(service);
     service.child.kill('SIGTERM');
     await eventually(() => expect(messagesOf(service)).toContain('shutting down all processes'));
