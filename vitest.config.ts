@@ -1,11 +1,24 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** What a front end could get wrong. These run a second time, over `node:http`. */
 const HTTP_SUITES = [
   ...['front-ends', 'http', 'hostile-http', 'life-cycle', 'start'],
   ...['tls', 'unix-socket', 'gate-bodies', 'fairness'],
 ];
+
+/**
+ * Files that start programs run first: they wait for most of their time, and none of them should be the last. The files of
+ * a project stay together, since a process runs those of one project.
+ */
+class ProgramsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ project, moduleId }: TestSpecification) =>
+      project.name === 'node:http' ? 0 : /\/test\/(?:e2e|docs|package|cli|deploy)\//.test(moduleId) ? 1 : 2;
+    return (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
+  }
+}
 
 export default defineConfig({
   test: {
@@ -20,9 +33,13 @@ export default defineConfig({
         },
       },
     ],
+    // The test files that a process runs one after the other share what they import, which takes as long to load as most
+    // files take to run. So a file leaves nothing behind: it restores what it replaces, and ends what it starts.
+    isolate: false,
     // Real services, browsers and worker pools start inside tests: no limit here may decide anything but that a test hangs.
     // Most of a test that starts a service is waiting, so one file a core leaves cores idle.
-    maxWorkers: Math.max(4, availableParallelism()),
+    maxWorkers: Math.max(6, availableParallelism()),
+    sequence: { sequencer: ProgramsFirst },
     testTimeout: 180_000,
     hookTimeout: 180_000,
     expect: { poll: { timeout: 60_000 } },

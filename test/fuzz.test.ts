@@ -7,7 +7,7 @@ import * as policy from '../fuzz/policy.fuzz.js';
 import * as revocation from '../fuzz/revocation.fuzz.js';
 import * as texts from '../fuzz/texts.fuzz.js';
 
-// The long run is `npm run fuzz`; this is one second of each target, so that a target that no longer runs is noticed.
+// The long run is `npm run fuzz`; this is a moment of each target, so that a target that no longer runs is noticed.
 const targets = [texts, policy, gate, revocation, pipeline, http].flatMap((file) => file.targets);
 
 afterAll(async () => {
@@ -16,7 +16,7 @@ afterAll(async () => {
 });
 
 test.each(targets.map((target) => [target.name, target] as const))('%s holds', async (_, target) => {
-  const { executions, failures } = await drive(target, { milliseconds: 1_000, seed: 20_261_122 });
+  const { executions, failures } = await drive(target, { milliseconds: 300, seed: 20_261_122 });
   expect(failures).toEqual([]);
   expect(executions).toBeGreaterThan(0);
 });

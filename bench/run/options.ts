@@ -16,7 +16,8 @@ export interface Options {
 export const USAGE = `npm run bench -- [options]
 
   --quick              a minute or two, fewer depths, one run of each figure
-  --smoke              half a minute: verdicts and generous ratios to the floor, for CI; exits with 1 past a limit
+  --smoke              a minute: verdicts, generous ratios to the floor and the tests of the generators, for CI; exits with 1
+                       where one fails
   --only <a,b>         only these suites (--list names them)
   --peers              also what one would write or pick instead
   --list               names the suites

@@ -4,6 +4,7 @@ import { closedLoop } from './closed-loop.js';
 import { engines } from './engines.js';
 import { floor } from './floor.js';
 import { gate } from './gate.js';
+import { generators } from './generators.js';
 import { handover } from './handover.js';
 import { inProcess } from './in-process.js';
 import { memory } from './memory.js';
@@ -45,7 +46,8 @@ export const ALL_SUITES: readonly Suite[] = [
   gate,
   processes,
   peers,
+  generators,
 ];
 
 /** The suites that CI runs. */
-export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop, gate];
+export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop, gate, generators];

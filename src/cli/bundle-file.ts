@@ -1,5 +1,6 @@
 import { spliceBody } from '../client/splice-body.js';
-import { decodeBundleText, IssueError } from '../issue/index.js';
+import { decodeBundleText } from '../issue/bundle.js';
+import { IssueError } from '../issue/issue-error.js';
 import { isJsonObject } from '../protocol/json.js';
 import { isChainText } from './chain-file.js';
 import { CommandError } from './command-error.js';

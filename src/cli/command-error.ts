@@ -1,4 +1,4 @@
-import { IssueError, type IssueErrorCode } from '../issue/index.js';
+import { IssueError, type IssueErrorCode } from '../issue/issue-error.js';
 
 /** Exit codes: success, an answer of "no", and no answer because something failed. */
 export const EXIT = { ok: 0, no: 1, failed: 2 } as const;

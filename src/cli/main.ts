@@ -1,31 +1,23 @@
 import { Command, CommanderError } from 'commander';
-import { addAudit } from './commands/audit.js';
 import { EXIT, toCommandError, type ExitCode } from './command-error.js';
-import { addDelegate } from './commands/delegate.js';
-import { addInvoke } from './commands/invoke.js';
-import { addIssue } from './commands/issue.js';
-import { addKeygen } from './commands/keygen.js';
-import { addRevocations } from './commands/revocations.js';
-import { addRevoke } from './commands/revoke.js';
-import { addServe } from './commands/serve.js';
-import { addStatusList } from './commands/status-list.js';
-import { addVerify } from './commands/verify.js';
 import { BUILD } from '../server/build-info.js';
 import { coloursFor, printable } from './terminal.js';
 
-// In the order of `drs --help`.
-const COMMANDS = [
-  addServe,
-  addVerify,
-  addAudit,
-  addKeygen,
-  addIssue,
-  addDelegate,
-  addInvoke,
-  addRevoke,
-  addRevocations,
-  addStatusList,
-];
+type Add = (program: Command) => void;
+
+/** In the order of `drs --help`. */
+const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
+  ['serve', async () => (await import('./commands/serve.js')).addServe],
+  ['verify', async () => (await import('./commands/verify.js')).addVerify],
+  ['audit', async () => (await import('./commands/audit.js')).addAudit],
+  ['keygen', async () => (await import('./commands/keygen.js')).addKeygen],
+  ['issue', async () => (await import('./commands/issue.js')).addIssue],
+  ['delegate', async () => (await import('./commands/delegate.js')).addDelegate],
+  ['invoke', async () => (await import('./commands/invoke.js')).addInvoke],
+  ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
+  ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
+  ['status-list', async () => (await import('./commands/status-list.js')).addStatusList],
+]);
 
 const SESSION = `
 A first session, with \`npx drs-verify serve\` running in another terminal:
@@ -43,7 +35,9 @@ const program = new Command('drs-verify')
   .addHelpText('after', SESSION)
   .showHelpAfterError('  hint: add --help to see the usage and examples')
   .exitOverride();
-for (const add of COMMANDS) add(program);
+// Loading all takes longer than most commands. Where the first word names none, commander shows or suggests them.
+const named = COMMANDS.get(process.argv[2] ?? '');
+for (const load of named === undefined ? COMMANDS.values() : [named]) (await load())(program);
 
 // It is not an error if the reader of a pipe stops early (`npx drs-verify audit … | head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { openApi } from '../support/openapi.js';
 import { startOnPort } from '../support/ports.mjs';
-import { Project, type Ended } from '../support/project.js';
+import { compile, linkTypesOfNode, Project, type Ended } from '../support/project.js';
 import { startService, type RunningService } from '../support/service.js';
 import { snippets, snippetsOf, type Snippet } from './snippets.js';
 
@@ -20,11 +21,65 @@ const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta
 /** The languages of snippets that are compiled. They are also run, unless they are marked. */
 const programs = ofLanguage('ts', 'js').filter(({ mark }) => mark?.kind !== 'excerpt');
 
-/** Compiles the programs of a project. */
-async function compile(project: Project): Promise<void> {
-  project.install('@types/node');
-  expect(await project.compile()).toBe('');
+/** The commands that are run, with the programs that continue with their values. */
+const sessions = named(ofLanguage('sh').filter(({ mark }) => mark === null)).map(
+  ([name, snippet]) =>
+    [
+      name,
+      snippet,
+      programs.filter(({ document, file }) => document === snippet.document && file === 'verify.ts'),
+    ] as const,
+);
+
+// The packages that a reader of a section of docs/middleware.md installs.
+const packagesOf = (section: string) =>
+  ofLanguage('sh')
+    .filter((snippet) => snippet.document === 'docs/middleware.md' && snippet.section === section)
+    .flatMap(({ code }) => [...code.matchAll(/npm install (?:--save-dev )?([^&\n]+)/g)])
+    .flatMap(([, names = '']) => names.trim().split(' '));
+const middleware = programs.filter(({ document }) => document === 'docs/middleware.md');
+const agent = middleware.find(({ file }) => file === 'agent.ts') as Snippet;
+const sections = [...new Set(middleware.map(({ section }) => section))];
+
+const others = programs.filter(
+  ({ document, file }) => document !== 'docs/middleware.md' && file !== 'verify.ts',
+);
+
+// Each has a project of its own. All are compiled in one run: the types of Node and of what they install are most of it.
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-snippets-'));
+const projects = new Map<string, Project>();
+const projectOf = (name: string) => projects.get(name) as Project;
+let output: string;
+/** What the compiler says of a project. */
+const errorsIn = (project: Project) =>
+  output.split('\n').filter((line) => line.includes(path.basename(project.folder)));
+
+async function add(
+  name: string,
+  packages: readonly string[],
+  files: readonly (readonly [string, string])[],
+): Promise<void> {
+  const project = await Project.create('module', folder);
+  project.install('@types/node', ...packages);
+  for (const [file, code] of files) project.write(file, code);
+  projects.set(name, project);
 }
+
+beforeAll(async () => {
+  const filesOf = (all: readonly Snippet[]) => all.map(({ file, code }) => [file as string, code] as const);
+  for (const [name, , next] of sessions) await add(name, [], filesOf(next));
+  for (const section of sections) {
+    const files = middleware.filter((snippet) => snippet.section === section);
+    await add(section, packagesOf(section), filesOf([...files, agent]));
+  }
+  const numbered = others.map(({ code, language }, at) => [`snippet-${at}.${language}`, code] as const);
+  await add('others', [], numbered);
+  linkTypesOfNode(folder);
+  output = await compile(folder);
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+it('they compile', () => expect(output).toBe(''));
 
 it('finds snippets, their names and their marks', () => {
   const text = [
@@ -97,39 +152,21 @@ describe('commands', () => {
   });
   afterAll(() => service.stop());
 
-  it.each(named(ofLanguage('sh').filter(({ mark }) => mark === null)))('%s runs', async (_, snippet) => {
-    const project = await Project.create();
-    try {
-      const ended = await project.run('bash', ['-c', snippet.code], { env: { DRS_VERIFY_URL: service.url } });
-      const check = endings[snippet.document] ?? (({ code }: Ended) => expect(code).toBe(0));
-      check(ended);
-      // The values with which the page continues.
-      const next = programs.filter(
-        ({ document, file }) => document === snippet.document && file === 'verify.ts',
-      );
-      for (const { code } of next) {
-        project.write('verify.ts', code);
-        await compile(project);
-        const verified = await project.run('node', ['../verify.js'], { folder: 'drs-demo' });
-        expect(verified).toEqual({ code: 0, out: '', err: '' });
-      }
-    } finally {
-      project.remove();
+  it.each(sessions)('%s runs', async (name, snippet, next) => {
+    const project = projectOf(name);
+    const ended = await project.run('bash', ['-c', snippet.code], { env: { DRS_VERIFY_URL: service.url } });
+    const check = endings[snippet.document] ?? (({ code }: Ended) => expect(code).toBe(0));
+    check(ended);
+    // The values with which the page continues.
+    expect(errorsIn(project)).toEqual([]);
+    for (const _ of next) {
+      const verified = await project.run('node', ['../verify.js'], { folder: 'drs-demo' });
+      expect(verified).toEqual({ code: 0, out: '', err: '' });
     }
   });
 });
 
 describe('docs/middleware.md', () => {
-  const here = programs.filter(({ document }) => document === 'docs/middleware.md');
-  const agent = here.find(({ file }) => file === 'agent.ts') as Snippet;
-  const sections = [...new Set(here.map(({ section }) => section))];
-  // The packages that a reader of the section installs.
-  const packagesOf = (section: string) =>
-    ofLanguage('sh')
-      .filter((snippet) => snippet.document === 'docs/middleware.md' && snippet.section === section)
-      .flatMap(({ code }) => [...code.matchAll(/npm install (?:--save-dev )?([^&\n]+)/g)])
-      .flatMap(([, names = '']) => names.trim().split(' '));
-
   /** Starts a server of the page; resolves with its address. */
   function start(project: Project, file: string): Promise<{ url: string; child: ChildProcess }> {
     return startOnPort(async (port) => {
@@ -156,35 +193,29 @@ describe('docs/middleware.md', () => {
   });
 
   it.each(sections)('%s works in an empty project, as it is pasted', async (section) => {
-    const project = await Project.create();
-    try {
-      project.install(...packagesOf(section));
-      const files = here.filter((snippet) => snippet.section === section);
-      for (const { file, code } of [...files, agent]) project.write(file as string, code);
-      await compile(project);
-      for (const { file, code } of files) {
-        if (!code.includes("process.env['PORT']")) continue;
-        const { url, child } = await start(project, (file as string).replace('.ts', '.js'));
-        try {
-          if (section === 'MCP') await callUnsigned(`${url}/mcp`);
-          else {
-            const env = { TOOL_URL: `${url}/weather` };
-            const { out, err } = await project.run('node', ['agent.js'], { env });
-            expect([out, err]).toEqual([expect.stringMatching(/^200 .*sunny in Zürich.*did:key:z6Mk/), '']);
-            const body = JSON.stringify({ tool: 'weather', city: 'Zürich' });
-            const headers = { 'Content-Type': 'application/json' };
-            expect((await fetch(env.TOOL_URL, { method: 'POST', headers, body })).status).toBe(401);
-          }
-        } finally {
-          await stop(child);
+    const project = projectOf(section);
+    expect(errorsIn(project)).toEqual([]);
+    const files = middleware.filter((snippet) => snippet.section === section);
+    for (const { file, code } of files) {
+      if (!code.includes("process.env['PORT']")) continue;
+      const { url, child } = await start(project, (file as string).replace('.ts', '.js'));
+      try {
+        if (section === 'MCP') await callUnsigned(`${url}/mcp`);
+        else {
+          const env = { TOOL_URL: `${url}/weather` };
+          const { out, err } = await project.run('node', ['agent.js'], { env });
+          expect([out, err]).toEqual([expect.stringMatching(/^200 .*sunny in Zürich.*did:key:z6Mk/), '']);
+          const body = JSON.stringify({ tool: 'weather', city: 'Zürich' });
+          const headers = { 'Content-Type': 'application/json' };
+          expect((await fetch(env.TOOL_URL, { method: 'POST', headers, body })).status).toBe(401);
         }
+      } finally {
+        await stop(child);
       }
-      if (section !== 'MCP') return;
-      const { code, out } = await project.run('node', ['mcp-agent.js']);
-      expect([code, out]).toEqual([0, expect.stringMatching(/sunny in Zürich, for did:key:z6Mk/)]);
-    } finally {
-      project.remove();
     }
+    if (section !== 'MCP') return;
+    const { code, out } = await project.run('node', ['mcp-agent.js']);
+    expect([code, out]).toEqual([0, expect.stringMatching(/sunny in Zürich, for did:key:z6Mk/)]);
   });
 
   async function callUnsigned(url: string): Promise<void> {
@@ -199,20 +230,11 @@ describe('docs/middleware.md', () => {
 });
 
 describe('other programs', () => {
-  const others = programs.filter(
-    ({ document, file }) => document !== 'docs/middleware.md' && file !== 'verify.ts',
-  );
-  let project: Project;
-  beforeAll(async () => {
-    project = await Project.create();
-    for (const [at, { code, language }] of others.entries()) project.write(`snippet-${at}.${language}`, code);
-    await compile(project);
-  });
-  afterAll(() => project.remove());
-
   it.each(others.map((snippet, at) => [nameOf(snippet), snippet, at] as const))(
     '%s',
     async (_, { mark }, at) => {
+      const project = projectOf('others');
+      expect(errorsIn(project)).toEqual([]);
       if (mark?.kind === 'not run') return;
       expect(await project.run('node', [path.join(project.folder, `snippet-${at}.js`)])).toMatchObject({
         code: 0,

@@ -5,7 +5,7 @@ import { eventually } from '../support/eventually.js';
 import { startOnPort } from '../support/ports.mjs';
 import { isInstalled, type Program } from '../support/programs.js';
 import { startHaproxy, startNginx } from '../support/proxies.js';
-import { startService, type RunningService } from '../support/service.js';
+import { metricOf, startService, type RunningService } from '../support/service.js';
 
 // The recipes of docs/operations.md.
 const NGINX_LOCATION = `
@@ -44,23 +44,27 @@ async function restartUnderLoad(proxy: Program, ports: readonly number[], servic
         (error: unknown) => String((error as Error).cause ?? error),
       );
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-      await sleep(2);
+      await sleep(10);
     }
   };
   const senders = Array.from({ length: SENDERS }, send);
   for (const [at, port] of ports.entries()) {
-    await sleep(500);
     expect(await services[at]?.stop()).toBe(0);
-    services[at] = await startAt(port);
-    // Let the proxy find it again before the next one goes.
-    await sleep(2500);
+    const started = await startAt(port);
+    services[at] = started;
+    // The proxy has found it again, before the next one goes.
+    await eventually(async () => {
+      const metrics = await (await fetch(`${started.url}/metrics`)).text();
+      expect(metricOf(metrics, 'drs_verify_verifications_total{result="valid"}')).toBeGreaterThan(10);
+    });
   }
   isOver = true;
   await Promise.all(senders);
   return outcomes;
 }
 
-describe.each([
+// At once: most of it is waiting.
+describe.concurrent.each([
   ['nginx', (ports: readonly number[]) => startNginx(nginxUpstream(ports), NGINX_LOCATION)],
   ['haproxy', (ports: readonly number[]) => startHaproxy(`${HAPROXY_CHECK}\n${haproxyServers(ports)}`)],
 ] as const)('two services behind %s', (program, startBehind) => {

@@ -148,17 +148,18 @@ for _ in range(20):
 });
 
 describe('a body that nobody asked for', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService();
+  });
+  afterAll(() => service.stop());
+
   it.each(['GET', 'HEAD'])('with %s is thrown away, and the answer comes', async (method) => {
-    const service = await startService();
-    try {
-      for (const path of ['/healthz', '/readyz', '/metrics']) {
-        const { socket, until } = await connectRaw(service.port);
-        socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc`);
-        expect(await until('\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
-        socket.destroy();
-      }
-    } finally {
-      await service.stop();
+    for (const path of ['/healthz', '/readyz', '/metrics']) {
+      const { socket, until } = await connectRaw(service.port);
+      socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc`);
+      expect(await until('\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+      socket.destroy();
     }
   });
 });
@@ -282,15 +283,17 @@ describe('rate limits', () => {
   });
 });
 
-describe('a body that does not arrive', () => {
+// At once: the second only waits.
+describe.concurrent('a body that does not arrive', () => {
   it('is answered 408 after REQUEST_TIMEOUT_SECS, and nothing of it is kept', async () => {
     const service = await startService({ REQUEST_TIMEOUT_SECS: '1' });
     try {
-      for (const sent of ['', '{"bundle_version":']) {
+      const attempts = ['', '{"bundle_version":'].map(async (sent) => {
         const { socket, closed } = await connectRaw(service.port);
         socket.write(`POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n${sent}`);
         expect(await closed).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n.*REQUEST_TIMEOUT_SECS \(1\)"\}/s);
-      }
+      });
+      await Promise.all(attempts);
       const metrics = await metricsOf(service);
       expect(metricOf(metrics, 'drs_http_body_bytes')).toBe(0);
       expect(metricOf(metrics, 'drs_verify_rejections_total{reason="timeout"}')).toBe(2);

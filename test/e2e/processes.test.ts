@@ -146,7 +146,8 @@ describe.runIf(canShare)('three processes on one port', () => {
   });
 });
 
-describe.runIf(canShare)('the supervisor', () => {
+// Each has a service of its own. At once: the first and the last wait for most of their time.
+describe.runIf(canShare).concurrent('the supervisor', () => {
   it('stops all processes on SIGTERM, which may reach them as well, and answers what is in flight', async () => {
     const service = await startThree();
     const pids = childrenOf(service);
@@ -170,7 +171,7 @@ describe.runIf(canShare)('the supervisor', () => {
   });
 
   it('ends all processes at once on a second signal', async () => {
-    const service = await startThree({ SHUTDOWN_DELAY_SECS: '3600' });
+    const service = await startThree({ PROCESSES: '2', SHUTDOWN_DELAY_SECS: '3600' });
     const pids = childrenOf(service);
     service.child.kill('SIGTERM');
     await eventually(() => expect(messagesOf(service)).toContain('shutting down all processes'));

@@ -125,10 +125,15 @@ export function findDifferences({ method, path, status, headers, text }: GivenAn
 const origins = new Set<string>();
 const plainFetch = globalThis.fetch;
 
-/** From now on, whatever this origin answers to `fetch` in this test file is compared with `docs/openapi.yaml`. */
-export function checkAnswersOf(url: string): void {
-  origins.add(new URL(url).origin);
+/**
+ * From now on, whatever this origin answers to `fetch` is compared with `docs/openapi.yaml`, until the returned function
+ * is called: another server, of another test file, may have the port next.
+ */
+export function checkAnswersOf(url: string): () => void {
+  const { origin } = new URL(url);
+  origins.add(origin);
   globalThis.fetch = checkedFetch;
+  return () => origins.delete(origin);
 }
 
 const checkedFetch: typeof fetch = async (input, init) => {

@@ -2,8 +2,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -29,9 +31,12 @@ export interface RunOptions {
   readonly folder?: string;
 }
 
-let packed: Promise<string> | null = null;
+let unpacked: Promise<string> | null = null;
+/** What `tsc --init` writes. */
+let initialised = '';
+const tsgo = path.join(root, 'node_modules', '@typescript', 'native-preview', 'bin', 'tsgo');
 
-/** Makes the tarball with npm. */
+/** Makes the tarball with npm. Resolves with a folder of its files. */
 async function pack(): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-packed-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
@@ -39,7 +44,19 @@ async function pack(): Promise<string> {
   const { code, out, err } = await run('npm', args, root);
   if (code !== 0) throw new Error(`npm pack ended with ${code}: ${err}`);
   const [{ filename }] = JSON.parse(out) as [{ filename: string }];
-  return path.join(folder, filename);
+  const extracted = await run('tar', ['xzf', filename], folder);
+  if (extracted.code !== 0) throw new Error(`tar ended with ${extracted.code}: ${extracted.err}`);
+  return path.join(folder, 'package');
+}
+
+/** Makes a folder with the same files, which takes less than to extract them again. */
+function linkAll(from: string, to: string): void {
+  mkdirSync(to, { recursive: true });
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [path.join(from, entry.name), path.join(to, entry.name)];
+    if (entry.isDirectory()) linkAll(source, target);
+    else linkSync(source, target);
+  }
 }
 
 async function run(
@@ -72,15 +89,16 @@ export class Project {
     this.folder = folder;
   }
 
-  /** @param type of its `package.json` */
-  static async create(type: 'module' | 'commonjs' = 'module'): Promise<Project> {
-    const tarball = await (packed ??= pack());
-    const project = new Project(mkdtempSync(path.join(tmpdir(), 'drs-verify-project-')));
+  /**
+   * @param type of its `package.json`
+   * @param within a folder of several projects that are compiled together
+   */
+  static async create(type: 'module' | 'commonjs' = 'module', within = tmpdir()): Promise<Project> {
+    const files = await (unpacked ??= pack());
+    const project = new Project(mkdtempSync(path.join(within, 'drs-verify-project-')));
     project.write('package.json', JSON.stringify({ name: 'project', version: '1.0.0', private: true, type }));
     const own = project.#at('node_modules', 'drs-verify');
-    mkdirSync(own, { recursive: true });
-    const { code, err } = await run('tar', ['xzf', tarball, '--strip-components=1'], own);
-    if (code !== 0) throw new Error(`tar ended with ${code}: ${err}`);
+    linkAll(files, own);
     const { dependencies, optionalDependencies } = JSON.parse(
       readFileSync(path.join(own, 'package.json'), 'utf8'),
     ) as Record<string, Record<string, string> | undefined>;
@@ -114,17 +132,9 @@ export class Project {
     return run(command, args, this.#at(folder), { PATH, ...env });
   }
 
-  /**
-   * Compiles the project with TypeScript 7, which `npm install typescript` installs, like docs/middleware.md but more
-   * strictly. Resolves with the compiler's output.
-   */
-  async compile(...options: string[]): Promise<string> {
-    const tsc = path.join(root, 'node_modules', '@typescript', 'native-preview', 'bin', 'tsgo');
-    const init = ['--init', '--module', 'nodenext', '--target', 'es2023', '--types', 'node'];
-    await this.run(process.execPath, [tsc, ...init]);
-    const strict = ['-p', '.', '--strict', '--skipLibCheck', 'false', ...options];
-    const { code, out, err } = await this.run(process.execPath, [tsc, ...strict]);
-    return code === 0 ? '' : out + err;
+  /** Compiles the project, like {@link compile}. Resolves with the compiler's output. */
+  compile(...options: string[]): Promise<string> {
+    return compile(this.folder, ...options);
   }
 
   remove(): void {
@@ -134,4 +144,29 @@ export class Project {
   #at(...parts: string[]): string {
     return path.join(this.folder, ...parts);
   }
+}
+
+/** Puts the types of Node where a compilation of a folder of projects looks for them. */
+export function linkTypesOfNode(folder: string): void {
+  mkdirSync(path.join(folder, 'node_modules', '@types'), { recursive: true });
+  const link = path.join(folder, 'node_modules', '@types', 'node');
+  symlinkSync(path.join(root, 'node_modules', '@types', 'node'), link, 'dir');
+}
+
+/**
+ * Compiles a project, or a folder of projects, with TypeScript 7, which `npm install typescript` installs, like
+ * docs/middleware.md but more strictly. Resolves with the compiler's output.
+ */
+export async function compile(folder: string, ...options: string[]): Promise<string> {
+  const tsconfig = path.join(folder, 'tsconfig.json');
+  const init = ['--init', '--module', 'nodenext', '--target', 'es2023', '--types', 'node'];
+  if (!existsSync(tsconfig)) {
+    if (initialised === '') {
+      await run(process.execPath, [tsgo, ...init], folder);
+      initialised = readFileSync(tsconfig, 'utf8');
+    } else writeFileSync(tsconfig, initialised);
+  }
+  const strict = ['-p', '.', '--strict', '--skipLibCheck', 'false', ...options];
+  const { code, out, err } = await run(process.execPath, [tsgo, ...strict], folder);
+  return code === 0 ? '' : out + err;
 }

@@ -66,7 +66,7 @@ export async function startService(
     });
     void exited.then(([code]) => reject(new Error(`the service ended with ${code}: ${errors}`)));
   });
-  checkAnswersOf(url);
+  void exited.then(checkAnswersOf(url));
   return {
     url,
     port: Number(new URL(url).port),

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { generateKey } from '../../issue/index.js';
+import { generateKey } from '../../issue/signing-key.js';
 import { CommandError } from '../command-error.js';
 import { writeResult } from '../files.js';
 

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
@@ -17,20 +16,10 @@ import { runWrk, uncorrect, wrkVersion, type Counts } from '../../bench/load/wrk
 import { ROOT } from '../../bench/run/paths.js';
 import { Workloads, type Workload } from '../../bench/workload/workload.js';
 
+// The generators are separate programs, which run from the build of `npm run bench`.
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-test-'));
 const servers: Server[] = [];
 const now = () => Number(process.hrtime.bigint()) / 1e6;
-
-beforeAll(() => {
-  // The generators are separate programs, which run from their build.
-  execFileSync(
-    process.execPath,
-    [path.join(ROOT, 'node_modules/@typescript/native-preview/bin/tsgo'), '-p', 'bench'],
-    {
-      cwd: ROOT,
-    },
-  );
-});
 
 afterAll(() => {
   for (const server of servers) {
