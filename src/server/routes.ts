@@ -21,6 +21,7 @@ import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
 import { SocketWait } from './socket-wait.js';
+import type { Rejection } from './rejections.js';
 import { RevokeRoute } from './revoke-route.js';
 import type { Tracing } from './tracing.js';
 import type { VerdictLogs } from './verdict-logs.js';
@@ -238,15 +239,13 @@ export class Routes implements ExchangeOwner {
   }
 
   #serve(route: Route, method: string, exchange: Exchange, head: RequestHead, req: HttpRequest): void {
-    const { metrics } = this.#context;
-    const isVerify = route.endpoint === 'verify';
     if (head.framingFault !== null) {
-      if (isVerify) metrics.countRejection('malformed');
+      this.#countRejection(route, 'malformed');
       exchange.refuse(400, head.framingFault, { closes: true });
       return;
     }
     if (route.isProxied !== true && isForeignOrigin(head, this.#origins)) {
-      if (isVerify) metrics.countRejection('foreign_origin');
+      this.#countRejection(route, 'foreign_origin');
       exchange.refuse(
         403,
         'requests of web pages are refused unless their origin is listed in ALLOWED_ORIGINS',
@@ -255,7 +254,7 @@ export class Routes implements ExchangeOwner {
     }
     const wait = route.rateLimit?.admit(clientOf(exchange.clientAddress)) ?? 0;
     if (wait > 0) {
-      if (isVerify) metrics.countRejection('rate_limited');
+      this.#countRejection(route, 'rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     } else if (route.methods.length > 0 && !route.methods.includes(method)) {
       const allowed = route.methods.join(', ').toUpperCase();
@@ -264,6 +263,12 @@ export class Routes implements ExchangeOwner {
     } else {
       route.serve(exchange, req, head);
     }
+  }
+
+  #countRejection({ endpoint }: Route, reason: Rejection): void {
+    const { metrics } = this.#context;
+    if (endpoint === 'verify') metrics.countRejection(reason);
+    else if (endpoint === 'gate') metrics.gate.rejected(endpoint, reason);
   }
 
   #health(exchange: Exchange): void {

@@ -81,16 +81,18 @@ export class GateCalls {
     writer: Writer,
     read: (message: T) => Question | string,
   ): void {
-    const { admission, rateLimit } = this.#context;
+    const { admission, rateLimit, decider } = this.#context;
     // address:port
     const peer = call.getPeer();
     if ((rateLimit?.admit(clientOf(peer.slice(0, peer.lastIndexOf(':')))) ?? 0) > 0) {
+      decider.rejected('grpc', 'rate_limited');
       reply(null, writer.refusal(429, 'rate_limited', null));
       return;
     }
     const run = (isLate: boolean): void => {
       this.#answer(call, reply, writer, read, isLate).catch((error: unknown) => {
         this.#context.log.error({ err: error }, 'a call failed inside the service');
+        decider.rejected('grpc', 'internal');
         reply({ code: Status.INTERNAL, details: 'internal' });
       });
     };
@@ -124,6 +126,7 @@ export class GateCalls {
     const question = read(message);
     if (typeof question === 'string') {
       this.#logMistake(question);
+      decider.rejected('grpc', 'malformed');
       reply(
         null,
         writer.refusal(503, "the gate cannot read the gateway's question: see the gate's log", null),
@@ -134,9 +137,9 @@ export class GateCalls {
     const logged = new LoggedCall(question, call.metadata.get('traceparent'));
     const record = verdicts.ofGate(logged);
     const decision = isLate
-      ? decider.unavailable(protocol)
+      ? decider.unavailable({ protocol, endpoint: 'grpc' }, 'overloaded')
       : await decider.decide({
-          ...{ protocol, request, bytes, isWanted },
+          ...{ protocol, endpoint: 'grpc', request, bytes, isWanted },
           onVerdict: record.onVerdict,
         });
     record.decided(decision);

@@ -39,7 +39,10 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
       messageMs: requestTimeoutSecs * 1000,
       answerMs: requestTimeoutSecs * 1000 + statusFetchTimeoutMs + redisTimeoutMs + MARGIN_MS,
     },
-    (path, status, milliseconds) => metrics.countCall(path, status, milliseconds),
+    ({ path, status, milliseconds, rejection }) => {
+      const isQuestion = metrics.countCall(path, status, milliseconds);
+      if (isQuestion && rejection !== null) context.decider.rejected('grpc', rejection);
+    },
   );
   const watchCall: ServerInterceptor = ({ path, responseStream }, call) => {
     if (!responseStream) intake.watch(path, call);
