@@ -36,4 +36,5 @@ export {
   type RedisReplayStoreOptions,
   type ReplayLog,
   type ReplayStore,
+  type ReplayUnreadyReason,
 } from '../replay/index.js';

@@ -10,4 +10,9 @@ export {
   type RedisReplayStoreOptions,
 } from './redis-store.js';
 export { replayKey } from './replay-key.js';
-export { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-store.js';
+export {
+  ReplayStoreError,
+  type ReplayLog,
+  type ReplayStore,
+  type ReplayUnreadyReason,
+} from './replay-store.js';

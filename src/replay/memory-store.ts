@@ -1,4 +1,9 @@
-import { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-store.js';
+import {
+  ReplayStoreError,
+  type ReplayLog,
+  type ReplayStore,
+  type ReplayUnreadyReason,
+} from './replay-store.js';
 
 interface Entry {
   readonly key: string;
@@ -65,6 +70,12 @@ class KeyQueue implements MemoryReplayStore {
 
   get size(): number {
     return this.#keys.size;
+  }
+
+  /** Entries are dropped only by `record`, so an expired one counts as room. */
+  get unreadyReason(): ReplayUnreadyReason | null {
+    if (this.#keys.size < this.capacity || this.#oldest === null) return null;
+    return this.#oldest.end > Date.now() / 1000 ? 'replay_store_full' : null;
   }
 
   record(key: string, now: number, ttlSecs: number): boolean {

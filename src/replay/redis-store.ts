@@ -2,7 +2,12 @@ import { createHash } from 'node:crypto';
 import { connectRedis, PATIENCE_MS, placeOf, reasonOf, type RedisConnection } from '../redis/connection.js';
 import { within } from '../redis/within.js';
 import { Breaker } from './breaker.js';
-import { ReplayStoreError, type ReplayLog, type ReplayStore } from './replay-store.js';
+import {
+  ReplayStoreError,
+  type ReplayLog,
+  type ReplayStore,
+  type ReplayUnreadyReason,
+} from './replay-store.js';
 
 /** Options of {@link openRedisReplayStore}. */
 export interface RedisReplayStoreOptions {
@@ -98,6 +103,10 @@ class RedisReplayStore implements ReplayStore {
       throw error;
     }
     this.#connection = connection;
+  }
+
+  get unreadyReason(): ReplayUnreadyReason | null {
+    return this.#breaker.isOpen ? 'replay_store_unreachable' : null;
   }
 
   get isAvailable(): boolean {

@@ -1,3 +1,12 @@
+/** Why a replay store cannot record invocations. */
+export type ReplayUnreadyReason =
+  /** No server takes writes: it is away, silent, not the primary, or refuses them. */
+  | 'replay_store_unreachable'
+  /** Its server may evict a recorded invocation, which could then be replayed. */
+  | 'replay_store_evicts'
+  /** There is no room for another invocation. */
+  | 'replay_store_full';
+
 /**
  * Remembers which invocations were used.
  *
@@ -15,11 +24,13 @@ export interface ReplayStore {
    * @throws ReplayStoreError (or rejects with it) if the store cannot tell
    */
   record(key: string, now: number, ttlSecs: number): boolean | Promise<boolean>;
+  /** Why nothing can be recorded at the moment; `null` if it can. The store finds out by itself, also without calls. */
+  readonly unreadyReason: ReplayUnreadyReason | null;
   /** Number of invocations on record, if the store knows. */
   readonly size?: number;
   /** Maximum number of invocations, if the store has a limit of its own. */
   readonly capacity?: number;
-  /** Whether it can record at the moment. Only stores that depend on a server have this. */
+  /** Whether its server can be used at the moment. Only stores that depend on a server have this. */
   readonly isAvailable?: boolean;
   /** Releases what the store holds. Nothing may be recorded afterwards. */
   close(): Promise<void>;

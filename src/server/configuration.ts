@@ -79,6 +79,14 @@ const serviceOptions = verifierOptions.extend({
    * that load balancers notice.
    */
   shutdownDelaySecs: count(0, 3600).default(0),
+  /**
+   * What the service can be ready without. Without `replay`, `/readyz` answers 200 although every call that needs the
+   * record of used invocations is refused.
+   */
+  readyWithout: z
+    .array(z.enum(['replay']))
+    .min(1)
+    .optional(),
   /** Seconds that open requests have to finish before the process ends. */
   shutdownGraceSecs: count(1, 3600).default(10),
   /** Origins of web pages that may send requests. A listed page can ask for verdicts from its visitors' networks. */

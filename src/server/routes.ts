@@ -21,6 +21,7 @@ import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
 import { SocketWait } from './socket-wait.js';
+import type { Readiness } from './readiness.js';
 import type { Rejection } from './rejections.js';
 import { RevokeRoute } from './revoke-route.js';
 import type { Tracing } from './tracing.js';
@@ -51,6 +52,7 @@ export interface RouteContext {
   readonly engine: Engine;
   readonly configuration: Configuration;
   readonly admission: Admission;
+  readonly readiness: Pick<Readiness, 'reasons'>;
   readonly gate: GateDecider;
   /** The public key set of the gate as JSON; `null` if it does not sign. */
   readonly jwks: string | null;
@@ -278,10 +280,10 @@ export class Routes implements ExchangeOwner {
   }
 
   #readiness(exchange: Exchange): void {
-    const { admission, engine } = this.#context;
-    const reason = admission.isLeaving ? 'shutting_down' : engine.revocation.unreadyReason;
-    if (reason === null) exchange.answer(200, '{"status":"ready"}');
-    else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason }));
+    const reasons = this.#context.readiness.reasons();
+    const [reason] = reasons;
+    if (reason === undefined) exchange.answer(200, '{"status":"ready"}');
+    else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason, reasons }));
   }
 
   #keys(exchange: Exchange): void {

@@ -16,6 +16,7 @@ import { GrpcMetrics } from './grpc/metrics.js';
 import { openGrpc, type GrpcFrontEnd } from './grpc/open.js';
 import { LineFile } from './line-file.js';
 import { Metrics } from './metrics.js';
+import { Readiness } from './readiness.js';
 import { RefusalLog } from './refusal-log.js';
 import { Routes } from './routes.js';
 import { ServedCertificate } from './served-certificate.js';
@@ -102,10 +103,12 @@ export async function startService(
     metrics.registry.setDefaultLabels({ process: membership.process });
     membership.onScrape(scrapeThis);
   }
+  const readiness = new Readiness(admission, engine, gate.replays, configuration);
   const routes = new Routes({
     engine,
     configuration,
     admission,
+    readiness,
     gate: gate.decider,
     jwks: gate.jwks,
     metrics,
@@ -134,7 +137,7 @@ export async function startService(
       const grpcMetrics = new GrpcMetrics(metrics.registry);
       const { decider } = gate;
       const { gateLimit: rateLimit } = routes;
-      const shared = { configuration, engine, admission, decider, verdicts, connections, rateLimit, log };
+      const shared = { configuration, readiness, admission, decider, verdicts, connections, rateLimit, log };
       const { certificate } = common;
       grpc = await openGrpc({ ...shared, certificate, metrics: grpcMetrics });
       grpcPort = await grpc.listen(configuration.host, configuration.grpcPort);

@@ -31,6 +31,7 @@ describe('an invocation', () => {
     const later = createMemoryReplayStore();
     const store: ReplayStore = {
       record: (...call) => Promise.resolve(later.record(...call)),
+      unreadyReason: null,
       close: () => Promise.resolve(),
     };
     expect(await checkReplay(invocation, store, NOW, rules)).toBeNull();
@@ -100,6 +101,7 @@ describe('a store that cannot tell', () => {
     record: () => {
       throw error;
     },
+    unreadyReason: null,
     close: () => Promise.resolve(),
   });
 
@@ -123,6 +125,7 @@ describe('a store that cannot tell', () => {
   it('has the call refused when its promise is rejected', async () => {
     const store: ReplayStore = {
       record: () => Promise.reject(new ReplayStoreError('Redis does not answer')),
+      unreadyReason: null,
       close: () => Promise.resolve(),
     };
     await expect(checkReplay(invocation, store, NOW, rules)).resolves.toMatchObject({

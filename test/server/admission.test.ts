@@ -116,6 +116,7 @@ describe('a fault of the verifier', () => {
       engine,
       configuration,
       admission,
+      readiness: { reasons: () => [] },
       gate: decider,
       jwks,
       metrics,
