@@ -10,6 +10,7 @@ import {
   type Configuration,
 } from './configuration.js';
 import { showAddress, type ListenAddress } from './front-end/listen-address.js';
+import { releaseSignals } from './early-signals.js';
 import { loadFrontEnd } from './front-end/load.js';
 import { checkNative } from './native.js';
 import { printableUrl } from './printable-url.js';
@@ -41,6 +42,7 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   }
   const service = await startOrExit(configuration, log);
   stopOnSignals(configuration, service, log);
+  releaseSignals();
   // This comes last, since a program that waits for this line may send a signal at once.
   log.info(factsOf(configuration, service), 'listening');
 }

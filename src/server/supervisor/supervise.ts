@@ -4,6 +4,7 @@ import closeWithGrace from 'close-with-grace';
 import type { Logger } from 'pino';
 import { resourcesHere } from '../../engine/resources.js';
 import { addressOf, type Configuration } from '../configuration.js';
+import { releaseSignals } from '../early-signals.js';
 import { cannotListen } from '../front-end/front-end.js';
 import { shareOut } from './share-out.js';
 import { StartError } from './service-process.js';
@@ -77,11 +78,12 @@ export async function supervise(
       log.info('all processes have stopped');
     },
   );
-  process.on('SIGHUP', () => void supervisor.roll());
-  process.on('SIGUSR2', () => supervisor.toggleLogLevel());
   try {
     Object.assign(childEnv, await findAddresses(configuration));
     const facts = await supervisor.start();
+    process.on('SIGHUP', () => void supervisor.roll());
+    process.on('SIGUSR2', () => supervisor.toggleLogLevel());
+    releaseSignals();
     log.info({ ...facts, processes, cores: resources.cores, shares }, 'listening');
   } catch (error) {
     // The process itself has logged why it does not start.
