@@ -83,6 +83,7 @@ export class Routes implements ExchangeOwner {
   readonly #busyPoll: BusyPoll;
   readonly #socketWait: SocketWait;
   readonly #proxyTrust: ProxyTrust | null;
+  readonly #notesAddress: boolean;
   #open = 0;
 
   constructor(context: RouteContext) {
@@ -90,6 +91,7 @@ export class Routes implements ExchangeOwner {
     const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs, allowedOrigins } = context.configuration;
     this.#origins = new Set(allowedOrigins);
     this.#proxyTrust = context.configuration.trustProxy ?? null;
+    this.#notesAddress = context.configuration.decisionLog !== undefined;
     // On a single core, polling would take time from the client or the workers.
     this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
     this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
@@ -216,6 +218,7 @@ export class Routes implements ExchangeOwner {
     this.#open++;
     this.#busyPoll.end();
     const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
+    if (this.#notesAddress) exchange.address = exchange.clientAddress;
     this.#context.metrics.http.observeSocketWait(this.#socketWait.waitOf(exchange.startedAt));
     try {
       this.#serve(route, method, exchange, head, req);

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -95,7 +96,8 @@ export async function startService(
       throw error;
     },
   );
-  const decisions = await openDecisions(configuration, engine, log);
+  const instance = membership === null ? hostname() : `${hostname()}/${membership.process}`;
+  const decisions = await openDecisions(configuration, engine, log, instance);
   const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
   const tracing = await openTracing();
   const scrapeThis = () => metrics.registry.metrics();
@@ -199,10 +201,11 @@ async function openDecisions(
   { decisionLog }: Configuration,
   engine: Engine,
   log: Logger,
+  instance: string,
 ): Promise<DecisionLog | null> {
   if (decisionLog === undefined) return null;
   try {
-    return new DecisionLog(await LineFile.open(decisionLog, log));
+    return new DecisionLog(await LineFile.open(decisionLog, log), instance);
   } catch (error) {
     await engine.close();
     throw new Error(`cannot write the decision log (DECISION_LOG): ${(error as Error).message}`, {

@@ -82,9 +82,7 @@ export class GateCalls {
     read: (message: T) => Question | string,
   ): void {
     const { admission, rateLimit, decider } = this.#context;
-    // address:port
-    const peer = call.getPeer();
-    if ((rateLimit?.admit(clientOf(peer.slice(0, peer.lastIndexOf(':')))) ?? 0) > 0) {
+    if ((rateLimit?.admit(clientOf(addressOf(call))) ?? 0) > 0) {
       decider.rejected('grpc', 'rate_limited');
       reply(null, writer.refusal(429, 'rate_limited', null));
       return;
@@ -134,7 +132,7 @@ export class GateCalls {
       return;
     }
     const { protocol, request } = question;
-    const logged = new LoggedCall(question, call.metadata.get('traceparent'));
+    const logged = new LoggedCall(question, call.metadata.get('traceparent'), addressOf(call));
     const record = verdicts.ofGate(logged);
     const decision = isLate
       ? decider.unavailable({ protocol, endpoint: 'grpc' }, 'overloaded')
@@ -155,14 +153,23 @@ export class GateCalls {
   }
 }
 
+/** The address of the gateway. */
+function addressOf(call: { getPeer(): string }): string {
+  // address:port
+  const peer = call.getPeer();
+  return peer.slice(0, peer.lastIndexOf(':'));
+}
+
 /** A call, as the logs describe it. */
 class LoggedCall implements LoggedRequest {
   readonly endpoint = 'gate';
   readonly traceparent: string | null;
+  readonly address: string;
   code: string | null = null;
   #requestId: string | null;
 
-  constructor({ requestId, traceparent }: Question, sent: readonly (string | Buffer)[]) {
+  constructor({ requestId, traceparent }: Question, sent: readonly (string | Buffer)[], address: string) {
+    this.address = address;
     // The gateway's own span if it has one, else the caller's.
     const [own] = sent;
     this.traceparent = typeof own === 'string' ? own : traceparent;
