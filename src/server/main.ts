@@ -1,6 +1,7 @@
 import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../engine/options.js';
+import { findStartProblems } from './check.js';
 import {
   addressOf,
   listenAddressOf,
@@ -25,12 +26,18 @@ const CLOSING_MS = 5000;
  * before it listens. If a port or a store cannot be opened, the exit code is 1.
  *
  * @param env the environment; see {@link VARIABLES}
- * @param isCheck only checks the configuration and ends the process: exit code 0 if it is valid, else 2
+ * @param isCheck only checks the configuration and what it names, and ends the process: exit code 0 if the service can
+ *   start, else 2
  */
 export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
   const configuration = readOrExit(env);
   if (isCheck) {
     for (const warning of warningsAbout(env, configuration)) console.error(`warning: ${warning}`);
+    const problems = await findStartProblems(configuration);
+    if (problems.length > 0) {
+      console.error(`drs-verify cannot start with this configuration here:\n  ${problems.join('\n  ')}`);
+      process.exit(2);
+    }
     console.log('The configuration can work.');
     process.exit(0);
   }
