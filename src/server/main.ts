@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../engine/options.js';
@@ -13,6 +14,7 @@ import {
 import { showAddress, type ListenAddress } from './front-end/listen-address.js';
 import { releaseSignals } from './early-signals.js';
 import { loadFrontEnd } from './front-end/load.js';
+import { warningsAboutMemory } from './memory-needs.js';
 import { checkNative } from './native.js';
 import { printableUrl } from './printable-url.js';
 import { startService, type Membership, type Service } from './service.js';
@@ -31,8 +33,12 @@ const CLOSING_MS = 5000;
  */
 export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
   const configuration = readOrExit(env);
+  const warnings = warningsAbout(env, configuration);
+  // Of several processes, the supervisor gives each its share.
+  if (configuration.processes === 1)
+    warnings.push(...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit));
   if (isCheck) {
-    for (const warning of warningsAbout(env, configuration)) console.error(`warning: ${warning}`);
+    for (const warning of warnings) console.error(`warning: ${warning}`);
     const problems = await findStartProblems(configuration);
     if (problems.length > 0) {
       console.error(`drs-verify cannot start with this configuration here:\n  ${problems.join('\n  ')}`);
@@ -42,7 +48,7 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
     process.exit(0);
   }
   const log = openLog(configuration);
-  for (const warning of warningsAbout(env, configuration)) log.warn(warning);
+  for (const warning of warnings) log.warn(warning);
   if (configuration.processes > 1) {
     await supervise(env, configuration, log);
     return;

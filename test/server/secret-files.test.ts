@@ -97,6 +97,11 @@ describe('serve --check', () => {
     });
   });
 
+  it('ends with 2 where the configuration names what is not there', () => {
+    const { status, stderr } = check({ DECISION_LOG: path.join(folder, 'no', 'decisions') });
+    expect([status, stderr]).toEqual([2, expect.stringContaining('/no does not exist: create it')]);
+  });
+
   it('ends with 2 and every problem where it can not', () => {
     const { status, stderr } = check({ PORT: 'x', TRUSTED_ROOT: 'y' });
     expect(status).toBe(2);
