@@ -8,7 +8,7 @@ import { runToExit, startService, type RunningService } from '../support/service
 
 const readinessOf = async ({ url }: RunningService) => {
   const response = await fetch(`${url}/readyz`);
-  return [response.status, (await response.json()) as unknown];
+  return [response.status, await response.json()];
 };
 const healthOf = async (service: RunningService) => {
   const client = clientOf(HEALTH, grpcPortOf(service));

@@ -111,7 +111,9 @@ describe('the configuration', () => {
   it('warns where one record of used invocations is shared and the other is not', () => {
     const warnings = (env: Record<string, string>) => warningsAbout(env, readConfiguration(env));
     expect(warnings({ REPLAY_PROTECTION: 'redis' })).toEqual([
-      expect.stringMatching(/^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set GATE_REPLAY=redis/),
+      expect.stringMatching(
+        /^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set GATE_REPLAY=redis/,
+      ),
     ]);
     expect(warnings({ REPLAY_PROTECTION: 'memory', GATE_REPLAY: 'redis' })).toEqual([
       expect.stringMatching(/^GATE_REPLAY is "redis" and REPLAY_PROTECTION is "memory"/),
