@@ -208,9 +208,11 @@ async function openDecisions(
     return new DecisionLog(await LineFile.open(decisionLog, log), instance);
   } catch (error) {
     await engine.close();
-    throw new Error(`cannot write the decision log (DECISION_LOG): ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw new Error(
+      `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +
+        'Its folder must exist, and this process must be able to write to it.',
+      { cause: error },
+    );
   }
 }
 
