@@ -15,7 +15,7 @@ const mayImport = {
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'engine'],
   engine: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
-  server: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'engine'],
+  server: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'engine', 'redis'],
   middleware: [
     'protocol',
     'verify',

@@ -2,6 +2,10 @@
 // The `drs` command. In a clone, it first updates the build. An installed package has no set-up script.
 import { existsSync } from 'node:fs';
 
+// These signals must not end a service that is starting. Nothing is open yet, so nothing is to be done about them.
+if (process.argv[2] === 'serve')
+  for (const signal of ['SIGHUP', 'SIGUSR1', 'SIGUSR2']) process.on(signal, () => undefined);
+
 const setup = new URL('setup.mjs', import.meta.url);
 if (existsSync(setup)) await import(setup.href);
 await import(new URL('../dist/cli/main.js', import.meta.url).href);

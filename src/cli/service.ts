@@ -22,7 +22,7 @@ export async function postToService(
   json: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<ServiceAnswer> {
-  const url = urlOf(path);
+  const { url, variable } = urlOf(path);
   try {
     const response = await fetch(url, {
       method: 'POST',
@@ -36,7 +36,7 @@ export async function postToService(
   } catch (error) {
     throw new CommandError(
       `no answer from the service at ${url.origin}: ${reasonOf(error)}`,
-      'start it with `npx drs-verify serve`, or set DRS_VERIFY_URL to where it runs',
+      `start it with \`npx drs-verify serve\`, or set ${variable} to where it runs`,
     );
   }
 }
@@ -64,12 +64,15 @@ export function errorOf(body: unknown): string {
   return body === undefined ? '(its body is not JSON)' : '(its body is not what this command expects)';
 }
 
-function urlOf(path: '/verify' | '/admin/revoke'): URL {
+/** `DRS_ADMIN_URL` is for a service whose `/admin` is on another address (`ADMIN_ON_METRICS_ADDR`). */
+function urlOf(path: '/verify' | '/admin/revoke'): { readonly url: URL; readonly variable: string } {
+  const isAdmin = path === '/admin/revoke' && (process.env['DRS_ADMIN_URL'] ?? '') !== '';
+  const variable = isAdmin ? 'DRS_ADMIN_URL' : 'DRS_VERIFY_URL';
   try {
-    return serviceUrl(process.env['DRS_VERIFY_URL'] || DEFAULT_URL, path);
+    return { url: serviceUrl(process.env[variable] || DEFAULT_URL, path), variable };
   } catch {
     throw new CommandError(
-      'DRS_VERIFY_URL is not an http or https URL without credentials',
+      `${variable} is not an http or https URL without credentials`,
       `set it to an address such as ${DEFAULT_URL}, or unset it for that one`,
     );
   }

@@ -62,10 +62,7 @@ export type Outcome =
 export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'unavailable';
 
 /** Receives events to count and time. Every argument is a number or comes from a fixed set. */
-export interface EngineObserver extends SignatureObserver {
-  /** A replay check ended; its duration in milliseconds. */
-  replayChecked?(result: ReplayResult, milliseconds: number): void;
-}
+export interface EngineObserver extends SignatureObserver, ReplayObserver {}
 
 /** Combines the parts of a verifier: pipeline, receipt cache, signatures, revocation, replay protection. */
 export class Engine implements PipelineDeps {
@@ -155,17 +152,32 @@ export class Engine implements PipelineDeps {
   }
 
   /** The last check, since a refused call must not use up its invocation. */
-  #checkReplay({ claims }: Invocation, now: number): Failure | null | Promise<Failure | null> {
+  #checkReplay(invocation: Invocation, now: number): Failure | null | Promise<Failure | null> {
     const { replays, replayRules } = this;
-    if (replays === null) return null;
-    const startedAt = performance.now();
-    const report = (failure: Failure | null) => {
-      this.#observer.replayChecked?.(replayResultOf(failure), performance.now() - startedAt);
-      return failure;
-    };
-    const checking = checkReplay(claims, replays, now, replayRules);
-    return checking instanceof Promise ? checking.then(report) : report(checking);
+    return replays === null ? null : watchReplay(invocation, replays, now, replayRules, this.#observer);
   }
+}
+
+/** Receives the result of each replay check, and its duration in milliseconds. */
+export interface ReplayObserver {
+  replayChecked?(result: ReplayResult, milliseconds: number): void;
+}
+
+/** The same as {@link checkReplay}, and tells an observer how it ended. */
+export function watchReplay(
+  { claims }: Invocation,
+  replays: ReplayStore,
+  now: number,
+  rules: ReplayRules,
+  observer: ReplayObserver,
+): Failure | null | Promise<Failure | null> {
+  const startedAt = performance.now();
+  const report = (failure: Failure | null) => {
+    observer.replayChecked?.(replayResultOf(failure), performance.now() - startedAt);
+    return failure;
+  };
+  const checking = checkReplay(claims, replays, now, rules);
+  return checking instanceof Promise ? checking.then(report) : report(checking);
 }
 
 function replayResultOf(failure: Failure | null): ReplayResult {

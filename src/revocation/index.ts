@@ -73,9 +73,9 @@ export interface Revocation {
   revoke(index: number): Promise<void>;
   /**
    * Why verifications with an index are refused: the remote list was never fetched, or its copy is too old and
-   * refusals have begun, or the Redis with the local revocations is unreachable. `null` if all revocations are checked.
+   * refusals have begun, or the Redis with the local revocations is unreachable. Empty if all revocations are checked.
    */
-  readonly unreadyReason: UnreadyReason | null;
+  readonly unreadyReasons: readonly UnreadyReason[];
   /** Ends fetches and timers, finishes pending writes and releases the file. */
   close(): Promise<void>;
 }
@@ -183,8 +183,12 @@ class OpenRevocation implements Revocation {
     await this.#store.record(index);
   }
 
-  get unreadyReason(): UnreadyReason | null {
-    return this.#list?.unreadyReason ?? (this.#store.isCurrent ? null : 'revocation_store_unreachable');
+  get unreadyReasons(): readonly UnreadyReason[] {
+    const list = this.#list?.unreadyReason ?? null;
+    return [
+      ...(list === null ? [] : [list]),
+      ...(this.#store.isCurrent ? [] : (['revocation_store_unreachable'] as const)),
+    ];
   }
 
   async close(): Promise<void> {

@@ -20,12 +20,15 @@ const LINES_PER_SECOND = 10;
  */
 export class AdminLog {
   readonly #log: Logger;
+  /** Logs whatever `LOG_LEVEL` says: who revoked what must be known. */
+  readonly #audit: Logger;
   readonly #metrics: Metrics;
   readonly #failures = new RateLimit(FAILURES_PER_MINUTE, 0, 60);
   readonly #sampler: Sampler;
 
   constructor(log: Logger, metrics: Metrics) {
     this.#log = log;
+    this.#audit = log.child({}, { level: 'info' });
     this.#metrics = metrics;
     this.#sampler = new Sampler(LINES_PER_SECOND, (leftOut) =>
       log.warn({ leftOut }, 'admin: as many more calls without the token, left out of the log'),
@@ -48,10 +51,10 @@ export class AdminLog {
     const line = { outcome, ...call, ...facts };
     switch (outcome) {
       case 'done':
-        this.#log.info(line, 'admin');
+        this.#audit.info(line, 'admin');
         break;
       case 'failed':
-        this.#log.error(line, 'admin');
+        this.#audit.error(line, 'admin');
         break;
       case 'unauthorized':
       case 'rate_limited':

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { count, findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
 import { readProxyTrust } from './client-address.js';
 import { isSigningSeed } from './context-token.js';
-import { findForeign, findMisspelt, variableOf } from './environment.js';
+import { findFileless, findForeign, findMisspelt, variableOf } from './environment.js';
 import { readCertificate } from './front-end/certificate.js';
 import { unixPathOf, type ListenAddress } from './front-end/listen-address.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
@@ -79,6 +79,14 @@ const serviceOptions = verifierOptions.extend({
    * that load balancers notice.
    */
   shutdownDelaySecs: count(0, 3600).default(0),
+  /**
+   * What the service can be ready without. Without `replay`, `/readyz` answers 200 although every call that needs the
+   * record of used invocations is refused.
+   */
+  readyWithout: z
+    .array(z.enum(['replay']))
+    .min(1)
+    .optional(),
   /** Seconds that open requests have to finish before the process ends. */
   shutdownGraceSecs: count(1, 3600).default(10),
   /** Origins of web pages that may send requests. A listed page can ask for verdicts from its visitors' networks. */
@@ -172,7 +180,12 @@ export function readConfiguration(env: Readonly<Record<string, string | undefine
   if (options['maxBodyMemory'] === undefined && typeof options['maxBodyBytes'] === 'number')
     options['maxBodyMemory'] = Math.max(128 * 1024 * 1024, BODIES_IN_MEMORY * options['maxBodyBytes']);
   const { success, data, error } = serviceOptions.safeParse(options);
-  const problems = [...findMisspelt(env, VARIABLES), ...findEmpty(env), ...files.problems];
+  const problems = [
+    ...findMisspelt(env, VARIABLES),
+    ...findFileless(env, VARIABLES),
+    ...findEmpty(env),
+    ...files.problems,
+  ];
   if (success) {
     const { maxBodyBytes, maxBodyMemory } = data;
     if (data.statusListIssuer !== undefined && data.statusListBaseUrl === undefined)
@@ -247,9 +260,19 @@ function findEmpty(env: Readonly<Record<string, string | undefined>>): string[] 
 /** Warnings about a valid configuration. */
 export function warningsAbout(
   env: Readonly<Record<string, string | undefined>>,
-  { drsAdminToken }: Configuration,
+  { drsAdminToken, replayProtection, gateReplay }: Configuration,
 ): string[] {
   const warnings = findForeign(env);
+  if (replayProtection === 'redis' && gateReplay === 'memory')
+    warnings.push(
+      'REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": other instances do not see which calls this gate has ' +
+        'allowed, so each of them allows a call once more; set GATE_REPLAY=redis too',
+    );
+  if (replayProtection === 'memory' && gateReplay === 'redis')
+    warnings.push(
+      'GATE_REPLAY is "redis" and REPLAY_PROTECTION is "memory": other instances do not see what /verify has accepted ' +
+        'here, so each of them accepts a call once more; set REPLAY_PROTECTION=redis too',
+    );
   if (drsAdminToken !== undefined && drsAdminToken.length < SAFE_TOKEN_LENGTH)
     warnings.push(
       `DRS_ADMIN_TOKEN is shorter than ${SAFE_TOKEN_LENGTH} characters and may be guessed; ` +

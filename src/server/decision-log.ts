@@ -7,12 +7,15 @@ import { claimedFacts, MAX_LENGTH, printable } from './verdict-facts.js';
 /** Writes one JSON line for each verdict. */
 export class DecisionLog {
   readonly #file: LineFile;
+  readonly #instance: string;
   /** A second and its text. Cached, because `toISOString` takes half as long as all the rest. */
   #second = 0;
   #secondText = '';
 
-  constructor(file: LineFile) {
+  /** @param instance names this process among all that write such a log */
+  constructor(file: LineFile, instance: string) {
     this.#file = file;
+    this.#instance = quote(instance);
   }
 
   /** Lines written so far, and lines dropped because the file was too slow or failed. */
@@ -27,12 +30,16 @@ export class DecisionLog {
     const { rootPrincipal, agent, jti, tool } = claimedFacts(outcome, bundle);
     // Built by hand: JSON.stringify of the same members takes longer.
     let line = `{"time":"${this.#timeOf(Date.now())}","requestId":${quote(request.requestId)}`;
+    line += `,"instance":${this.#instance},"address":${quote(request.address)}`;
     if (traceId !== null) line += `,"traceId":"${traceId}"`;
     line += `,"endpoint":"${request.endpoint}","valid":${failure === null}`;
     if (failure !== null) line += `,"block":"${failure.block}","code":"${failure.code}"`;
     if (denial !== null) line += `,"denied":"${denial}"`;
     if (binding !== null) line += `,"binding":"${binding}"`;
-    if (chain !== null) line += `,"depth":${chain.receipts.length}`;
+    if (chain !== null) {
+      const digests = chain.receipts.map(({ digest }) => `"${digest}"`);
+      line += `,"depth":${digests.length},"receipts":[${digests.join(',')}]`;
+    }
     line += `,"rootPrincipal":${quote(rootPrincipal)},"agent":${quote(agent)}`;
     this.#file.write(`${line},"jti":${quote(jti)},"tool":${quote(tool)}}`);
   }

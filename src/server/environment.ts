@@ -39,6 +39,24 @@ export function findMisspelt(env: Environment, names: readonly string[]): string
   return problems;
 }
 
+/**
+ * Finds variables that name a file for a variable which cannot come from a file. If `TRUSTED_ROOTS_FILE` were ignored,
+ * the service would trust everybody.
+ *
+ * @param names the names of our variables, with those that name files
+ */
+export function findFileless(env: Environment, names: readonly string[]): string[] {
+  const fileable = names.filter((name) => names.includes(`${name}_FILE`));
+  return names
+    .map((name) => ({ name, found: `${name}_FILE` }))
+    .filter(({ found }) => isSet(env, found) && !names.includes(found))
+    .map(
+      ({ name, found }) =>
+        `${found} is set, and ${name} cannot come from a file: set ${name} itself ` +
+        `(only ${fileable.join(', ')} can come from files)`,
+    );
+}
+
 function isSet(env: Environment, name: string): boolean {
   return (env[name] ?? '').trim() !== '';
 }

@@ -16,7 +16,7 @@ export interface AnswerOptions {
 }
 
 /** What the logs of verdicts read of a request, over any protocol. */
-export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' | 'requestId'>;
+export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' | 'requestId' | 'address'>;
 
 /** The owner of an exchange, which is notified of its end. */
 export interface ExchangeOwner {
@@ -42,6 +42,8 @@ export class Exchange {
   readonly traceparent: string | null;
   /** The code of an invalid verdict, for traces. Set by the route. */
   code: string | null = null;
+  /** The {@link clientAddress} for the decision log; `null` if nobody reads it there. */
+  address: string | null = null;
   readonly #wire: Wire;
   readonly #isHead: boolean;
   readonly #forwardedFor: string | null;

@@ -68,12 +68,13 @@ export class GateApiRoute {
     }
     if ('error' in read) {
       ticket.release();
+      this.#decider.rejected('gate', 'malformed');
       exchange.answer(400, JSON.stringify(read));
       return;
     }
     const { onVerdict, decided } = this.#verdicts.ofGate(exchange);
     this.#decider
-      .decide({ ...read, bytes, ticket, isWanted: () => !exchange.isOver, onVerdict })
+      .decide({ ...read, endpoint: 'gate', bytes, ticket, isWanted: () => !exchange.isOver, onVerdict })
       .then((decision) => {
         decided(decision);
         exchange.answer(200, JSON.stringify(toAnswer(decision)));
@@ -83,6 +84,7 @@ export class GateApiRoute {
   };
 
   #refuseBody(exchange: Exchange, fault: IntakeFault): void {
+    this.#decider.rejected('gate', fault);
     switch (fault) {
       case 'too_large': {
         const error = `the body is larger than MAX_BODY_BYTES (${this.#maxBodyBytes})`;

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Body, Engine, Outcome } from '../engine/engine.js';
+import { watchReplay, type Body, type Engine, type Outcome } from '../engine/engine.js';
 import {
   bodyTimedOut,
   callContextOf,
@@ -19,7 +19,7 @@ import {
   type GateRules,
   type PendingCall,
 } from '../gate/index.js';
-import { checkReplay, type ReplayRules, type ReplayStore } from '../replay/index.js';
+import type { ReplayRules, ReplayStore } from '../replay/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
 import type { Binding } from '../verify/binding.js';
 import type { Failure } from '../verify/codes.js';
@@ -27,11 +27,14 @@ import type { Receipt } from '../verify/receipt.js';
 import type { Admission, Ticket } from './admission.js';
 import type { Configuration } from './configuration.js';
 import type { ContextSigner } from './context-token.js';
-import type { GateObserver } from './gate-metrics.js';
+import type { GateEndpoint, GateObserver } from './gate-metrics.js';
+import type { Rejection } from './rejections.js';
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
   readonly protocol: GateProtocol;
+  /** Where it was asked, for the metrics. */
+  readonly endpoint: GateEndpoint;
   readonly request: GateRequest;
   /** The length of the body, for admission. */
   readonly bytes: number;
@@ -102,8 +105,9 @@ export class GateDecider {
   async decide(call: GateCall): Promise<GateDecision> {
     const { admission, engine, observer, log } = this.#context;
     const ticket = call.ticket ?? (admission.isDraining ? null : admission.enter(call.bytes));
-    if (ticket === null) return this.unavailable(call.protocol);
+    if (ticket === null) return this.unavailable(call, admission.isDraining ? 'shutting_down' : 'overloaded');
     try {
+      if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
       const opened = openRequest(call.protocol, call.request);
       let decision: GateDecision | Promise<GateDecision>;
       if (opened.kind === 'pass') decision = PASS;
@@ -124,21 +128,33 @@ export class GateDecider {
       observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
       return decision;
     } catch (error) {
-      if (!(error instanceof WorkDropped)) log.error({ err: error }, 'a request failed inside the gate');
-      return this.unavailable(call.protocol);
+      // Nobody waits for the decision any more.
+      if (error instanceof WorkDropped) return this.#unread(call.protocol, verifierUnavailable);
+      log.error({ err: error }, 'a request failed inside the gate');
+      return this.unavailable(call, 'internal');
     } finally {
       ticket.release();
     }
   }
 
-  /** The denial for a request that cannot be checked, because of overload or shutdown. */
-  unavailable(protocol: GateProtocol): GateDecision {
+  /** The denial for a request that cannot be checked. */
+  unavailable(
+    { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
+    reason: 'overloaded' | 'shutting_down' | 'internal',
+  ): GateDecision {
+    this.rejected(endpoint, reason);
     return this.#unread(protocol, verifierUnavailable);
   }
 
   /** The decision on a request whose body did not come whole. */
-  timedOut(protocol: GateProtocol): GateDecision {
+  timedOut({ protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>): GateDecision {
+    this.rejected(endpoint, 'timeout');
     return this.#unread(protocol, bodyTimedOut);
+  }
+
+  /** Counts a question that a transport answers itself, without a decision. */
+  rejected(endpoint: GateEndpoint, reason: Rejection): void {
+    this.#context.observer.rejected(endpoint, reason);
   }
 
   #unread(protocol: GateProtocol, fail: typeof verifierUnavailable): GateDecision {
@@ -158,7 +174,7 @@ export class GateDecider {
     const rules = protocol === 'chain' ? CHAIN_ONLY : RULES;
     const failure = checkCall(call, { rootPrincipal, invocation: invocation.claims, binding }, rules);
     if (failure !== null) return deny(call, failure);
-    const { replays, signer } = this.#context;
+    const { replays, signer, observer } = this.#context;
     const now = Math.floor(Date.now() / 1000);
     const conclude = (replayed: Failure | null): GateDecision => {
       if (replayed !== null) return deny(call, verdictFailure(replayed));
@@ -168,7 +184,7 @@ export class GateDecider {
       return { kind: 'allow', context, leaf: outcome.chain.leaf, token };
     };
     if (replays === null) return conclude(null);
-    const checking = checkReplay(invocation.claims, replays, now, this.#replayRules);
+    const checking = watchReplay(invocation, replays, now, this.#replayRules, observer);
     return checking instanceof Promise ? checking.then(conclude) : conclude(checking);
   }
 

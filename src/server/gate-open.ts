@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { openReplays } from '../engine/create-verifier.js';
 import type { Engine } from '../engine/engine.js';
+import type { ReplayStore } from '../replay/index.js';
 import type { Admission } from './admission.js';
 import type { Configuration } from './configuration.js';
 import { ContextSigner } from './context-token.js';
@@ -11,6 +12,8 @@ import { printableUrl } from './printable-url.js';
 /** The gate of a service, shared by all transports. */
 export interface Gate {
   readonly decider: GateDecider;
+  /** Its record of used invocations; `null` if `GATE_REPLAY=off`. */
+  readonly replays: ReplayStore | null;
   /** The public key set as JSON; `null` if contexts are not signed. */
   readonly jwks: string | null;
   close(): Promise<void>;
@@ -53,6 +56,7 @@ export async function openGate(deps: {
   });
   return {
     decider,
+    replays,
     jwks: signer === null ? null : JSON.stringify({ keys: [signer.jwk] }),
     close: async () => {
       await replays?.close();

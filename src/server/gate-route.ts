@@ -48,11 +48,12 @@ export class GateRoute {
     body: Buffer | IntakeFault,
   ): void {
     if (body === 'timeout') {
-      answer(exchange, this.#decider.timedOut(protocol), true);
+      answer(exchange, this.#decider.timedOut({ protocol, endpoint: 'gate' }), true);
       return;
     }
     if (body === 'overloaded' || body === 'shutting_down') {
-      answer(exchange, this.#decider.unavailable(protocol), body === 'shutting_down');
+      const denial = this.#decider.unavailable({ protocol, endpoint: 'gate' }, body);
+      answer(exchange, denial, body === 'shutting_down');
       return;
     }
     const isLarge = body === 'too_large';
@@ -70,7 +71,7 @@ export class GateRoute {
     const bytes = isLarge ? 0 : body.length;
     const { onVerdict, decided } = this.#verdicts.ofGate(exchange);
     this.#decider
-      .decide({ protocol, request, bytes, isWanted: () => !exchange.isOver, onVerdict })
+      .decide({ protocol, endpoint: 'gate', request, bytes, isWanted: () => !exchange.isOver, onVerdict })
       .then((decision) => {
         decided(decision);
         answer(exchange, decision, isLarge);

@@ -1,7 +1,9 @@
+import { getHeapStatistics } from 'node:v8';
 import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../engine/options.js';
 import { BUILD } from './build-info.js';
+import { findStartProblems } from './check.js';
 import {
   addressOf,
   listenAddressOf,
@@ -11,7 +13,9 @@ import {
   type Configuration,
 } from './configuration.js';
 import { showAddress, type ListenAddress } from './front-end/listen-address.js';
+import { releaseSignals } from './early-signals.js';
 import { loadFrontEnd } from './front-end/load.js';
+import { warningsAboutMemory } from './memory-needs.js';
 import { checkNative } from './native.js';
 import { notifyReady } from './notify.js';
 import { printableUrl } from './printable-url.js';
@@ -26,23 +30,34 @@ const CLOSING_MS = 5000;
  * before it listens. If a port or a store cannot be opened, the exit code is 1.
  *
  * @param env the environment; see {@link VARIABLES}
- * @param isCheck only checks the configuration and ends the process: exit code 0 if it is valid, else 2
+ * @param isCheck only checks the configuration and what it names, and ends the process: exit code 0 if the service can
+ *   start, else 2
  */
 export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
   const configuration = readOrExit(env);
+  const warnings = warningsAbout(env, configuration);
+  // Of several processes, the supervisor gives each its share.
+  if (configuration.processes === 1)
+    warnings.push(...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit));
   if (isCheck) {
-    for (const warning of warningsAbout(env, configuration)) console.error(`warning: ${warning}`);
+    for (const warning of warnings) console.error(`warning: ${warning}`);
+    const problems = await findStartProblems(configuration);
+    if (problems.length > 0) {
+      console.error(`drs-verify cannot start with this configuration here:\n  ${problems.join('\n  ')}`);
+      process.exit(2);
+    }
     console.log('The configuration can work.');
     process.exit(0);
   }
   const log = openLog(configuration);
-  for (const warning of warningsAbout(env, configuration)) log.warn(warning);
+  for (const warning of warnings) log.warn(warning);
   if (configuration.processes > 1) {
     await supervise(env, configuration, log);
     return;
   }
   const service = await startOrExit(configuration, log);
   stopOnSignals(configuration, service, log);
+  releaseSignals();
   // This comes last, since a program that waits for this line may send a signal at once.
   log.info(factsOf(configuration, service), 'listening');
   notifyReady(env, log);

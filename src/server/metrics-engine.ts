@@ -1,5 +1,7 @@
 import type { Registry } from 'prom-client';
-import type { Engine, EngineObserver, ReplayResult } from '../engine/engine.js';
+import type { Engine, EngineObserver } from '../engine/engine.js';
+import type { ReplayStore } from '../replay/index.js';
+import { ReplayMetrics } from './metrics-replay.js';
 import { Distribution, SECONDS, showHistogram } from './distribution.js';
 import { showCounter, showGauge, showGauges } from './metrics-show.js';
 
@@ -12,8 +14,7 @@ export class EngineMetrics {
   readonly #waited = new Distribution(SECONDS);
   readonly #batchSizes = new Distribution(BATCH_SIZES);
   readonly #batchSeconds = new Distribution(SECONDS);
-  readonly #replaySeconds = new Distribution(SECONDS);
-  readonly #replays: Record<ReplayResult, number> = { accepted: 0, replayed: 0, stale: 0, unavailable: 0 };
+  readonly #replays = new ReplayMetrics('drs_', '');
   #deaths = 0;
 
   constructor(registry: Registry) {
@@ -23,19 +24,19 @@ export class EngineMetrics {
       batchSent: (checks) => this.#batchSizes.observe(checks),
       batchReturned: (milliseconds) => this.#batchSeconds.observe(milliseconds / 1000),
       workerDied: () => this.#deaths++,
-      replayChecked: (result, milliseconds) => {
-        this.#replays[result]++;
-        this.#replaySeconds.observe(milliseconds / 1000);
-      },
+      replayChecked: this.#replays.replayChecked,
     };
   }
 
-  /** @param isListFetched whether the last fetch of the status list succeeded; `null` if none is configured */
-  show(engine: Engine, isListFetched: (() => boolean) | null): void {
+  /**
+   * @param gateReplays the gate's record of used invocations, if it has one
+   * @param isListFetched whether the last fetch of the status list succeeded; `null` if none is configured
+   */
+  show(engine: Engine, gateReplays: ReplayStore | null, isListFetched: (() => boolean) | null): void {
     this.#showCache(engine);
     this.#showSignatures(engine);
     this.#showRevocation(engine);
-    if (engine.replays !== null) this.#showReplays(engine);
+    if (engine.replays !== null) this.#replays.show(this.#registry, engine.replays);
     showGauges(
       this.#registry,
       'drs_dependency_up',
@@ -43,9 +44,10 @@ export class EngineMetrics {
       ['dependency'],
       (set) => {
         if (isListFetched !== null) set(isListFetched() ? 1 : 0, 'status_list');
-        // Redis has two uses. It is down if either fails.
+        // Redis has three uses. It is down if one of them fails.
         const uses = [
           engine.replays?.isAvailable,
+          gateReplays?.isAvailable,
           isStoreInRedis(engine) ? engine.revocation.isStoreCurrent : undefined,
         ];
         const known = uses.filter((isUp) => isUp !== undefined);
@@ -150,36 +152,6 @@ export class EngineMetrics {
       'drs_status_list_age_seconds',
       'Time since the status list was fetched',
       () => revocation.listAgeSecs,
-    );
-  }
-
-  #showReplays({ replays }: Engine): void {
-    const registry = this.#registry;
-    showCounter(
-      registry,
-      'drs_nonce_checks_total',
-      'Invocations that were checked for replay',
-      ['result'],
-      (set) => {
-        for (const [result, count] of Object.entries(this.#replays)) set(count, result);
-      },
-    );
-    showHistogram(registry, 'drs_nonce_check_duration_seconds', 'How long the replay store took', [
-      { labels: {}, distribution: this.#replaySeconds },
-    ]);
-    const capacity = replays?.capacity;
-    if (capacity === undefined) return;
-    showGauge(
-      registry,
-      'drs_replay_entries',
-      'Used invocations recorded in this process',
-      () => replays?.size ?? 0,
-    );
-    showGauge(
-      registry,
-      'drs_replay_capacity',
-      'Maximum number of invocations that this process can record',
-      () => capacity,
     );
   }
 }

@@ -7,6 +7,7 @@ import type { Admission } from './admission.js';
 import type { Configuration } from './configuration.js';
 import type { ListenerConnections } from './front-end/connections.js';
 import { GateMetrics } from './gate-metrics.js';
+import { noRejections, type Rejection } from './rejections.js';
 import { EngineMetrics } from './metrics-engine.js';
 import { HttpMetrics } from './metrics-http.js';
 import { showInfo } from './metrics-info.js';
@@ -28,17 +29,6 @@ export const ENDPOINTS = [
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
-
-/** Why `/verify` answered a request without a verdict. */
-export type Rejection =
-  | 'malformed'
-  | 'too_large'
-  | 'timeout'
-  | 'overloaded'
-  | 'rate_limited'
-  | 'foreign_origin'
-  | 'shutting_down'
-  | 'internal';
 
 /** The outcomes of calls of `/admin` endpoints. */
 export const ADMIN_OUTCOMES = [
@@ -72,16 +62,7 @@ export class Metrics {
   readonly #revocation: RevocationMetrics;
   readonly #failures = new Map<Code, number>(CATALOGUE.map(({ code }) => [code, 0]));
   readonly #bindings: Record<Binding, number> = { match: 0, mismatch: 0, invalid_body: 0 };
-  readonly #rejections: Record<Rejection, number> = {
-    malformed: 0,
-    too_large: 0,
-    timeout: 0,
-    overloaded: 0,
-    rate_limited: 0,
-    foreign_origin: 0,
-    shutting_down: 0,
-    internal: 0,
-  };
+  readonly #rejections = noRejections();
   readonly #adminCalls = new Map<AdminOutcome, number>(ADMIN_OUTCOMES.map((outcome) => [outcome, 0]));
   #valid = 0;
   #invalid = 0;
@@ -186,7 +167,8 @@ export class Metrics {
     connections: ListenerConnections,
   ): void {
     const { statusListBaseUrl } = configuration;
-    this.#engine.show(engine, statusListBaseUrl === undefined ? null : () => this.#revocation.isListFetched);
+    const isListFetched = statusListBaseUrl === undefined ? null : () => this.#revocation.isListFetched;
+    this.#engine.show(engine, this.gate.replays, isListFetched);
     this.http.show(routes, admission, connections);
     showInfo(this.registry, configuration);
   }

@@ -11,20 +11,33 @@ import type { HttpRequest } from './front-end/front-end.js';
 import { clientOf } from './rate-limit.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
+import { printable } from './verdict-facts.js';
 
 const BODY_BYTES = 1024;
+const MAX_REASON_LENGTH = 200;
+const TOKEN_NAME_BYTES = 4;
+
+/** What a call asks for. */
+interface Revocation {
+  readonly index: number;
+  /** For the log; `null` if the caller gave none. */
+  readonly reason: string | null;
+}
 
 /** `POST /admin/revoke`. */
 export class RevokeRoute {
   readonly #context: RouteContext;
   readonly #admin: AdminLog;
   readonly #tokenDigest: Buffer | null;
+  /** Names the token in the log, so that a changed token shows, without telling it. */
+  readonly #tokenName: string | null;
 
   constructor(context: RouteContext) {
     this.#context = context;
     this.#admin = new AdminLog(context.log, context.metrics);
     const { drsAdminToken } = context.configuration;
     this.#tokenDigest = drsAdminToken === undefined ? null : sha256(drsAdminToken);
+    this.#tokenName = this.#tokenDigest?.toString('hex', 0, TOKEN_NAME_BYTES) ?? null;
   }
 
   /** Checks, in this order: whether it is configured, the token, the size, the body. */
@@ -83,19 +96,20 @@ export class RevokeRoute {
   }
 
   #revoke(exchange: Exchange, call: AdminCall, body: Buffer): void {
-    const index = readIndex(body);
+    const asked = readRevocation(body);
     exchange.releaseBody();
-    if (typeof index === 'string') {
+    if (typeof asked === 'string') {
       this.#admin.record('malformed', call);
-      exchange.refuse(400, index);
-    } else void this.#record(exchange, call, index);
+      exchange.refuse(400, asked);
+    } else void this.#record(exchange, call, asked);
   }
 
-  async #record(exchange: Exchange, call: AdminCall, index: number): Promise<void> {
+  async #record(exchange: Exchange, call: AdminCall, { index, reason }: Revocation): Promise<void> {
+    const facts = { statusListIndex: index, token: this.#tokenName, reason: printable(reason) };
     try {
       await this.#context.engine.revocation.revoke(index);
     } catch (error) {
-      this.#admin.record('failed', call, { statusListIndex: index, err: error });
+      this.#admin.record('failed', call, { ...facts, err: error });
       const isUnclear = error instanceof RevocationStoreError && error.fault === 'unconfirmed';
       const state = isUnclear
         ? 'confirmed; it may be in force, and may be lost'
@@ -103,20 +117,25 @@ export class RevokeRoute {
       exchange.refuse(503, `the revocation could not be ${state}; try again`);
       return;
     }
-    this.#admin.record('done', call, { statusListIndex: index });
+    this.#admin.record('done', call, facts);
     exchange.answer(200, JSON.stringify({ revoked: true, status_list_index: index }));
   }
 }
 
-/** Returns the index to revoke, or an error message. */
-function readIndex(body: Buffer): number | string {
+/** Returns what to revoke, or an error message. */
+function readRevocation(body: Buffer): Revocation | string {
   const text = decodeUtf8(body);
   if (text === null) return 'the body is not UTF-8, expected JSON';
   const { value, defect } = parseStrictJson(text);
   if (defect) return `the body is not strict JSON: ${defect.message}`;
   if (!isJsonObject(value)) return 'the body is not an object, expected { "status_list_index": <integer> }';
   const index = Object.hasOwn(value, 'status_list_index') ? value['status_list_index'] : undefined;
-  return isCount(index) ? index : `status_list_index is ${show(index)}, expected an integer from 0 to 2^53-1`;
+  if (!isCount(index)) return `status_list_index is ${show(index)}, expected an integer from 0 to 2^53-1`;
+  const reason = Object.hasOwn(value, 'reason') ? value['reason'] : null;
+  if (reason === null) return { index, reason };
+  if (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH)
+    return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
+  return { index, reason };
 }
 
 function sha256(text: string): Buffer {

@@ -21,6 +21,8 @@ import { clientAddressOf, type ProxyTrust } from './client-address.js';
 import { clientOf, RateLimit } from './rate-limit.js';
 import { readHead, type RequestHead } from './request-head.js';
 import { SocketWait } from './socket-wait.js';
+import type { Readiness } from './readiness.js';
+import type { Rejection } from './rejections.js';
 import { RevokeRoute } from './revoke-route.js';
 import type { Tracing } from './tracing.js';
 import type { VerdictLogs } from './verdict-logs.js';
@@ -50,6 +52,7 @@ export interface RouteContext {
   readonly engine: Engine;
   readonly configuration: Configuration;
   readonly admission: Admission;
+  readonly readiness: Pick<Readiness, 'reasons'>;
   readonly gate: GateDecider;
   /** The public key set of the gate as JSON; `null` if it does not sign. */
   readonly jwks: string | null;
@@ -81,6 +84,7 @@ export class Routes implements ExchangeOwner {
   readonly #busyPoll: BusyPoll;
   readonly #socketWait: SocketWait;
   readonly #proxyTrust: ProxyTrust | null;
+  readonly #notesAddress: boolean;
   #open = 0;
 
   constructor(context: RouteContext) {
@@ -89,6 +93,7 @@ export class Routes implements ExchangeOwner {
     const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs, allowedOrigins } = context.configuration;
     this.#origins = new Set(allowedOrigins);
     this.#proxyTrust = context.configuration.trustProxy ?? null;
+    this.#notesAddress = context.configuration.decisionLog !== undefined;
     // On a single core, polling would take time from the client or the workers.
     this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
     this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
@@ -215,6 +220,7 @@ export class Routes implements ExchangeOwner {
     this.#open++;
     this.#busyPoll.end();
     const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
+    if (this.#notesAddress) exchange.address = exchange.clientAddress;
     this.#context.metrics.http.observeSocketWait(this.#socketWait.waitOf(exchange.startedAt));
     try {
       this.#serve(route, method, exchange, head, req);
@@ -240,15 +246,13 @@ export class Routes implements ExchangeOwner {
   }
 
   #serve(route: Route, method: string, exchange: Exchange, head: RequestHead, req: HttpRequest): void {
-    const { metrics } = this.#context;
-    const isVerify = route.endpoint === 'verify';
     if (head.framingFault !== null) {
-      if (isVerify) metrics.countRejection('malformed');
+      this.#countRejection(route, 'malformed');
       exchange.refuse(400, head.framingFault, { closes: true });
       return;
     }
     if (route.isProxied !== true && isForeignOrigin(head, this.#origins)) {
-      if (isVerify) metrics.countRejection('foreign_origin');
+      this.#countRejection(route, 'foreign_origin');
       exchange.refuse(
         403,
         'requests of web pages are refused unless their origin is listed in ALLOWED_ORIGINS',
@@ -257,7 +261,7 @@ export class Routes implements ExchangeOwner {
     }
     const wait = route.rateLimit?.admit(clientOf(exchange.clientAddress)) ?? 0;
     if (wait > 0) {
-      if (isVerify) metrics.countRejection('rate_limited');
+      this.#countRejection(route, 'rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     } else if (route.methods.length > 0 && !route.methods.includes(method)) {
       const allowed = route.methods.join(', ').toUpperCase();
@@ -268,6 +272,12 @@ export class Routes implements ExchangeOwner {
     }
   }
 
+  #countRejection({ endpoint }: Route, reason: Rejection): void {
+    const { metrics } = this.#context;
+    if (endpoint === 'verify') metrics.countRejection(reason);
+    else if (endpoint === 'gate') metrics.gate.rejected(endpoint, reason);
+  }
+
   #health(exchange: Exchange): void {
     if (this.#context.admission.isDraining)
       exchange.answer(503, '{"status":"shutting_down"}', { closes: true });
@@ -275,10 +285,10 @@ export class Routes implements ExchangeOwner {
   }
 
   #readiness(exchange: Exchange): void {
-    const { admission, engine } = this.#context;
-    const reason = admission.isLeaving ? 'shutting_down' : engine.revocation.unreadyReason;
-    if (reason === null) exchange.answer(200, '{"status":"ready"}');
-    else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason }));
+    const reasons = this.#context.readiness.reasons();
+    const [reason] = reasons;
+    if (reason === undefined) exchange.answer(200, '{"status":"ready"}');
+    else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason, reasons }));
   }
 
   #keys(exchange: Exchange): void {

@@ -5,7 +5,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Maps each variable that names a file with a secret to the option that the file holds. */
 export const SECRET_FILES: ReadonlyMap<string, string> = new Map(
-  ['drsAdminToken', 'redisUrl'].map((option) => [`${variableOf(option)}_FILE`, option]),
+  ['drsAdminToken', 'gateSigningKey', 'redisUrl'].map((option) => [`${variableOf(option)}_FILE`, option]),
 );
 
 const MAX_BYTES = 4096;

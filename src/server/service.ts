@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -16,6 +17,7 @@ import { GrpcMetrics } from './grpc/metrics.js';
 import { openGrpc, type GrpcFrontEnd } from './grpc/open.js';
 import { LineFile } from './line-file.js';
 import { Metrics } from './metrics.js';
+import { Readiness } from './readiness.js';
 import { RefusalLog } from './refusal-log.js';
 import { Routes } from './routes.js';
 import { ServedCertificate } from './served-certificate.js';
@@ -94,7 +96,8 @@ export async function startService(
       throw error;
     },
   );
-  const decisions = await openDecisions(configuration, engine, log);
+  const instance = membership === null ? hostname() : `${hostname()}/${membership.process}`;
+  const decisions = await openDecisions(configuration, engine, log, instance);
   const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
   const tracing = await openTracing();
   const scrapeThis = () => metrics.registry.metrics();
@@ -102,10 +105,12 @@ export async function startService(
     metrics.registry.setDefaultLabels({ process: membership.process });
     membership.onScrape(scrapeThis);
   }
+  const readiness = new Readiness(admission, engine, gate.replays, configuration);
   const routes = new Routes({
     engine,
     configuration,
     admission,
+    readiness,
     gate: gate.decider,
     jwks: gate.jwks,
     metrics,
@@ -138,7 +143,7 @@ export async function startService(
       const grpcMetrics = new GrpcMetrics(metrics.registry);
       const { decider } = gate;
       const { gateLimit: rateLimit } = routes;
-      const shared = { configuration, engine, admission, decider, verdicts, rateLimit, log };
+      const shared = { configuration, readiness, admission, decider, verdicts, rateLimit, log };
       const { certificate } = common;
       grpc = await openGrpc({ ...shared, connections: connections.grpc, certificate, metrics: grpcMetrics });
       grpcPort = await grpc.listen(configuration.host, configuration.grpcPort);
@@ -203,15 +208,18 @@ async function openDecisions(
   { decisionLog }: Configuration,
   engine: Engine,
   log: Logger,
+  instance: string,
 ): Promise<DecisionLog | null> {
   if (decisionLog === undefined) return null;
   try {
-    return new DecisionLog(await LineFile.open(decisionLog, log));
+    return new DecisionLog(await LineFile.open(decisionLog, log), instance);
   } catch (error) {
     await engine.close();
-    throw new Error(`cannot write the decision log (DECISION_LOG): ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw new Error(
+      `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +
+        'Its folder must exist, and this process must be able to write to it.',
+      { cause: error },
+    );
   }
 }
 

@@ -7,7 +7,7 @@ import { toVerdictJson } from '../engine/verdict.js';
 import type { Ticket } from './admission.js';
 import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
-import type { Rejection } from './metrics.js';
+import type { Rejection } from './rejections.js';
 import type { RequestHead } from './request-head.js';
 import type { RouteContext } from './routes.js';
 

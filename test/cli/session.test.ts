@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   createChain,
@@ -10,6 +10,7 @@ import {
   type RunningService,
   type Workplace,
 } from './drs.js';
+import { startService as startLogged } from '../support/service.js';
 
 const ADMIN_TOKEN = 'a-token-for-tests';
 let work: Workplace;
@@ -179,6 +180,31 @@ describe('a session against the service', () => {
     expect(stdout).toMatch(/^invalid {2}RECEIPT_REVOKED\n/);
     expect(code).toBe(1);
   });
+});
+
+it('revoke takes the token from a file, to the address of /admin', async () => {
+  const service = await startLogged({
+    ...{ DRS_ADMIN_TOKEN: 'a-token-of-16-letters', METRICS_ADDR: '127.0.0.1:0' },
+    ADMIN_ON_METRICS_ADDR: '1',
+  });
+  const metricsPort = String(service.log.find(({ msg }) => msg === 'listening')?.['metricsPort']);
+  try {
+    writeFileSync(work.path('token'), 'a-token-of-16-letters\n');
+    const { PATH = '' } = process.env;
+    const withFile = { PATH, DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN_FILE: work.path('token') };
+    const wrong = await work.drs(['revoke', '7'], { env: withFile });
+    expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('set DRS_ADMIN_URL')]);
+    const right = { ...withFile, DRS_ADMIN_URL: `http://127.0.0.1:${metricsPort}` };
+    const { code, stdout } = await work.drs(['revoke', '7', '--reason', 'key lost'], { env: right });
+    expect([code, stdout]).toEqual([0, 'revoked: status list index 7\n']);
+    const missing = { ...withFile, DRS_ADMIN_TOKEN_FILE: work.path('missing') };
+    expect(await work.drs(['revoke', '7'], { env: missing })).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/DRS_ADMIN_TOKEN_FILE is ".*missing": ENOENT/) as string,
+    });
+  } finally {
+    await service.stop();
+  }
 });
 
 it('revoke says that the service has no admin token', async () => {

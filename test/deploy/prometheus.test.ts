@@ -3,8 +3,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Client } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { RedisServer } from '../replay/redis-server.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith } from '../revocation/lists.js';
@@ -12,6 +14,7 @@ import { makeCertificate } from '../support/certificates.js';
 import { makeBundle } from '../support/chain.js';
 import { FRONT_END } from '../support/front-end.js';
 import { eventually } from '../support/eventually.js';
+import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
 import { isInstalled, startProgram, type Program } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
 
@@ -117,6 +120,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-prometheus-'));
   let services: RunningService[] = [];
   let secured: RunningService;
+  let gateway: Client | null = null;
   let list: ListServer;
   let redis: RedisServer;
   let prometheus: Program;
@@ -126,7 +130,9 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     list.serve('application/json', JSON.stringify(credentialWith([])));
     redis = await RedisServer.start();
     services = await Promise.all([
-      startService({ REPLAY_PROTECTION: 'memory', DECISION_LOG: path.join(folder, 'decisions') }),
+      startService({
+        ...{ REPLAY_PROTECTION: 'memory', DECISION_LOG: path.join(folder, 'decisions'), GRPC_PORT: '0' },
+      }),
       startService({ REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url, STATUS_LIST_BASE_URL: list.url }),
       startService({ PROCESSES: FRONT_END === 'uws' ? '2' : '1', GATE_REPLAY: 'off' }),
     ]);
@@ -157,8 +163,12 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
         `--web.listen-address=127.0.0.1:${port}`,
       ];
     });
+    const [first] = services as [RunningService];
+    gateway = clientOf(AUTHORIZATION, grpcPortOf(first));
     // Rates need what happens between two scrapes.
     await eventually(async () => {
+      await first.post('/gate/mcp', toolCall(), { 'X-DRS-Bundle': mcpBundle() });
+      await callOnce(gateway as Client, 'Check', { attributes: { request: { http: { method: 'GET' } } } });
       for (const service of services) await service.post('/verify', makeBundle(8));
       await Promise.all(
         services.map((service) =>
@@ -167,9 +177,11 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
       );
       expect(Number((await ask('min(count_over_time(up[5m]))'))[0]?.value[1])).toBeGreaterThanOrEqual(6);
       expect(await ask('drs:verify_slow:ratio_rate6h >= 0')).not.toEqual([]);
+      expect(await ask('drs:gate_slow:ratio_rate6h')).toHaveLength(2);
     });
   }, 120_000);
   afterAll(async () => {
+    gateway?.close();
     await prometheus.stop();
     await Promise.all([...services, secured].map((service) => service.stop()));
     await list.close();

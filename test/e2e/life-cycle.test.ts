@@ -28,7 +28,11 @@ describe('stopping', () => {
     service.child.kill('SIGTERM');
     await eventually(async () => expect(await statusOf(service, '/readyz')).toBe(503));
     const ready = await fetch(`${service.url}/readyz`);
-    expect(await ready.json()).toEqual({ status: 'not_ready', reason: 'shutting_down' });
+    expect(await ready.json()).toEqual({
+      status: 'not_ready',
+      reason: 'shutting_down',
+      reasons: ['shutting_down'],
+    });
     expect(await statusOf(service, '/healthz')).toBe(200);
     const verdict = await service.post('/verify', makeBundle(1));
     expect([verdict.status, verdict.headers.get('connection')]).toEqual([200, 'close']);

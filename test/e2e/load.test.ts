@@ -126,7 +126,7 @@ describe('correctness under load', () => {
     const ready = await fetch(`${service.url}/readyz`);
     expect([ready.status, await ready.json()]).toEqual([
       503,
-      { status: 'not_ready', reason: 'shutting_down' },
+      { status: 'not_ready', reason: 'shutting_down', reasons: ['shutting_down'] },
     ]);
     expect((await service.post('/verify', makeBundle(1))).status).toBe(503);
     void writer.write(body.subarray(100));

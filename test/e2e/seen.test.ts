@@ -1,5 +1,6 @@
+import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -217,7 +218,7 @@ it('logs no refusal where none is asked for', async () => {
 
 it('logs each admin call with outcome and address, and limits those without the token', async () => {
   const service = await startService({ DRS_ADMIN_TOKEN: TOKEN });
-  const revoke = (token: string, body: unknown = { status_list_index: 7 }) =>
+  const revoke = (token: string, body: unknown = { status_list_index: 7, reason: 'key lost' }) =>
     service.post('/admin/revoke', body as object, {
       Authorization: `Bearer ${token}`,
       'X-Request-Id': 'admin-1',
@@ -225,6 +226,8 @@ it('logs each admin call with outcome and address, and limits those without the 
   try {
     expect((await revoke(TOKEN)).status).toBe(200);
     expect((await revoke(TOKEN, 'no JSON')).status).toBe(400);
+    for (const reason of [7, 'x'.repeat(201)])
+      expect((await revoke(TOKEN, { status_list_index: 8, reason })).status).toBe(400);
     const statuses = [];
     for (let attempt = 0; attempt < 12; attempt++) statuses.push((await revoke('guess')).status);
     expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
@@ -234,9 +237,11 @@ it('logs each admin call with outcome and address, and limits those without the 
     await eventually(() => {
       const lines = linesOf(service, 'admin');
       const call = { address: '127.0.0.1', requestId: 'admin-1' };
-      expect(lines[0]).toMatchObject({ ...call, outcome: 'done', statusListIndex: 7 });
+      const token = createHash('sha256').update(TOKEN).digest('hex').slice(0, 8);
+      const done = { outcome: 'done', statusListIndex: 7, reason: 'key lost', token };
+      expect(lines[0]).toMatchObject({ ...call, ...done });
       expect(lines[1]).toMatchObject({ ...call, outcome: 'malformed', level: 40 });
-      expect(lines[2]).toMatchObject({ ...call, outcome: 'unauthorized', level: 40 });
+      expect(lines[4]).toMatchObject({ ...call, outcome: 'unauthorized', level: 40 });
       expect(lines.filter(({ outcome }) => outcome === 'done')).toHaveLength(2);
     });
     const text = await (await fetch(`${service.url}/metrics`)).text();
@@ -281,6 +286,9 @@ describe('the decision log', () => {
         valid: true,
         binding: 'mismatch',
         depth: 2,
+        instance: hostname(),
+        address: '127.0.0.1',
+        receipts: chain.receipts.map((jwt) => `sha256:${createHash('sha256').update(jwt).digest('hex')}`),
         ...common,
       });
       expect(second).toMatchObject({

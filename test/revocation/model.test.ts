@@ -161,8 +161,8 @@ const restart: Command = {
     // A copy does not survive its process.
     model.copy = { ...model.copy, validUntil: -Infinity };
     const isFetched = fetchInModel(model);
-    expect([real.revocation.unreadyReason, real.revocation.entries]).toEqual([
-      isFetched ? null : 'status_list_not_fetched',
+    expect([real.revocation.unreadyReasons, real.revocation.entries]).toEqual([
+      isFetched ? [] : ['status_list_not_fetched'],
       model.local.size,
     ]);
     expectAnswers(model, real.revocation, 1, isFetched);

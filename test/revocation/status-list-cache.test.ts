@@ -66,7 +66,7 @@ describe('without a list', () => {
   test('nothing is fetched, the service is ready, and only the local store counts', async () => {
     const revocation = await openRevocation({ log: recorder.log });
     opened.push(revocation);
-    expect([revocation.unreadyReason, revocation.freshen()]).toEqual([null, null]);
+    expect([revocation.unreadyReasons, revocation.freshen()]).toEqual([[], null]);
     expect(revocation.view.remoteStatusOf(0)).toBe('not_configured');
     await revocation.revoke(5);
     expect([revocation.view.isRevokedLocally(5), revocation.view.isRevokedLocally(6)]).toEqual([true, false]);
@@ -104,15 +104,15 @@ describe('readiness', () => {
     const revocation = await open();
     expect([revocation.listEntries, revocation.listAgeSecs]).toEqual([0, Number.NaN]);
     await recorder.fetched(1);
-    expect(revocation.unreadyReason).toBe('status_list_not_fetched');
+    expect(revocation.unreadyReasons).toEqual(['status_list_not_fetched']);
     server.reset();
     vi.advanceTimersByTime(2_000);
     await recorder.fetched(2);
-    expect(revocation.unreadyReason).toBe('status_list_not_fetched');
+    expect(revocation.unreadyReasons).toEqual(['status_list_not_fetched']);
     server.serve(RAW, bitsWith([7]));
     vi.advanceTimersByTime(4_000);
     await recorder.fetched(3);
-    expect(revocation.unreadyReason).toBe(null);
+    expect(revocation.unreadyReasons).toEqual([]);
     expect(recorder.outcomes).toEqual(['http_status', 'unreachable', 'updated']);
     expect(revocation.freshen()).toBe(null);
     expect(revocation.view.remoteStatusOf(7)).toBe('revoked');
@@ -126,14 +126,14 @@ describe('readiness', () => {
     await recorder.fetched(2);
     now += 1;
     // Nobody has been refused yet: the next verification may well find the list there.
-    expect(revocation.unreadyReason).toBe(null);
+    expect(revocation.unreadyReasons).toEqual([]);
     now += NEXT_FETCH_MS;
     expect(await ask(revocation, 7)).toBe('unavailable');
-    expect(revocation.unreadyReason).toBe('status_list_stale');
+    expect(revocation.unreadyReasons).toEqual(['status_list_stale']);
     server.serve(RAW, bitsWith([]));
     vi.advanceTimersByTime(4_000);
     await recorder.fetched(4);
-    expect(revocation.unreadyReason).toBe(null);
+    expect(revocation.unreadyReasons).toEqual([]);
     expect(revocation.view.remoteStatusOf(7)).toBe('not_revoked');
   });
 
@@ -142,9 +142,9 @@ describe('readiness', () => {
     server.reset();
     now -= 1;
     expect(revocation.view.remoteStatusOf(7)).toBe('unavailable');
-    expect(revocation.unreadyReason).toBe('status_list_stale');
+    expect(revocation.unreadyReasons).toEqual(['status_list_stale']);
     now += 1;
-    expect(revocation.unreadyReason).toBe(null);
+    expect(revocation.unreadyReasons).toEqual([]);
   });
 
   test.each([
@@ -359,7 +359,7 @@ describe('the copy', () => {
     expect(await ask(revocation, 7)).toBe('unavailable');
     now -= 3_600_000;
     expect(await ask(revocation, 7)).toBe('unavailable');
-    expect(revocation.unreadyReason).toBe('status_list_stale');
+    expect(revocation.unreadyReasons).toEqual(['status_list_stale']);
     // Neither does a clock that was set back hold fetches up.
     expect(recorder.outcomes).toEqual(['updated', 'unreachable', 'unreachable']);
   });

@@ -107,9 +107,9 @@ test('a list that answers 500 is asked about once a second, however many need it
   await Promise.all(Array.from({ length: 20 }, refuse));
   expect(fetches()).toBeLessThanOrEqual(1 + (Date.now() - startedAt) / 1000);
   expect(verifications).toBeGreaterThan(fetches());
-  expect(opened.unreadyReason).toBe('status_list_stale');
+  expect(opened.unreadyReasons).toEqual(['status_list_stale']);
   server.serve(RAW, bitsWith([7]));
-  await eventually(() => expect(opened.unreadyReason).toBe(null));
+  await eventually(() => expect(opened.unreadyReasons).toEqual([]));
 });
 
 test('a verification without an index does not wait for a list that hangs', async () => {

@@ -121,6 +121,7 @@ describe('a fault of the verifier', () => {
       engine,
       configuration,
       admission,
+      readiness: { reasons: () => [] },
       gate: decider,
       jwks,
       metrics,

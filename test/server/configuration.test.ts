@@ -100,6 +100,29 @@ describe('the configuration', () => {
     for (const name of VARIABLES) expect(VARIABLES.filter((other) => isOneEditAway(name, other))).toEqual([]);
   });
 
+  it('refuses a file for a variable that cannot come from a file, by name', () => {
+    for (const name of ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'PORT', 'DRS_ADMIN_TOKEN_FILE'])
+      expect(problemsOf({ [`${name}_FILE`]: '/run/secrets/x' })).toEqual([
+        `${name}_FILE is set, and ${name} cannot come from a file: set ${name} itself ` +
+          '(only REDIS_URL, DRS_ADMIN_TOKEN, GATE_SIGNING_KEY can come from files)',
+      ]);
+  });
+
+  it('warns where one record of used invocations is shared and the other is not', () => {
+    const warnings = (env: Record<string, string>) => warningsAbout(env, readConfiguration(env));
+    expect(warnings({ REPLAY_PROTECTION: 'redis' })).toEqual([
+      expect.stringMatching(
+        /^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set GATE_REPLAY=redis/,
+      ),
+    ]);
+    expect(warnings({ REPLAY_PROTECTION: 'memory', GATE_REPLAY: 'redis' })).toEqual([
+      expect.stringMatching(/^GATE_REPLAY is "redis" and REPLAY_PROTECTION is "memory"/),
+    ]);
+    for (const gate of ['redis', 'off'])
+      expect(warnings({ REPLAY_PROTECTION: 'redis', GATE_REPLAY: gate })).toEqual([]);
+    expect(warnings({ GATE_REPLAY: 'redis' })).toEqual([]);
+  });
+
   it('is named for what another implementation calls it', () => {
     const warnings = (env: Record<string, string>) => warningsAbout(env, readConfiguration(env));
     expect(warnings({ NONCE_STORE_BACKEND: 'redis', NONCE_STORE_TTL_SECS: '60' })).toEqual([

@@ -16,6 +16,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueTargetMs: 60_000 };
   const admission = new Admission(limits, new Backlog(limits, { waitMs: 0 }));
   const counted: string[] = [];
+  const rejected: string[] = [];
   const decider = new GateDecider({
     engine: { verify } as unknown as Engine,
     configuration: { replayWindowSecs: 900, clockSkewSecs: 0, trustedRoots: undefined },
@@ -26,10 +27,11 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
     observer: {
       decided: (protocol, decision, code) => counted.push(`${protocol} ${decision} ${code}`),
       countOutcome: () => undefined,
+      rejected: (endpoint, reason) => rejected.push(`${endpoint} ${reason}`),
     },
     ...more,
   });
-  return { admission, counted, decider };
+  return { admission, counted, rejected, decider };
 }
 
 const CALLS = {
@@ -44,6 +46,7 @@ function callOf(protocol: keyof typeof CALLS) {
   const headers = headersOf({ 'X-DRS-Bundle': bundle() });
   return {
     protocol,
+    endpoint: 'gate' as const,
     request: { method: 'POST', headers, body: { kind: 'text', text } as const },
     bytes: text.length,
   };
@@ -56,7 +59,7 @@ const UNAVAILABLE = {
 };
 
 describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
-  it.each<[string, Verify]>([
+  it.each<[string, Verify, string?]>([
     [
       'at once',
       () => {
@@ -64,25 +67,27 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
       },
     ],
     ['later', () => Promise.reject(new Error('no verdict'))],
-    ['since nobody waits any more', () => Promise.reject(new WorkDropped('nobody waits'))],
+    ['since nobody waits any more', () => Promise.reject(new WorkDropped('nobody waits')), 'nothing'],
     ['in its answer', () => Promise.resolve({ failure: null } as Outcome)],
     ['by answering nothing', () => Promise.resolve(undefined as never)],
-  ])('denies where the verifier throws: %s', async (_, verify) => {
-    const { admission, counted, decider } = open(verify);
+  ])('denies where the verifier throws: %s', async (_, verify, reason = 'gate internal') => {
+    const { admission, counted, rejected, decider } = open(verify);
     // One request may wait at a time: if its place were not given back, the second would find none.
     for (let call = 0; call < 2; call++) expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
     expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]);
     expect(counted).toEqual(Array(2).fill(`${protocol} deny VERIFIER_UNAVAILABLE`));
+    expect(rejected).toEqual(reason === 'nothing' ? [] : [reason, reason]);
   });
 
   it('denies where there is no room, or the service is shutting down', async () => {
     let asked = 0;
-    const { admission, decider } = open(() => Promise.reject(new Error(`asked ${++asked} times`)));
+    const { admission, rejected, decider } = open(() => Promise.reject(new Error(`asked ${++asked} times`)));
     const ticket = admission.enter(1);
     expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
     ticket?.release();
     admission.isDraining = true;
     expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
     expect(asked).toBe(0);
+    expect(rejected).toEqual(['gate overloaded', 'gate shutting_down']);
   });
 });

@@ -25,6 +25,14 @@ describe('a secret in a file', () => {
     );
   });
 
+  it('is the seed that signs contexts, too, unseen', () => {
+    const seed = Buffer.alloc(32, 7).toString('base64url');
+    expect(readConfiguration({ GATE_SIGNING_KEY_FILE: fileWith(`${seed}\n`) }).gateSigningKey).toBe(seed);
+    expect(problemsOf({ GATE_SIGNING_KEY_FILE: fileWith('sh0rt') })).toEqual([
+      expect.stringMatching(/^GATE_SIGNING_KEY_FILE is \(hidden\): expected 32 bytes/),
+    ]);
+  });
+
   it.each(['two\nlines\n', ' space', 'space ', 'tab\there', 'two breaks\n\n'])(
     'is refused with white space in it, unseen: %j',
     (token) => {
@@ -87,6 +95,11 @@ describe('serve --check', () => {
       status: 0,
       stderr: expect.stringMatching(/^warning: DRS_ADMIN_TOKEN/) as string,
     });
+  });
+
+  it('ends with 2 where the configuration names what is not there', () => {
+    const { status, stderr } = check({ DECISION_LOG: path.join(folder, 'no', 'decisions') });
+    expect([status, stderr]).toEqual([2, expect.stringContaining('/no does not exist: create it')]);
   });
 
   it('ends with 2 and every problem where it can not', () => {

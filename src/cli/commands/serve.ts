@@ -17,7 +17,10 @@ Examples:
   GATE_REPLAY=redis npx drs-verify serve --processes 4
   PORT=9000 DRS_ADMIN_TOKEN=… npx drs-verify serve`,
     )
-    .option('--check', 'check the configuration and exit: with 0 if it is valid, else with 2')
+    .option(
+      '--check',
+      'check the configuration and what it names, and exit: with 0 if the service can start, else with 2',
+    )
     .option(
       '--processes <number>',
       'run this number of processes on one port, under a supervisor (PROCESSES)',

@@ -82,15 +82,17 @@ export class GateCalls {
     writer: Writer,
     read: (message: T) => Question | string,
   ): void {
-    const { admission, rateLimit } = this.#context;
+    const { admission, rateLimit, decider } = this.#context;
     const client = clientOfPeer(call.getPeer());
     if ((rateLimit?.admit(client) ?? 0) > 0) {
+      decider.rejected('grpc', 'rate_limited');
       reply(null, writer.refusal(429, 'rate_limited', null));
       return;
     }
     const run = (isLate: boolean): void => {
       this.#answer(call, reply, writer, read, isLate).catch((error: unknown) => {
         this.#context.log.error({ err: error }, 'a call failed inside the service');
+        decider.rejected('grpc', 'internal');
         reply({ code: Status.INTERNAL, details: 'internal' });
       });
     };
@@ -123,6 +125,7 @@ export class GateCalls {
     const question = read(message);
     if (typeof question === 'string') {
       this.#logMistake(question);
+      decider.rejected('grpc', 'malformed');
       reply(
         null,
         writer.refusal(503, "the gate cannot read the gateway's question: see the gate's log", null),
@@ -130,12 +133,12 @@ export class GateCalls {
       return;
     }
     const { protocol, request } = question;
-    const logged = new LoggedCall(question, call.metadata.get('traceparent'));
+    const logged = new LoggedCall(question, call.metadata.get('traceparent'), addressOf(call));
     const record = verdicts.ofGate(logged);
     const decision = isLate
-      ? decider.unavailable(protocol)
+      ? decider.unavailable({ protocol, endpoint: 'grpc' }, 'overloaded')
       : await decider.decide({
-          ...{ protocol, request, bytes, isWanted },
+          ...{ protocol, endpoint: 'grpc', request, bytes, isWanted },
           onVerdict: record.onVerdict,
         });
     record.decided(decision);
@@ -151,14 +154,23 @@ export class GateCalls {
   }
 }
 
+/** The address of the gateway. */
+function addressOf(call: { getPeer(): string }): string {
+  // address:port
+  const peer = call.getPeer();
+  return peer.slice(0, peer.lastIndexOf(':'));
+}
+
 /** A call, as the logs describe it. */
 class LoggedCall implements LoggedRequest {
   readonly endpoint = 'gate';
   readonly traceparent: string | null;
+  readonly address: string;
   code: string | null = null;
   #requestId: string | null;
 
-  constructor({ requestId, traceparent }: Question, sent: readonly (string | Buffer)[]) {
+  constructor({ requestId, traceparent }: Question, sent: readonly (string | Buffer)[], address: string) {
+    this.address = address;
     // The gateway's own span if it has one, else the caller's.
     const [own] = sent;
     this.traceparent = typeof own === 'string' ? own : traceparent;

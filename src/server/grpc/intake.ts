@@ -3,6 +3,7 @@ import type { ServerHttp2Stream } from 'node:http2';
 import { status as Status, type ServerInterceptingCallInterface } from '@grpc/grpc-js';
 import type { BodyMemory } from '../body-memory.js';
 import { clientOf } from '../rate-limit.js';
+import type { Rejection } from '../rejections.js';
 
 // Error codes of HTTP/2.
 const NGHTTP2_NO_ERROR = 0;
@@ -18,8 +19,15 @@ export interface IntakeLimits {
   readonly answerMs: number;
 }
 
-/** Called once for each call that has ended. `status` is `null` if the caller went away before there was one. */
-export type CallEnded = (path: string, status: number | null, milliseconds: number) => void;
+/** A call that has ended. */
+export interface EndedCall {
+  readonly path: string;
+  /** `null` if the caller went away before there was one. */
+  readonly status: number | null;
+  readonly milliseconds: number;
+  /** Why its message was not passed on; else `null`. */
+  readonly rejection: Rejection | null;
+}
 
 /**
  * Limits calls before the library passes them on: the memory of messages that are still arriving, and the time for
@@ -28,10 +36,11 @@ export type CallEnded = (path: string, status: number | null, milliseconds: numb
 export class CallIntake {
   readonly #memory: BodyMemory;
   readonly #limits: IntakeLimits;
-  readonly #ended: CallEnded;
+  readonly #ended: (call: EndedCall) => void;
   #open = 0;
 
-  constructor(memory: BodyMemory, limits: IntakeLimits, ended: CallEnded) {
+  /** @param ended called once for each call */
+  constructor(memory: BodyMemory, limits: IntakeLimits, ended: (call: EndedCall) => void) {
     this.#memory = memory;
     this.#limits = limits;
     this.#ended = ended;
@@ -54,13 +63,16 @@ export class CallIntake {
     const prefix = Buffer.alloc(PREFIX_BYTES);
     let received = 0;
     this.#open++;
-    const refuse = (code: Status, details: string): void => {
+    let rejection: Rejection | null = null;
+    const refuse = (reason: Rejection, code: Status, details: string): void => {
+      rejection = reason;
       call.sendStatus({ code, details });
       // The status goes out first; then the caller is told to send no more.
       stream.close(NGHTTP2_NO_ERROR);
     };
     let timer = setTimeout(
-      () => refuse(Status.DEADLINE_EXCEEDED, 'the message did not come within REQUEST_TIMEOUT_SECS'),
+      () =>
+        refuse('timeout', Status.DEADLINE_EXCEEDED, 'the message did not come within REQUEST_TIMEOUT_SECS'),
       this.#limits.messageMs,
     );
     const take = (chunk: Buffer): void => {
@@ -72,14 +84,14 @@ export class CallIntake {
       }
       if (received < PREFIX_BYTES) chunk.copy(prefix, received);
       if (!reservation.take(chunk.length)) {
-        refuse(Status.RESOURCE_EXHAUSTED, 'overloaded');
+        refuse('overloaded', Status.RESOURCE_EXHAUSTED, 'overloaded');
         return;
       }
       received += chunk.length;
       if (prefix[0] === 1)
-        refuse(Status.UNIMPLEMENTED, 'the message is compressed, expected it uncompressed');
+        refuse('malformed', Status.UNIMPLEMENTED, 'the message is compressed, expected it uncompressed');
       else if (received > PREFIX_BYTES && received > PREFIX_BYTES + prefix.readUInt32BE(1))
-        refuse(Status.UNIMPLEMENTED, 'there is more than one message, expected one');
+        refuse('malformed', Status.UNIMPLEMENTED, 'there is more than one message, expected one');
     };
     // This listener runs before the library's.
     stream.prependListener('data', take);
@@ -92,7 +104,10 @@ export class CallIntake {
       clearTimeout(timer);
       reservation.release();
       this.#open--;
-      this.#ended(path, statusOf(stream), performance.now() - startedAt);
+      const status = statusOf(stream);
+      // Nothing but the library's limit on a message ends a call that way.
+      if (status === Status.RESOURCE_EXHAUSTED) rejection ??= 'too_large';
+      this.#ended({ path, status, milliseconds: performance.now() - startedAt, rejection });
     });
   }
 }

@@ -10,6 +10,9 @@ const METHODS: ReadonlyMap<string, string> = new Map([
   ['/grpc.health.v1.Health/Check', 'health'],
 ]);
 
+/** The methods that ask the gate about a call. */
+const QUESTIONS: ReadonlySet<string> = new Set(['check', 'mcp_request']);
+
 /** The statuses of gRPC, by number. */
 const STATUSES = [
   'ok',
@@ -33,6 +36,7 @@ const STATUSES = [
 const CANCELLED = 1;
 
 interface Calls {
+  readonly method: string;
   readonly seconds: Distribution;
   /** How many calls ended with each status, by its number. */
   readonly statuses: number[];
@@ -72,13 +76,15 @@ export class GrpcMetrics {
    * Counts a call that has ended.
    *
    * @param status `null` if the caller went away before there was one
+   * @returns whether it was a question to the gate
    */
-  countCall(path: string, status: number | null, milliseconds: number): void {
+  countCall(path: string, status: number | null, milliseconds: number): boolean {
     const calls = this.#calls.get(path);
-    if (calls === undefined) return;
+    if (calls === undefined) return false;
     calls.seconds.observe(milliseconds / 1000);
     const number = status ?? CANCELLED;
     calls.statuses[number] = (calls.statuses[number] ?? 0) + 1;
+    return QUESTIONS.has(calls.method);
   }
 
   /** Adds the number of open calls, which is kept elsewhere. */

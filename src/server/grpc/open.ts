@@ -1,18 +1,18 @@
 import type { Logger } from 'pino';
-import type { Engine } from '../../engine/engine.js';
 import type { Admission } from '../admission.js';
 import type { Configuration } from '../configuration.js';
 import type { Certificate } from '../front-end/certificate.js';
 import type { Connections } from '../front-end/connections.js';
 import type { GateDecider } from '../gate-decider.js';
 import type { RateLimit } from '../rate-limit.js';
+import type { Readiness } from '../readiness.js';
 import type { VerdictLogs } from '../verdict-logs.js';
 import type { GrpcMetrics } from './metrics.js';
 
 /** What gRPC shares with the HTTP side. */
 export interface GrpcContext {
   readonly configuration: Configuration;
-  readonly engine: Engine;
+  readonly readiness: Readiness;
   readonly admission: Admission;
   readonly decider: GateDecider;
   readonly verdicts: VerdictLogs;

@@ -30,7 +30,7 @@ const MARGIN_MS = 10_000;
 
 /** Opens the gRPC front end. Only `open.ts` imports this file, since it needs packages that may be missing. */
 export function openServer(context: GrpcContext): GrpcFrontEnd {
-  const { configuration, admission, engine, metrics, connections } = context;
+  const { configuration, admission, readiness, metrics, connections } = context;
   const { maxBodyBytes, requestTimeoutSecs, statusFetchTimeoutMs, redisTimeoutMs, grpcProtocol } =
     configuration;
   const intake = new CallIntake(
@@ -39,7 +39,10 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
       messageMs: requestTimeoutSecs * 1000,
       answerMs: requestTimeoutSecs * 1000 + statusFetchTimeoutMs + redisTimeoutMs + MARGIN_MS,
     },
-    (path, status, milliseconds) => metrics.countCall(path, status, milliseconds),
+    ({ path, status, milliseconds, rejection }) => {
+      const isQuestion = metrics.countCall(path, status, milliseconds);
+      if (isQuestion && rejection !== null) context.decider.rejected('grpc', rejection);
+    },
   );
   const watchCall: ServerInterceptor = ({ path, responseStream }, call) => {
     const peer = call.getPeer();
@@ -57,8 +60,7 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
     interceptors: [watchCall],
   });
   const calls = new GateCalls({ ...context, protocol: grpcProtocol, maxBodyBytes });
-  const isReady = () => !admission.isLeaving && engine.revocation.unreadyReason === null;
-  const health = new Health(isReady, [AUTHORIZATION, EXT_MCP, HEALTH]);
+  const health = new Health(() => readiness.reasons().length === 0, [AUTHORIZATION, EXT_MCP, HEALTH]);
   addService(server, AUTHORIZATION, { Check: unary(readCheckRequest, calls.check) });
   addService(server, EXT_MCP, {
     CheckRequest: unary(readMcpRequest, calls.checkMcp),

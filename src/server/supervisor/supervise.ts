@@ -4,6 +4,7 @@ import closeWithGrace from 'close-with-grace';
 import type { Logger } from 'pino';
 import { resourcesHere } from '../../engine/resources.js';
 import { addressOf, type Configuration } from '../configuration.js';
+import { releaseSignals } from '../early-signals.js';
 import { cannotListen } from '../front-end/front-end.js';
 import { notifyReady } from '../notify.js';
 import { shareOut } from './share-out.js';
@@ -78,11 +79,12 @@ export async function supervise(
       log.info('all processes have stopped');
     },
   );
-  process.on('SIGHUP', () => void supervisor.roll());
-  process.on('SIGUSR2', () => supervisor.toggleLogLevel());
   try {
     Object.assign(childEnv, await findAddresses(configuration));
     const facts = await supervisor.start();
+    process.on('SIGHUP', () => void supervisor.roll());
+    process.on('SIGUSR2', () => supervisor.toggleLogLevel());
+    releaseSignals();
     log.info({ ...facts, processes, cores: resources.cores, shares }, 'listening');
     notifyReady(env, log);
   } catch (error) {

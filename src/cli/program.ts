@@ -1,0 +1,68 @@
+import { Command, CommanderError } from 'commander';
+import { EXIT, toCommandError, type ExitCode } from './command-error.js';
+import { BUILD } from '../server/build-info.js';
+import { coloursFor, printable } from './terminal.js';
+
+type Add = (program: Command) => void;
+
+/** In the order of `drs --help`. */
+const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
+  ['serve', async () => (await import('./commands/serve.js')).addServe],
+  ['verify', async () => (await import('./commands/verify.js')).addVerify],
+  ['audit', async () => (await import('./commands/audit.js')).addAudit],
+  ['keygen', async () => (await import('./commands/keygen.js')).addKeygen],
+  ['issue', async () => (await import('./commands/issue.js')).addIssue],
+  ['delegate', async () => (await import('./commands/delegate.js')).addDelegate],
+  ['invoke', async () => (await import('./commands/invoke.js')).addInvoke],
+  ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
+  ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
+  ['status-list', async () => (await import('./commands/status-list.js')).addStatusList],
+]);
+
+const SESSION = `
+A first session, with \`npx drs-verify serve\` running in another terminal:
+  npx drs-verify keygen -o alice.key; npx drs-verify keygen -o bot.key; npx drs-verify keygen -o helper.key
+  npx drs-verify issue    --key alice.key --to bot.pub --tool search --tool fetch --max-cost 5 --status-index 7 --yes -o root.jwt
+  npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --tool search --max-cost 1 -o helper.jwt
+  npx drs-verify invoke   --key helper.key --chain helper.jwt --tool-server https://tools.example \\
+               --args '{"tool":"search","query":"tea"}' -o bundle.json
+  npx drs-verify verify bundle.json
+  npx drs-verify audit bundle.json`;
+
+const program = new Command('drs-verify')
+  .description('Delegation receipts (DRS 4.0): verify what an agent may do, and make chains by hand.')
+  .version(`${BUILD.version} (commit ${BUILD.commit})`)
+  .addHelpText('after', SESSION)
+  .showHelpAfterError('  hint: add --help to see the usage and examples')
+  .exitOverride();
+// Loading all takes longer than most commands. Where the first word names none, commander shows or suggests them.
+const named = COMMANDS.get(process.argv[2] ?? '');
+for (const load of named === undefined ? COMMANDS.values() : [named]) (await load())(program);
+
+// It is not an error if the reader of a pipe stops early (`npx drs-verify audit … | head`).
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.exitCode = report(error);
+}
+
+/** Prints an error for a person. */
+function report(error: unknown): ExitCode {
+  // Commander has already printed its own errors.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.failed;
+  const { red, dim } = coloursFor(process.stderr);
+  const known = toCommandError(error);
+  if (known === null) {
+    console.error(error);
+    return EXIT.failed;
+  }
+  process.stderr.write(
+    `${red('drs-verify:')} ${printable(known.message)}\n  ${dim('hint:')} ${printable(known.hint)}\n`,
+  );
+  return known.exitCode;
+}

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mcpBundle, toolCall } from '../gate/attacks.js';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { makeBundle } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { callOnce, clientOf, grpcPortOf, HEALTH } from '../support/grpc.js';
+import { runToExit, startService, type RunningService } from '../support/service.js';
+
+const readinessOf = async ({ url }: RunningService) => {
+  const response = await fetch(`${url}/readyz`);
+  return [response.status, await response.json()];
+};
+const healthOf = async (service: RunningService) => {
+  const client = clientOf(HEALTH, grpcPortOf(service));
+  const answer = await callOnce(client, 'Check', { service: '' });
+  client.close();
+  return answer['status'];
+};
+const READY = [200, { status: 'ready' }];
+const notReady = (...reasons: string[]) => [503, { status: 'not_ready', reason: reasons[0], reasons }];
+
+describe.skipIf(!hasRedis)('readiness, with used invocations in Redis', () => {
+  let redis: RedisServer;
+  let services: RunningService[] = [];
+  beforeAll(async () => {
+    redis = await RedisServer.start();
+    const env = { REPLAY_PROTECTION: 'redis', GATE_REPLAY: 'redis', REDIS_URL: redis.url, GRPC_PORT: '0' };
+    services = await Promise.all([startService(env), startService({ ...env, READY_WITHOUT: 'replay' })]);
+  }, 60_000);
+  afterAll(async () => {
+    await Promise.all(services.map((service) => service.stop()));
+    await redis.stop();
+  });
+
+  it('ends with Redis, without any call, and comes back with it', async () => {
+    const [strict, lenient] = services as [RunningService, RunningService];
+    expect(await readinessOf(strict)).toEqual(READY);
+    await redis.kill();
+    const reasons = ['replay_store_unreachable', 'gate_replay_store_unreachable'];
+    await eventually(async () => expect(await readinessOf(strict)).toEqual(notReady(...reasons)));
+    expect(await healthOf(strict)).toBe('NOT_SERVING');
+    // The other is ready without it, and still refuses every call.
+    expect([await readinessOf(lenient), await healthOf(lenient)]).toEqual([READY, 'SERVING']);
+    for (const service of services)
+      expect(await (await service.post('/verify', makeBundle(1))).json()).toMatchObject({
+        error: { code: 'REPLAY_STORE_UNAVAILABLE' },
+      });
+    await redis.restart();
+    await eventually(async () => expect(await readinessOf(strict)).toEqual(READY));
+    expect(await healthOf(strict)).toBe('SERVING');
+  });
+});
+
+describe('readiness, with used invocations in memory', () => {
+  it('ends where a record is full, for /verify and for the gate', async () => {
+    const service = await startService({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '1' });
+    try {
+      expect(await readinessOf(service)).toEqual(READY);
+      await service.post('/verify', makeBundle(1));
+      expect(await readinessOf(service)).toEqual(notReady('replay_store_full'));
+      await service.post('/gate/mcp', toolCall(), { 'X-DRS-Bundle': mcpBundle() });
+      expect(await readinessOf(service)).toEqual(notReady('replay_store_full', 'gate_replay_store_full'));
+    } finally {
+      await service.stop();
+    }
+  });
+});
+
+it('refuses to be ready without anything else', async () => {
+  const { code, stderr } = await runToExit({ READY_WITHOUT: 'replay,status_list' });
+  expect([code, stderr]).toEqual([2, expect.stringContaining('READY_WITHOUT is "replay,status_list"')]);
+});
