@@ -250,7 +250,7 @@ const MAX_HELD: Readonly<Record<string, number>> = {
   drs_http_body_bytes: 0,
   drs_signatures_pending: 0,
   drs_http_open_requests: 1,
-  drs_http_connections: 4,
+  'drs_http_connections{listener="http"}': 4,
 };
 
 /** It answers, and nothing that was taken for a request is still held. */
@@ -265,8 +265,9 @@ async function checkIsWell({ url }: ServiceProcess): Promise<void> {
   for (;;) {
     const metrics = await get('/metrics');
     const held = Object.entries(MAX_HELD).filter(([name, max]) => {
-      const [, found = 'none'] = new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics) ?? [];
-      return !(Number(found) <= max);
+      const line = metrics.split('\n').find((one) => one.startsWith(`${name} `));
+      if (line === undefined) throw new Error(`/metrics has no ${name}`);
+      return Number(line.slice(name.length + 1)) > max;
     });
     if (held.length === 0) return;
     if (Date.now() > end)
