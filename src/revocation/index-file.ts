@@ -12,6 +12,11 @@ const CHUNK_BYTES = 1024 * 1024;
 // ten times faster.
 const BATCH_INDICES = 1024 * 1024;
 const DAMAGED_LINES_LOGGED = 20;
+const TAIL_BYTES_LOGGED = 64;
+// Each line of the service begins with this. So a last line without a line feed that begins with it is a write that was
+// not finished: `123` of `12345` must not be read as another index. Any other last line was written by somebody else.
+const OWN_LINE_START = ' ';
+const LINE_FEED = Buffer.from('\n');
 
 interface Deps {
   readonly log: RevocationLog;
@@ -20,7 +25,8 @@ interface Deps {
 
 /**
  * The append-only file of revoked indices: one decimal index per line, and `#` comments. An index is recorded when its
- * line, including the line feed, is on disk. Only one process at a time may have the file open.
+ * line, including the line feed, is on disk. Only one process at a time may have the file open. Other people may edit it
+ * while no process has it open.
  *
  * @see docs/spec/revocation.md
  */
@@ -52,7 +58,8 @@ export class IndexFile {
   }
 
   /**
-   * Opens the file and reads all indices. Creates a missing file, and cuts off an incomplete last line.
+   * Opens the file and reads all indices. Creates a missing file. If the last line has no line feed, the line is
+   * cut off if the service wrote it; otherwise the line feed is added.
    *
    * @param into receives the indices
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
@@ -91,7 +98,7 @@ export class IndexFile {
   async append(indices: Iterable<number>): Promise<void> {
     if (this.#hasRemains) await this.#cutRemains();
     await this.#assertUnchanged();
-    const lines = Buffer.from(Array.from(indices, (index) => `${index}\n`).join(''));
+    const lines = Buffer.from(Array.from(indices, (index) => `${OWN_LINE_START}${index}\n`).join(''));
     this.#hasRemains = true;
     try {
       for (let done = 0; done < lines.length;) {
@@ -178,6 +185,7 @@ async function load(
     lines.read(chunk.subarray(0, bytesRead));
     length += bytesRead;
   }
+  if (lines.tailLength > 0) length = await endLastLine(handle, path, length, lines, log);
   flush();
 
   if (damagedLines > DAMAGED_LINES_LOGGED) {
@@ -186,17 +194,42 @@ async function load(
       `${path} has ${damagedLines} damaged lines in all; they are skipped`,
     );
   }
-  if (lines.tailLength > 0) {
-    const { tailLength } = lines;
-    length -= tailLength;
-    const { bytesRead } = await handle.read(chunk, 0, Math.min(tailLength, 64), length);
-    log.warn(
-      { file: path, bytes: tailLength, text: chunk.toString('latin1', 0, bytesRead) },
-      `${path} ends in a line without a line feed, which was never acknowledged; it is cut off`,
-    );
-    await handle.truncate(length);
-  }
   return { length, damagedLines };
+}
+
+/**
+ * Handles a last line without a line feed. The caller must sync the file before it uses what was read.
+ *
+ * @returns the new length of the file
+ */
+async function endLastLine(
+  handle: FileHandle,
+  path: string,
+  length: number,
+  lines: IndexLines,
+  log: RevocationLog,
+): Promise<number> {
+  const bytes = lines.tailLength;
+  const start = length - bytes;
+  const shown = Buffer.alloc(Math.min(bytes, TAIL_BYTES_LOGGED));
+  const { bytesRead } = await handle.read(shown, 0, shown.length, start);
+  const text = shown.toString('latin1', 0, bytesRead);
+  if (text.startsWith(OWN_LINE_START)) {
+    await handle.truncate(start);
+    log.warn(
+      { file: path, bytes, text },
+      `${path} ended in a line of this service without a line feed, which was never acknowledged; it is cut off`,
+    );
+    return start;
+  }
+  await handle.write(LINE_FEED, 0, LINE_FEED.length, length);
+  log.warn(
+    { file: path, bytes, text },
+    `${path} ended in a line without a line feed, which this service did not write; ` +
+      'the line feed is added and the line is read like any other',
+  );
+  lines.read(LINE_FEED);
+  return length + LINE_FEED.length;
 }
 
 /** Resolves symbolic links, so that two names of one file share one lock. */

@@ -5,7 +5,7 @@ const TAB = 0x09;
 const HASH = 0x23;
 const ZERO = 0x30;
 
-// States of the reader within a line. Plain numbers, because the loop runs for every byte of files of up to 170 MB.
+// States of the reader within a line. Plain numbers, because the loop runs for every byte of files of up to 180 MB.
 const AT_START = 0;
 const IN_DIGITS = 1;
 const AFTER_DIGITS = 2;
@@ -19,8 +19,8 @@ const NONE = -1;
  * Reads lines of one decimal index each, chunk by chunk. Allows blank lines, `#` comments (also after an index), white
  * space around an index and CRLF. Any other line is damaged and is skipped as a whole.
  *
- * A line counts only when its line feed has been read. The {@link tailLength} bytes after the last line feed are
- * ignored, even if they look like an index.
+ * A line counts only when its line feed has been read. The {@link tailLength} bytes after the last line feed
+ * do not count, even if they look like an index: who wrote them is for the caller to find out.
  */
 export class IndexLines {
   readonly #onIndex: (index: number) => void;

@@ -102,7 +102,10 @@ async function readIndices(path: string): Promise<Set<number>> {
   const [damagedLine] = damagedLines;
   if (damagedLine !== undefined) refuse(`line ${damagedLine} is neither an index nor a # comment`);
   if (lines.tailLength > 0)
-    refuse('its last line has no line feed, so it was never acknowledged: end it or delete it');
+    refuse(
+      'its last line has no line feed: delete the line if it begins with a space (the service did not finish it), ' +
+        'otherwise complete it and add the line feed',
+    );
   return indices;
 }
 

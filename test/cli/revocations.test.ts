@@ -29,7 +29,7 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
   });
 
   it('moves a file to Redis and back, once', () => {
-    const text = '# ours\n9007199254740991\n7 # leaked\n\n3\n7\n';
+    const text = '# ours\n 9007199254740991\n7 # leaked\n\n3\n7\n';
     writeFileSync(file, text);
     expect(run('import', file)).toMatchObject({
       status: 0,
@@ -45,8 +45,10 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
     expect(run('import', file)).toMatchObject({
       stderr: expect.stringContaining('line 2 is neither') as string,
     });
-    writeFileSync(file, '11\n12');
-    expect(run('import', file).stderr).toContain('its last line has no line feed');
+    for (const tail of ['12', ' 12']) {
+      writeFileSync(file, `11\n${tail}`);
+      expect(run('import', file).stderr).toContain('its last line has no line feed');
+    }
     writeFileSync(file, '11\n');
     // The lock file of a running process on another host.
     writeFileSync(`${file}.lock`, JSON.stringify({ pid: 1, host: 'other', realm: 'other', startTime: '1' }));

@@ -79,7 +79,7 @@ describe('the store in a file', () => {
     await Promise.all([7, 9007199254740991, 7, 0].map((index) => first.record(index)));
     expect([first.size, first.has(7), first.has(8)]).toEqual([3, true, false]);
     await first.close();
-    expect(await readFile(path, 'utf8')).toBe('7\n9007199254740991\n0\n');
+    expect(await readFile(path, 'utf8')).toBe(' 7\n 9007199254740991\n 0\n');
 
     const second = await openStore();
     expect([0, 7, 8, 9007199254740991].map((index) => second.has(index))).toEqual([true, true, false, true]);
@@ -151,19 +151,100 @@ describe('the store in a file', () => {
     expect(store.size).toBe(20);
   });
 
-  test('every torn tail is cut off, logged, and never read as another index', async () => {
-    const whole = '9007199254740991';
-    for (let length = 1; length <= whole.length; length++) {
+  test('every torn tail of its own is cut off, logged, and never read as another index', async () => {
+    const writer = await openStore();
+    await writer.record(9007199254740991);
+    await writer.record(12);
+    await writer.close();
+    const whole = await readFile(path, 'utf8');
+    for (let length = 0; length <= whole.length; length++) {
+      const [kept, tail] = [/^.*\n/s, /[^\n]*$/].map((part) => part.exec(whole.slice(0, length))?.[0] ?? '');
+      recorder = new Recorder();
       await writeFile(path, `5\n${whole.slice(0, length)}`);
       const store = await openStore();
-      expect(store.size).toBe(1);
-      expect(recorder.messages.at(-1)).toContain('cut off');
-      expect(recorder.details.at(-1)).toEqual({ file: path, bytes: length, text: whole.slice(0, length) });
+      const indices = [5, 9007199254740991, 12].slice(0, kept?.split('\n').length);
+      expect([store.size, ...indices.map((index) => store.has(index))]).toEqual([
+        indices.length,
+        ...indices.map(() => true),
+      ]);
+      expect(recorder.messages).toEqual(
+        tail === '' ? [] : [expect.stringMatching(/^warn .*revoked\.txt .*it is cut off$/)],
+      );
+      expect(recorder.details).toEqual(tail === '' ? [] : [{ file: path, bytes: tail?.length, text: tail }]);
       await store.record(6);
       await store.close();
-      expect(await readFile(path, 'utf8')).toBe('5\n6\n');
+      expect(await readFile(path, 'utf8')).toBe(`5\n${kept} 6\n`);
     }
   });
+
+  test.each([
+    ['an index', '5\n', '42', [5, 42]],
+    ['an index, as all that there is', '', '7', [7]],
+    ['an index after CRLF', '5\r\n', '42', [5, 42]],
+    ['an index whose line feed is missing after its carriage return', '5\r\n', '42\r', [5, 42]],
+    ['an index after a tab', '5\n', '\t42', [5, 42]],
+    ['an index with a comment', '5\n', '42 # stolen', [5, 42]],
+    ['a comment', '5\n', '# 42', [5]],
+    ['an index after a line of the service', ' 5\n', '42', [5, 42]],
+  ])('%s without a line feed that somebody wrote is read', async (_, before, tail, indices) => {
+    await writeFile(path, before + tail);
+    const store = await openStore();
+    expect([store.size, ...indices.map((index) => store.has(index))]).toEqual([
+      indices.length,
+      ...indices.map(() => true),
+    ]);
+    expect(recorder.messages).toEqual([
+      `warn ${path} ended in a line without a line feed, which this service did not write; ` +
+        'the line feed is added and the line is read like any other',
+    ]);
+    expect(recorder.details).toEqual([{ file: path, bytes: tail.length, text: tail }]);
+    expect(await readFile(path, 'utf8')).toBe(`${before}${tail}\n`);
+    await store.record(6);
+    await store.close();
+    expect(await readFile(path, 'utf8')).toBe(`${before}${tail}\n 6\n`);
+
+    recorder = new Recorder();
+    const again = await openStore();
+    expect([again.size, recorder.messages]).toEqual([indices.length + 1, []]);
+  });
+
+  test.each([
+    ['12a', 3],
+    ['\0\0', 2],
+    // Longer than what is read at a time.
+    ['x'.repeat(3_000_000), 3_000_000],
+  ])('a damaged line without a line feed is kept, logged and counted', async (tail, bytes) => {
+    await writeFile(path, `5\n${tail}`);
+    const store = await openStore();
+    expect([store.size, store.damagedLines, recorder.damagedLines]).toEqual([1, 1, 1]);
+    expect(recorder.messages).toEqual([
+      expect.stringContaining('the line feed is added'),
+      expect.stringContaining('revoked.txt:2 is neither'),
+    ]);
+    expect(recorder.details).toEqual([
+      { file: path, bytes, text: tail.slice(0, 64) },
+      { file: path, line: 2 },
+    ]);
+    await store.record(6);
+    expect((await readFile(path, 'utf8')) === `5\n${tail}\n 6\n`).toBe(true);
+  });
+
+  test.each(['write', 'sync'] as const)(
+    'a line feed that cannot be added (%s) refuses the start, and loses nothing',
+    async (call) => {
+      await writeFile(path, '5\n42');
+      vi.spyOn(await fileHandles(), call).mockRejectedValueOnce(io());
+      await expect(openStore()).rejects.toMatchObject({
+        fault: 'unreadable',
+        message: expect.stringContaining('EIO') as string,
+      });
+      expect(await readFile(path, 'utf8')).toBe(call === 'write' ? '5\n42' : '5\n42\n');
+      const store = await openStore();
+      expect([store.size, store.has(42)]).toEqual([2, true]);
+      await store.record(6);
+      expect(await readFile(path, 'utf8')).toBe('5\n42\n 6\n');
+    },
+  );
 
   test('damaged lines are skipped, logged with their number, counted, and left in place', async () => {
     const text = '# kept by hand\r\n1\r\n\r\nnonsense\n2 # second\n\0\0\n3\n';
@@ -180,7 +261,7 @@ describe('the store in a file', () => {
       { file: path, line: 6 },
     ]);
     await store.record(4);
-    expect(await readFile(path, 'utf8')).toBe(`${text}4\n`);
+    expect(await readFile(path, 'utf8')).toBe(`${text} 4\n`);
   });
 
   test('a log is not flooded by a file that is no store', async () => {
@@ -192,11 +273,11 @@ describe('the store in a file', () => {
     expect(recorder.details.at(-1)).toEqual({ file: path, damagedLines: 5000 });
     await store.close();
     recorder = new Recorder();
-    await writeFile(path, `${'junk\n'.repeat(20)}${'x'.repeat(200)}`);
+    await writeFile(path, `${'junk\n'.repeat(20)} ${'x'.repeat(199)}`);
     await openStore();
     expect(recorder.messages.filter((message) => message.includes('in all'))).toEqual([]);
     expect(recorder.details).toHaveLength(21);
-    expect(recorder.details.at(-1)).toEqual({ file: path, bytes: 200, text: 'x'.repeat(64) });
+    expect(recorder.details.at(-1)).toEqual({ file: path, bytes: 200, text: ` ${'x'.repeat(63)}` });
   });
 
   test('a failed flush is no success: all that shared it are refused, and what was written is cut back', async () => {
@@ -217,7 +298,7 @@ describe('the store in a file', () => {
     });
     expect(outcomes[1]).toMatchObject({ status: 'fulfilled' });
     expect([store.has(22), store.has(333)]).toEqual([false, true]);
-    expect(await readFile(path, 'utf8')).toBe('1\n333\n');
+    expect(await readFile(path, 'utf8')).toBe(' 1\n 333\n');
     expect(recorder.messages).toEqual([`error ${message}`, 'info the revocation store records again']);
     expect(recorder.details).toEqual([
       { err: expect.objectContaining({ code: 'EIO' }) as Error, file: path, count: 1 },
@@ -235,17 +316,17 @@ describe('the store in a file', () => {
     const truncate = vi.spyOn(handles, 'truncate').mockRejectedValueOnce(io()).mockRejectedValueOnce(io());
     vi.spyOn(handles, 'write').mockImplementationOnce(async () => {
       const other = await open(path, 'r+');
-      await other.writev([Buffer.from('98')], 2);
+      await other.writev([Buffer.from(' 98')], 3);
       await other.close();
       throw io();
     });
     await expect(store.record(987)).rejects.toThrow('EIO');
-    expect(await readFile(path, 'utf8')).toBe('1\n98');
+    expect(await readFile(path, 'utf8')).toBe(' 1\n 98');
     await expect(store.record(4)).rejects.toThrow('EIO');
-    expect(await readFile(path, 'utf8')).toBe('1\n98');
+    expect(await readFile(path, 'utf8')).toBe(' 1\n 98');
     await store.record(55);
     expect(truncate).toHaveBeenCalledTimes(3);
-    expect(await readFile(path, 'utf8')).toBe('1\n55\n');
+    expect(await readFile(path, 'utf8')).toBe(' 1\n 55\n');
     await store.close();
     const again = await openStore();
     expect([again.size, again.has(1), again.has(55)]).toEqual([2, true, true]);
@@ -254,12 +335,12 @@ describe('the store in a file', () => {
   test('a write that takes only a part of the bytes is carried on', async () => {
     const store = await openStore();
     const write = vi.spyOn(await fileHandles(), 'write').mockImplementationOnce(async (buffer) => {
-      await writeFile(path, '1');
-      return { bytesWritten: 1, buffer };
+      await writeFile(path, ' 1');
+      return { bytesWritten: 2, buffer };
     });
     await store.record(123);
     expect(write).toHaveBeenCalledTimes(2);
-    expect(await readFile(path, 'utf8')).toBe('123\n');
+    expect(await readFile(path, 'utf8')).toBe(' 123\n');
   });
 
   test('a file that was edited or replaced meanwhile is not written over', async () => {
@@ -272,7 +353,7 @@ describe('the store in a file', () => {
     await writeFile(path, '1\n');
     await expect(store.record(3)).rejects.toThrow('was changed');
     expect(store.has(3)).toBe(false);
-    expect(await readFile(`${path}.old`, 'utf8')).toBe('1\n2\n');
+    expect(await readFile(`${path}.old`, 'utf8')).toBe(' 1\n2\n');
   });
 
   test('lines of other programs are not cut off, before the first write or after one that failed', async () => {
@@ -335,7 +416,7 @@ describe('the store in a file', () => {
     const recorded = store.record(77);
     await store.close();
     await recorded;
-    expect(await readFile(path, 'utf8')).toBe('77\n');
+    expect(await readFile(path, 'utf8')).toBe(' 77\n');
   });
 });
 

@@ -132,7 +132,7 @@ describe('a full disk', () => {
       await rm(filler);
       await store.record(1234567891);
       await store.close();
-      expect(await readFile(path, 'utf8')).toBe(`${header}42\n1234567891\n`);
+      expect(await readFile(path, 'utf8')).toBe(`${header} 42\n 1234567891\n`);
       const again = await openStore();
       expect([again.size, again.has(42), again.has(1234567891)]).toEqual([2, true, true]);
       await again.close();
