@@ -83,6 +83,15 @@ describe('admission', () => {
     expect(admission.enter(100)).not.toBeNull();
   });
 
+  it('lets requests wait for the status list however many did before', () => {
+    const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
+    for (let request = 0; request < 10; request++) {
+      const ticket = admission.enter(1_000);
+      expect([request, ticket?.park()]).toEqual([request, true]);
+      ticket?.release();
+    }
+  });
+
   it('takes memory back on every path, and never twice', () => {
     const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
     const [first, second] = [admission.enter(3_000), admission.enter(3_000)];
@@ -166,6 +175,22 @@ describe('a fault of the verifier', () => {
     // More requests than may wait at once: if a count were not given back, the fourth would be refused.
     for (let request = 0; request < 8; request++) expect(await post()).toBe('500 {"error":"internal"}');
     await eventually(() => expect([admission.pending, admission.bodyBytes, routes.open]).toEqual([0, 0, 0]));
+  });
+
+  it('asks admission before a request waits for the status list', async () => {
+    const waiting: { request: Request; fail: (error: Error) => void }[] = [];
+    const { admission, post } = await start(
+      (request) => new Promise((_, fail) => waiting.push({ request, fail })),
+    );
+    const answers = [post(), post(), post()];
+    await eventually(() => expect(waiting).toHaveLength(3));
+    // Of three places, those that wait may leave one and a half.
+    expect(waiting.map(({ request }) => request.mayWait?.())).toEqual([true, true, false]);
+    answers.push(post());
+    await eventually(() => expect([waiting.length, admission.pending]).toEqual([4, 4]));
+    for (const { fail } of waiting) fail(new Error('no verdict'));
+    for (const answer of answers) expect(await answer).toBe('500 {"error":"internal"}');
+    expect(admission.pending).toBe(0);
   });
 
   it('leaves what waits where it is until the verifier is done, also when the client has gone', async () => {

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import type { Engine, Outcome } from '../../src/engine/engine.js';
+import type { Engine, Outcome, Request } from '../../src/engine/engine.js';
 import { GATE_PROTOCOLS, headersOf } from '../../src/gate/index.js';
 import { createMemoryReplayStore } from '../../src/replay/index.js';
 import { Admission } from '../../src/server/admission.js';
@@ -10,7 +10,7 @@ import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
 
 // A fake engine, since the real one cannot fail on demand.
-type Verify = () => Promise<Outcome>;
+type Verify = (request: Request) => Promise<Outcome>;
 
 function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueTargetMs: 60_000 };
@@ -73,6 +73,22 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
     for (let call = 0; call < 2; call++) expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
     expect([admission.pending, admission.bodyBytes]).toEqual([0, 0]);
     expect(counted).toEqual(Array(2).fill(`${protocol} deny VERIFIER_UNAVAILABLE`));
+  });
+
+  it('asks admission before a call waits for the status list', async () => {
+    const waiting: { request: Request; fail: (error: Error) => void }[] = [];
+    const { admission, decider } = open(
+      (request) => new Promise((_, fail) => waiting.push({ request, fail })),
+    );
+    const decide = () => decider.decide(callOf(protocol));
+    const decisions = [decide()];
+    // The first leaves its place to the second. Nobody else may: half of one place is all that may wait.
+    expect(waiting[0]?.request.mayWait?.()).toBe(true);
+    decisions.push(decide());
+    expect(waiting[1]?.request.mayWait?.()).toBe(false);
+    for (const { fail } of waiting) fail(new Error('no verdict'));
+    for (const decision of decisions) expect(await decision).toEqual(UNAVAILABLE);
+    expect(admission.pending).toBe(0);
   });
 
   it('denies where there is no room, or the service is shutting down', async () => {
