@@ -23,7 +23,8 @@ export async function startService(env: Environment = {}): Promise<RunningServic
     { name: 'drs-verify', level: configuration.logLevel },
     { write: (line: string) => void log.push(JSON.parse(line) as Record<string, unknown>) },
   );
-  const { port, grpcPort, metricsPort, close } = await openService(configuration, logger);
+  const service = await openService(configuration, logger);
+  const { port, grpcPort, metricsPort } = service;
   const url = `http://127.0.0.1:${port}`;
   logger.info(
     { grpcPort, metricsPort, url, metricsUrl: `http://127.0.0.1:${metricsPort}/metrics` },
@@ -45,7 +46,7 @@ export async function startService(env: Environment = {}): Promise<RunningServic
             : JSON.stringify(body),
       }),
     stop: async () => {
-      await close();
+      await service.close();
       return 0;
     },
   };
