@@ -59,7 +59,7 @@ const FAULTS = [
     'while (open() > 0 && performance.now() < deadline)',
     'while (false)',
     'load',
-    'answers what is in flight',
+    'is unhealthy while it drains',
   ],
   // Connections
   ['front-end/uws', ') connection.close();', ') ;', 'life-cycle', 'are closed at once above MAX_CONNECTIONS'],

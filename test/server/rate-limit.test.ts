@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RateLimit } from '../../src/server/rate-limit.js';
+import { clientOf, RateLimit } from '../../src/server/rate-limit.js';
 
 /** Whether requests of a client are within the limits, at these milliseconds. */
 const admitted = (limit: RateLimit, client: string, ...times: number[]) =>
@@ -50,4 +50,28 @@ describe('a rate limit', () => {
     expect(limit.admit('e', 250)).toBeCloseTo(1 / 12);
     expect(limit.admit('f', 1000)).toBe(0);
   });
+});
+
+describe('a client', () => {
+  it.each([
+    ['192.0.2.1', '192.0.2.1'],
+    ['::ffff:192.0.2.1', '192.0.2.1'],
+    ['0:0:0:0:0:FFFF:c000:201', '192.0.2.1'],
+    ['0000:0000:0000:0000:0000:ffff:c000:0201', '192.0.2.1'],
+    ['2001:db8:0:1::1', '2001:db8:0:1'],
+    ['2001:0db8:0000:0001:0abc:def0:1234:5678', '2001:db8:0:1'],
+    ['2001:db8:0:2::', '2001:db8:0:2'],
+    ['::ffff:0:192.0.2.1', '0:0:0:0'],
+    ['0:0:0:1:0:ffff:192.0.2.1', '0:0:0:1'],
+    ['::1:2:3:4:5:6:7', '0:1:2:3'],
+    ['1:2:3:4:5:6:7:8', '1:2:3:4'],
+    ['fe80::1%eth0', 'fe80:0:0:0'],
+    ['::1', '0:0:0:0'],
+    // An address of the network 64:ff9b::/96 is not mapped.
+    ['64:ff9b::192.0.2.1', '64:ff9b:0:0'],
+    ['', ''],
+    ['unknown', 'unknown'],
+  ])('is an IPv4 address, however it is written, or the first half of an IPv6 address: %s', (text, client) =>
+    expect(clientOf(text)).toBe(client),
+  );
 });
