@@ -20,7 +20,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   revocation: ['revocation/*'],
   server: [
     'server/*',
-    'server/supervisor/*',
+    'server/{grpc,supervisor}/*',
     'e2e/{gate,gate-context,gate-wire,gate-wire-grpc,grpc,http,metrics,seen,trust-proxy}',
   ],
 };
