@@ -287,7 +287,7 @@ async function run(copy, [, , , suite, test, frontEnd]) {
     process.execPath,
     [
       ...[vitest, 'run', '--project', frontEnd === 'node' ? 'node:http' : 'drs', `test/e2e/${suite}.test.ts`],
-      ...['-t', name, '--bail', '1', '--reporter', 'json', '--outputFile', report],
+      ...['-t', name, '--bail', '1', '--testTimeout', '60000', '--reporter', 'json', '--outputFile', report],
     ],
     // A group of its own: what a fault leaves running is ended with it.
     { cwd: copy, stdio: 'ignore', detached: true },

@@ -16,6 +16,7 @@ it.each([
   ['/gate//mcp', null],
   ['/verify', null],
   ['/x/gate/mcp', null],
+  ['/date/mcp', null],
   ['gate/mcp', null],
   // A proxy that resolves these sees another path.
   ['/gate/mcp/../http', null],
