@@ -21,6 +21,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   server: [
     'server/*',
     'server/{grpc,supervisor}/*',
+    'gate/attacks',
     'e2e/{gate,gate-context,gate-wire,gate-wire-grpc,grpc,http,metrics,seen,trust-proxy}',
   ],
 };
