@@ -115,13 +115,6 @@ const FAULTS = [
   // Answers over a real connection
   [
     'exchange',
-    'setTimeout(() => this.#close(),',
-    'setTimeout(() => undefined,',
-    'hostile-http',
-    'is cut off after',
-  ],
-  [
-    'exchange',
     '|| this.#discarded > MAX_DISCARDED_BYTES',
     '',
     'hostile-http',
