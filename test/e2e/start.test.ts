@@ -1,7 +1,17 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { runToExit, startService } from '../support/service.js';
+import { runToExit, startService, type RunningService } from '../support/service.js';
+
+/** Starts a service on a port given by number, below those that the system chooses. */
+async function startOnNumber(): Promise<RunningService> {
+  const from = 10_240 + (process.pid % 20_000);
+  for (let port = from; port < from + 20; port++) {
+    const service = await startService({ PORT: String(port) }).catch(() => null);
+    if (service !== null) return service;
+  }
+  throw new Error(`no service starts on any port from ${from} on`);
+}
 
 describe('starting', () => {
   it('names every problem of the configuration in one message and exits with 2', async () => {
@@ -86,7 +96,8 @@ describe('starting', () => {
   });
 
   it('refuses a port that another drs-verify has', async () => {
-    const first = await startService();
+    // A port that the system chose, uWebSockets.js never shares.
+    const first = await startOnNumber();
     const { code, stderr } = await runToExit({ PORT: String(first.port) });
     expect([code, stderr]).toEqual([1, expect.stringContaining('another process has the port')]);
     expect((await fetch(`${first.url}/healthz`)).status).toBe(200);
