@@ -83,6 +83,24 @@ describe('admission', () => {
     expect(admission.enter(100)).not.toBeNull();
   });
 
+  it('parks a request once, and none that has ended', () => {
+    const admission = admissionOf({ maxPending: 10, maxBodyMemory: 1024 * KIB });
+    const ticket = admission.enter(100);
+    expect([ticket?.park(), ticket?.park(), admission.pending]).toEqual([true, false, 1]);
+    ticket?.release();
+    expect([ticket?.park(), admission.pending]).toEqual([false, 0]);
+  });
+
+  it('keeps no memory for what may not wait, and counts what waits', () => {
+    const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
+    const wait = (client: string) => admission.wait(client, 8_000, () => undefined);
+    // A client may have half of the places.
+    expect([wait('a'), wait('a'), wait('a'), wait('a'), wait('a')]).toEqual([
+      ...[true, true, false, false, false],
+    ]);
+    expect([wait('b'), admission.enter(1) !== null, admission.enter(1)]).toEqual([true, true, null]);
+  });
+
   it('lets requests wait for the status list however many did before', () => {
     const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
     for (let request = 0; request < 10; request++) {
