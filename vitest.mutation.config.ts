@@ -18,6 +18,12 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   signatures: ['signatures/*'],
   replay: ['replay/*'],
   revocation: ['revocation/*'],
+  server: [
+    'server/*',
+    'server/{grpc,supervisor}/*',
+    'gate/attacks',
+    'e2e/{gate,gate-context,gate-wire,gate-wire-grpc,grpc,http,metrics,seen,trust-proxy}',
+  ],
 };
 /** These start programs, and wait for them in real time. */
 const OUT_OF_PROCESS = ['status-list-outage', 'store-processes', 'redis-store', 'redis-cluster'];
@@ -41,6 +47,10 @@ if (tests === undefined)
   throw new Error(`MUTATED_FOLDER is "${folder}", expected one of ${Object.keys(TESTS).join(', ')}`);
 
 export default defineConfig({
+  // The tests of the service run it in their own process, where the faults are.
+  resolve: {
+    alias: [{ find: /^(.*\/support\/service)\.js$/, replacement: '$1-in-process.js' }],
+  },
   test: {
     include: tests.map((pattern) => `test/${pattern}.test.ts`),
     exclude: OUT_OF_PROCESS.map((name) => `test/**/${name}.test.ts`),
@@ -48,9 +58,11 @@ export default defineConfig({
     sequence: { sequencer: TablesFirst },
     // A fault is planted in each test file's code once, not loaded anew for each of them.
     isolate: false,
-    env: { MUTATION_RUN: '1' },
+    // uWebSockets.js ends the process if a fault lets an error reach it; `node:http` does not.
+    env: { MUTATION_RUN: '1', ...(folder === 'server' && { TEST_FRONT_END: 'node' }) },
     // A planted fault that makes a test wait is found as soon as this is over; the tests themselves take seconds altogether.
     testTimeout: 10_000,
     hookTimeout: 10_000,
+    expect: { poll: { timeout: 5_000 } },
   },
 });

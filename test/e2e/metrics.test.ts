@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { invoke, makeBundle, makeChain } from '../support/chain.js';
 import { isInstalled } from '../support/programs.js';
-import { metricOf, startService, type RunningService } from '../support/service.js';
+import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith } from '../revocation/lists.js';
 
@@ -113,7 +113,7 @@ describe('the metrics', () => {
   });
 });
 
-it('shows a worker that dies, and that another takes its place', async () => {
+it.runIf(hasProcess)('shows a worker that dies, and that another takes its place', async () => {
   const crash = new URL('../support/crash-workers.mjs', import.meta.url).href;
   const service = await startService({
     WORKER_THREADS: '1',

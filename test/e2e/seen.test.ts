@@ -6,7 +6,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { invoke, makeBundle, makeChain, type TestBundle } from '../support/chain.js';
-import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
+import { hasProcess, metricOf, runToExit, startService, type RunningService } from '../support/service.js';
 
 const TOKEN = 'the-admin-token-of-this-test';
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
@@ -262,54 +262,57 @@ describe('the decision log', () => {
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as Record<string, unknown>);
 
-  it('has a line for each verdict, goes on in a new file after SIGHUP, and is whole when the service stops', async () => {
-    const file = path.join(folder, 'decisions.jsonl');
-    const service = await startService({ DECISION_LOG: file });
-    const chain = makeChain(2);
-    await service.post('/verify', { ...invoke(chain), body: { tool: 'other' } }, { 'X-Request-Id': 'd-1' });
-    await service.post('/verify', forged(invoke(chain)), { traceparent: `00-${TRACE}-${PARENT}-01` });
-    const common = {
-      endpoint: 'verify',
-      rootPrincipal: chain.parties[0]?.did,
-      agent: chain.parties[2]?.did,
-      jti: 'inv:0b1c2d3e',
-      tool: 'search',
-    };
-    await eventually(() => {
-      const [first, second] = read(file);
-      const time = new Date(String(first?.['time']));
-      expect(time.toISOString()).toBe(first?.['time']);
-      expect(Math.abs(Date.now() - Number(time))).toBeLessThan(120_000);
-      expect(first).toEqual({
-        time: expect.stringMatching(/^\d{4}-.*Z$/) as string,
-        requestId: 'd-1',
-        valid: true,
-        binding: 'mismatch',
-        depth: 2,
-        instance: hostname(),
-        address: '127.0.0.1',
-        receipts: chain.receipts.map((jwt) => `sha256:${createHash('sha256').update(jwt).digest('hex')}`),
-        ...common,
+  it.runIf(hasProcess)(
+    'has a line for each verdict, goes on in a new file after SIGHUP, and is whole when the service stops',
+    async () => {
+      const file = path.join(folder, 'decisions.jsonl');
+      const service = await startService({ DECISION_LOG: file });
+      const chain = makeChain(2);
+      await service.post('/verify', { ...invoke(chain), body: { tool: 'other' } }, { 'X-Request-Id': 'd-1' });
+      await service.post('/verify', forged(invoke(chain)), { traceparent: `00-${TRACE}-${PARENT}-01` });
+      const common = {
+        endpoint: 'verify',
+        rootPrincipal: chain.parties[0]?.did,
+        agent: chain.parties[2]?.did,
+        jti: 'inv:0b1c2d3e',
+        tool: 'search',
+      };
+      await eventually(() => {
+        const [first, second] = read(file);
+        const time = new Date(String(first?.['time']));
+        expect(time.toISOString()).toBe(first?.['time']);
+        expect(Math.abs(Date.now() - Number(time))).toBeLessThan(120_000);
+        expect(first).toEqual({
+          time: expect.stringMatching(/^\d{4}-.*Z$/) as string,
+          requestId: 'd-1',
+          valid: true,
+          binding: 'mismatch',
+          depth: 2,
+          instance: hostname(),
+          address: '127.0.0.1',
+          receipts: chain.receipts.map((jwt) => `sha256:${createHash('sha256').update(jwt).digest('hex')}`),
+          ...common,
+        });
+        expect(second).toMatchObject({
+          valid: false,
+          block: 'C',
+          code: 'INVALID_INVOCATION_SIGNATURE',
+          traceId: TRACE,
+          ...common,
+        });
       });
-      expect(second).toMatchObject({
-        valid: false,
-        block: 'C',
-        code: 'INVALID_INVOCATION_SIGNATURE',
-        traceId: TRACE,
-        ...common,
-      });
-    });
-    expect(statSync(file).mode & 0o7777 & 0o027).toBe(0);
-    renameSync(file, `${file}.1`);
-    service.child.kill('SIGHUP');
-    await eventually(() => expect(statSync(file).size).toBe(0));
-    for (let request = 0; request < 50; request++) await service.post('/verify', makeBundle(1));
-    expect(await service.stop()).toBe(0);
-    expect(read(file)).toHaveLength(50);
-    expect(read(`${file}.1`)).toHaveLength(2);
-  });
+      expect(statSync(file).mode & 0o7777 & 0o027).toBe(0);
+      renameSync(file, `${file}.1`);
+      service.child.kill('SIGHUP');
+      await eventually(() => expect(statSync(file).size).toBe(0));
+      for (let request = 0; request < 50; request++) await service.post('/verify', makeBundle(1));
+      expect(await service.stop()).toBe(0);
+      expect(read(file)).toHaveLength(50);
+      expect(read(`${file}.1`)).toHaveLength(2);
+    },
+  );
 
-  it('goes to standard output, between the lines of the log', async () => {
+  it.runIf(hasProcess)('goes to standard output, between the lines of the log', async () => {
     const service = await startService({ DECISION_LOG: '-', LOG_LEVEL: 'debug' });
     const bundle = JSON.stringify(makeBundle(1));
     await Promise.all(Array.from({ length: 300 }, () => service.post('/verify', bundle)));
@@ -328,7 +331,7 @@ describe('the decision log', () => {
 });
 
 describe('traces', () => {
-  it('are continued where an SDK is registered', async () => {
+  it.runIf(hasProcess)('are continued where an SDK is registered', async () => {
     const service = await startService({
       NODE_OPTIONS: `--import ${new URL('../support/register-tracing.mjs', import.meta.url).href}`,
     });

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { problemsOf } from '../server/problems-of.js';
+import { startOnPort } from '../support/ports.mjs';
 import { runToExit, startService } from '../support/service.js';
 
 describe('starting', () => {
@@ -89,7 +90,8 @@ describe('starting', () => {
   });
 
   it('refuses a port that another drs-verify has', async () => {
-    const first = await startService();
+    // A port that the system chose, uWebSockets.js never shares.
+    const first = await startOnPort((port) => startService({ PORT: String(port) }));
     const { code, stderr } = await runToExit({ PORT: String(first.port) });
     expect([code, stderr]).toEqual([1, expect.stringContaining('another process has the port')]);
     expect((await fetch(`${first.url}/healthz`)).status).toBe(200);

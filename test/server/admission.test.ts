@@ -88,6 +88,33 @@ describe('admission', () => {
     expect(admission.enter(100)).not.toBeNull();
   });
 
+  it('parks a request once, and none that has ended', () => {
+    const admission = admissionOf({ maxPending: 10, maxBodyMemory: 1024 * KIB });
+    const ticket = admission.enter(100);
+    expect([ticket?.park(), ticket?.park(), admission.pending]).toEqual([true, false, 1]);
+    ticket?.release();
+    expect([ticket?.park(), admission.pending]).toEqual([false, 0]);
+  });
+
+  it('keeps no memory for what may not wait, and counts what waits', () => {
+    const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
+    const wait = (client: string) => admission.wait(client, 8_000, () => undefined);
+    // A client may have half of the places.
+    expect([wait('a'), wait('a'), wait('a'), wait('a'), wait('a')]).toEqual([
+      ...[true, true, false, false, false],
+    ]);
+    expect([wait('b'), admission.enter(1) !== null, admission.enter(1)]).toEqual([true, true, null]);
+  });
+
+  it('lets requests wait for the status list however many did before', () => {
+    const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
+    for (let request = 0; request < 10; request++) {
+      const ticket = admission.enter(1_000);
+      expect([request, ticket?.park()]).toEqual([request, true]);
+      ticket?.release();
+    }
+  });
+
   it('takes memory back on every path, and never twice', () => {
     const admission = admissionOf({ maxPending: 4, maxBodyMemory: 64_000 });
     const [first, second] = [admission.enter(3_000), admission.enter(3_000)];
@@ -174,6 +201,22 @@ describe('a fault of the verifier', () => {
     await eventually(() =>
       expect([admission.pending, admission.memory.bytes, routes.open]).toEqual([0, 0, 0]),
     );
+  });
+
+  it('asks admission before a request waits for the status list', async () => {
+    const waiting: { request: Request; fail: (error: Error) => void }[] = [];
+    const { admission, post } = await start(
+      (request) => new Promise((_, fail) => waiting.push({ request, fail })),
+    );
+    const answers = [post(), post(), post()];
+    await eventually(() => expect(waiting).toHaveLength(3));
+    // Of three places, those that wait may leave one and a half.
+    expect(waiting.map(({ request }) => request.mayWait?.())).toEqual([true, true, false]);
+    answers.push(post());
+    await eventually(() => expect([waiting.length, admission.pending]).toEqual([4, 4]));
+    for (const { fail } of waiting) fail(new Error('no verdict'));
+    for (const answer of answers) expect(await answer).toBe('500 {"error":"internal"}');
+    expect(admission.pending).toBe(0);
   });
 
   it('leaves what waits where it is until the verifier is done, also when the client has gone', async () => {

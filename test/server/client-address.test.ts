@@ -54,12 +54,19 @@ describe('the address of a client', () => {
         '198.51.100.7:x',
         '1.2.3.4:123456',
       ],
+      ...['x[2001:db8::1]:80', '[2001:db8::1]:80x', '198.51.100.7:80:81', 'x:198.51.100.7:80'],
       ...['[198.51.100.7]', '[2001:db8::1', '2001:db8::1]:80', 'fe80::1%eth0', '198.51.100.7\n{"level":60}'],
       ...['\u001b[2J', '0x7f.1', '010.0.0.1', 'a'.repeat(5000), '2001:db8::1%'.padEnd(5000, 'z')],
     ].map((odd) => [odd, '10.0.0.1']),
   ])('is read from %j as %s', (entry, address) => {
     expect(of('1', '10.0.0.1', `203.0.113.5,${entry}`)).toBe(address);
     expect(of('10.0.0.0/8', '10.0.0.1', `203.0.113.5,${entry}`)).toBe(address);
+  });
+
+  it('is read from a header of exactly the length that is read', () => {
+    const exactly = '198.51.100.7'.padEnd(2048);
+    expect(of('1', '10.0.0.1', exactly)).toBe('198.51.100.7');
+    expect(of('1', '10.0.0.1', ` ${exactly}`)).toBe('10.0.0.1');
   });
 
   it('is sought in the end of a long header only', () => {
@@ -119,6 +126,20 @@ describe('the address of a client', () => {
 });
 
 it.each([
+  ['10.0.0.0/16', '10.0.0.1', '10.1.0.1'],
+  [' 10.0.0.0/8 , 192.168.0.0/16 ', '192.168.1.1', '192.169.0.1'],
+  ['2001:db8::/48', '2001:db8::1', '2001:db8:1::1'],
+  ['2001:db8::5', '2001:db8::5', '2001:db8::6'],
+  ['unix', 'unix', '10.0.0.1'],
+  [Array(100).fill('10.0.0.1').join(), '10.0.0.1', '10.0.0.2'],
+])('TRUST_PROXY=%s trusts %s, and not %s', (text, proxy, other) => {
+  expect(of(text, proxy, '198.51.100.7')).toBe('198.51.100.7');
+  expect(of(text, other, '198.51.100.7')).toBe(other);
+});
+
+it.each([
+  ['a%10.0.0.1', /is not a network/],
+  ['a/10.0.0.1', /is not a network/],
   ['0', /expected 1 to 16 proxies/],
   ['17', /expected 1 to 16 proxies/],
   ['true', /"true" is not a network/],

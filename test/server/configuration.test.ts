@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { readConfiguration, VARIABLES, warningsAbout } from '../../src/server/configuration.js';
 import { isOneEditAway, variableOf } from '../../src/server/environment.js';
 import { printableUrl } from '../../src/server/printable-url.js';
-import { clientOf, RateLimit } from '../../src/server/rate-limit.js';
 import { problemsOf } from './problems-of.js';
 
 describe('the configuration', () => {
@@ -179,45 +178,4 @@ describe('a URL that is printed', () => {
     ['lists.example/1?key=k', 'lists.example/1'],
     ['', ''],
   ])('of %j shows %j', (text, shown) => expect(printableUrl(text)).toBe(shown));
-});
-
-describe('a client', () => {
-  it.each([
-    ['192.0.2.1', '192.0.2.1'],
-    ['::ffff:192.0.2.1', '192.0.2.1'],
-    ['0:0:0:0:0:FFFF:c000:201', '192.0.2.1'],
-    ['0000:0000:0000:0000:0000:ffff:c000:0201', '192.0.2.1'],
-    ['2001:db8:0:1::1', '2001:db8:0:1'],
-    ['2001:0db8:0000:0001:0abc:def0:1234:5678', '2001:db8:0:1'],
-    ['2001:db8:0:2::', '2001:db8:0:2'],
-    ['fe80::1%eth0', 'fe80:0:0:0'],
-    ['::1', '0:0:0:0'],
-    // An address of the network 64:ff9b::/96 is not mapped.
-    ['64:ff9b::192.0.2.1', '64:ff9b:0:0'],
-    ['', ''],
-    ['unknown', 'unknown'],
-  ])('is an IPv4 address, however it is written, or the first half of an IPv6 address: %s', (text, client) =>
-    expect(clientOf(text)).toBe(client),
-  );
-});
-
-describe('rate limits', () => {
-  it("gives each client a second's worth at once, then its rate", () => {
-    const limit = new RateLimit(10, 0);
-    for (let request = 0; request < 10; request++) expect(limit.admit('a', 0)).toBe(0);
-    expect(limit.admit('a', 0)).toBeCloseTo(0.1);
-    expect(limit.admit('b', 0)).toBe(0);
-    expect(limit.admit('a', 99)).toBeGreaterThan(0);
-    expect(limit.admit('a', 150)).toBe(0);
-    expect(limit.admit('a', 150)).toBeGreaterThan(0);
-    // However long it waits, it never saves up more than a second's worth.
-    for (let request = 0; request < 10; request++) expect(limit.admit('a', 1e9)).toBe(0);
-    expect(limit.admit('a', 1e9)).toBeGreaterThan(0);
-  });
-
-  it('limits all clients together', () => {
-    const limit = new RateLimit(0, 3);
-    expect(['a', 'b', 'c'].map((client) => limit.admit(client, 0))).toEqual([0, 0, 0]);
-    expect(limit.admit('d', 0)).toBeGreaterThan(0);
-  });
 });

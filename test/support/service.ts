@@ -22,6 +22,9 @@ export interface RunningService {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
+/** Whether {@link startService} starts a process. In mutation runs, `service-in-process.ts` takes the place of this file. */
+export const hasProcess: boolean = true;
+
 /** The arguments with which Node runs the service. */
 export const SERVICE_COMMAND: readonly string[] = [MAIN, 'serve'];
 

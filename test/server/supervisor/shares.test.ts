@@ -15,12 +15,26 @@ describe('what each of several processes gets', () => {
       BUSY_POLL_MICROSECS: '0',
     });
     expect(shareOut({ WORKER_THREADS: '2' }, 8, machine)).not.toHaveProperty('WORKER_THREADS');
+    expect(shareOut({ WORKER_THREADS: ' ' }, 8, machine)).toMatchObject({ WORKER_THREADS: '1' });
+    // With two cores each, a process may poll.
+    expect(shareOut({}, 8, machine)).not.toHaveProperty('BUSY_POLL_MICROSECS');
   });
 
   it('is its share of the memory', () => {
     const { RECEIPT_CACHE_BYTES, MAX_BODY_MEMORY } = shareOut({}, 4, { cores: 4, memoryBytes: GIB });
     expect(Number(RECEIPT_CACHE_BYTES) + Number(MAX_BODY_MEMORY)).toBeLessThan(GIB / 4 - 130 * MIB);
-    expect(() => shareOut({}, 8, { cores: 4, memoryBytes: GIB })).toThrow('start at most 6');
+    expect(() => shareOut({}, 8, { cores: 4, memoryBytes: GIB })).toThrow(
+      'PROCESSES is 8, which leaves each 128 MiB of memory, expected at least 162: start at most 6',
+    );
+    // Just enough: a quarter of what is above the base, each.
+    expect(shareOut({}, 2, { cores: 4, memoryBytes: 2 * 162 * MIB })).toMatchObject({
+      RECEIPT_CACHE_BYTES: String(8 * MIB),
+      MAX_BODY_MEMORY: String(8 * MIB),
+    });
+    expect(shareOut({}, 2, machine)).toMatchObject({
+      RECEIPT_CACHE_BYTES: String(64 * MIB),
+      MAX_BODY_MEMORY: String(128 * MIB),
+    });
     expect(shareOut({ MAX_BODY_BYTES: '5' }, 2, machine)).not.toHaveProperty('MAX_BODY_MEMORY');
   });
 

@@ -1,10 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { problemsOf } from '../problems-of.js';
 
-const SHARED = [{ PROCESSES: '3' }, { SHARE_PORT: '1' }];
+const SHARED = [
+  [{ PROCESSES: '3' }, 'PROCESSES is 3'],
+  [{ SHARE_PORT: '1' }, 'SHARE_PORT is set'],
+] as const;
 const TOKEN = 'a-token-of-sixteen-and-more';
 
-describe.each(SHARED)('%j refuses what each process would keep for itself', (several) => {
+describe.each(SHARED)('%j refuses what each process would keep for itself', (several, said) => {
   const base = { ...several, GATE_REPLAY: 'redis' };
 
   it.each([
@@ -19,7 +22,9 @@ describe.each(SHARED)('%j refuses what each process would keep for itself', (sev
     [{ DRS_ADMIN_TOKEN: TOKEN }, /^REVOCATION_STORE is "memory", and .*set REVOCATION_STORE to redis/],
     [{ GRPC_PORT: '9090' }, /^GRPC_PORT is set, and .*only one process can listen/],
   ])('%j', (env, problem) => {
-    expect(problemsOf({ ...base, ...env })).toEqual([expect.stringMatching(problem)]);
+    const problems = problemsOf({ ...base, ...env });
+    expect(problems).toEqual([expect.stringMatching(problem)]);
+    expect(problems[0]).toContain(`, and ${said}: `);
   });
 
   it('and nothing else', () => {

@@ -1,0 +1,300 @@
+// Plants faults in code that only a process of its own shows, one at a time, and checks that the named test fails:
+// `npm run planted-faults`, or only some: `npm run planted-faults -- supervisor grpc` (parts of the file names). It works on a
+// copy of the folder; the folder itself stays as it is. It fails if a fault survives, if a test fails without a fault, or if a
+// text is no longer found. `--check` only looks for the texts and the tests, which takes no time.
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import ts from 'typescript';
+
+/**
+ * A file of src/server, a text that it holds once, what replaces it, a file of test/e2e, the beginning of the name of the
+ * test that must fail, and the front end if it is not uWebSockets.js.
+ * @typedef {readonly [file: string, text: string, instead: string, suite: string, test: string, frontEnd?: 'node']} Fault
+ */
+/** @type {readonly Fault[]} */
+const FAULTS = [
+  // The life of a process
+  [
+    'main',
+    'explains each.`);\n    process.exit(2);',
+    'explains each.`);\n    process.exit(1);',
+    'start',
+    'names every problem of the configuration',
+  ],
+  ['main', 'await service.close(err !== undefined);', '', 'load', 'is unhealthy while it drains'],
+  ['main', "skip: ['SIGHUP', 'SIGUSR2'],", '', 'life-cycle', 'is not what SIGHUP asks for'],
+  ['main', 'service.reopenLogs().then(', 'Promise.resolve().then(', 'seen', 'has a line for each verdict'],
+  [
+    'main',
+    "log.level = log.level === 'debug' ? logLevel : 'debug';",
+    '',
+    'life-cycle',
+    'switches between the configured log level and debug',
+  ],
+  [
+    'main',
+    'const certificate = service.reloadCertificate();',
+    'const certificate = null as any;',
+    'tls',
+    'TLS',
+  ],
+  ['notify', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
+  ['tracing', 'span.end(startTime + milliseconds);', '', 'seen', 'are continued where an SDK is registered'],
+  [
+    'service',
+    'if (!isUrgent) await sleep(shutdownDelaySecs * 1000);',
+    '',
+    'life-cycle',
+    'fails only /readyz for SHUTDOWN_DELAY_SECS',
+  ],
+  ['service', 'admission.isLeaving = true;', '', 'life-cycle', 'fails only /readyz for SHUTDOWN_DELAY_SECS'],
+  ['service', 'admission.isDraining = true;', '', 'load', 'is unhealthy while it drains'],
+  [
+    'service',
+    'while (open() > 0 && performance.now() < deadline)',
+    'while (false)',
+    'load',
+    'is unhealthy while it drains',
+  ],
+  // Connections
+  ['front-end/uws', ') connection.close();', ') ;', 'life-cycle', 'are closed at once above MAX_CONNECTIONS'],
+  ['front-end/uws', 'connections.closed();', '', 'life-cycle', 'are closed at once above MAX_CONNECTIONS'],
+  [
+    'front-end/uws',
+    'LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT',
+    '0 : 0',
+    'start',
+    'refuses a port that another drs-verify has',
+  ],
+  [
+    'front-end/uws',
+    'if (isHead && closes)',
+    'if (isHead)',
+    'http',
+    'answers HEAD also where the next request comes',
+  ],
+  ['front-end/uws', 'this.#onUnix?.file.remove();', '', 'unix-socket', 'serves on a Unix socket'],
+  ['front-end/uws', 'await removeStaleSocket(path);', '', 'unix-socket', 'takes the place of a socket'],
+  [
+    'front-end/node',
+    ') socket.destroy();',
+    ') ;',
+    'life-cycle',
+    'are closed at once above MAX_CONNECTIONS',
+    'node',
+  ],
+  [
+    'front-end/node',
+    'wires.size >= MAX_PIPELINED ||',
+    '',
+    'front-ends',
+    'closes what pipelines more than a few',
+    'node',
+  ],
+  [
+    'front-end/node-wire',
+    'if (this.#expectsContinue && isWanted)',
+    'if (false)',
+    'front-ends',
+    'asks for a body that waits to be asked for',
+    'node',
+  ],
+  [
+    'front-end/node-request',
+    '/[^\\x00-\\x7f]/.test(value)',
+    'false',
+    'front-ends',
+    'reads header values as UTF-8',
+    'node',
+  ],
+  // Answers over a real connection
+  [
+    'exchange',
+    '|| this.#discarded > MAX_DISCARDED_BYTES',
+    '',
+    'hostile-http',
+    'gets its answer at once, and its connection is closed',
+  ],
+  ['body-reader', 'this.#keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
+  // Several processes
+  ['supervisor/supervisor', 'slot.deaths++;', '', 'processes', 'go on when one is killed'],
+  [
+    'supervisor/supervisor',
+    'if (slot.successor === null) void this.#restart(slot);',
+    '',
+    'processes',
+    'go on when one is killed',
+  ],
+  ['supervisor/supervisor', 'old.retire();', 'old.kill();', 'processes', 'are replaced on SIGHUP'],
+  [
+    'supervisor/service-process',
+    'this.#unanswered < MAX_UNANSWERED',
+    'true',
+    'processes',
+    'go on when one stands still',
+  ],
+  [
+    'supervisor/run-child',
+    "process.on('disconnect', () => onOrphaned());",
+    '',
+    'processes',
+    'end when their supervisor is killed',
+  ],
+  [
+    'supervisor/child',
+    'process.on(signal, () => undefined);',
+    ';',
+    'processes',
+    'stops all processes on SIGTERM',
+  ],
+  [
+    'supervisor/supervise',
+    "log.warn({ signal }, 'a second signal: ending at once');\n        supervisor.kill();",
+    '',
+    'processes',
+    'ends all processes at once on a second signal',
+  ],
+  [
+    'service',
+    'metrics.registry.setDefaultLabels({ process: membership.process });',
+    '',
+    'processes',
+    'share out connections',
+  ],
+  // gRPC
+  [
+    'grpc/server',
+    "'grpc.max_concurrent_streams': MAX_STREAMS,",
+    '',
+    'grpc',
+    'holds no more than 256 streams',
+  ],
+  ['grpc/server', 'interceptors: [watchCall],', '', 'grpc', 'gives a message REQUEST_TIMEOUT_SECS to come'],
+  ['grpc/server', 'readiness.reasons().length === 0', 'true', 'grpc', 'serves while the service is ready'],
+  ['grpc/open', "'ERR_MODULE_NOT_FOUND') throw", "'') throw", 'grpc', 'says that'],
+];
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { check: { type: 'boolean', default: false } },
+});
+const chosen = FAULTS.filter(
+  ([file]) => positionals.length === 0 || positionals.some((part) => file.includes(part)),
+);
+
+const problems = chosen.flatMap((fault) => problemWith(fault) ?? []);
+if (chosen.length === 0) problems.push(`no file is named like ${positionals.join(', ')}`);
+for (const problem of problems) console.error(problem);
+if (problems.length > 0) process.exitCode = 1;
+else if (values.check) console.log(`${chosen.length} faults can be planted`);
+else await plantAll();
+
+/** What keeps a fault from being planted; `null` if nothing does. @param {Fault} fault */
+function problemWith([file, text, , suite, test]) {
+  const found = readFileSync(path.join(root, 'src', 'server', `${file}.ts`), 'utf8').split(text).length - 1;
+  if (found !== 1)
+    return `src/server/${file}.ts has ${found} times ${JSON.stringify(text)}, expected once: correct the fault in scripts/planted-faults.mjs`;
+  return readFileSync(path.join(root, 'test', 'e2e', `${suite}.test.ts`), 'utf8').includes(`'${test}`)
+    ? null
+    : `test/e2e/${suite}.test.ts has no test '${test}', expected one that fails with a fault in src/server/${file}.ts: name another`;
+}
+
+async function plantAll() {
+  const copy = makeCopy();
+  /** Whether a test passes without a fault. @type {Map<string, boolean>} */
+  const sound = new Map();
+  /** @type {string[]} */
+  const missed = [];
+  try {
+    for (const [at, fault] of chosen.entries()) {
+      const [file, text, instead, suite, test, frontEnd] = fault;
+      const key = `${suite} ${test} ${frontEnd ?? ''}`;
+      if (!sound.has(key)) sound.set(key, (await run(copy, fault)) === 'passed');
+      const outcome = sound.get(key) === true ? await runWith(copy, fault) : 'fails without a fault';
+      const isFound = outcome === 'failed';
+      const line = `${isFound ? 'found' : `NOT FOUND (${outcome})`}: ${file}: ${text} -> ${instead} (${key.trim()})`;
+      console.log(`${at + 1}/${chosen.length} ${line}`);
+      if (!isFound) missed.push(line);
+    }
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+  console.log(`\n${chosen.length - missed.length} of ${chosen.length} planted faults were found`);
+  for (const line of missed) console.log(line);
+  if (missed.length > 0) process.exitCode = 1;
+}
+
+/** Copies what Git knows of the folder, and the build. */
+function makeCopy() {
+  const copy = mkdtempSync(path.join(tmpdir(), 'drs-planted-'));
+  const list = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  for (const file of list.split('\0'))
+    if (file !== '' && existsSync(path.join(root, file)))
+      cpSync(path.join(root, file), path.join(copy, file));
+  cpSync(path.join(root, 'dist'), path.join(copy, 'dist'), { recursive: true });
+  symlinkSync(path.join(root, 'node_modules'), path.join(copy, 'node_modules'));
+  return copy;
+}
+
+/** Runs a test with its fault in the copy's build. @param {string} copy @param {Fault} fault */
+async function runWith(copy, fault) {
+  const [file, text, instead] = fault;
+  const source = readFileSync(path.join(root, 'src', 'server', `${file}.ts`), 'utf8');
+  const built = path.join(copy, 'dist', 'server', `${file}.js`);
+  const before = readFileSync(built);
+  // Without a check of types, which a fault may break.
+  const { outputText } = ts.transpileModule(
+    source.replace(text, () => instead),
+    {
+      compilerOptions: {
+        target: ts.ScriptTarget.ES2023,
+        module: ts.ModuleKind.ESNext,
+        verbatimModuleSyntax: true,
+      },
+    },
+  );
+  writeFileSync(built, outputText);
+  try {
+    return await run(copy, fault);
+  } finally {
+    writeFileSync(built, before);
+  }
+}
+
+/** Runs a test. @param {string} copy @param {Fault} fault @returns {Promise<'passed' | 'failed' | 'did not run'>} */
+async function run(copy, [, , , suite, test, frontEnd]) {
+  const report = path.join(copy, 'planted-fault.json');
+  const name = test.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const vitest = path.join('node_modules', 'vitest', 'vitest.mjs');
+  rmSync(report, { force: true });
+  const child = spawn(
+    process.execPath,
+    [
+      ...[vitest, 'run', '--project', frontEnd === 'node' ? 'node:http' : 'drs', `test/e2e/${suite}.test.ts`],
+      ...['-t', name, '--bail', '1', '--testTimeout', '60000', '--reporter', 'json', '--outputFile', report],
+    ],
+    // A group of its own: what a fault leaves running is ended with it.
+    { cwd: copy, stdio: 'ignore', detached: true },
+  );
+  await once(child, 'exit');
+  try {
+    process.kill(-(child.pid ?? 0), 'SIGKILL');
+  } catch {
+    // Nothing is left running.
+  }
+  if (!existsSync(report)) return 'did not run';
+  /** @type {(text: string) => { success: boolean, numPassedTests: number }} */
+  const parse = JSON.parse;
+  const { success, numPassedTests } = parse(readFileSync(report, 'utf8'));
+  if (!success) return 'failed';
+  return numPassedTests > 0 ? 'passed' : 'did not run';
+}

@@ -1,0 +1,53 @@
+import { pino } from 'pino';
+import { readConfiguration } from '../../src/server/configuration.js';
+import { startService as openService } from '../../src/server/service.js';
+import { FRONT_END } from './front-end.js';
+import { checkAnswersOf } from './openapi.js';
+import type { Environment, RunningService } from './service.js';
+
+export { metricOf, runToExit, SERVICE_COMMAND } from './service.js';
+
+export const hasProcess = false;
+
+/**
+ * Takes the place of `startService` of `service.ts` in mutation runs: runs the service in this process, where faults are
+ * planted. Tests of what only a process of its own shows ask `hasProcess`.
+ */
+export async function startService(env: Environment = {}): Promise<RunningService> {
+  const log: Record<string, unknown>[] = [];
+  const configuration = readConfiguration({
+    ...{ PORT: '0', FRONT_END, QUEUE_TARGET_MS: '60000', WORKER_THREADS: '0' },
+    ...env,
+  });
+  const logger = pino(
+    { name: 'drs-verify', level: configuration.logLevel },
+    { write: (line: string) => void log.push(JSON.parse(line) as Record<string, unknown>) },
+  );
+  const service = await openService(configuration, logger);
+  const { port, grpcPort, metricsPort } = service;
+  const url = `http://127.0.0.1:${port}`;
+  logger.info(
+    { grpcPort, metricsPort, url, metricsUrl: `http://127.0.0.1:${metricsPort}/metrics` },
+    'listening',
+  );
+  checkAnswersOf(url);
+  return {
+    ...{ url, port, log },
+    get child(): never {
+      throw new Error('this service runs in the process of the test');
+    },
+    post: (path, body, headers = {}) =>
+      fetch(url + path, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', ...headers },
+        body:
+          typeof body === 'string' || Buffer.isBuffer(body)
+            ? new Uint8Array(Buffer.from(body))
+            : JSON.stringify(body),
+      }),
+    stop: async () => {
+      await service.close();
+      return 0;
+    },
+  };
+}
