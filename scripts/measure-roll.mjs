@@ -42,7 +42,7 @@ const service = spawn(process.execPath, [fileURLToPath(new URL('drs.mjs', import
     PORT: '0',
     PROCESSES: String(processes),
     GATE_REPLAY: 'off',
-    QUEUE_TARGET_MS: '60000',
+    QUEUE_BURST_MS: '60000',
   },
   stdio: ['ignore', 'pipe', 'inherit'],
 });

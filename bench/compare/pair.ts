@@ -171,6 +171,8 @@ async function startPair(
   const env = {
     // Work is compared. A service that polls while it waits would hide it: it polls less when it has more work.
     BUSY_POLL_MICROSECS: '0',
+    // The second for commits that do not know the first.
+    QUEUE_BURST_MS: '60000',
     QUEUE_TARGET_MS: '60000',
     // A busier main thread hands more signatures to the workers, which costs time in addition to the planted work. This
     // explains a part of why estimates lie above the planted work, but not all of it: see docs/performance.md.

@@ -112,8 +112,12 @@ function readyIn(line: string): Ready | null {
   }
 }
 
-/** The limit of waiting time that a service has by default, for {@link startService}. */
-export const DEFAULT_QUEUE = { QUEUE_TARGET_MS: String(readConfiguration({}).queueTargetMs) };
+const { queueBurstMs, queueTargetMs } = readConfiguration({});
+/** The limits of waiting time that a service has by default, for {@link startService}. */
+export const DEFAULT_QUEUE = {
+  QUEUE_BURST_MS: String(queueBurstMs),
+  QUEUE_TARGET_MS: String(queueTargetMs),
+};
 
 /** Starts the real service. @param env its environment, in addition to the defaults */
 export function startService(
@@ -122,7 +126,7 @@ export function startService(
 ): Promise<ServerProcess> {
   // No request is refused because of load, except in suites that measure that.
   return ServerProcess.start('service/service-process.js', {
-    env: { QUEUE_TARGET_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '', ...env },
+    env: { QUEUE_BURST_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '', ...env },
     ...options,
   });
 }

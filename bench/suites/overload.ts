@@ -92,7 +92,7 @@ async function compareWithPeak(
 ): Promise<number> {
   const { recorder } = bench;
   const capacities = [
-    await withService(bench, { ...env, QUEUE_TARGET_MS: '60000' }, ({ port }) =>
+    await withService(bench, { ...env, QUEUE_BURST_MS: '60000' }, ({ port }) =>
       measureCapacity(bench.workloads, () => bench.workloads.files('cold', DEPTH), {
         ...{ port, connections: OPEN_LOOP_CONNECTIONS },
       }),
@@ -105,7 +105,7 @@ async function compareWithPeak(
   for (let sample = 1; sample <= samples; sample++) {
     const last = capacities.at(-1) ?? 0;
     const requests = Math.round(PEAK.seconds * last);
-    const peak = await profiled(bench, { ...env, QUEUE_TARGET_MS: '60000' }, id, {
+    const peak = await profiled(bench, { ...env, QUEUE_BURST_MS: '60000' }, id, {
       ...{ connections: OPEN_LOOP_CONNECTIONS, rate: AT_ONCE, seconds: requests / AT_ONCE, warmUpSeconds: 0 },
     });
     const capacity = peak.requests / peak.elapsedSeconds;

@@ -2,7 +2,9 @@ import { performance } from 'node:perf_hooks';
 
 /** The limits of {@link Backlog}. */
 export interface BacklogLimits {
-  /** Milliseconds that a request may wait. */
+  /** Milliseconds that a request may wait in a burst. */
+  readonly queueBurstMs: number;
+  /** Milliseconds that it may wait in a lasting overload; if that is more, the other limit holds. */
   readonly queueTargetMs: number;
   /** Maximum number of requests; a single client may have half as many. */
   readonly maxPending: number;
@@ -23,6 +25,15 @@ const AT_ONCE_MS = 15;
 const AHEAD_MS = 5;
 // A large body takes milliseconds by itself, so the limits above would refuse the second of a few.
 const MAX_LARGE_WAIT_MS = 1000;
+// An overload is found by intervals of so long, of which so many in a row have more late requests than one in so many. A
+// moment in which the whole process stood still makes one or two intervals late.
+const INTERVAL_MS = 100;
+const MIN_BAD_INTERVALS = 3;
+const MAX_LATE_SHARE = 1 / 20;
+// An overload is over when nobody was late for so long, or on trial after a longer time: a crowd that the lower limit
+// refuses in part may fit into the higher one. A trial lasts for about half a second, so trials take 2 % of the time.
+const CALM_MS = 200;
+const TRIAL_AFTER_MS = 30_000;
 
 /** The part of the event loop that {@link Backlog} needs; a test passes its own. */
 export interface Loop {
@@ -49,20 +60,14 @@ interface Waiting {
   readonly since: number;
 }
 
-/** The waiting requests of one client, oldest first. */
-interface Lane {
-  readonly client: string;
-  readonly waiting: Fifo<Waiting>;
-}
-
 /**
  * Requests that wait for the main thread. One turn of the event loop delivers every request that has arrived, and the
  * work for one of them delays all others, also refusals. So a turn serves some of the waiting requests and leaves the
  * rest to the next turns. If nothing waits, a request is served as soon as it arrives.
  *
  * Each client has a lane of its own, oldest first, and the lanes take turns, so a client with many requests delays only
- * itself. A request that has waited too long is refused when its turn comes. That also slows down clients that ask again
- * as soon as they are refused. Nothing is estimated.
+ * itself. A request that has waited too long is refused when its turn comes; see {@link Lane}. That also slows down
+ * clients that ask again as soon as they are refused. Nothing is estimated.
  */
 export class Backlog {
   readonly #limits: BacklogLimits;
@@ -112,7 +117,7 @@ export class Backlog {
   add(client: string, work: Work): boolean {
     let lane = this.#lanes.get(client);
     if (lane === undefined) {
-      this.#lanes.set(client, (lane = { client, waiting: new Fifo() }));
+      this.#lanes.set(client, (lane = new Lane(client, this.#limits)));
       this.#order.push(lane);
     }
     if (lane.waiting.length >= this.#limits.maxPending / 2) return false;
@@ -175,12 +180,10 @@ export class Backlog {
     // Once every lane was skipped in a row, there is no time left for what they hold.
     for (let skipped = 0; skipped < this.#order.length;) {
       const lane = this.#order.shift() as Lane;
-      const { work, since } = lane.waiting.first as Waiting;
-      const isLate = now - since > this.#limits.queueTargetMs;
+      const isLate = lane.isLate(now);
       if (isLate ? refusingMs < MAX_REFUSING_MS : hasTimeToServe()) {
-        lane.waiting.shift();
         this.#length--;
-        work(isLate);
+        lane.take(isLate, now)(isLate);
         const spentMs = this.#loop.now() - now;
         now += spentMs;
         if (isLate) refusingMs += spentMs;
@@ -191,6 +194,54 @@ export class Backlog {
       else this.#lanes.delete(lane.client);
     }
     return this.#length < before;
+  }
+}
+
+/**
+ * The waiting requests of one client, oldest first, and how long they may wait: `queueBurstMs`, so that a burst is
+ * served, and so is a crowd of clients that each wait for their answer. Where that is not enough for a while, more comes
+ * than can be served. Waiting then only makes every answer later, so the limit is `queueTargetMs`.
+ */
+class Lane {
+  readonly client: string;
+  readonly waiting = new Fifo<Waiting>();
+  readonly #limits: BacklogLimits;
+  /** Requests of this interval, and how many of them were late. */
+  #taken = 0;
+  #late = 0;
+  #countedSince = -Infinity;
+  /** In a row. */
+  #badIntervals = 0;
+  #lateAt = -Infinity;
+  #overloadedSince = -Infinity;
+
+  constructor(client: string, limits: BacklogLimits) {
+    this.client = client;
+    this.#limits = limits;
+  }
+
+  /** Whether the oldest request, which must exist, has waited for too long. */
+  isLate(now: number): boolean {
+    const { queueBurstMs, queueTargetMs } = this.#limits;
+    const isOverloaded = now - this.#overloadedSince < TRIAL_AFTER_MS && now - this.#lateAt < CALM_MS;
+    const { since } = this.waiting.first as Waiting;
+    return now - since > (isOverloaded ? Math.min(queueTargetMs, queueBurstMs) : queueBurstMs);
+  }
+
+  /** Takes out the oldest request, which must exist. */
+  take(isLate: boolean, now: number): Work {
+    if (now - this.#countedSince >= INTERVAL_MS) {
+      this.#badIntervals = this.#late > MAX_LATE_SHARE * this.#taken ? this.#badIntervals + 1 : 0;
+      if (this.#badIntervals === MIN_BAD_INTERVALS) this.#overloadedSince = now;
+      this.#taken = this.#late = 0;
+      this.#countedSince = now;
+    }
+    this.#taken++;
+    if (isLate) {
+      this.#late++;
+      this.#lateAt = now;
+    }
+    return (this.waiting.shift() as Waiting).work;
   }
 }
 

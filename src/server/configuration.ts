@@ -63,8 +63,10 @@ const serviceOptions = verifierOptions.extend({
   verifyNative: z.enum(['on', 'off']).default('on'),
   /** Maximum number of requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
-  /** Milliseconds that a request may wait for the main thread; one that has waited longer gets a 503. */
-  queueTargetMs: count(1, 60_000).default(125),
+  /** Milliseconds that a request may wait for the main thread in a burst; one that has waited longer gets a 503. */
+  queueBurstMs: count(1, 60_000).default(180),
+  /** The same in a lasting overload, in which waiting only makes all answers later. */
+  queueTargetMs: count(1, 60_000).default(100),
   /**
    * Bytes for bodies that are being read, parsed or waiting for a verdict, including their parsed values; above it
    * `/verify` answers 503. At least four times `maxBodyBytes`. Default: that minimum or 128 MiB, whichever is larger.

@@ -6,6 +6,7 @@ import { variableOf } from './environment.js';
 /** The limits that alerting rules compare with. They read them from the metrics, so no number is written twice. */
 const LIMITS = [
   'maxPending',
+  'queueBurstMs',
   'queueTargetMs',
   'maxBodyMemory',
   'workerThreads',

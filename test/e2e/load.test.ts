@@ -195,7 +195,7 @@ describe('overload', () => {
     async (workers) => {
       // A limit so short that every burst exceeds it, on any machine.
       const service = await startService({
-        ...{ WORKER_THREADS: workers, RECEIPT_CACHE_BYTES: '0', QUEUE_TARGET_MS: '1' },
+        ...{ WORKER_THREADS: workers, RECEIPT_CACHE_BYTES: '0', QUEUE_BURST_MS: '1' },
       });
       try {
         const bundles = Array.from({ length: 40 }, () => JSON.stringify(makeBundle(16)));

@@ -38,7 +38,7 @@ export class Subject {
 
   /** Starts the service; `undefined` if it does not start. */
   async serve(env: Record<string, string> = {}): Promise<Service | undefined> {
-    const child = this.#spawn(['serve'], { PORT: '0', QUEUE_TARGET_MS: '60000', ...env });
+    const child = this.#spawn(['serve'], { PORT: '0', QUEUE_BURST_MS: '60000', ...env });
     const output = outputOf(child);
     const exited = once(child, 'close');
     const ended = exited.then(() => undefined);

@@ -22,7 +22,10 @@ const EXPANSION = 16;
 const SENDER = { clientAddress: '192.0.2.1' };
 
 const admissionOf = (limits: AdmissionLimits) =>
-  new Admission(limits, new Backlog({ ...limits, queueTargetMs: 60_000 }, { waitMs: 0 }));
+  new Admission(
+    limits,
+    new Backlog({ ...limits, queueBurstMs: 60_000, queueTargetMs: 60_000 }, { waitMs: 0 }),
+  );
 
 describe('admission', () => {
   it('lets in as many as may wait, and takes each back once', () => {

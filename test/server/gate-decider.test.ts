@@ -15,7 +15,7 @@ import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attac
 type Verify = (request: Request) => Promise<Outcome>;
 
 function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
-  const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueTargetMs: 60_000 };
+  const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueBurstMs: 60_000, queueTargetMs: 60_000 };
   const admission = new Admission(limits, new Backlog(limits, { waitMs: 0 }));
   const counted: string[] = [];
   const rejected: string[] = [];

@@ -113,7 +113,7 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
     env: {
       PATH: process.env['PATH'] ?? '',
       PORT: '0',
-      QUEUE_TARGET_MS: '60000',
+      QUEUE_BURST_MS: '60000',
       DRS_ADMIN_TOKEN: TOKEN,
       ...env,
     },

@@ -289,7 +289,7 @@ async function openGateService(options: VerifierOptions): Promise<GateService> {
       PORT: '0',
       FRONT_END: 'node',
       DRS_ADMIN_TOKEN: ADMIN,
-      QUEUE_TARGET_MS: '60000',
+      QUEUE_BURST_MS: '60000',
       LOG_LEVEL: 'silent',
     }),
     ...options,
