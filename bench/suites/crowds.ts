@@ -1,7 +1,6 @@
 import { GOOD_MS, runCrowd, type CrowdResult } from '../load/crowd.js';
 import { runGrpc } from '../load/grpc.js';
 import { HealthProbe } from '../measure/health-probe.js';
-import { SPLIT } from '../run/cores.js';
 import type { Better } from '../run/results.js';
 import type { Bench } from '../run/suite.js';
 import { checkAnswers } from '../load/check-answers.js';
@@ -12,8 +11,8 @@ import { COLD_CACHE_BYTES, type Workload } from '../workload/workload.js';
 const DEPTH = 4;
 /** Clients that keep the service busy without a queue that matters. */
 const PEAK_CLIENTS = 64;
-/** Sent before a warm crowd comes: the code is compiled by then, and the receipts are known. */
-const WARM_UP = { rounds: 3, gateSeconds: 3 } as const;
+/** How long a few clients ask before a warm crowd comes: the code is compiled by then, and the receipts are known. */
+const WARM_UP_SECONDS = 3;
 /** Time for the last answers of a burst. */
 const BURST_SECONDS = 10;
 
@@ -58,22 +57,20 @@ async function measure(bench: Bench, crowd: Crowd): Promise<void> {
   const { name, clients, traffic, patienceMs, isBurst = false } = crowd;
   const id = `overload/${name}`;
   const isCold = traffic === 'cold';
-  const server = await startService(
-    {
-      ...DEFAULT_QUEUE,
-      ...{ GATE_REPLAY: 'off', GRPC_PORT: '0' },
-      // A burst right after the start finds an empty cache of any size.
-      ...(isCold && !isBurst ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
-    },
-    { cores: SPLIT?.service ?? null },
-  );
+  // On all cores, with its default number of workers.
+  const server = await startService({
+    ...DEFAULT_QUEUE,
+    ...{ GATE_REPLAY: 'off', GRPC_PORT: '0' },
+    // A burst right after the start finds an empty cache of any size.
+    ...(isCold && !isBurst ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
+  });
   try {
     if (!isCold) await warmUp(bench, server, crowd);
     const seconds = isBurst ? BURST_SECONDS : plan.overloadSeconds;
     const peak = () => ask(bench, server, { ...crowd, clients: PEAK_CLIENTS }, plan.seconds);
     const before = patienceMs === undefined ? null : await peak();
     const probe = new HealthProbe(server);
-    const fared = await bench.watch(id, server.pid, () => ask(bench, server, crowd, seconds), SPLIT?.service);
+    const fared = await bench.watch(id, server.pid, () => ask(bench, server, crowd, seconds));
     await probe.stop();
     const parameters = { traffic, clients, depth: DEPTH, seconds };
     const record = (figure: string, unit: string, better: Better, value: number) =>
@@ -103,12 +100,10 @@ async function measure(bench: Bench, crowd: Crowd): Promise<void> {
 
 async function warmUp(bench: Bench, server: ServerProcess, crowd: Crowd): Promise<void> {
   const { recorder, workloads } = bench;
-  for (let round = 1; round <= WARM_UP.rounds; round++) {
-    const { wrong, firstWrong } = await checkAnswers(server.port, workloads.warm(DEPTH), true);
-    recorder.blame(`the first requests of ${crowd.name}`, wrong, firstWrong);
-  }
-  if (crowd.way !== undefined)
-    await ask(bench, server, { ...crowd, clients: PEAK_CLIENTS, isBurst: false }, WARM_UP.gateSeconds);
+  const { wrong, firstWrong } = await checkAnswers(server.port, workloads.warm(DEPTH), true);
+  recorder.blame(`the first requests of ${crowd.name}`, wrong, firstWrong);
+  const few = { ...crowd, clients: PEAK_CLIENTS, isBurst: false };
+  await ask(bench, server, few, WARM_UP_SECONDS);
 }
 
 /** Lets a crowd ask a service. */
