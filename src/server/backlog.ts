@@ -13,7 +13,7 @@ export interface BacklogLimits {
 // A turn of the event loop serves waiting requests for at least MIN_SLICE_MS and at most MAX_SLICE_MS, so that it looks at
 // its sockets every few milliseconds.
 const MIN_SLICE_MS = 3;
-const MAX_SLICE_MS = 20;
+const MAX_SLICE_MS = 12;
 // Between these limits, it serves for this many times as long as it read sockets, accepted connections and refused. So
 // a storm of these leaves three quarters of the time to what is served.
 const SERVING_SHARE = 3;
