@@ -9,8 +9,7 @@ const HTTP_SUITES = [
 ];
 
 /**
- * Files that start programs run first: they wait for most of their time, and none of them should be the last. The files of
- * a project stay together, since a process runs those of one project.
+ * Files that start programs run first: they wait for most of their time, and none of them should be the last.
  */
 class ProgramsFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -33,9 +32,6 @@ export default defineConfig({
         },
       },
     ],
-    // The test files that a process runs one after the other share what they import, which takes as long to load as most
-    // files take to run. So a file leaves nothing behind: it restores what it replaces, and ends what it starts.
-    isolate: false,
     // Real services, browsers and worker pools start inside tests: no limit here may decide anything but that a test hangs.
     // Most of a test that starts a service is waiting, so one file a core leaves cores idle.
     maxWorkers: Math.max(6, availableParallelism()),
