@@ -34,7 +34,7 @@ export default defineConfig({
     ],
     // Real services, browsers and worker pools start inside tests: no limit here may decide anything but that a test hangs.
     // Most of a test that starts a service is waiting, so one file a core leaves cores idle.
-    maxWorkers: Math.max(6, availableParallelism()),
+    maxWorkers: Math.max(4, availableParallelism()),
     sequence: { sequencer: ProgramsFirst },
     testTimeout: 180_000,
     hookTimeout: 180_000,
