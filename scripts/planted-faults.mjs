@@ -39,6 +39,7 @@ const FAULTS = [
   [
     'main',
     'const certificate = service.reloadCertificate();',
+    // Text of a fault, which is only transpiled: the type does not matter there.
     'const certificate = null as any;',
     'tls',
     'TLS',
