@@ -9,8 +9,9 @@ const note = (signal: NodeJS.Signals): void => void came.add(signal);
  * which takes a tenth of a second.
  */
 export function holdSignals(): void {
-  for (const signal of ACTED_ON) process.on(signal, note);
+  // First, so that whoever sees the other two handled knows that this one is.
   ignoreInspectorSignal();
+  for (const signal of ACTED_ON) process.on(signal, note);
 }
 
 /** Passes the signals that came meanwhile on to the handlers of the service; several of one kind count as one. */
