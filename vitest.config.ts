@@ -9,12 +9,19 @@ const HTTP_SUITES = [
 ];
 
 /**
- * Files that start programs run first: they wait for most of their time, and none of them should be the last.
+ * Folders whose tests leave nothing behind in their process: their files share processes, so that each module is loaded once
+ * in each, not once for each file. All others have a process of their own.
  */
+const SHARING = [
+  ...['bench', 'client', 'docs', 'engine', 'gate', 'issue', 'middleware', 'oracle', 'protocol', 'server'],
+  ...['signatures', 'verify', 'worst-case'],
+].map((folder) => `test/${folder}/**/*.test.ts`);
+
+/** Files that start programs run first: they wait for most of their time, and none of them should be the last. */
 class ProgramsFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ project, moduleId }: TestSpecification) =>
-      project.name === 'node:http' ? 0 : /\/test\/(?:e2e|docs|package|cli|deploy)\//.test(moduleId) ? 1 : 2;
+    const order = ['node:http', 'drs', 'in-process'];
+    const rank = ({ project }: TestSpecification) => order.indexOf(project.name);
     return (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
   }
 }
@@ -22,7 +29,8 @@ class ProgramsFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     projects: [
-      { extends: true, test: { name: 'drs', include: ['test/**/*.test.ts'] } },
+      { extends: true, test: { name: 'drs', include: ['test/**/*.test.ts'], exclude: SHARING } },
+      { extends: true, test: { name: 'in-process', include: SHARING, isolate: false } },
       {
         extends: true,
         test: {
