@@ -3,8 +3,10 @@ import { timed, type Call } from './verify-path.js';
 const { createVerifier } = await import('../../src/engine/create-verifier.js');
 const { bindOptionsOf, bodyOfBytes, decideCall, headersOf, openRequest, responseTo } =
   await import('../../src/gate/index.js');
+const { readGateRequest } = await import('../../src/server/gate-api-route.js');
 
 type Protocol = Parameters<typeof openRequest>[0];
+type GateRequest = Parameters<typeof openRequest>[1];
 
 /** The bytes of a gate request: protocol, bundle header and body, each on a line. */
 export function gateRequest(protocol: Protocol, bundle: string, body: string): string {
@@ -16,12 +18,12 @@ export function gateRequest(protocol: Protocol, bundle: string, body: string): s
  * adapter of the protocol, the chain, the decision, and the answer to a refused one. Replay is left out.
  */
 export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
-  const verifier = createVerifier({ workerThreads: 0 });
+  const decide = openGate();
   return Promise.resolve(
-    timed(async (bytes) => {
+    timed((bytes) => {
       const first = bytes.indexOf(10);
       const second = bytes.indexOf(10, first + 1);
-      const opened = openRequest(bytes.toString('latin1', 0, first) as Protocol, {
+      return decide(bytes.toString('latin1', 0, first) as Protocol, {
         method: 'POST',
         headers: headersOf({ 'x-drs-bundle': bytes.toString('latin1', first + 1, second) || undefined }),
         body: bodyOfBytes(bytes.subarray(second + 1), {
@@ -29,19 +31,38 @@ export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
           contentEncoding: null,
         }),
       });
-      if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
-      const decided =
-        opened.kind === 'deny'
-          ? opened
-          : decideCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), {
-              trustedRoots: null,
-              serverIdentity: null,
-              bindingMode: 'enforced',
-            });
-      if (decided.kind !== 'deny') return { answer: 'allow', answerBytes: 0 };
-      const { body } = responseTo(decided);
-      const text = typeof body === 'string' ? body : JSON.stringify(body);
-      return { answer: decided.failure.code, answerBytes: Buffer.byteLength(text) };
     }),
   );
+}
+
+/** The same for the body of a request to `/v1/gate`. */
+export function openDescribedPath(): Promise<(bytes: Buffer) => Promise<Call>> {
+  const decide = openGate();
+  return Promise.resolve(
+    timed((bytes) => {
+      const read = readGateRequest(bytes);
+      if ('error' in read) return Promise.resolve({ answer: read.error, answerBytes: read.detail.length });
+      return decide(read.protocol, read.request);
+    }),
+  );
+}
+
+function openGate() {
+  const verifier = createVerifier({ workerThreads: 0 });
+  return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
+    const opened = openRequest(protocol, request);
+    if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
+    const decided =
+      opened.kind === 'deny'
+        ? opened
+        : decideCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), {
+            trustedRoots: null,
+            serverIdentity: null,
+            bindingMode: 'enforced',
+          });
+    if (decided.kind !== 'deny') return { answer: 'allow', answerBytes: 0 };
+    const { body } = responseTo(decided);
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    return { answer: decided.failure.code, answerBytes: Buffer.byteLength(text) };
+  };
 }

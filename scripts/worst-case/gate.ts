@@ -78,5 +78,50 @@ const header = family(
   'gate',
 );
 
+/** A spelling of a name, with letters in upper case as the bits of a number say. */
+const spell = (name: string, bits: number) => {
+  let letters = 0;
+  return name.replace(/[a-z]/g, (letter) => ((bits >> letters++) % 2 === 1 ? letter.toUpperCase() : letter));
+};
+/** The number of spellings of the header, which has ten letters; the last one is all upper case. */
+const SPELLINGS = 2 ** 10;
+
+/** A request to `/v1/gate` that describes many headers, or one with many values. */
+const headers = family(
+  'gate: headers that /v1/gate is told of',
+  {
+    protocol: ['mcp', 'http', 'a2a'],
+    names: ['one', 'spellings', 'spellings after many values', 'spellings of another', 'distinct', 'long'],
+    values: ['no text', 'text', 'no texts', 'empty texts', 'texts'],
+  },
+  ({ protocol, names, values }, budget) =>
+    fit(budget, (size) => {
+      const count = Math.max(1, Math.floor(size / 20));
+      const many = `"X-DRS-BUNDLE":[${list(count, () => '""').join()}]`;
+      const some = names === 'one' ? count : 3;
+      const written = {
+        'no text': '""',
+        text: `"${carried()}"`,
+        'no texts': '[]',
+        'empty texts': `[${list(some, () => '""').join()}]`,
+        texts: `[${list(some, String).join()}]`.replace(/\d+/g, '"$&"'),
+      }[values];
+      const named = (each: string) => `"${each}":${written}`;
+      const spellings = (of: string, most: number) =>
+        list(Math.min(count, most), (bits) => named(spell(of, bits)));
+      const all = {
+        one: () => [named('x-drs-bundle')],
+        spellings: () => spellings('x-drs-bundle', SPELLINGS),
+        'spellings after many values': () => [many, ...spellings('x-drs-bundle', SPELLINGS - 1)],
+        'spellings of another': () => spellings('x-abcdefghijklmnopqrst', 2 ** 20),
+        distinct: () => list(count, (index) => named(`x-${index}`)),
+        long: () =>
+          list(Math.max(1, Math.floor(count / 100)), (index) => named(`${'y'.repeat(2000)}${index}`)),
+      }[names]();
+      return `{"protocol":"${protocol}","headers":{${all.join()}},"body":{}}`;
+    }),
+  'described',
+);
+
 /** Requests to the gate. The middleware uses the same functions. */
-export const gateFamilies: readonly Family[] = [message, plain, header];
+export const gateFamilies: readonly Family[] = [message, plain, header, headers];

@@ -1,4 +1,4 @@
-import { openGatePath } from './gate-path.js';
+import { openDescribedPath, openGatePath } from './gate-path.js';
 import { openListPath } from './list-path.js';
 import type { Path } from './family.js';
 import { openVerifyPath, type Call } from './verify-path.js';
@@ -10,6 +10,8 @@ export async function openPath(path: Path): Promise<(bytes: Buffer) => Promise<C
       return openVerifyPath();
     case 'gate':
       return openGatePath();
+    case 'described':
+      return openDescribedPath();
     case 'list':
       return openListPath();
   }

@@ -84,8 +84,10 @@ export function shorten(name: unknown): string | null {
   return name.length > MAX_REQUESTED ? `${name.slice(0, MAX_REQUESTED)}…` : name;
 }
 
+const READ: ReadonlySet<string> = new Set<GateHeader>(['x-drs-bundle', 'mcp-method', 'mcp-name']);
+
 /**
- * Makes a lookup from an object of headers, whose names may have any case.
+ * Makes a lookup from an object of headers, whose names may have any case. Only headers that the gate reads are kept.
  *
  * @param headers a value or an array of values, by name
  * @example headersOf({ 'X-DRS-Bundle': 'e30' })('x-drs-bundle'); // ['e30']
@@ -93,13 +95,16 @@ export function shorten(name: unknown): string | null {
 export function headersOf(headers: Readonly<Record<string, unknown>>): HeaderLookup {
   const found = new Map<string, string[]>();
   for (const [name, value] of Object.entries(headers)) {
-    if (name.length > MAX_NAME) continue;
-    const lower = name.toLowerCase();
-    const values = (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'string');
-    found.set(lower, [...(found.get(lower) ?? []), ...values]);
+    const lower = name.length > MAX_NAME ? '' : name.toLowerCase();
+    if (!READ.has(lower)) continue;
+    let values = found.get(lower);
+    if (values === undefined) found.set(lower, (values = []));
+    // One by one: a copy for each of a name's spellings would take seconds.
+    for (const item of Array.isArray(value) ? (value as unknown[]) : [value])
+      if (typeof item === 'string') values.push(item);
   }
   return (name) => found.get(name) ?? [];
 }
 
-// Every name that is looked up is shorter.
+// Lower-casing a long name takes time, and every name that is read is shorter.
 const MAX_NAME = 32;

@@ -119,7 +119,10 @@ function toAnswer(decision: GateDecision): object {
   }
 }
 
-function readGateRequest(bytes: Buffer): { protocol: Protocol; request: GateRequest } | GateRequestFault {
+/** Reads the body of a request to `/v1/gate`. */
+export function readGateRequest(
+  bytes: Buffer,
+): { protocol: Protocol; request: GateRequest } | GateRequestFault {
   const text = decodeUtf8(bytes);
   if (text === null) return invalid('the body is not UTF-8, expected JSON');
   if (hasMoreNodes(text)) {

@@ -34,10 +34,8 @@ interface Route {
   readonly methods: readonly string[];
   /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
   readonly rateLimit: RateLimit | null;
-  /** Whether `Origin` and `Sec-Fetch-Site` belong to the request that a proxy asks about, not to the proxy's own. */
+  /** Whether the headers belong to the request that a proxy asks about: those of {@link GateHead} are read, and the origin is its. */
   readonly isProxied?: true;
-  /** Whether to read the headers of {@link GateHead}. */
-  readonly readsGateHead?: true;
   readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
 }
 
@@ -135,7 +133,6 @@ export class Routes implements ExchangeOwner {
         methods: [],
         rateLimit: gateLimit,
         isProxied: true,
-        readsGateHead: true,
         serve:
           protocol === 'chain' && !gateChainOnly
             ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
@@ -171,7 +168,6 @@ export class Routes implements ExchangeOwner {
           endpoint: 'gate',
           methods: POST,
           rateLimit: gateLimit,
-          isProxied: true,
           serve: (exchange, _, head) => api.serve(exchange, head),
         },
       ],
@@ -216,7 +212,7 @@ export class Routes implements ExchangeOwner {
     // Proxies append the caller's path to the gate's path.
     const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
     const method = req.getMethod();
-    const head = readHead(req, route.readsGateHead === true ? new GateHead() : undefined);
+    const head = readHead(req, route.isProxied === true ? new GateHead() : undefined);
     this.#open++;
     this.#busyPoll.end();
     const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);

@@ -253,7 +253,7 @@ describe('headers', () => {
   });
 
   it('of web pages are refused everywhere', async () => {
-    for (const target of ['/healthz', '/metrics', '/admin/revoke', '/nowhere']) {
+    for (const target of ['/healthz', '/metrics', '/admin/revoke', '/v1/gate', '/nowhere']) {
       const { socket, until } = await connectRaw(service.port);
       socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\n\r\n`);
       expect(await until('}')).toMatch(/^HTTP\/1\.1 403 Forbidden.*ALLOWED_ORIGINS/s);

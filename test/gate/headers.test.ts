@@ -13,6 +13,24 @@ import {
 import { shorten } from '../../src/gate/request.js';
 import { invoke, makeChain, sha256 } from '../support/chain.js';
 
+describe('headers of a described request', () => {
+  it('are those that the gate reads, in any case, each with all its values in order', () => {
+    const headers = headersOf({
+      'X-DRS-Bundle': ['a', 1, 'b'],
+      'x-drs-bundle': 'c',
+      'MCP-Name': '',
+      Authorization: 'secret',
+      [`x-drs-bundle${' '.repeat(40)}`]: 'd',
+      'mcp-method': null,
+    });
+    expect(headers('x-drs-bundle')).toEqual(['a', 'b', 'c']);
+    expect(headers('mcp-name')).toEqual(['']);
+    expect(headers('mcp-method')).toEqual([]);
+    // Whoever looks up another header has forgotten to list it.
+    expect(headers('authorization' as 'mcp-name')).toEqual([]);
+  });
+});
+
 describe('text in a header', () => {
   it.each([
     ['search', 'search'],

@@ -29,6 +29,7 @@ const answers: ReadonlySet<string> = new Set([
   'valid match',
   'valid mismatch',
   'valid invalid_body',
+  'INVALID_GATE_REQUEST',
   'not JSON',
   'not UTF-8',
 ]);
