@@ -119,6 +119,9 @@ const SCHEMA: INamespace = {
   },
 };
 
+/** What a question may hold besides the body, such as headers. HTTP has the same limit on headers. */
+export const BESIDES_BYTES = 64 * 1024;
+
 /** A header as a gateway sends it: the value is in `rawValue` if the gateway sends bytes, else in `value`. */
 export interface WireHeader {
   readonly key: string;
@@ -200,6 +203,38 @@ export interface McpRequestResult {
 
 const root = protobuf.Root.fromJSON(SCHEMA);
 
+/** Where the bodies are in a question, which may be long: the fields that lead there, and those of the bodies. */
+const CHECK_BODIES = { path: [1, 4, 2], bodies: [11, 12] };
+const MCP_BODIES = { path: [], bodies: [4] };
+const LENGTH_DELIMITED = 2;
+
+/**
+ * Refuses a message that holds more than {@link BESIDES_BYTES} besides its bodies. Without this, a message of a million
+ * empty headers would be decoded to a million objects.
+ */
+function requireLittleBesides(message: Uint8Array, { path, bodies }: typeof CHECK_BODIES): void {
+  let besides = 0;
+  const walk = (bytes: Uint8Array, depth: number): void => {
+    const reader = protobuf.Reader.create(bytes);
+    while (reader.pos < reader.len) {
+      const start = reader.pos;
+      const tag = reader.uint32();
+      const field = tag >>> 3;
+      if ((tag & 7) !== LENGTH_DELIMITED) reader.skipType(tag & 7);
+      else if (depth === path.length && bodies.includes(field)) besides -= reader.bytes().length;
+      else if (field === path[depth]) {
+        const part = reader.bytes();
+        besides -= part.length;
+        walk(part, depth + 1);
+      } else reader.skip(reader.uint32());
+      besides += reader.pos - start;
+      if (besides > BESIDES_BYTES)
+        throw new Error(`the message holds more than ${BESIDES_BYTES} bytes besides the body`);
+    }
+  };
+  walk(message, 0);
+}
+
 /** The interfaces above repeat the schema; test/e2e/grpc.test.ts compares both with the .proto files. */
 function read(type: string, bytes: Uint8Array): unknown {
   return root.lookupType(type).decode(bytes);
@@ -209,10 +244,17 @@ function write(type: string, message: object): Buffer {
   return root.lookupType(type).encode(message).finish() as Buffer;
 }
 
-/** @throws Error if the bytes are not such a message, as the other `read…` functions do */
-export const readCheckRequest = (bytes: Uint8Array) => read('CheckRequest', bytes) as CheckRequest;
+/** @throws Error if the bytes are not such a message, as the other `read…` functions do, or hold too much besides the body */
+export function readCheckRequest(bytes: Uint8Array): CheckRequest {
+  requireLittleBesides(bytes, CHECK_BODIES);
+  return read('CheckRequest', bytes) as CheckRequest;
+}
 export const writeCheckResponse = (message: CheckResponse) => write('CheckResponse', message);
-export const readMcpRequest = (bytes: Uint8Array) => read('McpRequest', bytes) as McpRequest;
+/** @throws Error as {@link readCheckRequest} does */
+export function readMcpRequest(bytes: Uint8Array): McpRequest {
+  requireLittleBesides(bytes, MCP_BODIES);
+  return read('McpRequest', bytes) as McpRequest;
+}
 export const writeMcpRequestResult = (message: McpRequestResult) => write('McpRequestResult', message);
 export const writeMcpResponseResult = (message: { readonly pass: object }) =>
   write('McpResponseResult', message);

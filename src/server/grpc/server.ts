@@ -11,15 +11,13 @@ import { PASS_RESPONSE } from './ext-mcp.js';
 import { Health } from './health.js';
 import { CallIntake, clientOfPeer } from './intake.js';
 import { openListener } from './listener.js';
-import { readCheckRequest, readHealthRequest, readMcpRequest } from './messages.js';
+import { BESIDES_BYTES, readCheckRequest, readHealthRequest, readMcpRequest } from './messages.js';
 import type { GrpcContext, GrpcFrontEnd } from './open.js';
 
 const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
 const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';
 const HEALTH = 'grpc.health.v1.Health';
 
-/** What a message may hold besides the body, such as headers. HTTP has the same limit on headers. */
-const HEADERS_BYTES = 64 * 1024;
 const MAX_STREAMS = 256;
 const IDLE_MS = 300_000;
 /** How often a silent connection is pinged, to find out whether its other end is still there. */
@@ -51,7 +49,7 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
     return new ServerInterceptingCall(call);
   };
   const server = new Server({
-    'grpc.max_receive_message_length': maxBodyBytes + HEADERS_BYTES,
+    'grpc.max_receive_message_length': maxBodyBytes + BESIDES_BYTES,
     'grpc.max_concurrent_streams': MAX_STREAMS,
     'grpc.max_connection_idle_ms': IDLE_MS,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
