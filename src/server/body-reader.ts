@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import type { BodyMemory, BodyReservation } from './body-memory.js';
 
-/** Why a body could not be read. */
+/** Why a body could not be read. A body in too many pieces is `too_large`. */
 export type BodyFault = 'too_large' | 'overloaded' | 'timeout';
 
 /** The limits for reading a body. */
@@ -19,7 +19,13 @@ export type BodySink = (body: Buffer | BodyFault) => void;
 
 /** Small pieces are gathered in segments of this size: a body of many tiny ones takes no more memory than is counted. */
 const SEGMENT_BYTES = 16 * 1024;
+/** Each piece takes some 200 ns, however small it is. */
+export const MAX_PIECES = 65_536;
 const WAKE_MS = 4000;
+
+/** Says what `too_large` means. */
+export const tooLargeMessage = (maxBytes: number): string =>
+  `the body is larger than MAX_BODY_BYTES (${maxBytes}), or came in more than ${MAX_PIECES} pieces`;
 
 /**
  * Assembles a body that comes in pieces. Holds no more memory than has arrived, up to a segment: a client that announces
@@ -35,6 +41,7 @@ export class BodyReader {
   /** Bytes in the segments, and the number that fits into them. */
   #length = 0;
   #capacity = 0;
+  #pieces = 0;
   #timer: NodeJS.Timeout | null = null;
   #isDone = false;
 
@@ -55,7 +62,7 @@ export class BodyReader {
   /** Appends a piece. Copies it, since the piece is only valid during the call. */
   take(chunk: Buffer, isLast: boolean): void {
     if (this.#isDone) return;
-    if (this.#length + chunk.length > this.#rules.maxBytes) {
+    if (this.#length + chunk.length > this.#rules.maxBytes || ++this.#pieces > MAX_PIECES) {
       this.#finish('too_large');
       return;
     }

@@ -4,6 +4,7 @@ import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../
 import { decodeUtf8 } from '../protocol/utf8.js';
 import type { Admission } from './admission.js';
 import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
+import { tooLargeMessage } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import { wholeContextOf, type GateDecider, type GateDecision } from './gate-decider.js';
 import type { RequestHead } from './request-head.js';
@@ -86,11 +87,9 @@ export class GateApiRoute {
   #refuseBody(exchange: Exchange, fault: IntakeFault): void {
     this.#decider.rejected('gate', fault);
     switch (fault) {
-      case 'too_large': {
-        const error = `the body is larger than MAX_BODY_BYTES (${this.#maxBodyBytes})`;
-        exchange.refuse(413, error, { closes: true });
+      case 'too_large':
+        exchange.refuse(413, tooLargeMessage(this.#maxBodyBytes), { closes: true });
         break;
-      }
       case 'timeout':
         exchange.refuse(408, 'the body did not arrive within REQUEST_TIMEOUT_SECS', { closes: true });
         break;

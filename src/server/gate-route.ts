@@ -7,6 +7,7 @@ import {
   type HeaderChanges,
 } from '../gate/index.js';
 import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
+import { tooLargeMessage } from './body-reader.js';
 import type { Exchange } from './exchange.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
 import type { GateHead } from './gate-head.js';
@@ -62,7 +63,7 @@ export class GateRoute {
       method,
       headers: head.headers,
       body: isLarge
-        ? tooLarge(`the body is larger than ${this.#maxBodyBytes} bytes (MAX_BODY_BYTES)`)
+        ? tooLarge(tooLargeMessage(this.#maxBodyBytes))
         : head.isPartial
           ? tooLarge('the proxy sent only a part of the body; raise its limit')
           : bodyOfBytes(body, head),

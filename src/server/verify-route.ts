@@ -6,6 +6,7 @@ import { asksForDetails } from '../engine/create-verifier.js';
 import { toVerdictJson } from '../engine/verdict.js';
 import type { Ticket } from './admission.js';
 import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
+import { tooLargeMessage } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import type { Rejection } from './rejections.js';
 import type { RequestHead } from './request-head.js';
@@ -109,11 +110,9 @@ export class VerifyRoute {
   #rejectBody(exchange: Exchange, fault: IntakeFault): void {
     const { maxBodyBytes, requestTimeoutSecs } = this.#context.configuration;
     switch (fault) {
-      case 'too_large': {
-        const error = `the body is larger than MAX_BODY_BYTES (${maxBodyBytes})`;
-        this.#reject(exchange, 'too_large', 413, error, { closes: true });
+      case 'too_large':
+        this.#reject(exchange, 'too_large', 413, tooLargeMessage(maxBodyBytes), { closes: true });
         break;
-      }
       case 'timeout': {
         const error = `the body did not arrive within REQUEST_TIMEOUT_SECS (${requestTimeoutSecs})`;
         this.#reject(exchange, 'timeout', 408, error, { closes: true });

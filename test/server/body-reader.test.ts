@@ -57,6 +57,17 @@ describe('a body that comes in pieces', () => {
     expect(memory.bytes).toBe(0);
   });
 
+  it('is too large in more than 65,536 pieces, however small they are', () => {
+    const memory = new BodyMemory(1024 * KIB);
+    const { reader, taken } = readerOf(memory);
+    const piece = Buffer.alloc(1);
+    for (let at = 0; at < 65_536; at++) reader.take(piece, false);
+    expect(taken).toEqual([]);
+    reader.take(piece, false);
+    expect(taken).toEqual(['too_large']);
+    reader.release();
+  });
+
   it.each<[BodyFault, number]>([
     ['overloaded', 300 * KIB],
     ['too_large', 3000 * KIB],
