@@ -96,12 +96,20 @@ export class OptionsError extends Error {
 }
 
 /**
- * Fills in defaults.
+ * Fills in defaults. An option that is given as `undefined` is refused: the value of a variable that is not set must not
+ * open anything.
  *
  * @throws OptionsError with all problems
  */
 export function readVerifierOptions(options: VerifierOptions): VerifierSettings {
-  const { success, data, error } = verifierOptions.safeParse(options);
+  const missing = Object.entries(options).filter(([, value]) => value === undefined);
+  if (missing.length > 0)
+    throw new OptionsError(
+      missing.map(([name]) => `${name}: it is undefined, expected a value; for the default, leave it out`),
+    );
+  // Without a prototype: what others add to Object.prototype is no option.
+  const own: unknown = Object.assign(Object.create(null), options);
+  const { success, data, error } = verifierOptions.safeParse(own);
   if (success) {
     const problems = findContradictions(data, (option) => option);
     if (problems.length === 0) return data;

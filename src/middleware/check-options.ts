@@ -84,11 +84,12 @@ const OPTIONS = {
 /**
  * Checks the options that a user of this library passes.
  *
+ * @returns a copy of the own members, without a prototype: what others add to `Object.prototype` is no option
  * @throws TypeError with all problems, one per line
  */
-export function checkOptions(kind: keyof typeof OPTIONS, options: unknown): void {
+export function checkOptions<T extends object>(kind: keyof typeof OPTIONS, options: T): T {
   const checks: Readonly<Record<string, Check>> = OPTIONS[kind];
-  if (typeof options !== 'object' || options === null) {
+  if (typeof options !== 'object' || (options as unknown) === null) {
     throw new TypeError(`options is ${show(options)}, expected an object`);
   }
   const given = new Map<string, unknown>(Object.entries(options).filter(([, value]) => value !== undefined));
@@ -115,6 +116,7 @@ export function checkOptions(kind: keyof typeof OPTIONS, options: unknown): void
     );
   }
   if (problems.length > 0) throw new TypeError(problems.join('\n'));
+  return Object.assign(Object.create(null) as T, Object.fromEntries(given));
 }
 
 function isHttpUrl(value: unknown): boolean {

@@ -34,10 +34,10 @@ export type FetchHandler<Rest extends unknown[]> = (
  * });
  */
 export function drsFetch<Rest extends unknown[] = []>(
-  options: MiddlewareOptions,
+  given: MiddlewareOptions,
   handler: FetchHandler<Rest>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
-  checkOptions('http', options);
+  const options = checkOptions('http', given);
   const guard = new Guard('http', options, options.bindingMode);
   return async (request, ...rest) => {
     const decision = await guard.admit(await openFetch(request, options, request));

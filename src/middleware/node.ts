@@ -47,9 +47,9 @@ export type NodeMiddlewareOptions<R extends IncomingMessage = IncomingMessage> =
  * });
  */
 export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
-  options: NodeMiddlewareOptions<R>,
+  given: NodeMiddlewareOptions<R>,
 ): NodeMiddleware<R> {
-  checkOptions('express', options);
+  const options = checkOptions('express', given);
   const { bindingMode = 'enforced', maxBodyBytes = DEFAULT_MAX_BODY_BYTES, errors = 'answer' } = options;
   const guard = new Guard('http', options, bindingMode);
   const refuse: Refuse = (res, denial, next) => {

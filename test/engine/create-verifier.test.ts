@@ -26,6 +26,17 @@ describe('createVerifier', () => {
     }
   });
 
+  it('takes no option that is undefined, and none from a prototype', async () => {
+    // The variable was forgotten: without this, everybody would be trusted.
+    const forgotten = { trustedRoots: undefined, serverIdentity: 'did:web:tools.example' };
+    expect(() => createVerifier(forgotten as object)).toThrow(
+      'trustedRoots: it is undefined, expected a value; for the default, leave it out',
+    );
+    const verifier = createVerifier(Object.create({ maxChainDepth: 1, workerTreads: 1 }) as object);
+    expect(await verifier.verify(makeBundle(2))).toMatchObject({ valid: true });
+    await verifier.close();
+  });
+
   it('uses the current time unless it is told another', async () => {
     const verifier = createVerifier({ workerThreads: 0 });
     const bundle = makeBundle(2);

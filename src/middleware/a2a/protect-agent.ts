@@ -21,8 +21,8 @@ export type A2aOptions = ProtectionOptions & {
  * const drs = drsA2a({ verifier, trustedRoots, serverIdentity, replayStore });
  * app.use('/a2a', drs, jsonRpcHandler({ requestHandler, userBuilder: drsUserBuilder }));
  */
-export function drsA2a(options: A2aOptions): NodeMiddleware {
-  checkOptions('a2a', options);
+export function drsA2a(given: A2aOptions): NodeMiddleware {
+  const options = checkOptions('a2a', given);
   const guard = new Guard('a2a', options);
   const { maxBodyBytes = DEFAULT_MAX_BODY_BYTES } = options;
   return (req, res, next) =>

@@ -47,9 +47,9 @@ export function drsFastify(
   registered: FastifyMiddlewareOptions,
   done: (error?: Error) => void,
 ): void {
-  const options = withoutFastifys(registered);
+  let options: FastifyMiddlewareOptions;
   try {
-    checkOptions('express', options);
+    options = checkOptions('express', withoutFastifys(registered));
   } catch (error) {
     done(error as Error);
     return;

@@ -29,8 +29,8 @@ export function drsHono(
 export function drsHono(
   options: HonoMiddlewareOptions & { readonly optional?: false },
 ): MiddlewareHandler<DrsEnv>;
-export function drsHono(options: HonoMiddlewareOptions): MiddlewareHandler {
-  checkOptions('http', options);
+export function drsHono(given: HonoMiddlewareOptions): MiddlewareHandler {
+  const options = checkOptions('http', given);
   const guard = new Guard('http', options, options.bindingMode);
   return async (c, next) => {
     const request = c.req.raw;

@@ -49,8 +49,8 @@ export interface McpProtection {
  * const server = drs.protectServer(new McpServer({ name: 'shop', version: '1.0.0' }));
  * await server.connect(new StdioServerTransport());
  */
-export function drsMcp(options: McpOptions): McpProtection {
-  checkOptions('mcp', options);
+export function drsMcp(given: McpOptions): McpProtection {
+  const options = checkOptions('mcp', given);
   const guard = new Guard('mcp', options);
   const { protect } = options;
   const rules: McpRules = {
