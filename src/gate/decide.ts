@@ -94,7 +94,10 @@ export function checkCall(
 }
 
 /** Makes the denial for a failure found outside {@link decideCall}: a replay, or no verdict from the verifier. */
-export function denied({ protocol, id, requested }: PendingCall, failure: GateFailure): Denial {
+export function denied(
+  { protocol, id, requested }: Pick<PendingCall, 'protocol' | 'id' | 'requested'>,
+  failure: GateFailure,
+): Denial {
   return { kind: 'deny', protocol, id, requested, failure };
 }
 

@@ -37,6 +37,7 @@ const PASS = { kind: 'pass' } as const;
  * decision. The options must have been checked.
  */
 export class Guard {
+  readonly #protocol: Protocol;
   readonly #verifier: CallVerifier;
   readonly #options: ProtectionOptions;
   readonly #rules: GateRules;
@@ -45,6 +46,7 @@ export class Guard {
 
   constructor(protocol: Protocol, options: ProtectionOptions, bindingMode: BindingMode = 'enforced') {
     const { verifier, verifyUrl, trustedRoots, serverIdentity, replayStore } = options;
+    this.#protocol = protocol;
     this.#verifier = verifier ?? new DrsClient(verifyUrl);
     this.#options = options;
     this.#rules = {
@@ -77,6 +79,13 @@ export class Guard {
   refuse(denial: Denial, context: GateContext | null = null): Denial {
     publishRefusal(denial, context, this.#options);
     return denial;
+  }
+
+  /** Refuses a request that could not be opened, such as where a function in the options throws, and reports why. */
+  fail(error: unknown): Denial {
+    this.report(error);
+    const call = { protocol: this.#protocol, id: null, requested: null };
+    return this.refuse(denied(call, verifierUnavailable(call)));
   }
 
   /** Reports a fault to the operator. */

@@ -73,7 +73,8 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
 type Refuse = (res: ServerResponse, denial: Denial, next: (error?: unknown) => void) => void;
 
 /**
- * Opens a request, and runs its handler if the request may pass.
+ * Opens a request, and runs its handler if the request may pass: at most once, and never because of an error. A handler
+ * of `node:http` that is passed as `next` does not look at its argument.
  *
  * @param open returns `gone` if the client disconnects before its body is read
  */
@@ -85,10 +86,17 @@ export function guardNode(
   refuse: Refuse,
   open: () => Promise<Opening | 'gone'>,
 ): void {
+  const decide = async () => {
+    try {
+      const opened = await open();
+      return opened === 'gone' ? opened : await guard.admit(opened);
+    } catch (error) {
+      return guard.fail(error);
+    }
+  };
   const run = async () => {
-    const opened = await open();
-    if (opened === 'gone') return;
-    const decision = await guard.admit(opened);
+    const decision = await decide();
+    if (decision === 'gone') return;
     if (decision.kind === 'deny') {
       refuse(res, decision, next);
     } else if (decision.kind === 'pass') {
@@ -100,7 +108,12 @@ export function guardNode(
       runWithContext(decision.context, req, () => next());
     }
   };
-  run().catch(next);
+  run().catch((error: unknown) => {
+    // What the handler threw. Frameworks catch that themselves; `node:http` does not.
+    guard.report(error);
+    if (res.headersSent) res.destroy();
+    else res.writeHead(500, { connection: 'close' }).end();
+  });
 }
 
 /** The outcome of a request whose response is closed. */

@@ -53,6 +53,19 @@ const serve = async (
   return (header: readonly [string, string], args: object = weather, path = '/search') =>
     send(`${server.url}${path}`, [header, ['Content-Type', 'application/json']], JSON.stringify(args));
 };
+/** The same as a handler of `node:http`, which looks at no error. */
+const serveBare = async (options: Options, handler: () => void) => {
+  const drs = drsMiddleware({ verifier, ...OPEN, ...options } as NodeMiddlewareOptions);
+  const server = await listen((req, res) =>
+    drs(req, res, () => {
+      handler();
+      res.end('{}');
+    }),
+  );
+  servers.push(server);
+  return (header: readonly [string, string], args: object = weather) =>
+    send(server.url, [header, ['Content-Type', 'application/json']], JSON.stringify(args));
+};
 const refused = (status: number, code: string) => ({ status, body: { valid: false, error: { code } } });
 
 describe('a route', () => {
@@ -75,19 +88,45 @@ describe('a route', () => {
     expect(await post(signed(fetch), fetch)).toMatchObject(refused(403, 'TOOL_MISMATCH'));
   });
 
+  it.each([
+    ['gives no tool', { tool: () => undefined as never }],
+    [
+      'throws',
+      {
+        command: () => {
+          throw new Error('no route');
+        },
+      },
+    ],
+  ])('is served to nobody where a function in its options %s', async (_, options) => {
+    const onError = vi.fn();
+    const handler = vi.fn();
+    const post = await serveBare({ ...options, onError }, handler);
+    expect(await post(signed())).toMatchObject({
+      status: 503,
+      body: { error: { code: 'VERIFIER_UNAVAILABLE' } },
+    });
+    expect(onError).toHaveBeenCalledOnce();
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  it('runs its handler once where that throws', async () => {
+    const onError = vi.fn();
+    const handler = vi.fn(() => {
+      throw new Error('handler');
+    });
+    const post = await serveBare({ tool: 'search', onError }, handler);
+    expect(await post(signed())).toMatchObject({ status: 500 });
+    expect(handler).toHaveBeenCalledOnce();
+    expect(onError).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ message: 'handler' }));
+  });
+
   it('serves commands below its own, and no others', async () => {
     const post = await serve({ command: '/tools' });
     expect(await post(signed())).toMatchObject({ status: 200 });
     expect(await (await serve({ command: '/tools/sea' }))(signed())).toMatchObject(
       refused(403, 'COMMAND_MISMATCH'),
     );
-  });
-
-  it('whose function gives no name fails, and lets nothing through', async () => {
-    const handler = vi.fn();
-    const post = await serve({ tool: () => undefined as never }, handler);
-    expect(await post(signed())).toMatchObject({ status: 500 });
-    expect(handler).not.toHaveBeenCalled();
   });
 
   it('does not use up an invocation by refusing it', async () => {
