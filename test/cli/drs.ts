@@ -76,7 +76,7 @@ export async function createWorkplace(): Promise<Workplace> {
 /** Alice, bot and helper have keys; `helper.jwt` is a chain of two; `bundle.json` and `args.json` are a call. */
 export async function createChain(): Promise<Workplace> {
   const work = await createWorkplace();
-  for (const name of ['alice', 'bot', 'helper']) await work.done('keygen', '-o', `${name}.key`);
+  await Promise.all(['alice', 'bot', 'helper'].map((name) => work.done('keygen', '-o', `${name}.key`)));
   const root = ['issue', '--key', 'alice.key', '--to', 'bot.pub', '--tool', 'search', '--tool', 'fetch'];
   await work.done(...root, '--max-cost', '5', '--status-index', '7', '--yes', '-o', 'root.jwt');
   const sub = [

@@ -28,7 +28,7 @@ describe('the image', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'drs-image-'));
   let image: Image;
   let running: ChildProcess | null = null;
-  // The build takes ten seconds of processor time, which can be minutes on a busy machine.
+  // The build takes seconds of processor time, which can be minutes on a busy machine.
   beforeAll(async () => {
     const given = { DRS_COMMIT: COMMIT };
     image = await buildImage(folder, read('deploy/Dockerfile'), read('.dockerignore'), given);
@@ -121,6 +121,17 @@ describe('the image', () => {
     const { stdout } = await execute([image.command[0], image.command[1] ?? '', '--version'], inside({}));
     expect(stdout).toBe(`${version} (commit ${COMMIT})\n`);
     expect(image.labels).toEqual({ 'org.opencontainers.image.revision': COMMIT });
+  });
+
+  it('holds the code of a build from a clone, all of it', () => {
+    const codeIn = (folderOfBuild: string) =>
+      readdirSync(folderOfBuild, { recursive: true, encoding: 'utf8' })
+        .filter((file) => /\.c?js$/.test(file) || path.basename(file) === 'openapi.json')
+        .sort()
+        .map((file) => [file, readFileSync(path.join(folderOfBuild, file), 'utf8')]);
+    const built = codeIn(path.join(ROOT, 'dist'));
+    expect(built.length).toBeGreaterThan(100);
+    expect(codeIn(path.join(workdir(), 'dist'))).toEqual(built);
   });
 
   it('holds only what the service loads', () => {

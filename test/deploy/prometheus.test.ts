@@ -144,7 +144,7 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
       writeFileSync(
         config,
         JSON.stringify({
-          global: { scrape_interval: '1s', evaluation_interval: '1s' },
+          global: { scrape_interval: '250ms', evaluation_interval: '250ms' },
           rule_files: [RULES],
           scrape_configs: [
             { job_name: 'drs-verify', static_configs: [{ targets }] },
@@ -165,6 +165,8 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
     });
     const [first] = services as [RunningService];
     gateway = clientOf(AUTHORIZATION, grpcPortOf(first));
+    // It looks for new targets every five seconds.
+    await eventually(async () => expect(await ask('up == 1')).toHaveLength(services.length + 1));
     // Rates need what happens between two scrapes.
     await eventually(async () => {
       await first.post('/gate/mcp', toolCall(), { 'X-DRS-Bundle': mcpBundle() });
