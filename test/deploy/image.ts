@@ -29,13 +29,7 @@ export interface Image {
 /** The RUN commands that are not run as they stand, since there is no container, and what is done in their place. */
 const REPLACED: readonly [RegExp, (root: string, folder: string) => void][] = [
   // The packages that are installed here; what the lockfile names has been checked when they were installed.
-  [
-    /^npm ci( --[\w-]+)*$/,
-    (_, folder) => {
-      linkTree(path.join(ROOT, 'node_modules'), folder);
-      compileNatively(path.join(folder, 'node_modules'));
-    },
-  ],
+  [/^npm ci( --[\w-]+)*$/, (_, folder) => linkTree(path.join(ROOT, 'node_modules'), folder)],
   // The user exists only in the image.
   [
     /^install -d -o node -g node -m 0750 \S+$/,
@@ -59,17 +53,6 @@ function linkTree(from: string, into: string): void {
     rmSync(path.join(copy, name));
     cpSync(path.join(from, name), path.join(copy, name));
   }
-}
-
-/**
- * Has the build call TypeScript's native compiler of the same packages, which takes a fifth of the time of `tsc`. It writes
- * the same code, which image.test.ts compares with dist/.
- */
-function compileNatively(packages: string): void {
-  const tsc = path.join(packages, 'typescript', 'bin', 'tsc');
-  // Not written in place: it is a link to the compiler that is installed here.
-  rmSync(tsc);
-  writeFileSync(tsc, "import('../../@typescript/native-preview/bin/tsgo');\n", { mode: 0o755 });
 }
 
 function instructionsOf(dockerfile: string): Instruction[] {
