@@ -222,7 +222,7 @@ describe('connections with MAX_CONNECTIONS', () => {
   afterAll(() => client.close());
 
   describe.runIf(process.platform === 'linux')('of one client', () => {
-    it('leave some to others', async () => {
+    it('leave some of MAX_CONNECTIONS to others', async () => {
       const greedy = await connectMany(60, service.port, GREEDY);
       await untilClosed(greedy, 20);
       expect(await statusOf('/healthz')).toBe(200);
@@ -235,7 +235,7 @@ describe('connections with MAX_CONNECTIONS', () => {
     expect(await statusOf('/healthz')).toBe(200);
   });
 
-  it('over HTTP do not lock gRPC out, nor those on METRICS_ADDR', async () => {
+  it('over HTTP do not lock gRPC out, and leave those on METRICS_ADDR alone', async () => {
     await untilClosed(await connectMany(60, service.port, MODEST), 10);
     expect(await isServing()).toMatchObject({ status: 'SERVING' });
     const port = portOf('metricsPort');

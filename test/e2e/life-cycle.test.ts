@@ -22,7 +22,7 @@ async function holdOpen(service: RunningService) {
   return held;
 }
 
-describe('one service, until a second signal ends it', () => {
+describe('stopping, and what is not stopping', () => {
   let service: RunningService;
   beforeAll(async () => {
     // The delay is longer than these tests take on any machine.
@@ -38,7 +38,7 @@ describe('one service, until a second signal ends it', () => {
   };
 
   it.runIf(process.platform === 'linux')(
-    'closes connections at once above MAX_CONNECTIONS, says so and counts them',
+    'are closed at once above MAX_CONNECTIONS, which is said and counted',
     async () => {
       const metrics = await connectRaw(service.port);
       const others = await Promise.all(Array.from({ length: 20 }, () => connectRaw(service.port)));
@@ -56,7 +56,7 @@ describe('one service, until a second signal ends it', () => {
     },
   );
 
-  it('goes on after SIGHUP', async () => {
+  it('is not what SIGHUP asks for', async () => {
     await hangUp();
     expect(await statusOf(service, '/readyz')).toBe(200);
   });

@@ -142,7 +142,7 @@ describe.runIf(canShare)('three processes on one port', () => {
     ]);
   });
 
-  it('all stop on SIGTERM, which may reach them as well, and answer what is in flight', async () => {
+  it('stops all processes on SIGTERM, which may reach them as well, and answers what is in flight', async () => {
     const before = service.log.length;
     const pids = childrenOf(service);
     const held = await connectRaw(service.port);
@@ -180,7 +180,7 @@ describe.runIf(canShare).concurrent('the supervisor', () => {
     await noneRuns(pids);
   });
 
-  it('takes all processes with it when it is killed', async () => {
+  it('end when their supervisor is killed', async () => {
     const service = await startTwo();
     const pids = childrenOf(service);
     expect(pids).toHaveLength(2);

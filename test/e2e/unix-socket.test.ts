@@ -38,7 +38,7 @@ describe('a service on a Unix socket', () => {
   });
   afterAll(() => running.service.stop('SIGKILL'));
 
-  it('serves there, for owner and group', async () => {
+  it('serves on a Unix socket, which is there for owner and group', async () => {
     expect(Buffer.byteLength(socketPath)).toBe(107);
     const { service, ask } = running;
     expect(service.log.find(({ msg }) => msg === 'listening')).toMatchObject({
@@ -57,7 +57,7 @@ describe('a service on a Unix socket', () => {
     expect(foreign.status).toBe(403);
   });
 
-  it('loses it to no other service, but to the next one if it is killed', async () => {
+  it('takes the place of a socket that nobody listens on, but not of one that somebody does', async () => {
     const second = await runToExit({ LISTEN: `unix:${socketPath}` });
     expect([second.code, second.stderr]).toEqual([
       1,
@@ -91,7 +91,7 @@ describe('a service on a Unix socket', () => {
     );
   });
 
-  it('removes it when it stops', async () => {
+  it('serves on a Unix socket that is gone when it stops', async () => {
     await running.client.close();
     expect(await running.service.stop()).toBe(0);
     expect(readdirSync(folder)).not.toContain(path.basename(socketPath));
