@@ -1,14 +1,22 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import http2 from 'node:http2';
 import net from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import type { Client } from '@grpc/grpc-js';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { callOnce, clientOf } from '../support/grpc.js';
 import { isInstalled } from '../support/programs.js';
 import { connectRaw, type RawConnection } from '../support/raw-http.js';
-import { metricOf, startService, type Environment, type RunningService } from '../support/service.js';
+import {
+  metricOf,
+  startService,
+  type Environment,
+  type ProcessOptions,
+  type RunningService,
+} from '../support/service.js';
 
 // Two clients: one takes all it can get, the other wants a little.
 const GREEDY = '127.0.0.2';
@@ -23,14 +31,37 @@ const PREFACE = Buffer.concat([
 
 let service: RunningService;
 let open: { destroy(): void }[] = [];
-afterEach(async () => {
+const closeAll = () => {
   for (const one of open) one.destroy();
   open = [];
-  expect(await service.stop()).toBe(0);
-});
+};
+
+/** Starts a service for the tests of a block. After each test its connections are closed, and it has noticed. */
+function serve(env: Environment, options: ProcessOptions = {}): void {
+  let connectionsBefore = 0;
+  const connections = async () => {
+    const text = await metricsOf();
+    expect(metricOf(text, 'drs_http_body_bytes')).toBe(0);
+    return ['http', 'grpc'].reduce(
+      (sum, listener) => sum + metricOf(text, `drs_http_connections{listener="${listener}"}`),
+      0,
+    );
+  };
+  beforeAll(async () => {
+    service = await startService(env, options);
+    connectionsBefore = await connections();
+  });
+  afterEach(async () => {
+    closeAll();
+    // Some stay: of what was opened before all tests, and those that `fetch` keeps.
+    await eventually(async () => expect(await connections()).toBeLessThanOrEqual(connectionsBefore + 6));
+  });
+  afterAll(async () => expect(await service.stop()).toBe(0));
+}
 
 const portOf = (key: 'metricsPort' | 'grpcPort') =>
   service.log.find(({ msg }) => msg === 'listening')?.[key] as number;
+const metricsOf = async () => (await fetch(`http://127.0.0.1:${portOf('metricsPort')}/metrics`)).text();
 const statusOf = async (path: string, port = service.port) =>
   (await fetch(`http://127.0.0.1:${port}${path}`)).status;
 
@@ -57,6 +88,7 @@ async function connectIdleGrpc(count: number, from = GREEDY): Promise<RawConnect
   return connections;
 }
 
+const messages = () => service.log.map(({ msg }) => msg).join();
 const isServing = async (port = portOf('grpcPort')) => {
   const client = clientOf(HEALTH, port);
   try {
@@ -78,7 +110,7 @@ describe('clients that stall in the middle of their bodies', () => {
         `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${ANNOUNCED}\r\n${headers}\r\n${' '.repeat(SENT)}`,
       );
     await eventually(async () => {
-      const text = await (await fetch(`${service.url}/metrics`)).text();
+      const text = await metricsOf();
       const waiting = stalled.filter(({ received }) => received() === '');
       expect(metricOf(text, 'drs_http_body_bytes')).toBeGreaterThanOrEqual(waiting.length * SENT);
     });
@@ -98,23 +130,25 @@ describe('clients that stall in the middle of their bodies', () => {
     return (await until('}')).slice(9, 12);
   }
 
-  // No connection here may end because it is slow.
-  const PATIENT: Environment = { REQUEST_TIMEOUT_SECS: '600' };
+  serve({
+    // No connection here may end because it is slow.
+    REQUEST_TIMEOUT_SECS: '600',
+    MAX_BODY_MEMORY: String(8192 * KIB),
+    TRUST_PROXY: '1',
+    GRPC_PORT: '0',
+  });
 
   it('leave room for the bodies of others', async () => {
-    service = await startService(PATIENT);
-    await stall(280, GREEDY);
+    await stall(40, GREEDY);
     expect([await post(20 * KIB), await post(1024 * KIB)]).toEqual(['200', '200']);
   });
 
   it('are told apart behind a proxy', async () => {
-    service = await startService({ ...PATIENT, TRUST_PROXY: '1' });
-    await stall(280, MODEST, 'X-Forwarded-For: 192.0.2.1\r\n');
+    await stall(40, MODEST, 'X-Forwarded-For: 192.0.2.1\r\n');
     expect(await post(1024 * KIB, 'X-Forwarded-For: 192.0.2.2\r\n')).toBe('200');
   });
 
   it('leave room for the bodies of others, over gRPC', async () => {
-    service = await startService({ ...PATIENT, GRPC_PORT: '0', MAX_BODY_MEMORY: String(8192 * KIB) });
     const port = portOf('grpcPort');
     const session = http2.connect(`http://127.0.0.1:${port}`, {
       createConnection: () => net.connect({ port, host: '127.0.0.1', localAddress: GREEDY }),
@@ -137,7 +171,7 @@ describe('clients that stall in the middle of their bodies', () => {
       return stream;
     });
     await eventually(async () => {
-      const text = await (await fetch(`${service.url}/metrics`)).text();
+      const text = await metricsOf();
       const waiting = streams.length - ended.count;
       expect(metricOf(text, 'drs_http_body_bytes')).toBeGreaterThanOrEqual(waiting * SENT);
     });
@@ -146,12 +180,10 @@ describe('clients that stall in the middle of their bodies', () => {
 });
 
 describe.runIf(process.platform === 'linux')('connections of one client', () => {
-  it('leave some of MAX_CONNECTIONS to others', async () => {
-    service = await startService({ MAX_CONNECTIONS: '40' });
-    const greedy = await connectMany(60, service.port, GREEDY);
-    await untilClosed(greedy, 20);
-    expect(await statusOf('/healthz')).toBe(200);
-    expect(service.log.map(({ msg }) => msg).join()).toContain('one client holds most of the connections');
+  // It counts all connections, so there is none before.
+  afterEach(async () => {
+    closeAll();
+    expect(await service.stop()).toBe(0);
   });
 
   it('may be as many as are left seven times over, so that a gateway gets nearly all', async () => {
@@ -167,70 +199,79 @@ describe.runIf(process.platform === 'linux')('connections of one client', () => 
   });
 });
 
-describe('idle connections over gRPC', () => {
-  it('do not lock HTTP out', async () => {
-    service = await startService({ MAX_CONNECTIONS: '50', GRPC_PORT: '0' });
-    await connectIdleGrpc(60, MODEST);
-    expect(await statusOf('/healthz')).toBe(200);
-  });
-
-  it('are not locked out by those of HTTP', async () => {
-    service = await startService({ MAX_CONNECTIONS: '50', GRPC_PORT: '0' });
-    await untilClosed(await connectMany(60, service.port, MODEST), 10);
-    expect(await isServing()).toMatchObject({ status: 'SERVING' });
-  });
-
-  it('are closed where they never make a call, and those that watch stay', async () => {
-    service = await startService({ GRPC_PORT: '0' });
-    const client = clientOf(HEALTH, portOf('grpcPort'));
-    open.push({ destroy: () => client.close() });
+describe('connections with MAX_CONNECTIONS', () => {
+  serve({ MAX_CONNECTIONS: '50', GRPC_PORT: '0', METRICS_ADDR: '127.0.0.1:0' });
+  let idle: http2.ClientHttp2Session;
+  let client: Client;
+  let hasWatchEnded = false;
+  beforeAll(async () => {
+    client = clientOf(HEALTH, portOf('grpcPort'));
     const watch = client.makeServerStreamRequest(
       `/${HEALTH}/Watch`,
       () => Buffer.alloc(0),
       (bytes: Buffer) => bytes,
       {},
     );
-    let hasEnded = false;
-    watch.on('error', () => undefined).on('close', () => (hasEnded = true));
+    watch.on('error', () => undefined).on('close', () => (hasWatchEnded = true));
     await new Promise((resolve) => watch.once('data', resolve));
-    // A client that answers every ping, but has nothing to ask.
-    const idle = http2.connect(`http://127.0.0.1:${portOf('grpcPort')}`);
-    open.push(idle);
-    await eventually(() => expect(idle.destroyed).toBe(true));
-    expect(hasEnded).toBe(false);
+    // A client that answers every ping, but has nothing to ask. The last test sees how it ends.
+    idle = http2.connect(`http://127.0.0.1:${portOf('grpcPort')}`);
+    idle.on('error', () => undefined);
+    await once(idle, 'remoteSettings');
   });
-});
+  afterAll(() => client.close());
 
-describe('connections of the public', () => {
-  it('leave those on METRICS_ADDR alone', async () => {
-    service = await startService({ MAX_CONNECTIONS: '50', METRICS_ADDR: '127.0.0.1:0' });
+  describe.runIf(process.platform === 'linux')('of one client', () => {
+    it('leave some of MAX_CONNECTIONS to others', async () => {
+      const greedy = await connectMany(60, service.port, GREEDY);
+      await untilClosed(greedy, 20);
+      expect(await statusOf('/healthz')).toBe(200);
+      expect(messages()).toContain('one client holds most of the connections');
+    });
+  });
+
+  it('that are idle over gRPC do not lock HTTP out', async () => {
+    await connectIdleGrpc(60, MODEST);
+    expect(await statusOf('/healthz')).toBe(200);
+  });
+
+  it('over HTTP do not lock gRPC out, and leave those on METRICS_ADDR alone', async () => {
     await untilClosed(await connectMany(60, service.port, MODEST), 10);
+    expect(await isServing()).toMatchObject({ status: 'SERVING' });
     const port = portOf('metricsPort');
     expect([await statusOf('/healthz', port), await statusOf('/metrics', port)]).toEqual([200, 200]);
   });
 
-  it('leave descriptors for METRICS_ADDR, and that leaves them to the public', async () => {
-    service = await startService({ METRICS_ADDR: '127.0.0.1:0' }, { openFiles: 256 });
-    const port = portOf('metricsPort');
-    await untilClosed(await connectMany(300, service.port, MODEST), 44);
-    expect(await statusOf('/metrics', port)).toBe(200);
-    for (const one of open) one.destroy();
-    await eventually(async () => expect(await statusOf('/healthz')).toBe(200));
-    await untilClosed(await connectMany(300, port, MODEST), 44);
-    expect(await statusOf('/healthz')).toBe(200);
+  // What docs/operations.md says about the queue of connections that the service has not accepted yet.
+  it.runIf(isInstalled('ss'))(
+    'wait in a queue of 512 with uWebSockets.js, and of net.core.somaxconn with node:http and gRPC',
+    () => {
+      const queueOf = (port: number) => {
+        const text = execFileSync('ss', ['-Hltn', `sport = :${port}`], { encoding: 'utf8' });
+        return Number(text.trim().split(/\s+/)[2]);
+      };
+      const most = Number(readFileSync('/proc/sys/net/core/somaxconn', 'latin1'));
+      expect(queueOf(service.port)).toBe(FRONT_END === 'uws' ? Math.min(512, most) : most);
+      expect(queueOf(portOf('grpcPort'))).toBe(most);
+    },
+  );
+
+  it('over gRPC are closed where they never make a call, and those that watch stay', async () => {
+    await eventually(() => expect(idle.destroyed).toBe(true));
+    expect(hasWatchEnded).toBe(false);
   });
 });
 
-// What docs/operations.md says about the queue of connections that the service has not accepted yet.
-describe.runIf(isInstalled('ss'))('the accept queue', () => {
-  it('holds 512 with uWebSockets.js, and net.core.somaxconn with node:http and gRPC', async () => {
-    service = await startService({ GRPC_PORT: '0' });
-    const queueOf = (port: number) => {
-      const text = execFileSync('ss', ['-Hltn', `sport = :${port}`], { encoding: 'utf8' });
-      return Number(text.trim().split(/\s+/)[2]);
-    };
-    const most = Number(readFileSync('/proc/sys/net/core/somaxconn', 'latin1'));
-    expect(queueOf(service.port)).toBe(FRONT_END === 'uws' ? Math.min(512, most) : most);
-    expect(queueOf(portOf('grpcPort'))).toBe(most);
+describe('a limit of open files', () => {
+  serve({ METRICS_ADDR: '127.0.0.1:0' }, { openFiles: 256 });
+
+  it('leaves descriptors for METRICS_ADDR, and that leaves them to the public', async () => {
+    const port = portOf('metricsPort');
+    await untilClosed(await connectMany(300, service.port, MODEST), 44);
+    expect(await statusOf('/metrics', port)).toBe(200);
+    closeAll();
+    await eventually(async () => expect(await statusOf('/healthz')).toBe(200));
+    await untilClosed(await connectMany(300, port, MODEST), 44);
+    expect(await statusOf('/healthz')).toBe(200);
   });
 });

@@ -62,19 +62,30 @@ const serializeCheck = (message: object): Buffer => {
 };
 
 let service: RunningService;
+/** With little memory. One of the last tests stops it. */
+let small: RunningService;
 let port: number;
 let envoy: Client;
 const sessions: (ClientHttp2Session | Socket)[] = [];
 
 beforeAll(async () => {
-  service = await startService({ GRPC_PORT: '0', REQUEST_TIMEOUT_SECS: '1', LOG_REFUSALS: 'all' });
+  [service, small] = await Promise.all([
+    startService({ GRPC_PORT: '0', REQUEST_TIMEOUT_SECS: '1', LOG_REFUSALS: 'all' }),
+    startService({
+      GRPC_PORT: '0',
+      MAX_BODY_BYTES: '100000',
+      MAX_BODY_MEMORY: '400000',
+      REQUEST_TIMEOUT_SECS: '30',
+      SHUTDOWN_DELAY_SECS: '2',
+    }),
+  ]);
   port = grpcPortOf(service);
   envoy = clientOf(AUTHORIZATION, port);
 });
 afterAll(async () => {
   envoy.close();
   for (const session of sessions) session.destroy();
-  await service.stop();
+  await Promise.all([service.stop(), small.stop('SIGKILL')]);
 });
 
 describe('Authorization/Check', () => {
@@ -343,7 +354,7 @@ describe('what a stranger sends', () => {
   });
 
   it('is not unpacked', async () => {
-    const bomb = framed(gzipSync(Buffer.alloc(64 * 1024 * 1024)), 1);
+    const bomb = framed(gzipSync(Buffer.alloc(16 * 1024 * 1024)), 1);
     expect(await send(bomb, { 'grpc-encoding': 'gzip' })).toMatchObject({
       status: String(status.UNIMPLEMENTED),
     });
@@ -421,12 +432,6 @@ describe('what a stranger sends', () => {
   });
 
   it('cannot hold more memory than MAX_BODY_MEMORY in messages that do not end', async () => {
-    const small = await startService({
-      GRPC_PORT: '0',
-      MAX_BODY_BYTES: '100000',
-      MAX_BODY_MEMORY: '400000',
-      REQUEST_TIMEOUT_SECS: '30',
-    });
     const client = clientOf(AUTHORIZATION, grpcPortOf(small));
     const session = connectHttp2(`http://127.0.0.1:${grpcPortOf(small)}`);
     session.on('error', () => {});
@@ -447,16 +452,14 @@ describe('what a stranger sends', () => {
     } finally {
       client.close();
       session.destroy();
-      await small.stop();
     }
   });
 });
 
 describe('health, and the end', () => {
   it('serves while the service is ready, and not from the signal to stop on', async () => {
-    const other = await startService({ GRPC_PORT: '0', SHUTDOWN_DELAY_SECS: '2' });
-    const health = clientOf(HEALTH, grpcPortOf(other));
-    const gate = clientOf(AUTHORIZATION, grpcPortOf(other));
+    const health = clientOf(HEALTH, grpcPortOf(small));
+    const gate = clientOf(AUTHORIZATION, grpcPortOf(small));
     const check = (name: string) => callOnce(health, 'Check', { service: name });
     for (const name of ['', AUTHORIZATION, EXT_MCP]) expect(await check(name)).toEqual({ status: 'SERVING' });
     expect(await statusOf(check('another'))).toBe(status.NOT_FOUND);
@@ -467,7 +470,7 @@ describe('health, and the end', () => {
     watching.on('error', () => {});
     watching.on('data', ({ status: told }: { status: unknown }) => seen.push(told));
     await eventually(() => expect(seen).toEqual(['SERVING']));
-    const ended = other.stop();
+    const ended = small.stop();
     await eventually(async () => expect(await check('')).toEqual({ status: 'NOT_SERVING' }));
     await eventually(() => expect(seen).toEqual(['SERVING', 'NOT_SERVING']));
     // All else is served meanwhile.

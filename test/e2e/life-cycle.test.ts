@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
+import { FRONT_END } from '../support/front-end.js';
 import { connectRaw } from '../support/raw-http.js';
 import { metricOf, SERVICE_COMMAND, startService, type RunningService } from '../support/service.js';
 
@@ -21,10 +22,66 @@ async function holdOpen(service: RunningService) {
   return held;
 }
 
-describe('stopping', () => {
+describe('stopping, and what is not stopping', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    // The delay is longer than these tests take on any machine.
+    service = await startService({ MAX_CONNECTIONS: '5', LOG_LEVEL: 'info', SHUTDOWN_DELAY_SECS: '3600' });
+  });
+  afterAll(() => void service.child.kill('SIGKILL'));
+  const hangUp = async () => {
+    const reopened = () =>
+      messagesOf(service).filter((said) => said.includes('SIGHUP: the decision log was reopened')).length;
+    const before = reopened();
+    service.child.kill('SIGHUP');
+    await eventually(() => expect(reopened()).toBe(before + 1));
+  };
+
+  it.runIf(process.platform === 'linux')(
+    'are closed at once above MAX_CONNECTIONS, which is said and counted',
+    async () => {
+      const metrics = await connectRaw(service.port);
+      const others = await Promise.all(Array.from({ length: 20 }, () => connectRaw(service.port)));
+      await eventually(() => expect(others.filter(({ socket }) => socket.destroyed)).toHaveLength(16));
+      metrics.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+      const text = (await metrics.until('drs_http_connections_refused_total{listener="http"} 16')).replaceAll(
+        '\r',
+        '',
+      );
+      expect(metricOf(text, 'drs_http_connections{listener="http"}')).toBe(5);
+      expect(metricOf(text, 'drs_http_max_connections{listener="http"}')).toBe(5);
+      expect(messagesOf(service).filter((said) => said.startsWith('too many connections'))).toHaveLength(1);
+      for (const { socket } of [...others, metrics]) socket.destroy();
+      await eventually(async () => expect(await statusOf(service, '/healthz')).toBe(200));
+    },
+  );
+
+  it('is not what SIGHUP asks for', async () => {
+    await hangUp();
+    expect(await statusOf(service, '/readyz')).toBe(200);
+  });
+
+  it('switches between the configured log level and debug on SIGUSR2', async () => {
+    const requests = () => service.log.filter(({ msg }) => msg === 'request').length;
+    await fetch(`${service.url}/healthz`);
+    // What is logged later shows that nothing was logged before.
+    await hangUp();
+    expect(requests()).toBe(0);
+    service.child.kill('SIGUSR2');
+    await eventually(() => expect(service.log.at(-1)).toMatchObject({ logLevel: 'debug' }));
+    await fetch(`${service.url}/healthz`);
+    await eventually(() =>
+      expect(service.log.at(-1)).toMatchObject({ msg: 'request', endpoint: 'healthz', status: 200 }),
+    );
+    service.child.kill('SIGUSR2');
+    await eventually(() => expect(service.log.at(-1)).toMatchObject({ logLevel: 'info' }));
+    const before = requests();
+    await fetch(`${service.url}/healthz`);
+    await hangUp();
+    expect(requests()).toBe(before);
+  });
+
   it('fails only /readyz for SHUTDOWN_DELAY_SECS, says Connection: close, and ends at once on a second signal', async () => {
-    // Longer than this test takes on any machine; a second signal ends it.
-    const service = await startService({ SHUTDOWN_DELAY_SECS: '3600' });
     service.child.kill('SIGTERM');
     await eventually(async () => expect(await statusOf(service, '/readyz')).toBe(503));
     const ready = await fetch(`${service.url}/readyz`);
@@ -39,15 +96,9 @@ describe('stopping', () => {
     expect(await service.stop('SIGTERM')).toBe(1);
     await eventually(() => expect(messagesOf(service)).toContain('a second signal: ending at once'));
   });
+});
 
-  it('ends by itself after SHUTDOWN_DELAY_SECS', async () => {
-    const service = await startService({ SHUTDOWN_DELAY_SECS: '1' });
-    // Timers of two processes round differently.
-    const started = performance.now();
-    expect(await service.stop()).toBe(0);
-    expect(performance.now() - started).toBeGreaterThan(950);
-  });
-
+describe('stopping', () => {
   it('says Connection: close once, to what is in flight and to what it refuses', async () => {
     const service = await startService();
     const { socket, closed } = await holdOpen(service);
@@ -64,22 +115,19 @@ describe('stopping', () => {
     expect(await stopped).toBe(0);
   });
 
-  it('cuts off what is not answered within SHUTDOWN_GRACE_SECS', async () => {
-    const service = await startService({ SHUTDOWN_GRACE_SECS: '1', REQUEST_TIMEOUT_SECS: '100' });
+  it('ends by itself after SHUTDOWN_DELAY_SECS, and cuts off what is not answered within SHUTDOWN_GRACE_SECS', async () => {
+    const service = await startService({
+      SHUTDOWN_DELAY_SECS: '1',
+      SHUTDOWN_GRACE_SECS: '1',
+      REQUEST_TIMEOUT_SECS: '100',
+    });
     const { closed } = await holdOpen(service);
+    const started = performance.now();
     expect(await service.stop()).toBe(0);
+    // Timers of two processes round differently.
+    expect(performance.now() - started).toBeGreaterThan(1950);
     expect(await closed).toBe('');
     expect(messagesOf(service)).toContain('requests were cut off: they took too long to drain');
-  });
-
-  it('is not what SIGHUP asks for', async () => {
-    const service = await startService();
-    service.child.kill('SIGHUP');
-    await eventually(() =>
-      expect(messagesOf(service).join()).toContain('SIGHUP: the decision log was reopened'),
-    );
-    expect(await statusOf(service, '/readyz')).toBe(200);
-    expect(await service.stop()).toBe(0);
   });
 
   // Without workers to end, it exits before a write that is in progress has failed.
@@ -88,7 +136,7 @@ describe('stopping', () => {
     async (written) => {
       const { PATH = '' } = process.env;
       const child = spawn(process.execPath, SERVICE_COMMAND, {
-        env: { PATH, PORT: '0', LOG_LEVEL: 'debug', WORKER_THREADS: '0' },
+        env: { PATH, PORT: '0', FRONT_END, LOG_LEVEL: 'debug', WORKER_THREADS: '0' },
         stdio: ['ignore', 'pipe', 'pipe'],
       });
       const exited = once(child, 'exit');
@@ -108,51 +156,12 @@ describe('stopping', () => {
   );
 });
 
-describe('SIGUSR2', () => {
-  it('switches between the configured log level and debug', async () => {
-    const service = await startService({ LOG_LEVEL: 'info' });
-    const requests = () => service.log.filter(({ msg }) => msg === 'request').length;
-    await fetch(`${service.url}/healthz`);
-    expect(requests()).toBe(0);
-    service.child.kill('SIGUSR2');
-    await eventually(() => expect(service.log.at(-1)).toMatchObject({ logLevel: 'debug' }));
-    await fetch(`${service.url}/healthz`);
-    await eventually(() =>
-      expect(service.log.at(-1)).toMatchObject({ msg: 'request', endpoint: 'healthz', status: 200 }),
-    );
-    service.child.kill('SIGUSR2');
-    await eventually(() => expect(service.log.at(-1)).toMatchObject({ logLevel: 'info' }));
-    const before = requests();
-    await fetch(`${service.url}/healthz`);
-    expect(await service.stop()).toBe(0);
-    expect(requests()).toBe(before);
-  });
-});
-
 describe.runIf(process.platform === 'linux')('connections', () => {
   /** Seconds of processor time a process has taken, in clock ticks. */
   const ticksOf = (pid: number) => {
     const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? [];
     return Number(fields[11]) + Number(fields[12]);
   };
-
-  it('are closed at once above MAX_CONNECTIONS, which is said and counted', async () => {
-    const service = await startService({ MAX_CONNECTIONS: '5' });
-    const metrics = await connectRaw(service.port);
-    const others = await Promise.all(Array.from({ length: 20 }, () => connectRaw(service.port)));
-    await eventually(() => expect(others.filter(({ socket }) => socket.destroyed)).toHaveLength(16));
-    metrics.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
-    const text = (await metrics.until('drs_http_connections_refused_total{listener="http"} 16')).replaceAll(
-      '\r',
-      '',
-    );
-    expect(metricOf(text, 'drs_http_connections{listener="http"}')).toBe(5);
-    expect(metricOf(text, 'drs_http_max_connections{listener="http"}')).toBe(5);
-    expect(service.log.filter(({ msg }) => String(msg).startsWith('too many connections'))).toHaveLength(1);
-    for (const { socket } of [...others, metrics]) socket.destroy();
-    await eventually(async () => expect(await statusOf(service, '/healthz')).toBe(200));
-    expect(await service.stop()).toBe(0);
-  });
 
   it('never use up the descriptors of the process', async () => {
     const service = await startService({ MAX_CONNECTIONS: '1000' }, { openFiles: 256 });

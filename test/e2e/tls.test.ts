@@ -36,7 +36,8 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
   let second: MadeCertificate;
   let service: RunningService;
   beforeAll(async () => {
-    first = makeCertificate(folder, 'first');
+    // The first has an RSA key, the second one of P-256.
+    first = makeCertificate(folder, 'first', { key: ['-newkey', 'rsa:2048'] });
     second = makeCertificate(folder, 'second', { days: 9 });
     put(first);
     service = await startService({ ...tlsOf(served), METRICS_ADDR: '127.0.0.1:0', GRPC_PORT: '0' });
@@ -207,11 +208,8 @@ describe.skipIf(!isInstalled('openssl'))('TLS', () => {
     });
   });
 
-  it.each([
-    ['RSA', ['-newkey', 'rsa:2048']],
-    ['Ed25519', ['-newkey', 'ed25519']],
-  ])('serves a certificate with a key of %s', async (name, key) => {
-    const certificate = makeCertificate(folder, `kind-${name}`, { key });
+  it('serves a certificate with a key of Ed25519', async () => {
+    const certificate = makeCertificate(folder, 'ed25519', { key: ['-newkey', 'ed25519'] });
     const other = await startService(tlsOf(certificate));
     expect(await curl(`${other.url}/readyz`, certificate)).toBe('{"status":"ready"}');
     await other.stop();

@@ -1,11 +1,11 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'undici';
-import { afterAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { problemsOf } from '../server/problems-of.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
@@ -13,8 +13,6 @@ import { runToExit, startService, type Environment } from '../support/service.js
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-unix-'));
 afterAll(() => rmSync(folder, { recursive: true }));
-let sockets = 0;
-const freshPath = () => path.join(folder, `${++sockets}.sock`);
 
 async function started(socketPath: string, env: Environment = {}) {
   const service = await startService({ LISTEN: `unix:${socketPath}`, ...env });
@@ -31,51 +29,77 @@ async function started(socketPath: string, env: Environment = {}) {
   return { service, ask, client };
 }
 
-it('serves on a Unix socket, which is there for owner and group, and is gone afterwards', async () => {
-  const socketPath = freshPath();
-  const { service, ask, client } = await started(socketPath, { PORT: '1', HOST: '0.0.0.0' });
-  expect(service.log.find(({ msg }) => msg === 'listening')).toMatchObject({
-    url: `unix:${socketPath}`,
-    host: null,
-    port: null,
+describe('a service on a Unix socket', () => {
+  // As long as the system allows.
+  const socketPath = path.join(folder, 'x'.repeat(107 - folder.length - 1));
+  let running: Awaited<ReturnType<typeof started>>;
+  beforeAll(async () => {
+    running = await started(socketPath, { PORT: '1', HOST: '0.0.0.0' });
   });
-  expect(statSync(socketPath).mode & 0o777).toBe(0o660);
-  expect(JSON.parse((await ask('/verify', makeBundle(2))).text)).toMatchObject({ valid: true });
-  // As docs/operations.md has it.
-  const health = execFileSync('curl', ['-fsS', '--unix-socket', socketPath, 'http://drs/healthz'], {
-    encoding: 'utf8',
+  afterAll(() => running.service.stop('SIGKILL'));
+
+  it('serves on a Unix socket, which is there for owner and group', async () => {
+    expect(Buffer.byteLength(socketPath)).toBe(107);
+    const { service, ask } = running;
+    expect(service.log.find(({ msg }) => msg === 'listening')).toMatchObject({
+      url: `unix:${socketPath}`,
+      host: null,
+      port: null,
+    });
+    expect(statSync(socketPath).mode & 0o777).toBe(0o660);
+    expect(JSON.parse((await ask('/verify', makeBundle(2))).text)).toMatchObject({ valid: true });
+    // As docs/operations.md has it.
+    const health = execFileSync('curl', ['-fsS', '--unix-socket', socketPath, 'http://drs/healthz'], {
+      encoding: 'utf8',
+    });
+    expect(health).toBe('{"status":"ok"}');
+    const foreign = await ask('/verify', makeBundle(1), { Origin: 'https://elsewhere.example' });
+    expect(foreign.status).toBe(403);
   });
-  expect(health).toBe('{"status":"ok"}');
-  const foreign = await ask('/verify', makeBundle(1), { Origin: 'https://elsewhere.example' });
-  expect(foreign.status).toBe(403);
-  await client.close();
-  expect(await service.stop()).toBe(0);
-  expect(readdirSync(folder)).not.toContain(path.basename(socketPath));
-});
 
-it('gives the socket the permissions that LISTEN_MODE says', async () => {
-  const socketPath = freshPath();
-  const { service } = await started(socketPath, { LISTEN_MODE: '600' });
-  expect(statSync(socketPath).mode & 0o777).toBe(0o600);
-  await service.stop();
-});
+  it('takes the place of a socket that nobody listens on, but not of one that somebody does', async () => {
+    const second = await runToExit({ LISTEN: `unix:${socketPath}` });
+    expect([second.code, second.stderr]).toEqual([
+      1,
+      expect.stringContaining('another process listens there'),
+    ]);
+    await running.client.close();
+    // If it is killed, it leaves its file behind.
+    await running.service.stop('SIGKILL');
+    expect(existsSync(socketPath)).toBe(true);
+    running = await started(socketPath, {
+      LISTEN_MODE: '600',
+      RATE_LIMIT_PER_IP: '2',
+      DRS_ADMIN_TOKEN: 'the-admin-token-of-this-test',
+    });
+    expect((await running.ask('/healthz')).status).toBe(200);
+  });
 
-it('takes the place of a socket that nobody listens on, but not of one that somebody does', async () => {
-  const socketPath = freshPath();
-  const { service } = await started(socketPath);
-  const second = await runToExit({ LISTEN: `unix:${socketPath}` });
-  expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('another process listens there')]);
-  // If it is killed, it leaves its file behind.
-  await service.stop('SIGKILL');
-  expect(existsSync(socketPath)).toBe(true);
-  const { service: next, ask, client } = await started(socketPath);
-  expect((await ask('/healthz')).status).toBe(200);
-  await client.close();
-  await next.stop();
+  it('gives the socket the permissions that LISTEN_MODE says', () => {
+    expect(statSync(socketPath).mode & 0o777).toBe(0o600);
+  });
+
+  it('counts all who call over it as one client, and calls them unix in the log', async () => {
+    const { service, ask } = running;
+    const statuses = [];
+    for (let call = 0; call < 4; call++) statuses.push((await ask('/verify', {})).status);
+    expect(statuses.slice(0, 2)).toEqual([200, 200]);
+    expect(statuses).toContain(429);
+    await ask('/admin/revoke', { status_list_index: 1 }, { Authorization: 'Bearer guess' });
+    await eventually(() =>
+      expect(service.log.find(({ msg }) => msg === 'admin')).toMatchObject({ address: 'unix' }),
+    );
+  });
+
+  it('serves on a Unix socket that is gone when it stops', async () => {
+    await running.client.close();
+    expect(await running.service.stop()).toBe(0);
+    expect(readdirSync(folder)).not.toContain(path.basename(socketPath));
+  });
 });
 
 it('removes no socket that is not its own', async () => {
-  const socketPath = freshPath();
+  const socketPath = path.join(folder, 'other.sock');
   const { service } = await started(socketPath);
   rmSync(socketPath);
   const other = createServer().listen(socketPath);
@@ -84,23 +108,6 @@ it('removes no socket that is not its own', async () => {
   // `node:http` removes whatever has the name.
   if (service.log.some(({ frontEnd }) => frontEnd === 'uws')) expect(existsSync(socketPath)).toBe(true);
   other.close();
-});
-
-it('counts all who call over the socket as one client, and calls them unix in the log', async () => {
-  const { service, ask, client } = await started(freshPath(), {
-    RATE_LIMIT_PER_IP: '2',
-    DRS_ADMIN_TOKEN: 'the-admin-token-of-this-test',
-  });
-  const statuses = [];
-  for (let call = 0; call < 4; call++) statuses.push((await ask('/verify', {})).status);
-  expect(statuses.slice(0, 2)).toEqual([200, 200]);
-  expect(statuses).toContain(429);
-  await ask('/admin/revoke', { status_list_index: 1 }, { Authorization: 'Bearer guess' });
-  await eventually(() =>
-    expect(service.log.find(({ msg }) => msg === 'admin')).toMatchObject({ address: 'unix' }),
-  );
-  await client.close();
-  await service.stop();
 });
 
 it('does not start where it cannot listen', async () => {
@@ -125,14 +132,4 @@ it('does not start where it cannot listen', async () => {
     expect([code, stderr]).toEqual([exit, expect.stringMatching(says)]);
   }
   expect(statSync(file).size).toBe(8);
-});
-
-it('takes a path as long as the system does', async () => {
-  const socketPath = path.join(folder, 'x'.repeat(107 - folder.length - 1));
-  expect(Buffer.byteLength(socketPath)).toBe(107);
-  const { service, ask, client } = await started(socketPath);
-  expect((await ask('/healthz')).status).toBe(200);
-  await client.close();
-  await service.stop();
-  expect(spawnSync('ls', [socketPath]).status).not.toBe(0);
 });

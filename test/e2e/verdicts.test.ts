@@ -19,12 +19,15 @@ async function verdictOf(service: RunningService, bundle: unknown): Promise<Verd
   return verdict;
 }
 
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService({ DRS_ADMIN_TOKEN: 'token-1' });
+});
+afterAll(() => service.stop());
+
 describe('every verdict over HTTP', () => {
-  let service: RunningService;
-  beforeAll(async () => {
-    service = await startService({ DRS_ADMIN_TOKEN: 'token-1' });
-  });
-  afterAll(() => service.stop());
+  /** The metrics after the last verdict: nobody else asks this service. */
+  let metrics = '';
 
   it.each(REFUSED.filter(({ options }) => options === undefined))(
     'refuses $name: $code',
@@ -34,14 +37,15 @@ describe('every verdict over HTTP', () => {
         expect(await response.json()).toEqual({ revoked: true, status_list_index: index });
       }
       const series = `drs_verify_errors_total{block="${block}",code="${code}"}`;
-      const before = metricOf(await (await fetch(`${service.url}/metrics`)).text(), series);
+      const before = metricOf(metrics, series);
       const verdict = await verdictOf(service, bundle);
       expect(verdict).toEqual({
         valid: false,
         error: { code, message: verdict.error?.message, suggestion: verdict.error?.suggestion },
       });
       expect(verdict.error?.message).toMatch(says);
-      expect(metricOf(await (await fetch(`${service.url}/metrics`)).text(), series)).toBe(before + 1);
+      metrics = await (await fetch(`${service.url}/metrics`)).text();
+      expect(metricOf(metrics, series)).toBe(before + 1);
     },
   );
 
@@ -164,7 +168,6 @@ describe('a service that requires the binding', () => {
 
 describe('details', () => {
   it('are given where they are asked for, and only to what is valid', async () => {
-    const service = await startService();
     const chain = makeChain(2, { 0: { exp: NOW + 600 }, 1: { exp: NOW + 500 } });
     const bundle = invoke(chain);
     const plain = await (await service.post('/verify', bundle)).text();
@@ -185,7 +188,6 @@ describe('details', () => {
       expect(await (await service.post('/verify', { ...bundle, details })).text()).toBe(plain);
     const refused = await verdictOf(service, { ...invoke(chain, { args: {} }), details: true });
     expect(Object.keys(refused)).toEqual(['valid', 'error']);
-    await service.stop();
   });
 });
 
