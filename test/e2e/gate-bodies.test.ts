@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
@@ -36,7 +36,8 @@ const allowed = async (path: string, bundle: string, body: string) => {
   return status;
 };
 
-// At once: what is cut off takes its time.
+// At once: what is cut off takes its time. All of them, since they only wait.
+vi.setConfig({ maxConcurrency: 32 });
 describe.concurrent.each(WAYS)('$path', ({ path, bundle: sign, body }) => {
   const parts = [
     ['a body shorter than its Content-Length', `Content-Length: ${body.length + 1}`, body],

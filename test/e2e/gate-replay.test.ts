@@ -5,7 +5,7 @@ import { hasRedis, RedisServer } from '../replay/redis-server.js';
 import { eventually } from '../support/eventually.js';
 import { runToExit, startService, type RunningService } from '../support/service.js';
 
-describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
+describe.skipIf(!hasRedis)('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', () => {
   let redis: RedisServer;
   let gates: RunningService[] = [];
   beforeAll(async () => {
@@ -96,14 +96,21 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis', () => {
     expect(lines?.map(({ level }) => level)).toEqual([50, 50]);
   });
 
+  it('lets a bundle pass /verify once at one of two instances', async () => {
+    const bundle = mcpBundle();
+    expect([await verify(0, bundle), await verify(1, bundle)]).toEqual(['valid', 'REPLAY_DETECTED']);
+  });
+
   it('refuses calls while Redis is gone, and no others; and recovers', async () => {
     await redis.kill();
+    expect(await verify(0, mcpBundle())).toBe('REPLAY_STORE_UNAVAILABLE');
     const [kept, list] = [mcpBundle(), toolCall({}, { method: 'tools/list' })];
     expect(await ask(0, kept)).toBe('REPLAY_STORE_UNAVAILABLE');
     expect(await ask(1, mcpBundle(), list)).toBe('200');
     await redis.restart();
     // What was refused has not been used up.
     await expect.poll(() => ask(1, kept)).toBe('200');
+    await expect.poll(() => verify(1, mcpBundle())).toBe('valid');
   });
 });
 

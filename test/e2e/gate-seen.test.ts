@@ -1,3 +1,4 @@
+import type { Client } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
@@ -6,6 +7,19 @@ import { metricOf, startService, type RunningService } from '../support/service.
 const metricsOf = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
 const rejections = (text: string, endpoint: string, reason: string) =>
   metricOf(text, `drs_gate_rejections_total{endpoint="${endpoint}",reason="${reason}"}`);
+const checksOf = (text: string, result: string) =>
+  metricOf(text, `drs_gate_nonce_checks_total{result="${result}"}`);
+
+const clients = new Map<RunningService, Client>();
+afterAll(() => {
+  for (const client of clients.values()) client.close();
+});
+/** The client of a service: all calls share its connection. */
+function grpcClientOf(service: RunningService): Client {
+  const client = clients.get(service) ?? clientOf(AUTHORIZATION, grpcPortOf(service));
+  clients.set(service, client);
+  return client;
+}
 
 /** Asks the gate in each of its ways. Tells the status that the caller would get. */
 const WAYS = {
@@ -18,7 +32,7 @@ const WAYS = {
     return status ?? response.status;
   },
   gRPC: async (service: RunningService, bundle: string) => {
-    const client = clientOf(AUTHORIZATION, grpcPortOf(service));
+    const client = grpcClientOf(service);
     const http = {
       method: 'POST',
       path: '/mcp',
@@ -28,7 +42,6 @@ const WAYS = {
       raw_body: Buffer.from(toolCall()),
     };
     const answer = await callOnce(client, 'Check', { attributes: { request: { http } } });
-    client.close();
     const { denied_response: denied } = answer as { denied_response?: { status: { code: string | number } } };
     return denied === undefined ? 200 : STATUSES[denied.status.code];
   },
@@ -40,45 +53,19 @@ const STATUSES: Readonly<Record<string, number>> = {
   ServiceUnavailable: 503,
 };
 
-describe.each([
+const ENDPOINTS = [
   ['/gate/mcp', 'gate'],
   ['/v1/gate', 'gate'],
   ['gRPC', 'grpc'],
-] as const)('what the gate answers without a check, asked by %s', (way, endpoint) => {
-  it('is counted where it is overloaded', async () => {
-    const service = await startService({ GRPC_PORT: '0', MAX_PENDING: '2', RECEIPT_CACHE_BYTES: '0' });
-    try {
-      const bundles = Array.from({ length: 100 }, () => mcpBundle());
-      const statuses = await Promise.all(bundles.map((bundle) => WAYS[way](service, bundle)));
-      const refused = statuses.filter((status) => status === 503).length;
-      expect(refused).toBeGreaterThan(0);
-      expect(new Set(statuses)).toEqual(new Set([200, 503]));
-      const text = await metricsOf(service);
-      expect(rejections(text, endpoint, 'overloaded')).toBe(refused);
-      expect(metricOf(text, 'drs_gate_nonce_checks_total{result="accepted"}')).toBe(100 - refused);
-    } finally {
-      await service.stop();
-    }
-  });
+] as const;
 
-  it('is counted where a rate limit is exceeded', async () => {
-    const service = await startService({ GRPC_PORT: '0', RATE_LIMIT_GLOBAL: '1' });
-    try {
-      const bundles = Array.from({ length: 20 }, () => mcpBundle());
-      const statuses = await Promise.all(bundles.map((bundle) => WAYS[way](service, bundle)));
-      const limited = statuses.filter((status) => status === 429).length;
-      expect(limited).toBeGreaterThan(0);
-      expect(rejections(await metricsOf(service), endpoint, 'rate_limited')).toBe(limited);
-    } finally {
-      await service.stop();
-    }
-  });
-});
-
-describe('the metrics of the gate', () => {
+// In this order: the first test reads counters from 0 on.
+describe('the metrics of the gate', { shuffle: false }, () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startService({ MAX_BODY_BYTES: '20000', REQUEST_TIMEOUT_SECS: '1' });
+    service = await startService({
+      ...{ MAX_BODY_BYTES: '20000', GRPC_PORT: '0', MAX_PENDING: '2', RECEIPT_CACHE_BYTES: '0' },
+    });
   });
   afterAll(() => service.stop());
 
@@ -87,8 +74,8 @@ describe('the metrics of the gate', () => {
     expect(await WAYS['/gate/mcp'](service, bundle)).toBe(200);
     expect(await WAYS['/v1/gate'](service, bundle)).toBe(409);
     const text = await metricsOf(service);
-    expect(metricOf(text, 'drs_gate_nonce_checks_total{result="accepted"}')).toBe(1);
-    expect(metricOf(text, 'drs_gate_nonce_checks_total{result="replayed"}')).toBe(1);
+    expect(checksOf(text, 'accepted')).toBe(1);
+    expect(checksOf(text, 'replayed')).toBe(1);
     expect(metricOf(text, 'drs_gate_nonce_check_duration_seconds_count')).toBe(2);
     expect(metricOf(text, 'drs_gate_replay_entries')).toBe(1);
   });
@@ -100,5 +87,35 @@ describe('the metrics of the gate', () => {
     const text = await metricsOf(service);
     expect(rejections(text, 'gate', 'malformed')).toBe(1);
     expect(rejections(text, 'gate', 'too_large')).toBe(2);
+  });
+
+  it.each(ENDPOINTS)('count what is refused by %s while it is overloaded', async (way, endpoint) => {
+    const before = await metricsOf(service);
+    const bundles = Array.from({ length: 40 }, () => mcpBundle());
+    const statuses = await Promise.all(bundles.map((bundle) => WAYS[way](service, bundle)));
+    const refused = statuses.filter((status) => status === 503).length;
+    expect(refused).toBeGreaterThan(0);
+    expect(new Set(statuses)).toEqual(new Set([200, 503]));
+    const after = await metricsOf(service);
+    const grown = (valueOf: (text: string) => number) => valueOf(after) - valueOf(before);
+    expect(grown((text) => rejections(text, endpoint, 'overloaded'))).toBe(refused);
+    expect(grown((text) => checksOf(text, 'accepted'))).toBe(40 - refused);
+  });
+});
+
+describe('where a rate limit is exceeded', () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await startService({ GRPC_PORT: '0', RATE_LIMIT_GLOBAL: '1' });
+  });
+  afterAll(() => service.stop());
+
+  it.each(ENDPOINTS)('what %s refuses is counted', async (way, endpoint) => {
+    const before = rejections(await metricsOf(service), endpoint, 'rate_limited');
+    const bundles = Array.from({ length: 20 }, () => mcpBundle());
+    const statuses = await Promise.all(bundles.map((bundle) => WAYS[way](service, bundle)));
+    const limited = statuses.filter((status) => status === 429).length;
+    expect(limited).toBeGreaterThan(0);
+    expect(rejections(await metricsOf(service), endpoint, 'rate_limited')).toBe(before + limited);
   });
 });

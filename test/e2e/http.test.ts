@@ -38,7 +38,10 @@ const request = (body: string, extra = '') =>
 describe('the HTTP interface', () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startService({ DRS_ADMIN_TOKEN: 's3cret-token', MAX_BODY_BYTES: '65536' });
+    // A client that is refused while it sends may go on for as long as REQUEST_TIMEOUT_SECS.
+    service = await startService({
+      ...{ DRS_ADMIN_TOKEN: 's3cret-token', MAX_BODY_BYTES: '65536', REQUEST_TIMEOUT_SECS: '5' },
+    });
   });
   afterAll(() => service.stop());
 
@@ -117,22 +120,25 @@ describe('the HTTP interface', () => {
     }
   });
 
-  it('refuses a body that is too large by its announced length, and closes', async () => {
-    const { socket, until } = await connect(service.port);
-    const closed = ended(socket);
-    socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n');
-    expect(await until('}')).toMatch(/^HTTP\/1\.1 413 .*MAX_BODY_BYTES \(65536\)/s);
-    await closed;
-  });
+  // At once: the connections close after some time.
+  describe.concurrent('a body that is too large', () => {
+    it('is refused by its announced length, and its connection closes', async () => {
+      const { socket, until } = await connect(service.port);
+      const closed = ended(socket);
+      socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n');
+      expect(await until('}')).toMatch(/^HTTP\/1\.1 413 .*MAX_BODY_BYTES \(65536\)/s);
+      await closed;
+    });
 
-  it('refuses a chunked body as soon as it is too large, and closes', async () => {
-    const { socket, until } = await connect(service.port);
-    const closed = ended(socket);
-    socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
-    const chunk = `4000\r\n${'x'.repeat(0x4000)}\r\n`;
-    for (let sent = 0; sent < 5; sent++) socket.write(chunk);
-    expect(await until('}')).toMatch(/^HTTP\/1\.1 413 /);
-    await closed;
+    it('is refused in chunks as soon as it is too large, and its connection closes', async () => {
+      const { socket, until } = await connect(service.port);
+      const closed = ended(socket);
+      socket.write('POST /verify HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n');
+      const chunk = `4000\r\n${'x'.repeat(0x4000)}\r\n`;
+      for (let sent = 0; sent < 5; sent++) socket.write(chunk);
+      expect(await until('}')).toMatch(/^HTTP\/1\.1 413 /);
+      await closed;
+    });
   });
 
   it('takes a body of exactly the limit', async () => {
@@ -200,9 +206,15 @@ describe('the HTTP interface', () => {
     async () => {
       // uWebSockets.js closes a connection whose next request comes while an answer is pending (docs/operations.md).
       const { socket, received } = await connect(service.port);
-      const closed = ended(socket);
+      let isClosed = false;
+      const closed = ended(socket).then(() => (isClosed = true));
       const bundles = Array.from({ length: 12 }, (_, index) => makeBundle(1 + (index % 8)));
       socket.write(bundles.map((bundle) => request(JSON.stringify(bundle))).join(''));
+      // node:http answers all of them, and then waits for another.
+      await expect
+        .poll(() => isClosed || kindsOf(received()).length === bundles.length, { interval: 5 })
+        .toBe(true);
+      socket.destroy();
       await closed;
       const depths = bundles.map(({ receipts }) => String(receipts.length));
       const answered = kindsOf(received());
@@ -211,6 +223,10 @@ describe('the HTTP interface', () => {
   );
 
   it('survives clients that go away at any moment', async () => {
+    const read = async (series: string) =>
+      metricOf(await (await fetch(`${service.url}/metrics`)).text(), series);
+    const connections = 'drs_http_connections_total{listener="http"}';
+    const before = await read(connections);
     const text = request(JSON.stringify(makeBundle(8)));
     for (let round = 0; round < 60; round++) {
       const { socket } = await connect(service.port);
@@ -219,10 +235,10 @@ describe('the HTTP interface', () => {
       else socket.destroy();
     }
     expect(await json(await service.post('/verify', makeBundle(1)))).toMatchObject({ valid: true });
-    // The bytes of the last client may still be on their way.
-    await expect
-      .poll(async () => metricOf(await (await fetch(`${service.url}/metrics`)).text(), 'drs_verify_pending'))
-      .toBe(0);
+    // The last clients may still wait to be accepted, and their bytes may still be on their way.
+    await expect.poll(() => read(connections)).toBeGreaterThanOrEqual(before + 60);
+    await expect.poll(() => read('drs_http_open_requests')).toBe(1);
+    await expect.poll(() => read('drs_verify_pending')).toBe(0);
   });
 
   it('tells Prometheus what happened, from 100 µs up', async () => {
@@ -304,23 +320,17 @@ describe('the HTTP interface', () => {
       });
     });
   });
-
-  it('says that the admin endpoint is not configured', async () => {
-    const other = await startService();
-    try {
-      const response = await other.post('/admin/revoke', 'x'.repeat(2000), { Authorization: 'Bearer x' });
-      expect(response.status).toBe(503);
-      expect((await json(response))['error']).toMatch(/not configured.*DRS_ADMIN_TOKEN must be set/);
-    } finally {
-      await other.stop();
-    }
-  });
 });
 
 describe('limits', () => {
-  it('limits each client, and tells when to come again', async () => {
-    const service = await startService({ RATE_LIMIT_PER_IP: '5' });
-    try {
+  describe('for each client', () => {
+    let service: RunningService;
+    beforeAll(async () => {
+      service = await startService({ RATE_LIMIT_PER_IP: '5' });
+    });
+    afterAll(() => service.stop());
+
+    it('limits it, and tells when to come again', async () => {
       const answers = await Promise.all(
         Array.from({ length: 30 }, () => service.post('/verify', makeBundle(1))),
       );
@@ -331,9 +341,14 @@ describe('limits', () => {
       for (const path of ['/healthz', '/readyz', '/metrics'])
         expect((await fetch(service.url + path)).status).toBe(200);
       await expect.poll(async () => (await service.post('/verify', makeBundle(1))).status).toBe(200);
-    } finally {
-      await service.stop();
-    }
+    });
+
+    // Counted apart from /verify.
+    it('says that the admin endpoint is not configured', async () => {
+      const response = await service.post('/admin/revoke', 'x'.repeat(2000), { Authorization: 'Bearer x' });
+      expect(response.status).toBe(503);
+      expect((await json(response))['error']).toMatch(/not configured.*DRS_ADMIN_TOKEN must be set/);
+    });
   });
 
   it.runIf(hasProcess)('turns away what is more than MAX_PENDING, and stays healthy', async () => {

@@ -12,6 +12,8 @@ const TOKEN = 'the-admin-token-of-this-test';
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';
 
+const metricsUrlOf = ({ log }: RunningService) =>
+  String(log.find(({ msg }) => msg === 'listening')?.['metricsUrl']);
 const linesOf = ({ log }: RunningService, msg: string) => log.filter((line) => line['msg'] === msg);
 
 function forged(bundle: TestBundle): TestBundle {
@@ -23,7 +25,9 @@ function forged(bundle: TestBundle): TestBundle {
 describe('a refusal', () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startService({ LOG_REFUSALS: 'all', DRS_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'trace' });
+    service = await startService({
+      ...{ LOG_REFUSALS: 'all', DRS_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'trace', METRICS_ADDR: '127.0.0.1:0' },
+    });
   });
   afterAll(() => service.stop());
 
@@ -189,84 +193,155 @@ describe('a refusal', () => {
       expect(String(line?.['tool']).length).toBeLessThan(210);
     });
   });
+
+  it('of an admin call is where it was, though metrics have an address of their own', async () => {
+    expect((await service.post('/admin/revoke', '{}')).status).toBe(401);
+  });
 });
 
-it('samples refusals, and tells how many were left out', async () => {
-  const service = await startService();
-  try {
-    const bundle = JSON.stringify(forged(makeBundle(1)));
-    const count = 100;
-    await Promise.all(Array.from({ length: count }, () => service.post('/verify', bundle)));
-    await eventually(() => {
-      const leftOut = linesOf(service, 'refused: as many more, left out of the log');
-      const logged = linesOf(service, 'refused').length;
-      expect(leftOut.length).toBeGreaterThan(0);
-      expect(logged + leftOut.reduce((sum, line) => sum + Number(line['leftOut']), 0)).toBe(count);
-      expect(logged).toBeGreaterThanOrEqual(10);
+describe(
+  'a service that samples its refusals, writes decisions between them, and has an SDK for traces',
+  { shuffle: false },
+  () => {
+    let service: RunningService;
+    beforeAll(async () => {
+      service = await startService({
+        ...{ DRS_ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'debug' },
+        // In mutation runs, standard output is that of the tests.
+        ...(hasProcess ? { DECISION_LOG: '-' } : {}),
+        NODE_OPTIONS: `--import ${new URL('../support/register-tracing.mjs', import.meta.url).href}`,
+      });
     });
-  } finally {
-    await service.stop();
-  }
-});
+    afterAll(() => service.stop());
 
-it('logs no refusal where none is asked for', async () => {
-  const service = await startService({ LOG_REFUSALS: 'off' });
-  await service.post('/verify', forged(makeBundle(1)));
-  await service.stop();
-  expect(linesOf(service, 'refused')).toEqual([]);
-});
-
-it('logs each admin call with outcome and address, and limits those without the token', async () => {
-  const service = await startService({ DRS_ADMIN_TOKEN: TOKEN });
-  const revoke = (token: string, body: unknown = { status_list_index: 7, reason: 'key lost' }) =>
-    service.post('/admin/revoke', body as object, {
-      Authorization: `Bearer ${token}`,
-      'X-Request-Id': 'admin-1',
+    // First, since it counts what was refused.
+    it('tells how many were left out', async () => {
+      const bundle = JSON.stringify(forged(makeBundle(1)));
+      const count = 100;
+      await Promise.all(Array.from({ length: count }, () => service.post('/verify', bundle)));
+      await eventually(() => {
+        const leftOut = linesOf(service, 'refused: as many more, left out of the log');
+        const logged = linesOf(service, 'refused').length;
+        expect(leftOut.length).toBeGreaterThan(0);
+        expect(logged + leftOut.reduce((sum, line) => sum + Number(line['leftOut']), 0)).toBe(count);
+        expect(logged).toBeGreaterThanOrEqual(10);
+      });
     });
-  try {
-    expect((await revoke(TOKEN)).status).toBe(200);
-    expect((await revoke(TOKEN, 'no JSON')).status).toBe(400);
-    for (const reason of [7, 'x'.repeat(201)])
-      expect((await revoke(TOKEN, { status_list_index: 8, reason })).status).toBe(400);
-    const statuses = [];
-    for (let attempt = 0; attempt < 12; attempt++) statuses.push((await revoke('guess')).status);
-    expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
-    expect(statuses.at(-1)).toBe(429);
-    // Guesses of others, even from the same address, do not delay a revocation.
-    expect((await revoke(TOKEN)).status).toBe(200);
-    await eventually(() => {
-      const lines = linesOf(service, 'admin');
-      const call = { address: '127.0.0.1', requestId: 'admin-1' };
-      const token = createHash('sha256').update(TOKEN).digest('hex').slice(0, 8);
-      const done = { outcome: 'done', statusListIndex: 7, reason: 'key lost', token };
-      expect(lines[0]).toMatchObject({ ...call, ...done });
-      expect(lines[1]).toMatchObject({ ...call, outcome: 'malformed', level: 40 });
-      expect(lines[4]).toMatchObject({ ...call, outcome: 'unauthorized', level: 40 });
-      expect(lines.filter(({ outcome }) => outcome === 'done')).toHaveLength(2);
+
+    it('logs each admin call with outcome and address, and limits those without the token', async () => {
+      const revoke = (token: string, body: unknown = { status_list_index: 7, reason: 'key lost' }) =>
+        service.post('/admin/revoke', body as object, {
+          Authorization: `Bearer ${token}`,
+          'X-Request-Id': 'admin-1',
+        });
+      expect((await revoke(TOKEN)).status).toBe(200);
+      expect((await revoke(TOKEN, 'no JSON')).status).toBe(400);
+      for (const reason of [7, 'x'.repeat(201)])
+        expect((await revoke(TOKEN, { status_list_index: 8, reason })).status).toBe(400);
+      const statuses = [];
+      for (let attempt = 0; attempt < 12; attempt++) statuses.push((await revoke('guess')).status);
+      expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
+      expect(statuses.at(-1)).toBe(429);
+      // Guesses of others, even from the same address, do not delay a revocation.
+      expect((await revoke(TOKEN)).status).toBe(200);
+      await eventually(() => {
+        const lines = linesOf(service, 'admin');
+        const call = { address: '127.0.0.1', requestId: 'admin-1' };
+        const token = createHash('sha256').update(TOKEN).digest('hex').slice(0, 8);
+        const done = { outcome: 'done', statusListIndex: 7, reason: 'key lost', token };
+        expect(lines[0]).toMatchObject({ ...call, ...done });
+        expect(lines[1]).toMatchObject({ ...call, outcome: 'malformed', level: 40 });
+        expect(lines[4]).toMatchObject({ ...call, outcome: 'unauthorized', level: 40 });
+        expect(lines.filter(({ outcome }) => outcome === 'done')).toHaveLength(2);
+      });
+      const text = await (await fetch(`${service.url}/metrics`)).text();
+      expect(metricOf(text, 'drs_admin_calls_total{outcome="done"}')).toBe(2);
+      expect(metricOf(text, 'drs_admin_calls_total{outcome="unauthorized"}')).toBeGreaterThanOrEqual(10);
+      expect(metricOf(text, 'drs_admin_calls_total{outcome="rate_limited"}')).toBeGreaterThanOrEqual(1);
     });
-    const text = await (await fetch(`${service.url}/metrics`)).text();
-    expect(metricOf(text, 'drs_admin_calls_total{outcome="done"}')).toBe(2);
-    expect(metricOf(text, 'drs_admin_calls_total{outcome="unauthorized"}')).toBeGreaterThanOrEqual(10);
-    expect(metricOf(text, 'drs_admin_calls_total{outcome="rate_limited"}')).toBeGreaterThanOrEqual(1);
-  } finally {
-    await service.stop();
-  }
-});
 
-describe('the decision log', () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'drs-decisions-'));
-  afterAll(() => rmSync(folder, { recursive: true }));
-  const read = (file: string) =>
-    readFileSync(file, 'utf8')
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    it.runIf(hasProcess)('has a line for each verdict, between those of the log', async () => {
+      const bundle = JSON.stringify(makeBundle(7));
+      await Promise.all(Array.from({ length: 300 }, () => service.post('/verify', bundle)));
+      const decided = (...verdicts: unknown[]) => service.log.filter(({ valid }) => verdicts.includes(valid));
+      await eventually(() => expect(decided(true).filter(({ depth }) => depth === 7)).toHaveLength(300));
+      await eventually(async () => {
+        const text = await (await fetch(`${service.url}/metrics`)).text();
+        const written = metricOf(text, 'drs_decision_log_lines_total{outcome="written"}');
+        expect(written).toBe(decided(true, false).length);
+        expect(metricOf(text, 'drs_decision_log_lines_total{outcome="dropped"}')).toBe(0);
+      });
+    });
 
-  it.runIf(hasProcess)(
-    'has a line for each verdict, goes on in a new file after SIGHUP, and is whole when the service stops',
-    async () => {
-      const file = path.join(folder, 'decisions.jsonl');
-      const service = await startService({ DECISION_LOG: file });
+    it.runIf(hasProcess)('continues traces', async () => {
+      await service.post('/verify', forged(makeBundle(1)), { traceparent: `00-${TRACE}-${PARENT}-01` });
+      await service.post('/verify', makeBundle(1), { traceparent: `00-${'0'.repeat(32)}-${PARENT}-01` });
+      await eventually(() => {
+        const spans = linesOf(service, 'span');
+        const [first, second] = spans.slice(spans.findIndex(({ traceId }) => traceId === TRACE));
+        expect(first).toMatchObject({
+          name: 'drs verify',
+          traceId: TRACE,
+          parent: PARENT,
+          attributes: {
+            'http.route': 'verify',
+            'http.response.status_code': 200,
+            'drs.code': 'INVALID_INVOCATION_SIGNATURE',
+          },
+        });
+        // A trace id of zeros is not valid, so a new trace begins.
+        expect(second?.['traceId']).toMatch(/[1-9a-f]/);
+        expect(second).not.toHaveProperty('parent');
+      });
+    });
+  },
+);
+
+describe(
+  'a service with a file of decisions, no log of refusals, and an internal address',
+  { shuffle: false },
+  () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-decisions-'));
+    const file = path.join(folder, 'decisions.jsonl');
+    let service: RunningService;
+    beforeAll(async () => {
+      service = await startService({
+        ...{ DECISION_LOG: file, LOG_REFUSALS: 'off', DRS_ADMIN_TOKEN: TOKEN },
+        ...{ METRICS_ADDR: '127.0.0.1:0', ADMIN_ON_METRICS_ADDR: '1' },
+      });
+    });
+    afterAll(async () => {
+      await service.stop();
+      rmSync(folder, { recursive: true });
+    });
+    const read = (name: string) =>
+      readFileSync(name, 'utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+    // By undici itself: docs/openapi.yaml describes the service on one address, where none of these is a 404.
+    const statusOf = async (url: string, body?: string) => {
+      const headers = { Authorization: `Bearer ${TOKEN}` };
+      const answer = await request(url, body === undefined ? {} : { method: 'POST', headers, body });
+      await answer.body.dump();
+      return answer.statusCode;
+    };
+    const index = '{"status_list_index":7}';
+
+    it('serves metrics, health and, if wanted, admin on an address of their own', async () => {
+      const metricsUrl = metricsUrlOf(service);
+      const internal = new URL(metricsUrl).origin;
+      expect(internal).not.toBe(service.url);
+      expect(await statusOf(metricsUrl)).toBe(200);
+      expect(await statusOf(`${internal}/readyz`)).toBe(200);
+      expect(await statusOf(`${internal}/admin/revoke`, index)).toBe(200);
+      expect(await statusOf(`${internal}/verify`, '{}')).toBe(404);
+      expect(await statusOf(`${service.url}/metrics`)).toBe(404);
+      expect(await statusOf(`${service.url}/readyz`)).toBe(200);
+      expect(await statusOf(`${service.url}/admin/revoke`, index)).toBe(404);
+    });
+
+    it.runIf(hasProcess)('has a line for each verdict', async () => {
       const chain = makeChain(2);
       await service.post('/verify', { ...invoke(chain), body: { tool: 'other' } }, { 'X-Request-Id': 'd-1' });
       await service.post('/verify', forged(invoke(chain)), { traceparent: `00-${TRACE}-${PARENT}-01` });
@@ -302,98 +377,35 @@ describe('the decision log', () => {
         });
       });
       expect(statSync(file).mode & 0o7777 & 0o027).toBe(0);
-      renameSync(file, `${file}.1`);
-      service.child.kill('SIGHUP');
-      await eventually(() => expect(statSync(file).size).toBe(0));
-      for (let request = 0; request < 50; request++) await service.post('/verify', makeBundle(1));
-      expect(await service.stop()).toBe(0);
-      expect(read(file)).toHaveLength(50);
-      expect(read(`${file}.1`)).toHaveLength(2);
-    },
-  );
-
-  it.runIf(hasProcess)('goes to standard output, between the lines of the log', async () => {
-    const service = await startService({ DECISION_LOG: '-', LOG_LEVEL: 'debug' });
-    const bundle = JSON.stringify(makeBundle(1));
-    await Promise.all(Array.from({ length: 300 }, () => service.post('/verify', bundle)));
-    await eventually(() => expect(service.log.filter(({ valid }) => valid === true)).toHaveLength(300));
-    const text = await (await fetch(`${service.url}/metrics`)).text();
-    expect(metricOf(text, 'drs_decision_log_lines_total{outcome="written"}')).toBe(300);
-    expect(metricOf(text, 'drs_decision_log_lines_total{outcome="dropped"}')).toBe(0);
-    await service.stop();
-  });
-
-  it('is refused where it cannot be written', async () => {
-    const { code, stderr } = await runToExit({ DECISION_LOG: path.join(folder, 'no', 'such', 'folder') });
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/DECISION_LOG.*ENOENT/);
-  });
-});
-
-describe('traces', () => {
-  it.runIf(hasProcess)('are continued where an SDK is registered', async () => {
-    const service = await startService({
-      NODE_OPTIONS: `--import ${new URL('../support/register-tracing.mjs', import.meta.url).href}`,
     });
-    try {
-      await service.post('/verify', forged(makeBundle(1)), { traceparent: `00-${TRACE}-${PARENT}-01` });
-      await service.post('/verify', makeBundle(1), { traceparent: `00-${'0'.repeat(32)}-${PARENT}-01` });
-      await eventually(() => {
-        const [first, second] = linesOf(service, 'span');
-        expect(first).toMatchObject({
-          name: 'drs verify',
-          traceId: TRACE,
-          parent: PARENT,
-          attributes: {
-            'http.route': 'verify',
-            'http.response.status_code': 200,
-            'drs.code': 'INVALID_INVOCATION_SIGNATURE',
-          },
-        });
-        // A trace id of zeros is not valid, so a new trace begins.
-        expect(second?.['traceId']).toMatch(/[1-9a-f]/);
-        expect(second).not.toHaveProperty('parent');
-      });
-    } finally {
-      await service.stop();
-    }
-  });
-});
 
-describe('METRICS_ADDR', () => {
-  it('serves metrics, health and, if wanted, admin on an address of their own', async () => {
-    const service = await startService({
-      METRICS_ADDR: '127.0.0.1:0',
-      ADMIN_ON_METRICS_ADDR: '1',
-      DRS_ADMIN_TOKEN: TOKEN,
+    it('logs no refusal', async () => {
+      // An admin call is logged behind what was refused before.
+      expect(await statusOf(`${new URL(metricsUrlOf(service)).origin}/admin/revoke`, 'no JSON')).toBe(400);
+      await eventually(() =>
+        expect(linesOf(service, 'admin').map(({ outcome }) => outcome)).toContain('malformed'),
+      );
+      expect(linesOf(service, 'refused')).toEqual([]);
     });
-    try {
-      const { metricsUrl } = service.log.find(({ msg }) => msg === 'listening') as { metricsUrl: string };
-      const internal = new URL(metricsUrl).origin;
-      expect(internal).not.toBe(service.url);
-      // By undici itself: docs/openapi.yaml describes the service on one address, where none of these is a 404.
-      const statusOf = async (url: string, body?: string) => {
-        const headers = { Authorization: `Bearer ${TOKEN}` };
-        const answer = await request(url, body === undefined ? {} : { method: 'POST', headers, body });
-        await answer.body.dump();
-        return answer.statusCode;
-      };
-      const index = '{"status_list_index":7}';
-      expect(await statusOf(metricsUrl)).toBe(200);
-      expect(await statusOf(`${internal}/readyz`)).toBe(200);
-      expect(await statusOf(`${internal}/admin/revoke`, index)).toBe(200);
-      expect(await statusOf(`${internal}/verify`, '{}')).toBe(404);
-      expect(await statusOf(`${service.url}/metrics`)).toBe(404);
-      expect(await statusOf(`${service.url}/readyz`)).toBe(200);
-      expect(await statusOf(`${service.url}/admin/revoke`, index)).toBe(404);
-    } finally {
-      expect(await service.stop()).toBe(0);
-    }
-  });
 
-  it('leaves admin where it was by default', async () => {
-    const service = await startService({ METRICS_ADDR: '127.0.0.1:0', DRS_ADMIN_TOKEN: TOKEN });
-    expect((await service.post('/admin/revoke', '{}')).status).toBe(401);
-    await service.stop();
-  });
-});
+    it.runIf(hasProcess)(
+      'goes on in a new file after SIGHUP, which is whole when the service stops',
+      async () => {
+        renameSync(file, `${file}.1`);
+        service.child.kill('SIGHUP');
+        await eventually(() => expect(statSync(file).size).toBe(0));
+        for (let request = 0; request < 50; request++) await service.post('/verify', makeBundle(1));
+        expect(await service.stop()).toBe(0);
+        expect(read(file)).toHaveLength(50);
+        expect(read(`${file}.1`)).toHaveLength(2);
+        expect(linesOf(service, 'refused')).toEqual([]);
+      },
+    );
+
+    it('does not start where the file cannot be written', async () => {
+      const { code, stderr } = await runToExit({ DECISION_LOG: path.join(folder, 'no', 'such', 'folder') });
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/DECISION_LOG.*ENOENT/);
+    });
+  },
+);

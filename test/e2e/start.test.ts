@@ -5,80 +5,73 @@ import { problemsOf } from '../server/problems-of.js';
 import { startOnPort } from '../support/ports.mjs';
 import { runToExit, startService } from '../support/service.js';
 
+// The front end plays no part here, so once is enough.
+if (process.env['TEST_FRONT_END'] !== 'node') {
+  describe('the configuration', () => {
+    it('names every problem of the configuration in one message, never a secret, and exits with 2', async () => {
+      const { code, stderr, stdout } = await runToExit({
+        PORT: '70000',
+        MAX_BODY_BYTES: '1MB',
+        WORKER_THREADS: '-1',
+        TRUSTED_ROOTS: 'did:web:example.org,did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw',
+        STATUS_LIST_BASE_URL: 'ftp://example.org',
+        LOG_LEVEL: 'loud',
+        CLOCK_SKEW_SECS: '1.5',
+        DRS_ADMIN_TOKEN: 'hush-hush',
+      });
+      expect(code).toBe(2);
+      for (const says of [
+        /PORT is "70000": .*65535/,
+        /MAX_BODY_BYTES is "1MB": .*number/,
+        /WORKER_THREADS is "-1": .*>=0/,
+        /TRUSTED_ROOTS is .*did:web:example\.org/,
+        /STATUS_LIST_BASE_URL is "ftp:/,
+        /LOG_LEVEL is "loud": .*"info"/,
+        /CLOCK_SKEW_SECS is "1.5": .*int/,
+      ]) {
+        expect(stderr).toMatch(says);
+      }
+      expect(stderr).not.toContain('hush-hush');
+      expect(stdout).toBe('');
+    });
+
+    it('logs no secret, and warns of what does nothing', async () => {
+      const service = await startService({
+        STATUS_LIST_BASE_URL: 'http://me:pa55@127.0.0.1:9/list?key=k3y',
+        NONCE_STORE_BACKEND: 'redis',
+        DRS_ADMIN_TOKEN: 'hush-hush',
+      });
+      expect(await service.stop()).toBe(0);
+      const text = JSON.stringify(service.log);
+      expect(text).toContain('http://127.0.0.1:9/list');
+      expect(text).not.toMatch(/pa55|k3y|hush-hush/);
+      const warnings = service.log.filter(({ level }) => level === 40).map(({ msg }) => String(msg));
+      expect(warnings).toEqual(
+        expect.arrayContaining([
+          expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
+          expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter/),
+        ]),
+      );
+    });
+
+    it('does not start with a name that is one slip away from one of its own', async () => {
+      const { code, stderr } = await runToExit({ TRUSTED_ROOT: 'did:key:z6Mk' });
+      expect([code, stderr]).toEqual([2, expect.stringContaining('TRUSTED_ROOT is not a variable')]);
+    });
+
+    it('does not start with an empty list, which would trust anybody', async () => {
+      const names = ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'STATUS_LIST_ISSUER'];
+      const { code, stderr } = await runToExit(Object.fromEntries(names.map((name) => [name, ' '])));
+      expect(code).toBe(2);
+      for (const name of names) {
+        expect(stderr).toContain(`${name} is empty`);
+        expect(problemsOf({ [name]: ' ' })).toEqual([expect.stringContaining(`${name} is empty`)]);
+      }
+    });
+  });
+}
+
 describe('starting', () => {
-  it('names every problem of the configuration in one message and exits with 2', async () => {
-    const { code, stderr, stdout } = await runToExit({
-      PORT: '70000',
-      MAX_BODY_BYTES: '1MB',
-      WORKER_THREADS: '-1',
-      TRUSTED_ROOTS: 'did:web:example.org,did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw',
-      STATUS_LIST_BASE_URL: 'ftp://example.org',
-      LOG_LEVEL: 'loud',
-      CLOCK_SKEW_SECS: '1.5',
-    });
-    expect(code).toBe(2);
-    for (const says of [
-      /PORT is "70000": .*65535/,
-      /MAX_BODY_BYTES is "1MB": .*number/,
-      /WORKER_THREADS is "-1": .*>=0/,
-      /TRUSTED_ROOTS is .*did:web:example\.org/,
-      /STATUS_LIST_BASE_URL is "ftp:/,
-      /LOG_LEVEL is "loud": .*"info"/,
-      /CLOCK_SKEW_SECS is "1.5": .*int/,
-    ]) {
-      expect(stderr).toMatch(says);
-    }
-    expect(stdout).toBe('');
-  });
-
-  it('never prints a secret', async () => {
-    const { code, stderr, stdout } = await runToExit({ DRS_ADMIN_TOKEN: 'hush-hush', PORT: 'x' });
-    expect(code).toBe(2);
-    expect(stderr + stdout).not.toContain('hush-hush');
-    const service = await startService({ DRS_ADMIN_TOKEN: 'hush-hush' });
-    await service.stop();
-    expect(JSON.stringify(service.log)).not.toContain('hush-hush');
-  });
-
-  it('logs no secret of the status list, and warns of what does nothing', async () => {
-    const service = await startService({
-      STATUS_LIST_BASE_URL: 'http://me:pa55@127.0.0.1:9/list?key=k3y',
-      NONCE_STORE_BACKEND: 'redis',
-      DRS_ADMIN_TOKEN: 'short',
-    });
-    await service.stop();
-    const text = JSON.stringify(service.log);
-    expect(text).toContain('http://127.0.0.1:9/list');
-    expect(text).not.toMatch(/pa55|k3y/);
-    const warnings = service.log.filter(({ level }) => level === 40).map(({ msg }) => String(msg));
-    expect(warnings).toEqual(
-      expect.arrayContaining([
-        expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
-        expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter/),
-      ]),
-    );
-  });
-
-  it('does not start with a name that is one slip away from one of its own', async () => {
-    const { code, stderr } = await runToExit({ TRUSTED_ROOT: 'did:key:z6Mk' });
-    expect([code, stderr]).toEqual([2, expect.stringContaining('TRUSTED_ROOT is not a variable')]);
-  });
-
-  it('counts an empty variable as unset', async () => {
-    const service = await startService({ MAX_BODY_BYTES: '', STATUS_LIST_BASE_URL: ' ' });
-    expect(await service.stop()).toBe(0);
-  });
-
-  it('does not start with an empty list, which would trust anybody', async () => {
-    const names = ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'STATUS_LIST_ISSUER'];
-    const { code, stderr } = await runToExit(Object.fromEntries(names.map((name) => [name, ' '])));
-    expect(code).toBe(2);
-    for (const name of names) {
-      expect(stderr).toContain(`${name} is empty`);
-      expect(problemsOf({ [name]: ' ' })).toEqual([expect.stringContaining(`${name} is empty`)]);
-    }
-  });
-
   it('refuses a port that another program has', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
@@ -89,9 +82,10 @@ describe('starting', () => {
     other.close();
   });
 
-  it('refuses a port that another drs-verify has', async () => {
+  it('counts an empty variable as unset, and refuses a port that another drs-verify has', async () => {
     // A port that the system chose, uWebSockets.js never shares.
-    const first = await startOnPort((port) => startService({ PORT: String(port) }));
+    const unset = { MAX_BODY_BYTES: '', STATUS_LIST_BASE_URL: ' ' };
+    const first = await startOnPort((port) => startService({ PORT: String(port), ...unset }));
     const { code, stderr } = await runToExit({ PORT: String(first.port) });
     expect([code, stderr]).toEqual([1, expect.stringContaining('another process has the port')]);
     expect((await fetch(`${first.url}/healthz`)).status).toBe(200);

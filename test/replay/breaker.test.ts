@@ -1,5 +1,13 @@
+import type * as timers from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Breaker } from '../../src/replay/breaker.js';
+
+// The real timers, of which the tests see each one.
+vi.mock('node:timers/promises', async (importOriginal) => {
+  const real = await importOriginal<typeof timers>();
+  return { ...real, setTimeout: vi.fn(real.setTimeout) };
+});
 
 const events: string[] = [];
 let outageMs: number | undefined;
@@ -79,7 +87,9 @@ describe('a breaker', () => {
     breaker.close();
     isWell = true;
     const seen = probes;
-    await new Promise((resolve) => setTimeout(resolve, 600));
+    // It makes its last pause, and what would follow it follows at once.
+    await Promise.allSettled(vi.mocked(pause).mock.results.map(({ value }) => value as Promise<unknown>));
+    await nextTurn();
     expect(probes).toBe(seen);
     expect(events).toEqual(['open: connection lost']);
   });

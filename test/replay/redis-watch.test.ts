@@ -130,8 +130,8 @@ describe.skipIf(!hasRedis)('a Redis replay store that looks after its Redis', ()
       '--loading-process-events-interval-bytes',
       '1024',
     );
-    // Redis answers after each of these, and takes two seconds to read them.
-    for (let key = 0; key < 40; key++) await command(server, ['SET', `key:${key}`, 'x'.repeat(2048)]);
+    // Redis answers after each of these, and takes a second to read them.
+    for (let key = 0; key < 20; key++) await command(server, ['SET', `key:${key}`, 'x'.repeat(2048)]);
     await command(server, ['SAVE']);
     await server.kill();
     const ready = server.restart();
@@ -145,12 +145,12 @@ describe.skipIf(!hasRedis)('a Redis replay store that looks after its Redis', ()
   });
 
   it('does not take a busy thread for a silent Redis', async () => {
-    const store = await openRedisReplayStore({ url: redis.url, timeoutMs: 2_000 });
+    const store = await openRedisReplayStore({ url: redis.url, timeoutMs: 1_000 });
     stores.push(store);
     const recorded = await new Promise<boolean>((resolve, reject) => {
       setImmediate(() => {
         Promise.resolve(store.record('busy', NOW, 900)).then(resolve, reject);
-        const end = performance.now() + 2_200;
+        const end = performance.now() + 1_100;
         while (performance.now() < end);
       });
     });

@@ -18,7 +18,7 @@ const never = new AbortController().signal;
 const issuer = newIssuer();
 
 // Bits that GZIP cannot shorten: as many bytes on the wire, and a third more in base64url.
-const bits = randomBytes(600_000);
+const bits = randomBytes(300_000);
 const long = credentialWith([], { issuer: issuer.did, credentialSubject: { encodedList: encode(bits) } });
 const text = (credential: object) => Buffer.from(JSON.stringify(credential));
 
@@ -142,7 +142,7 @@ test('memory goes to a thread as a whole or not at all', () => {
 test.each(['application/vc', 'application/vc+jwt'])(
   'a list that would take many times its length to parse is refused before: %s',
   async (contentType) => {
-    const many = Buffer.from(`[${'{},'.repeat(3_000_000)}{}]`);
+    const many = Buffer.from(`[${'{},'.repeat(300_000)}{}]`);
     const body = contentType.endsWith('jwt')
       ? Buffer.from(
           `${Buffer.from('{"alg":"EdDSA"}').toString('base64url')}.${many.toString('base64url')}.AA`,

@@ -25,7 +25,8 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
   };
 
   beforeAll(async () => {
-    redis = await RedisServer.start('--appendonly', 'yes');
+    // By default, a primary waits five seconds for further replicas before it sends its data to one.
+    redis = await RedisServer.start('--appendonly', 'yes', '--repl-diskless-sync-delay', '0');
   });
   beforeEach(async () => {
     for (const store of stores.splice(0)) await store.close();

@@ -64,6 +64,7 @@ describe('a pool', () => {
       lostAfterMs: 1,
       observer: { workerDied: ({ message }) => deaths.push(message) },
     });
+    const run = vi.spyOn(Piscina.prototype, 'run');
     // Large messages, so that the worker is busy with each batch for many milliseconds.
     const jobs = Array.from({ length: 6 }, () => checks(20, 100_000));
     const results = await Promise.all(jobs.map(async (job) => verifier.verify(job)));
@@ -71,7 +72,9 @@ describe('a pool', () => {
     await expect.poll(() => deaths).toEqual([expect.stringContaining('did not come back within 1 ms')]);
     // What is late comes back while these run; each check is counted once.
     expect(await verifier.verify(checks(40))).toEqual(verified(40));
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(run).toHaveBeenCalled();
+    await Promise.allSettled(run.mock.results.map(({ value }) => value as Promise<unknown>));
+    await nextTurn();
     const { pending, inThread, pooled, workers, batches, repeated } = verifier.stats;
     expect([pending, inThread + pooled]).toEqual([0, 160]);
     expect([workers, repeated]).toEqual([0, batches]);
