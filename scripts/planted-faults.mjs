@@ -45,7 +45,7 @@ const FAULTS = [
     'TLS',
   ],
   ['notify', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
-  ['tracing', 'span.end(startTime + milliseconds);', '', 'seen', 'are continued where an SDK is registered'],
+  ['tracing', 'span.end(startTime + milliseconds);', '', 'seen', 'continues traces'],
   [
     'service',
     'if (!isUrgent) await sleep(shutdownDelaySecs * 1000);',
@@ -70,7 +70,7 @@ const FAULTS = [
     'LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT',
     '0 : 0',
     'start',
-    'refuses a port that another drs-verify has',
+    'counts an empty variable as unset, and refuses a port that another drs-verify has',
   ],
   [
     'front-end/uws',
