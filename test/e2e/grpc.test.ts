@@ -430,7 +430,9 @@ describe('what a stranger sends', () => {
     await allGivenBack();
     expect(await callOnce(envoy, 'Check', question())).toMatchObject({ http_response: 'ok_response' });
   });
+});
 
+describe('health, and the end', { shuffle: false }, () => {
   it('cannot hold more memory than MAX_BODY_MEMORY in messages that do not end', async () => {
     const client = clientOf(AUTHORIZATION, grpcPortOf(small));
     const session = connectHttp2(`http://127.0.0.1:${grpcPortOf(small)}`);
@@ -454,9 +456,7 @@ describe('what a stranger sends', () => {
       session.destroy();
     }
   });
-});
 
-describe('health, and the end', () => {
   it('serves while the service is ready, and not from the signal to stop on', async () => {
     const health = clientOf(HEALTH, grpcPortOf(small));
     const gate = clientOf(AUTHORIZATION, grpcPortOf(small));

@@ -22,7 +22,7 @@ async function holdOpen(service: RunningService) {
   return held;
 }
 
-describe('stopping, and what is not stopping', () => {
+describe('stopping, and what is not stopping', { shuffle: false }, () => {
   let service: RunningService;
   beforeAll(async () => {
     // The delay is longer than these tests take on any machine.

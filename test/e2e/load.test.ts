@@ -207,7 +207,7 @@ describe('overload', () => {
 });
 
 // One service, which the last test stops.
-describe('clients in flight', () => {
+describe('clients in flight', { shuffle: false }, () => {
   let service: RunningService;
   beforeAll(async () => {
     service = await startService({ RECEIPT_CACHE_BYTES: '0', WORKER_THREADS: '1' });

@@ -43,7 +43,7 @@ it.skipIf(hasReusePort)('several processes are refused where they cannot share a
   expect([code, stderr]).toEqual([1, expect.stringMatching('cannot share a port over node:http')]);
 });
 
-describe.runIf(canShare)('three processes on one port', () => {
+describe.runIf(canShare)('three processes on one port', { shuffle: false }, () => {
   let service: RunningService;
   beforeAll(async () => {
     service = await startThree();
@@ -195,7 +195,7 @@ describe.runIf(canShare).concurrent('the supervisor', () => {
   });
 });
 
-describe.runIf(canShare && hasRedis)('two processes that share Redis', () => {
+describe.runIf(canShare && hasRedis)('two processes that share Redis', { shuffle: false }, () => {
   const TOKEN = 'a-token-of-sixteen-and-more';
   let redis: RedisServer;
   let service: RunningService;

@@ -29,7 +29,7 @@ async function started(socketPath: string, env: Environment = {}) {
   return { service, ask, client };
 }
 
-describe('a service on a Unix socket', () => {
+describe('a service on a Unix socket', { shuffle: false }, () => {
   // As long as the system allows.
   const socketPath = path.join(folder, 'x'.repeat(107 - folder.length - 1));
   let running: Awaited<ReturnType<typeof started>>;
