@@ -481,16 +481,23 @@ describe('health, and the end', { shuffle: false }, () => {
   });
 
   it('counts calls and decisions', async () => {
+    const before = await metricsOf(service);
+    const gateway = clientOf(EXT_MCP, port);
+    for (let number = 0; number < 2; number++) {
+      await callOnce(envoy, 'Check', question());
+      await callOnce(gateway, 'CheckRequest', { method: 'ping' });
+    }
+    gateway.close();
+    const { over } = open(dial());
+    expect(await over).toMatchObject({ status: String(status.DEADLINE_EXCEEDED) });
+    await allGivenBack();
     const text = await metricsOf(service);
-    expect(metricOf(text, 'drs_grpc_calls_total{method="check",status="ok"}')).toBeGreaterThan(5);
-    expect(metricOf(text, 'drs_grpc_calls_total{method="mcp_request",status="ok"}')).toBeGreaterThan(5);
-    expect(metricOf(text, 'drs_grpc_calls_total{method="check",status="deadline_exceeded"}')).toBeGreaterThan(
-      1,
-    );
-    expect(metricOf(text, 'drs_grpc_call_duration_seconds_count{method="check"}')).toBeGreaterThan(5);
-    expect(
-      metricOf(text, 'drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}'),
-    ).toBeGreaterThan(3);
+    const counted = (series: string) => metricOf(text, series) - metricOf(before, series);
+    expect(counted('drs_grpc_calls_total{method="check",status="ok"}')).toBe(2);
+    expect(counted('drs_grpc_calls_total{method="mcp_request",status="ok"}')).toBe(2);
+    expect(counted('drs_grpc_calls_total{method="check",status="deadline_exceeded"}')).toBe(1);
+    expect(counted('drs_grpc_call_duration_seconds_count{method="check"}')).toBe(3);
+    expect(counted('drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}')).toBe(2);
   });
 
   it.each(['@grpc/grpc-js', 'protobufjs/light.js'])('says that %s is not installed', async (name) => {

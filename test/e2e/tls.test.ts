@@ -26,7 +26,7 @@ const tlsOf = ({ certFile, keyFile }: MadeCertificate) => ({
   TLS_KEY_FILE: keyFile,
 });
 
-describe.skipIf(!isInstalled('openssl'))('TLS', () => {
+describe.skipIf(!isInstalled('openssl'))('TLS', { shuffle: false }, () => {
   const served = { certFile: path.join(folder, 'served.crt'), keyFile: path.join(folder, 'served.key') };
   const put = ({ certFile, keyFile }: MadeCertificate) => {
     copyFileSync(keyFile, served.keyFile);
