@@ -49,6 +49,11 @@ export const GATE_CATALOGUE = [
     suggestion: 'Leave Mcp-Method and Mcp-Name out, or set them to the method and the tool of the body.',
   },
   {
+    code: 'UNKNOWN_METHOD',
+    status: 403,
+    suggestion: 'Use a method of MCP, or have the operator add this one to GATE_PASS_METHODS (passMethods).',
+  },
+  {
     code: 'MULTIPLE_BUNDLES',
     status: 400,
     suggestion: 'Send one X-DRS-Bundle header; where the bundle is in _meta too, send the same one.',

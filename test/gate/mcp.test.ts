@@ -1,12 +1,32 @@
+import * as v2 from '@modelcontextprotocol/core';
+import * as v1 from '@modelcontextprotocol/sdk/types.js';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findBundle } from '../../src/gate/carriers.js';
-import { headersOf, openMcp, RPC_ERROR_CODE, type McpRules, type RequestBody } from '../../src/gate/index.js';
+import {
+  headersOf,
+  isPassMethod,
+  openMcp,
+  RPC_ERROR_CODE,
+  type McpRules,
+  type RequestBody,
+} from '../../src/gate/index.js';
 import { encode, liveCall } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
 import { mcpChain as chain, newGate, verifier, type Asked } from './decide.js';
 
 afterAll(() => verifier.close());
+
+/** What clients send, as the SDKs of both generations declare it. */
+const SDK_METHODS = [v1.ClientRequestSchema, v1.ClientNotificationSchema, v2.ClientRequestSchema]
+  .concat([
+    v2.ClientNotificationSchema,
+    v2.DiscoverRequestSchema,
+    v2.SubscriptionsListenRequestSchema,
+  ] as never)
+  .flatMap((schema) => ('options' in schema ? [...schema.options] : [schema]))
+  .map((schema) => (schema as { shape: { method: { value: string } } }).shape.method.value)
+  .filter((method, at, all) => method !== 'tools/call' && all.indexOf(method) === at);
 
 const search = { tool: 'search', query: 'tea' };
 const bundleOf = (args: object = search, overrides: Overrides = {}) =>
@@ -392,6 +412,22 @@ describe('what is no tool call passes', () => {
     ],
   ])('%s', async (_, asked) => {
     expect(await newGate()('mcp', asked)).toEqual({ decision: 'pass' });
+  });
+
+  it.each(SDK_METHODS)('%s, which clients of the SDKs send', (method) => {
+    expect(open(text({ method, params: {} })).kind).toBe('pass');
+  });
+
+  it('and what the operator lets pass, but nothing that is spelt in another way', () => {
+    const passMethods = new Set(['acme/search']);
+    const kindOf = (method: string) => open(text({ method }), {}, { passMethods }).kind;
+    expect(['acme/search', 'acme/Search', 'acme/search ', 'Ping', 'ping/', ''].map(kindOf)).toEqual([
+      ...['pass', 'deny', 'deny', 'deny', 'deny', 'deny'],
+    ]);
+    expect(['acme/search', 'x', 'tools/list'].every(isPassMethod)).toBe(true);
+    expect(['tools/call', 'Tools/Call', '', 'a b', 'a,b', 'é', 1, null].some(isPassMethod)).toBe(false);
+    // Even if it got there.
+    expect(open(text(), {}, { passMethods: new Set(['tools/call']) }).kind).toBe('deny');
   });
 
   it('but where a tool is not protected, its call does', () => {
