@@ -192,7 +192,7 @@ describe('denied', () => {
             id: ANSWERED_ID[code] ?? (code in ANSWERED_ID ? null : 7),
             error: {
               code: RPC_ERROR_CODE,
-              message: `DRS: ${code}`,
+              message: expect.stringMatching(new RegExp(`^DRS: ${code}: .`)) as string,
               data: { code, detail: words, suggestion: words, status, ...verdict },
             },
           },

@@ -110,6 +110,7 @@ const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
   ['without a bundle', () => ({ body: text() }), 403, 'MISSING_BUNDLE'],
   ['with an empty header', () => call(''), 400, 'MALFORMED_BUNDLE'],
   ['with what is no base64url', () => call('*'), 400, 'MALFORMED_BUNDLE'],
+  ['with JSON', () => call('{"a":1,"b":2}'), 400, 'MALFORMED_BUNDLE'],
   ['with what is no JSON', () => call(encode('{')), 400, 'MALFORMED_BUNDLE'],
   [
     'with a bundle that names its receipts twice',
@@ -356,12 +357,18 @@ describe('a tool call is denied', () => {
         headers: { 'content-type': 'application/json' },
         body: {
           jsonrpc: '2.0',
-          error: { code: RPC_ERROR_CODE, message: `DRS: ${code}`, data: { code, status } },
+          error: {
+            code: RPC_ERROR_CODE,
+            message: expect.stringMatching(new RegExp(`^DRS: ${code}: .`)) as string,
+            data: { code, status },
+          },
         },
       },
     });
     if (decided.decision !== 'deny' || !('jsonrpc' in decided.response.body)) return;
-    const { data } = decided.response.body.error;
+    const { data, message: shown } = decided.response.body.error;
+    // Many hosts show nothing but the message.
+    expect(shown).toBe(`DRS: ${code}: ${data.detail}`);
     expect(data.detail).toEqual(expect.stringMatching(/\S/));
     expect(data.suggestion).toEqual(expect.stringMatching(/\S/));
     expect(JSON.stringify(data).length).toBeLessThan(2000);
@@ -387,6 +394,19 @@ describe('a tool call is denied', () => {
     [{ id: null }, 'the tools/call has no id that is a string or a number'],
   ])('with the reason, where no answer is possible: %j', (members, message) => {
     expect(open(text(members), { 'X-DRS-Bundle': 'e30' })).toMatchObject({ failure: { message } });
+  });
+});
+
+it.each([
+  [
+    '{"bundle_version":"4.0","receipts":["a","b"],"invocation":"c"}',
+    'the bundle is JSON, expected that JSON in base64url',
+  ],
+  ['eyJhIjoxfQ.eyJhIjoxfQ.AAAA', 'this is one receipt (a JWT), expected a bundle'],
+])('a bundle that is a common mistake is named: %s', (bundle, says) => {
+  const opened = open(text(), { 'X-DRS-Bundle': bundle });
+  expect(opened).toMatchObject({
+    failure: { code: 'MALFORMED_BUNDLE', message: expect.stringContaining(says) as string },
   });
 });
 

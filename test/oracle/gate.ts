@@ -183,7 +183,7 @@ function carried(
   meta: JsonObject | undefined,
 ): { readonly encoded: string } | { readonly code: string } {
   const inHeader = valuesOf(headers, 'x-drs-bundle');
-  if (inHeader.length > 1 || inHeader.some((value) => value.includes(',')))
+  if (inHeader.length > 1 || inHeader.some((value) => value.includes(',') && !value.startsWith('{')))
     return { code: 'MULTIPLE_BUNDLES' };
   const all: Json[] = inHeader.map((value) => ({ kind: 'string', value }));
   for (const name of ['X-DRS-Bundle', 'xyz.okeyamy.drs/bundle']) {
