@@ -26,7 +26,8 @@ export const GATE_CATALOGUE = [
   {
     code: 'METHOD_NOT_ALLOWED',
     status: 405,
-    suggestion: 'Send the message with POST. GET, DELETE, HEAD and OPTIONS pass without being checked.',
+    suggestion:
+      'Send the message with POST. GET, HEAD and OPTIONS, over MCP DELETE too, pass without being checked.',
   },
   {
     code: 'BODY_TOO_LARGE',

@@ -56,7 +56,8 @@ export function responseTo(denial: Denial): GateResponse {
   const { status } = failure;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (status === 401) headers['www-authenticate'] = 'DRS';
-  if (status === 405) headers['allow'] = 'POST, GET, DELETE, HEAD, OPTIONS';
+  if (status === 405)
+    headers['allow'] = protocol === 'a2a' ? 'POST, GET, HEAD, OPTIONS' : 'POST, GET, DELETE, HEAD, OPTIONS';
   return { status, headers, body: protocol === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
 }
 

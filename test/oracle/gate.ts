@@ -102,7 +102,8 @@ const PASSING =
   'notifications/cancelled notifications/progress notifications/roots/list_changed notifications/tasks/status';
 
 function openRpc({ protocol, method, headers, body }: GateQuestion): Opening {
-  if (['GET', 'DELETE', 'HEAD', 'OPTIONS'].includes(method)) return 'pass';
+  if (['GET', 'HEAD', 'OPTIONS'].includes(method) || (method === 'DELETE' && protocol === 'mcp'))
+    return 'pass';
   if (method !== 'POST') return 'METHOD_NOT_ALLOWED';
   if (body === 'unusable') {
     const encoded = carried(headers, undefined);
