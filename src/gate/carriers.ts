@@ -24,8 +24,9 @@ export function findBundle(
   }),
 ): string | GateFailure {
   const inHeader = headers('x-drs-bundle');
-  // Proxies join repeated headers with a comma, which is not a base64url character.
-  if (inHeader.length > 1 || inHeader[0]?.includes(',') === true) {
+  const [only = ''] = inHeader;
+  // Proxies join repeated headers with a comma, which is not a base64url character. JSON has commas of its own.
+  if (inHeader.length > 1 || (only.includes(',') && !only.startsWith('{'))) {
     return gateFailure('MULTIPLE_BUNDLES', protocol, `the header ${BUNDLE_HEADER} came more than once`);
   }
   const carried: unknown[] = [...inHeader];
@@ -56,5 +57,13 @@ export function decodeCarried(
 ): { readonly bundle: JsonValue } | GateFailure {
   const read = readBundle(encoded);
   if (read.defect === undefined) return { bundle: read.value };
-  return gateFailure('MALFORMED_BUNDLE', protocol, read.defect.message);
+  return gateFailure('MALFORMED_BUNDLE', protocol, mistakeIn(encoded) ?? read.defect.message);
+}
+
+/** Names the two mistakes that people make; else `null`. */
+function mistakeIn(encoded: string): string | null {
+  if (encoded.startsWith('{'))
+    return 'the bundle is JSON, expected that JSON in base64url, as encodeBundle() writes it';
+  if (!/^[\w-]+\.[\w-]+\.[\w-]+$/.test(encoded)) return null;
+  return 'this is one receipt (a JWT), expected a bundle: all receipts and the invocation, as encodeBundle() writes them';
 }

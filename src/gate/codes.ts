@@ -26,7 +26,8 @@ export const GATE_CATALOGUE = [
   {
     code: 'METHOD_NOT_ALLOWED',
     status: 405,
-    suggestion: 'Send the message with POST. GET, DELETE, HEAD and OPTIONS pass without being checked.',
+    suggestion:
+      'Send the message with POST. GET, HEAD and OPTIONS, over MCP DELETE too, pass without being checked.',
   },
   {
     code: 'BODY_TOO_LARGE',
@@ -47,6 +48,11 @@ export const GATE_CATALOGUE = [
     code: 'HEADER_MISMATCH',
     status: 400,
     suggestion: 'Leave Mcp-Method and Mcp-Name out, or set them to the method and the tool of the body.',
+  },
+  {
+    code: 'UNKNOWN_METHOD',
+    status: 403,
+    suggestion: 'Use a method of MCP, or have the operator add this one to GATE_PASS_METHODS (passMethods).',
   },
   {
     code: 'MULTIPLE_BUNDLES',

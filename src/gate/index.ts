@@ -12,7 +12,7 @@ import { openA2a } from './a2a.js';
 import { openChain } from './chain.js';
 import type { Protocol } from './codes.js';
 import { openHttp } from './http.js';
-import { openMcp } from './mcp.js';
+import { openMcp, type McpRules } from './mcp.js';
 import type { GateRequest, Opening } from './request.js';
 
 export { bodyOfBytes, signedArgumentsOf, unusable } from './call-body.js';
@@ -45,7 +45,7 @@ export {
 } from './context-headers.js';
 export { decodeHeaderText, encodeHeaderText } from './header-text.js';
 export { openHttp, withHttpBody, type RouteExpectation } from './http.js';
-export { openMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
+export { isPassMethod, openMcp, passesMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
 export { openA2a, A2A_COMMAND } from './a2a.js';
 export { echoOf } from './json-rpc.js';
 export { PASSING_METHODS } from './rpc-gate.js';
@@ -92,12 +92,12 @@ export type GateProtocol = Protocol | 'chain';
 export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a', 'chain'] as const satisfies readonly GateProtocol[];
 
 /** Opens a request of any protocol. On `http`, any command and tool will do. */
-export function openRequest(protocol: GateProtocol, request: GateRequest): Opening {
+export function openRequest(protocol: GateProtocol, request: GateRequest, rules: McpRules = {}): Opening {
   switch (protocol) {
     case 'http':
       return openHttp(request, { command: null, tool: null });
     case 'mcp':
-      return openMcp(request);
+      return openMcp(request, rules);
     case 'a2a':
       return openA2a(request);
     case 'chain':

@@ -1,6 +1,6 @@
 import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
-import type { RequestBody } from './request.js';
+import { shorten, type RequestBody } from './request.js';
 
 /** A JSON-RPC message whose envelope has been checked. */
 export interface RpcMessage {
@@ -27,7 +27,8 @@ export interface RpcDefect {
  * Reads the single JSON-RPC message in a body.
  *
  * All parsers must read the same envelope. If `method` came twice, or `Method` beside it, the server might run another
- * method than the one checked here; such a message is refused. Other defects are only reported in `defect`, so that a
+ * method than the one checked here, and what stands beside the envelope is not signed: only the members of JSON-RPC may
+ * come, and not those of a request and of a response together. Other defects are only reported in `defect`, so that a
  * message which needs no check passes in spite of them.
  */
 export function readRpcMessage(
@@ -53,21 +54,23 @@ export function readRpcMessage(
   if (defect !== null && body.kind === 'text' && isAmbiguousEnvelope(body.text)) {
     return invalid(`the body is not strict JSON: ${defect}`, echoed);
   }
-  const lookalike = findLookalike(value, ENVELOPE);
-  if (lookalike !== null) {
-    return invalid(
-      `parsers that ignore case take the member ${JSON.stringify(lookalike)} for another one`,
-      echoed,
-    );
+  const unknown = Object.keys(value).find((name) => !ENVELOPE.has(name));
+  if (unknown !== undefined) {
+    const found = JSON.stringify(shorten(unknown));
+    return invalid(`the member ${found} is none of ${[...ENVELOPE].join(', ')}`, echoed);
   }
   if (own(value, 'jsonrpc') !== '2.0') return invalid('the member jsonrpc is not "2.0"', echoed);
   if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number') {
     return invalid('the id is not a string, a number or null', echoed);
   }
   const method = own(value, 'method');
-  if (method === undefined && !Object.hasOwn(value, 'result') && !Object.hasOwn(value, 'error')) {
-    return invalid('the message has no method', echoed);
-  }
+  const isResponse = Object.hasOwn(value, 'result') || Object.hasOwn(value, 'error');
+  if (method === undefined && !isResponse) return invalid('the message has no method', echoed);
+  if (method !== undefined && isResponse)
+    return invalid(
+      'the message has a method, and a result or an error: expected a request or a response',
+      echoed,
+    );
   if (method !== undefined && typeof method !== 'string')
     return invalid('the method is not a string', echoed);
   return { method, params: own(value, 'params'), id, defect, isReparsed };

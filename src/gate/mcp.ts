@@ -7,22 +7,48 @@ import { findLookalike, own, type RpcMessage } from './json-rpc.js';
 import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
 import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
 
-/** The only method that is checked. All others pass. */
+/** The only method that is checked. */
 export const TOOLS_CALL = 'tools/call';
+
+/**
+ * The methods that pass, of clients of the versions 2024-11-05 to 2025-11-25 and of the draft after them: handshakes,
+ * lists, resources, prompts, tasks, and notifications.
+ */
+const PASSING: ReadonlySet<string> = new Set([
+  ...['initialize', 'notifications/initialized', 'ping', 'server/discover', 'subscriptions/listen'],
+  ...['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list', 'tasks/list'],
+  ...['resources/read', 'resources/subscribe', 'resources/unsubscribe', 'prompts/get', 'completion/complete'],
+  ...['tasks/get', 'tasks/result', 'tasks/update', 'tasks/cancel', 'logging/setLevel'],
+  ...['notifications/cancelled', 'notifications/progress', 'notifications/roots/list_changed'],
+  ...['notifications/tasks/status'],
+]);
 
 /** The command of a tool call. */
 export const MCP_COMMAND = '/mcp/tools/call';
 
 /** The operator's settings for the tools of an MCP server. */
 export interface McpRules {
+  /** Methods that pass besides those of the protocol, such as those of an extension. Nothing about them is checked. */
+  readonly passMethods?: ReadonlySet<string>;
   /** Whether calls of a tool are checked. If left out, all are. */
   readonly protect?: (name: string) => boolean;
   /** The tool server's name, which error messages show to agents; `null` if it has none. */
   readonly serverIdentity?: string | null;
 }
 
+/** Whether an operator can let a method pass: one name, and not a spelling of `tools/call`. */
+export function isPassMethod(method: unknown): method is string {
+  return typeof method === 'string' && /^[!-+.-~-]+$/.test(method) && method.toLowerCase() !== TOOLS_CALL;
+}
+
+/** Whether messages of a method pass unchecked. */
+export function passesMcp(method: string, { passMethods }: McpRules): boolean {
+  return method !== TOOLS_CALL && (PASSING.has(method) || passMethods?.has(method) === true);
+}
+
 /**
- * Opens a request to an MCP server. Only `tools/call` is checked: handshakes, lists, notifications and answers pass.
+ * Opens a request to an MCP server. `tools/call` is checked. Other methods of the protocol pass, and so do answers.
+ * Methods that are unknown here are denied.
  *
  * @example openMcp({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text } });
  */
@@ -41,7 +67,11 @@ function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRu
   const deny = denier('mcp', answerId(message), requested);
   const mismatch = findHeaderMismatch(method, name, headers);
   if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
-  if (method !== TOOLS_CALL) return { kind: 'pass' };
+  if (method === undefined || passesMcp(method, rules)) return { kind: 'pass' };
+  if (method !== TOOLS_CALL) {
+    const found = `the method ${JSON.stringify(shorten(method))} is none that the gate knows`;
+    return deny(gateFailure('UNKNOWN_METHOD', 'mcp', found));
+  }
   if (typeof name === 'string' && rules.protect?.(name) === false) return { kind: 'pass' };
 
   const meta = params === null ? undefined : own(params, '_meta');

@@ -23,7 +23,7 @@ export interface HttpRefusal {
 /** The `error` member of a JSON-RPC response that denies a request. */
 export interface RpcError {
   readonly code: typeof RPC_ERROR_CODE;
-  /** `DRS: <code>` */
+  /** `DRS: <code>: <detail>`; many hosts show nothing else to agents and people. */
   readonly message: string;
   readonly data: RpcErrorData;
 }
@@ -56,7 +56,8 @@ export function responseTo(denial: Denial): GateResponse {
   const { status } = failure;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (status === 401) headers['www-authenticate'] = 'DRS';
-  if (status === 405) headers['allow'] = 'POST, GET, DELETE, HEAD, OPTIONS';
+  if (status === 405)
+    headers['allow'] = protocol === 'a2a' ? 'POST, GET, HEAD, OPTIONS' : 'POST, GET, DELETE, HEAD, OPTIONS';
   return { status, headers, body: protocol === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
 }
 
@@ -74,7 +75,7 @@ export function rpcRefusal({ id, failure }: Pick<Denial, 'id' | 'failure'>): Rpc
 export function rpcError({ code, message, suggestion, status, verdict }: GateFailure): RpcError {
   return {
     code: RPC_ERROR_CODE,
-    message: `DRS: ${code}`,
+    message: `DRS: ${code}: ${message}`,
     data: { code, detail: message, suggestion, status, ...verdict },
   };
 }

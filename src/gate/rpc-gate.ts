@@ -15,8 +15,16 @@ import {
 
 /** The common part of the two JSON-RPC protocols, `mcp` and `a2a`. */
 
-/** The HTTP methods that carry no call. Requests with them pass unchecked. */
+/** The HTTP methods that carry no JSON-RPC message. */
 export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
+
+/**
+ * Whether requests with an HTTP method pass unchecked. DELETE ends a session of MCP; over A2A, only its other binding (REST)
+ * has it, where it changes an agent's settings.
+ */
+function passesHttp(protocol: Exclude<Protocol, 'http'>, method: string): boolean {
+  return PASSING_METHODS.has(method) && !(protocol === 'a2a' && method === 'DELETE');
+}
 
 /**
  * Reads the message of a request. A request that is not a POST passes or is denied at once. If the body cannot be read,
@@ -26,7 +34,7 @@ export function openRpc(
   protocol: Exclude<Protocol, 'http'>,
   { method, headers, body }: GateRequest,
 ): { readonly kind: 'message'; readonly message: RpcMessage } | Opening {
-  if (PASSING_METHODS.has(method)) return { kind: 'pass' };
+  if (passesHttp(protocol, method)) return { kind: 'pass' };
   const deny = denier(protocol, null, null);
   if (method !== 'POST') {
     const message = `the HTTP method is ${shorten(method)}, expected POST`;

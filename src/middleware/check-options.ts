@@ -1,3 +1,4 @@
+import { isPassMethod } from '../gate/index.js';
 import { isCommandPath } from '../protocol/claims.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 
@@ -77,7 +78,14 @@ const OPTIONS = {
       expected: '"answer" or "next"',
     },
   },
-  mcp: { ...PROTECTION, protect: { test: isFunction, expected: 'a function of a tool name' } },
+  mcp: {
+    ...PROTECTION,
+    protect: { test: isFunction, expected: 'a function of a tool name' },
+    passMethods: {
+      test: (value: unknown) => Array.isArray(value) && value.every(isPassMethod),
+      expected: "an array of names of methods such as 'acme/search', and not 'tools/call'",
+    },
+  },
   a2a: { ...PROTECTION, maxBodyBytes },
 } satisfies Record<string, Readonly<Record<string, Check>>>;
 

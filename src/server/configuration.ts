@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { count, findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
+import { isPassMethod } from '../gate/index.js';
 import { readProxyTrust } from './client-address.js';
 import { isSigningSeed } from './context-token.js';
 import { findFileless, findForeign, findMisspelt, variableOf } from './environment.js';
@@ -110,6 +111,13 @@ const serviceOptions = verifierOptions.extend({
   gateReplay: z.enum(['memory', 'redis', 'off']).default('memory'),
   /** `true` enables `/gate/chain`, which does not check a call's arguments: for proxies that cannot send a body. */
   gateChainOnly: z.boolean().default(false),
+  /** MCP methods that pass besides those of the protocol. Nothing about them is checked, and nothing need be signed. */
+  gatePassMethods: z
+    .array(
+      z.string().refine(isPassMethod, 'expected names of methods such as acme/search, and not tools/call'),
+    )
+    .min(1)
+    .optional(),
   /**
    * The key that signs the context of allowed calls: an Ed25519 seed in base64url. Everybody who has it can make a tool
    * server believe that this gate allowed a call. If unset, contexts are not signed.

@@ -17,6 +17,7 @@ import {
   type GateRequest,
   type GateResponse,
   type GateRules,
+  type McpRules,
   type PendingCall,
 } from '../gate/index.js';
 import type { ReplayRules, ReplayStore } from '../replay/index.js';
@@ -66,7 +67,10 @@ export interface Allowance {
 /** What the decider needs. */
 export interface GateDeciderContext {
   readonly engine: Engine;
-  readonly configuration: Pick<Configuration, 'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots'>;
+  readonly configuration: Pick<
+    Configuration,
+    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods'
+  >;
   readonly admission: Admission;
   readonly log: Logger;
   /** The record of used invocations; `null` only if the operator has turned it off. Whoever opened it closes it. */
@@ -93,12 +97,14 @@ const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
 export class GateDecider {
   readonly #context: GateDeciderContext;
   readonly #replayRules: ReplayRules;
+  readonly #mcpRules: McpRules;
   #hasWarned = false;
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs } = context.configuration;
+    const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods } = context.configuration;
     this.#replayRules = { scope: 'gate', windowSecs, clockSkewSecs };
+    this.#mcpRules = { passMethods: new Set(gatePassMethods) };
   }
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */
@@ -108,7 +114,7 @@ export class GateDecider {
     if (ticket === null) return this.unavailable(call, admission.isDraining ? 'shutting_down' : 'overloaded');
     try {
       if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
-      const opened = openRequest(call.protocol, call.request);
+      const opened = openRequest(call.protocol, call.request, this.#mcpRules);
       let decision: GateDecision | Promise<GateDecision>;
       if (opened.kind === 'pass') decision = PASS;
       else if (opened.kind === 'deny') decision = toDecision(opened);

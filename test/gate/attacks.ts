@@ -717,8 +717,26 @@ export const ATTACKS: readonly Attack[] = [
   mcp(
     'tools/call with a space, which is another method',
     () => unsigned(toolCall({}, { method: 'tools/call ' })),
-    'pass',
+    [403, 'UNKNOWN_METHOD'],
   ),
+  mcp('tools/call in capitals', () => unsigned(toolCall({}, { method: 'Tools/Call' })), [
+    403,
+    'UNKNOWN_METHOD',
+  ]),
+  mcp(
+    'a method of an extension that nobody has allowed',
+    () => unsigned('{"jsonrpc":"2.0","id":1,"method":"acme/delete","params":{"all":true}}'),
+    [403, 'UNKNOWN_METHOD'],
+  ),
+  mcp(
+    'what a server might act on beside a harmless method',
+    () => unsigned('{"jsonrpc":"2.0","id":1,"method":"ping","role":"admin"}'),
+    [400, 'INVALID_JSONRPC'],
+  ),
+  mcp('a result beside a method', () => unsigned('{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'), [
+    400,
+    'INVALID_JSONRPC',
+  ]),
 
   // The path
   ...[

@@ -35,17 +35,17 @@ describe('a message that is not strict JSON', () => {
   });
 
   it.each([
-    ['a member twice that is no part of the envelope', '{"jsonrpc":"2.0","method":"ping","x":1,"x":2}'],
-    ['method for a value', '{"jsonrpc":"2.0","method":"method","x":"method","x":"jsonrpc"}'],
+    ['a member twice that the gate does not read', '{"jsonrpc":"2.0","method":"ping","params":1,"params":2}'],
+    ['method for a value', '{"jsonrpc":"2.0","method":"ping","params":{"x":"method","x":"jsonrpc"}}'],
     ['method twice in its params', '{"jsonrpc":"2.0","params":{"method":1,"method":2},"method":"ping"}'],
     ['names in an array', '{"jsonrpc":"2.0","method":"ping","params":["method","method",{"a":1,"a":2}]}'],
     [
       'a name in an array in an object',
-      '{"jsonrpc":"2.0","params":[["method"]],"method":"ping","x":1,"x":2}',
+      '{"jsonrpc":"2.0","params":[["method"]],"method":"ping","id":1,"id":2}',
     ],
     [
       'a long name that begins like one',
-      `{"jsonrpc":"2.0","method":"ping","method${'x'.repeat(100)}":1,"x":1,"x":2}`,
+      `{"jsonrpc":"2.0","method":"ping","params":{"method${'x'.repeat(100)}":1,"x":1,"x":2}}`,
     ],
   ])('passes with %s, if it is no call', async (_, body) => {
     expect(await newGate()('mcp', { body })).toEqual({ decision: 'pass' });
@@ -75,17 +75,23 @@ describe('a message', () => {
     expect(message({ jsonrpc: '2.0' })).toBe('the message has no method');
     expect(message({ jsonrpc: '2.0', method: null })).toBe('the method is not a string');
     expect(message({ jsonrpc: '2.0', METHOD: 'x' })).toBe(
-      'parsers that ignore case take the member "METHOD" for another one',
+      'the member "METHOD" is none of jsonrpc, id, method, params, result, error',
     );
+    const many = { jsonrpc: '2.0', method: 'ping', ['x'.repeat(300)]: 1 };
+    expect(message(many)).toMatch(/^the member "x{200}…" is none of/);
+    for (const answer of ['result', 'error'])
+      expect(message({ jsonrpc: '2.0', method: 'ping', [answer]: null })).toMatch(
+        /^the message has a method, and/,
+      );
   });
 
   it('tells whether another parser has read it', () => {
     expect(read({ jsonrpc: '2.0', method: 'ping', id: 1, params: [] })).toEqual({
       ...{ method: 'ping', params: [], id: 1, defect: null, isReparsed: true },
     });
-    const text = '{"jsonrpc":"2.0","method":"ping","x":1,"x":2}';
+    const text = '{"jsonrpc":"2.0","method":"ping","params":1,"params":2}';
     expect(readRpcMessage('mcp', { kind: 'text', text })).toMatchObject({
-      defect: expect.stringContaining('"x" occurs twice') as string,
+      defect: expect.stringContaining('"params" occurs twice') as string,
       isReparsed: false,
     });
   });

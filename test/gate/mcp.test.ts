@@ -1,12 +1,32 @@
+import * as v2 from '@modelcontextprotocol/core';
+import * as v1 from '@modelcontextprotocol/sdk/types.js';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findBundle } from '../../src/gate/carriers.js';
-import { headersOf, openMcp, RPC_ERROR_CODE, type McpRules, type RequestBody } from '../../src/gate/index.js';
+import {
+  headersOf,
+  isPassMethod,
+  openMcp,
+  RPC_ERROR_CODE,
+  type McpRules,
+  type RequestBody,
+} from '../../src/gate/index.js';
 import { encode, liveCall } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
 import { mcpChain as chain, newGate, verifier, type Asked } from './decide.js';
 
 afterAll(() => verifier.close());
+
+/** What clients send, as the SDKs of both generations declare it. */
+const SDK_METHODS = [v1.ClientRequestSchema, v1.ClientNotificationSchema, v2.ClientRequestSchema]
+  .concat([
+    v2.ClientNotificationSchema,
+    v2.DiscoverRequestSchema,
+    v2.SubscriptionsListenRequestSchema,
+  ] as never)
+  .flatMap((schema) => ('options' in schema ? [...schema.options] : [schema]))
+  .map((schema) => (schema as { shape: { method: { value: string } } }).shape.method.value)
+  .filter((method, at, all) => method !== 'tools/call' && all.indexOf(method) === at);
 
 const search = { tool: 'search', query: 'tea' };
 const bundleOf = (args: object = search, overrides: Overrides = {}) =>
@@ -90,6 +110,7 @@ const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
   ['without a bundle', () => ({ body: text() }), 403, 'MISSING_BUNDLE'],
   ['with an empty header', () => call(''), 400, 'MALFORMED_BUNDLE'],
   ['with what is no base64url', () => call('*'), 400, 'MALFORMED_BUNDLE'],
+  ['with JSON', () => call('{"a":1,"b":2}'), 400, 'MALFORMED_BUNDLE'],
   ['with what is no JSON', () => call(encode('{')), 400, 'MALFORMED_BUNDLE'],
   [
     'with a bundle that names its receipts twice',
@@ -336,12 +357,18 @@ describe('a tool call is denied', () => {
         headers: { 'content-type': 'application/json' },
         body: {
           jsonrpc: '2.0',
-          error: { code: RPC_ERROR_CODE, message: `DRS: ${code}`, data: { code, status } },
+          error: {
+            code: RPC_ERROR_CODE,
+            message: expect.stringMatching(new RegExp(`^DRS: ${code}: .`)) as string,
+            data: { code, status },
+          },
         },
       },
     });
     if (decided.decision !== 'deny' || !('jsonrpc' in decided.response.body)) return;
-    const { data } = decided.response.body.error;
+    const { data, message: shown } = decided.response.body.error;
+    // Many hosts show nothing but the message.
+    expect(shown).toBe(`DRS: ${code}: ${data.detail}`);
     expect(data.detail).toEqual(expect.stringMatching(/\S/));
     expect(data.suggestion).toEqual(expect.stringMatching(/\S/));
     expect(JSON.stringify(data).length).toBeLessThan(2000);
@@ -370,6 +397,19 @@ describe('a tool call is denied', () => {
   });
 });
 
+it.each([
+  [
+    '{"bundle_version":"4.0","receipts":["a","b"],"invocation":"c"}',
+    'the bundle is JSON, expected that JSON in base64url',
+  ],
+  ['eyJhIjoxfQ.eyJhIjoxfQ.AAAA', 'this is one receipt (a JWT), expected a bundle'],
+])('a bundle that is a common mistake is named: %s', (bundle, says) => {
+  const opened = open(text(), { 'X-DRS-Bundle': bundle });
+  expect(opened).toMatchObject({
+    failure: { code: 'MALFORMED_BUNDLE', message: expect.stringContaining(says) as string },
+  });
+});
+
 describe('what is no tool call passes', () => {
   it.each<[string, Asked]>([
     ...['GET', 'DELETE', 'HEAD', 'OPTIONS'].map((method): [string, Asked] => [method, { method }]),
@@ -392,6 +432,22 @@ describe('what is no tool call passes', () => {
     ],
   ])('%s', async (_, asked) => {
     expect(await newGate()('mcp', asked)).toEqual({ decision: 'pass' });
+  });
+
+  it.each(SDK_METHODS)('%s, which clients of the SDKs send', (method) => {
+    expect(open(text({ method, params: {} })).kind).toBe('pass');
+  });
+
+  it('and what the operator lets pass, but nothing that is spelt in another way', () => {
+    const passMethods = new Set(['acme/search']);
+    const kindOf = (method: string) => open(text({ method }), {}, { passMethods }).kind;
+    expect(['acme/search', 'acme/Search', 'acme/search ', 'Ping', 'ping/', ''].map(kindOf)).toEqual([
+      ...['pass', 'deny', 'deny', 'deny', 'deny', 'deny'],
+    ]);
+    expect(['acme/search', 'x', 'tools/list'].every(isPassMethod)).toBe(true);
+    expect(['tools/call', 'Tools/Call', '', 'a b', 'a,b', 'é', 1, null].some(isPassMethod)).toBe(false);
+    // Even if it got there.
+    expect(open(text(), {}, { passMethods: new Set(['tools/call']) }).kind).toBe('deny');
   });
 
   it('but where a tool is not protected, its call does', () => {

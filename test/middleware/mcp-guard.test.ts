@@ -132,6 +132,37 @@ describe('a protected connection', () => {
     );
   });
 
+  it('hands on no message with a method that it does not know, unless that is said', async () => {
+    const unknown = { jsonrpc: '2.0', id: 7, method: 'acme/delete', params: { all: true } };
+    for (const passMethods of [undefined, ['acme/delete']]) {
+      const drs = drsMcp({ verifier, ...OPEN, ...(passMethods === undefined ? {} : { passMethods }) });
+      const server = new V1Server(info, capabilities);
+      const fallback = vi.fn(() => Promise.resolve({}));
+      server.fallbackRequestHandler = fallback;
+      server.fallbackNotificationHandler = fallback as never;
+      const [near, far] = V1Pair.createLinkedPair();
+      const answers: unknown[] = [];
+      near.onmessage = (answer) => answers.push(answer);
+      await near.start();
+      await drs.protectServer(server).connect(far);
+      await near.send(unknown as never);
+      await near.send({ jsonrpc: '2.0', method: 'acme/forget' });
+      await near.send({ jsonrpc: '2.0', id: 8, method: 'ping' });
+      await eventually(() => expect(answers).toHaveLength(2));
+      if (passMethods === undefined)
+        expect(answers).toContainEqual(
+          expect.objectContaining({
+            id: 7,
+            error: expect.objectContaining({
+              data: expect.objectContaining({ code: 'UNKNOWN_METHOD' }) as object,
+            }) as object,
+          }),
+        );
+      expect(fallback).toHaveBeenCalledTimes(passMethods === undefined ? 0 : 1);
+      await server.close();
+    }
+  });
+
   it.each([
     ['1.x', () => new V1Server(info, capabilities), V1Pair],
     ['2.x', () => new V2McpServer(info, capabilities), V2Pair],

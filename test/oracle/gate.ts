@@ -94,8 +94,16 @@ function openHttp({ headers, body }: GateQuestion): Opening {
 
 const ENVELOPE = ['jsonrpc', 'id', 'method', 'params', 'result', 'error'];
 
+/** The table of docs/spec/gate.md. */
+const PASSING =
+  'initialize notifications/initialized ping server/discover subscriptions/listen logging/setLevel tools/list ' +
+  'resources/list resources/templates/list prompts/list tasks/list resources/read resources/subscribe ' +
+  'resources/unsubscribe prompts/get completion/complete tasks/get tasks/result tasks/update tasks/cancel ' +
+  'notifications/cancelled notifications/progress notifications/roots/list_changed notifications/tasks/status';
+
 function openRpc({ protocol, method, headers, body }: GateQuestion): Opening {
-  if (['GET', 'DELETE', 'HEAD', 'OPTIONS'].includes(method)) return 'pass';
+  if (['GET', 'HEAD', 'OPTIONS'].includes(method) || (method === 'DELETE' && protocol === 'mcp'))
+    return 'pass';
   if (method !== 'POST') return 'METHOD_NOT_ALLOWED';
   if (body === 'unusable') {
     const encoded = carried(headers, undefined);
@@ -111,7 +119,7 @@ function openRpc({ protocol, method, headers, body }: GateQuestion): Opening {
   const isResponse = ['result', 'error'].some((one) => member(message, one) !== undefined);
   if (stringOf(message, 'jsonrpc') !== '2.0') return 'INVALID_JSONRPC';
   if (id !== undefined && !['null', 'string', 'number'].includes(id.kind)) return 'INVALID_JSONRPC';
-  if (name === undefined ? !isResponse : name.kind !== 'string') return 'INVALID_JSONRPC';
+  if (name === undefined ? !isResponse : isResponse || name.kind !== 'string') return 'INVALID_JSONRPC';
   const wanted = stringOf(message, 'method');
   const isStrict = 'value' in body ? !isInexact(message) : isStrictJson(message);
   return protocol === 'mcp'
@@ -130,7 +138,8 @@ function openMcp(
   const tool = params && member(params, 'name');
   const methods = valuesOf(headers, 'mcp-method');
   if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) return 'HEADER_MISMATCH';
-  if (method !== 'tools/call') return 'pass';
+  if (method === undefined || PASSING.split(' ').includes(method)) return 'pass';
+  if (method !== 'tools/call') return 'UNKNOWN_METHOD';
   const names = valuesOf(headers, 'mcp-name').map(headerText);
   if (names.length > 1) return 'HEADER_MISMATCH';
   if (names.length === 1 && (tool?.kind !== 'string' || names[0] !== tool.value)) return 'HEADER_MISMATCH';
@@ -175,7 +184,7 @@ function carried(
   meta: JsonObject | undefined,
 ): { readonly encoded: string } | { readonly code: string } {
   const inHeader = valuesOf(headers, 'x-drs-bundle');
-  if (inHeader.length > 1 || inHeader.some((value) => value.includes(',')))
+  if (inHeader.length > 1 || inHeader.some((value) => value.includes(',') && !value.startsWith('{')))
     return { code: 'MULTIPLE_BUNDLES' };
   const all: Json[] = inHeader.map((value) => ({ kind: 'string', value }));
   for (const name of ['X-DRS-Bundle', 'xyz.okeyamy.drs/bundle']) {
@@ -214,7 +223,7 @@ function isAmbiguous(message: JsonObject): boolean {
   const names = message.members
     .map(([name]) => name)
     .filter((name) => name === 'method' || name === 'jsonrpc');
-  return new Set(names).size < names.length || hasLookalike(message, ENVELOPE);
+  return new Set(names).size < names.length || message.members.some(([name]) => !ENVELOPE.includes(name));
 }
 
 /** Whether a parser that ignores case would take a name for one of these. */
@@ -256,6 +265,7 @@ const STATUS: Readonly<Record<string, number>> = {
   INVALID_JSONRPC: 400,
   BATCH_NOT_SUPPORTED: 400,
   HEADER_MISMATCH: 400,
+  UNKNOWN_METHOD: 403,
   MULTIPLE_BUNDLES: 400,
   INVALID_TOOL_CALL: 400,
   INVALID_PARAMS: 400,

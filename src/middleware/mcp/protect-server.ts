@@ -1,4 +1,4 @@
-import { gateFailure, rpcError, TOOLS_CALL, type Denial, type McpRules } from '../../gate/index.js';
+import { gateFailure, passesMcp, rpcError, type Denial, type McpRules } from '../../gate/index.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
@@ -16,6 +16,11 @@ export type McpOptions = ProtectionOptions & {
    * bundle.
    */
   readonly protect?: (name: string) => boolean;
+  /**
+   * Methods that pass besides those of MCP, such as those of an extension. Nothing about them is checked. Requests with
+   * other unknown methods are refused (`UNKNOWN_METHOD`), and notifications dropped.
+   */
+  readonly passMethods?: readonly string[];
 };
 
 /** Protects MCP servers. Create it once, even if each client has its own server. */
@@ -52,9 +57,10 @@ export interface McpProtection {
 export function drsMcp(given: McpOptions): McpProtection {
   const options = checkOptions('mcp', given);
   const guard = new Guard('mcp', options);
-  const { protect } = options;
+  const { protect, passMethods } = options;
   const rules: McpRules = {
     serverIdentity: guard.serverIdentity,
+    ...(passMethods === undefined ? {} : { passMethods: new Set(passMethods) }),
     ...(protect === undefined ? {} : { protect: (name) => isProtected(name, protect, guard) }),
   };
   return {
@@ -97,7 +103,7 @@ class GuardedTransport {
     const { onmessage: deliver, onclose } = transport;
     transport.onmessage = (message, extra) => {
       countMessage(extra);
-      if (message.method === TOOLS_CALL) {
+      if (message.method !== undefined && !passesMcp(message.method, this.#rules)) {
         this.#receive(message, extra, deliver);
         return;
       }
@@ -120,7 +126,7 @@ class GuardedTransport {
 
   #receive(message: Message, extra: unknown, deliver: McpTransport['onmessage']): void {
     const { id } = message;
-    // Drop notifications: they have no answer and so cannot be refused, and the SDKs have no handler for them.
+    // Drop calls and unknown messages that are notifications: they have no answer and so cannot be refused.
     if (id === undefined || deliver === undefined) return;
     if (this.#open.has(id)) {
       const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
