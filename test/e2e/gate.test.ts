@@ -60,7 +60,11 @@ describe('POST /v1/gate', () => {
         allow: false,
         gated: true,
         status: 409,
-        response: { jsonrpc: '2.0', id: 7, error: { code: -32010, message: 'DRS: REPLAY_DETECTED' } },
+        response: {
+          jsonrpc: '2.0',
+          id: 7,
+          error: { code: -32010, message: expect.stringMatching(/^DRS: REPLAY_DETECTED: ./) as string },
+        },
       },
     });
   });
