@@ -37,6 +37,7 @@ export function gateVectors(seed: number, now: number, times: readonly number[])
 }
 
 const GATE_CODES: ReadonlySet<string> = new Set([
+  'UNKNOWN_METHOD',
   'MISSING_BUNDLE',
   'BINDING_MISMATCH',
   'COMMAND_MISMATCH',
