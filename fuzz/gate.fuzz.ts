@@ -61,7 +61,12 @@ function read(text: string): Asked | null {
 }
 
 const open = ({ protocol, method, headers: given, body }: Asked): Opening =>
-  openRequest(protocol, { method, headers: headersOf(given), body: { kind: 'text', text: body } });
+  openRequest(protocol, {
+    method,
+    path: null,
+    headers: headersOf(given),
+    body: { kind: 'text', text: body },
+  });
 
 const CODES: ReadonlySet<string> = new Set(GATE_CATALOGUE.map(({ code }) => code));
 const MAX_ANSWER = 4_096;

@@ -1,33 +1,35 @@
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
-import type { CallBody } from './request.js';
-
-/** The headers that say how to read a body; `undefined` or `null` if absent. */
-export interface BodyHeaders {
-  readonly contentType: string | null | undefined;
-  readonly contentEncoding: string | null | undefined;
-}
+import type { CallBody, HeaderLookup } from './request.js';
 
 /**
  * Classifies the body of an HTTP request. The signer of a call also chooses its headers. With another charset, a form
  * or a compressed body, a handler's parser could read other arguments than UTF-8 JSON says. Such a body never matches
  * the signed arguments.
  *
- * @example bodyOfBytes(bytes, { contentType: 'text/plain', contentEncoding: null }).kind; // 'unusable'
+ * @example bodyOfBytes(bytes, headersOf({ 'content-type': 'text/plain' })).kind; // 'unusable'
  */
 export function bodyOfBytes(
   bytes: Buffer,
-  { contentType, contentEncoding }: BodyHeaders,
+  headers: HeaderLookup,
 ): Extract<CallBody, { kind: 'text' | 'unusable' }> {
-  if (contentEncoding && contentEncoding.trim().toLowerCase() !== 'identity') {
-    return unusable(`the body is encoded (Content-Encoding: ${brief(contentEncoding)}), expected plain JSON`);
-  }
-  if (contentType && !isUtf8Json(contentType)) {
-    return unusable(`the body is ${brief(contentType)}, expected application/json in UTF-8`);
-  }
+  const reason = whyNoJson(headers);
+  if (reason !== null) return unusable(reason);
   const text = decodeUtf8(bytes);
   return text === null ? unusable('the body is not UTF-8') : { kind: 'text', text };
+}
+
+/** Why a handler could take a body for something else than JSON in UTF-8, by its headers; else `null`. */
+export function whyNoJson(headers: HeaderLookup): string | null {
+  // If a header is repeated, the joined value is no valid coding or type.
+  const coding = headers('content-encoding').join(', ');
+  if (coding !== '' && coding.trim().toLowerCase() !== 'identity')
+    return `the body is encoded (Content-Encoding: ${brief(coding)}), expected plain JSON`;
+  const type = headers('content-type').join(', ');
+  if (type !== '' && !isUtf8Json(type))
+    return `the body is ${brief(type)}, expected application/json in UTF-8`;
+  return null;
 }
 
 /** A body that never matches the signed arguments. */

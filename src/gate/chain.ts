@@ -1,7 +1,7 @@
 import { findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
 import { readNameHeader } from './mcp.js';
-import { shorten, type GateRequest, type Opening } from './request.js';
+import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
 import { denier, openCall, PASSING_METHODS } from './rpc-gate.js';
 
 /**
@@ -11,7 +11,9 @@ import { denier, openCall, PASSING_METHODS } from './rpc-gate.js';
  *
  * @example openChain({ method: 'POST', headers: headersOf(headers), body: { kind: 'unread' } });
  */
-export function openChain({ method, headers }: GateRequest): Opening {
+export function openChain(request: GateRequest): Opening {
+  const { headers } = request;
+  const method = methodOf(request);
   if (PASSING_METHODS.has(method)) return { kind: 'pass' };
   const name = readNameHeader(headers);
   const tool = name === null || name === 'unreadable' ? null : name.tool;

@@ -1,7 +1,15 @@
 import { bodyOfValue } from './call-body.js';
 import { decodeCarried, findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
-import type { Denial, Expectation, GateRequest, PendingCall, RequestBody } from './request.js';
+import {
+  methodOf,
+  shorten,
+  type Denial,
+  type Expectation,
+  type GateRequest,
+  type PendingCall,
+  type RequestBody,
+} from './request.js';
 
 /** The command and the tool that an HTTP route accepts; `null` for any. */
 export type RouteExpectation = Pick<Expectation, 'command' | 'tool'>;
@@ -13,6 +21,11 @@ export type RouteExpectation = Pick<Expectation, 'command' | 'tool'>;
  * body of a request that has no bundle.
  */
 export function openHttp(request: GateRequest, { command, tool }: RouteExpectation): PendingCall | Denial {
+  const method = methodOf(request);
+  if (method !== request.method) {
+    const message = `the HTTP method is ${shorten(method)}, expected one`;
+    return deny(gateFailure('METHOD_NOT_ALLOWED', 'http', message), tool);
+  }
   const encoded = findBundle('http', request.headers, undefined);
   if (typeof encoded !== 'string') return deny(encoded, tool);
   const decoded = decodeCarried('http', encoded);

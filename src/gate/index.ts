@@ -15,7 +15,7 @@ import { openHttp } from './http.js';
 import { openMcp, type McpRules } from './mcp.js';
 import type { GateRequest, Opening } from './request.js';
 
-export { bodyOfBytes, signedArgumentsOf, unusable } from './call-body.js';
+export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson } from './call-body.js';
 export { openChain } from './chain.js';
 export { BUNDLE_HEADER, META_KEYS } from './carriers.js';
 export {
@@ -63,7 +63,9 @@ export {
   type VerifiedCall,
 } from './decide.js';
 export {
+  GATE_HEADERS,
   headersOf,
+  shorten,
   type CallBody,
   type Denial,
   type GateRequest,

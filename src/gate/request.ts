@@ -2,7 +2,21 @@ import type { JsonValue } from '../protocol/json.js';
 import type { GateFailure, Protocol } from './codes.js';
 
 /** The headers that the gate reads, in lower case. */
-export type GateHeader = 'x-drs-bundle' | 'mcp-method' | 'mcp-name';
+export const GATE_HEADERS = [
+  'x-drs-bundle',
+  'mcp-method',
+  'mcp-name',
+  'content-type',
+  'content-encoding',
+  'x-forwarded-method',
+  'x-original-method',
+  'x-http-method-override',
+  'x-http-method',
+  'x-method-override',
+] as const;
+
+/** A header of {@link GATE_HEADERS}. */
+export type GateHeader = (typeof GATE_HEADERS)[number];
 
 /** Returns all values of a header, in the order in which they came; empty if there are none. */
 export type HeaderLookup = (name: GateHeader) => readonly string[];
@@ -24,9 +38,28 @@ export type RequestBody =
 export interface GateRequest {
   /** The HTTP method in upper case. */
   readonly method: string;
+  /** The path with its query, as the caller sent it; `null` if the transport does not know it. */
+  readonly path: string | null;
   readonly headers: HeaderLookup;
   readonly body: RequestBody;
 }
+
+/**
+ * The method that a request is checked as. If a header names another one, an application behind the gate may use that:
+ * then the result names both, which is no method that passes or that a route has.
+ */
+export function methodOf({ method, headers }: Pick<GateRequest, 'method' | 'headers'>): string {
+  const doubtful = NAMING_METHODS.flatMap((name) => headers(name)).filter((other) => other !== method);
+  return doubtful.length === 0 ? method : [method, ...doubtful].join(' or ');
+}
+
+const NAMING_METHODS = [
+  'x-forwarded-method',
+  'x-original-method',
+  'x-http-method-override',
+  'x-http-method',
+  'x-method-override',
+] as const;
 
 /** The body to compare with the signed arguments. */
 export type CallBody = Exclude<RequestBody, { readonly kind: 'too large' }>;
@@ -84,7 +117,7 @@ export function shorten(name: unknown): string | null {
   return name.length > MAX_REQUESTED ? `${name.slice(0, MAX_REQUESTED)}…` : name;
 }
 
-const READ: ReadonlySet<string> = new Set<GateHeader>(['x-drs-bundle', 'mcp-method', 'mcp-name']);
+const READ: ReadonlySet<string> = new Set(GATE_HEADERS);
 
 /**
  * Makes a lookup from an object of headers, whose names may have any case. Only headers that the gate reads are kept.

@@ -4,6 +4,7 @@ import { decodeCarried, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
 import { echoOf, readRpcMessage, type RpcMessage } from './json-rpc.js';
 import {
+  methodOf,
   shorten,
   type CallBody,
   type Denial,
@@ -32,8 +33,10 @@ function passesHttp(protocol: Exclude<Protocol, 'http'>, method: string): boolea
  */
 export function openRpc(
   protocol: Exclude<Protocol, 'http'>,
-  { method, headers, body }: GateRequest,
+  request: GateRequest,
 ): { readonly kind: 'message'; readonly message: RpcMessage } | Opening {
+  const { headers, body } = request;
+  const method = methodOf(request);
   if (passesHttp(protocol, method)) return { kind: 'pass' };
   const deny = denier(protocol, null, null);
   if (method !== 'POST') {

@@ -61,7 +61,12 @@ export async function openFetch<R>(
   subject: R,
 ): Promise<Opening> {
   const opened = openHttp(
-    { method: request.method, headers: headersOfFetch(request.headers), body: { kind: 'unread' } },
+    {
+      method: request.method,
+      path: pathOf(request),
+      headers: headersOfFetch(request.headers),
+      body: { kind: 'unread' },
+    },
     routeOf(options, subject),
   );
   if (opened.kind === 'deny' || options.bindingMode === 'off') return opened;
@@ -74,6 +79,11 @@ export function headersOfFetch(headers: Headers): HeaderLookup {
     const value = headers.get(name);
     return value === null ? [] : [value];
   };
+}
+
+function pathOf({ url }: Request): string {
+  const { pathname, search } = new URL(url);
+  return pathname + search;
 }
 
 /** The answer to a refused request. */
@@ -93,10 +103,7 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
   if (Number(request.headers.get('content-length')) > maxBytes) return { kind: 'too large', reason };
   const bytes = await readAtMost(request.clone().body, maxBytes);
   if (bytes === null) return { kind: 'too large', reason };
-  return bodyOfBytes(bytes, {
-    contentType: request.headers.get('content-type'),
-    contentEncoding: request.headers.get('content-encoding'),
-  });
+  return bodyOfBytes(bytes, headersOfFetch(request.headers));
 }
 
 async function readAtMost(

@@ -60,6 +60,7 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
     guardNode(guard, req, res, next, refuse, async () => {
       const request = {
         method: req.method ?? '',
+        path: pathOf(req),
         headers: headersOfNode(req),
         body: { kind: 'unread' },
       } as const;
@@ -131,15 +132,17 @@ export function headersOfNode(req: IncomingMessage): HeaderLookup {
   };
 }
 
+/** The path and query of a request. Frameworks that mount handlers cut `url`, and keep the whole as `originalUrl`. */
+export function pathOf(req: IncomingMessage & { readonly originalUrl?: unknown }): string | null {
+  return typeof req.originalUrl === 'string' ? req.originalUrl : (req.url ?? null);
+}
+
 /** Reads the body of a request and puts it back. */
 export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<RequestBody | 'gone'> {
   const bytes = await readBody(req, maxBytes);
   if (bytes === 'gone') return bytes;
   if (bytes === 'too large') return tooLarge(maxBytes);
-  return bodyOfBytes(bytes, {
-    contentType: req.headers['content-type'],
-    contentEncoding: req.headers['content-encoding'],
-  });
+  return bodyOfBytes(bytes, headersOfNode(req));
 }
 
 /** A body that is larger than the limit. */

@@ -1,4 +1,12 @@
-import { headersOf, type GateRequest, type Protocol } from '../gate/index.js';
+import {
+  headersOf,
+  shorten,
+  unusable,
+  whyNoJson,
+  type GateRequest,
+  type HeaderLookup,
+  type Protocol,
+} from '../gate/index.js';
 import { findJsonDefect } from '../protocol/json-defects.js';
 import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../protocol/json.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
@@ -138,27 +146,40 @@ export function readGateRequest(
   // arguments.
   const defect = findJsonDefect(text, { depth: Infinity, only: 'duplicate' });
   if (defect !== null) return invalid(`the body is not strict JSON: ${defect.message}`);
-  const { protocol, method = 'POST', headers = {} } = value;
+  const unknown = Object.keys(value).find((name) => !MEMBERS.has(name));
+  if (unknown !== undefined)
+    return invalid(`the member ${JSON.stringify(shorten(unknown))} is none of ${[...MEMBERS].join(', ')}`);
+  const { protocol, method = 'POST', path = null, headers = {} } = value;
   if (typeof protocol !== 'string') return invalid('protocol is not a string, expected http, mcp or a2a');
   if (!PROTOCOLS.includes(protocol)) {
     return { error: 'UNKNOWN_PROTOCOL', detail: `protocol is none of ${PROTOCOLS.join(', ')}` };
   }
   if (typeof method !== 'string') return invalid('method is not a string, expected an HTTP method');
+  if (path !== null && typeof path !== 'string')
+    return invalid('path is not a string, expected path and query as the caller sent them');
   if (!isJsonObject(headers)) return invalid('headers is not an object, expected strings by header name');
   const odd = Object.values(headers).some((item) => !isHeaderValue(item));
   if (odd) return invalid('a header is neither a string nor an array of strings');
-  const body = bodyOf(value);
+  const lookup = headersOf(headers);
+  const body = bodyOf(value, lookup);
   if ('error' in body) return body;
-  return { protocol: protocol as Protocol, request: { method, headers: headersOf(headers), body } };
+  return { protocol: protocol as Protocol, request: { method, path, headers: lookup, body } };
 }
 
-function bodyOf(value: JsonObject): GateRequest['body'] | GateRequestFault {
+const MEMBERS: ReadonlySet<string> = new Set(['protocol', 'method', 'path', 'headers', 'body', 'body_text']);
+
+function bodyOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] | GateRequestFault {
   const { body, body_text: text } = value;
+  const reason = whyNoJson(headers);
   if (text === undefined)
-    return body === undefined ? { kind: 'text', text: '' } : { kind: 'value', value: body };
+    return reason !== null && body !== undefined
+      ? unusable(reason)
+      : body === undefined
+        ? { kind: 'text', text: '' }
+        : { kind: 'value', value: body };
   if (body !== undefined) return invalid('there is a body and a body_text, expected one of them');
   if (typeof text !== 'string') return invalid('body_text is not a string');
-  return { kind: 'text', text };
+  return reason === null ? { kind: 'text', text } : unusable(reason);
 }
 
 function isHeaderValue(value: unknown): boolean {

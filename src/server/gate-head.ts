@@ -1,23 +1,12 @@
-import type { HeaderLookup } from '../gate/index.js';
+import { GATE_HEADERS, type HeaderLookup } from '../gate/index.js';
 
 /** Gives access to the headers of a request; names are in lower case. */
 export interface HeaderSource {
   forEach(visit: (name: string, value: string) => void): void;
 }
 
-const READ: ReadonlySet<string> = new Set([
-  'x-drs-bundle',
-  'mcp-method',
-  'mcp-name',
-  'content-type',
-  'content-encoding',
-  'x-forwarded-method',
-  'x-original-method',
-  'x-http-method-override',
-  'x-http-method',
-  'x-method-override',
-  'x-envoy-auth-partial-body',
-]);
+const PATHS = ['x-forwarded-uri', 'x-original-uri', 'x-original-url'];
+const READ: ReadonlySet<string> = new Set([...GATE_HEADERS, ...PATHS, 'x-envoy-auth-partial-body']);
 const NONE: readonly string[] = [];
 
 /** The headers of a proxied request that the gate reads. */
@@ -39,26 +28,18 @@ export class GateHead {
 
   readonly headers: HeaderLookup = (name) => this.#all(name);
 
-  get contentType(): string | null {
-    return this.#joined('content-type');
-  }
-
-  get contentEncoding(): string | null {
-    return this.#joined('content-encoding');
-  }
-
-  /** The caller's method according to the proxy's headers; can be empty, or hold several. */
-  get forwardedMethods(): readonly string[] {
-    return [...this.#all('x-forwarded-method'), ...this.#all('x-original-method')];
-  }
-
-  /** Methods that an application behind the gate could use instead of the real one. */
-  get overridingMethods(): readonly string[] {
-    return [
-      ...this.#all('x-http-method-override'),
-      ...this.#all('x-http-method'),
-      ...this.#all('x-method-override'),
+  /**
+   * The path and query of the caller's request.
+   *
+   * @param known what the proxy has asked with; empty if it has asked with a path of its own
+   * @returns `null` if nothing says the path, or if two disagree: a caller may have sent such a header
+   */
+  path(known: string): string | null {
+    const [path = null, ...others] = [
+      ...(known === '' ? [] : [known]),
+      ...PATHS.flatMap((name) => this.#all(name)),
     ];
+    return others.every((other) => other === path) ? path : null;
   }
 
   /** Whether the proxy says that it has sent only a part of the body. */
@@ -69,12 +50,6 @@ export class GateHead {
   #all(name: string): readonly string[] {
     const values = this.#found.get(name) ?? NONE;
     return typeof values === 'string' ? [values] : values;
-  }
-
-  /** If a header is repeated, the joined value is no valid type or coding, so the body is refused. */
-  #joined(name: string): string | null {
-    const values = this.#all(name);
-    return values.length > 1 ? values.join(', ') : (values[0] ?? null);
   }
 }
 

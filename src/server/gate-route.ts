@@ -4,11 +4,13 @@ import {
   NO_CONTEXT,
   PASSING_METHODS,
   type GateProtocol,
+  type GateRequest,
   type HeaderChanges,
 } from '../gate/index.js';
 import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
 import { tooLargeMessage } from './body-reader.js';
 import type { Exchange } from './exchange.js';
+import type { HttpRequest } from './front-end/front-end.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
 import type { GateHead } from './gate-head.js';
 import type { RequestHead } from './request-head.js';
@@ -30,13 +32,14 @@ export class GateRoute {
 
   /**
    * Reads the request and answers with the decision.
-   *
-   * @param method method of the request to the gate, in upper case
    */
-  serve(protocol: GateProtocol, exchange: Exchange, method: string, head: RequestHead): void {
+  serve(protocol: GateProtocol, exchange: Exchange, req: HttpRequest, head: RequestHead): void {
     const { gate, hasBody } = head;
-    const callMethod = methodOf(method, gate, hasBody);
-    const take: IntakeSink = (_, body) => this.#take(protocol, exchange, callMethod, gate, body);
+    const asked = {
+      method: methodOf(req.getMethod().toUpperCase(), gate, hasBody),
+      path: gate.path(callPathOf(req)),
+    };
+    const take: IntakeSink = (_, body) => this.#take(protocol, exchange, asked, gate, body);
     if (hasBody) this.#intake.read(exchange, head, take);
     else this.#intake.admit(exchange, Buffer.alloc(0), take);
   }
@@ -44,7 +47,7 @@ export class GateRoute {
   #take(
     protocol: GateProtocol,
     exchange: Exchange,
-    method: string,
+    asked: Pick<GateRequest, 'method' | 'path'>,
     head: GateHead,
     body: Buffer | IntakeFault,
   ): void {
@@ -60,13 +63,13 @@ export class GateRoute {
     const isLarge = body === 'too_large';
     const tooLarge = (reason: string) => ({ kind: 'too large', reason }) as const;
     const request = {
-      method,
+      ...asked,
       headers: head.headers,
       body: isLarge
         ? tooLarge(tooLargeMessage(this.#maxBodyBytes))
         : head.isPartial
           ? tooLarge('the proxy sent only a part of the body; raise its limit')
-          : bodyOfBytes(body, head),
+          : bodyOfBytes(body, head.headers),
     };
     exchange.releaseBody();
     const bytes = isLarge ? 0 : body.length;
@@ -85,19 +88,22 @@ export class GateRoute {
 /**
  * The method of the caller's request. Most proxies send a GET or POST of their own and name the caller's method in a
  * header. Other proxies forward a header of that name which the caller has set. So a header can turn a request into a
- * call, but cannot make a request with a body pass. If the headers disagree, the result is an unknown method, which is
- * refused.
+ * call, but cannot make a request with a body pass. If the headers disagree, the gate finds it.
  */
 function methodOf(actual: string, head: GateHead, hasBody: boolean): string {
-  const [named = actual, ...others] = head.forwardedMethods;
-  const doubtful: string[] = others.filter((other) => other !== named);
-  if (hasBody && carriesCall(actual) && !carriesCall(named)) doubtful.push(actual);
-  if (!carriesCall(named)) doubtful.push(...head.overridingMethods.filter(carriesCall));
-  return doubtful.length === 0 ? named : [named, ...doubtful].join(' or ');
+  const [named = actual] = [...head.headers('x-forwarded-method'), ...head.headers('x-original-method')];
+  return hasBody && !PASSING_METHODS.has(actual) && PASSING_METHODS.has(named)
+    ? `${named} or ${actual}`
+    : named;
 }
 
-function carriesCall(method: string): boolean {
-  return !PASSING_METHODS.has(method);
+/** The path that the proxy has appended to the gate's own, with its query; empty if it has appended none. */
+function callPathOf(req: HttpRequest): string {
+  const url = req.getUrl();
+  const start = url.indexOf('/', '/gate/'.length);
+  if (start < 0) return '';
+  const query = req.getQuery();
+  return query === '' ? url.slice(start) : `${url.slice(start)}?${query}`;
 }
 
 function answer(exchange: Exchange, decision: GateDecision, closes: boolean): void {

@@ -136,7 +136,7 @@ export class Routes implements ExchangeOwner {
         serve:
           protocol === 'chain' && !gateChainOnly
             ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
-            : (exchange, req, head) => proxied.serve(protocol, exchange, req.getMethod().toUpperCase(), head),
+            : (exchange, req, head) => proxied.serve(protocol, exchange, req, head),
       },
     ]);
     const verifying: [string, Route][] = [

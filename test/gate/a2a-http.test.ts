@@ -203,7 +203,7 @@ describe('denied', () => {
 
 it('an opened A2A request tells its protocol and method', () => {
   const open = (headers: Record<string, string>, body = rpc()) =>
-    openA2a({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text: body } });
+    openA2a({ method: 'POST', path: null, headers: headersOf(headers), body: { kind: 'text', text: body } });
   expect(open({ 'X-DRS-Bundle': 'e30' })).toMatchObject({
     kind: 'check',
     protocol: 'a2a',
@@ -243,7 +243,7 @@ describe('allowed', () => {
 describe('the bytes of a body', () => {
   const bytes = Buffer.from('{}');
   const kind = (contentType?: string, contentEncoding?: string) =>
-    bodyOfBytes(bytes, { contentType, contentEncoding }).kind;
+    bodyOfBytes(bytes, headersOf({ 'content-type': contentType, 'content-encoding': contentEncoding })).kind;
 
   // Issue 12: a planted fault that refused `br` alone had survived.
   it.each([
@@ -278,8 +278,6 @@ describe('the bytes of a body', () => {
     expect(kind(type)).toBe(expected);
   });
   it('that are not UTF-8 are not looked at', () => {
-    expect(bodyOfBytes(Buffer.from([0xff]), { contentType: null, contentEncoding: null }).kind).toBe(
-      'unusable',
-    );
+    expect(bodyOfBytes(Buffer.from([0xff]), headersOf({})).kind).toBe('unusable');
   });
 });

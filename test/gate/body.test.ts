@@ -4,7 +4,10 @@ import { bodyOfValue } from '../../src/gate/call-body.js';
 
 describe('the bytes of a body', () => {
   const read = (contentType: string | null, contentEncoding: string | null = null, bytes = '{}') =>
-    bodyOfBytes(Buffer.from(bytes, 'latin1'), { contentType, contentEncoding });
+    bodyOfBytes(
+      Buffer.from(bytes, 'latin1'),
+      headersOf({ 'content-type': contentType, 'content-encoding': contentEncoding }),
+    );
 
   it('are text, or say why they are not looked at', () => {
     expect(read(null)).toEqual({ kind: 'text', text: '{}' });
@@ -84,7 +87,10 @@ describe('a parsed body', () => {
 it('a parsed body of an HTTP request is not compared either where a number may have been rounded', () => {
   const headers = headersOf({ 'X-DRS-Bundle': 'e30' });
   const open = (value: unknown) =>
-    openHttp({ method: 'POST', headers, body: { kind: 'value', value } }, { command: null, tool: null });
+    openHttp(
+      { method: 'POST', path: null, headers, body: { kind: 'value', value } },
+      { command: null, tool: null },
+    );
   expect(open({ n: 1 })).toMatchObject({ body: { kind: 'value', value: { n: 1 } } });
   expect(open({ n: 2 ** 53 })).toMatchObject({ body: { kind: 'unusable' } });
 });

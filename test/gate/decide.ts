@@ -40,6 +40,7 @@ export function newGate(rules: Partial<GateRules> = {}) {
     const { method = 'POST', headers = {}, body = '', read } = asked;
     const opened = openRequest(protocol, {
       method,
+      path: null,
       headers: headersOf(headers),
       body: read ?? { kind: 'text', text: body },
     });

@@ -40,7 +40,10 @@ const message = (members: object = {}) => ({
 });
 const text = (members: object = {}) => JSON.stringify(message(members));
 const open = (body: string, headers: Record<string, string> = {}, rules: McpRules = {}) =>
-  openMcp({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text: body } }, rules);
+  openMcp(
+    { method: 'POST', path: null, headers: headersOf(headers), body: { kind: 'text', text: body } },
+    rules,
+  );
 const call = (bundle = bundleOf(), more: Partial<Asked> = {}): Asked => ({
   headers: { 'X-DRS-Bundle': bundle },
   body: text(),
@@ -473,13 +476,16 @@ describe('an opened message', () => {
   });
 
   it('with a method of HTTP that carries none is refused', () => {
-    expect(openMcp({ method: 'PUT', headers: headersOf({}), body: { kind: 'unread' } })).toMatchObject({
+    expect(
+      openMcp({ method: 'PUT', path: null, headers: headersOf({}), body: { kind: 'unread' } }),
+    ).toMatchObject({
       failure: { code: 'METHOD_NOT_ALLOWED', message: 'the HTTP method is PUT, expected POST' },
     });
   });
 
   it('whose body the transport could not read is checked, and matches nothing', () => {
-    const opened = (body: RequestBody) => openMcp({ method: 'POST', headers: headersOf(bundle), body });
+    const opened = (body: RequestBody) =>
+      openMcp({ method: 'POST', path: null, headers: headersOf(bundle), body });
     expect(opened({ kind: 'unread' })).toMatchObject({
       kind: 'check',
       body: { kind: 'unusable', reason: 'the body was not read' },
@@ -558,6 +564,7 @@ it('nothing makes the gate throw, or check what it does not bind', () => {
       (body, bundle) => {
         const opened = openMcp({
           method: 'POST',
+          path: null,
           headers: headersOf(bundle === undefined ? {} : { 'x-drs-bundle': bundle }),
           body: { kind: 'text', text: body },
         });

@@ -30,6 +30,7 @@ function openedHttp(
   const opened = openHttp(
     {
       method: 'POST',
+      path: null,
       headers: headersOf({ 'X-DRS-Bundle': encode(liveCall(mcpChain, args, overrides)) }),
       body: { kind: 'text', text: JSON.stringify(args) },
     },
@@ -192,7 +193,7 @@ describe('a call that was signed for something else', () => {
 
 describe('a chain alone', () => {
   const open = (headers: Record<string, unknown>, method = 'POST') =>
-    openChain({ method, headers: headersOf(headers), body: { kind: 'unread' } });
+    openChain({ method, path: null, headers: headersOf(headers), body: { kind: 'unread' } });
   const bundle = { 'X-DRS-Bundle': 'e30' };
 
   it('is asked for by every POST, for the tool that Mcp-Name names', () => {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
-import { bodyOfBytes, type GateProtocol } from '../../src/gate/index.js';
+import { bodyOfBytes, headersOf, type GateProtocol } from '../../src/gate/index.js';
 import { drsA2a } from '../../src/middleware/a2a/index.js';
 import { createMemoryReplayStore, drsContext, drsMiddleware } from '../../src/middleware/index.js';
 import { OPEN } from '../middleware/call.js';
@@ -40,14 +40,10 @@ export function askPure(): Ask {
   const chainGate = newGate({ bindingMode: 'off' });
   return async (protocol, { method, headers, body = '' }) => {
     const map = valuesOf(headers);
-    const header = (name: string) => headers?.find(([other]) => other.toLowerCase() === name)?.[1] ?? null;
     const said = await (protocol === 'chain' ? chainGate : gate)(protocol, {
       method: method ?? 'POST',
       headers: map,
-      read: bodyOfBytes(Buffer.from(body), {
-        contentType: header('content-type'),
-        contentEncoding: header('content-encoding'),
-      }),
+      read: bodyOfBytes(Buffer.from(body), headersOf(map)),
     });
     if (said.decision !== 'deny') return { decision: said.decision, status: 200, code: '', body: '' };
     const { status, body: answered } = said.response;

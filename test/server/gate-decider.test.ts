@@ -49,7 +49,7 @@ function callOf(protocol: keyof typeof CALLS) {
   return {
     protocol,
     endpoint: 'gate' as const,
-    request: { method: 'POST', headers, body: { kind: 'text', text } as const },
+    request: { method: 'POST', path: null, headers, body: { kind: 'text', text } as const },
     bytes: text.length,
   };
 }
@@ -169,6 +169,7 @@ describe('with a verdict', () => {
     endpoint: 'gate' as const,
     request: {
       method: 'POST',
+      path: null,
       headers: headersOf({}),
       body: { kind: 'text', text: '{"jsonrpc":"2.0","id":1,"method":"ping"}' } as const,
     },

@@ -104,26 +104,22 @@ describe('the headers that a gate reads', () => {
     ]);
   });
 
-  it('are no valid type or coding where they are repeated', () => {
-    expect(gateHeadOf()).toMatchObject({ contentType: null, contentEncoding: null });
-    expect(gateHeadOf(['content-type', 'text/plain'], ['content-encoding', 'gzip'])).toMatchObject({
-      ...{ contentType: 'text/plain', contentEncoding: 'gzip' },
-    });
-    expect(gateHeadOf(['content-type', 'a/b'], ['content-type', 'a/b']).contentType).toBe('a/b, a/b');
-  });
-
-  it('name the method of the caller, and those that could replace it', () => {
-    const head = gateHeadOf(
-      ['x-original-method', 'PUT'],
-      ['x-forwarded-method', 'POST'],
-      ['x-method-override', 'C'],
-      ['x-http-method', 'B'],
-      ['x-http-method-override', 'A'],
-    );
-    expect([head.forwardedMethods, head.overridingMethods]).toEqual([
-      ['POST', 'PUT'],
-      ['A', 'B', 'C'],
-    ]);
+  it.each([
+    ['/a?b=1', [], '/a?b=1'],
+    ['', [], null],
+    ['', [['x-forwarded-uri', '/a']], '/a'],
+    ['/a', [['x-original-uri', '/a']], '/a'],
+    ['/a', [['x-original-url', '/b']], null],
+    [
+      '',
+      [
+        ['x-forwarded-uri', '/a'],
+        ['x-forwarded-uri', '/b'],
+      ],
+      null,
+    ],
+  ] as const)('with %j and %j, the path of the caller is %j', (known, headers, path) => {
+    expect(gateHeadOf(...headers).path(known)).toBe(path);
   });
 
   it.each([

@@ -1,7 +1,7 @@
 import { openA2a } from '../../gate/index.js';
 import { checkOptions } from '../check-options.js';
 import { Guard } from '../guard.js';
-import { answer, bodyOf, guardNode, headersOfNode, type NodeMiddleware } from '../node.js';
+import { answer, bodyOf, guardNode, headersOfNode, pathOf, type NodeMiddleware } from '../node.js';
 import { DEFAULT_MAX_BODY_BYTES, type ProtectionOptions } from '../options.js';
 
 /** Options of {@link drsA2a}. The binding is always enforced, and the command is that of the method. */
@@ -29,6 +29,8 @@ export function drsA2a(given: A2aOptions): NodeMiddleware {
     guardNode(guard, req, res, next, answer, async () => {
       const method = req.method ?? '';
       const body = method === 'POST' ? await bodyOf(req, maxBodyBytes) : ({ kind: 'unread' } as const);
-      return body === 'gone' ? body : openA2a({ method, headers: headersOfNode(req), body });
+      return body === 'gone'
+        ? body
+        : openA2a({ method, path: pathOf(req), headers: headersOfNode(req), body });
     });
 }

@@ -11,7 +11,7 @@ import {
 import { checkOptions } from '../check-options.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
 import { Guard, type Admission } from '../guard.js';
-import { headersOfNode, outcomeOf, tooLarge } from '../node.js';
+import { headersOfNode, outcomeOf, pathOf, tooLarge } from '../node.js';
 import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from '../options.js';
 import { DrsRefusalError } from '../refusal-error.js';
 import { routeOf } from '../route.js';
@@ -101,7 +101,12 @@ function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewar
 
 async function open(request: FastifyRequest, payload: RequestPayload, options: FastifyMiddlewareOptions) {
   const opened = openHttp(
-    { method: request.method, headers: headersOfNode(request.raw), body: { kind: 'unread' } },
+    {
+      method: request.method,
+      path: pathOf(request.raw),
+      headers: headersOfNode(request.raw),
+      body: { kind: 'unread' },
+    },
     routeOf(options, request),
   );
   if (opened.kind === 'deny' || options.bindingMode === 'off') return { opened };
@@ -110,7 +115,7 @@ async function open(request: FastifyRequest, payload: RequestPayload, options: F
 }
 
 async function read(
-  { headers }: FastifyRequest,
+  { raw, headers }: FastifyRequest,
   payload: RequestPayload,
   maxBytes: number,
 ): Promise<{ bytes: Buffer; body: RequestBody }> {
@@ -124,8 +129,7 @@ async function read(
     chunks.push(chunk);
   }
   const bytes = Buffer.concat(chunks, size);
-  const [contentType, contentEncoding] = [headers['content-type'], headers['content-encoding']];
-  return { bytes, body: bodyOfBytes(bytes, { contentType, contentEncoding }) };
+  return { bytes, body: bodyOfBytes(bytes, headersOfNode(raw)) };
 }
 
 /** The body as a new stream for Fastify's parser. The parser compares `receivedEncodedLength` with `Content-Length`. */

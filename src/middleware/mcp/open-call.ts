@@ -14,7 +14,7 @@ import {
  */
 export function openMessage(message: object, extra: unknown, rules: McpRules): Opening {
   return openMcp(
-    { method: 'POST', headers: headersOf(extra), body: { kind: 'value', value: message } },
+    { method: 'POST', path: null, headers: headersOf(extra), body: { kind: 'value', value: message } },
     rules,
   );
 }

@@ -2,7 +2,6 @@ import {
   bodyOfBytes,
   contextHeaders,
   NO_CONTEXT,
-  PASSING_METHODS,
   unusable,
   type HeaderChanges,
   type Protocol,
@@ -53,7 +52,8 @@ export function readCheck(
   return {
     protocol: wanted,
     request: {
-      method: methodOf(http.method, head),
+      method: http.method,
+      path: head.path(pathOf(http)),
       headers: head.headers,
       body: bodyOf(http.body, http.rawBody, head, headers.only('content-length'), maxBodyBytes),
     },
@@ -107,16 +107,9 @@ function isProtocol(text: string): text is Protocol {
   return PROTOCOLS.has(text);
 }
 
-/**
- * The method of the caller's request. The gateway knows it, so headers cannot replace it. But if a header names another
- * method, an application behind the gate may use that one. Then the result names both, which matches no known method.
- */
-function methodOf(method: string, { forwardedMethods, overridingMethods }: GateHead): string {
-  const doubtful = forwardedMethods.filter((other) => other !== method);
-  if (PASSING_METHODS.has(method)) {
-    doubtful.push(...overridingMethods.filter((other) => !PASSING_METHODS.has(other)));
-  }
-  return doubtful.length === 0 ? method : [method, ...doubtful].join(' or ');
+/** The path with its query. Envoy sends both as the path, others apart. */
+function pathOf({ path, query }: { readonly path: string; readonly query: string }): string {
+  return query === '' || path.includes('?') ? path : `${path}?${query}`;
 }
 
 function bodyOf(
@@ -141,7 +134,7 @@ function bodyOf(
       reason: 'the proxy did not send the whole body; configure it to send all of it, and raise its limit',
     };
   }
-  return bodyOfBytes(bufferOf(body), head);
+  return bodyOfBytes(bufferOf(body), head.headers);
 }
 
 function changes({ set, remove }: HeaderChanges) {

@@ -32,7 +32,12 @@ export function readMcpCheck(message: McpRequest, maxBodyBytes: number): Questio
   const headers = new WireHeaders(message.headers);
   return {
     protocol: 'mcp',
-    request: { method: 'POST', headers: readGateHead(headers).headers, body: bodyOf(message, maxBodyBytes) },
+    request: {
+      method: 'POST',
+      path: null,
+      headers: readGateHead(headers).headers,
+      body: bodyOf(message, maxBodyBytes),
+    },
     requestId: headers.only('x-request-id'),
     traceparent: headers.only('traceparent'),
   };

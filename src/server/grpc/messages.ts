@@ -23,6 +23,8 @@ const SCHEMA: INamespace = {
       fields: {
         method: { type: 'string', id: 2 },
         headers: { rule: 'repeated', type: 'Header', id: 3 },
+        path: { type: 'string', id: 4 },
+        query: { type: 'string', id: 7 },
         body: { type: 'bytes', id: 11 },
         rawBody: { type: 'bytes', id: 12 },
         headerMap: { type: 'HeaderMap', id: 13 },
@@ -135,6 +137,8 @@ export interface CheckRequest {
     readonly request?: {
       readonly http?: {
         readonly method: string;
+        readonly path: string;
+        readonly query: string;
         readonly headers: readonly WireHeader[];
         readonly body: Uint8Array;
         readonly rawBody: Uint8Array;
