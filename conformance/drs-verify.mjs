@@ -64,7 +64,13 @@ async function answer({ request, now, bodyText, settings, revocation }) {
 }
 
 async function openGate(settings, replay) {
-  const environment = { PORT: '0', FRONT_END: 'node', WORKER_THREADS: '0', GATE_REPLAY: replay };
+  const environment = {
+    PORT: '0',
+    FRONT_END: 'node',
+    WORKER_THREADS: '0',
+    GATE_REPLAY: replay,
+    GATE_ROUTES: 'any',
+  };
   return startService({ ...readConfiguration(environment), ...settings }, pino({ level: 'silent' }));
 }
 

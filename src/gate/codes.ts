@@ -30,6 +30,11 @@ export const GATE_CATALOGUE = [
       'Send the message with POST. GET, HEAD and OPTIONS, over MCP DELETE too, pass without being checked.',
   },
   {
+    code: 'UNKNOWN_ROUTE',
+    status: 403,
+    suggestion: 'Call a method and path that the operator has put into the table of routes (GATE_ROUTES).',
+  },
+  {
     code: 'BODY_TOO_LARGE',
     status: 413,
     suggestion: 'Send less, or have the operator raise the limit on bodies.',

@@ -1,26 +1,58 @@
-import { bodyOfValue } from './call-body.js';
+import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { bodyOfValue, unusable } from './call-body.js';
 import { decodeCarried, findBundle } from './carriers.js';
-import { gateFailure } from './codes.js';
+import { gateFailure, type GateFailure } from './codes.js';
 import {
   methodOf,
   shorten,
+  type CallBody,
   type Denial,
   type Expectation,
   type GateRequest,
   type PendingCall,
   type RequestBody,
 } from './request.js';
+import type { RouteTable } from './routes.js';
 
-/** The command and the tool that an HTTP route accepts; `null` for any. */
-export type RouteExpectation = Pick<Expectation, 'command' | 'tool'>;
+/** What an HTTP route accepts, and what its handler acts on. */
+export interface HttpRoute extends Pick<Expectation, 'command' | 'tool'> {
+  /**
+   * The arguments in path and query, by name. `null` if the body alone is compared, as it is: nothing in path and query
+   * is an argument.
+   */
+  readonly parameters: Readonly<Record<string, string>> | null;
+  /** Whether the handler reads a body. */
+  readonly hasBody: boolean;
+}
+
+/** A route of any command and tool, of which only the body is compared. */
+export const ANY_ROUTE: HttpRoute = { command: null, tool: null, parameters: null, hasBody: true };
 
 /**
- * Opens a plain HTTP request. Every request is checked, and its body is compared with the signed arguments.
+ * Opens a plain HTTP request by the operator's routes. Every request is checked.
+ *
+ * @param routes `any`: no part of the request but its body is compared; `null`: none is configured, so all are refused
+ */
+export function openRouted(request: GateRequest, routes: RouteTable | 'any' | null): PendingCall | Denial {
+  if (routes === 'any') return openHttp(request, ANY_ROUTE);
+  if (routes === null) {
+    const message = 'this gate has no routes: the operator sets GATE_ROUTES to a file of them, or to "any"';
+    return deny(gateFailure('UNKNOWN_ROUTE', 'http', message), null);
+  }
+  const found = routes.find(methodOf(request), request.path);
+  if ('code' in found) return deny(gateFailure(found.code, 'http', found.message), null);
+  return openHttp(request, found);
+}
+
+/**
+ * Opens a plain HTTP request. Every request is checked, and what its handler acts on is compared with the signed
+ * arguments.
  *
  * A transport can pass the body as `unread` first and add it with {@link withHttpBody}. Then it need not read the
  * body of a request that has no bundle.
  */
-export function openHttp(request: GateRequest, { command, tool }: RouteExpectation): PendingCall | Denial {
+export function openHttp(request: GateRequest, route: HttpRoute): PendingCall | Denial {
+  const { tool, command } = route;
   const method = methodOf(request);
   if (method !== request.method) {
     const message = `the HTTP method is ${shorten(method)}, expected one`;
@@ -40,15 +72,72 @@ export function openHttp(request: GateRequest, { command, tool }: RouteExpectati
     requested: tool,
     expected: { command, orBelow: true, tool },
   };
-  return withHttpBody(call, request.body);
+  return withHttpBody(call, request.body, route);
 }
 
 /** Adds the body to a call that was opened without one. */
-export function withHttpBody(call: PendingCall, body: RequestBody): PendingCall | Denial {
+export function withHttpBody(call: PendingCall, body: RequestBody, route: HttpRoute): PendingCall | Denial {
   if (body.kind === 'too large') {
     return deny(gateFailure('BODY_TOO_LARGE', 'http', body.reason), call.requested);
   }
-  return { ...call, body: body.kind === 'value' ? bodyOfValue(body.value) : body };
+  const compared = route.parameters === null ? bodyAlone(body) : argumentsOf(body, route, route.parameters);
+  return 'kind' in compared ? { ...call, body: compared } : deny(compared, call.requested);
+}
+
+type SmallBody = Exclude<RequestBody, { readonly kind: 'too large' }>;
+
+function bodyAlone(body: SmallBody): CallBody {
+  if (body.kind === 'none') return { kind: 'value', value: {} };
+  return body.kind === 'value' ? bodyOfValue(body.value) : body;
+}
+
+/** The arguments of a call: those in path and query, the members of its body, and the tool that its route serves. */
+function argumentsOf(
+  body: SmallBody,
+  { tool, hasBody }: HttpRoute,
+  parameters: Readonly<Record<string, string>>,
+): CallBody | GateFailure {
+  const read = readMembers(body, hasBody);
+  if (!('members' in read)) return read;
+  const { members } = read;
+  const twice = Object.keys(parameters).find((name) => Object.hasOwn(members, name));
+  if (twice !== undefined) {
+    const message = `the body has a member named ${JSON.stringify(twice)}, which is in the path or the query`;
+    return gateFailure('RESERVED_ARGUMENT', 'http', message, {
+      suggestion: 'Send each argument in one place.',
+    });
+  }
+  // Callers that put the tool into the body sign the same arguments. Whether it is the route's is checked later.
+  return bodyOfValue({ ...(tool === null ? {} : { tool }), ...parameters, ...members });
+}
+
+/** The members of a body, or the body if it has none that could be arguments. */
+function readMembers(body: SmallBody, hasBody: boolean): { readonly members: JsonObject } | CallBody {
+  switch (body.kind) {
+    case 'none':
+      return { members: {} };
+    case 'text': {
+      if (!hasBody) {
+        return body.text === ''
+          ? { members: {} }
+          : unusable('the request has a body, and its route takes none');
+      }
+      const { value, defect } = parseStrictJson(body.text);
+      return defect === undefined
+        ? membersOf(value)
+        : unusable(`the body is not strict JSON: ${defect.message}`);
+    }
+    case 'value':
+      return hasBody
+        ? membersOf(body.value as JsonValue)
+        : unusable('the request has a body, and its route takes none');
+    default:
+      return body;
+  }
+}
+
+function membersOf(value: JsonValue): { readonly members: JsonObject } | CallBody {
+  return isJsonObject(value) ? { members: value } : unusable('the body is not a JSON object');
 }
 
 function deny(failure: Denial['failure'], requested: string | null): Denial {

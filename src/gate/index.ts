@@ -11,9 +11,10 @@
 import { openA2a } from './a2a.js';
 import { openChain } from './chain.js';
 import type { Protocol } from './codes.js';
-import { openHttp } from './http.js';
+import { openRouted } from './http.js';
 import { openMcp, type McpRules } from './mcp.js';
 import type { GateRequest, Opening } from './request.js';
+import type { RouteTable } from './routes.js';
 
 export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson } from './call-body.js';
 export { openChain } from './chain.js';
@@ -44,7 +45,8 @@ export {
   type HeaderChanges,
 } from './context-headers.js';
 export { decodeHeaderText, encodeHeaderText } from './header-text.js';
-export { openHttp, withHttpBody, type RouteExpectation } from './http.js';
+export { ANY_ROUTE, openHttp, withHttpBody, type HttpRoute } from './http.js';
+export { RouteTable } from './routes.js';
 export { isPassMethod, openMcp, passesMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
 export { openA2a, A2A_COMMAND } from './a2a.js';
 export { echoOf } from './json-rpc.js';
@@ -93,11 +95,17 @@ export type GateProtocol = Protocol | 'chain';
 /** All of {@link GateProtocol}. */
 export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a', 'chain'] as const satisfies readonly GateProtocol[];
 
-/** Opens a request of any protocol. On `http`, any command and tool will do. */
-export function openRequest(protocol: GateProtocol, request: GateRequest, rules: McpRules = {}): Opening {
+/** The operator's settings for what a gate opens. */
+export interface OpeningRules extends McpRules {
+  /** The routes of `http`, or `any`. If left out, every request over `http` is refused. */
+  readonly routes?: RouteTable | 'any' | null;
+}
+
+/** Opens a request of any protocol. */
+export function openRequest(protocol: GateProtocol, request: GateRequest, rules: OpeningRules = {}): Opening {
   switch (protocol) {
     case 'http':
-      return openHttp(request, { command: null, tool: null });
+      return openRouted(request, rules.routes ?? null);
     case 'mcp':
       return openMcp(request, rules);
     case 'a2a':

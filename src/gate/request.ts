@@ -31,6 +31,8 @@ export type RequestBody =
   | { readonly kind: 'unusable'; readonly reason: string }
   /** Larger than the limit, or incomplete. */
   | { readonly kind: 'too large'; readonly reason: string }
+  /** There is none, and the transport knows it. */
+  | { readonly kind: 'none' }
   /** Not read yet, or never read. */
   | { readonly kind: 'unread' };
 
@@ -62,7 +64,7 @@ const NAMING_METHODS = [
 ] as const;
 
 /** The body to compare with the signed arguments. */
-export type CallBody = Exclude<RequestBody, { readonly kind: 'too large' }>;
+export type CallBody = Exclude<RequestBody, { readonly kind: 'too large' | 'none' }>;
 
 /** The request needs no check and is forwarded unchanged. */
 export interface Pass {

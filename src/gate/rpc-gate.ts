@@ -50,7 +50,7 @@ export function openRpc(
     const unreadable = body.kind === 'unread' ? unusable('the body was not read') : body;
     return openCall(protocol, { id: null, requested: null, encoded, body: unreadable, expected: ANY });
   }
-  const message = readRpcMessage(protocol, body);
+  const message = readRpcMessage(protocol, body.kind === 'none' ? { kind: 'text', text: '' } : body);
   if ('failure' in message) return denier(protocol, message.id, null)(message.failure);
   return { kind: 'message', message };
 }

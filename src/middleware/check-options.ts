@@ -60,6 +60,7 @@ const ROUTE: Readonly<Record<string, Check>> = {
     test: (value) => isCommandPath(value) || isFunction(value),
     expected: 'a path such as "/tools/weather" without a slash at its end, or a function of the request',
   },
+  parameters: { test: isFunction, expected: 'a function of the request that gives an object of strings' },
   bindingMode: {
     test: (value) => value === 'enforced' || value === 'report' || value === 'off',
     expected: '"enforced", "report" or "off"',

@@ -1,6 +1,5 @@
 import {
   bodyOfBytes,
-  openHttp,
   responseTo,
   withHttpBody,
   type Denial,
@@ -13,7 +12,7 @@ import { runWithContext } from './context.js';
 import type { Outcome } from './events.js';
 import { Guard } from './guard.js';
 import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from './options.js';
-import { routeOf } from './route.js';
+import { openRoute } from './route.js';
 
 /** A handler of web-standard requests; `rest` are the further arguments of its framework. */
 export type FetchHandler<Rest extends unknown[]> = (
@@ -60,17 +59,13 @@ export async function openFetch<R>(
   options: MiddlewareOptions<R>,
   subject: R,
 ): Promise<Opening> {
-  const opened = openHttp(
-    {
-      method: request.method,
-      path: pathOf(request),
-      headers: headersOfFetch(request.headers),
-      body: { kind: 'unread' },
-    },
-    routeOf(options, subject),
+  const { opened, route } = openRoute(
+    { method: request.method, path: pathOf(request), headers: headersOfFetch(request.headers) },
+    options,
+    subject,
   );
   if (opened.kind === 'deny' || options.bindingMode === 'off') return opened;
-  return withHttpBody(opened, await bodyOf(request, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES));
+  return withHttpBody(opened, await bodyOf(request, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES), route);
 }
 
 /** The headers of a request. Repeated headers are joined with a comma, which the gate detects. */
@@ -103,7 +98,7 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
   if (Number(request.headers.get('content-length')) > maxBytes) return { kind: 'too large', reason };
   const bytes = await readAtMost(request.clone().body, maxBytes);
   if (bytes === null) return { kind: 'too large', reason };
-  return bodyOfBytes(bytes, headersOfFetch(request.headers));
+  return bytes.length === 0 ? { kind: 'none' } : bodyOfBytes(bytes, headersOfFetch(request.headers));
 }
 
 async function readAtMost(

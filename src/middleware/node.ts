@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   bodyOfBytes,
-  openHttp,
   responseTo,
   withHttpBody,
   type Denial,
@@ -16,7 +15,7 @@ import { Guard } from './guard.js';
 import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from './options.js';
 import { readBody } from './read-body.js';
 import { DrsRefusalError } from './refusal-error.js';
-import { routeOf } from './route.js';
+import { openRoute } from './route.js';
 
 /** Middleware for node:http, Connect, Express, restify and other frameworks with this signature. */
 export type NodeMiddleware<R extends IncomingMessage = IncomingMessage> = (
@@ -34,8 +33,8 @@ export type NodeMiddlewareOptions<R extends IncomingMessage = IncomingMessage> =
 /**
  * Lets only verified calls reach the handlers behind it.
  *
- * Put it in front of every body parser. The handler must take the call's arguments from the body alone: nothing else
- * of the request is signed.
+ * Put it in front of every body parser. The handler must take the call's arguments from the body alone, and from what
+ * the option `parameters` names: nothing else of the request is signed.
  *
  * @returns middleware that answers 401, 400, 403, 409, 413 or 503 itself, and otherwise calls `next()`; the handler
  *   finds the call with `drsContext(req)`
@@ -58,16 +57,11 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
   };
   return (req, res, next) =>
     guardNode(guard, req, res, next, refuse, async () => {
-      const request = {
-        method: req.method ?? '',
-        path: pathOf(req),
-        headers: headersOfNode(req),
-        body: { kind: 'unread' },
-      } as const;
-      const opened = openHttp(request, routeOf(options, req));
+      const request = { method: req.method ?? '', path: pathOf(req), headers: headersOfNode(req) };
+      const { opened, route } = openRoute(request, options, req);
       if (opened.kind === 'deny' || bindingMode === 'off') return opened;
       const body = await bodyOf(req, maxBodyBytes);
-      return body === 'gone' ? body : withHttpBody(opened, body);
+      return body === 'gone' ? body : withHttpBody(opened, body, route);
     });
 }
 
@@ -142,7 +136,7 @@ export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<Re
   const bytes = await readBody(req, maxBytes);
   if (bytes === 'gone') return bytes;
   if (bytes === 'too large') return tooLarge(maxBytes);
-  return bodyOfBytes(bytes, headersOfNode(req));
+  return bytes.length === 0 ? { kind: 'none' } : bodyOfBytes(bytes, headersOfNode(req));
 }
 
 /** A body that is larger than the limit. */

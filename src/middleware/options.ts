@@ -42,14 +42,22 @@ export type ProtectionOptions = VerdictSource &
   };
 
 /** Which tool and command a route serves: at least one of them, or `tool: 'any'`. */
-export type RouteOptions<R> =
+export type RouteOptions<R> = {
+  /**
+   * The arguments that the handler takes from path and query, by name; those that are `undefined` are left out. They are
+   * compared with the signed arguments together with the members of the body. Without this, a request with a query is
+   * refused, and the handler must take its arguments from the body alone.
+   */
+  readonly parameters?: (request: R) => Readonly<Record<string, string | undefined>>;
+} & (
   | {
       /** The required `args.tool` of the invocation. `'any'`: the handler checks the signed tool itself. */
       readonly tool: string | ((request: R) => string);
       /** The required command of the invocation, which may also be a path below it; default: what the chain allows. */
       readonly command?: string | ((request: R) => string);
     }
-  | { readonly tool?: never; readonly command: string | ((request: R) => string) };
+  | { readonly tool?: never; readonly command: string | ((request: R) => string) }
+);
 
 /** How the body of a request is checked. */
 export interface BodyOptions {

@@ -5,6 +5,7 @@ import { connectRedis, placeOf, reasonOf } from '../redis/connection.js';
 import type { Configuration } from './configuration.js';
 import { loadFrontEnd } from './front-end/load.js';
 import { checkNative } from './native.js';
+import { ServedRoutes } from './served-routes.js';
 
 const { R_OK, W_OK } = constants;
 
@@ -16,7 +17,8 @@ const { R_OK, W_OK } = constants;
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, verifyNative, grpcPort, listen, decisionLog, revocationStorePath } = configuration;
+  const { frontEnd, verifyNative, gateRoutes, grpcPort, listen, decisionLog, revocationStorePath } =
+    configuration;
   const found = await Promise.all([
     problemOf('FRONT_END', async () => {
       await loadFrontEnd(frontEnd);
@@ -31,6 +33,7 @@ export async function findStartProblems(configuration: Configuration): Promise<s
     decisionLog === undefined || decisionLog === '-'
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
+    problemOf('GATE_ROUTES', () => Promise.resolve(ServedRoutes.read(gateRoutes))),
     listen === undefined ? null : problemOf('LISTEN', () => canWriteFolderOf(listen.path)),
   ]);
   return found.filter((problem) => problem !== null);

@@ -111,6 +111,11 @@ const serviceOptions = verifierOptions.extend({
   gateReplay: z.enum(['memory', 'redis', 'off']).default('memory'),
   /** `true` enables `/gate/chain`, which does not check a call's arguments: for proxies that cannot send a body. */
   gateChainOnly: z.boolean().default(false),
+  /**
+   * The file with the routes of `http`: which method and path call which tool, and with which arguments. `any`: nothing
+   * of a request but its body is compared, so a call that was signed for one path passes on every other.
+   */
+  gateRoutes: z.string().min(1).optional(),
   /** MCP methods that pass besides those of the protocol. Nothing about them is checked, and nothing need be signed. */
   gatePassMethods: z
     .array(

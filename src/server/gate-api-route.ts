@@ -172,11 +172,11 @@ function bodyOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] |
   const { body, body_text: text } = value;
   const reason = whyNoJson(headers);
   if (text === undefined)
-    return reason !== null && body !== undefined
-      ? unusable(reason)
-      : body === undefined
-        ? { kind: 'text', text: '' }
-        : { kind: 'value', value: body };
+    return body === undefined || body === null
+      ? { kind: 'none' }
+      : reason === null
+        ? { kind: 'value', value: body }
+        : unusable(reason);
   if (body !== undefined) return invalid('there is a body and a body_text, expected one of them');
   if (typeof text !== 'string') return invalid('body_text is not a string');
   return reason === null ? { kind: 'text', text } : unusable(reason);

@@ -17,7 +17,7 @@ import {
   type GateRequest,
   type GateResponse,
   type GateRules,
-  type McpRules,
+  type OpeningRules,
   type PendingCall,
 } from '../gate/index.js';
 import type { ReplayRules, ReplayStore } from '../replay/index.js';
@@ -30,6 +30,7 @@ import type { Configuration } from './configuration.js';
 import type { ContextSigner } from './context-token.js';
 import type { GateEndpoint, GateObserver } from './gate-metrics.js';
 import type { Rejection } from './rejections.js';
+import type { ServedRoutes } from './served-routes.js';
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
@@ -78,6 +79,7 @@ export interface GateDeciderContext {
   /** `null` if contexts are not signed. */
   readonly signer: ContextSigner | null;
   readonly observer: GateObserver;
+  readonly routes: Pick<ServedRoutes, 'current'>;
 }
 
 const PASS: GateDecision = { kind: 'pass' };
@@ -97,14 +99,21 @@ const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
 export class GateDecider {
   readonly #context: GateDeciderContext;
   readonly #replayRules: ReplayRules;
-  readonly #mcpRules: McpRules;
+  readonly #openingRules: OpeningRules;
   #hasWarned = false;
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
     const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods } = context.configuration;
     this.#replayRules = { scope: 'gate', windowSecs, clockSkewSecs };
-    this.#mcpRules = { passMethods: new Set(gatePassMethods) };
+    const { routes } = context;
+    this.#openingRules = {
+      passMethods: new Set(gatePassMethods),
+      // They can be reloaded.
+      get routes() {
+        return routes.current;
+      },
+    };
   }
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */
@@ -114,7 +123,7 @@ export class GateDecider {
     if (ticket === null) return this.unavailable(call, admission.isDraining ? 'shutting_down' : 'overloaded');
     try {
       if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
-      const opened = openRequest(call.protocol, call.request, this.#mcpRules);
+      const opened = openRequest(call.protocol, call.request, this.#openingRules);
       let decision: GateDecision | Promise<GateDecision>;
       if (opened.kind === 'pass') decision = PASS;
       else if (opened.kind === 'deny') decision = toDecision(opened);

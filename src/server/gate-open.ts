@@ -8,12 +8,14 @@ import { ContextSigner } from './context-token.js';
 import { GateDecider } from './gate-decider.js';
 import type { Metrics } from './metrics.js';
 import { printableUrl } from './printable-url.js';
+import { ServedRoutes } from './served-routes.js';
 
 /** The gate of a service, shared by all transports. */
 export interface Gate {
   readonly decider: GateDecider;
   /** Its record of used invocations; `null` if `GATE_REPLAY=off`. */
   readonly replays: ReplayStore | null;
+  readonly routes: ServedRoutes;
   /** The public key set as JSON; `null` if contexts are not signed. */
   readonly jwks: string | null;
   close(): Promise<void>;
@@ -22,6 +24,7 @@ export interface Gate {
 /**
  * Opens what the gate needs besides the engine: its own replay store, and the key that signs contexts.
  *
+ * @throws Error if the file with the routes cannot be used
  * @throws ReplayStoreError if `GATE_REPLAY=redis` and Redis cannot be used
  */
 export async function openGate(deps: {
@@ -32,7 +35,8 @@ export async function openGate(deps: {
   readonly log: Logger;
 }): Promise<Gate> {
   const { engine, configuration, admission, metrics, log } = deps;
-  const { gateReplay, gateSigningKey, statusListBaseUrl } = configuration;
+  const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
+  const routes = ServedRoutes.read(gateRoutes);
   const replays = await openReplays(gateReplay, configuration, log);
   metrics.gate.watch(replays);
   if (gateReplay === 'off')
@@ -53,9 +57,11 @@ export async function openGate(deps: {
     replays,
     signer,
     observer: metrics.gate,
+    routes,
   });
   return {
     decider,
+    routes,
     replays,
     jwks: signer === null ? null : JSON.stringify({ keys: [signer.jwk] }),
     close: async () => {

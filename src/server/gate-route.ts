@@ -103,7 +103,7 @@ function callPathOf(req: HttpRequest): string {
   const start = url.indexOf('/', '/gate/'.length);
   if (start < 0) return '';
   const query = req.getQuery();
-  return query === '' ? url.slice(start) : `${url.slice(start)}?${query}`;
+  return query === undefined ? url.slice(start) : `${url.slice(start)}?${query}`;
 }
 
 function answer(exchange: Exchange, decision: GateDecision, closes: boolean): void {

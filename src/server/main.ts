@@ -135,6 +135,7 @@ function stopOnSignals(configuration: Configuration, service: Service, log: Logg
   );
   process.on('SIGHUP', () => {
     reloadCertificate(service, log);
+    reloadRoutes(service, log);
     service.reopenLogs().then(
       () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
       (error: unknown) =>
@@ -159,6 +160,15 @@ function reloadCertificate(service: Service, log: Logger): void {
     );
   } catch (error) {
     log.error({ err: error }, 'the certificate could not be reloaded: the old one is still served');
+  }
+}
+
+function reloadRoutes(service: Service, log: Logger): void {
+  try {
+    const file = service.reloadRoutes();
+    if (file !== null) log.info({ file }, 'SIGHUP: the routes of the gate were reloaded');
+  } catch (error) {
+    log.error({ err: error }, 'the routes of the gate could not be reloaded: the old ones still hold');
   }
 }
 

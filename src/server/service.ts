@@ -52,6 +52,13 @@ export interface Service {
   /** Reopens the log files, after they were renamed (log rotation). */
   reopenLogs(): Promise<void>;
   /**
+   * Reads the routes of the gate again.
+   *
+   * @returns the file; `null` if there is none
+   * @throws Error if they cannot be used; the old ones stay
+   */
+  reloadRoutes(): string | null;
+  /**
    * Reads the certificate again. Open connections keep the old one.
    *
    * @returns the new certificate; `null` if the service has no TLS
@@ -171,6 +178,10 @@ export async function startService(
     frontEnd: loaded.name,
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
     reopenLogs: () => verdicts.reopen(),
+    reloadRoutes: () => {
+      gate.routes.reload();
+      return gate.routes.file;
+    },
     reloadCertificate: () =>
       certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
     retire: async (signal) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bodyOfBytes, headersOf, openHttp, signedArgumentsOf } from '../../src/gate/index.js';
+import { ANY_ROUTE, bodyOfBytes, headersOf, openHttp, signedArgumentsOf } from '../../src/gate/index.js';
 import { bodyOfValue } from '../../src/gate/call-body.js';
 
 describe('the bytes of a body', () => {
@@ -87,10 +87,7 @@ describe('a parsed body', () => {
 it('a parsed body of an HTTP request is not compared either where a number may have been rounded', () => {
   const headers = headersOf({ 'X-DRS-Bundle': 'e30' });
   const open = (value: unknown) =>
-    openHttp(
-      { method: 'POST', path: null, headers, body: { kind: 'value', value } },
-      { command: null, tool: null },
-    );
+    openHttp({ method: 'POST', path: null, headers, body: { kind: 'value', value } }, ANY_ROUTE);
   expect(open({ n: 1 })).toMatchObject({ body: { kind: 'value', value: { n: 1 } } });
   expect(open({ n: 2 ** 53 })).toMatchObject({ body: { kind: 'unusable' } });
 });

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import {
+  ANY_ROUTE,
   bindOptionsOf,
   bodyTimedOut,
   checkCall,
@@ -11,7 +12,7 @@ import {
   verifierUnavailable,
   type GateRules,
   type PendingCall,
-  type RouteExpectation,
+  type HttpRoute,
   type VerifiedCall,
 } from '../../src/gate/index.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
@@ -23,10 +24,7 @@ const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode
 const args = { tool: 'search', query: 'tea' };
 const principal = mcpChain.parties[0]?.did as string;
 
-function openedHttp(
-  expected: Partial<RouteExpectation> = {},
-  overrides: Record<string, unknown> = {},
-): PendingCall {
+function openedHttp(expected: Partial<HttpRoute> = {}, overrides: Record<string, unknown> = {}): PendingCall {
   const opened = openHttp(
     {
       method: 'POST',
@@ -34,7 +32,7 @@ function openedHttp(
       headers: headersOf({ 'X-DRS-Bundle': encode(liveCall(mcpChain, args, overrides)) }),
       body: { kind: 'text', text: JSON.stringify(args) },
     },
-    { command: null, tool: null, ...expected },
+    { ...ANY_ROUTE, ...expected },
   );
   if (opened.kind !== 'check') throw new Error(opened.failure.message);
   return opened;

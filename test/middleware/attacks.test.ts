@@ -142,7 +142,7 @@ const ATTACKS: readonly (readonly [string, () => Sent, number, object])[] = [
     403,
     { valid: true, binding: 'invalid_body', error: { code: 'BINDING_MISMATCH' } },
   ],
-  ['no body', () => ask(''), 403, { valid: true, binding: 'invalid_body' }],
+  ['no body', () => ask(''), 403, { valid: true, binding: 'mismatch' }],
   ['a body that is no JSON', () => ask('tool=search'), 403, { valid: true, binding: 'invalid_body' }],
   [
     'a body that ends the member it is sent in',

@@ -26,6 +26,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
     log: pino({ level: 'silent' }),
     replays: createMemoryReplayStore(),
     signer: null,
+    routes: { current: 'any' },
     observer: {
       decided: (protocol, decision, code) => counted.push(`${protocol} ${decision} ${code}`),
       countOutcome: () => undefined,

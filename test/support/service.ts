@@ -54,7 +54,7 @@ export async function startService(
   ] as [string, ...string[]];
   const child = spawn(program, args, {
     // No test depends on speed. Other tests check when a busy service refuses requests.
-    env: { PATH, PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', ...env },
+    env: { PATH, PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', GATE_ROUTES: 'any', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit') as Promise<[number | null]>;

@@ -1,20 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
-import {
-  bodyOfBytes,
-  openHttp,
-  responseTo,
-  withHttpBody,
-  type Denial,
-  type RequestBody,
-} from '../../gate/index.js';
+import { bodyOfBytes, responseTo, withHttpBody, type Denial, type RequestBody } from '../../gate/index.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
 import { Guard, type Admission } from '../guard.js';
 import { headersOfNode, outcomeOf, pathOf, tooLarge } from '../node.js';
 import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from '../options.js';
 import { DrsRefusalError } from '../refusal-error.js';
-import { routeOf } from '../route.js';
+import { openRoute } from '../route.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -100,18 +93,15 @@ function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewar
 }
 
 async function open(request: FastifyRequest, payload: RequestPayload, options: FastifyMiddlewareOptions) {
-  const opened = openHttp(
-    {
-      method: request.method,
-      path: pathOf(request.raw),
-      headers: headersOfNode(request.raw),
-      body: { kind: 'unread' },
-    },
-    routeOf(options, request),
+  const { raw } = request;
+  const { opened, route } = openRoute(
+    { method: request.method, path: pathOf(raw), headers: headersOfNode(raw) },
+    options,
+    request,
   );
   if (opened.kind === 'deny' || options.bindingMode === 'off') return { opened };
   const { bytes, body } = await read(request, payload, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES);
-  return { opened: withHttpBody(opened, body), body: again(bytes) };
+  return { opened: withHttpBody(opened, body, route), body: again(bytes) };
 }
 
 async function read(
@@ -129,7 +119,7 @@ async function read(
     chunks.push(chunk);
   }
   const bytes = Buffer.concat(chunks, size);
-  return { bytes, body: bodyOfBytes(bytes, headersOfNode(raw)) };
+  return { bytes, body: size === 0 ? { kind: 'none' } : bodyOfBytes(bytes, headersOfNode(raw)) };
 }
 
 /** The body as a new stream for Fastify's parser. The parser compares `receivedEncodedLength` with `Content-Length`. */

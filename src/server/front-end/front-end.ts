@@ -14,8 +14,8 @@ export interface HttpRequest {
   getMethod(): string;
   /** The path as it was sent, without the query. */
   getUrl(): string;
-  /** The part after the `?`; empty if there is none. */
-  getQuery(): string;
+  /** The part after the `?`; `undefined` if there is none. */
+  getQuery(): string | undefined;
   /** The first header of this name, which must be in lower case; empty if there is none. */
   getHeader(name: string): string;
   /** Visits every header in the order sent, also repeated ones; names in lower case. */

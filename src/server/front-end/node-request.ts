@@ -20,10 +20,10 @@ export class NodeRequest implements HttpRequest {
     return end === -1 ? url : url.slice(0, end);
   }
 
-  getQuery(): string {
+  getQuery(): string | undefined {
     const { url = '' } = this.#message;
     const end = url.indexOf('?');
-    return end === -1 ? '' : url.slice(end + 1);
+    return end === -1 ? undefined : url.slice(end + 1);
   }
 
   getHeader(name: string): string {

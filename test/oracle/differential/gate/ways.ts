@@ -290,6 +290,7 @@ async function openGateService(options: VerifierOptions): Promise<GateService> {
       FRONT_END: 'node',
       DRS_ADMIN_TOKEN: ADMIN,
       QUEUE_BURST_MS: '60000',
+      GATE_ROUTES: 'any',
       LOG_LEVEL: 'silent',
     }),
     ...options,
