@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
-import type { CallBody, HeaderLookup } from './request.js';
+import type { CallBody, HeaderLookup, RequestBody } from './request.js';
 
 /**
  * Classifies the body of an HTTP request. The signer of a call also chooses its headers. With another charset, a form
@@ -18,6 +18,12 @@ export function bodyOfBytes(
   if (reason !== null) return unusable(reason);
   const text = decodeUtf8(bytes);
   return text === null ? unusable('the body is not UTF-8') : { kind: 'text', text };
+}
+
+/** The same where the transport has the whole body: nothing in it is no body. */
+export function wholeBodyOfBytes(bytes: Buffer, headers: HeaderLookup): RequestBody {
+  const body = bodyOfBytes(bytes, headers);
+  return body.kind === 'text' && body.text === '' ? { kind: 'none' } : body;
 }
 
 /** Why a handler could take a body for something else than JSON in UTF-8, by its headers; else `null`. */

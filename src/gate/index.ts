@@ -16,7 +16,7 @@ import { openMcp, type McpRules } from './mcp.js';
 import type { GateRequest, Opening } from './request.js';
 import type { RouteTable } from './routes.js';
 
-export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson } from './call-body.js';
+export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson, wholeBodyOfBytes } from './call-body.js';
 export { openChain } from './chain.js';
 export { BUNDLE_HEADER, META_KEYS } from './carriers.js';
 export {

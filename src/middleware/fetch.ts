@@ -1,6 +1,6 @@
 import {
-  bodyOfBytes,
   responseTo,
+  wholeBodyOfBytes,
   withHttpBody,
   type Denial,
   type HeaderLookup,
@@ -98,7 +98,7 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
   if (Number(request.headers.get('content-length')) > maxBytes) return { kind: 'too large', reason };
   const bytes = await readAtMost(request.clone().body, maxBytes);
   if (bytes === null) return { kind: 'too large', reason };
-  return bytes.length === 0 ? { kind: 'none' } : bodyOfBytes(bytes, headersOfFetch(request.headers));
+  return wholeBodyOfBytes(bytes, headersOfFetch(request.headers));
 }
 
 async function readAtMost(

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
-  bodyOfBytes,
   responseTo,
+  wholeBodyOfBytes,
   withHttpBody,
   type Denial,
   type HeaderLookup,
@@ -136,7 +136,7 @@ export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<Re
   const bytes = await readBody(req, maxBytes);
   if (bytes === 'gone') return bytes;
   if (bytes === 'too large') return tooLarge(maxBytes);
-  return bytes.length === 0 ? { kind: 'none' } : bodyOfBytes(bytes, headersOfNode(req));
+  return wholeBodyOfBytes(bytes, headersOfNode(req));
 }
 
 /** A body that is larger than the limit. */

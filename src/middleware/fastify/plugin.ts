@@ -1,6 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
-import { bodyOfBytes, responseTo, withHttpBody, type Denial, type RequestBody } from '../../gate/index.js';
+import {
+  wholeBodyOfBytes,
+  responseTo,
+  withHttpBody,
+  type Denial,
+  type RequestBody,
+} from '../../gate/index.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
 import { Guard, type Admission } from '../guard.js';
@@ -119,7 +125,7 @@ async function read(
     chunks.push(chunk);
   }
   const bytes = Buffer.concat(chunks, size);
-  return { bytes, body: size === 0 ? { kind: 'none' } : bodyOfBytes(bytes, headersOfNode(raw)) };
+  return { bytes, body: wholeBodyOfBytes(bytes, headersOfNode(raw)) };
 }
 
 /** The body as a new stream for Fastify's parser. The parser compares `receivedEncodedLength` with `Content-Length`. */
