@@ -79,6 +79,12 @@ export const CATALOGUE = [
     suggestion: 'Record the consent of the person in drs_consent when the root receipt is issued.',
   },
   {
+    block: 'A',
+    code: 'INVALID_CONSENT',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion: 'Issue the root receipt again with a record of the consent as createConsent() makes it.',
+  },
+  {
     block: 'B',
     code: 'CHAIN_BREAK',
     message: '{subject}: prev_dr_hash is {claimed}, expected {expected}',

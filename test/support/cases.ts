@@ -14,6 +14,7 @@ import {
   type Overrides,
   type Party,
   type TestBundle,
+  CONSENT,
 } from './chain.js';
 
 /** A bundle that is refused, and why. */
@@ -446,6 +447,29 @@ export const REFUSED: readonly RefusedCase[] = [
     'MISSING_CONSENT',
     withClaims(0, { drs_consent: undefined }),
     /Receipt 0: drs_consent is missing/,
+  ),
+  ...Object.entries({
+    locale: 'en_US',
+    method: '',
+    policy_hash: 'sha256:0',
+    session_id: '',
+    timestamp: 'yesterday',
+  }).map(([member, text]) =>
+    A(
+      `a consent with the ${member} ${JSON.stringify(text)}`,
+      'INVALID_CONSENT',
+      withClaims(0, { drs_consent: { ...CONSENT, [member]: text } }),
+      new RegExp(`Receipt 0: drs_consent.${member} is ${JSON.stringify(text)}, expected `),
+    ),
+  ),
+  A(
+    'a consent of five empty strings at a root that is not human',
+    'INVALID_CONSENT',
+    withClaims(0, {
+      ...machine,
+      drs_consent: { locale: '', method: '', policy_hash: '', session_id: '', timestamp: '' },
+    }),
+    /drs_consent.locale is "", expected a language tag/,
   ),
 
   B(
