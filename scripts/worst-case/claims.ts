@@ -171,9 +171,9 @@ const consent = family(
       const ordinary = {
         locale: 'en',
         method: 'm',
-        policy_hash: 'sha256:0',
+        policy_hash: `sha256:${'0'.repeat(64)}`,
         session_id: 's',
-        timestamp: 't',
+        timestamp: '2026-01-01T00:00:00Z',
       };
       return signedRequest({
         receipt: () => ({ drs_consent: member === 'all of it' ? huge : { ...ordinary, [member]: huge } }),

@@ -1,4 +1,4 @@
-import { signedRequest } from './attacker.js';
+import { Raw, signedRequest } from './attacker.js';
 import { valueNames, values } from './claims.js';
 import { family, fit, list, type Family } from './family.js';
 import { gateRequest } from './gate-path.js';
@@ -54,6 +54,24 @@ const plain = family(
       return gateRequest('http', header, where === 'document' ? huge : `{"tool":"search","x":${huge}}`);
     });
   },
+  'gate',
+);
+
+/** Signed arguments and body are equal but for the last member: the refusal names it. */
+const difference = family(
+  'gate: a binding that differs late',
+  { protocol: ['mcp', 'http'], value: valueNames, where: ['last', 'in names'] },
+  ({ protocol, value, where }, budget) =>
+    fit(budget, (size) => {
+      const huge = values[value](size);
+      const more = (last: string) => `"x":${huge},"${where === 'last' ? 'y' : last}":${last}`;
+      const args = new Raw(`{"estimated_cost_usd":0.05,"tool":"search",${more('1')}}`);
+      const bundle = Buffer.from(signedRequest({ invocation: { args } })).toString('base64url');
+      if (protocol === 'http')
+        return gateRequest('http', bundle, `{"estimated_cost_usd":0.05,"tool":"search",${more('2')}}`);
+      const params = `{"name":"search","_meta":{"X-DRS-Bundle":"${bundle}"},"arguments":{"estimated_cost_usd":0.05,${more('2')}}}`;
+      return gateRequest('mcp', '', `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`);
+    }),
   'gate',
 );
 
@@ -124,4 +142,4 @@ const headers = family(
 );
 
 /** Requests to the gate. The middleware uses the same functions. */
-export const gateFamilies: readonly Family[] = [message, plain, header, headers];
+export const gateFamilies: readonly Family[] = [message, plain, difference, header, headers];

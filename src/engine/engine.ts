@@ -6,6 +6,7 @@ import { PoolVerifier } from '../signatures/pool.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
 import { bindMember, bindText, bindValue, type Binding } from '../verify/binding.js';
 import { Failure } from '../verify/codes.js';
+import { describeDifference, describeDifferenceFromText } from '../verify/difference.js';
 import {
   checkRevocationOf,
   checkTimeAgain,
@@ -16,7 +17,7 @@ import {
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import type { Chain, Invocation } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
-import type { JsonObject } from '../protocol/json.js';
+import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { VerifierSettings } from './options.js';
 
@@ -137,7 +138,7 @@ export class Engine implements PipelineDeps {
     const binding = bind(invocation.claims.args, request.body);
     const wantsDetails = request.wantsDetails === true;
     if (request.isForGate === true) return { chain, invocation, binding, wantsDetails, failure: null };
-    const unbound = this.#requireBinding ? checkBinding(binding) : null;
+    const unbound = this.#requireBinding ? checkBinding(binding, invocation.claims.args, request.body) : null;
     if (unbound !== null) return refused(unbound, binding);
     const checking = this.#checkReplay(invocation, now);
     const replayed = checking instanceof Promise ? await checking : checking;
@@ -198,7 +199,7 @@ function refused(failure: Failure, binding: Binding | null = null): Outcome {
 }
 
 /** `REQUIRE_BINDING`: a bundle that does not match the call's body is invalid. */
-function checkBinding(binding: Binding | null): Failure | null {
+function checkBinding(binding: Binding | null, args: JsonObject, body: Body | null): Failure | null {
   switch (binding) {
     case 'match':
       return null;
@@ -209,7 +210,10 @@ function checkBinding(binding: Binding | null): Failure | null {
         expected: 'the body of the call',
       });
     default: {
-      const reason = binding === 'mismatch' ? 'it says something else' : 'it is not JSON with one meaning';
+      const reason =
+        binding === 'mismatch'
+          ? (differenceFrom(args, body) ?? 'it says something else')
+          : 'it is not JSON with one meaning';
       return new Failure('BINDING_MISMATCH', {
         subject: 'invocation',
         expected: 'what the body of the call says',
@@ -229,6 +233,19 @@ function bind(args: JsonObject, body: Body | null): Binding | null {
       return bindText(args, body.text);
     case 'member':
       return bindMember(args, body.text, body.document);
+  }
+}
+
+function differenceFrom(args: JsonObject, body: Body | null): string | null {
+  switch (body?.kind) {
+    case undefined:
+      return null;
+    case 'value':
+      return describeDifference(args, body.value as JsonValue);
+    case 'text':
+      return describeDifferenceFromText(args, body.text);
+    case 'member':
+      return describeDifference(args, body.document['body'] as JsonValue);
   }
 }
 

@@ -1,5 +1,7 @@
+import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { Binding } from '../verify/binding.js';
 import { coversCommand } from '../verify/blocks/d-policy.js';
+import { describeDifference, describeDifferenceFromText } from '../verify/difference.js';
 import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
 import { gateContextOf, readBundleClaims, type BundleClaims, type GateContext } from './context.js';
 import type { InvocationClaims } from '../protocol/claims.js';
@@ -90,7 +92,7 @@ export function checkCall(
   const mismatch = findMismatch(call, rootPrincipal, invocation, rules);
   if (mismatch !== null) return mismatch;
   if (rules.bindingMode !== 'enforced' || binding === 'match') return null;
-  return bindingFailure(call, binding ?? 'invalid_body');
+  return bindingFailure(call, binding ?? 'invalid_body', invocation.args);
 }
 
 /** Makes the denial for a failure found outside {@link decideCall}: a replay, or no verdict from the verifier. */
@@ -152,8 +154,8 @@ function findMismatch(
 
 /** If the verifier enforces the binding itself (`REQUIRE_BINDING`), its refusal becomes the gate's binding failure. */
 function failureOf(call: PendingCall, error: Extract<ChainVerdict, { valid: false }>['error']): GateFailure {
-  if (error.code === 'BINDING_MISMATCH') return bindingFailure(call, 'mismatch');
-  if (error.code === 'BINDING_REQUIRED') return bindingFailure(call, 'invalid_body');
+  if (error.code === 'BINDING_MISMATCH') return bindingFailure(call, 'mismatch', argsOf(call.bundle));
+  if (error.code === 'BINDING_REQUIRED') return bindingFailure(call, 'invalid_body', null);
   return verdictFailure(error);
 }
 
@@ -163,14 +165,34 @@ function bindingOf({ binding }: Extract<ChainVerdict, { valid: true }>, body: Ca
   return body.kind === 'unread' ? null : (binding ?? null);
 }
 
-function bindingFailure({ protocol, body }: PendingCall, binding: Exclude<Binding, 'match'>): GateFailure {
-  const message =
-    body.kind === 'unusable'
-      ? body.reason
-      : binding === 'mismatch'
-        ? 'the body of the call is not what invocation.args were signed for'
-        : 'the body of the call is not JSON with one meaning, expected the signed invocation.args';
+/** The signed arguments; `null` if the bundle cannot be read. */
+function argsOf(bundle: JsonValue): JsonObject | null {
+  try {
+    return readBundleClaims(bundle).invocation.args;
+  } catch {
+    return null;
+  }
+}
+
+function bindingFailure(
+  { protocol, body }: PendingCall,
+  binding: Exclude<Binding, 'match'>,
+  args: JsonObject | null,
+): GateFailure {
+  let message = 'the body of the call is not JSON with one meaning, expected the signed invocation.args';
+  if (body.kind === 'unusable') message = body.reason;
+  else if (binding === 'mismatch') {
+    const difference = args === null ? null : differenceFrom(args, body);
+    message = 'the body of the call is not what invocation.args were signed for';
+    if (difference !== null) message += `: ${difference}`;
+  }
   return gateFailure('BINDING_MISMATCH', protocol, message, { verdict: { valid: true, binding } });
+}
+
+// Verdicts, also those of a remote verifier, do not say what differs: claims and body are both here.
+function differenceFrom(args: JsonObject, body: CallBody): string | null {
+  if (body.kind === 'text') return describeDifferenceFromText(args, body.text);
+  return body.kind === 'value' ? describeDifference(args, body.value as JsonValue) : null;
 }
 
 function brief(text: string): string {

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { Consent } from '../protocol/claims.js';
+import { CONSENT_MEMBERS, findConsentDefect, type Consent } from '../protocol/consent.js';
 import { digestOf } from '../protocol/digest.js';
 import { clock } from './delegation.js';
+import { show } from '../verify/codes.js';
 import { IssueError } from './issue-error.js';
 import { requireKnownOptions, requireNearTimes } from './options.js';
 
@@ -23,7 +24,7 @@ export interface ConsentOptions {
  * Makes the record of what a person agreed to, for a root receipt (docs/spec/receipts.md). Keep the text itself: the
  * record holds only `sha256:` and the lowercase hex digest of its UTF-8 bytes.
  *
- * @throws IssueError `INVALID_OPTION` if the text is empty, an option unknown or the time far away
+ * @throws IssueError `INVALID_OPTION` if the text is empty, an option unknown or not in its form, or the time far away
  * @example createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' });
  */
 export function createConsent(options: ConsentOptions): Consent {
@@ -37,26 +38,31 @@ export function createConsent(options: ConsentOptions): Consent {
       'pass that text as `text`, exactly; only its digest goes into the receipt',
     );
   }
-  return {
+  const consent = {
     locale,
     method,
     policy_hash: digestOf(text),
     session_id: sessionId ?? randomUUID(),
     timestamp: new Date(now * 1000).toISOString(),
   };
+  const defect = findConsentDefect(consent);
+  if (defect === null) return consent;
+  throw new IssueError(
+    'INVALID_OPTION',
+    `the consent's ${defect.member} is ${show(defect.found)}, expected ${defect.expected}`,
+    'pass what the person saw and did: the language of the text, how they agreed, and in which session',
+  );
 }
 
 const CONSENT_OPTIONS = { text: true, locale: true, method: true, sessionId: true, now: true } as const;
 
-const CONSENT_MEMBERS: readonly string[] = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'];
-
 /**
- * Refuses a consent record of an empty text. A verifier cannot detect that: it accepts any five strings.
+ * Refuses a consent record of an empty text. A verifier cannot detect that.
  *
  * @throws IssueError `INVALID_OPTION`
  */
 export function requireConsentText(consent: Consent): void {
-  const stranger = Object.keys(consent).find((name) => !CONSENT_MEMBERS.includes(name));
+  const stranger = Object.keys(consent).find((name) => !MEMBERS.has(name));
   if (stranger === undefined && DIGEST.test(consent.policy_hash)) return;
   throw new IssueError(
     'INVALID_OPTION',
@@ -66,5 +72,7 @@ export function requireConsentText(consent: Consent): void {
     'make the record with createConsent({ text, locale, method })',
   );
 }
+
+const MEMBERS: ReadonlySet<string> = new Set(CONSENT_MEMBERS);
 
 const DIGEST = /^sha256:[0-9a-f]{64}$/;

@@ -71,7 +71,7 @@ export interface SubDelegationOptions extends DelegationOptions {
  *
  * @returns the receipt as a compact JWT, its payload in RFC 8785 form
  * @throws IssueError `INVALID_POLICY`, `INVALID_OPTION`; and if no verifier would accept the receipt:
- *   `MISSING_CONSENT`, `MALFORMED_RECEIPT`, `UNRESOLVABLE_DID`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`, `INVALID_JTI`
+ *   `MISSING_CONSENT`, `INVALID_CONSENT`, `MALFORMED_RECEIPT`, `UNRESOLVABLE_DID`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`, `INVALID_JTI`
  * @example
  * const root = issueRootDelegation({
  *   key: alice,

@@ -1,3 +1,4 @@
+import { CONSENT_MEMBERS, findConsentDefect, type Consent } from './consent.js';
 import { isJsonObject, type JsonObject, type JsonValue } from './json.js';
 import { isCount, readPolicy, type Policy, type PolicyLimit } from './policy.js';
 
@@ -10,14 +11,7 @@ export const RECEIPT_TYPE = 'delegation-receipt';
 /** `drs_type` of an invocation receipt. */
 export const INVOCATION_TYPE = 'invocation-receipt';
 
-/** What the person saw and agreed to: five strings, all required. */
-export interface Consent {
-  readonly locale: string;
-  readonly method: string;
-  readonly policy_hash: string;
-  readonly session_id: string;
-  readonly timestamp: string;
-}
+export type { Consent } from './consent.js';
 
 /**
  * The payload of a delegation receipt; times in Unix seconds. In an optional member, `null` means the same as absence:
@@ -67,7 +61,7 @@ export interface ReceiptPlace {
 
 /** The first thing wrong with a set of claims. `found` is the claimed value, `undefined` if it is missing. */
 export interface ClaimDefect {
-  readonly kind: 'type' | 'version' | 'claim' | 'jti' | 'consent';
+  readonly kind: 'type' | 'version' | 'claim' | 'jti' | 'consent' | 'consent form';
   readonly claim: string;
   readonly found: JsonValue | undefined;
   readonly expected: string;
@@ -100,8 +94,6 @@ const nonEmptyText: Rule = {
   test: (value) => typeof value === 'string' && value !== '',
 };
 
-const CONSENT_MEMBERS = ['locale', 'method', 'policy_hash', 'session_id', 'timestamp'] as const;
-
 /**
  * Reads the claims of a delegation receipt. Unknown members are ignored.
  *
@@ -129,7 +121,7 @@ export function readReceiptClaims(
     (place.isRoot ? findRootDefect(payload) : null) ??
     findExpiryDefect(payload, place.isRoot ? payload['drs_root_type'] === 'human' : place.underHumanRoot) ??
     findJtiDefect(payload, 'dr:') ??
-    (place.isRoot ? findMissingConsent(payload) : null);
+    (place.isRoot ? (findMissingConsent(payload) ?? findOddConsent(payload)) : null);
   // The checks above prove that the payload has this type.
   return defect ? { defect } : { claims: payload as unknown as ReceiptClaims, limits };
 }
@@ -250,4 +242,12 @@ function findMissingConsent(payload: JsonObject): ClaimDefect | null {
     found: payload['drs_consent'],
     expected: 'the consent record of a human root',
   };
+}
+
+function findOddConsent(payload: JsonObject): ClaimDefect | null {
+  const consent = payload['drs_consent'] ?? null;
+  const defect = consent === null ? null : findConsentDefect(consent as unknown as Consent);
+  if (defect === null) return null;
+  const { member, expected } = defect;
+  return { kind: 'consent form', claim: `drs_consent.${member}`, found: defect.found, expected };
 }

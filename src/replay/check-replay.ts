@@ -1,5 +1,5 @@
 import type { InvocationClaims } from '../protocol/claims.js';
-import { Failure } from '../verify/codes.js';
+import { Failure, showTime } from '../verify/codes.js';
 import { replayKey } from './replay-key.js';
 import { ReplayStoreError, type ReplayStore } from './replay-store.js';
 
@@ -41,8 +41,9 @@ export function checkReplay(
 ): Failure | null | Promise<Failure | null> {
   const leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
   if (iat < now - windowSecs || iat > now + leeway) {
-    const expected = `from ${now - windowSecs} to ${now + leeway}, ${windowSecs} s before now to ${leeway} s after`;
-    return new Failure('INVOCATION_STALE', { subject: 'invocation', claimed: iat, expected });
+    const [from, until] = [showTime(now - windowSecs), showTime(now + leeway)];
+    const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${leeway} s after`;
+    return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
   }
   // An invocation that was issued `leeway` in the future stays fresh for window + leeway, and must be recorded as long.
   const ttlSecs = windowSecs + leeway + 1;

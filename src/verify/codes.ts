@@ -4,7 +4,7 @@ export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'replay';
 interface Row {
   readonly block: Block;
   readonly code: string;
-  /** `{subject}`, `{member}`, `{claimed}`, `{expected}` and `{reason}` stand for the details of a failure. */
+  /** `{subject}`, `{member}`, `{claimed}`, `{time}`, `{expected}` and `{reason}` stand for the details of a failure. */
   readonly message: string;
   /** What the caller can do. */
   readonly suggestion: string;
@@ -77,6 +77,12 @@ export const CATALOGUE = [
     code: 'MISSING_CONSENT',
     message: '{subject}: {member} is {claimed}, expected {expected}',
     suggestion: 'Record the consent of the person in drs_consent when the root receipt is issued.',
+  },
+  {
+    block: 'A',
+    code: 'INVALID_CONSENT',
+    message: '{subject}: {member} is {claimed}, expected {expected}',
+    suggestion: 'Issue the root receipt again with a record of the consent as createConsent() makes it.',
   },
   {
     block: 'B',
@@ -175,19 +181,19 @@ export const CATALOGUE = [
   {
     block: 'E',
     code: 'NOT_YET_VALID',
-    message: '{subject}: it is valid from {claimed}, expected {expected}',
+    message: '{subject}: it is valid from {time}, expected {expected}',
     suggestion: 'Wait until the receipt is valid, and check the clocks of issuer and verifier.',
   },
   {
     block: 'E',
     code: 'EXPIRED',
-    message: '{subject}: it expired at {claimed}, expected {expected}',
+    message: '{subject}: it expired at {time}, expected {expected}',
     suggestion: 'Ask for a new delegation.',
   },
   {
     block: 'E',
     code: 'TEMPORAL_BOUNDS_VIOLATION',
-    message: '{subject}: {member} is {claimed}, expected {expected}, the window of its parent',
+    message: '{subject}: {member} is {time}, expected {expected}, the window of its parent',
     suggestion: "Issue this receipt with a window inside its parent's.",
   },
   {
@@ -224,7 +230,7 @@ export const CATALOGUE = [
   {
     block: 'replay',
     code: 'INVOCATION_STALE',
-    message: '{subject}: iat is {claimed}, expected {expected}',
+    message: '{subject}: iat is {time}, expected {expected}',
     suggestion: 'Sign a new invocation for each call, and check the clocks of agent and verifier.',
   },
   {
@@ -253,6 +259,8 @@ export interface Details {
   readonly member?: string;
   /** The value that was found; left out if there is none. */
   readonly claimed?: unknown;
+  /** The time that was found, in Unix seconds; left out if there is none. */
+  readonly time?: number | undefined;
   /** The value that would have passed, in words. */
   readonly expected?: string;
   readonly reason?: string;
@@ -285,12 +293,26 @@ const rows: ReadonlyMap<string, Row & { readonly parts: readonly string[] }> = n
 
 function describe(name: keyof Details, details: Details): string {
   if (name === 'claimed') return show(details.claimed);
+  if (name === 'time') return showTime(details.time);
   if (name !== 'subject') return details[name] ?? '?';
   const { subject } = details;
   return typeof subject === 'number' ? `Receipt ${subject}` : SUBJECTS[subject];
 }
 
 const SUBJECTS = { bundle: 'Bundle', invocation: 'Invocation' } as const;
+
+/**
+ * A time for a message: Unix seconds, and in brackets as ISO 8601, which people can read.
+ *
+ * @example showTime(1_700_000_000); // '1700000000 (2023-11-14T22:13:20Z)'
+ */
+export function showTime(seconds: number | undefined): string {
+  if (seconds === undefined) return 'missing';
+  const date = new Date(seconds * 1000);
+  // Claims may be later than any date of JavaScript.
+  if (Number.isNaN(date.getTime())) return String(seconds);
+  return `${seconds} (${date.toISOString().replace('.000Z', 'Z')})`;
+}
 
 const MAX_SHOWN = 160;
 

@@ -160,6 +160,32 @@ describe('the binding', () => {
     });
   });
 
+  it.each<[string, PendingCall['body']]>([
+    ['text', { kind: 'text', text: '{"tool":"search","query":["tea"]}' }],
+    ['value', { kind: 'value', value: { tool: 'search', query: ['tea'] } }],
+  ])('that is a mismatch names the first difference, whoever found it (%s)', async (_, body) => {
+    const call: PendingCall = { ...openedHttp(), body };
+    const says =
+      'BINDING_MISMATCH: the body of the call is not what invocation.args were signed for: args.query is a string, the body has an array';
+    expect(await messageOf(call)).toBe(says);
+    const error = { code: 'BINDING_MISMATCH', message: 'm', suggestion: 's' };
+    for (const verdict of [
+      { valid: true, binding: 'mismatch' },
+      { valid: false, error },
+    ] as const) {
+      const decided = decideCall(call, verdict, RULES);
+      expect(decided.kind === 'deny' && `${decided.failure.code}: ${decided.failure.message}`).toBe(says);
+    }
+  });
+
+  it('that is a mismatch is refused where the bundle cannot be read here', () => {
+    const error = { code: 'BINDING_MISMATCH', message: 'm', suggestion: 's' };
+    const decided = decideCall({ ...openedHttp(), bundle: {} }, { valid: false, error }, RULES);
+    expect(decided).toMatchObject({
+      failure: { message: 'the body of the call is not what invocation.args were signed for' },
+    });
+  });
+
   it('is compared with the body in the form that the transport has', () => {
     expect(bindOptionsOf({ kind: 'text', text: '{}' })).toEqual({ bodyText: '{}' });
     expect(bindOptionsOf({ kind: 'value', value: null })).toEqual({ body: null });

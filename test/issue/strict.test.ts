@@ -160,6 +160,20 @@ describe('what would be ignored is refused', () => {
       const error = refusalOf(() => createConsent({ text, locale: 'en', method: 'test' }));
       expect(error.code).toBe('INVALID_OPTION');
     }
+    const consent = { text: 'Bot may act.', locale: 'en', method: 'test' };
+    for (const [odd, says] of [
+      [{ locale: 'en_US' }, `locale is "en_US", expected a language tag (BCP 47) such as "de-CH"`],
+      [{ locale: undefined }, 'locale is missing'],
+      [{ method: '' }, 'method is "", expected 1 to 1024 characters'],
+      [{ sessionId: 's'.repeat(1025) }, 'session_id is "sss'],
+    ] as const) {
+      const error = refusalOf(() => createConsent({ ...consent, ...(odd as object) }));
+      expect(error.code).toBe('INVALID_OPTION');
+      expect(error.message).toContain(`the consent's ${says}`);
+    }
+    expect(
+      refusalOf(() => issueRootDelegation({ ...rootOptions, consent: { ...aConsent, timestamp: '' } })).code,
+    ).toBe('INVALID_CONSENT');
     for (const consent of [
       { ...aConsent, policy_hash: '' },
       { ...aConsent, policy_hash: 'sha256:abc' },

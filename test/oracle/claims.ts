@@ -76,6 +76,7 @@ export function readReceipt(text: string, index: number, humanRoot: boolean | un
   if (exp === undefined && (humanRoot ?? isHumanRoot)) return malformed;
   if (!/^dr:./su.test(jti)) return 'INVALID_JTI';
   if (isHumanRoot && consent === undefined) return 'MISSING_CONSENT';
+  if (consent?.kind === 'object' && !hasConsentForms(consent)) return 'INVALID_CONSENT';
 
   return {
     jwt,
@@ -142,6 +143,56 @@ function timeOf(value: Json | undefined): number | undefined {
 
 function isConsent(value: Json): boolean {
   return value.kind === 'object' && CONSENT.every((name) => stringOf(value, name) !== undefined);
+}
+
+/** The forms of docs/spec/receipts.md, "Consent". */
+function hasConsentForms(consent: JsonObject): boolean {
+  const [locale = '', method = '', hash = '', session = '', timestamp = ''] = CONSENT.map((name) =>
+    stringOf(consent, name),
+  );
+  const isText = (text: string) => text.length >= 1 && text.length <= 1024;
+  const [algorithm, digits = '', ...rest] = hash.split(':');
+  const isDigest =
+    algorithm === 'sha256' &&
+    rest.length === 0 &&
+    digits.length === 64 &&
+    Buffer.from(digits, 'hex').length === 32;
+  return isLanguageTag(locale) && isText(method) && isDigest && isText(session) && isUtcTime(timestamp);
+}
+
+/** `langtag` or `privateuse` of RFC 5646, subtag by subtag. */
+function isLanguageTag(tag: string): boolean {
+  if (tag.length > 100) return false;
+  const subtags = tag.toLowerCase().split('-');
+  const take = (form: RegExp) => (form.test(subtags[0] ?? '') ? subtags.shift() : undefined);
+  const takeAll = (form: RegExp, most = Infinity) => {
+    let count = 0;
+    while (count < most && take(form) !== undefined) count++;
+    return count;
+  };
+  if (take(/^x$/) !== undefined) return takeAll(/^[a-z0-9]{1,8}$/) > 0 && subtags.length === 0;
+  const language = take(/^[a-z]{2,8}$/);
+  if (language === undefined) return false;
+  if (language.length <= 3) takeAll(/^[a-z]{3}$/, 3);
+  take(/^[a-z]{4}$/);
+  take(/^([a-z]{2}|[0-9]{3})$/);
+  takeAll(/^([a-z0-9]{5,8}|[0-9][a-z0-9]{3})$/);
+  while (take(/^[a-wyz0-9]$/) !== undefined) if (takeAll(/^[a-z0-9]{2,8}$/) === 0) return false;
+  if (take(/^x$/) !== undefined && takeAll(/^[a-z0-9]{1,8}$/) === 0) return false;
+  return subtags.length === 0;
+}
+
+/** An RFC 3339 time in UTC, on a day and at a second that exist. */
+function isUtcTime(text: string): boolean {
+  const parts = /^([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,9})?(Z|\+00:00)$/.exec(
+    text,
+  );
+  const [, day = '', time = ''] = parts ?? [];
+  if (day === '') return false;
+  const read = new Date(`${day}T${time === '23:59:60' ? '23:59:59' : time}Z`);
+  if (Number.isNaN(read.getTime())) return false;
+  // JavaScript takes the 30th of February for the 2nd of March, and 24:00:00 for the next day.
+  return read.toISOString().startsWith(day);
 }
 
 /** Whether a command begins with `/` and no segment is empty, `.` or `..`. */

@@ -36,7 +36,13 @@ describe('the claims', () => {
     exp: 2,
     jti: 'dr:1',
     drs_root_type: 'human',
-    drs_consent: { locale: 'en', method: 'm', policy_hash: 'h', session_id: 's', timestamp: 't' },
+    drs_consent: {
+      locale: 'en',
+      method: 'm',
+      policy_hash: `sha256:${'0'.repeat(64)}`,
+      session_id: 's',
+      timestamp: '2026-01-01T00:00:00Z',
+    },
   };
   const invocation: JsonObject = {
     drs_type: 'invocation-receipt',

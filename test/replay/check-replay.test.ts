@@ -73,7 +73,7 @@ describe('an invocation', () => {
   it('says what would have been fresh', () => {
     const failure = checkReplay({ ...invocation, iat: 5 }, createMemoryReplayStore(), NOW, rules) as Failure;
     expect(failure.message).toBe(
-      'Invocation: iat is 5, expected from 1799999100 to 1800000060, 900 s before now to 60 s after',
+      'Invocation: iat is 5 (1970-01-01T00:00:05Z), expected from 1799999100 (2027-01-15T07:45:00Z) to 1800000060 (2027-01-15T08:01:00Z), 900 s before now to 60 s after',
     );
   });
 

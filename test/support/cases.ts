@@ -14,6 +14,7 @@ import {
   type Overrides,
   type Party,
   type TestBundle,
+  CONSENT,
 } from './chain.js';
 
 /** A bundle that is refused, and why. */
@@ -447,6 +448,29 @@ export const REFUSED: readonly RefusedCase[] = [
     withClaims(0, { drs_consent: undefined }),
     /Receipt 0: drs_consent is missing/,
   ),
+  ...Object.entries({
+    locale: 'en_US',
+    method: '',
+    policy_hash: 'sha256:0',
+    session_id: '',
+    timestamp: 'yesterday',
+  }).map(([member, text]) =>
+    A(
+      `a consent with the ${member} ${JSON.stringify(text)}`,
+      'INVALID_CONSENT',
+      withClaims(0, { drs_consent: { ...CONSENT, [member]: text } }),
+      new RegExp(`Receipt 0: drs_consent.${member} is ${JSON.stringify(text)}, expected `),
+    ),
+  ),
+  A(
+    'a consent of five empty strings at a root that is not human',
+    'INVALID_CONSENT',
+    withClaims(0, {
+      ...machine,
+      drs_consent: { locale: '', method: '', policy_hash: '', session_id: '', timestamp: '' },
+    }),
+    /drs_consent.locale is "", expected a language tag/,
+  ),
 
   B(
     'a root with a parent',
@@ -662,7 +686,7 @@ export const REFUSED: readonly RefusedCase[] = [
       'not yet valid, also give or take a minute',
       'NOT_YET_VALID',
       withClaims(1, { nbf: NOW + 61 }),
-      /expected a time of at most \d+ give or take 60 s of clock skew, which is now/,
+      /expected a time of at most \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\) give or take 60 s of clock skew, which is now/,
     ),
     options: { clockSkewSecs: 60 },
   },
@@ -671,7 +695,7 @@ export const REFUSED: readonly RefusedCase[] = [
       'expired, also give or take a minute',
       'EXPIRED',
       withClaims(1, { exp: NOW - 61 }),
-      /expected a time of at least \d+ give or take 60 s of clock skew, which is now/,
+      /expected a time of at least \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\) give or take 60 s of clock skew, which is now/,
     ),
     options: { clockSkewSecs: 60 },
   },
@@ -679,31 +703,31 @@ export const REFUSED: readonly RefusedCase[] = [
     'not yet valid',
     'NOT_YET_VALID',
     withClaims(1, { nbf: NOW + 600 }),
-    /Receipt 1: it is valid from \d+, expected a time of at most \d+, which is now/,
+    /Receipt 1: it is valid from \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), expected a time of at most \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), which is now/,
   ),
   E(
     'expired',
     'EXPIRED',
     withClaims(0, { nbf: NOW - 900, exp: NOW - 600 }),
-    /Receipt 0: it expired at \d+, expected a time of at least \d+, which is now/,
+    /Receipt 0: it expired at \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), expected a time of at least \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), which is now/,
   ),
   E(
     'a child that begins earlier',
     'TEMPORAL_BOUNDS_VIOLATION',
     withClaims(1, { nbf: NOW - 61 }),
-    /Receipt 1: nbf is \d+, expected at least \d+, the window/,
+    /Receipt 1: nbf is \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), expected at least \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), the window/,
   ),
   E(
     'a child that lasts longer',
     'TEMPORAL_BOUNDS_VIOLATION',
     withClaims(2, { exp: NOW + 3601 }),
-    /Receipt 2: exp is \d+, expected at most \d+, the window/,
+    /Receipt 2: exp is \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), expected at most \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\), the window/,
   ),
   E(
     'a standing child of one that expires',
     'TEMPORAL_BOUNDS_VIOLATION',
     invoke(makeChain(2, { 0: machine, 1: { exp: null } })),
-    /Receipt 1: exp is missing, expected at most \d+/,
+    /Receipt 1: exp is missing, expected at most \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\)/,
   ),
 
   {

@@ -36,17 +36,20 @@ export function signJwt(payload: unknown, signer: Party, header: unknown = HEADE
 
 export const sha256 = (jwt: string) => `sha256:${createHash('sha256').update(jwt).digest('hex')}`;
 
+/** The consent record of root receipts. */
+export const CONSENT = {
+  locale: 'en-GB',
+  method: 'explicit-ui-click',
+  policy_hash: `sha256:${'0'.repeat(64)}`,
+  session_id: 'session-1',
+  timestamp: '2027-01-15T08:00:00Z',
+};
+
 export function rootClaims(issuer: Party, audience: Party, overrides: Overrides = {}): Overrides {
   return {
     aud: audience.did,
     cmd: '/mcp/tools/call',
-    drs_consent: {
-      locale: 'en-GB',
-      method: 'explicit-ui-click',
-      policy_hash: `sha256:${'0'.repeat(64)}`,
-      session_id: 'session-1',
-      timestamp: '2027-01-15T08:00:00Z',
-    },
+    drs_consent: CONSENT,
     drs_root_type: 'human',
     drs_type: 'delegation-receipt',
     drs_v: '4.0',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
-import { CATALOGUE, Failure, show, type Code } from '../../src/verify/codes.js';
+import { CATALOGUE, Failure, show, showTime, type Code } from '../../src/verify/codes.js';
 
 describe('the catalogue', () => {
   it('and docs/codes.md list the same codes under the same blocks, in the same order', () => {
@@ -54,6 +54,19 @@ describe('the catalogue', () => {
 
   it('has no other codes', () => {
     expect(() => new Failure('NONE' as Code, { subject: 'bundle' })).toThrow('no such code: NONE');
+  });
+});
+
+describe('a time in a message', () => {
+  it.each<[number | undefined, string]>([
+    [0, '0 (1970-01-01T00:00:00Z)'],
+    [1_700_000_000, '1700000000 (2023-11-14T22:13:20Z)'],
+    [8_640_000_000_000, '8640000000000 (+275760-09-13T00:00:00Z)'],
+    [8_640_000_000_001, '8640000000001'],
+    [Number.MAX_SAFE_INTEGER, '9007199254740991'],
+    [undefined, 'missing'],
+  ])('%s is %s', (seconds, text) => {
+    expect(showTime(seconds)).toBe(text);
   });
 });
 

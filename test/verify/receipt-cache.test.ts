@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain, type Receipt } from '../../src/verify/receipt.js';
-import { makeChain, type Overrides } from '../support/chain.js';
+import { CONSENT, makeChain, type Overrides } from '../support/chain.js';
 import { receiptsOf } from '../support/receipts.js';
 
 const some = makeChain(4).receipts;
@@ -109,7 +109,7 @@ describe('the receipt cache', () => {
     [
       'session_id',
       (text) => ({
-        drs_consent: { locale: 'en', method: 'm', policy_hash: 'x', session_id: text, timestamp: 't' },
+        drs_consent: { ...CONSENT, session_id: text },
       }),
     ],
     ['an entry of a list', (text) => ({ policy: { allowed_tools: [text] } })],
@@ -130,7 +130,7 @@ describe('the receipt cache', () => {
       'session_id',
       {
         drs_root_type: 'a',
-        drs_consent: { locale: 'en', method: 'm', policy_hash: 'x', session_id: 's', timestamp: 't' },
+        drs_consent: { ...CONSENT, session_id: 's' },
       },
       { drs_root_type: 'a', drs_consent: null },
     ],

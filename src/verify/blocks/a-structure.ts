@@ -116,6 +116,7 @@ const CODE_OF_DEFECT = {
   version: 'VERSION_MISMATCH',
   jti: 'INVALID_JTI',
   consent: 'MISSING_CONSENT',
+  'consent form': 'INVALID_CONSENT',
 } as const satisfies Record<Exclude<ClaimDefect['kind'], 'claim'>, Code>;
 
 function claimFailure(subject: Subject, { kind, claim, found, expected }: ClaimDefect): Failure {

@@ -1,4 +1,4 @@
-import { Failure } from '../codes.js';
+import { Failure, showTime } from '../codes.js';
 import type { Receipt } from '../receipt.js';
 import type { Structure } from './a-structure.js';
 
@@ -32,12 +32,12 @@ function checkWindow(
 ): Failure | null {
   const allowance = skew === 0 ? '' : ` give or take ${skew} s of clock skew`;
   if (now < nbf - skew) {
-    const expected = `a time of at most ${now}${allowance}, which is now`;
-    return new Failure('NOT_YET_VALID', { subject, claimed: nbf, expected });
+    const expected = `a time of at most ${showTime(now)}${allowance}, which is now`;
+    return new Failure('NOT_YET_VALID', { subject, time: nbf, expected });
   }
   if (now > (exp ?? Infinity) + skew) {
-    const expected = `a time of at least ${now}${allowance}, which is now`;
-    return new Failure('EXPIRED', { subject, claimed: exp, expected });
+    const expected = `a time of at least ${showTime(now)}${allowance}, which is now`;
+    return new Failure('EXPIRED', { subject, time: exp ?? undefined, expected });
   }
   return null;
 }
@@ -49,16 +49,16 @@ function checkNesting(parent: Receipt, child: Receipt, subject: number): Failure
     return new Failure('TEMPORAL_BOUNDS_VIOLATION', {
       subject,
       member: 'nbf',
-      claimed: nbf,
-      expected: `at least ${from}`,
+      time: nbf,
+      expected: `at least ${showTime(from)}`,
     });
   }
   if (until !== null && (exp ?? Infinity) > until) {
     return new Failure('TEMPORAL_BOUNDS_VIOLATION', {
       subject,
       member: 'exp',
-      claimed: exp ?? undefined,
-      expected: `at most ${until}`,
+      time: exp ?? undefined,
+      expected: `at most ${showTime(until)}`,
     });
   }
   return null;

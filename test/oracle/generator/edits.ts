@@ -229,12 +229,96 @@ function aimedClaim(random: Random, at: Place): Edit {
   aims['exp'] = () => (random.chance(0.2) ? undefined : time());
   aims['prev_dr_hash'] = () => (random.chance(0.3) ? undefined : hash());
   aims['drs_root_type'] = () => random.pick(['"human"', '"agent"', '"Human"', undefined]);
+  if (at === 0 && random.chance(0.2)) {
+    const member = random.pick(CONSENT_MEMBERS);
+    return claim(random, at, ['drs_consent', member], consentText(random, member));
+  }
   aims['drs_consent'] = () => undefined;
   aims['drs_status_list_index'] = () =>
     String(random.pick([0, 255, 256, 2 ** 31, 2 ** 32 + 3, 2 ** 53 - 1, random.below(256)]));
   const name = random.pick(Object.keys(aims));
   return claim(random, at, [name], aims[name]?.());
 }
+
+/** A text near the form of a member of a consent record. */
+function consentText(random: Random, member: string): string {
+  const hex = random.pick(['0', 'a', 'F', 'g']).repeat(random.pick([63, 64, 64, 65]));
+  const texts: Record<string, readonly string[]> = {
+    locale: LOCALES,
+    policy_hash: [`sha256:${hex}`, `SHA256:${hex}`, `sha256: ${hex}`, hex],
+    timestamp: TIMESTAMPS,
+  };
+  return JSON.stringify(
+    random.pick(texts[member] ?? ['', ' ', 'x'.repeat(1024), 'x'.repeat(1025), '\u20ac']),
+  );
+}
+
+const LOCALES = [
+  ...[
+    'de',
+    'DE-ch',
+    'zh-Hant-TW',
+    'zh-cmn-yue-gan-Hans',
+    'sl-rozaj-1994',
+    'en-a-bbb-x-a',
+    'x-a',
+    'es-419',
+    'abcdefgh',
+  ],
+  ...[
+    '',
+    'd',
+    'C',
+    'en_US',
+    'en-',
+    '-en',
+    'en--us',
+    'i-klingon',
+    'en-a',
+    'en-x',
+    'x',
+    'en-aaaaaaaaa',
+    'abcdefghi',
+    'd\u00e9',
+  ],
+  ...[
+    'zh-aaa-bbb-ccc',
+    'zh-aaa-bbb-ccc-ddd',
+    'abcd-efg',
+    `x${'-aaaaaaaa'.repeat(11)}`,
+    `x${'-aaaaaaaa'.repeat(11)}-a`,
+  ],
+];
+
+const TIMESTAMPS = [
+  ...[
+    '2026-02-28T23:59:59Z',
+    '2024-02-29T00:00:00.1Z',
+    '0000-01-01T00:00:00+00:00',
+    '2026-01-01T00:00:00.123456789Z',
+  ],
+  ...['2026-12-31T23:59:60Z', '2026-12-31T22:59:60Z', '2026-02-29T00:00:00Z', '1900-02-29T00:00:00Z'],
+  ...[
+    '2026-01-01',
+    '2026-01-01T00:00Z',
+    '2026-01-01T24:00:00Z',
+    '2026-01-01T00:00:00',
+    '2026-01-01T00:00:00+01:00',
+  ],
+  ...[
+    '2026-01-01 00:00:00Z',
+    '2026-01-01t00:00:00z',
+    '2026-13-01T00:00:00Z',
+    '2026-00-01T00:00:00Z',
+    '2026-04-31T00:00:00Z',
+  ],
+  ...[
+    '2026-01-01T00:00:00.Z',
+    '2026-01-01T00:00:00.1234567890Z',
+    '2026-01-01T00:00:00-00:00',
+    '\u0662026-01-01T00:00:00Z',
+  ],
+];
 
 function signatureEdit(random: Random, at: Place): Edit[] {
   const forgery = random.pick(FORGERIES);

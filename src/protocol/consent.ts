@@ -1,0 +1,97 @@
+/** What the person saw and agreed to: five strings, all required. */
+export interface Consent {
+  readonly locale: string;
+  readonly method: string;
+  readonly policy_hash: string;
+  readonly session_id: string;
+  readonly timestamp: string;
+}
+
+/** The members of a consent record, in the order in which they are checked. */
+export const CONSENT_MEMBERS = [
+  'locale',
+  'method',
+  'policy_hash',
+  'session_id',
+  'timestamp',
+] as const satisfies readonly (keyof Consent)[];
+
+/** The first member of a consent record that does not have its form. */
+export interface ConsentDefect {
+  readonly member: keyof Consent;
+  /** Not a string only if a caller ignores the types. */
+  readonly found: string;
+  /** In words. */
+  readonly expected: string;
+}
+
+/**
+ * Checks the form of each member of a consent record. Every text is bounded before it is looked into.
+ *
+ * @returns the first defect, or `null`
+ * @see docs/spec/receipts.md, "Consent"
+ * @example findConsentDefect({ ...consent, timestamp: 'yesterday' })?.member; // 'timestamp'
+ */
+export function findConsentDefect(consent: Consent): ConsentDefect | null {
+  for (const member of CONSENT_MEMBERS) {
+    const found = consent[member];
+    const { expected, test } = FORMS[member];
+    if (typeof found !== 'string' || !test(found)) return { member, found, expected };
+  }
+  return null;
+}
+
+const MAX_LOCALE = 100;
+const MAX_TEXT = 1_024;
+
+const text = {
+  expected: `1 to ${MAX_TEXT} characters`,
+  test: (value: string) => value !== '' && value.length <= MAX_TEXT,
+};
+
+// RFC 5646, section 2.1. A subtag of one character begins an extension, and `x` private use.
+const LANGUAGE_TAG = new RegExp(
+  '^(?:' +
+    '(?:[a-z]{2,3}(?:-[a-z]{3}){0,3}|[a-z]{4,8})' + // language, with extended language subtags
+    '(?:-[a-z]{4})?' + // script
+    '(?:-(?:[a-z]{2}|\\d{3}))?' + // region
+    '(?:-(?:[a-z\\d]{5,8}|\\d[a-z\\d]{3}))*' + // variants
+    '(?:-[a-wy-z\\d](?:-[a-z\\d]{2,8})+)*' + // extensions
+    '(?:-x(?:-[a-z\\d]{1,8})+)?' +
+    '|x(?:-[a-z\\d]{1,8})+' +
+    ')$',
+  'i',
+);
+
+const FORMS: Readonly<Record<keyof Consent, { expected: string; test: (value: string) => boolean }>> = {
+  locale: {
+    expected: 'a language tag (BCP 47) such as "de-CH"',
+    test: (value) => value.length <= MAX_LOCALE && LANGUAGE_TAG.test(value),
+  },
+  method: text,
+  policy_hash: {
+    expected: '"sha256:" and 64 hexadecimal digits',
+    test: (value) => /^sha256:[\da-fA-F]{64}$/.test(value),
+  },
+  session_id: text,
+  timestamp: { expected: 'a time in UTC such as "2026-01-31T12:00:00Z" (RFC 3339)', test: isUtcTime },
+};
+
+// With 9 digits of a fraction and the offset.
+const MAX_TIME = 35;
+
+function isUtcTime(value: string): boolean {
+  if (value.length > MAX_TIME) return false;
+  const parts =
+    /^(\d{4})-(\d\d)-(\d\d)T(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d|23:59:60)(?:\.\d{1,9})?(?:Z|\+00:00)$/.exec(
+      value,
+    );
+  if (parts === null) return false;
+  const [year, month, day] = [Number(parts[1]), Number(parts[2]), Number(parts[3])];
+  return month >= 1 && month <= 12 && day >= 1 && day <= daysOf(year, month);
+}
+
+function daysOf(year: number, month: number): number {
+  if (month === 2) return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
+  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
+}

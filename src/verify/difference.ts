@@ -1,0 +1,104 @@
+import type { JsonObject, JsonValue } from '../protocol/json.js';
+
+const MAX_MEMBERS = 4_096;
+
+/**
+ * Says where a body differs from the signed arguments: the first member, and on either side the kind of its value, but
+ * no values. Looks no deeper than the arguments are, and at no more than 4,096 members and items.
+ *
+ * @param body a JSON value
+ * @returns `null` if nothing of what was looked at differs
+ * @example describeDifference({ limit: 3 }, { limit: '3' }); // 'args.limit is a number, the body has a string'
+ */
+export function describeDifference(args: JsonObject, body: JsonValue): string | null {
+  const found = new Search(MAX_MEMBERS).find(args, body);
+  if (found === null) return null;
+  const [signed, sent] = [kindOf(found.signed), kindOf(found.sent)];
+  const other = signed === sent ? sent.replace(/^an? /, 'another ') : sent === 'missing' ? 'none' : sent;
+  return `${pathOf(found.steps)} is ${signed}, the body has ${other}`;
+}
+
+// Reading a text again takes a tenth of a millisecond for each 10,000 characters.
+const MAX_TEXT = 262_144;
+
+/** The same for a body that is given as JSON text; `null` also if the text is no JSON, or too long to look. */
+export function describeDifferenceFromText(args: JsonObject, text: string): string | null {
+  if (text.length > MAX_TEXT) return null;
+  try {
+    return describeDifference(args, JSON.parse(text) as JsonValue);
+  } catch {
+    return null;
+  }
+}
+
+/** `steps` lead to the member, innermost first. `undefined` is a member that is missing. */
+interface Difference {
+  readonly steps: (string | number)[];
+  readonly signed: JsonValue | undefined;
+  readonly sent: JsonValue | undefined;
+}
+
+class Search {
+  /** How many members and items may still be looked at. */
+  #left: number;
+
+  constructor(limit: number) {
+    this.#left = limit;
+  }
+
+  find(signed: JsonValue, sent: JsonValue): Difference | null {
+    if (signed === sent) return null;
+    if (Array.isArray(signed) && Array.isArray(sent)) {
+      const length = Math.min(signed.length, sent.length);
+      for (let at = 0; at < length; at++) {
+        if (this.#left-- <= 0) return null;
+        const inner = this.find(signed[at] as JsonValue, sent[at] as JsonValue);
+        if (inner !== null) return within(at, inner);
+      }
+      if (signed.length === sent.length) return null;
+      return this.#left <= 0 ? null : { steps: [length], signed: signed[length], sent: sent[length] };
+    }
+    if (!isObject(signed) || !isObject(sent)) return { steps: [], signed, sent };
+    for (const name of Object.keys(signed)) {
+      if (this.#left-- <= 0) return null;
+      const value = signed[name] as JsonValue;
+      if (!Object.hasOwn(sent, name)) return { steps: [name], signed: value, sent: undefined };
+      const inner = this.find(value, sent[name] as JsonValue);
+      if (inner !== null) return within(name, inner);
+    }
+    if (this.#left <= 0) return null;
+    const added = Object.keys(sent).find((name) => !Object.hasOwn(signed, name));
+    return added === undefined ? null : { steps: [added], signed: undefined, sent: sent[added] };
+  }
+}
+
+function within(step: string | number, inner: Difference): Difference {
+  inner.steps.push(step);
+  return inner;
+}
+
+function isObject(value: JsonValue): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function kindOf(value: JsonValue | undefined): string {
+  if (value === undefined) return 'missing';
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}
+
+const MAX_NAME = 40;
+const MAX_PATH = 160;
+
+function pathOf(steps: readonly (string | number)[]): string {
+  let path = 'args';
+  for (const step of steps.toReversed()) {
+    const name = String(step);
+    const short = name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name;
+    if (typeof step === 'number') path += `[${short}]`;
+    else path += /^[A-Za-z_$][\w$…]*$/.test(short) ? `.${short}` : `[${JSON.stringify(short)}]`;
+    if (path.length > MAX_PATH) return `${path.slice(0, MAX_PATH)}…`;
+  }
+  return path;
+}
