@@ -1,7 +1,8 @@
+import type { PendingCall } from '../../src/gate/index.js';
 import { timed, type Call } from './verify-path.js';
 
 const { createVerifier } = await import('../../src/engine/create-verifier.js');
-const { bindOptionsOf, bodyOfBytes, decideCall, headersOf, openRequest, responseTo } =
+const { bindOptionsOf, bodyOfBytes, decide, headersOf, judgedOf, openRequest, responseTo } =
   await import('../../src/gate/index.js');
 const { readGateRequest } = await import('../../src/server/gate-api-route.js');
 
@@ -47,17 +48,14 @@ export function openDescribedPath(): Promise<(bytes: Buffer) => Promise<Call>> {
 
 function openGate() {
   const verifier = createVerifier({ workerThreads: 0 });
+  const now = () => Math.floor(Date.now() / 1000);
+  const rules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' } as const;
+  const judge = async (call: PendingCall) =>
+    judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
     const opened = openRequest(protocol, request, { routes: 'any' });
     if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
-    const decided =
-      opened.kind === 'deny'
-        ? opened
-        : decideCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), {
-            trustedRoots: null,
-            serverIdentity: null,
-            bindingMode: 'enforced',
-          });
+    const decided = opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules, use: null });
     if (decided.kind !== 'deny') return { answer: 'allow', answerBytes: 0 };
     const { body } = responseTo(decided);
     const text = typeof body === 'string' ? body : JSON.stringify(body);

@@ -15,6 +15,7 @@ import {
   type PipelineDeps,
 } from '../verify/pipeline.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
+import type { InvocationClaims } from '../protocol/claims.js';
 import type { Chain, Invocation } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
@@ -155,7 +156,9 @@ export class Engine implements PipelineDeps {
   /** The last check, since a refused call must not use up its invocation. */
   #checkReplay(invocation: Invocation, now: number): Failure | null | Promise<Failure | null> {
     const { replays, replayRules } = this;
-    return replays === null ? null : watchReplay(invocation, replays, now, replayRules, this.#observer);
+    return replays === null
+      ? null
+      : watchReplay(invocation.claims, replays, now, replayRules, this.#observer);
   }
 }
 
@@ -166,7 +169,7 @@ export interface ReplayObserver {
 
 /** The same as {@link checkReplay}, and tells an observer how it ended. */
 export function watchReplay(
-  { claims }: Invocation,
+  claims: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
   replays: ReplayStore,
   now: number,
   rules: ReplayRules,

@@ -91,25 +91,6 @@ export function callContextOf(
 }
 
 /**
- * The context of an allowed call, deeply frozen. It shares objects with `claims`, so nobody else may hold those.
- *
- * @param binding `null` if body and signed arguments were not compared
- */
-export function gateContextOf({ receipts, invocation }: BundleClaims, binding: Binding | null): GateContext {
-  const [root] = receipts;
-  return freeze({
-    root_principal: root.iss,
-    chain_depth: receipts.length,
-    leaf_policy: (receipts.at(-1) ?? root).policy,
-    ...callContextOf(
-      receipts.map((claims) => ({ ...claims, session_id: claims.drs_consent?.session_id ?? null })),
-      invocation,
-    ),
-    ...(binding === null ? {} : { binding }),
-  });
-}
-
-/**
  * Reads the claims of a bundle that a verifier has accepted. The objects are new, so that no other call shares them.
  *
  * @throws Error if they cannot be read. Then the verifier has another version, or is not a verifier.
@@ -139,11 +120,4 @@ function partsOf(jwt: unknown, what: string): CompactJwt {
 
 function unreadable(what: string): Error {
   return new Error(`the verifier accepted ${what} that the gate cannot read: use the same version of both`);
-}
-
-/** Freezes a value and everything in it. Strict JSON bounds the depth. */
-function freeze<T>(value: T): T {
-  if (typeof value !== 'object' || value === null) return value;
-  for (const member of Object.values(value)) freeze(member);
-  return Object.freeze(value);
 }

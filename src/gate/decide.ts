@@ -3,8 +3,15 @@ import type { Binding } from '../verify/binding.js';
 import { coversCommand } from '../verify/blocks/d-policy.js';
 import { describeDifference, describeDifferenceFromText } from '../verify/difference.js';
 import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
-import { gateContextOf, readBundleClaims, type BundleClaims, type GateContext } from './context.js';
-import type { InvocationClaims } from '../protocol/claims.js';
+import {
+  callContextOf,
+  readBundleClaims,
+  type BriefContext,
+  type ContextReceipt,
+  type GateContext,
+} from './context.js';
+import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
+import type { Policy } from '../protocol/policy.js';
 import type { CallBody, Denial, PendingCall } from './request.js';
 
 /** The members of a verdict that the gate reads. */
@@ -30,11 +37,157 @@ export interface GateRules {
   readonly bindingMode: BindingMode;
 }
 
-/** A call that may reach its handler if the replay check succeeds too. */
-export interface Allowance {
+/** A valid chain, as far as the gate reads it. */
+export interface JudgedChain {
+  readonly failure: null;
+  /** Root first. */
+  readonly receipts: readonly [JudgedReceipt, ...JudgedReceipt[]];
+  readonly invocation: Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server'>;
+  /** How the body of this call compares with the signed arguments; `null` if it was not compared. */
+  readonly binding: Binding | null;
+}
+
+/** A receipt, as far as the gate reads it. */
+export interface JudgedReceipt extends ContextReceipt {
+  readonly iss: string;
+}
+
+/** A chain that is not valid. */
+export interface JudgedInvalid {
+  readonly failure: { readonly code: string; readonly message: string; readonly suggestion: string };
+}
+
+/** What a gate decides with. */
+export interface GateParts<C extends JudgedChain> {
+  readonly rules: GateRules;
+  /** Gives the time in Unix seconds. */
+  readonly now: () => number;
+  /** Verifies the chain of a call, and compares its body with the signed arguments. */
+  readonly judge: (call: PendingCall) => Promise<C | JudgedInvalid>;
+  /** Records the invocation, and says why it may not be used; `null` if invocations may be used again. */
+  readonly use:
+    | ((
+        invocation: C['invocation'],
+        now: number,
+      ) => JudgedInvalid['failure'] | null | Promise<JudgedInvalid['failure'] | null>)
+    | null;
+  /** Signs the context of an allowed call. */
+  readonly sign?: ((allowed: AllowedCall<C>) => string) | undefined;
+}
+
+/** An allowed call. */
+export interface AllowedCall<C extends JudgedChain> {
+  readonly call: PendingCall;
+  readonly chain: C;
+  readonly context: BriefContext;
+  /** Unix seconds. */
+  readonly now: number;
+}
+
+/** A call may reach its handler. */
+export interface Allowance<C extends JudgedChain = JudgedChain> {
   readonly kind: 'allow';
-  readonly context: GateContext;
-  readonly claims: BundleClaims;
+  readonly context: BriefContext;
+  readonly chain: C;
+  /** The signed context; `null` if the gate does not sign. */
+  readonly token: string | null;
+}
+
+/** A call must not reach its handler. */
+export interface Refusal<C extends JudgedChain = JudgedChain> extends Denial {
+  /** `null` if the chain is not valid, or was not judged. */
+  readonly chain: C | null;
+}
+
+/**
+ * Decides on a call: chain, root and tool server, command, tool, binding, replay, in this order. Replay comes last, since
+ * a denied call must not use up its invocation. All doors decide here.
+ *
+ * @throws what the parts throw; then there is no decision, and the call must be refused ({@link verifierUnavailable})
+ * @example
+ * const judge = async (call) => judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
+ * const decided = await decide(call, { now, judge, rules, use: null });
+ */
+export async function decide<C extends JudgedChain>(
+  call: PendingCall,
+  { now, judge, rules, use, sign }: GateParts<C>,
+): Promise<Allowance<C> | Refusal<C>> {
+  const chain = await judge(call);
+  if (chain.failure !== null) return { ...denied(call, failureOf(call, chain.failure)), chain: null };
+  const binding = bindingOf(chain.binding, call.body);
+  const mismatch =
+    findMismatch(call, chain, rules) ??
+    (rules.bindingMode !== 'enforced' || binding === 'match'
+      ? null
+      : bindingFailure(call, binding ?? 'invalid_body', chain.invocation.args));
+  if (mismatch !== null) return { ...denied(call, mismatch), chain };
+  const at = now();
+  const using = use === null ? null : use(chain.invocation, at);
+  const used = using instanceof Promise ? await using : using;
+  if (used !== null) return { ...denied(call, verdictFailure(used)), chain };
+  const context = contextOf(chain, binding);
+  return { kind: 'allow', context, chain, token: sign?.({ call, chain, context, now: at }) ?? null };
+}
+
+/** The chain of a verdict, whose bundle a verifier has accepted. */
+export interface ReadChain extends JudgedChain {
+  readonly leafPolicy: Policy;
+}
+
+/**
+ * What a verdict says of a call, for {@link GateParts.judge}. Claims are read from the call's bundle.
+ *
+ * @param verdict on `call.bundle`, verified with the options {@link bindOptionsOf} makes of `call.body`
+ * @throws Error if the verdict is valid, but the bundle cannot be read
+ */
+export function judgedOf(
+  { bundle }: Pick<PendingCall, 'bundle'>,
+  verdict: ChainVerdict,
+): ReadChain | JudgedInvalid {
+  if (!verdict.valid) return { failure: verdict.error };
+  const { receipts, invocation } = readBundleClaims(bundle);
+  const [root, ...others] = receipts;
+  return {
+    failure: null,
+    receipts: [briefOf(root), ...others.map(briefOf)],
+    invocation,
+    binding: verdict.binding ?? null,
+    leafPolicy: (receipts.at(-1) ?? root).policy,
+  };
+}
+
+/**
+ * The whole context of a chain that {@link judgedOf} has read, deeply frozen. It shares objects with the chain, so nobody
+ * else may hold those.
+ */
+export function frozenContextOf(chain: ReadChain, binding: Binding | null): GateContext {
+  return freeze({ ...contextOf(chain, binding), leaf_policy: chain.leafPolicy });
+}
+
+function contextOf({ receipts, invocation }: JudgedChain, binding: Binding | null): BriefContext {
+  const context: BriefContext & { binding?: Binding } = {
+    root_principal: receipts[0].iss,
+    chain_depth: receipts.length,
+    ...callContextOf(receipts, invocation),
+  };
+  if (binding !== null) context.binding = binding;
+  return context;
+}
+
+function briefOf(claims: ReceiptClaims): JudgedReceipt {
+  const { iss, jti, exp, drs_root_type, drs_consent } = claims;
+  return {
+    ...{ iss, jti, session_id: drs_consent?.session_id ?? null },
+    ...(exp === undefined ? {} : { exp }),
+    ...(drs_root_type === undefined ? {} : { drs_root_type }),
+  };
+}
+
+/** Freezes a value and everything in it. Strict JSON bounds the depth. */
+function freeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value;
+  for (const member of Object.values(value)) freeze(member);
+  return Object.freeze(value);
 }
 
 /** The second parameter of `verify`: the body that the verifier compares with the signed arguments. */
@@ -49,53 +202,7 @@ export function bindOptionsOf(body: CallBody): { bodyText?: string; body?: unkno
   }
 }
 
-/**
- * Decides on a call whose chain was verified. Checks command, tool and binding, in this order. The caller checks replay
- * afterwards, since a denied call must not use up its invocation.
- *
- * @param verdict on `call.bundle`, verified with the options {@link bindOptionsOf} makes of `call.body`
- * @throws Error if the verdict is valid, but the bundle cannot be read
- * @example
- * const verdict = await verifier.verify(call.bundle, bindOptionsOf(call.body));
- * const decided = decideCall(call, verdict, rules);
- */
-export function decideCall(call: PendingCall, verdict: ChainVerdict, rules: GateRules): Allowance | Denial {
-  if (!verdict.valid) return denied(call, failureOf(call, verdict.error));
-  const claims = readBundleClaims(call.bundle);
-  const binding = bindingOf(verdict, call.body);
-  const rootPrincipal = claims.receipts[0].iss;
-  const failure = checkCall(call, { rootPrincipal, invocation: claims.invocation, binding }, rules);
-  if (failure !== null) return denied(call, failure);
-  return { kind: 'allow', context: gateContextOf(claims, binding), claims };
-}
-
-/** The parts of a valid chain that a call is compared with. */
-export interface VerifiedCall {
-  /** The root's `iss`. */
-  readonly rootPrincipal: string;
-  readonly invocation: Pick<InvocationClaims, 'cmd' | 'args' | 'tool_server'>;
-  /** How the body of this call compares with the signed arguments; `null` if it was not read. */
-  readonly binding: Binding | null;
-}
-
-/**
- * Checks a call whose chain is valid: command, tool and binding, in this order. {@link decideCall} starts from a
- * verdict; this function starts from the claims, for callers that have them.
- *
- * @returns `null` if the call is the one that was signed
- */
-export function checkCall(
-  call: PendingCall,
-  { rootPrincipal, invocation, binding }: VerifiedCall,
-  rules: GateRules,
-): GateFailure | null {
-  const mismatch = findMismatch(call, rootPrincipal, invocation, rules);
-  if (mismatch !== null) return mismatch;
-  if (rules.bindingMode !== 'enforced' || binding === 'match') return null;
-  return bindingFailure(call, binding ?? 'invalid_body', invocation.args);
-}
-
-/** Makes the denial for a failure found outside {@link decideCall}: a replay, or no verdict from the verifier. */
+/** Makes the denial for a failure found outside {@link decide}, such as no verdict from the verifier. */
 export function denied(
   { protocol, id, requested }: Pick<PendingCall, 'protocol' | 'id' | 'requested'>,
   failure: GateFailure,
@@ -119,10 +226,11 @@ export function verifierUnavailable({ protocol }: Pick<PendingCall, 'protocol'>)
 /** The first mismatch between call and chain: root and tool server as in block D, then command, then tool. */
 function findMismatch(
   { protocol, expected }: PendingCall,
-  root: string,
-  { tool_server: server, cmd, args }: VerifiedCall['invocation'],
+  { receipts, invocation }: JudgedChain,
   { trustedRoots, serverIdentity }: GateRules,
 ): GateFailure | null {
+  const [{ iss: root }] = receipts;
+  const { tool_server: server, cmd, args } = invocation;
   if (trustedRoots !== null && !trustedRoots.has(root)) {
     return verdictFailure({
       code: 'UNTRUSTED_ROOT',
@@ -153,16 +261,16 @@ function findMismatch(
 }
 
 /** If the verifier enforces the binding itself (`REQUIRE_BINDING`), its refusal becomes the gate's binding failure. */
-function failureOf(call: PendingCall, error: Extract<ChainVerdict, { valid: false }>['error']): GateFailure {
+function failureOf(call: PendingCall, error: JudgedInvalid['failure']): GateFailure {
   if (error.code === 'BINDING_MISMATCH') return bindingFailure(call, 'mismatch', argsOf(call.bundle));
   if (error.code === 'BINDING_REQUIRED') return bindingFailure(call, 'invalid_body', null);
   return verdictFailure(error);
 }
 
 /** Only the call's own body counts. A bundle can contain a `body` member, which the verifier would compare instead. */
-function bindingOf({ binding }: Extract<ChainVerdict, { valid: true }>, body: CallBody): Binding | null {
+function bindingOf(binding: Binding | null, body: CallBody): Binding | null {
   if (body.kind === 'unusable') return 'invalid_body';
-  return body.kind === 'unread' ? null : (binding ?? null);
+  return body.kind === 'unread' ? null : binding;
 }
 
 /** The signed arguments; `null` if the bundle cannot be read. */

@@ -6,7 +6,7 @@
  * const opened = openRequest('mcp', { method, headers: headersOf(headers), body: { kind: 'text', text } });
  * if (opened.kind === 'deny') return responseTo(opened);
  * if (opened.kind === 'pass') return next();
- * const decided = decideCall(opened, await verifier.verify(opened.bundle, bindOptionsOf(opened.body)), rules);
+ * const decided = await decide(opened, { now, judge, rules, use });
  */
 import { openA2a } from './a2a.js';
 import { openChain } from './chain.js';
@@ -29,7 +29,6 @@ export {
 } from './codes.js';
 export {
   callContextOf,
-  gateContextOf,
   readBundleClaims,
   type BundleClaims,
   type CallContext,
@@ -54,15 +53,21 @@ export { PASSING_METHODS } from './rpc-gate.js';
 export {
   bindOptionsOf,
   bodyTimedOut,
-  checkCall,
+  decide,
   denied,
-  decideCall,
+  frozenContextOf,
+  judgedOf,
   verifierUnavailable,
   type Allowance,
+  type AllowedCall,
   type BindingMode,
   type ChainVerdict,
+  type GateParts,
   type GateRules,
-  type VerifiedCall,
+  type JudgedChain,
+  type JudgedInvalid,
+  type ReadChain,
+  type Refusal,
 } from './decide.js';
 export {
   GATE_HEADERS,

@@ -1,21 +1,21 @@
 import { DrsClient } from '../client/drs-client.js';
 import {
   bindOptionsOf,
+  decide,
   denied,
-  decideCall,
-  verdictFailure,
+  frozenContextOf,
+  judgedOf,
   verifierUnavailable,
-  type Allowance,
   type BindingMode,
   type Denial,
   type GateContext,
-  type GateRules,
+  type GateParts,
   type Opening,
   type PendingCall,
   type Protocol,
+  type ReadChain,
 } from '../gate/index.js';
 import { DEFAULT_REPLAY_WINDOW_SECS, checkReplay, type ReplayRules } from '../replay/check-replay.js';
-import type { ReplayStore } from '../replay/replay-store.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
 
@@ -38,33 +38,35 @@ const PASS = { kind: 'pass' } as const;
  */
 export class Guard {
   readonly #protocol: Protocol;
-  readonly #verifier: CallVerifier;
   readonly #options: ProtectionOptions;
-  readonly #rules: GateRules;
-  readonly #replayStore: ReplayStore | null;
-  readonly #replayRules: ReplayRules;
+  readonly #parts: GateParts<ReadChain>;
 
   constructor(protocol: Protocol, options: ProtectionOptions, bindingMode: BindingMode = 'enforced') {
     const { verifier, verifyUrl, trustedRoots, serverIdentity, replayStore } = options;
     this.#protocol = protocol;
-    this.#verifier = verifier ?? new DrsClient(verifyUrl);
     this.#options = options;
-    this.#rules = {
-      trustedRoots: trustedRoots === 'any' ? null : new Set(trustedRoots),
-      serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
-      bindingMode,
-    };
-    this.#replayStore = replayStore === 'none' ? null : replayStore;
-    this.#replayRules = {
+    const source: CallVerifier = verifier ?? new DrsClient(verifyUrl);
+    const replayRules: ReplayRules = {
       windowSecs: options.replayWindowSecs ?? DEFAULT_REPLAY_WINDOW_SECS,
       clockSkewSecs: options.clockSkewSecs ?? 0,
       scope: options.replayScope ?? protocol,
+    };
+    this.#parts = {
+      now: () => Math.floor(Date.now() / 1000),
+      rules: {
+        trustedRoots: trustedRoots === 'any' ? null : new Set(trustedRoots),
+        serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
+        bindingMode,
+      },
+      judge: async (call) => judgedOf(call, await source.verify(call.bundle, bindOptionsOf(call.body))),
+      use:
+        replayStore === 'none' ? null : (claims, now) => checkReplay(claims, replayStore, now, replayRules),
     };
   }
 
   /** The name that calls must be signed for; `null` for any. */
   get serverIdentity(): string | null {
-    return this.#rules.serverIdentity;
+    return this.#parts.rules.serverIdentity;
   }
 
   /** Decides on a request. Never throws: if the check fails, the request is refused. */
@@ -95,15 +97,15 @@ export class Guard {
 
   async #check(call: PendingCall): Promise<Admission | Denial> {
     try {
-      const verdict = await this.#verifier.verify(call.bundle, bindOptionsOf(call.body));
-      const decided = decideCall(call, verdict, this.#rules);
-      if (decided.kind === 'deny') return this.refuse(decided);
-      const { context } = decided;
-      const replay = await this.#checkReplay(decided);
-      if (replay !== null) return this.refuse(denied(call, verdictFailure(replay)), context);
+      const decided = await decide(call, this.#parts);
+      const { chain } = decided;
+      if (decided.kind === 'deny')
+        return this.refuse(decided, chain === null ? null : frozenContextOf(chain, chain.binding));
+      const context = frozenContextOf(decided.chain, decided.context.binding ?? null);
       let isOver = false;
       const finish = (outcome: Outcome): void => {
-        if (!isOver) this.#publish(decided, outcome);
+        if (!isOver)
+          publishToolCall(toolCallEvent(context, decided.chain.invocation.args, outcome), this.#options);
         isOver = true;
       };
       return { kind: 'allow', context, finish };
@@ -111,15 +113,5 @@ export class Guard {
       this.report(error);
       return this.refuse(denied(call, verifierUnavailable(call)));
     }
-  }
-
-  #checkReplay({ claims }: Allowance) {
-    if (this.#replayStore === null) return null;
-    const now = Math.floor(Date.now() / 1000);
-    return checkReplay(claims.invocation, this.#replayStore, now, this.#replayRules);
-  }
-
-  #publish({ context, claims }: Allowance, outcome: Outcome): void {
-    publishToolCall(toolCallEvent(context, claims.invocation.args, outcome), this.#options);
   }
 }

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import sodium from 'sodium-native';
-import type { BriefContext, PendingCall } from '../gate/index.js';
+import type { AllowedCall, JudgedChain, PendingCall } from '../gate/index.js';
 import { decodeBase64url, encodeBase64url } from '../protocol/base64url.js';
-import type { InvocationClaims } from '../protocol/claims.js';
 import { didKeyOf } from '../protocol/did-key.js';
 import { toJcs } from '../protocol/jcs.js';
 
@@ -46,12 +45,9 @@ export interface RevocationClaims {
 }
 
 /** The call that a signed context describes. */
-export interface SignedCall {
-  readonly context: BriefContext;
+export interface SignedCall extends Pick<AllowedCall<JudgedChain>, 'context' | 'now'> {
   readonly call: Pick<PendingCall, 'encoded'>;
-  readonly invocation: Pick<InvocationClaims, 'tool_server' | 'args'>;
-  /** Unix seconds. */
-  readonly now: number;
+  readonly chain: { readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'> };
 }
 
 /** A public key in the form of `/.well-known/jwks.json`. */
@@ -102,7 +98,7 @@ export class ContextSigner {
   }
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  sign({ context, call, invocation, now }: SignedCall): string {
+  sign({ context, call, chain: { invocation }, now }: SignedCall): string {
     const claims: ContextClaims = {
       iss: this.did,
       aud: invocation.tool_server,

@@ -2,28 +2,24 @@ import type { Logger } from 'pino';
 import { watchReplay, type Body, type Engine, type Outcome } from '../engine/engine.js';
 import {
   bodyTimedOut,
-  callContextOf,
-  checkCall,
-  denied,
+  decide,
   openRequest,
   responseTo,
-  verdictFailure,
   verifierUnavailable,
-  type BriefContext,
+  type Allowance,
   type CallBody,
   type Denial,
   type GateContext,
+  type GateParts,
   type GateProtocol,
   type GateRequest,
   type GateResponse,
   type GateRules,
+  type JudgedChain,
   type OpeningRules,
-  type PendingCall,
 } from '../gate/index.js';
 import type { ReplayRules, ReplayStore } from '../replay/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
-import type { Binding } from '../verify/binding.js';
-import type { Failure } from '../verify/codes.js';
 import type { Receipt } from '../verify/receipt.js';
 import type { Admission, Ticket } from './admission.js';
 import type { Configuration } from './configuration.js';
@@ -52,17 +48,13 @@ export interface GateCall {
 export type GateDecision =
   /** Nothing to check. */
   | { readonly kind: 'pass' }
-  | Allowance
+  /** See {@link wholeContextOf}. */
+  | Allowance<VerifiedChain>
   | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
 
-/** A call may reach its handler. */
-export interface Allowance {
-  readonly kind: 'allow';
-  /** See {@link wholeContextOf}. */
-  readonly context: BriefContext;
+/** A chain that the engine of this service has verified. */
+interface VerifiedChain extends JudgedChain {
   readonly leaf: Receipt;
-  /** The signed context; `null` if the gate does not sign. */
-  readonly token: string | null;
 }
 
 /** What the decider needs. */
@@ -82,8 +74,6 @@ export interface GateDeciderContext {
   readonly routes: Pick<ServedRoutes, 'current'>;
 }
 
-const PASS: GateDecision = { kind: 'pass' };
-
 /** No roots and no server name: the engine has already checked the configured ones. */
 const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
 const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
@@ -98,14 +88,19 @@ const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
  */
 export class GateDecider {
   readonly #context: GateDeciderContext;
-  readonly #replayRules: ReplayRules;
+  readonly #use: GateParts<VerifiedChain>['use'];
+  readonly #sign: GateParts<VerifiedChain>['sign'];
   readonly #openingRules: OpeningRules;
   #hasWarned = false;
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
     const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods } = context.configuration;
-    this.#replayRules = { scope: 'gate', windowSecs, clockSkewSecs };
+    const { replays, signer, observer } = context;
+    const replayRules: ReplayRules = { scope: 'gate', windowSecs, clockSkewSecs };
+    this.#use =
+      replays === null ? null : (claims, now) => watchReplay(claims, replays, now, replayRules, observer);
+    this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
     const { routes } = context;
     this.#openingRules = {
       passMethods: new Set(gatePassMethods),
@@ -118,28 +113,15 @@ export class GateDecider {
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */
   async decide(call: GateCall): Promise<GateDecision> {
-    const { admission, engine, observer, log } = this.#context;
+    const { admission, observer, log } = this.#context;
     const ticket = call.ticket ?? (admission.isDraining ? null : admission.enter(call.bytes));
     if (ticket === null) return this.unavailable(call, admission.isDraining ? 'shutting_down' : 'overloaded');
     try {
       if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
       const opened = openRequest(call.protocol, call.request, this.#openingRules);
-      let decision: GateDecision | Promise<GateDecision>;
-      if (opened.kind === 'pass') decision = PASS;
-      else if (opened.kind === 'deny') decision = toDecision(opened);
-      else {
-        const outcome = await engine.verify({
-          bundle: opened.bundle,
-          body: bodyOf(opened.body),
-          isForGate: true,
-          isWanted: call.isWanted,
-          mayWait: () => ticket.park(),
-        });
-        observer.countOutcome(outcome);
-        call.onVerdict?.(outcome, opened.bundle);
-        decision = this.#judge(call.protocol, opened, outcome);
-      }
-      if (decision instanceof Promise) decision = await decision;
+      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call, ticket)) : opened;
+      const decision = decided.kind === 'deny' ? toDecision(decided) : decided;
+      if (decision.kind === 'allow') this.#warnOfAnyRoot();
       observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
       return decision;
     } catch (error) {
@@ -180,27 +162,26 @@ export class GateDecider {
     return decision;
   }
 
-  /** Decides on a call whose bundle was verified. */
-  #judge(protocol: GateProtocol, call: PendingCall, outcome: Outcome): GateDecision | Promise<GateDecision> {
-    if (outcome.failure !== null) return deny(call, verdictFailure(outcome.failure));
-    const { chain, invocation } = outcome;
-    const binding = call.body.kind === 'unusable' ? 'invalid_body' : outcome.binding;
-    const rootPrincipal = chain.root.claims.iss;
-    const rules = protocol === 'chain' ? CHAIN_ONLY : RULES;
-    const failure = checkCall(call, { rootPrincipal, invocation: invocation.claims, binding }, rules);
-    if (failure !== null) return deny(call, failure);
-    const { replays, signer, observer } = this.#context;
-    const now = Math.floor(Date.now() / 1000);
-    const conclude = (replayed: Failure | null): GateDecision => {
-      if (replayed !== null) return deny(call, verdictFailure(replayed));
-      this.#warnOfAnyRoot();
-      const context = contextOf(outcome, binding);
-      const token = signer?.sign({ context, call, invocation: invocation.claims, now }) ?? null;
-      return { kind: 'allow', context, leaf: outcome.chain.leaf, token };
+  #partsFor({ protocol, isWanted, onVerdict }: GateCall, ticket: Ticket): GateParts<VerifiedChain> {
+    const { engine, observer } = this.#context;
+    return {
+      now: clock,
+      rules: protocol === 'chain' ? CHAIN_ONLY : RULES,
+      judge: async ({ bundle, body }) => {
+        const outcome = await engine.verify({
+          bundle,
+          body: bodyOf(body),
+          isForGate: true,
+          isWanted,
+          mayWait: () => ticket.park(),
+        });
+        observer.countOutcome(outcome);
+        onVerdict?.(outcome, bundle);
+        return outcome.failure === null ? chainOf(outcome) : { failure: outcome.failure };
+      },
+      use: this.#use,
+      sign: this.#sign,
     };
-    if (replays === null) return conclude(null);
-    const checking = watchReplay(invocation, replays, now, this.#replayRules, observer);
-    return checking instanceof Promise ? checking.then(conclude) : conclude(checking);
   }
 
   /** Warns once if any root is trusted, so that the operator knows. */
@@ -214,10 +195,6 @@ export class GateDecider {
   }
 }
 
-function deny(call: PendingCall, failure: Denial['failure']): GateDecision {
-  return toDecision(denied(call, failure));
-}
-
 function toDecision(denial: Denial): GateDecision {
   return { kind: 'deny', code: denial.failure.code, response: responseTo(denial) };
 }
@@ -228,20 +205,20 @@ function bodyOf(body: CallBody): Body | null {
 }
 
 /** The context of an allowed call with its policy, which is shared: nobody may change it. */
-export function wholeContextOf({ context, leaf }: Allowance): GateContext {
-  return { ...context, leaf_policy: leaf.policy };
+export function wholeContextOf({ context, chain }: Allowance<VerifiedChain>): GateContext {
+  return { ...context, leaf_policy: chain.leaf.policy };
 }
 
-function contextOf(
-  { chain, invocation }: Extract<Outcome, { readonly failure: null }>,
-  binding: Binding | null,
-): BriefContext {
-  const claims = chain.receipts.map((receipt) => receipt.claims);
-  const context: BriefContext & { binding?: Binding } = {
-    root_principal: chain.root.claims.iss,
-    chain_depth: chain.receipts.length,
-    ...callContextOf(claims, invocation.claims),
-  };
-  if (binding !== null) context.binding = binding;
-  return context;
+function chainOf({
+  chain,
+  invocation,
+  binding,
+}: Extract<Outcome, { readonly failure: null }>): VerifiedChain {
+  // The type does not say that a chain has a root.
+  const receipts = chain.receipts.map(({ claims }) => claims) as unknown as VerifiedChain['receipts'];
+  return { failure: null, receipts, invocation: invocation.claims, binding, leaf: chain.leaf };
+}
+
+function clock(): number {
+  return Math.floor(Date.now() / 1000);
 }

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { callContextOf, gateContextOf, readBundleClaims } from '../../src/gate/index.js';
+import { callContextOf, readBundleClaims } from '../../src/gate/index.js';
 import { invoke, makeChain } from '../support/chain.js';
+import { contextIn } from './decide.js';
 
-const claimsOf = (overrides: Readonly<Record<number, object>> = {}, invocation: object = {}) =>
-  readBundleClaims(invoke(makeChain(3, overrides as never), invocation as never));
+const bundleOf = (overrides: Readonly<Record<number, object>> = {}, invocation: object = {}) =>
+  invoke(makeChain(3, overrides as never), invocation as never);
+const claimsOf = (...given: Parameters<typeof bundleOf>) => readBundleClaims(bundleOf(...given));
 
 describe('the context of a call', () => {
   it('holds the earliest end, the ids and the consent session', () => {
@@ -47,7 +49,7 @@ describe('the context of a call', () => {
   });
 
   it('is frozen through and through', () => {
-    const context = gateContextOf(claimsOf({ 2: { policy: { a: { b: [{}] } } } }), null);
+    const context = contextIn(bundleOf({ 2: { policy: { a: { b: [{}] } } } }), null);
     const frozen = (value: unknown): boolean =>
       typeof value !== 'object' ||
       value === null ||
@@ -90,7 +92,7 @@ describe('the context of a call', () => {
       expect(messageOf({ ...bundle, invocation })).toBe(unreadable('an invocation'));
   });
   it('has the policy of the leaf', () => {
-    const claims = claimsOf({ 0: { policy: { a: 0 } }, 2: { policy: { a: 2 } } });
-    expect(gateContextOf(claims, null).leaf_policy).toEqual({ a: 2 });
+    const bundle = bundleOf({ 0: { policy: { a: 0 } }, 2: { policy: { a: 2 } } });
+    expect(contextIn(bundle, null).leaf_policy).toEqual({ a: 2 });
   });
 });

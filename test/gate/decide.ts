@@ -1,23 +1,35 @@
 import {
   bindOptionsOf,
   headersOf,
-  decideCall,
+  decide,
+  frozenContextOf,
+  judgedOf,
   openRequest,
   responseTo,
-  verdictFailure,
-  denied,
   type GateContext,
   type GateResponse,
   type GateRules,
   type GateProtocol,
+  type PendingCall,
   type RequestBody,
 } from '../../src/gate/index.js';
 import { createMemoryReplayStore, checkReplay } from '../../src/replay/index.js';
 import { createVerifier } from '../../src/engine/create-verifier.js';
-import { liveChain } from '../middleware/call.js';
+import type { JsonValue } from '../../src/protocol/json.js';
+import { liveChain, now } from '../middleware/call.js';
 
 /** The gate as a service would use it: a method, a map of headers and the text of a body. */
 export const verifier = createVerifier({ workerThreads: 0 });
+/** Judges as a middleware does. */
+export const judge = async (call: PendingCall) =>
+  judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
+/** The context of a call in a valid bundle. */
+export function contextIn(bundle: object, binding: 'match' | null): GateContext {
+  const chain = judgedOf({ bundle: bundle as JsonValue }, { valid: true });
+  if (chain.failure !== null) throw new Error(chain.failure.message);
+  return frozenContextOf(chain, binding);
+}
+
 const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
 
 export interface Asked {
@@ -52,17 +64,15 @@ export function newGate(rules: Partial<GateRules> = {}) {
     const deny = (denial: Parameters<typeof responseTo>[0]) =>
       ({ decision: 'deny', code: denial.failure.code, response: responseTo(denial) }) as const;
     if (opened.kind === 'deny') return deny(opened);
-    const verdict = await verifier.verify(opened.bundle, bindOptionsOf(opened.body));
-    const decided = decideCall(opened, verdict, { ...RULES, ...rules });
-    if (decided.kind === 'deny') return deny(decided);
-    const now = Math.floor(Date.now() / 1000);
-    const replay = await checkReplay(decided.claims.invocation, store, now, {
-      windowSecs: 900,
-      clockSkewSecs: 0,
-      scope: 'gate',
+    const decided = await decide(opened, {
+      now,
+      judge,
+      rules: { ...RULES, ...rules },
+      use: (claims, now) =>
+        checkReplay(claims, store, now, { windowSecs: 900, clockSkewSecs: 0, scope: 'gate' }),
     });
-    if (replay !== null) return deny(denied(opened, verdictFailure(replay)));
-    return { decision: 'allow', context: decided.context };
+    if (decided.kind === 'deny') return deny(decided);
+    return { decision: 'allow', context: frozenContextOf(decided.chain, decided.context.binding ?? null) };
   };
 }
 

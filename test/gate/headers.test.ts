@@ -5,13 +5,12 @@ import {
   contextHeaders,
   decodeHeaderText,
   encodeHeaderText,
-  gateContextOf,
   headersOf,
   NO_CONTEXT,
-  readBundleClaims,
 } from '../../src/gate/index.js';
 import { shorten } from '../../src/gate/request.js';
 import { invoke, makeChain, sha256 } from '../support/chain.js';
+import { contextIn } from './decide.js';
 
 describe('headers of a described request', () => {
   it('are those that the gate reads, in any case, each with all its values in order', () => {
@@ -79,7 +78,7 @@ describe('text in a header', () => {
 
 describe('the headers that describe a call', () => {
   const contextWith = (args: object, binding: 'match' | null) =>
-    gateContextOf(readBundleClaims(invoke(makeChain(2), { args })), binding);
+    contextIn(invoke(makeChain(2), { args }), binding);
 
   it('are set, or removed where a caller could forge them', () => {
     const context = contextWith({ tool: 'Zürich' }, 'match');

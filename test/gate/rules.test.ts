@@ -3,8 +3,9 @@ import {
   ANY_ROUTE,
   bindOptionsOf,
   bodyTimedOut,
-  checkCall,
-  decideCall,
+  decide as decideCall,
+  judgedOf,
+  type ChainVerdict,
   headersOf,
   openChain,
   openHttp,
@@ -13,10 +14,10 @@ import {
   type GateRules,
   type PendingCall,
   type HttpRoute,
-  type VerifiedCall,
+  type JudgedChain,
 } from '../../src/gate/index.js';
-import { encode, liveCall, liveChain } from '../middleware/call.js';
-import { mcpChain, newGate, verifier } from './decide.js';
+import { encode, liveCall, liveChain, now } from '../middleware/call.js';
+import { judge, mcpChain, newGate, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
 
@@ -38,10 +39,16 @@ function openedHttp(expected: Partial<HttpRoute> = {}, overrides: Record<string,
   return opened;
 }
 
-async function decide(call: PendingCall, rules: Partial<GateRules> = {}) {
-  const verdict = await verifier.verify(call.bundle, bindOptionsOf(call.body));
-  return decideCall(call, verdict, { ...RULES, ...rules });
-}
+const judged = (call: PendingCall, verdict: ChainVerdict, rules: Partial<GateRules> = {}) =>
+  decideCall(call, {
+    now,
+    judge: (asked) => Promise.resolve(judgedOf(asked, verdict)),
+    rules: { ...RULES, ...rules },
+    use: null,
+  });
+
+const decide = (call: PendingCall, rules: Partial<GateRules> = {}) =>
+  decideCall(call, { now, judge, rules: { ...RULES, ...rules }, use: null });
 
 async function messageOf(call: PendingCall, rules: Partial<GateRules> = {}) {
   const decided = await decide(call, rules);
@@ -120,26 +127,29 @@ describe("the gate's own rules", () => {
 
 describe('the binding', () => {
   const valid = (call: PendingCall, rules: Partial<GateRules> = {}, binding?: 'match' | 'mismatch') =>
-    decideCall(call, { valid: true, ...(binding === undefined ? {} : { binding }) }, { ...RULES, ...rules });
+    judged(call, { valid: true, ...(binding === undefined ? {} : { binding }) }, rules);
 
-  it('that a verdict does not tell is none', () => {
-    expect(valid(openedHttp())).toMatchObject({
+  it('that a verdict does not tell is none', async () => {
+    expect(await valid(openedHttp())).toMatchObject({
       failure: { code: 'BINDING_MISMATCH', verdict: { valid: true, binding: 'invalid_body' } },
     });
-    expect(valid(openedHttp(), { bindingMode: 'report' })).not.toHaveProperty('context.binding');
+    expect(await valid(openedHttp(), { bindingMode: 'report' })).not.toHaveProperty('context.binding');
   });
 
-  it('that a verdict tells does not count if this call has no body to compare', () => {
+  it('that a verdict tells does not count if this call has no body to compare', async () => {
     const [unread, unusable] = [
       { ...openedHttp(), body: { kind: 'unread' } },
       { ...openedHttp(), body: { kind: 'unusable', reason: 'it is gzip' } },
     ] as const;
     for (const call of [unread, unusable]) {
-      expect(valid(call, {}, 'match')).toMatchObject({ kind: 'deny', failure: { code: 'BINDING_MISMATCH' } });
+      expect(await valid(call, {}, 'match')).toMatchObject({
+        kind: 'deny',
+        failure: { code: 'BINDING_MISMATCH' },
+      });
     }
-    expect(valid(unusable, {}, 'match')).toMatchObject({ failure: { message: 'it is gzip' } });
-    expect(valid(unread, { bindingMode: 'report' }, 'match')).not.toHaveProperty('context.binding');
-    expect(valid(unusable, { bindingMode: 'report' }, 'match')).toHaveProperty(
+    expect(await valid(unusable, {}, 'match')).toMatchObject({ failure: { message: 'it is gzip' } });
+    expect(await valid(unread, { bindingMode: 'report' }, 'match')).not.toHaveProperty('context.binding');
+    expect(await valid(unusable, { bindingMode: 'report' }, 'match')).toHaveProperty(
       'context.binding',
       'invalid_body',
     );
@@ -148,17 +158,20 @@ describe('the binding', () => {
   it.each([
     ['BINDING_MISMATCH', 'mismatch', 'is not what invocation.args were signed for'],
     ['BINDING_REQUIRED', 'invalid_body', 'is not JSON with one meaning'],
-  ])('that the verifier refuses itself (%s) is refused in the words of the gate', (code, binding, says) => {
-    const error = { code, message: 'm', suggestion: 's' };
-    expect(decideCall(openedHttp(), { valid: false, error }, RULES)).toMatchObject({
-      kind: 'deny',
-      failure: {
-        code: 'BINDING_MISMATCH',
-        message: expect.stringContaining(says) as string,
-        verdict: { valid: true, binding },
-      },
-    });
-  });
+  ])(
+    'that the verifier refuses itself (%s) is refused in the words of the gate',
+    async (code, binding, says) => {
+      const error = { code, message: 'm', suggestion: 's' };
+      expect(await judged(openedHttp(), { valid: false, error })).toMatchObject({
+        kind: 'deny',
+        failure: {
+          code: 'BINDING_MISMATCH',
+          message: expect.stringContaining(says) as string,
+          verdict: { valid: true, binding },
+        },
+      });
+    },
+  );
 
   it.each<[string, PendingCall['body']]>([
     ['text', { kind: 'text', text: '{"tool":"search","query":["tea"]}' }],
@@ -173,14 +186,14 @@ describe('the binding', () => {
       { valid: true, binding: 'mismatch' },
       { valid: false, error },
     ] as const) {
-      const decided = decideCall(call, verdict, RULES);
+      const decided = await judged(call, verdict);
       expect(decided.kind === 'deny' && `${decided.failure.code}: ${decided.failure.message}`).toBe(says);
     }
   });
 
-  it('that is a mismatch is refused where the bundle cannot be read here', () => {
+  it('that is a mismatch is refused where the bundle cannot be read here', async () => {
     const error = { code: 'BINDING_MISMATCH', message: 'm', suggestion: 's' };
-    const decided = decideCall({ ...openedHttp(), bundle: {} }, { valid: false, error }, RULES);
+    const decided = await judged({ ...openedHttp(), bundle: {} }, { valid: false, error });
     expect(decided).toMatchObject({
       failure: { message: 'the body of the call is not what invocation.args were signed for' },
     });
@@ -195,22 +208,27 @@ describe('the binding', () => {
 });
 
 describe('a call that was signed for something else', () => {
-  const verified = (cmd: string, signed: object = args): VerifiedCall => ({
-    rootPrincipal: principal,
-    invocation: { cmd, args: signed as VerifiedCall['invocation']['args'], tool_server: 'x' },
+  const signedFor = (cmd: string): JudgedChain => ({
+    failure: null,
+    receipts: [{ iss: principal, jti: 'dr:x' }],
+    invocation: { iss: 'x', jti: 'inv:x', iat: 0, cmd, args, tool_server: 'x' },
     binding: 'match',
   });
+  const decided = (call: PendingCall, cmd: string) =>
+    decideCall(call, { now, judge: () => Promise.resolve(signedFor(cmd)), rules: RULES, use: null });
 
-  it('is refused by its command, which must be exact where no path below it counts', () => {
+  it('is refused by its command, which must be exact where no path below it counts', async () => {
     const call = (orBelow: boolean): PendingCall => ({
       ...openedHttp(),
       expected: { command: '/a', orBelow, tool: null },
     });
-    expect(checkCall(call(true), verified('/a/b'), RULES)).toBeNull();
-    expect(checkCall(call(false), verified('/a'), RULES)).toBeNull();
-    expect(checkCall(call(false), verified('/a/b'), RULES)).toMatchObject({
-      message: 'Invocation: cmd is "/a/b", expected "/a"',
-      suggestion: 'Sign the invocation for the command of this very request.',
+    expect(await decided(call(true), '/a/b')).toMatchObject({ kind: 'allow' });
+    expect(await decided(call(false), '/a')).toMatchObject({ kind: 'allow' });
+    expect(await decided(call(false), '/a/b')).toMatchObject({
+      failure: {
+        message: 'Invocation: cmd is "/a/b", expected "/a"',
+        suggestion: 'Sign the invocation for the command of this very request.',
+      },
     });
   });
 });
