@@ -64,7 +64,10 @@ async function answer({ request, now, bodyText, settings, revocation }) {
 }
 
 async function openGate(settings, replay) {
-  const environment = { PORT: '0', FRONT_END: 'node', WORKER_THREADS: '0', GATE_REPLAY: replay };
+  const environment = {
+    ...{ PORT: '0', FRONT_END: 'node', WORKER_THREADS: '0' },
+    ...{ GATE_REPLAY: replay, SERVER_IDENTITY: 'any' },
+  };
   return startService({ ...readConfiguration(environment), ...settings }, pino({ level: 'silent' }));
 }
 

@@ -69,7 +69,7 @@ export interface GateDeciderContext {
   readonly engine: Engine;
   readonly configuration: Pick<
     Configuration,
-    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods'
+    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods' | 'serverIdentity'
   >;
   readonly admission: Admission;
   readonly log: Logger;
@@ -81,10 +81,6 @@ export interface GateDeciderContext {
 }
 
 const PASS: GateDecision = { kind: 'pass' };
-
-/** No roots and no server name: the engine has already checked the configured ones. */
-const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
-const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
 
 /**
  * Decides on protocol requests for every transport of the service: admission, verdict, the gate's rules, replay, signed
@@ -177,7 +173,7 @@ export class GateDecider {
     const { chain, invocation } = outcome;
     const binding = call.body.kind === 'unusable' ? 'invalid_body' : outcome.binding;
     const rootPrincipal = chain.root.claims.iss;
-    const rules = protocol === 'chain' ? CHAIN_ONLY : RULES;
+    const rules = this.#rulesFor(protocol);
     const failure = checkCall(call, { rootPrincipal, invocation: invocation.claims, binding }, rules);
     if (failure !== null) return deny(call, failure);
     const { replays, signer, observer } = this.#context;
@@ -192,6 +188,12 @@ export class GateDecider {
     if (replays === null) return conclude(null);
     const checking = watchReplay(invocation, replays, now, this.#replayRules, observer);
     return checking instanceof Promise ? checking.then(conclude) : conclude(checking);
+  }
+
+  /** No roots and no server name: the engine has already checked the configured ones. */
+  #rulesFor(protocol: GateProtocol): GateRules {
+    const serverIdentity = this.#context.configuration.serverIdentity === undefined ? undefined : null;
+    return { trustedRoots: null, serverIdentity, bindingMode: protocol === 'chain' ? 'off' : 'enforced' };
   }
 
   /** Warns once if any root is trusted, so that the operator knows. */

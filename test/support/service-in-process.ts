@@ -16,7 +16,7 @@ export const hasProcess = false;
 export async function startService(env: Environment = {}): Promise<RunningService> {
   const log: Record<string, unknown>[] = [];
   const configuration = readConfiguration({
-    ...{ PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', WORKER_THREADS: '0' },
+    ...{ PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', WORKER_THREADS: '0', SERVER_IDENTITY: 'any' },
     ...env,
   });
   const logger = pino(

@@ -291,6 +291,7 @@ async function openGateService(options: VerifierOptions): Promise<GateService> {
       DRS_ADMIN_TOKEN: ADMIN,
       QUEUE_BURST_MS: '60000',
       LOG_LEVEL: 'silent',
+      SERVER_IDENTITY: 'any',
     }),
     ...options,
   };
