@@ -70,6 +70,7 @@ async function openGate(settings, replay) {
     WORKER_THREADS: '0',
     GATE_REPLAY: replay,
     GATE_ROUTES: 'any',
+    SERVER_IDENTITY: 'any',
   };
   return startService({ ...readConfiguration(environment), ...settings }, pino({ level: 'silent' }));
 }

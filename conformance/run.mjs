@@ -12,7 +12,8 @@ const HELP = `node conformance/run.mjs --url <address> | --command <command> [op
   --command <command>   a program that answers a question a line (docs/conformance.md); run by a shell
   --profile <name>      with --url: the profile for which the service is set up (plain)
   --admin-token <text>  with --url: revokes what the profile "revoked" wants, at /admin/revoke
-  --gate                asks for decisions of a gate as well; over HTTP at POST /v1/gate, set up with GATE_REPLAY=off
+  --gate                asks for decisions of a gate as well; over HTTP at POST /v1/gate, set up with
+                        GATE_REPLAY=off, and SERVER_IDENTITY=any unless the profile names one
 `;
 
 /**

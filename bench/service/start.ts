@@ -126,7 +126,12 @@ export function startService(
 ): Promise<ServerProcess> {
   // No request is refused because of load, except in suites that measure that.
   return ServerProcess.start('service/service-process.js', {
-    env: { QUEUE_BURST_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '', ...env },
+    env: {
+      QUEUE_BURST_MS: '60000',
+      FRONT_END: process.env['FRONT_END'] ?? '',
+      SERVER_IDENTITY: 'any',
+      ...env,
+    },
     ...options,
   });
 }

@@ -90,7 +90,7 @@ export class Engine implements PipelineDeps {
     this.rules = {
       maxChainDepth: settings.maxChainDepth,
       clockSkewSecs: settings.clockSkewSecs,
-      serverIdentity: settings.serverIdentity ?? null,
+      serverIdentity: settings.serverIdentity === 'any' ? null : (settings.serverIdentity ?? null),
       trustedRoots: settings.trustedRoots ? new Set(settings.trustedRoots) : null,
     };
     this.cache = new ReceiptCache(settings.receiptCacheBytes);

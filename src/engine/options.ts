@@ -19,7 +19,10 @@ export const verifierOptions = z.strictObject({
   maxChainDepth: count(1, 1024).default(16),
   /** Seconds by which `nbf` and `exp` are relaxed. A higher value keeps expired receipts alive for as long. */
   clockSkewSecs: count(0, 86_400).default(0),
-  /** Accept only invocations with this `tool_server`. If unset, calls for other servers are valid here too. */
+  /**
+   * Accept only invocations with this `tool_server`. If unset or `any`, calls for other servers are valid here too. The
+   * gate of the service refuses calls if it is unset.
+   */
   serverIdentity: z.string().min(1).optional(),
   /** Accept only these root principals. If unset, anyone can be a root: the caller must check `root_principal`. */
   trustedRoots: z.array(did).min(1).optional(),

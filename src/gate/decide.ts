@@ -32,8 +32,8 @@ export type BindingMode = 'enforced' | 'report' | 'off';
 export interface GateRules {
   /** The principals that may be roots; `null` for any. */
   readonly trustedRoots: ReadonlySet<string> | null;
-  /** The `tool_server` that invocations must be for; `null` for any. */
-  readonly serverIdentity: string | null;
+  /** The `tool_server` that invocations must be for; `null` for any, `undefined` for none: then no call is allowed. */
+  readonly serverIdentity: string | null | undefined;
   readonly bindingMode: BindingMode;
 }
 
@@ -237,6 +237,14 @@ function findMismatch(
       message: `Receipt 0: iss is ${brief(root)}, expected one of the principals that this server trusts`,
       suggestion:
         'Use a delegation by a principal that this server trusts, or have the operator add this one.',
+    });
+  }
+  if (serverIdentity === undefined) {
+    return verdictFailure({
+      code: 'TOOL_SERVER_MISMATCH',
+      message: `Invocation: tool_server is ${brief(server)}, and this gate does not know the name of its tool server`,
+      suggestion:
+        'The operator of the gate sets SERVER_IDENTITY to the tool_server that calls are signed for, or to any.',
     });
   }
   if (serverIdentity !== null && server !== serverIdentity) {

@@ -275,9 +275,14 @@ function findEmpty(env: Readonly<Record<string, string | undefined>>): string[] 
 /** Warnings about a valid configuration. */
 export function warningsAbout(
   env: Readonly<Record<string, string | undefined>>,
-  { drsAdminToken, replayProtection, gateReplay }: Configuration,
+  { drsAdminToken, replayProtection, gateReplay, serverIdentity }: Configuration,
 ): string[] {
   const warnings = findForeign(env);
+  if (serverIdentity === undefined)
+    warnings.push(
+      'SERVER_IDENTITY is not set: /verify accepts calls that were signed for any tool server, and the gate refuses all ' +
+        'calls; set it to the tool_server that calls are signed for, or to "any"',
+    );
   if (replayProtection === 'redis' && gateReplay === 'memory')
     warnings.push(
       'REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": other instances do not see which calls this gate has ' +

@@ -62,7 +62,7 @@ export interface GateDeciderContext {
   readonly engine: Engine;
   readonly configuration: Pick<
     Configuration,
-    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods'
+    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods' | 'serverIdentity'
   >;
   readonly admission: Admission;
   readonly log: Logger;
@@ -73,10 +73,6 @@ export interface GateDeciderContext {
   readonly observer: GateObserver;
   readonly routes: Pick<ServedRoutes, 'current'>;
 }
-
-/** No roots and no server name: the engine has already checked the configured ones. */
-const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
-const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
 
 /**
  * Decides on protocol requests for every transport of the service: admission, verdict, the gate's rules, replay, signed
@@ -166,7 +162,7 @@ export class GateDecider {
     const { engine, observer } = this.#context;
     return {
       now: clock,
-      rules: protocol === 'chain' ? CHAIN_ONLY : RULES,
+      rules: this.#rulesFor(protocol),
       judge: async ({ bundle, body }) => {
         const outcome = await engine.verify({
           bundle,
@@ -182,6 +178,12 @@ export class GateDecider {
       use: this.#use,
       sign: this.#sign,
     };
+  }
+
+  /** No roots and no server name: the engine has already checked the configured ones. */
+  #rulesFor(protocol: GateProtocol): GateRules {
+    const serverIdentity = this.#context.configuration.serverIdentity === undefined ? undefined : null;
+    return { trustedRoots: null, serverIdentity, bindingMode: protocol === 'chain' ? 'off' : 'enforced' };
   }
 
   /** Warns once if any root is trusted, so that the operator knows. */

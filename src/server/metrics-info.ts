@@ -30,7 +30,7 @@ export function showInfo(registry: Registry, configuration: Configuration): void
     replay_protection: replayProtection ?? 'off',
     require_binding: onOff(requireBinding),
     revocation_store: revocationStore ?? (revocationStorePath === undefined ? 'memory' : 'file'),
-    server_identity: onOff(serverIdentity !== undefined),
+    server_identity: onOff(serverIdentity !== undefined && serverIdentity !== 'any'),
     status_list: onOff(statusListBaseUrl !== undefined),
     trusted_roots: onOff(trustedRoots !== undefined),
   });

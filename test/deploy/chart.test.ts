@@ -24,7 +24,7 @@ const REDIS = { redis: { enabled: true, url: 'redis://redis:6379' } };
 const ALL: Values = {
   ...REDIS,
   existingSecret: 'drs',
-  env: { TRUSTED_ROOTS: party().did, LOG_LEVEL: 'warn' },
+  env: { TRUSTED_ROOTS: party().did, SERVER_IDENTITY: 'https://tools.example', LOG_LEVEL: 'warn' },
   grpc: { enabled: true },
   trustProxy: '1',
   tls: { secretName: 'drs-tls' },
@@ -207,6 +207,7 @@ describe('the chart', () => {
     const notes = (given: Values) => renderChart(given)['NOTES.txt'] ?? '';
     expect(notes({})).toMatch(/ONE POD: [^]*redis\.enabled/);
     expect(notes({})).toContain('WARNING: env.TRUSTED_ROOTS is not set');
+    expect(notes({})).toContain('WARNING: env.SERVER_IDENTITY is not set');
     expect(notes({ replay: { gate: false } })).toContain('can be repeated');
     expect(notes(ALL)).not.toContain('WARNING');
     expect(notes(ALL)).toContain('recorded in Redis, for all pods');

@@ -100,7 +100,8 @@ describe('the image', () => {
       writeFileSync(token, 'a-token-of-thirty-two-characters');
       const container = await start({
         ...services['drs-verify']?.environment,
-        // What other containers and mounts give.
+        // What the operator, other containers and mounts give.
+        SERVER_IDENTITY: 'any',
         REDIS_URL: redis.url,
         DRS_ADMIN_TOKEN_FILE: token,
         REVOCATION_STORE_PATH: path.join(image.root, 'var/lib/drs/revoked.txt'),

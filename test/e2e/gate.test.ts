@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { metricOf, startService, type RunningService } from '../support/service.js';
+import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
+import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
 import { mcpChain } from '../gate/decide.js';
 import { encode, liveCall } from '../middleware/call.js';
 import { send } from '../middleware/http.js';
@@ -101,5 +102,57 @@ describe('/gate/*', () => {
     });
     const text = await (await fetch(`${service.url}/metrics`)).text();
     expect(metricOf(text, 'drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}')).toBe(2);
+  });
+});
+
+describe('without SERVER_IDENTITY', () => {
+  let nameless: RunningService;
+  beforeAll(async () => {
+    nameless = await startService({ SERVER_IDENTITY: undefined, GATE_CHAIN_ONLY: '1', GRPC_PORT: '0' });
+  });
+  afterAll(() => nameless.stop());
+
+  it('the gate refuses calls at every door, and says what to set; what needs no bundle passes', async () => {
+    const refusal = {
+      code: 'TOOL_SERVER_MISMATCH',
+      detail: expect.stringContaining('does not know the name of its tool server') as string,
+      suggestion: expect.stringContaining('sets SERVER_IDENTITY to the tool_server') as string,
+    };
+    const asked = { protocol: 'mcp', headers: { 'X-DRS-Bundle': bundle() }, body: call() };
+    const described = await nameless.post('/v1/gate', asked);
+    expect(await described.json()).toMatchObject({
+      allow: false,
+      status: 403,
+      response: { error: { data: refusal } },
+    });
+    for (const protocol of ['mcp', 'chain']) {
+      const answer = await nameless.post(`/gate/${protocol}`, call(), { 'X-DRS-Bundle': bundle() });
+      expect(answer.status).toBe(403);
+      expect(await answer.json()).toMatchObject({ error: { data: refusal } });
+    }
+    const client = clientOf(AUTHORIZATION, grpcPortOf(nameless));
+    const http = {
+      method: 'POST',
+      path: '/',
+      headers: { 'x-drs-bundle': bundle() },
+      body: JSON.stringify(call()),
+    };
+    expect(await callOnce(client, 'Check', { attributes: { request: { http } } })).toMatchObject({
+      denied_response: {
+        status: { code: 'Forbidden' },
+        body: expect.stringContaining(refusal.code) as string,
+      },
+    });
+    client.close();
+    const ping = { protocol: 'mcp', body: { jsonrpc: '2.0', id: 1, method: 'ping' } };
+    expect(await (await nameless.post('/v1/gate', ping)).json()).toMatchObject({ allow: true, gated: false });
+  });
+
+  it('/verify accepts calls for any tool server, with a warning at the start', async () => {
+    const verdict = await nameless.post('/verify', liveCall(mcpChain, args));
+    expect(await verdict.json()).toMatchObject({ valid: true });
+    expect(
+      nameless.log.filter(({ msg }) => String(msg).startsWith('SERVER_IDENTITY is not set')),
+    ).toHaveLength(hasProcess ? 1 : 0);
   });
 });

@@ -37,6 +37,17 @@ describe('createVerifier', () => {
     await verifier.close();
   });
 
+  it('takes calls for any tool server if it is told so', async () => {
+    for (const [serverIdentity, code] of [
+      ['any', undefined],
+      ['https://other.example', 'TOOL_SERVER_MISMATCH'],
+    ] as const) {
+      const verifier = createVerifier({ workerThreads: 0, serverIdentity });
+      expect((await verifier.verify(makeBundle(1), { now: NOW })).error?.code).toBe(code);
+      await verifier.close();
+    }
+  });
+
   it('uses the current time unless it is told another', async () => {
     const verifier = createVerifier({ workerThreads: 0 });
     const bundle = makeBundle(2);

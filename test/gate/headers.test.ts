@@ -7,6 +7,7 @@ import {
   encodeHeaderText,
   headersOf,
   NO_CONTEXT,
+  openRequest,
 } from '../../src/gate/index.js';
 import { shorten } from '../../src/gate/request.js';
 import { invoke, makeChain, sha256 } from '../support/chain.js';
@@ -27,6 +28,49 @@ describe('headers of a described request', () => {
     expect(headers('mcp-method')).toEqual([]);
     // Whoever looks up another header has forgotten to list it.
     expect(headers('authorization' as 'mcp-name')).toEqual([]);
+  });
+});
+
+describe('the header of a bundle', () => {
+  const bundle = Buffer.from('{}').toString('base64url');
+  const found = (protocol: 'http' | 'mcp', value: unknown, meta: object = {}) => {
+    const opened = openRequest(protocol, {
+      method: 'POST',
+      path: null,
+      headers: headersOf({ 'X-DRS-Bundle': value }),
+      body: {
+        kind: 'text',
+        text: JSON.stringify({
+          ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+          params: { name: 'search', _meta: meta },
+        }),
+      },
+    });
+    if (opened.kind === 'pass') throw new Error('it passes');
+    return opened.kind === 'check' ? opened.encoded : opened.failure.code;
+  };
+
+  it.each([` ${bundle}`, `${bundle} `, `\t ${bundle} \t`])(
+    'may have spaces and tabs around it: %j',
+    (value) => {
+      expect(found('http', value)).toBe(bundle);
+      expect(found('mcp', value, { 'X-DRS-Bundle': bundle })).toBe(bundle);
+    },
+  );
+
+  it.each<[string, unknown, string]>([
+    ['another white space', `\u00a0${bundle}`, 'MALFORMED_BUNDLE'],
+    ['a line break', `${bundle}\n`, 'MALFORMED_BUNDLE'],
+    ['a space inside', 'e3 0', 'MALFORMED_BUNDLE'],
+    ['nothing else', ' \t', 'MALFORMED_BUNDLE'],
+    ['a second one', [` ${bundle}`, bundle], 'MULTIPLE_BUNDLES'],
+  ])('may not have %s', (_, value, code) => {
+    expect(found('http', value)).toBe(code);
+  });
+
+  it('has no space around it in _meta', () => {
+    expect(found('mcp', bundle, { 'X-DRS-Bundle': ` ${bundle}` })).toBe('MULTIPLE_BUNDLES');
+    expect(found('mcp', [], { 'X-DRS-Bundle': ` ${bundle}` })).toBe('MALFORMED_BUNDLE');
   });
 });
 

@@ -105,15 +105,23 @@ describe("the gate's own rules", () => {
     );
   });
 
-  it.each([{ trustedRoots: new Set<string>() }, { serverIdentity: 'https://other.example' }])(
-    'say what to do where a call breaks them',
-    async (rules) => {
-      const decided = await decide(openedHttp(), rules);
-      expect(decided).toMatchObject({
-        failure: { suggestion: expect.stringMatching(/^[A-Z].*\.$/) as string },
-      });
-    },
-  );
+  it('allow no call if nobody has said which tool server this is', async () => {
+    const server = { tool_server: 'https://tools.example' };
+    expect(await messageOf(openedHttp({}, server), { serverIdentity: undefined })).toBe(
+      'TOOL_SERVER_MISMATCH: Invocation: tool_server is "https://tools.example", and this gate does not know the name of its tool server',
+    );
+  });
+
+  it.each([
+    { trustedRoots: new Set<string>() },
+    { serverIdentity: 'https://other.example' },
+    { serverIdentity: undefined },
+  ])('say what to do where a call breaks them', async (rules) => {
+    const decided = await decide(openedHttp(), rules);
+    expect(decided).toMatchObject({
+      failure: { suggestion: expect.stringMatching(/^[A-Z].*\.$/) as string },
+    });
+  });
 
   it.each<[GateRules['bindingMode'], object]>([
     ['enforced', { kind: 'deny', failure: { code: 'BINDING_MISMATCH' } }],

@@ -183,7 +183,9 @@ function carried(
   headers: GateQuestion['headers'],
   meta: JsonObject | undefined,
 ): { readonly encoded: string } | { readonly code: string } {
-  const inHeader = valuesOf(headers, 'x-drs-bundle');
+  const inHeader = valuesOf(headers, 'x-drs-bundle').map(
+    (value) => /^[ \t]*(.*?)[ \t]*$/s.exec(value)?.[1] ?? value,
+  );
   if (inHeader.length > 1 || inHeader.some((value) => value.includes(',') && !value.startsWith('{')))
     return { code: 'MULTIPLE_BUNDLES' };
   const all: Json[] = inHeader.map((value) => ({ kind: 'string', value }));

@@ -107,8 +107,18 @@ describe('the configuration', () => {
       ]);
   });
 
-  it('warns where one record of used invocations is shared and the other is not', () => {
+  it('warns if nobody has said which tool server this is', () => {
     const warnings = (env: Record<string, string>) => warningsAbout(env, readConfiguration(env));
+    expect(warnings({})).toEqual([
+      expect.stringMatching(/^SERVER_IDENTITY is not set: .*the gate refuses all/),
+    ]);
+    for (const name of ['any', 'https://tools.example'])
+      expect(warnings({ SERVER_IDENTITY: name })).toEqual([]);
+  });
+
+  it('warns where one record of used invocations is shared and the other is not', () => {
+    const warnings = (env: Record<string, string>) =>
+      warningsAbout(env, readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
     expect(warnings({ REPLAY_PROTECTION: 'redis' })).toEqual([
       expect.stringMatching(
         /^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set GATE_REPLAY=redis/,
@@ -123,7 +133,8 @@ describe('the configuration', () => {
   });
 
   it('is named for what another implementation calls it', () => {
-    const warnings = (env: Record<string, string>) => warningsAbout(env, readConfiguration(env));
+    const warnings = (env: Record<string, string>) =>
+      warningsAbout(env, readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
     expect(warnings({ NONCE_STORE_BACKEND: 'redis', NONCE_STORE_TTL_SECS: '60' })).toEqual([
       expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
       expect.stringMatching(/^NONCE_STORE_TTL_SECS .*REPLAY_WINDOW_SECS/),
@@ -141,7 +152,8 @@ describe('the configuration', () => {
   });
 
   it('warns of a short admin token', () => {
-    const warnings = (token: string) => warningsAbout({}, readConfiguration({ DRS_ADMIN_TOKEN: token }));
+    const warnings = (token: string) =>
+      warningsAbout({}, readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }));
     expect(warnings('123456789012345')).toEqual([
       expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter than 16/),
     ]);

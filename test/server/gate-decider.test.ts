@@ -21,7 +21,12 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const rejected: string[] = [];
   const decider = new GateDecider({
     engine: { verify } as unknown as Engine,
-    configuration: { replayWindowSecs: 900, clockSkewSecs: 0, trustedRoots: undefined },
+    configuration: {
+      replayWindowSecs: 900,
+      clockSkewSecs: 0,
+      trustedRoots: undefined,
+      serverIdentity: 'any',
+    },
     admission,
     log: pino({ level: 'silent' }),
     replays: createMemoryReplayStore(),

@@ -16,7 +16,8 @@ export const hasProcess = false;
 export async function startService(env: Environment = {}): Promise<RunningService> {
   const log: Record<string, unknown>[] = [];
   const configuration = readConfiguration({
-    ...{ PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', WORKER_THREADS: '0', GATE_ROUTES: 'any' },
+    ...{ PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', WORKER_THREADS: '0' },
+    ...{ GATE_ROUTES: 'any', SERVER_IDENTITY: 'any' },
     ...env,
   });
   const logger = pino(

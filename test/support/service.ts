@@ -7,8 +7,8 @@ import { checkAnswersOf } from './openapi.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
-/** The environment of a service in tests. */
-export type Environment = Readonly<Record<string, string>>;
+/** The environment of a service in tests. `undefined` unsets what tests usually set. */
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The real service in a process of its own. */
 export interface RunningService {
@@ -37,7 +37,7 @@ export interface ProcessOptions {
 }
 
 /**
- * Starts the service on a free port. It does not inherit the caller's environment. Its answers to `fetch` are compared
+ * Starts the service on a free port, for calls to any tool server. It does not inherit the caller's environment. Its answers to `fetch` are compared
  * with `docs/openapi.yaml`.
  */
 export async function startService(
@@ -54,7 +54,11 @@ export async function startService(
   ] as [string, ...string[]];
   const child = spawn(program, args, {
     // No test depends on speed. Other tests check when a busy service refuses requests.
-    env: { PATH, PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000', GATE_ROUTES: 'any', ...env },
+    env: {
+      ...{ PATH, PORT: '0', FRONT_END, QUEUE_BURST_MS: '60000' },
+      ...{ GATE_ROUTES: 'any', SERVER_IDENTITY: 'any' },
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit') as Promise<[number | null]>;

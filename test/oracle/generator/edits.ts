@@ -229,7 +229,7 @@ function aimedClaim(random: Random, at: Place): Edit {
   aims['exp'] = () => (random.chance(0.2) ? undefined : time());
   aims['prev_dr_hash'] = () => (random.chance(0.3) ? undefined : hash());
   aims['drs_root_type'] = () => random.pick(['"human"', '"agent"', '"Human"', undefined]);
-  if (at === 0 && random.chance(0.2)) {
+  if (at === 0 && random.chance(0.4)) {
     const member = random.pick(CONSENT_MEMBERS);
     return claim(random, at, ['drs_consent', member], consentText(random, member));
   }

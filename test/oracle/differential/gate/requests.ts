@@ -139,6 +139,11 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
         random.pick(['e30', 'e30=', 'e30==', 'W10', '', '=', 'eyJhIjoxLCJhIjoxfQ', 'bnVsbA', 'é']),
       ),
     () => put1('X-DRS-Bundle', bundle + random.pick(['=', '==', '===', 'A', ',', `, ${bundle}`, '.'])),
+    () =>
+      put1(
+        'X-DRS-Bundle',
+        random.pick([` ${bundle}`, `${bundle}\t `, `\t${bundle} `, ' ', `${bundle} ${bundle}`]),
+      ),
     () => put1('X-DRS-Bundle', bundle.slice(0, -random.pick([1, 2, 3, 4]))),
     () =>
       put([

@@ -292,6 +292,7 @@ async function openGateService(options: VerifierOptions): Promise<GateService> {
       QUEUE_BURST_MS: '60000',
       GATE_ROUTES: 'any',
       LOG_LEVEL: 'silent',
+      SERVER_IDENTITY: 'any',
     }),
     ...options,
   };
