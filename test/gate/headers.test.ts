@@ -34,18 +34,22 @@ describe('headers of a described request', () => {
 describe('the header of a bundle', () => {
   const bundle = Buffer.from('{}').toString('base64url');
   const found = (protocol: 'http' | 'mcp', value: unknown, meta: object = {}) => {
-    const opened = openRequest(protocol, {
-      method: 'POST',
-      path: null,
-      headers: headersOf({ 'X-DRS-Bundle': value }),
-      body: {
-        kind: 'text',
-        text: JSON.stringify({
-          ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
-          params: { name: 'search', _meta: meta },
-        }),
+    const opened = openRequest(
+      protocol,
+      {
+        method: 'POST',
+        path: null,
+        headers: headersOf({ 'X-DRS-Bundle': value }),
+        body: {
+          kind: 'text',
+          text: JSON.stringify({
+            ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+            params: { name: 'search', _meta: meta },
+          }),
+        },
       },
-    });
+      { routes: 'any' },
+    );
     if (opened.kind === 'pass') throw new Error('it passes');
     return opened.kind === 'check' ? opened.encoded : opened.failure.code;
   };
