@@ -2,12 +2,22 @@ import type { PendingCall } from '../../src/gate/index.js';
 import { timed, type Call } from './verify-path.js';
 
 const { createVerifier } = await import('../../src/engine/create-verifier.js');
-const { bindOptionsOf, bodyOfBytes, decide, headersOf, judgedOf, openRequest, responseTo } =
+const { bindOptionsOf, bodyOfBytes, decide, headersOf, judgedOf, openRequest, responseTo, RouteTable } =
   await import('../../src/gate/index.js');
 const { readGateRequest } = await import('../../src/server/gate-api-route.js');
 
 type Protocol = Parameters<typeof openRequest>[0];
 type GateRequest = Parameters<typeof openRequest>[1];
+
+/** As many routes as there may be; the last one has as many arguments as fit. */
+const ROUTES = RouteTable.parse(
+  JSON.stringify({
+    routes: Array.from({ length: 1000 }, (_, at) => ({
+      ...{ method: 'POST', path: `/x${at}/{p}`, tool: 'any' },
+      query: at < 999 ? [] : Array.from({ length: 20_000 }, (__, index) => `q${index}`),
+    })),
+  }),
+);
 
 /** The bytes of a gate request: protocol, bundle header and body, each on a line. */
 export function gateRequest(protocol: Protocol, bundle: string, body: string): string {
@@ -53,7 +63,9 @@ function openGate() {
   const judge = async (call: PendingCall) =>
     judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
-    const opened = openRequest(protocol, request, { routes: 'any' });
+    const opened = openRequest(protocol, request, {
+      routes: request.path === null ? 'any' : ROUTES,
+    });
     if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
     const decided = opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules, use: null });
     if (decided.kind !== 'deny') return { answer: 'allow', answerBytes: 0 };

@@ -141,5 +141,29 @@ const headers = family(
   'described',
 );
 
+/** A path and a query for a table with as many routes as it may have. */
+const routed = family(
+  'gate: a path for a table of routes',
+  {
+    part: ['segment', 'segments', 'query', 'value', 'pairs', 'names'],
+    text: ['a', '%20', '%c3%a9', '%', '+', ';', '.', '/'],
+    body: ['{}', 'null'],
+  },
+  ({ part, text, body }, budget) =>
+    fit(budget, (size) => {
+      const long = text.repeat(Math.ceil(size / text.length));
+      const path = {
+        segment: () => `/x999/${long}`,
+        segments: () => `/x999${`/${text}`.repeat(Math.ceil(size / (text.length + 1)))}`,
+        query: () => `/x999/1?${long}`,
+        value: () => `/x999/1?q0=${long}`,
+        pairs: () => `/x999/1?${list(Math.ceil(size / 6), () => 'q0=1').join('&')}`,
+        names: () => `/x999/1?${list(Math.ceil(size / 12), (index) => `q${index}=${text}`).join('&')}`,
+      }[part]();
+      return `{"protocol":"http","path":"${path}","headers":{"x-drs-bundle":"${carried()}"},"body":${body}}`;
+    }),
+  'described',
+);
+
 /** Requests to the gate. The middleware uses the same functions. */
-export const gateFamilies: readonly Family[] = [message, plain, difference, header, headers];
+export const gateFamilies: readonly Family[] = [message, plain, difference, header, headers, routed];

@@ -6,6 +6,9 @@ import type { HttpRoute } from './http.js';
 /** The most routes of a table; a request is compared with those of its method. */
 export const MAX_ROUTES = 1000;
 
+/** As long as a path in a request can be; in a description of a request, it could be longer. */
+const MAX_PATH = 65_536;
+
 interface Route {
   readonly method: string;
   readonly path: string;
@@ -68,6 +71,7 @@ export class RouteTable {
   find(method: string, path: string | null): HttpRoute | NoRoute {
     if (path === null)
       return unknown('the path of the request is not known: have the proxy send it, in one form');
+    if (path.length > MAX_PATH) return unknown(`path and query are longer than ${MAX_PATH} characters`);
     const mark = path.indexOf('?');
     const segments = segmentsOf(mark < 0 ? path : path.slice(0, mark));
     if (segments === null) return unknown('servers could read different paths from the path of this request');

@@ -32,6 +32,7 @@ describe('a table of routes', () => {
     ['GET', '/files/latest', { tool: 'read_file' }],
     ['GET', '/files/a.txt', { tool: 'read_file', name: 'a.txt' }],
     ['GET', '/files/a%20b+c', { tool: 'read_file', name: 'a b+c' }],
+    ['GET', `/files/${'a'.repeat(65_529)}`, { tool: 'read_file', name: 'a'.repeat(65_529) }],
     ['GET', '/files/%C3%A9', { tool: 'read_file', name: 'é' }],
     ['GET', '/files/__proto__', { tool: 'read_file', name: '__proto__' }],
     [
@@ -41,7 +42,7 @@ describe('a table of routes', () => {
     ],
     ['GET', '/files/a?lines=', { tool: 'read_file', name: 'a', lines: '' }],
     ['DELETE', '/tools/x?recursive=true', { tool: 'delete_file', tool_name: 'x', recursive: 'true' }],
-  ])('serves %s %s', (method, asked, expected) => expect(codeOf(method, asked)).toEqual(expected));
+  ])('serves %s %.80s', (method, asked, expected) => expect(codeOf(method, asked)).toEqual(expected));
 
   it.each([
     ['POST', null],
@@ -73,7 +74,8 @@ describe('a table of routes', () => {
     ['GET', '/files/a%'],
     ['GET', '/files/a%ff'],
     ['GET', '/files/é'],
-  ])('has no route for %s %s', (method, asked) => expect(codeOf(method, asked)).toBe('UNKNOWN_ROUTE'));
+    ['GET', `/files/${'a'.repeat(65_536)}`],
+  ])('has no route for %s %.80s', (method, asked) => expect(codeOf(method, asked)).toBe('UNKNOWN_ROUTE'));
 
   it.each([
     '/files/a?x=1',
