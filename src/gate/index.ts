@@ -11,12 +11,13 @@
 import { openA2a } from './a2a.js';
 import { openChain } from './chain.js';
 import type { Protocol } from './codes.js';
+import { denyHopByHop } from './hop-by-hop.js';
 import { openHttp } from './http.js';
 import { openMcp, type McpRules } from './mcp.js';
 import type { GateRequest, Opening } from './request.js';
 
 export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson } from './call-body.js';
-export { openChain } from './chain.js';
+export { isChainCommand, openChain } from './chain.js';
 export { BUNDLE_HEADER, META_KEYS } from './carriers.js';
 export {
   GATE_CATALOGUE,
@@ -43,6 +44,7 @@ export {
   type ContextHeader,
   type HeaderChanges,
 } from './context-headers.js';
+export { denyHopByHop } from './hop-by-hop.js';
 export { decodeHeaderText, encodeHeaderText } from './header-text.js';
 export { openHttp, withHttpBody, type RouteExpectation } from './http.js';
 export { isPassMethod, openMcp, passesMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
@@ -93,8 +95,20 @@ export type GateProtocol = Protocol | 'chain';
 /** All of {@link GateProtocol}. */
 export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a', 'chain'] as const satisfies readonly GateProtocol[];
 
-/** Opens a request of any protocol. On `http`, any command and tool will do. */
-export function openRequest(protocol: GateProtocol, request: GateRequest, rules: McpRules = {}): Opening {
+/** The operator's settings for a gate that proxies ask. */
+export interface ProxyRules extends McpRules {
+  /** The command of `chain`; `null` if it is off. */
+  readonly chainCommand?: string | null;
+}
+
+/**
+ * Opens a request of any protocol that a proxy asks about. On `http`, any command and tool will do.
+ *
+ * @throws RangeError if the protocol is `chain`, and it is off
+ */
+export function openRequest(protocol: GateProtocol, request: GateRequest, rules: ProxyRules = {}): Opening {
+  const denial = denyHopByHop(protocol === 'chain' ? 'mcp' : protocol, request);
+  if (denial !== null) return denial;
   switch (protocol) {
     case 'http':
       return openHttp(request, { command: null, tool: null });
@@ -103,6 +117,8 @@ export function openRequest(protocol: GateProtocol, request: GateRequest, rules:
     case 'a2a':
       return openA2a(request);
     case 'chain':
-      return openChain(request);
+      if (typeof rules.chainCommand !== 'string')
+        throw new RangeError('there is no command for the chain alone');
+      return openChain(request, rules.chainCommand);
   }
 }

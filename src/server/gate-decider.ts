@@ -17,8 +17,8 @@ import {
   type GateRequest,
   type GateResponse,
   type GateRules,
-  type McpRules,
   type PendingCall,
+  type ProxyRules,
 } from '../gate/index.js';
 import type { ReplayRules, ReplayStore } from '../replay/index.js';
 import { WorkDropped } from '../signatures/signature-verifier.js';
@@ -69,7 +69,7 @@ export interface GateDeciderContext {
   readonly engine: Engine;
   readonly configuration: Pick<
     Configuration,
-    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods'
+    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods' | 'gateChainOnly'
   >;
   readonly admission: Admission;
   readonly log: Logger;
@@ -97,14 +97,19 @@ const CHAIN_ONLY: GateRules = { ...RULES, bindingMode: 'off' };
 export class GateDecider {
   readonly #context: GateDeciderContext;
   readonly #replayRules: ReplayRules;
-  readonly #mcpRules: McpRules;
+  readonly #proxyRules: ProxyRules;
   #hasWarned = false;
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods } = context.configuration;
+    const {
+      replayWindowSecs: windowSecs,
+      clockSkewSecs,
+      gatePassMethods,
+      gateChainOnly,
+    } = context.configuration;
     this.#replayRules = { scope: 'gate', windowSecs, clockSkewSecs };
-    this.#mcpRules = { passMethods: new Set(gatePassMethods) };
+    this.#proxyRules = { passMethods: new Set(gatePassMethods), chainCommand: gateChainOnly ?? null };
   }
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */
@@ -114,7 +119,7 @@ export class GateDecider {
     if (ticket === null) return this.unavailable(call, admission.isDraining ? 'shutting_down' : 'overloaded');
     try {
       if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
-      const opened = openRequest(call.protocol, call.request, this.#mcpRules);
+      const opened = openRequest(call.protocol, call.request, this.#proxyRules);
       let decision: GateDecision | Promise<GateDecision>;
       if (opened.kind === 'pass') decision = PASS;
       else if (opened.kind === 'deny') decision = toDecision(opened);

@@ -42,7 +42,7 @@ let silent: Server;
 const proxies: Program[] = [];
 beforeAll(async () => {
   [gate, tools] = await Promise.all([
-    startService({ GATE_CHAIN_ONLY: '1', MAX_BODY_BYTES: '1048576' }),
+    startService({ GATE_CHAIN_ONLY: '/mcp/tools/call', MAX_BODY_BYTES: '1048576' }),
     startToolServer(),
   ]);
   // A gate that takes requests and never answers.
@@ -242,7 +242,7 @@ describe('in front of a gate that signs', () => {
   const signer = generateKey();
   let signing: RunningService;
   beforeAll(async () => {
-    signing = await startService({ GATE_CHAIN_ONLY: '1', GATE_SIGNING_KEY: signer.toJwk().d });
+    signing = await startService({ GATE_CHAIN_ONLY: '/mcp/tools/call', GATE_SIGNING_KEY: signer.toJwk().d });
   });
   afterAll(() => signing.stop());
 

@@ -21,7 +21,12 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const rejected: string[] = [];
   const decider = new GateDecider({
     engine: { verify } as unknown as Engine,
-    configuration: { replayWindowSecs: 900, clockSkewSecs: 0, trustedRoots: undefined },
+    configuration: {
+      replayWindowSecs: 900,
+      clockSkewSecs: 0,
+      trustedRoots: undefined,
+      gateChainOnly: '/mcp/tools/call',
+    },
     admission,
     log: pino({ level: 'silent' }),
     replays: createMemoryReplayStore(),
@@ -45,7 +50,8 @@ const CALLS = {
 
 function callOf(protocol: keyof typeof CALLS) {
   const { bundle, body: text } = CALLS[protocol];
-  const headers = headersOf({ 'X-DRS-Bundle': bundle() });
+  const named = protocol === 'chain' ? { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' } : {};
+  const headers = headersOf({ 'X-DRS-Bundle': bundle(), ...named });
   return {
     protocol,
     endpoint: 'gate' as const,
