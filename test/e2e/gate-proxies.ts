@@ -1,7 +1,7 @@
-import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { startProgram, type Program } from '../support/programs.js';
+import { isInstalled, startProgram, type Program } from '../support/programs.js';
 
 const RECIPES = fileURLToPath(new URL('../../deploy/gateways/', import.meta.url));
 
@@ -43,6 +43,11 @@ export const RECIPE = {
   },
 } as const satisfies Record<string, Recipe>;
 
+/** Whether a recipe can be run on this machine. */
+export const canRun = (recipe: Recipe) =>
+  isInstalled(recipe.program) &&
+  (recipe.folder !== 'nginx' || existsSync('/usr/lib/nginx/modules/ngx_http_js_module.so'));
+
 /**
  * Starts a proxy with a recipe as it stands, but for its addresses.
  *
@@ -57,7 +62,7 @@ export function startRecipe(recipe: Recipe, gate: number, tools: number): Promis
       const text = readFileSync(file, 'utf8')
         .replaceAll('127.0.0.1:8080', `127.0.0.1:${gate}`)
         .replaceAll('127.0.0.1:9000', `127.0.0.1:${tools}`)
-        .replaceAll('127.0.0.1:8000', `127.0.0.1:${port}`);
+        .replaceAll(':8000', `:${port}`);
       const adapted = name.endsWith('.conf') ? (recipe.adapt?.(text, folder) ?? text) : text;
       writeFileSync(file, adapted);
     }

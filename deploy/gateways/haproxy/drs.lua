@@ -16,6 +16,15 @@ local OWN = {
   ["upgrade"] = true,
 }
 
+-- What `Connection` may name: haproxy.cfg takes these headers off.
+local NAMED = {
+  ["close"] = true,
+  ["keep-alive"] = true,
+  ["upgrade"] = true,
+  ["http2-settings"] = true,
+  ["te"] = true,
+}
+
 local CONTEXT = {
   "x-drs-root-principal",
   "x-drs-agent",
@@ -56,14 +65,35 @@ local function values_of(list)
   return values
 end
 
+-- Whether `Connection` names a header that would reach the gate, and not the tool server.
+local function names_others(headers)
+  for _, value in pairs(headers["connection"] or {}) do
+    for name in value:lower():gmatch("[^,]+") do
+      name = name:match("^%s*(.-)%s*$")
+      if name ~= "" and not NAMED[name] then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 core.register_action("drs-gate", { "http-req" }, function(txn)
+  local callers = txn.http:req_get_headers()
+  if names_others(callers) then
+    return own_refusal(txn, 400, "HOP_BY_HOP_HEADER")
+  end
   local body = txn.sf:req_body() or ""
+  -- Without a length, trailers can follow. HAProxy 3.2 has `option http-drop-request-trailers`.
+  if callers["transfer-encoding"] or (#body > 0 and not callers["content-length"]) then
+    return own_refusal(txn, 411, "HOP_BY_HOP_HEADER")
+  end
   if #body > MAX_BODY_BYTES then
     return own_refusal(txn, 413, "BODY_TOO_LARGE")
   end
   local method = txn.sf:method()
-  local headers = { ["x-original-method"] = { method } }
-  for name, list in pairs(txn.http:req_get_headers()) do
+  local headers = { ["x-original-method"] = { method }, ["x-original-uri"] = { txn.sf:pathq() } }
+  for name, list in pairs(callers) do
     if not OWN[name] then
       headers[name] = values_of(list)
     end
@@ -92,6 +122,9 @@ core.register_action("drs-gate", { "http-req" }, function(txn)
       end
     end
     return
+  end
+  if response.status == 431 then
+    return own_refusal(txn, 431, "HEADERS_TOO_LARGE")
   end
   if header("x-drs-code") then
     return refuse(txn, response.status, response.body, header("www-authenticate"))

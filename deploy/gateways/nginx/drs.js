@@ -11,15 +11,14 @@ const HEADERS = [
   'Context',
 ];
 
-const UNAVAILABLE = JSON.stringify({
-  jsonrpc: '2.0',
-  id: null,
-  error: {
-    code: -32010,
-    message: 'DRS: VERIFIER_UNAVAILABLE',
-    data: { code: 'VERIFIER_UNAVAILABLE', detail: 'the gate did not answer', status: 503 },
-  },
-});
+const refusal = (status, code, detail) =>
+  JSON.stringify({
+    jsonrpc: '2.0',
+    id: null,
+    error: { code: -32010, message: `DRS: ${code}`, data: { code, detail, status } },
+  });
+const UNAVAILABLE = refusal(503, 'VERIFIER_UNAVAILABLE', 'the gate did not answer');
+const TOO_LARGE = refusal(431, 'HEADERS_TOO_LARGE', 'the headers are larger than the gate takes');
 
 async function gate(r) {
   r.variables.drs_method = r.method;
@@ -36,6 +35,10 @@ async function gate(r) {
   r.headersOut['Content-Type'] = 'application/json';
   // Whatever is not the gate's own denial is no answer of the gate: refused.
   const code = reply.headersOut['X-DRS-Code'];
+  if (reply.status === 431) {
+    r.return(431, TOO_LARGE);
+    return;
+  }
   if (!code) {
     r.return(503, UNAVAILABLE);
     return;
