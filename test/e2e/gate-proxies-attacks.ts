@@ -20,6 +20,8 @@ export interface Attack {
   /** By proxy: `body` stands for those that send the gate the whole request, `chain` for those that cannot. */
   readonly outcome:
     (Partial<Record<Name | 'body' | 'chain', Outcome>> & { all?: never }) | { readonly all: Outcome };
+  /** The proxies that are tried; left out, all. */
+  readonly by?: readonly Name[];
   /** The statuses of what is answered after it on the same connection. */
   readonly then?: readonly number[];
   /** The caller goes away without an answer: what the tool server has seen then is all. */
@@ -498,6 +500,13 @@ export const ATTACKS: readonly Attack[] = [
     name: 'one header of 70 kB',
     bytes: () => signed({ headers: [['X-Big', 'x'.repeat(70_000)]] }),
     outcome: refused(431),
+  },
+  {
+    name: '91 headers more',
+    bytes: () => signed({ headers: Array.from({ length: 91 }, (_, at) => [`X-${at}`, 'x'] as const) }),
+    outcome: refused(431, 'HEADERS_TOO_LARGE'),
+    // The others cannot count headers. To more than 100, uWebSockets.js gives no answer, and they refuse the call.
+    by: ['nginx', 'haproxy'],
   },
   {
     name: 'headers of 75 kB together',

@@ -3,6 +3,8 @@
 local GATE = "http://127.0.0.1:8080/gate/mcp"
 -- MAX_BODY_BYTES of the gate. HAProxy hands on what fits its buffer, so what is longer may be a part.
 local MAX_BODY_BYTES = 1048576
+-- uWebSockets.js gives no answer to more than 100.
+local MAX_HEADERS = 90
 -- HAProxy's HTTP client tries up to four times.
 local TIMEOUT_MS = 1250
 
@@ -93,10 +95,15 @@ core.register_action("drs-gate", { "http-req" }, function(txn)
   end
   local method = txn.sf:method()
   local headers = { ["x-original-method"] = { method }, ["x-original-uri"] = { txn.sf:pathq() } }
+  local count = 0
   for name, list in pairs(callers) do
     if not OWN[name] then
       headers[name] = values_of(list)
+      count = count + #headers[name]
     end
+  end
+  if count > MAX_HEADERS then
+    return own_refusal(txn, 431, "HEADERS_TOO_LARGE")
   end
   local client = core.httpclient()
   local request = { url = GATE, headers = headers, timeout = TIMEOUT_MS }

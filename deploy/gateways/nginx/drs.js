@@ -18,9 +18,17 @@ const refusal = (status, code, detail) =>
     error: { code: -32010, message: `DRS: ${code}`, data: { code, detail, status } },
   });
 const UNAVAILABLE = refusal(503, 'VERIFIER_UNAVAILABLE', 'the gate did not answer');
-const TOO_LARGE = refusal(431, 'HEADERS_TOO_LARGE', 'the headers are larger than the gate takes');
+const TOO_LARGE = refusal(431, 'HEADERS_TOO_LARGE', 'the headers are larger or more than the gate takes');
+
+// uWebSockets.js gives no answer to more than 100.
+const MAX_HEADERS = 90;
 
 async function gate(r) {
+  if (r.rawHeadersIn.length > MAX_HEADERS) {
+    r.headersOut['Content-Type'] = 'application/json';
+    r.return(431, TOO_LARGE);
+    return;
+  }
   r.variables.drs_method = r.method;
   // The body of the request goes along.
   const reply = await r.subrequest('/_drs_gate', { method: r.method });
