@@ -11,16 +11,18 @@ export interface Recipe {
   readonly program: string;
   readonly makeArguments: (folder: string) => string[];
   /** What only a test needs: files where anybody may write them. */
-  readonly adapt?: (text: string, folder: string) => string;
+  readonly adapt?: (text: string, folder: string, file: string) => string;
 }
 
-const nginx = (text: string, folder: string) =>
-  `daemon off;\npid ${folder}/nginx.pid;\nworker_processes 1;\n${text
-    .replace('modules/ngx_http_js_module.so', '/usr/lib/nginx/modules/ngx_http_js_module.so')
-    .replace(
-      'http {',
-      `http {\naccess_log off;\n${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}`,
-    )}`;
+const nginx = (text: string, folder: string, file: string) =>
+  file !== 'nginx.conf'
+    ? text
+    : `daemon off;\npid ${folder}/nginx.pid;\nworker_processes 1;\n${text
+        .replace('modules/ngx_http_js_module.so', '/usr/lib/nginx/modules/ngx_http_js_module.so')
+        .replace(
+          'http {',
+          `http {\naccess_log off;\n${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}`,
+        )}`;
 const nginxArguments = (folder: string) => ['-p', folder, '-c', `${folder}/nginx.conf`, '-e', 'stderr'];
 
 export const RECIPE = {
@@ -63,8 +65,7 @@ export function startRecipe(recipe: Recipe, gate: number, tools: number): Promis
         .replaceAll('127.0.0.1:8080', `127.0.0.1:${gate}`)
         .replaceAll('127.0.0.1:9000', `127.0.0.1:${tools}`)
         .replaceAll(':8000', `:${port}`);
-      const adapted = name.endsWith('.conf') ? (recipe.adapt?.(text, folder) ?? text) : text;
-      writeFileSync(file, adapted);
+      writeFileSync(file, recipe.adapt?.(text, folder, name) ?? text);
     }
     return recipe.makeArguments(folder);
   });

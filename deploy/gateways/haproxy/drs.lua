@@ -128,6 +128,7 @@ core.register_action("drs-gate", { "http-req" }, function(txn)
         txn.http:req_set_header(name, header(name))
       end
     end
+    txn:set_var("txn.drs", "allowed")
     return
   end
   if response.status == 431 then
