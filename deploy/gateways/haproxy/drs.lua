@@ -27,6 +27,9 @@ local NAMED = {
   ["te"] = true,
 }
 
+-- The gate refuses a question with a body about one of these.
+local BODILESS = { ["GET"] = true, ["HEAD"] = true, ["OPTIONS"] = true, ["DELETE"] = true }
+
 local CONTEXT = {
   "x-drs-root-principal",
   "x-drs-agent",
@@ -108,7 +111,8 @@ core.register_action("drs-gate", { "http-req" }, function(txn)
   local client = core.httpclient()
   local request = { url = GATE, headers = headers, timeout = TIMEOUT_MS }
   local answered, response
-  if method == "POST" then
+  -- X-Original-Method says what the method is.
+  if not BODILESS[method] then
     request.body = body
     answered, response = pcall(client.post, client, request)
   else
