@@ -24,6 +24,11 @@ export const GATE_CATALOGUE = [
     suggestion: 'Send the whole body at once, as long as Content-Length says.',
   },
   {
+    code: 'HOP_BY_HOP_HEADER',
+    status: 400,
+    suggestion: 'Send no Upgrade header, and in Connection nothing but close or keep-alive.',
+  },
+  {
     code: 'METHOD_NOT_ALLOWED',
     status: 405,
     suggestion:

@@ -11,13 +11,14 @@
 import { openA2a } from './a2a.js';
 import { openChain } from './chain.js';
 import type { Protocol } from './codes.js';
+import { denyHopByHop } from './hop-by-hop.js';
 import { openRouted } from './http.js';
 import { openMcp, type McpRules } from './mcp.js';
 import type { GateRequest, Opening } from './request.js';
 import type { RouteTable } from './routes.js';
 
 export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson, wholeBodyOfBytes } from './call-body.js';
-export { openChain } from './chain.js';
+export { isChainCommand, openChain } from './chain.js';
 export { BUNDLE_HEADER, META_KEYS } from './carriers.js';
 export {
   GATE_CATALOGUE,
@@ -43,6 +44,7 @@ export {
   type ContextHeader,
   type HeaderChanges,
 } from './context-headers.js';
+export { denyHopByHop } from './hop-by-hop.js';
 export { decodeHeaderText, encodeHeaderText } from './header-text.js';
 export { ANY_ROUTE, openHttp, withHttpBody, type HttpRoute } from './http.js';
 export { RouteTable } from './routes.js';
@@ -104,10 +106,18 @@ export const GATE_PROTOCOLS = ['http', 'mcp', 'a2a', 'chain'] as const satisfies
 export interface OpeningRules extends McpRules {
   /** The routes of `http`, or `any`. If left out, every request over `http` is refused. */
   readonly routes?: RouteTable | 'any' | null;
+  /** The command of `chain`; `null` if it is off. */
+  readonly chainCommand?: string | null;
 }
 
-/** Opens a request of any protocol. */
+/**
+ * Opens a request of any protocol that a proxy asks about.
+ *
+ * @throws RangeError if the protocol is `chain`, and it is off
+ */
 export function openRequest(protocol: GateProtocol, request: GateRequest, rules: OpeningRules = {}): Opening {
+  const denial = denyHopByHop(protocol === 'chain' ? 'mcp' : protocol, request);
+  if (denial !== null) return denial;
   switch (protocol) {
     case 'http':
       return openRouted(request, rules.routes ?? null);
@@ -116,6 +126,8 @@ export function openRequest(protocol: GateProtocol, request: GateRequest, rules:
     case 'a2a':
       return openA2a(request);
     case 'chain':
-      return openChain(request);
+      if (typeof rules.chainCommand !== 'string')
+        throw new RangeError('there is no command for the chain alone');
+      return openChain(request, rules.chainCommand);
   }
 }

@@ -8,6 +8,8 @@ export const GATE_HEADERS = [
   'mcp-name',
   'content-type',
   'content-encoding',
+  'connection',
+  'upgrade',
   'x-forwarded-method',
   'x-original-method',
   'x-http-method-override',

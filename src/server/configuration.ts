@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { count, findContradictions, OptionsError, verifierOptions } from '../engine/options.js';
-import { isPassMethod } from '../gate/index.js';
+import { isChainCommand, isPassMethod } from '../gate/index.js';
 import { readProxyTrust } from './client-address.js';
 import { isSigningSeed } from './context-token.js';
 import { findFileless, findForeign, findMisspelt, variableOf } from './environment.js';
@@ -109,8 +109,17 @@ const serviceOptions = verifierOptions.extend({
    * call can be repeated until its delegation expires.
    */
   gateReplay: z.enum(['memory', 'redis', 'off']).default('memory'),
-  /** `true` enables `/gate/chain`, which does not check a call's arguments: for proxies that cannot send a body. */
-  gateChainOnly: z.boolean().default(false),
+  /**
+   * The only command of `/gate/chain`, which does not check a call's arguments: for proxies that cannot send a body. If
+   * unset, the endpoint is off.
+   */
+  gateChainOnly: z
+    .string()
+    .refine(
+      isChainCommand,
+      'expected the command of the calls, such as /mcp/tools/call; unset it to turn /gate/chain off',
+    )
+    .optional(),
   /**
    * The file with the routes of `http`: which method and path call which tool, and with which arguments. `any`: nothing
    * of a request but its body is compared, so a call that was signed for one path passes on every other.

@@ -62,7 +62,12 @@ export interface GateDeciderContext {
   readonly engine: Engine;
   readonly configuration: Pick<
     Configuration,
-    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods' | 'serverIdentity'
+    | 'replayWindowSecs'
+    | 'clockSkewSecs'
+    | 'trustedRoots'
+    | 'gatePassMethods'
+    | 'gateChainOnly'
+    | 'serverIdentity'
   >;
   readonly admission: Admission;
   readonly log: Logger;
@@ -91,7 +96,12 @@ export class GateDecider {
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods } = context.configuration;
+    const {
+      replayWindowSecs: windowSecs,
+      clockSkewSecs,
+      gatePassMethods,
+      gateChainOnly,
+    } = context.configuration;
     const { replays, signer, observer } = context;
     const replayRules: ReplayRules = { scope: 'gate', windowSecs, clockSkewSecs };
     this.#use =
@@ -100,6 +110,7 @@ export class GateDecider {
     const { routes } = context;
     this.#openingRules = {
       passMethods: new Set(gatePassMethods),
+      chainCommand: gateChainOnly ?? null,
       // They can be reloaded.
       get routes() {
         return routes.current;

@@ -64,7 +64,7 @@ export interface RouteContext {
 }
 
 const CHAIN_IS_OFF =
-  '/gate/chain is off, since it does not check the arguments of calls; set GATE_CHAIN_ONLY=1, or use /gate/mcp';
+  '/gate/chain is off, since it does not check the arguments of calls; set GATE_CHAIN_ONLY=/mcp/tools/call, or use /gate/mcp';
 // pino's number for the level `debug`.
 const DEBUG = 20;
 const POST = ['post'] as const;
@@ -134,7 +134,7 @@ export class Routes implements ExchangeOwner {
         rateLimit: gateLimit,
         isProxied: true,
         serve:
-          protocol === 'chain' && !gateChainOnly
+          protocol === 'chain' && gateChainOnly === undefined
             ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
             : (exchange, req, head) => proxied.serve(protocol, exchange, req, head),
       },

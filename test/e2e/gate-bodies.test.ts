@@ -9,7 +9,7 @@ import { startService, type RunningService } from '../support/service.js';
 
 let gate: RunningService;
 beforeAll(async () => {
-  gate = await startService({ REQUEST_TIMEOUT_SECS: '2', GATE_CHAIN_ONLY: '1' });
+  gate = await startService({ REQUEST_TIMEOUT_SECS: '2', GATE_CHAIN_ONLY: '/mcp/tools/call' });
 });
 afterAll(() => gate.stop());
 
@@ -26,12 +26,14 @@ const head = (path: string, bundle: string, framing: string) =>
     'Host: tools.example',
     'Content-Type: application/json',
     `X-DRS-Bundle: ${bundle}`,
+    ...(path === '/gate/chain' ? ['Mcp-Method: tools/call', 'Mcp-Name: search'] : []),
     framing,
     '\r\n',
   ].join('\r\n');
 const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
 const allowed = async (path: string, bundle: string, body: string) => {
-  const headers = { 'X-DRS-Bundle': bundle, 'Content-Type': 'application/json' };
+  const named = path === '/gate/chain' ? { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' } : {};
+  const headers = { 'X-DRS-Bundle': bundle, 'Content-Type': 'application/json', ...named };
   const { status } = await fetch(gate.url + path, { method: 'POST', headers, body });
   return status;
 };

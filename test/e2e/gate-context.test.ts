@@ -118,7 +118,7 @@ describe('a gate with a status list, /gate/chain and gRPC', () => {
     list.serve('application/octet-stream', bitsWith([]));
     gate = await startService({
       GATE_SIGNING_KEY: key.toJwk().d,
-      GATE_CHAIN_ONLY: '1',
+      GATE_CHAIN_ONLY: '/mcp/tools/call',
       GRPC_PORT: '0',
       STATUS_LIST_BASE_URL: `${list.url.replace('//', '//user:secret@')}?token=secret`,
     });
@@ -140,7 +140,12 @@ describe('a gate with a status list, /gate/chain and gRPC', () => {
   });
 
   it('does not say of the chain alone that a body matched', async () => {
-    const { headers } = await send(`${gate.url}/gate/chain`, [['X-DRS-Bundle', mcpBundle()]], toolCall());
+    const said = [
+      ['X-DRS-Bundle', mcpBundle()],
+      ['Mcp-Method', 'tools/call'],
+      ['Mcp-Name', 'search'],
+    ] as const;
+    const { headers } = await send(`${gate.url}/gate/chain`, said, toolCall());
     expect(decodeJwt(headers['x-drs-context'] as string)).toMatchObject({
       binding: 'none',
       tool: 'search',

@@ -1,7 +1,7 @@
-import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { startProgram, type Program } from '../support/programs.js';
+import { isInstalled, startProgram, type Program } from '../support/programs.js';
 
 const RECIPES = fileURLToPath(new URL('../../deploy/gateways/', import.meta.url));
 
@@ -11,16 +11,18 @@ export interface Recipe {
   readonly program: string;
   readonly makeArguments: (folder: string) => string[];
   /** What only a test needs: files where anybody may write them. */
-  readonly adapt?: (text: string, folder: string) => string;
+  readonly adapt?: (text: string, folder: string, file: string) => string;
 }
 
-const nginx = (text: string, folder: string) =>
-  `daemon off;\npid ${folder}/nginx.pid;\nworker_processes 1;\n${text
-    .replace('modules/ngx_http_js_module.so', '/usr/lib/nginx/modules/ngx_http_js_module.so')
-    .replace(
-      'http {',
-      `http {\naccess_log off;\n${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}`,
-    )}`;
+const nginx = (text: string, folder: string, file: string) =>
+  file !== 'nginx.conf'
+    ? text
+    : `daemon off;\npid ${folder}/nginx.pid;\nworker_processes 1;\n${text
+        .replace('modules/ngx_http_js_module.so', '/usr/lib/nginx/modules/ngx_http_js_module.so')
+        .replace(
+          'http {',
+          `http {\naccess_log off;\n${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}`,
+        )}`;
 const nginxArguments = (folder: string) => ['-p', folder, '-c', `${folder}/nginx.conf`, '-e', 'stderr'];
 
 export const RECIPE = {
@@ -43,6 +45,11 @@ export const RECIPE = {
   },
 } as const satisfies Record<string, Recipe>;
 
+/** Whether a recipe can be run on this machine. */
+export const canRun = (recipe: Recipe) =>
+  isInstalled(recipe.program) &&
+  (recipe.folder !== 'nginx' || existsSync('/usr/lib/nginx/modules/ngx_http_js_module.so'));
+
 /**
  * Starts a proxy with a recipe as it stands, but for its addresses.
  *
@@ -57,9 +64,8 @@ export function startRecipe(recipe: Recipe, gate: number, tools: number): Promis
       const text = readFileSync(file, 'utf8')
         .replaceAll('127.0.0.1:8080', `127.0.0.1:${gate}`)
         .replaceAll('127.0.0.1:9000', `127.0.0.1:${tools}`)
-        .replaceAll('127.0.0.1:8000', `127.0.0.1:${port}`);
-      const adapted = name.endsWith('.conf') ? (recipe.adapt?.(text, folder) ?? text) : text;
-      writeFileSync(file, adapted);
+        .replaceAll(':8000', `:${port}`);
+      writeFileSync(file, recipe.adapt?.(text, folder, name) ?? text);
     }
     return recipe.makeArguments(folder);
   });

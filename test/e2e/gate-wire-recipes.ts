@@ -16,7 +16,9 @@ export interface WireRecipe {
   readonly name: string;
   /** The headers of the caller that the gate is sent; the proxy adds others. Names in lower case. */
   readonly sent: readonly string[];
-  /** The headers of the caller that go no further. */
+  /** The only path that is forwarded. */
+  readonly path: unknown;
+  /** The headers of the caller that go no further. Those of the bundle only after the verdict. */
   readonly removed: readonly string[];
   /** What the proxy itself says to the gate. */
   readonly added: readonly string[];
@@ -52,6 +54,12 @@ const replaceAll = (
   return { passes: true, headers: result };
 };
 
+/** The headers that an empty value takes off. */
+const emptied = (middlewares: unknown, middleware: string): string[] => {
+  const headers = at(middlewares, middleware, 'headers', 'customRequestHeaders') as Node;
+  return names(headers).filter((_, index) => Object.values(headers)[index] === '');
+};
+
 /** Envoy: exactly 200 allows; it sets, then removes what the answer names; a 5xx is its own status and no body. */
 const envoyTreats =
   (set: readonly string[], statusOnError: number): WireRecipe['treat'] =>
@@ -84,6 +92,7 @@ function envoy(): WireRecipe {
   return {
     name: 'envoy',
     sent: names(at(filter, 'allowed_headers', 'patterns')),
+    path: at(manager, 'route_config', 'virtual_hosts', 0, 'routes', 0, 'match', 'path'),
     removed: names(at(manager, 'route_config', 'virtual_hosts', 0, 'request_headers_to_remove')),
     added: ENVOY_ADDS,
     maxBodyBytes: Number(at(filter, 'with_request_body', 'max_request_bytes')),
@@ -105,6 +114,7 @@ function envoyGateway(): WireRecipe {
   return {
     name: 'envoy-gateway',
     sent: names(at(auth, 'headersToExtAuth')),
+    path: at(of('HTTPRoute'), 'rules', 0, 'matches', 0, 'path', 'value'),
     removed: names(at(of('HTTPRoute'), 'rules', 0, 'filters', 0, 'requestHeaderModifier', 'remove')),
     added: ENVOY_ADDS,
     maxBodyBytes: Number(at(auth, 'bodyToExtAuth', 'maxRequestBytes')),
@@ -115,14 +125,22 @@ function envoyGateway(): WireRecipe {
 function traefik(): WireRecipe {
   const middlewares = at(parse(load('traefik/drs.yaml')), 'http', 'middlewares');
   const auth = at(middlewares, 'drs', 'forwardAuth');
-  const taken = at(middlewares, 'one-method', 'headers', 'customRequestHeaders') as Node;
+  const router = at(parse(load('traefik/drs.yaml')), 'http', 'routers', 'tools');
+  const rule = String(at(router, 'rule'));
+  if (String(at(router, 'middlewares')) !== 'one-method,drs,no-bundle')
+    throw new Error('the bundle would be taken off before the verdict, or not at all');
   const list = names(at(auth, 'authResponseHeaders'));
   expectPath(at(auth, 'address'));
   return {
     name: 'traefik',
     sent: names(at(auth, 'authRequestHeaders')),
+    path: /^Path\(`([^`]*)`\) && \(/.exec(rule)?.[1],
     // trustForwardHeader: false, and no trusted address.
-    removed: [...names(taken).filter((_, index) => Object.values(taken)[index] === ''), 'x-forwarded-method'],
+    removed: [
+      ...emptied(middlewares, 'one-method'),
+      ...emptied(middlewares, 'no-bundle'),
+      ...['x-forwarded-method', 'x-forwarded-uri'],
+    ],
     added: [
       ...['host', 'user-agent', 'content-length', 'transfer-encoding', 'accept-encoding'],
       ...['for', 'host', 'method', 'port', 'proto', 'uri'].map((name) => `x-forwarded-${name}`),
@@ -134,14 +152,21 @@ function traefik(): WireRecipe {
 }
 
 function apisix(): WireRecipe {
-  const plugins = at(parse(load('apisix/apisix.yaml')), 'routes', 0, 'plugins');
+  const route = at(parse(load('apisix/apisix.yaml')), 'routes', 0);
+  const plugins = at(route, 'plugins');
+  const post = String(at(plugins, 'serverless-post-function', 'functions', 0));
   const auth = at(plugins, 'forward-auth');
   const list = names(at(auth, 'upstream_headers'));
   expectPath(at(auth, 'uri'));
   return {
     name: 'apisix',
     sent: [...names(at(auth, 'request_headers')), 'content-encoding'],
-    removed: names(at(plugins, 'proxy-rewrite', 'headers', 'remove')),
+    path: at(route, 'uri'),
+    removed: [
+      ...names(at(plugins, 'proxy-rewrite', 'headers', 'remove')),
+      // This plugin runs after forward-auth.
+      ...[...post.matchAll(/set_header\(ctx, "([^"]+)", nil\)/g)].map(([, name = '']) => name.toLowerCase()),
+    ],
     added: [
       ...['host', 'user-agent', 'content-length'],
       ...['for', 'host', 'method', 'proto', 'uri'].map((name) => `x-forwarded-${name}`),
@@ -167,8 +192,12 @@ function agentgateway(): WireRecipe {
   return {
     name: 'agentgateway',
     sent: names(at(auth, 'includeRequestHeaders')),
+    path: at(route, 'matches', 0, 'path', 'exact'),
     removed: names(at(route, 'policies', 'requestHeaderModifier', 'remove')),
-    added: ['host', 'content-length', 'x-envoy-auth-partial-body'],
+    added: [
+      ...['host', 'content-length', 'x-envoy-auth-partial-body'],
+      ...names(at(auth, 'protocol', 'http', 'addRequestHeaders')),
+    ],
     maxBodyBytes: Number(at(auth, 'includeRequestBody', 'maxRequestBytes')),
     treat: (answer, callers) =>
       answer.status < 200 || answer.status >= 300 ? denied(answer) : replaceAll(answer, callers, list),

@@ -4,8 +4,12 @@ import { headerNames, readWire, send } from './gate-wire.js';
 import { CONTEXT, WIRE_RECIPES } from './gate-wire-recipes.js';
 
 /** What the gate reads of a call besides its method and body. */
-const READ = ['x-drs-bundle', 'content-type', 'content-encoding', 'mcp-method', 'mcp-name'];
-const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override'];
+const READ = ['x-drs-bundle', 'content-type', 'content-encoding', 'mcp-method', 'mcp-name', 'accept'];
+const OVERRIDES = [
+  ...['x-http-method-override', 'x-http-method', 'x-method-override'],
+  ...['x-original-method', 'x-forwarded-method'],
+  ...['x-original-uri', 'x-original-url', 'x-rewrite-url'],
+];
 
 const MAX_BODY_BYTES = 1_048_576;
 
@@ -18,11 +22,12 @@ afterAll(() => gate.stop());
 describe.each(WIRE_RECIPES)('the recipe for $name, which is not run here', (recipe) => {
   const requests = readWire(recipe.name);
 
-  it('sends what the gate reads, and takes off what names another method', () => {
+  it('sends what the gate reads, and takes off what names another method or path, and the bundle', () => {
     expect(recipe.sent).toEqual(expect.arrayContaining(READ));
-    expect(recipe.removed).toEqual(
-      expect.arrayContaining([...OVERRIDES, 'x-original-method', 'x-forwarded-method']),
-    );
+    expect(recipe.path).toBe('/mcp');
+    expect(recipe.removed).toEqual(expect.arrayContaining([...OVERRIDES, 'x-drs-bundle']));
+    // The gate gets the bundle: it goes after the verdict.
+    expect(requests.some(({ text }) => text.includes('{{bundle}}'))).toBe(true);
     expect(recipe.maxBodyBytes).toBe(MAX_BODY_BYTES);
     // What was recorded is what the recipe makes the proxy send, but for the requests of other settings.
     for (const request of requests.filter(({ name }) => !name.includes('where somebody'))) {

@@ -17,7 +17,7 @@ const call = (more: object = {}) => ({
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ GATE_CHAIN_ONLY: '1' });
+  service = await startService({ GATE_CHAIN_ONLY: '/mcp/tools/call' });
 });
 afterAll(() => service.stop());
 

@@ -39,7 +39,7 @@ beforeAll(async () => {
   ways.set('pure', askPure());
   if (tried.length === 1) return;
   [service, middleware] = await Promise.all([
-    startService({ GATE_CHAIN_ONLY: '1', GRPC_PORT: '0' }),
+    startService({ GATE_CHAIN_ONLY: '/mcp/tools/call', GRPC_PORT: '0' }),
     askMiddleware(),
   ]);
   ways.set('middleware', middleware.ask);

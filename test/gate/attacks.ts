@@ -78,6 +78,14 @@ const SPOOFED = [
 /** Those who see the bytes and their type. */
 const BYTES: readonly Transport[] = ['pure', 'middleware', 'proxy', 'grpc'];
 const PROXY: readonly Transport[] = ['proxy'];
+/** The doors that proxies ask. */
+const DOORS: readonly Transport[] = ['pure', 'v1', 'proxy', 'grpc', 'ext-mcp'];
+const HOP = [400, 'HOP_BY_HOP_HEADER'] as const;
+/** What a call says of itself where no body is sent. */
+const NAMED = [
+  ['Mcp-Method', 'tools/call'],
+  ['Mcp-Name', 'search'],
+] as const;
 /** Those who know more of the caller's request than its body. */
 const GATEWAYS: readonly Transport[] = ['proxy', 'grpc'];
 const GRPC: readonly Transport[] = ['grpc'];
@@ -581,7 +589,7 @@ export const ATTACKS: readonly Attack[] = [
   ),
   chain(
     'no bundle, and a part of a body',
-    () => unsigned('x', ['x-envoy-auth-partial-body', 'true']),
+    () => unsigned('x', ...NAMED, ['x-envoy-auth-partial-body', 'true']),
     [403, 'MISSING_BUNDLE'],
     { by: PROXY },
   ),
@@ -763,28 +771,83 @@ export const ATTACKS: readonly Attack[] = [
   ].map(at),
 
   // The chain alone
-  chain('no bundle', () => unsigned(''), [403, 'MISSING_BUNDLE']),
+  chain('no bundle', () => unsigned('', ...NAMED), [403, 'MISSING_BUNDLE']),
   chain('a handshake by its headers', () => unsigned('', ['Mcp-Method', 'initialize']), [
-    403,
-    'MISSING_BUNDLE',
-  ]),
-  chain('another tool by its header', () => call('', ['Mcp-Name', 'fetch']), [403, 'TOOL_MISMATCH']),
-  chain('two tools by headers', () => call('', ['Mcp-Name', 'search'], ['Mcp-Name', 'fetch']), [
     400,
     'HEADER_MISMATCH',
   ]),
+  chain('no headers', () => call(''), [400, 'HEADER_MISMATCH']),
+  chain('no tool by a header', () => call('', ['Mcp-Method', 'tools/call']), [400, 'HEADER_MISMATCH']),
+  chain('another tool by its header', () => call('', ['Mcp-Method', 'tools/call'], ['Mcp-Name', 'fetch']), [
+    403,
+    'TOOL_MISMATCH',
+  ]),
+  chain('two tools by headers', () => call('', ...NAMED, ['Mcp-Name', 'fetch']), [400, 'HEADER_MISMATCH']),
+  chain('two methods by headers', () => call('', ...NAMED, ['Mcp-Method', 'ping']), [400, 'HEADER_MISMATCH']),
+  chain(
+    'another command',
+    () => ({
+      headers: [
+        [
+          BUNDLE,
+          encode(liveCall(liveChain(2, { cmd: '/mcp', policy: {} }), search, { cmd: '/mcp/prompts/get' })),
+        ],
+        ...NAMED,
+      ],
+    }),
+    [403, 'COMMAND_MISMATCH'],
+  ),
   chain(
     'the header twice',
     () => ({
-      headers: [
-        [BUNDLE, mcpBundle()],
-        [BUNDLE, mcpBundle()],
-      ],
+      headers: [[BUNDLE, mcpBundle()], [BUNDLE, mcpBundle()], ...NAMED],
     }),
     [400, 'MULTIPLE_BUNDLES'],
   ),
   chain('PUT', () => ({ ...call(), method: 'PUT' }), [405, 'METHOD_NOT_ALLOWED']),
-  chain('a replay', () => call(''), [409, 'REPLAY_DETECTED'], { twice: true }),
+  chain('a replay', () => call('', ...NAMED), [409, 'REPLAY_DETECTED'], { twice: true }),
+
+  // The connection
+  ...(
+    [
+      ['Upgrade', 'websocket'],
+      ['Upgrade', 'h2c'],
+      ['Connection', 'X-DRS-Bundle'],
+      ['Connection', 'keep-alive, X-DRS-Context'],
+      ['Connection', 'Upgrade'],
+    ] as const
+  ).flatMap(([name, value]) => [
+    mcp(`${name}: ${value}`, () => call(toolCall(), [name, value]), HOP, { by: DOORS }),
+    mcp(`${name}: ${value}, with GET`, () => ({ method: 'GET', headers: [[name, value]] }), HOP, {
+      by: DOORS,
+    }),
+    http(`${name}: ${value}`, () => call(httpCall, [name, value]), HOP, { by: DOORS }),
+    a2a(
+      `${name}: ${value}`,
+      () => ({
+        headers: [
+          [BUNDLE, a2aBundle()],
+          [name, value],
+        ],
+        body: a2aCall(),
+      }),
+      HOP,
+      { by: DOORS },
+    ),
+    chain(`${name}: ${value}`, () => call('', ...NAMED, [name, value]), HOP),
+  ]),
+  mcp(
+    'a connection that stays',
+    () => ({
+      method: 'GET',
+      headers: [
+        ['Connection', ' Keep-Alive , ,'],
+        ['Accept', 'text/event-stream'],
+      ],
+    }),
+    'pass',
+    { by: DOORS },
+  ),
 
   // Again
   mcp('a replay', () => call(), [409, 'REPLAY_DETECTED'], { twice: true }),

@@ -50,16 +50,13 @@ export function newGate(rules: Partial<GateRules> = {}) {
   const store = createMemoryReplayStore();
   return async (protocol: GateProtocol, asked: Asked): Promise<Decision> => {
     const { method = 'POST', headers = {}, body = '', read } = asked;
-    const opened = openRequest(
-      protocol,
-      {
-        method,
-        path: null,
-        headers: headersOf(headers),
-        body: read ?? { kind: 'text', text: body },
-      },
-      { routes: 'any' },
-    );
+    const request = {
+      method,
+      path: null,
+      headers: headersOf(headers),
+      body: read ?? ({ kind: 'text', text: body } as const),
+    };
+    const opened = openRequest(protocol, request, { routes: 'any', chainCommand: '/mcp/tools/call' });
     if (opened.kind === 'pass') return { decision: 'pass' };
     const deny = (denial: Parameters<typeof responseTo>[0]) =>
       ({ decision: 'deny', code: denial.failure.code, response: responseTo(denial) }) as const;

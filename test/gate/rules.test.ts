@@ -7,7 +7,9 @@ import {
   judgedOf,
   type ChainVerdict,
   headersOf,
+  isChainCommand,
   openChain,
+  openRequest,
   openHttp,
   responseTo,
   verifierUnavailable,
@@ -72,7 +74,9 @@ describe('a route', () => {
   it('takes no call that was signed for no tool', async () => {
     const chain = liveChain(2, { policy: {} });
     const bundle = encode(liveCall(chain, { tool: 5 }));
-    const asked = { headers: { 'X-DRS-Bundle': bundle, 'Mcp-Name': 'search' } };
+    const asked = {
+      headers: { 'X-DRS-Bundle': bundle, 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' },
+    };
     expect(await newGate({ bindingMode: 'off' })('chain', asked)).toMatchObject({
       code: 'TOOL_MISMATCH',
       response: {
@@ -243,27 +247,59 @@ describe('a call that was signed for something else', () => {
 
 describe('a chain alone', () => {
   const open = (headers: Record<string, unknown>, method = 'POST') =>
-    openChain({ method, path: null, headers: headersOf(headers), body: { kind: 'unread' } });
+    openChain(
+      { method, path: null, headers: headersOf(headers), body: { kind: 'unread' } },
+      '/mcp/tools/call',
+    );
   const bundle = { 'X-DRS-Bundle': 'e30' };
+  const named = { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' };
 
-  it('is asked for by every POST, for the tool that Mcp-Name names', () => {
-    expect(open({ ...bundle, 'Mcp-Name': 'search' })).toMatchObject({
+  it('is asked for by every POST, for its command and the tool that Mcp-Name names', () => {
+    expect(open({ ...bundle, ...named })).toMatchObject({
       kind: 'check',
       protocol: 'mcp',
       requested: 'search',
-      expected: { command: null, orBelow: false, tool: 'search' },
+      expected: { command: '/mcp/tools/call', orBelow: false, tool: 'search' },
       body: { kind: 'unread' },
     });
-    expect(open(bundle)).toMatchObject({ kind: 'check', requested: null, expected: { tool: null } });
-    expect(open({})).toMatchObject({ kind: 'deny', failure: { code: 'MISSING_BUNDLE' } });
-    expect(open({ 'Mcp-Name': ['a', 'b'] })).toMatchObject({
+    expect(open(named)).toMatchObject({ kind: 'deny', failure: { code: 'MISSING_BUNDLE' } });
+  });
+
+  it.each<[string, Record<string, unknown>]>([
+    ['Mcp-Method is not "tools/call"', { ...named, 'Mcp-Method': 'initialize' }],
+    ['Mcp-Method is not "tools/call"', { ...named, 'Mcp-Method': 'Tools/Call' }],
+    ['Mcp-Method is not "tools/call"', { ...named, 'Mcp-Method': ['tools/call', 'tools/call'] }],
+    ['Mcp-Method is not "tools/call"', { 'Mcp-Name': 'search' }],
+    ['Mcp-Name is not one name', { 'Mcp-Method': 'tools/call' }],
+    ['Mcp-Name is not one name', { ...named, 'Mcp-Name': ['a', 'b'] }],
+    ['Mcp-Name is not one name', { ...named, 'Mcp-Name': '=?base64?*?=' }],
+  ])('is refused: the header %s', (message, headers) => {
+    expect(open({ ...bundle, ...headers })).toMatchObject({
       protocol: 'mcp',
-      requested: null,
       failure: {
         code: 'HEADER_MISMATCH',
-        message: expect.stringContaining('Mcp-Name is not one name') as string,
+        message: expect.stringContaining(message) as string,
+        suggestion: expect.stringContaining('Mcp-Method and Mcp-Name') as string,
       },
     });
+  });
+
+  it('is for one command, which has a method of MCP', () => {
+    expect(['/mcp/tools/call', '/mcp/x'].map(isChainCommand)).toEqual([true, true]);
+    for (const text of [
+      '1',
+      'true',
+      '',
+      '/',
+      '/mcp',
+      '/mcp/',
+      '/a2a/SendMessage',
+      'mcp/tools/call',
+      undefined,
+    ])
+      expect(isChainCommand(text)).toBe(false);
+    const asked = { method: 'POST', path: null, headers: headersOf({}), body: { kind: 'unread' } } as const;
+    expect(() => openRequest('chain', asked)).toThrow(RangeError);
   });
 
   it('has the methods of MCP', () => {

@@ -52,7 +52,8 @@ export class Replays {
 
 /** The decision that a gate must make on a request. */
 export function decide(question: GateQuestion): GateAnswer {
-  const { protocol } = question;
+  const { protocol, headers } = question;
+  if (changesOnItsWay(headers)) return deny(protocol, 'HOP_BY_HOP_HEADER');
   const opened = protocol === 'http' ? openHttp(question) : openRpc(question);
   if (opened === 'pass') return { decision: 'pass' };
   if (typeof opened === 'string')
@@ -72,6 +73,14 @@ export function decide(question: GateQuestion): GateAnswer {
   const used = question.replays?.use(iss, jti, iat, question.now);
   if (used !== undefined) return deny(protocol, used);
   return { decision: 'allow', context: { ...answer.context, ...details } };
+}
+
+function changesOnItsWay(headers: GateQuestion['headers']): boolean {
+  const named = valuesOf(headers, 'connection').flatMap((value) => value.toLowerCase().split(','));
+  return (
+    valuesOf(headers, 'upgrade').length > 0 ||
+    named.some((name) => !['close', 'keep-alive', ''].includes(name.trim()))
+  );
 }
 
 interface Opened {
@@ -262,6 +271,7 @@ function invocationOf(bundle: Json): { iss: string; jti: string; iat: number } {
 
 /** The HTTP statuses of docs/codes.md, section "Gate". */
 const STATUS: Readonly<Record<string, number>> = {
+  HOP_BY_HOP_HEADER: 400,
   METHOD_NOT_ALLOWED: 405,
   BODY_TOO_LARGE: 413,
   INVALID_JSONRPC: 400,

@@ -57,6 +57,11 @@ describe('the configuration', () => {
     ['ALLOWED_ORIGINS', 'https://app.example,app.example'],
     ['REQUEST_TIMEOUT_SECS', '0'],
     ['MAX_CONNECTIONS', '0'],
+    ['GATE_CHAIN_ONLY', '1'],
+    ['GATE_CHAIN_ONLY', 'true'],
+    ['GATE_CHAIN_ONLY', '0'],
+    ['GATE_CHAIN_ONLY', '/mcp/'],
+    ['GATE_CHAIN_ONLY', '/a2a/SendMessage'],
   ])('refuses %s=%s and names it', (variable, value) => {
     const problems = problemsOf({ [variable]: value });
     expect(problems).toHaveLength(1);

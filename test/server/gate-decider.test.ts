@@ -26,6 +26,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
       clockSkewSecs: 0,
       trustedRoots: undefined,
       serverIdentity: 'any',
+      gateChainOnly: '/mcp/tools/call',
     },
     admission,
     log: pino({ level: 'silent' }),
@@ -51,7 +52,8 @@ const CALLS = {
 
 function callOf(protocol: keyof typeof CALLS) {
   const { bundle, body: text } = CALLS[protocol];
-  const headers = headersOf({ 'X-DRS-Bundle': bundle() });
+  const named = protocol === 'chain' ? { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' } : {};
+  const headers = headersOf({ 'X-DRS-Bundle': bundle(), ...named });
   return {
     protocol,
     endpoint: 'gate' as const,

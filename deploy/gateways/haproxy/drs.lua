@@ -3,6 +3,8 @@
 local GATE = "http://127.0.0.1:8080/gate/mcp"
 -- MAX_BODY_BYTES of the gate. HAProxy hands on what fits its buffer, so what is longer may be a part.
 local MAX_BODY_BYTES = 1048576
+-- uWebSockets.js gives no answer to more than 100.
+local MAX_HEADERS = 90
 -- HAProxy's HTTP client tries up to four times.
 local TIMEOUT_MS = 1250
 
@@ -15,6 +17,18 @@ local OWN = {
   ["expect"] = true,
   ["upgrade"] = true,
 }
+
+-- What `Connection` may name: haproxy.cfg takes these headers off.
+local NAMED = {
+  ["close"] = true,
+  ["keep-alive"] = true,
+  ["upgrade"] = true,
+  ["http2-settings"] = true,
+  ["te"] = true,
+}
+
+-- The gate refuses a question with a body about one of these.
+local BODILESS = { ["GET"] = true, ["HEAD"] = true, ["OPTIONS"] = true, ["DELETE"] = true }
 
 local CONTEXT = {
   "x-drs-root-principal",
@@ -56,22 +70,49 @@ local function values_of(list)
   return values
 end
 
+-- Whether `Connection` names a header that would reach the gate, and not the tool server.
+local function names_others(headers)
+  for _, value in pairs(headers["connection"] or {}) do
+    for name in value:lower():gmatch("[^,]+") do
+      name = name:match("^%s*(.-)%s*$")
+      if name ~= "" and not NAMED[name] then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 core.register_action("drs-gate", { "http-req" }, function(txn)
+  local callers = txn.http:req_get_headers()
+  if names_others(callers) then
+    return own_refusal(txn, 400, "HOP_BY_HOP_HEADER")
+  end
   local body = txn.sf:req_body() or ""
+  -- Without a length, trailers can follow. HAProxy 3.2 has `option http-drop-request-trailers`.
+  if callers["transfer-encoding"] or (#body > 0 and not callers["content-length"]) then
+    return own_refusal(txn, 411, "HOP_BY_HOP_HEADER")
+  end
   if #body > MAX_BODY_BYTES then
     return own_refusal(txn, 413, "BODY_TOO_LARGE")
   end
   local method = txn.sf:method()
-  local headers = { ["x-original-method"] = { method } }
-  for name, list in pairs(txn.http:req_get_headers()) do
+  local headers = { ["x-original-method"] = { method }, ["x-original-uri"] = { txn.sf:pathq() } }
+  local count = 0
+  for name, list in pairs(callers) do
     if not OWN[name] then
       headers[name] = values_of(list)
+      count = count + #headers[name]
     end
+  end
+  if count > MAX_HEADERS then
+    return own_refusal(txn, 431, "HEADERS_TOO_LARGE")
   end
   local client = core.httpclient()
   local request = { url = GATE, headers = headers, timeout = TIMEOUT_MS }
   local answered, response
-  if method == "POST" then
+  -- X-Original-Method says what the method is.
+  if not BODILESS[method] then
     request.body = body
     answered, response = pcall(client.post, client, request)
   else
@@ -91,7 +132,11 @@ core.register_action("drs-gate", { "http-req" }, function(txn)
         txn.http:req_set_header(name, header(name))
       end
     end
+    txn:set_var("txn.drs", "allowed")
     return
+  end
+  if response.status == 431 then
+    return own_refusal(txn, 431, "HEADERS_TOO_LARGE")
   end
   if header("x-drs-code") then
     return refuse(txn, response.status, response.body, header("www-authenticate"))

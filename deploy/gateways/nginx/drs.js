@@ -11,17 +11,24 @@ const HEADERS = [
   'Context',
 ];
 
-const UNAVAILABLE = JSON.stringify({
-  jsonrpc: '2.0',
-  id: null,
-  error: {
-    code: -32010,
-    message: 'DRS: VERIFIER_UNAVAILABLE',
-    data: { code: 'VERIFIER_UNAVAILABLE', detail: 'the gate did not answer', status: 503 },
-  },
-});
+const refusal = (status, code, detail) =>
+  JSON.stringify({
+    jsonrpc: '2.0',
+    id: null,
+    error: { code: -32010, message: `DRS: ${code}`, data: { code, detail, status } },
+  });
+const UNAVAILABLE = refusal(503, 'VERIFIER_UNAVAILABLE', 'the gate did not answer');
+const TOO_LARGE = refusal(431, 'HEADERS_TOO_LARGE', 'the headers are larger or more than the gate takes');
+
+// uWebSockets.js gives no answer to more than 100.
+const MAX_HEADERS = 90;
 
 async function gate(r) {
+  if (r.rawHeadersIn.length > MAX_HEADERS) {
+    r.headersOut['Content-Type'] = 'application/json';
+    r.return(431, TOO_LARGE);
+    return;
+  }
   r.variables.drs_method = r.method;
   // The body of the request goes along.
   const reply = await r.subrequest('/_drs_gate', { method: r.method });
@@ -36,6 +43,10 @@ async function gate(r) {
   r.headersOut['Content-Type'] = 'application/json';
   // Whatever is not the gate's own denial is no answer of the gate: refused.
   const code = reply.headersOut['X-DRS-Code'];
+  if (reply.status === 431) {
+    r.return(431, TOO_LARGE);
+    return;
+  }
   if (!code) {
     r.return(503, UNAVAILABLE);
     return;

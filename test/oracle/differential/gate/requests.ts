@@ -151,6 +151,9 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
         random.pick(['search', 'fetch', '=?base64?c2VhcmNo?=', '=?base64?@?=', '=?base64?/w==?=', '']),
       ]),
     () => put(['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
+    () =>
+      put(['Connection', random.pick(['close', ' Keep-Alive, ,', 'X-DRS-Bundle', 'close, te', 'upgrade'])]),
+    () => put(['upgrade', random.pick(['websocket', 'h2c', ''])]),
     () => put(['Mcp-Method', random.pick(['tools/call', 'tools/list', '', 'TOOLS/CALL'])]),
     () => put1('Content-Type', random.pick(TYPES)),
     () => put(['Content-Encoding', random.pick(['gzip', 'identity', ' Identity ', 'br', 'identity, gzip'])]),

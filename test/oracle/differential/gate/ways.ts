@@ -151,8 +151,12 @@ const bytesOf = ({ headers, body }: GateRequest): GateBody => {
   return type?.every((value) => !value.includes(',') && isJson(value)) ? { text: body } : 'unusable';
 };
 
+/** Whether an HTTP client sends these headers as they are: it writes those of the connection itself. */
 const isPrintable = (request: GateRequest) =>
-  request.headers.every(([, value]) => /^[\x21-\x7e](?:[ -~]*[\x21-\x7e])?$/.test(value));
+  request.headers.every(
+    ([name, value]) =>
+      /^[\x21-\x7e](?:[ -~]*[\x21-\x7e])?$/.test(value) && !/^(?:connection|upgrade)$/i.test(name),
+  );
 
 function fetchWay(verifier: Verifier, world: World): GateWay {
   const handle = drsFetch({ ...open(world), verifier, tool: 'any' }, () =>
