@@ -2,7 +2,7 @@ import { Option, type Command } from 'commander';
 import type { Verdict } from '../../client/index.js';
 import { readVerdict } from '../../client/read-verdict.js';
 import { argsOf, bindingFailure, responseTo, type GateFailure, type Protocol } from '../../gate/index.js';
-import { isJsonObject, type JsonValue } from '../../protocol/json.js';
+import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { bundleTextOf, withBody } from '../bundle-file.js';
 import { CommandError, EXIT, type ExitCode } from '../command-error.js';
 import { readText } from '../files.js';
@@ -154,7 +154,7 @@ function showVerdict(verdict: Verdict, request: string): string {
     : `${green('valid')}, ${red('but the body is not what was signed')}`;
   const shown = `${bold(headline)}\n${aligned(rows)}`;
   if (binding === undefined || binding === 'match') return shown;
-  const sent = JSON.parse(request) as { readonly body?: JsonValue };
-  const call = { protocol: 'http', body: { kind: 'value', value: sent.body } } as const;
-  return `${shown}  ${showFailure(bindingFailure(call, binding, argsOf(sent as JsonValue)))}`;
+  const sent = JSON.parse(request) as JsonObject;
+  const call = { protocol: 'http', body: { kind: 'value', value: sent['body'] } } as const;
+  return `${shown}  ${showFailure(bindingFailure(call, binding, argsOf(sent)))}`;
 }
