@@ -27,7 +27,7 @@ const mayImport = {
     'client',
     'issue',
   ],
-  cli: ['protocol', 'verify', 'revocation', 'engine', 'server', 'issue', 'client'],
+  cli: ['protocol', 'verify', 'gate', 'revocation', 'replay', 'engine', 'server', 'issue', 'client'],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())

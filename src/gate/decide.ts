@@ -281,8 +281,8 @@ function bindingOf(binding: Binding | null, body: CallBody): Binding | null {
   return body.kind === 'unread' ? null : binding;
 }
 
-/** The signed arguments; `null` if the bundle cannot be read. */
-function argsOf(bundle: JsonValue): JsonObject | null {
+/** The signed arguments of a bundle; `null` if it cannot be read. */
+export function argsOf(bundle: JsonValue): JsonObject | null {
   try {
     return readBundleClaims(bundle).invocation.args;
   } catch {
@@ -290,8 +290,13 @@ function argsOf(bundle: JsonValue): JsonObject | null {
   }
 }
 
-function bindingFailure(
-  { protocol, body }: PendingCall,
+/**
+ * Makes the failure for a body that is not what was signed. For a mismatch it names the first difference.
+ *
+ * @param args the signed arguments, if they are known
+ */
+export function bindingFailure(
+  { protocol, body }: Pick<PendingCall, 'protocol' | 'body'>,
   binding: Exclude<Binding, 'match'>,
   args: JsonObject | null,
 ): GateFailure {

@@ -53,6 +53,8 @@ export { openA2a, A2A_COMMAND } from './a2a.js';
 export { echoOf } from './json-rpc.js';
 export { PASSING_METHODS } from './rpc-gate.js';
 export {
+  argsOf,
+  bindingFailure,
   bindOptionsOf,
   bodyTimedOut,
   decide,

@@ -126,9 +126,14 @@ function toAnswer(decision: GateDecision): object {
   }
 }
 
-/** Reads the body of a request to `/v1/gate`. */
+/**
+ * Reads the body of a request to `/v1/gate`.
+ *
+ * @param assumed the protocol of a request that names none; if left out, there is none
+ */
 export function readGateRequest(
   bytes: Buffer,
+  assumed?: Protocol,
 ): { protocol: Protocol; request: GateRequest } | GateRequestFault {
   const text = decodeUtf8(bytes);
   if (text === null) return invalid('the body is not UTF-8, expected JSON');
@@ -149,7 +154,7 @@ export function readGateRequest(
   const unknown = Object.keys(value).find((name) => !MEMBERS.has(name));
   if (unknown !== undefined)
     return invalid(`the member ${JSON.stringify(shorten(unknown))} is none of ${[...MEMBERS].join(', ')}`);
-  const { protocol, method = 'POST', path = null, headers = {} } = value;
+  const { protocol = assumed, method = 'POST', path = null, headers = {} } = value;
   if (typeof protocol !== 'string') return invalid('protocol is not a string, expected http, mcp or a2a');
   if (!PROTOCOLS.includes(protocol)) {
     return { error: 'UNKNOWN_PROTOCOL', detail: `protocol is none of ${PROTOCOLS.join(', ')}` };

@@ -90,7 +90,10 @@ describe('a session against the service', () => {
     const stdin = '{"tool":"search","query":"gold"}';
     const { code, stdout } = await work.drs(['verify', 'bundle.json', '--body', '-'], { env, stdin });
     expect(stdout).toMatch(/^valid, but the body is not what was signed\n/);
-    expect(stdout).toContain('binding         mismatch\n');
+    expect(stdout).toContain(
+      'binding         mismatch\n  BINDING_MISMATCH\n  the body of the call is not what invocation.args were signed for: ' +
+        'args.estimated_cost_usd is a number, the body has none\n  hint: Sign the invocation',
+    );
     expect(code).toBe(1);
   });
 

@@ -1,15 +1,18 @@
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { Verdict } from '../../client/index.js';
 import { readVerdict } from '../../client/read-verdict.js';
-import { isJsonObject } from '../../protocol/json.js';
+import { argsOf, bindingFailure, responseTo, type GateFailure, type Protocol } from '../../gate/index.js';
+import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { bundleTextOf, withBody } from '../bundle-file.js';
 import { CommandError, EXIT, type ExitCode } from '../command-error.js';
 import { readText } from '../files.js';
+import type { GateDecision } from '../gate-decision.js';
 import { errorOf, postToService, unexpectedAnswer, type ServiceAnswer } from '../service.js';
 import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
 
 interface VerifyOptions {
   readonly body?: string;
+  readonly gate?: Protocol;
   readonly json?: true;
 }
 
@@ -19,26 +22,42 @@ export function addVerify(program: Command): void {
     .command('verify')
     .summary('ask the service for a verdict on a bundle')
     .description(
-      'Sends a bundle to the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) and prints the verdict.',
+      'Sends a bundle to the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) and prints the verdict.\n' +
+        'With --gate, the file describes a whole request, and the answer is that of a gate.',
     )
     .argument(
-      '<bundle_file>',
-      'a bundle as JSON, or the value of an X-DRS-Bundle header; - for standard input',
+      '<file>',
+      'a bundle as JSON, or the value of an X-DRS-Bundle header; with --gate a request as JSON; - for standard input',
     )
     .option('--body <file>', 'the request body that the tool server received, compared with the signed args')
-    .option('--json', "print the service's answer as JSON")
+    .addOption(
+      new Option('--gate <protocol>', 'decide on a request as a gate does: command, tool, binding, age')
+        .choices(['mcp', 'a2a', 'http'])
+        .conflicts('body'),
+    )
+    .option('--json', 'print the answer of the service, or the decision, as JSON')
     .addHelpText(
       'after',
       `
-Exit code: 0 valid; 1 invalid, or valid but the body is not what was signed (binding is not "match");
-2 usage, unreadable file or no verdict from the service.
+With --gate, the file has the JSON of POST /v1/gate; its "protocol" may be left out:
+  { "method": "POST", "path": "/mcp", "headers": { "X-DRS-Bundle": "…" }, "body_text": "…" }
+One run has no record of used calls: it checks how old a call is, not whether it was used before. The service
+checks root and tool server. GATE_PASS_METHODS, GATE_ROUTES, REPLAY_WINDOW_SECS and CLOCK_SKEW_SECS count as for the service.
+
+Exit code: 0 valid, or allowed; 1 invalid, refused, or valid but the body is not what was signed (binding is not
+"match"); 2 usage, unreadable file or no verdict from the service.
 
 Examples:
   npx drs-verify verify bundle.json
   npx drs-verify verify bundle.json --body request.json
+  npx drs-verify verify --gate mcp request.json
   DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`,
     )
     .action(async (file: string, options: VerifyOptions) => {
+      if (options.gate !== undefined) {
+        await decide(options.gate, file, options);
+        return;
+      }
       if (file === '-' && options.body === '-') {
         throw new CommandError(
           'bundle and body cannot both be standard input',
@@ -51,9 +70,52 @@ Examples:
           ? bundle
           : withBody(bundle, await readText(options.body, 'a request body'));
       const verdict = verdictOf(await postToService('/verify', request), request);
-      process.stdout.write(options.json ? `${printableJson(verdict, 2)}\n` : showVerdict(verdict));
+      process.stdout.write(options.json ? `${printableJson(verdict, 2)}\n` : showVerdict(verdict, request));
       process.exitCode = exitCodeOf(verdict);
     });
+}
+
+async function decide(protocol: Protocol, file: string, { json }: VerifyOptions): Promise<void> {
+  const text = await readText(file, 'a request');
+  // Only this option needs the configuration of the service, which takes longer to load than the rest.
+  const { decideOnRequest } = await import('../gate-decision.js');
+  const decision = await decideOnRequest(protocol, text, file);
+  process.stdout.write(json ? `${printableJson(toAnswer(decision), 2)}\n` : showDecision(decision));
+  process.exitCode = decision.kind === 'deny' ? EXIT.no : EXIT.ok;
+}
+
+/** The answer that `POST /v1/gate` gives. */
+function toAnswer(decision: GateDecision): object {
+  if (decision.kind === 'pass') return { allow: true, gated: false, status: 200 };
+  if (decision.kind === 'allow') return { allow: true, gated: true, status: 200, context: decision.context };
+  const { status, body } = responseTo(decision);
+  return { allow: false, gated: true, status, response: body };
+}
+
+function showDecision(decision: GateDecision): string {
+  const { bold, green, red } = coloursFor(process.stdout);
+  if (decision.kind === 'pass') return `${bold(green('passes'))}, without a check\n`;
+  if (decision.kind === 'deny')
+    return `${bold(red('refused'))}  ${showFailure(decision.failure)}  status: ${decision.failure.status}\n`;
+  const { root_principal, agent, command, tool, binding } = decision.context;
+  const rows: [string, string][] = [
+    ['root principal', printable(root_principal)],
+    ['agent', printable(agent)],
+    ['command', printable(command)],
+    ['tool', tool === null ? '(none)' : printable(tool)],
+    ['binding', binding ?? '(none)'],
+  ];
+  return `${bold(green('allowed'))}\n${aligned(rows)}`;
+}
+
+/** A code, and on lines of their own what is wrong and what to do. */
+function showFailure({
+  code,
+  message,
+  suggestion,
+}: Pick<GateFailure, 'code' | 'message' | 'suggestion'>): string {
+  const { dim } = coloursFor(process.stdout);
+  return `${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
 }
 
 /** @param request the request that was sent. If it had a body, a valid verdict must have a `binding` */
@@ -76,12 +138,9 @@ function exitCodeOf(verdict: Verdict): ExitCode {
 }
 
 /** The verdict as text for people. It may quote the bundle, so all of it is escaped. */
-function showVerdict(verdict: Verdict): string {
-  const { bold, green, red, dim } = coloursFor(process.stdout);
-  if (!verdict.valid) {
-    const { code, message, suggestion } = verdict.error;
-    return `${bold(red('invalid'))}  ${printable(code)}\n  ${printable(message)}\n  ${dim('hint:')} ${printable(suggestion)}\n`;
-  }
+function showVerdict(verdict: Verdict, request: string): string {
+  const { bold, green, red } = coloursFor(process.stdout);
+  if (!verdict.valid) return `${bold(red('invalid'))}  ${showFailure(verdict.error)}`;
   const { context, binding } = verdict;
   const rows: [string, string][] = [
     ['root principal', printable(context.root_principal)],
@@ -93,5 +152,9 @@ function showVerdict(verdict: Verdict): string {
   const headline = isBound
     ? green('valid')
     : `${green('valid')}, ${red('but the body is not what was signed')}`;
-  return `${bold(headline)}\n${aligned(rows)}`;
+  const shown = `${bold(headline)}\n${aligned(rows)}`;
+  if (binding === undefined || binding === 'match') return shown;
+  const sent = JSON.parse(request) as JsonObject;
+  const call = { protocol: 'http', body: { kind: 'value', value: sent['body'] } } as const;
+  return `${shown}  ${showFailure(bindingFailure(call, binding, argsOf(sent)))}`;
 }

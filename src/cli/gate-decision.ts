@@ -1,0 +1,95 @@
+import { DrsClient, DrsClientError } from '../client/index.js';
+import { OptionsError } from '../engine/options.js';
+import {
+  bindOptionsOf,
+  decide,
+  judgedOf,
+  openRequest,
+  type Allowance,
+  type Denial,
+  type PendingCall,
+  type Protocol,
+} from '../gate/index.js';
+import { checkReplay, type ReplayStore } from '../replay/index.js';
+import { readConfiguration, type Configuration } from '../server/configuration.js';
+import { readGateRequest } from '../server/gate-api-route.js';
+import { ServedRoutes } from '../server/served-routes.js';
+import { CommandError } from './command-error.js';
+import { serviceAddress } from './service.js';
+
+/** The decision of a gate on one request. */
+export type GateDecision = { readonly kind: 'pass' } | Allowance | Denial;
+
+/**
+ * Decides on a request as a gate does. The service at `DRS_VERIFY_URL` verifies the chain; everything else is decided
+ * here, with the functions of the gate. A single run has no record of used invocations: their age is checked, not
+ * whether one was used.
+ *
+ * @param text the JSON of a request to `POST /v1/gate`, which may leave `protocol` out
+ * @param file its name, for errors
+ * @throws CommandError if the file describes no request, or the service gives no verdict
+ */
+export async function decideOnRequest(protocol: Protocol, text: string, file: string): Promise<GateDecision> {
+  const settings = readSettings();
+  const read = readGateRequest(Buffer.from(text), protocol);
+  if ('error' in read)
+    throw new CommandError(
+      `${file} does not describe a request: ${read.detail}`,
+      'give the JSON of POST /v1/gate: { "method", "path", "headers", "body" or "body_text" }',
+    );
+  if (read.protocol !== protocol)
+    throw new CommandError(
+      `${file} describes a request over ${read.protocol}, expected ${protocol}`,
+      `use --gate ${read.protocol}, or leave "protocol" out of the file`,
+    );
+  const opened = openRequest(protocol, read.request, {
+    passMethods: new Set(settings.gatePassMethods),
+    routes: readRoutes(settings),
+  });
+  if (opened.kind !== 'check') return opened;
+  const { replayWindowSecs: windowSecs, clockSkewSecs } = settings;
+  return decide(opened, {
+    now: () => Math.floor(Date.now() / 1000),
+    // Roots and tool server are the service's to check.
+    rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' },
+    judge: async (call) => judgedOf(call, await askService(call)),
+    use: (claims, now) => checkReplay(claims, NO_RECORD, now, { scope: 'gate', windowSecs, clockSkewSecs }),
+  });
+}
+
+const NO_RECORD: ReplayStore = { record: () => true, unreadyReason: null, close: () => Promise.resolve() };
+
+const VARIABLES = ['GATE_PASS_METHODS', 'GATE_ROUTES', 'REPLAY_WINDOW_SECS', 'CLOCK_SKEW_SECS'] as const;
+
+/** Reads the settings of a gate from the variables that the service has. */
+function readSettings(): Configuration {
+  try {
+    return readConfiguration(Object.fromEntries(VARIABLES.map((name) => [name, process.env[name]])));
+  } catch (error) {
+    if (!(error instanceof OptionsError)) throw error;
+    throw new CommandError(error.message, 'set the variable as for the service, or unset it');
+  }
+}
+
+function readRoutes({ gateRoutes }: Configuration) {
+  try {
+    return ServedRoutes.read(gateRoutes).current;
+  } catch (error) {
+    throw new CommandError((error as Error).message, 'correct the file');
+  }
+}
+
+async function askService(call: PendingCall) {
+  const client = new DrsClient(serviceAddress());
+  try {
+    return await client.verify(call.bundle, bindOptionsOf(call.body));
+  } catch (error) {
+    if (!(error instanceof DrsClientError)) throw error;
+    throw new CommandError(
+      `no verdict from the service: ${error.message}`,
+      'start it with `npx drs-verify serve`, or set DRS_VERIFY_URL to where it runs',
+    );
+  } finally {
+    await client.close();
+  }
+}
