@@ -108,7 +108,11 @@ describe('/gate/*', () => {
 describe('without SERVER_IDENTITY', () => {
   let nameless: RunningService;
   beforeAll(async () => {
-    nameless = await startService({ SERVER_IDENTITY: undefined, GATE_CHAIN_ONLY: '1', GRPC_PORT: '0' });
+    nameless = await startService({
+      SERVER_IDENTITY: undefined,
+      GATE_CHAIN_ONLY: '/mcp/tools/call',
+      GRPC_PORT: '0',
+    });
   });
   afterAll(() => nameless.stop());
 
@@ -126,7 +130,9 @@ describe('without SERVER_IDENTITY', () => {
       response: { error: { data: refusal } },
     });
     for (const protocol of ['mcp', 'chain']) {
-      const answer = await nameless.post(`/gate/${protocol}`, call(), { 'X-DRS-Bundle': bundle() });
+      const answer = await nameless.post(`/gate/${protocol}`, call(), {
+        ...{ 'X-DRS-Bundle': bundle(), 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' },
+      });
       expect(answer.status).toBe(403);
       expect(await answer.json()).toMatchObject({ error: { data: refusal } });
     }
