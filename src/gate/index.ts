@@ -17,7 +17,7 @@ import type { GateRequest, Opening } from './request.js';
 
 export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson } from './call-body.js';
 export { openChain } from './chain.js';
-export { BUNDLE_HEADER, META_KEYS } from './carriers.js';
+export { BUNDLE_HEADER, MAX_HEADER_BUNDLE, META_KEYS } from './carriers.js';
 export {
   GATE_CATALOGUE,
   gateFailure,
@@ -45,7 +45,18 @@ export {
 } from './context-headers.js';
 export { decodeHeaderText, encodeHeaderText } from './header-text.js';
 export { openHttp, withHttpBody, type RouteExpectation } from './http.js';
-export { isPassMethod, openMcp, passesMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
+export { isPassMethod, openMcp, type McpRules } from './mcp.js';
+export {
+  GATED_METHODS,
+  isGated,
+  mcpArgumentsOf,
+  MCP_COMMAND,
+  MCP_COMMAND_PREFIX,
+  needsBundle,
+  SIGNED_PARAMS,
+  subjectOf,
+  TOOLS_CALL,
+} from './mcp-methods.js';
 export { openA2a, A2A_COMMAND } from './a2a.js';
 export { echoOf } from './json-rpc.js';
 export { PASSING_METHODS } from './rpc-gate.js';

@@ -9,6 +9,7 @@ import {
   type BindingMode,
   type Denial,
   type GateContext,
+  type GateFailure,
   type GateRules,
   type Opening,
   type PendingCall,
@@ -67,9 +68,13 @@ export class Guard {
     return this.#rules.serverIdentity;
   }
 
-  /** Decides on a request. Never throws: if the check fails, the request is refused. */
-  async admit(opened: Opening): Promise<Decision> {
-    if (opened.kind === 'check') return this.#check(opened);
+  /**
+   * Decides on a request. Never throws: if the check fails, the request is refused.
+   *
+   * @param findFault a further check of a transport, before the invocation counts as used
+   */
+  async admit(opened: Opening, findFault?: (context: GateContext) => GateFailure | null): Promise<Decision> {
+    if (opened.kind === 'check') return this.#check(opened, findFault);
     if (opened.kind === 'pass') return opened;
     if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;
     return this.refuse(opened);
@@ -93,12 +98,17 @@ export class Guard {
     reportError(error, this.#options.onError);
   }
 
-  async #check(call: PendingCall): Promise<Admission | Denial> {
+  async #check(
+    call: PendingCall,
+    findFault: ((context: GateContext) => GateFailure | null) | undefined,
+  ): Promise<Admission | Denial> {
     try {
       const verdict = await this.#verifier.verify(call.bundle, bindOptionsOf(call.body));
       const decided = decideCall(call, verdict, this.#rules);
       if (decided.kind === 'deny') return this.refuse(decided);
       const { context } = decided;
+      const fault = findFault?.(context) ?? null;
+      if (fault !== null) return this.refuse(denied(call, fault), context);
       const replay = await this.#checkReplay(decided);
       if (replay !== null) return this.refuse(denied(call, verdictFailure(replay)), context);
       let isOver = false;

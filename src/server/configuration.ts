@@ -111,6 +111,8 @@ const serviceOptions = verifierOptions.extend({
   gateReplay: z.enum(['memory', 'redis', 'off']).default('memory'),
   /** `true` enables `/gate/chain`, which does not check a call's arguments: for proxies that cannot send a body. */
   gateChainOnly: z.boolean().default(false),
+  /** `tools`: of the methods of MCP only `tools/call` is checked; everybody can read resources, prompts and tasks. */
+  gateMethods: z.enum(['all', 'tools']).default('all'),
   /** MCP methods that pass besides those of the protocol. Nothing about them is checked, and nothing need be signed. */
   gatePassMethods: z
     .array(

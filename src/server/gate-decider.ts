@@ -69,7 +69,7 @@ export interface GateDeciderContext {
   readonly engine: Engine;
   readonly configuration: Pick<
     Configuration,
-    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods'
+    'replayWindowSecs' | 'clockSkewSecs' | 'trustedRoots' | 'gatePassMethods' | 'gateMethods'
   >;
   readonly admission: Admission;
   readonly log: Logger;
@@ -102,9 +102,10 @@ export class GateDecider {
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods } = context.configuration;
+    const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } =
+      context.configuration;
     this.#replayRules = { scope: 'gate', windowSecs, clockSkewSecs };
-    this.#mcpRules = { passMethods: new Set(gatePassMethods) };
+    this.#mcpRules = { passMethods: new Set(gatePassMethods), methods: gateMethods };
   }
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */

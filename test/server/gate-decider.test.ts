@@ -21,7 +21,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const rejected: string[] = [];
   const decider = new GateDecider({
     engine: { verify } as unknown as Engine,
-    configuration: { replayWindowSecs: 900, clockSkewSecs: 0, trustedRoots: undefined },
+    configuration: { replayWindowSecs: 900, clockSkewSecs: 0, trustedRoots: undefined, gateMethods: 'all' },
     admission,
     log: pino({ level: 'silent' }),
     replays: createMemoryReplayStore(),
@@ -218,6 +218,7 @@ describe('with a verdict', () => {
         replayWindowSecs: 900,
         clockSkewSecs: 0,
         trustedRoots: ['did:key:z6Mk'],
+        gateMethods: 'all',
       },
     });
     await trusting.decider.decide(callOf('mcp'));
