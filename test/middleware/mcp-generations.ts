@@ -16,6 +16,7 @@ import {
   type Connectable,
   type Delegation,
   type McpProtection,
+  type SignCallsOptions,
 } from '../../src/middleware/mcp/index.js';
 import { listen, type TestServer } from './http.js';
 
@@ -34,6 +35,7 @@ export interface Connection {
   readonly headers?: Record<string, string>;
   /** Signs each call. */
   readonly delegation?: Delegation;
+  readonly signing?: SignCallsOptions;
   readonly fetch?: (url: string | URL, init?: RequestInit) => Promise<Response>;
 }
 
@@ -93,10 +95,10 @@ async function connectV2(url: string, connection: Connection, mode: 'legacy' | '
 /** The two clients differ only in types that no test looks at. */
 async function connectClient(
   client: Connectable & { close(): Promise<void> },
-  { delegation }: Connection,
+  { delegation, signing }: Connection,
   transport: object,
 ): Promise<ToolCaller> {
-  if (delegation !== undefined) signCalls(client, delegation);
+  if (delegation !== undefined) signCalls(client, delegation, signing);
   await client.connect(transport as never);
   return client as unknown as ToolCaller;
 }

@@ -23,6 +23,7 @@ import {
   signToolCalls,
   signCalls,
   type Delegation,
+  type SignCallsOptions,
   type ToolCallEvent,
 } from '../../src/middleware/mcp/index.js';
 import { eventually } from '../support/eventually.js';
@@ -174,31 +175,36 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
   });
 
   it('a bundle goes into the header while it is short, and into _meta always', async () => {
-    const sent: { header: number | undefined; meta: number }[] = [];
-    const client = await connected(server, {
-      delegation: delegationFor({ allowed_tools: ['search'] }),
-      fetch: (url, init) => {
-        const body = typeof init?.body === 'string' ? (JSON.parse(init.body) as { params?: object }) : {};
-        const { _meta: meta } = (body.params ?? {}) as { _meta?: Record<string, string> };
-        const bundle = meta?.['X-DRS-Bundle'];
-        if (bundle !== undefined)
-          sent.push({
-            header: new Headers(init?.headers).get('x-drs-bundle')?.length,
-            meta: bundle.length,
-          });
-        return fetch(url, init);
-      },
-    });
-    for (const length of [1, 500, 800, 900, 1000, 2000, 40_000])
-      await client.callTool({ name: 'search', arguments: { query: 'x'.repeat(length) } });
-    expect(sent.map(({ header, meta }) => header ?? `none of ${meta}`)).toEqual(
-      sent.map(({ meta }) => (meta <= 4096 ? meta : `none of ${meta}`)),
+    const lengthsWith = async (signing: SignCallsOptions, lengths: readonly number[]) => {
+      const sent: { header: number | undefined; meta: number }[] = [];
+      const client = await connected(server, {
+        delegation: delegationFor({ allowed_tools: ['search'] }),
+        signing,
+        fetch: (url, init) => {
+          const body = typeof init?.body === 'string' ? (JSON.parse(init.body) as { params?: object }) : {};
+          const { _meta: meta } = (body.params ?? {}) as { _meta?: Record<string, string> };
+          const bundle = meta?.['X-DRS-Bundle'];
+          const header = new Headers(init?.headers).get('x-drs-bundle')?.length;
+          if (bundle !== undefined) sent.push({ header, meta: bundle.length });
+          return fetch(url, init);
+        },
+      });
+      for (const length of lengths)
+        await client.callTool({ name: 'search', arguments: { query: 'x'.repeat(length) } });
+      return sent;
+    };
+    const sent = await lengthsWith({}, [1, 500, 800, 900, 1000, 2000, 40_000]);
+    expect(sent.map(({ header }) => header)).toEqual(
+      sent.map(({ meta }) => (meta <= 4096 ? meta : undefined)),
     );
     expect(sent[0]?.header).toBeGreaterThan(1000);
     expect(sent.at(-1)?.header).toBeUndefined();
     // The formula of docs/middleware.md.
     const [first, last] = [sent[0]?.meta ?? 0, sent.at(-1)?.meta ?? 0];
     expect((last - first) / 39_999).toBeCloseTo(16 / 9, 2);
+    const [always] = await lengthsWith({ carriers: 'header' }, [2000]);
+    expect(always?.header).toBe(always?.meta);
+    expect((await lengthsWith({ carriers: '_meta' }, [1]))[0]?.header).toBeUndefined();
   });
 });
 

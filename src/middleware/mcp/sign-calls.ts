@@ -24,9 +24,10 @@ export interface SignCallsOptions {
   readonly sign?: (name: string, method: string) => boolean;
   /**
    * Where the bundle goes over HTTP. `both` (the default): into `params._meta`, and into the header while it has at
-   * most 4,096 characters, since some gateways see only one of them. `_meta`: only there.
+   * most 4,096 characters, since some gateways see only one of them. `_meta`: only there. `header`: into both however
+   * long it is, for gateways that see only headers; server and proxies must then accept large headers.
    */
-  readonly carriers?: 'both' | '_meta';
+  readonly carriers?: 'both' | '_meta' | 'header';
 }
 
 /**
@@ -48,7 +49,8 @@ export function signCalls<C extends Connectable>(
 ): C {
   onConnect(client, (transport) => {
     const send = transport.send.bind(transport);
-    if (carriers === 'both') copyBundlesToHeaders(transport);
+    if (carriers !== '_meta')
+      copyBundlesToHeaders(transport, carriers === 'header' ? Infinity : MAX_HEADER_BUNDLE);
     transport.send = async (message, options) => {
       const { method, id } = message;
       const params = (message.params ?? {}) as JsonObject;
@@ -114,13 +116,13 @@ type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
  * header for a single message, so this wraps the `fetch` of their transports. A transport without one sends only
  * `_meta`.
  */
-function copyBundlesToHeaders(transport: McpTransport): void {
+function copyBundlesToHeaders(transport: McpTransport, maxLength: number): void {
   if (!('_fetch' in transport)) return;
   const holder = transport as { _fetch: Fetch | undefined };
   const inner = holder._fetch;
   holder._fetch = (url, init) => {
     const bundle = bundleIn(init?.body);
-    if (bundle === null || bundle.length > MAX_HEADER_BUNDLE) return (inner ?? fetch)(url, init);
+    if (bundle === null || bundle.length > maxLength) return (inner ?? fetch)(url, init);
     const headers = new Headers(init?.headers);
     headers.set(BUNDLE_HEADER, bundle);
     return (inner ?? fetch)(url, { ...init, headers });
