@@ -42,7 +42,8 @@ interface GatedMethod {
 /** What a client sends again with an answer that the server asked for. */
 const CONTINUED = ['inputResponses', 'requestState'];
 const READ: GatedMethod = { subject: 'uri', signedAs: 'resource_uri' };
-const TASK: GatedMethod = { subject: 'taskId', signedAs: 'task' };
+// The client of SDK 1.x repeats the member `task` of a call when it asks for the task.
+const TASK: GatedMethod = { subject: 'taskId', signedAs: 'task', unsigned: ['task'] };
 
 const GATED: ReadonlyMap<string, GatedMethod> = new Map<string, GatedMethod>([
   [
@@ -57,7 +58,7 @@ const GATED: ReadonlyMap<string, GatedMethod> = new Map<string, GatedMethod>([
   ['tasks/get', TASK],
   ['tasks/result', TASK],
   ['tasks/cancel', TASK],
-  ['tasks/update', { ...TASK, together: CONTINUED }],
+  ['tasks/update', { subject: 'taskId', signedAs: 'task', together: CONTINUED }],
 ]);
 
 /** The names of the gated methods. */

@@ -1,8 +1,11 @@
+/* oxlint-disable typescript/no-deprecated -- handlers are set on the low-level Server */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Server as V2Server } from '@modelcontextprotocol/server';
 import { Client as V2Client, InMemoryTransport as V2Pair } from '@modelcontextprotocol/client';
 import { Client as V1Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { InMemoryTransport as V1Pair } from '@modelcontextprotocol/sdk/inMemory.js';
+import { InMemoryTaskStore } from '@modelcontextprotocol/sdk/experimental/tasks/stores/in-memory.js';
+import { McpServer as V1McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { Server as V1Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { ReadResourceRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { createVerifier } from '../../src/engine/create-verifier.js';
@@ -259,6 +262,60 @@ describe('a task', () => {
     },
   );
 
+  it('of the 1.x SDK is started, polled and read, each with an invocation of its own', async () => {
+    const events: ToolCallEvent[] = [];
+    const drs = drsMcp({
+      verifier,
+      ...OPEN,
+      replayStore: createMemoryReplayStore(),
+      onToolCall: (event) => events.push(event),
+    });
+    const taskStore = new InMemoryTaskStore();
+    const connect = async (delegation: Delegation | null) => {
+      const server = new V1McpServer(info, {
+        taskStore,
+        capabilities: { tasks: { requests: { tools: { call: {} } } } },
+      });
+      server.experimental.tasks.registerToolTask(
+        'slow',
+        {},
+        {
+          createTask: async (extra) => {
+            const task = await extra.taskStore.createTask({ pollInterval: 1 });
+            const result = { content: [{ type: 'text' as const, text: 'done' }] };
+            await extra.taskStore.storeTaskResult(task.taskId, 'completed', result);
+            return { task };
+          },
+          getTask: (extra) => extra.taskStore.getTask(extra.taskId),
+          getTaskResult: async (extra) => (await extra.taskStore.getTaskResult(extra.taskId)) as never,
+        },
+      );
+      const [clientSide, transport] = V1Pair.createLinkedPair();
+      const client = new V1Client(info, { capabilities: { tasks: {} } });
+      if (delegation !== null) signCalls(client, delegation);
+      await Promise.all([drs.protectServer(server).connect(transport), client.connect(clientSide)]);
+      return client.experimental.tasks;
+    };
+    const mine = await connect(delegationFor({}));
+    let taskId = '';
+    const seen: string[] = [];
+    for await (const message of mine.callToolStream({ name: 'slow' }, undefined, { task: { ttl: 60_000 } })) {
+      seen.push(message.type);
+      if (message.type === 'taskCreated') taskId = message.task.taskId;
+      if (message.type === 'error') throw message.error;
+    }
+    expect(seen).toEqual(expect.arrayContaining(['taskCreated', 'taskStatus', 'result']));
+    const commands = new Set(events.map(({ command }) => command));
+    expect(commands).toEqual(new Set(['/mcp/tools/call', '/mcp/tasks/get', '/mcp/tasks/result']));
+    expect(new Set(events.map(({ inv_jti }) => inv_jti)).size).toBe(events.length);
+    const refused = (code: string) => ({ data: { code } });
+    await expect((await connect(null)).getTask(taskId)).rejects.toMatchObject(refused('MISSING_BUNDLE'));
+    const other = await connect(delegationFor({}));
+    await expect(other.getTask(taskId)).rejects.toMatchObject(refused('TASK_MISMATCH'));
+    await expect(other.cancelTask(taskId)).rejects.toMatchObject(refused('TASK_MISMATCH'));
+    expect(await mine.getTask(taskId)).toMatchObject({ taskId, status: 'completed' });
+  });
+
   it('that this process has not seen start is read with a signature alone', async () => {
     const { ask } = await wire(() => ({ ok: true }));
     expect(await ask(delegationFor({}), 'tasks/get', { taskId: 'elsewhere' })).toEqual({ ok: true });
@@ -325,7 +382,6 @@ describe.each([
   [
     '2.x',
     async (handler: () => string) => {
-      // oxlint-disable-next-line typescript/no-deprecated -- handlers are set on the low-level Server
       const server = new V2Server(info, { capabilities: { resources: {} } });
       server.setRequestHandler(
         'resources/read',

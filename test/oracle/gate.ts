@@ -108,9 +108,9 @@ const GATED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'subscriptions/listen': { notifications: 'resource' },
   'prompts/get': { name: 'as prompt', arguments: 'spread', ...retried() },
   'completion/complete': { ref: 'required', argument: 'required', context: 'optional' },
-  'tasks/get': { taskId: 'as task' },
-  'tasks/result': { taskId: 'as task' },
-  'tasks/cancel': { taskId: 'as task' },
+  'tasks/get': { taskId: 'as task', task: 'unsigned' },
+  'tasks/result': { taskId: 'as task', task: 'unsigned' },
+  'tasks/cancel': { taskId: 'as task', task: 'unsigned' },
   'tasks/update': { taskId: 'as task', ...retried() },
 };
 const TOGETHER = 'xyz.okeyamy.drs/params';

@@ -52,7 +52,7 @@ export function callMessage(
   if (inputResponses !== undefined) moved['inputResponses'] = inputResponses;
   // The server may have decoded the state that was sent: then it differs from what was signed, and the call is refused.
   const read = at(context, 'requestState');
-  const requestState: unknown = typeof read === 'function' ? read() : undefined;
+  const requestState: unknown = typeof read === 'function' ? (read as () => unknown)() : undefined;
   if (requestState !== undefined) moved['requestState'] = requestState;
   // A handler does not know the id, and does not need it: the SDK writes the answer.
   return { jsonrpc: '2.0', id: 0, method, params: { ...params, ...moved } };
