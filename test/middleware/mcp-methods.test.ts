@@ -1,13 +1,24 @@
 /* oxlint-disable typescript/no-deprecated -- handlers are set on the low-level Server */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Server as V2Server } from '@modelcontextprotocol/server';
-import { Client as V2Client, InMemoryTransport as V2Pair } from '@modelcontextprotocol/client';
+import {
+  acceptedContent,
+  createMcpHandler,
+  inputRequired,
+  McpServer as V2McpServer,
+  Server as V2Server,
+} from '@modelcontextprotocol/server';
+import {
+  Client as V2Client,
+  InMemoryTransport as V2Pair,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
 import { Client as V1Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { InMemoryTransport as V1Pair } from '@modelcontextprotocol/sdk/inMemory.js';
 import { InMemoryTaskStore } from '@modelcontextprotocol/sdk/experimental/tasks/stores/in-memory.js';
 import { McpServer as V1McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { Server as V1Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { ReadResourceRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import { createVerifier } from '../../src/engine/create-verifier.js';
 import { GATED_METHODS } from '../../src/gate/index.js';
 import {
@@ -429,6 +440,57 @@ describe('a protected handler', () => {
     );
     await expect(ask({ requestState: () => undefined })).rejects.toThrow('BINDING_MISMATCH');
     expect(await ask({ inputResponses, requestState: () => 's' })).toBe('ran');
+  });
+});
+
+describe('a call of the 2.x SDK that asks its caller something', () => {
+  const confirmation = z.object({ confirm: z.boolean() });
+  const run = async (alter: (body: string) => string) => {
+    const ran = vi.fn();
+    const drs = drsMcp({ verifier, ...OPEN, replayStore: createMemoryReplayStore() });
+    const handler = createMcpHandler(() => {
+      const server = new V2McpServer(info);
+      server.registerTool('deploy', { inputSchema: z.object({}) }, (_args, ctx) => {
+        const answer = acceptedContent(ctx.mcpReq.inputResponses, 'confirm', confirmation);
+        if (answer === undefined) {
+          const asked = inputRequired.elicit({ message: 'Deploy?', requestedSchema: confirmation });
+          return inputRequired({ inputRequests: { confirm: asked }, requestState: 'state' });
+        }
+        ran(answer.confirm);
+        return { content: [{ type: 'text' as const, text: String(answer.confirm) }] };
+      });
+      return drs.protectServer(server);
+    });
+    const client = new V2Client(info, {
+      versionNegotiation: { mode: 'auto' },
+      capabilities: { elicitation: { form: {} } },
+    });
+    client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { confirm: false } }));
+    signCalls(client, delegationFor({}));
+    const transport = new StreamableHTTPClientTransport(new URL('http://tool.example/mcp'), {
+      fetch: (url, init) => {
+        const body = typeof init?.body === 'string' ? alter(init.body) : null;
+        return handler.fetch(new Request(url, { ...init, body }));
+      },
+    });
+    await client.connect(transport);
+    const result = client.callTool({ name: 'deploy', arguments: {} });
+    return { result: result.finally(() => client.close()), ran };
+  };
+
+  it('goes on with the answer that was signed', async () => {
+    const { result, ran } = await run((body) => body);
+    expect(await result).toMatchObject({ content: [{ text: 'false' }] });
+    expect(ran.mock.calls).toEqual([[false]]);
+  });
+
+  it.each([
+    ['another answer', (body: string) => body.replace('"confirm":false', '"confirm":true')],
+    ['another state', (body: string) => body.replace('"requestState":"state"', '"requestState":"other"')],
+  ])('does not go on with %s', async (_, alter) => {
+    const { result, ran } = await run(alter);
+    await expect(result).rejects.toMatchObject({ data: { code: 'BINDING_MISMATCH' } });
+    expect(ran).not.toHaveBeenCalled();
   });
 });
 
