@@ -332,6 +332,30 @@ describe('a task', () => {
     expect(await ask(delegationFor({}), 'tasks/get', { taskId: 'elsewhere' })).toEqual({ ok: true });
   });
 
+  it('is not read without a bundle, also where bundles are optional', async () => {
+    const drs = drsMcp({ verifier, ...OPEN, optional: true });
+    const mine = delegationFor({});
+    const { ask, near, answers } = await wire(started('t-1', 'task'), drs);
+    await ask(mine, 'tools/call', { name: 'search' });
+    const plain = (id: string, taskId: string) =>
+      near.send({ jsonrpc: '2.0', id, method: 'tasks/get', params: { taskId } });
+    await plain('owned', 't-1');
+    await plain('unknown', 't-2');
+    await eventually(() => {
+      expect(answers).toContainEqual(
+        expect.objectContaining({
+          id: 'owned',
+          error: expect.objectContaining({
+            data: expect.objectContaining({ code: 'TASK_MISMATCH' }) as object,
+          }) as object,
+        }),
+      );
+      expect(answers).toContainEqual(
+        expect.objectContaining({ id: 'unknown', result: expect.anything() as object }),
+      );
+    });
+  });
+
   it('stays with the first principal, and no answer but that of a tool call gives it away', async () => {
     const drs = drsMcp({ verifier, ...OPEN });
     const [mine, other] = [delegationFor({}), delegationFor({})];

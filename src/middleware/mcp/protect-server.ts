@@ -133,6 +133,11 @@ class GuardedTransport {
     const { onmessage: deliver, onclose } = transport;
     transport.onmessage = (message, extra) => {
       countMessage(extra);
+      const { id, method } = message;
+      if (method !== undefined && id !== undefined && this.#open.has(id)) {
+        this.#refuseId(id);
+        return;
+      }
       const opened = message.method === undefined ? ANSWER : openMessage(message, extra, this.#rules);
       if (opened.kind !== 'pass') {
         this.#receive(message, opened, extra, deliver);
@@ -159,18 +164,19 @@ class GuardedTransport {
     };
   }
 
+  /** Refuses a request, checked or not, that has the id of a call whose answer is due. */
+  #refuseId(id: RequestId): void {
+    const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
+    const failure = gateFailure('INVALID_JSONRPC', 'mcp', reason, {
+      suggestion: 'Give each request of a connection an id of its own.',
+    });
+    this.#refuse(id, this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure }));
+  }
+
   #receive(message: Message, opened: Opening, extra: unknown, deliver: McpTransport['onmessage']): void {
     const { id } = message;
     // Drop what is refused and is no request: it has no answer and so cannot be refused.
     if (id === undefined || deliver === undefined) return;
-    if (this.#open.has(id)) {
-      const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
-      const failure = gateFailure('INVALID_JSONRPC', 'mcp', reason, {
-        suggestion: 'Give each request of a connection an id of its own.',
-      });
-      this.#refuse(id, this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure }));
-      return;
-    }
     this.#open.set(id, null);
     this.#check(message, opened, extra)
       .then((decision) => {
@@ -189,15 +195,22 @@ class GuardedTransport {
   }
 
   async #check(message: Message, opened: Opening, extra: unknown) {
-    return this.#guard.admit(await refuseBatched(opened, extra), (context) =>
-      this.#findForeignTask(message, context),
+    const decision = await this.#guard.admit(await refuseBatched(opened, extra), ({ root_principal }) =>
+      this.#findForeignTask(message, root_principal),
     );
+    if (decision.kind !== 'pass') return decision;
+    // No bundle, and none is required: but nobody reads another one's task.
+    const failure = this.#findForeignTask(message, null);
+    if (failure === null) return decision;
+    const requested = message.method ?? null;
+    return this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id: null, requested, failure });
   }
 
-  #findForeignTask(message: Message, { root_principal }: GateContext): GateFailure | null {
-    if (!this.#tasks.forbids(message, root_principal)) return null;
+  /** @param principal `null` if there is no bundle */
+  #findForeignTask(message: Message, principal: string | null): GateFailure | null {
+    if (!this.#tasks.forbids(message, principal)) return null;
     return gateFailure('TASK_MISMATCH', 'mcp', 'the task was started for another principal', {
-      verdict: { valid: true },
+      verdict: principal === null ? null : { valid: true },
     });
   }
 

@@ -20,8 +20,8 @@ export class TaskOwners {
     if (oldest !== undefined) this.#owners.delete(oldest);
   }
 
-  /** Whether a principal may not send a message: it names a task that another one started. */
-  forbids({ method, params }: Message, principal: string): boolean {
+  /** Whether a principal, or nobody, may not send a message: it names a task that another one started. */
+  forbids({ method, params }: Message, principal: string | null): boolean {
     const id = params?.['taskId'];
     if (method === undefined || !isGated(method) || typeof id !== 'string') return false;
     const owner = this.#owners.get(id);
