@@ -23,42 +23,46 @@ export const PASSING: ReadonlySet<string> = new Set([
 
 /** What is signed of the `params` of a gated method. */
 interface GatedMethod {
-  /** The member that says what is called; the header `Mcp-Name` repeats it. */
-  readonly subject?: 'name' | 'uri' | 'taskId';
-  /** The name of the subject in the signed arguments; `tool` takes the place of the method there. */
-  readonly signedAs?: 'tool' | 'resource_uri' | 'prompt' | 'task';
+  /** What is called. The header `Mcp-Name` repeats it. */
+  readonly subject?: Subject;
   /** Whether the members of `params.arguments` are signed arguments. */
   readonly hasArguments?: true;
-  /** Members that are signed under their own names. */
+  /** Members that are required, and signed under their own names. */
   readonly signed?: readonly string[];
-  /** Members of these that may be absent. */
+  /** Members that are signed under their own names if they are given. */
   readonly optional?: readonly string[];
-  /** Members that are signed together, in {@link SIGNED_PARAMS}. */
+  /** Members that are signed together if they are given, in {@link SIGNED_PARAMS}. */
   readonly together?: readonly string[];
-  /** Members that pass and are not signed, besides `_meta`. */
+  /** Members that are not signed, besides `_meta`. */
   readonly unsigned?: readonly string[];
+}
+
+/** The member that says what is called, and its name in the signed arguments. There `tool` takes the method's place. */
+interface Subject {
+  readonly member: 'name' | 'uri' | 'taskId';
+  readonly signedAs: 'tool' | 'resource_uri' | 'prompt' | 'task';
 }
 
 /** What a client sends again with an answer that the server asked for. */
 const CONTINUED = ['inputResponses', 'requestState'];
-const READ: GatedMethod = { subject: 'uri', signedAs: 'resource_uri' };
+const TOOL: Subject = { member: 'name', signedAs: 'tool' };
+const PROMPT: Subject = { member: 'name', signedAs: 'prompt' };
+const RESOURCE: Subject = { member: 'uri', signedAs: 'resource_uri' };
+const TASK: Subject = { member: 'taskId', signedAs: 'task' };
 // The client of SDK 1.x repeats the member `task` of a call when it asks for the task.
-const TASK: GatedMethod = { subject: 'taskId', signedAs: 'task', unsigned: ['task'] };
+const TASK_METHOD: GatedMethod = { subject: TASK, unsigned: ['task'] };
 
 const GATED: ReadonlyMap<string, GatedMethod> = new Map<string, GatedMethod>([
-  [
-    TOOLS_CALL,
-    { subject: 'name', signedAs: 'tool', hasArguments: true, together: CONTINUED, unsigned: ['task'] },
-  ],
-  ['resources/read', { ...READ, together: CONTINUED }],
-  ['resources/subscribe', READ],
+  [TOOLS_CALL, { subject: TOOL, hasArguments: true, together: CONTINUED, unsigned: ['task'] }],
+  ['resources/read', { subject: RESOURCE, together: CONTINUED }],
+  ['resources/subscribe', { subject: RESOURCE }],
   [LISTEN, { unsigned: ['notifications'] }],
-  ['prompts/get', { subject: 'name', signedAs: 'prompt', hasArguments: true, together: CONTINUED }],
-  ['completion/complete', { signed: ['ref', 'argument', 'context'], optional: ['context'] }],
-  ['tasks/get', TASK],
-  ['tasks/result', TASK],
-  ['tasks/cancel', TASK],
-  ['tasks/update', { subject: 'taskId', signedAs: 'task', together: CONTINUED }],
+  ['prompts/get', { subject: PROMPT, hasArguments: true, together: CONTINUED }],
+  ['completion/complete', { signed: ['ref', 'argument'], optional: ['context'] }],
+  ['tasks/get', TASK_METHOD],
+  ['tasks/result', TASK_METHOD],
+  ['tasks/cancel', TASK_METHOD],
+  ['tasks/update', { subject: TASK, together: CONTINUED }],
 ]);
 
 /** The names of the gated methods. */
@@ -100,10 +104,10 @@ export function listensToLists(params: JsonValue | undefined): boolean {
   return hasOnly(filter, (name) => LIST_CHANGES.has(name) || (name === RESOURCES && isEmpty(filter[name])));
 }
 
-/** The member of `params` that says what a message with a gated method calls; `undefined` if it has none. */
+/** What a message with a gated method calls: a name, a URI or the id of a task; `undefined` if it does not say. */
 export function subjectOf(method: string, params: JsonObject | null): JsonValue | undefined {
-  const member = GATED.get(method)?.subject;
-  return member === undefined || params === null ? undefined : own(params, member);
+  const subject = GATED.get(method)?.subject;
+  return subject === undefined || params === null ? undefined : own(params, subject.member);
 }
 
 /** Why `params` cannot be bound. */
@@ -126,34 +130,30 @@ export function mcpArgumentsOf(
 ): { readonly args: JsonObject } | ParamsDefect {
   const row = GATED.get(method);
   if (row === undefined) throw new RangeError(`${method} is not a gated method`);
-  const { subject, signedAs, signed = [], optional = [], together = [], unsigned = [] } = row;
   if (params === null) return invalid('params is not an object');
-  const known = [
-    subject,
-    row.hasArguments && 'arguments',
-    ...signed,
-    ...together,
-    ...unsigned,
-    '_meta',
-  ].filter((name) => name !== undefined);
+  const { subject, hasArguments, signed = [], optional = [], together = [], unsigned = [] } = row;
+  const known = [...signed, ...optional, ...together, ...unsigned, '_meta'];
+  if (hasArguments) known.unshift('arguments');
+  if (subject !== undefined) known.unshift(subject.member);
   const unknown = findOther(params, (name) => known.includes(name));
   if (unknown !== null) {
     const found = JSON.stringify(shorten(unknown));
     return invalid(`params has a member ${found}, expected none but ${known.join(', ')}`);
   }
-  const args: Record<string, JsonValue> = {};
-  if (subject !== undefined && signedAs !== undefined) {
-    const value = own(params, subject);
-    if (typeof value !== 'string' || value === '') return invalid(whyNoSubject(method, subject));
-    args[signedAs] = value;
-  }
   const meta = own(params, '_meta');
   if (isJsonObject(meta) && own(meta, RELATED_TASK) !== undefined)
     return invalid(`params._meta has ${RELATED_TASK}: the answer would go into that task`);
-  for (const name of signed) {
+
+  const args: Record<string, JsonValue> = { tool: method };
+  if (subject !== undefined) {
+    const value = own(params, subject.member);
+    if (typeof value !== 'string' || value === '') return invalid(whyNoSubject(subject));
+    args[subject.signedAs] = value;
+  }
+  for (const name of [...signed, ...optional]) {
     const value = own(params, name);
     if (value !== undefined) args[name] = value;
-    else if (!optional.includes(name)) return invalid(`params.${name} is missing`);
+    else if (signed.includes(name)) return invalid(`params.${name} is missing`);
   }
   if (method === LISTEN) {
     const uri = resourceIn(own(params, 'notifications'));
@@ -163,30 +163,30 @@ export function mcpArgumentsOf(
   const continued = together.filter((name) => own(params, name) !== undefined);
   if (continued.length > 0)
     args[SIGNED_PARAMS] = Object.fromEntries(continued.map((name) => [name, params[name] as JsonValue]));
-  return withArguments({ tool: method, ...args }, row.hasArguments ? own(params, 'arguments') : undefined, [
-    'tool',
-    SIGNED_PARAMS,
-    ...(signedAs === undefined ? [] : [signedAs]),
-  ]);
+  return hasArguments ? withArguments(args, own(params, 'arguments'), subject) : { args };
 }
 
 /** Adds the caller's arguments, none of which may have a name that stands for something else. */
 function withArguments(
-  args: JsonObject,
+  { tool, ...args }: JsonObject,
   given: JsonValue | undefined,
-  reserved: readonly string[],
+  subject: Subject | undefined,
 ): { readonly args: JsonObject } | ParamsDefect {
-  const { tool, ...rest } = args;
   const all = signedArgumentsOf(tool as string, given);
   if (all === 'not an object')
     return { code: 'INVALID_PARAMS', message: 'params.arguments is not an object' };
-  const taken = reserved.find((name) => isJsonObject(given) && Object.hasOwn(given, name));
+  const taken =
+    all === 'reserved' ? 'tool' : [SIGNED_PARAMS, subject?.signedAs].find((name) => isIn(given, name));
   if (all === 'reserved' || taken !== undefined)
     return {
       code: 'RESERVED_ARGUMENT',
-      message: `params.arguments has a member named "${taken ?? 'tool'}", which has a meaning of its own in what is signed`,
+      message: `params.arguments has a member named "${taken}", which has a meaning of its own in what is signed`,
     };
-  return { args: { ...all, ...rest } };
+  return { args: { ...all, ...args } };
+}
+
+function isIn(object: JsonValue | undefined, name: string | undefined): boolean {
+  return isJsonObject(object) && name !== undefined && Object.hasOwn(object, name);
 }
 
 function resourceIn(filter: JsonValue | undefined): string | ParamsDefect {
@@ -203,10 +203,9 @@ function resourceIn(filter: JsonValue | undefined): string | ParamsDefect {
     : invalid(`params.notifications.${RESOURCES} is not an array of one URI: a request is for one resource`);
 }
 
-function whyNoSubject(method: string, subject: string): string {
-  return method === TOOLS_CALL
-    ? 'the call names no tool: params.name is not a non-empty string'
-    : `params.${subject} is not a non-empty string`;
+function whyNoSubject(subject: Subject): string {
+  const what = `params.${subject.member} is not a non-empty string`;
+  return subject === TOOL ? `the call names no tool: ${what}` : what;
 }
 
 function invalid(message: string): ParamsDefect {

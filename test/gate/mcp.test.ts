@@ -10,11 +10,14 @@ import {
   isGated,
   isPassMethod,
   mcpArgumentsOf,
+  needsBundle,
   openMcp,
+  subjectOf,
   RPC_ERROR_CODE,
   type McpRules,
   type RequestBody,
 } from '../../src/gate/index.js';
+import type { JsonObject } from '../../src/protocol/json.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
 import { mcpChain as chain, newGate, verifier, type Asked } from './decide.js';
@@ -664,6 +667,14 @@ describe('a gated method', () => {
     ['with two resources', 'subscriptions/listen', { notifications: { resourceSubscriptions: ['a', 'b'] } }],
     ['with a text for resources', 'subscriptions/listen', { notifications: { resourceSubscriptions: 'a' } }],
     ['with an unknown change', 'subscriptions/listen', { notifications: { taskIds: ['t'] } }],
+    ['with an unknown change of nothing', 'subscriptions/listen', { notifications: { taskIds: [] } }],
+    [
+      'with an unknown change beside a resource',
+      'subscriptions/listen',
+      { notifications: { taskIds: ['t'], resourceSubscriptions: ['x:y'] } },
+    ],
+    ['with an empty URI', 'subscriptions/listen', { notifications: { resourceSubscriptions: [''] } }],
+    ['with a number for a URI', 'subscriptions/listen', { notifications: { resourceSubscriptions: [7] } }],
     ['with a number for changes', 'subscriptions/listen', { notifications: 7 }],
     ['with an unknown member', 'subscriptions/listen', { notifications: {}, resources: ['x:y'] }],
     ['with params that are an array', 'subscriptions/listen', []],
@@ -685,6 +696,73 @@ describe('a gated method', () => {
     expect(open(text({ method: 'prompts/get', params }), { 'X-DRS-Bundle': 'e30' })).toMatchObject({
       failure: { code: 'RESERVED_ARGUMENT', message: expect.stringContaining(`"${name}"`) as string },
     });
+  });
+
+  it.each<[string, object | null, string]>([
+    ['tools/call', {}, 'the call names no tool: params.name is not a non-empty string'],
+    ['prompts/get', {}, 'params.name is not a non-empty string'],
+    ['tasks/get', { taskId: '' }, 'params.taskId is not a non-empty string'],
+    ['resources/read', null, 'params is not an object'],
+    [
+      'tools/call',
+      { name: 'a', role: 1 },
+      'params has a member "role", expected none but name, arguments, inputResponses, requestState, task, _meta',
+    ],
+    [
+      'completion/complete',
+      { name: 'a' },
+      'params has a member "name", expected none but ref, argument, context, _meta',
+    ],
+    ['completion/complete', { ref: {} }, 'params.argument is missing'],
+    [
+      'tools/call',
+      { name: 'a', _meta: { 'io.modelcontextprotocol/related-task': {} } },
+      'params._meta has io.modelcontextprotocol/related-task: the answer would go into that task',
+    ],
+    ['tools/call', { name: 'a', arguments: [] }, 'params.arguments is not an object'],
+    [
+      'prompts/get',
+      { name: 'a', arguments: { tool: '' } },
+      'params.arguments has a member named "tool", which has a meaning of its own in what is signed',
+    ],
+    ['subscriptions/listen', {}, 'params.notifications is not an object'],
+    [
+      'subscriptions/listen',
+      { notifications: { x: 1 } },
+      'params.notifications has a member "x", which is not known',
+    ],
+    [
+      'subscriptions/listen',
+      { notifications: { resourceSubscriptions: [] } },
+      'params.notifications.resourceSubscriptions is not an array of one URI: a request is for one resource',
+    ],
+  ])('says why it cannot be bound: %s %j', (method, params, message) => {
+    expect(mcpArgumentsOf(method, params as JsonObject | null)).toMatchObject({ message });
+  });
+
+  it('takes members without a value, which JSON cannot have, for absent', () => {
+    const params = { name: 'search', arguments: undefined, role: undefined, task: undefined } as never;
+    expect(mcpArgumentsOf('tools/call', params)).toEqual({ args: { tool: 'search' } });
+    const completion = { ref: {}, argument: {}, context: undefined } as never;
+    expect(mcpArgumentsOf('completion/complete', completion)).toEqual({
+      args: { tool: 'completion/complete', ref: {}, argument: {} },
+    });
+    const continued = { uri: 'x:y', requestState: undefined } as never;
+    expect(mcpArgumentsOf('resources/read', continued)).toEqual({
+      args: { tool: 'resources/read', resource_uri: 'x:y' },
+    });
+  });
+
+  it('is what a client has to sign', () => {
+    expect(needsBundle('tools/call', {})).toBe(true);
+    expect(needsBundle('ping', {})).toBe(false);
+    expect(needsBundle('subscriptions/listen', {})).toBe(false);
+    expect(needsBundle('subscriptions/listen', { notifications: { resourceSubscriptions: ['x:y'] } })).toBe(
+      true,
+    );
+    expect(subjectOf('resources/read', { uri: 'x:y' })).toBe('x:y');
+    expect([subjectOf('ping', { uri: 'x:y' }), subjectOf('tasks/get', null)]).toEqual([undefined, undefined]);
+    expect(() => mcpArgumentsOf('ping', {})).toThrow('ping is not a gated method');
   });
 
   it('needs an id, and agrees with its headers', () => {
