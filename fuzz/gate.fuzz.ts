@@ -28,6 +28,11 @@ const BODIES = [
   ],
   call('tools/call', { name: 'search', arguments: { query: 'tea' } }),
   call('tools/call', { name: 'search', arguments: {}, _meta: { 'X-DRS-Bundle': bundle } }),
+  call('resources/read', { uri: 'file:///a', _meta: { 'X-DRS-Bundle': bundle } }),
+  call('prompts/get', { name: 'letter', arguments: { to: 'Ada' }, requestState: 's' }),
+  call('completion/complete', { ref: {}, argument: {}, _meta: { 'X-DRS-Bundle': bundle } }),
+  call('subscriptions/listen', { notifications: { resourceSubscriptions: ['file:///a'] } }),
+  call('tasks/update', { taskId: 't', inputResponses: {}, _meta: { 'X-DRS-Bundle': bundle } }),
   call('tools/list', {}),
   call('initialize', {}),
   call('SendMessage', { message: { parts: [{ text: 'x' }] } }),
@@ -35,7 +40,7 @@ const BODIES = [
 const headers = fc.dictionary(
   fc.constantFrom('X-DRS-Bundle', 'x-drs-bundle', 'Mcp-Name', 'Mcp-Method', 'Content-Type', '__proto__'),
   fc.oneof(
-    fc.constantFrom(bundle, 'search', 'tools/call', 'e30', ''),
+    fc.constantFrom(bundle, 'search', 'tools/call', 'resources/read', 'file:///a', 'e30', ''),
     fc.constant([bundle, bundle]),
     fc.string(),
   ),
@@ -68,6 +73,8 @@ const open = ({ protocol, method, headers: given, body }: Asked): Opening =>
     body: { kind: 'text', text: body },
   });
 
+const GATED =
+  /^(tools\/call|resources\/(read|subscribe)|prompts\/get|completion\/complete|tasks\/(get|result|cancel|update))$/;
 const CODES: ReadonlySet<string> = new Set(GATE_CATALOGUE.map(({ code }) => code));
 const MAX_ANSWER = 4_096;
 
@@ -92,6 +99,10 @@ const gate: Target = {
       '\\"method\\":',
       '\\"Method\\":',
       '\\"tools/call\\"',
+      '\\"resources/read\\"',
+      '\\"prompts/get\\"',
+      '\\"subscriptions/listen\\"',
+      '\\"tasks/get\\"',
       '\\"params\\":',
     ],
     ...[
@@ -99,6 +110,10 @@ const gate: Target = {
       '\\"arguments\\":',
       '\\"_meta\\":',
       '\\"tool\\":',
+      '\\"uri\\":',
+      '\\"taskId\\":',
+      '\\"notifications\\":{\\"resourceSubscriptions\\":[\\"x\\"]}',
+      '\\"inputResponses\\":{}',
       '\\"id\\":',
       '\\"jsonrpc\\":\\"2.0\\"',
       bundle,
@@ -116,9 +131,9 @@ const gate: Target = {
       if (asked.protocol === 'http') throw new Error('a plain request passed unchecked');
       if (asked.protocol === 'a2a' && asked.method === 'POST')
         throw new Error('an A2A message passed unchecked');
-      // Every message that any parser would take for a tool call must be checked.
-      if (asked.method === 'POST' && methodOf(asked.body) === 'tools/call')
-        throw new Error(`a tool call passed unchecked: ${asked.body}`);
+      // Every message that any parser would take for a gated one must be checked.
+      if (asked.method === 'POST' && GATED.test(String(methodOf(asked.body))))
+        throw new Error(`a gated message passed unchecked: ${asked.body}`);
       return;
     }
     if (opened.kind === 'deny') {
@@ -148,6 +163,7 @@ const parsed = (text: string): { method?: unknown; params?: { name?: unknown } |
   }
 };
 const methodOf = (text: string) => parsed(text)?.method;
-const toolOf = (text: string) => parsed(text)?.params?.name;
+const toolOf = (text: string) =>
+  methodOf(text) === 'tools/call' ? parsed(text)?.params?.name : methodOf(text);
 
 export const targets: readonly Target[] = [gate];

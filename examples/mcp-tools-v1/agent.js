@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { signToolCalls } from 'drs-verify/mcp';
+import { signCalls } from 'drs-verify/mcp';
 import { fileURLToPath } from 'node:url';
 import { demoDelegation } from './delegation.js';
 
@@ -18,7 +18,7 @@ const newClient = () => new Client({ name: 'agent', version: '1.0.0' });
 
 const call = { name: 'weather', arguments: { city: 'Zürich' } };
 
-const client = signToolCalls(newClient(), demoDelegation(), { sign: (tool) => tool !== 'help' });
+const client = signCalls(newClient(), demoDelegation(), { sign: (tool) => tool !== 'help' });
 await client.connect(transport());
 console.log('signed:', JSON.stringify((await client.callTool(call)).content));
 await client.close();

@@ -1,6 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { signToolCalls } from 'drs-verify/mcp';
+import { signCalls } from 'drs-verify/mcp';
 import { fileURLToPath } from 'node:url';
 import { demoDelegation } from './delegation.js';
 
@@ -16,7 +16,7 @@ const newClient = () =>
 
 const call = { name: 'weather', arguments: { city: 'Zürich' } };
 
-const client = signToolCalls(newClient(), demoDelegation(), { sign: (tool) => tool !== 'help' });
+const client = signCalls(newClient(), demoDelegation(), { sign: (tool) => tool !== 'help' });
 await client.connect(transport());
 console.log('signed:', JSON.stringify((await client.callTool(call)).content));
 await client.close();

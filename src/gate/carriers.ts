@@ -6,6 +6,12 @@ import type { HeaderLookup } from './request.js';
 /** The header that carries the bundle. */
 export const BUNDLE_HEADER = 'X-DRS-Bundle';
 
+/**
+ * The longest bundle, in characters, that a client sends in the header if it can send it elsewhere: servers and proxies
+ * take 8 to 16 kB of headers.
+ */
+export const MAX_HEADER_BUNDLE = 4096;
+
 /** The members of `params._meta` that can carry a bundle in an MCP request. We write the first and read both. */
 export const META_KEYS = [BUNDLE_HEADER, 'xyz.okeyamy.drs/bundle'] as const;
 

@@ -25,7 +25,7 @@ export function openChain(request: GateRequest, command: string): Opening {
   const method = methodOf(request);
   if (PASSING_METHODS.has(method)) return { kind: 'pass' };
   const name = readNameHeader(headers);
-  const tool = name === null || name === 'unreadable' ? null : name.tool;
+  const tool = name === null || name === 'unreadable' ? null : name.name;
   const requested = shorten(tool);
   const deny = denier('mcp', null, requested);
   if (method !== 'POST') {

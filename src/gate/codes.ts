@@ -57,7 +57,7 @@ export const GATE_CATALOGUE = [
   {
     code: 'HEADER_MISMATCH',
     status: 400,
-    suggestion: 'Leave Mcp-Method and Mcp-Name out, or set them to the method and the tool of the body.',
+    suggestion: 'Leave Mcp-Method and Mcp-Name out, or set them to the method and the name of the body.',
   },
   {
     code: 'UNKNOWN_METHOD',
@@ -85,7 +85,8 @@ export const GATE_CATALOGUE = [
   {
     code: 'INVALID_TOOL_CALL',
     status: 400,
-    suggestion: 'Send tools/call as a request with an id, and with params.name, the name of the tool.',
+    suggestion:
+      'Send a request with an id, and with the params that MCP has for its method: the name of the tool or prompt, the URI, the task.',
   },
   {
     code: 'INVALID_PARAMS',
@@ -95,7 +96,8 @@ export const GATE_CATALOGUE = [
   {
     code: 'RESERVED_ARGUMENT',
     status: 400,
-    suggestion: 'Rename the argument: "tool" stands for the tool that is called, in what is signed.',
+    suggestion:
+      'Rename the argument: in what is signed, "tool" stands for the tool that is called; docs/spec/gate.md has the other names.',
   },
   {
     code: 'VERIFIER_UNAVAILABLE',
@@ -111,6 +113,11 @@ export const GATE_CATALOGUE = [
     code: 'BINDING_MISMATCH',
     status: 403,
     suggestion: 'Sign the invocation with the arguments of this very call, and send them unaltered.',
+  },
+  {
+    code: 'TASK_MISMATCH',
+    status: 403,
+    suggestion: 'Use a delegation of the principal for whom the task was started.',
   },
 ] as const satisfies readonly Row[];
 

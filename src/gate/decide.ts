@@ -64,6 +64,8 @@ export interface GateParts<C extends JudgedChain> {
   readonly now: () => number;
   /** Verifies the chain of a call, and compares its body with the signed arguments. */
   readonly judge: (call: PendingCall) => Promise<C | JudgedInvalid>;
+  /** A further check of a transport, before the invocation counts as used. */
+  readonly findFault?: ((context: BriefContext) => GateFailure | null) | undefined;
   /** Records the invocation, and says why it may not be used; `null` if invocations may be used again. */
   readonly use:
     | ((
@@ -110,7 +112,7 @@ export interface Refusal<C extends JudgedChain = JudgedChain> extends Denial {
  */
 export async function decide<C extends JudgedChain>(
   call: PendingCall,
-  { now, judge, rules, use, sign }: GateParts<C>,
+  { now, judge, rules, findFault, use, sign }: GateParts<C>,
 ): Promise<Allowance<C> | Refusal<C>> {
   const chain = await judge(call);
   if (chain.failure !== null) return { ...denied(call, failureOf(call, chain.failure)), chain: null };
@@ -121,11 +123,13 @@ export async function decide<C extends JudgedChain>(
       ? null
       : bindingFailure(call, binding ?? 'invalid_body', chain.invocation.args));
   if (mismatch !== null) return { ...denied(call, mismatch), chain };
+  const context = contextOf(chain, binding);
+  const fault = findFault?.(context) ?? null;
+  if (fault !== null) return { ...denied(call, fault), chain };
   const at = now();
   const using = use === null ? null : use(chain.invocation, at);
   const used = using instanceof Promise ? await using : using;
   if (used !== null) return { ...denied(call, verdictFailure(used)), chain };
-  const context = contextOf(chain, binding);
   return { kind: 'allow', context, chain, token: sign?.({ call, chain, context, now: at }) ?? null };
 }
 

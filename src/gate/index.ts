@@ -19,7 +19,7 @@ import type { RouteTable } from './routes.js';
 
 export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson, wholeBodyOfBytes } from './call-body.js';
 export { isChainCommand, openChain } from './chain.js';
-export { BUNDLE_HEADER, META_KEYS } from './carriers.js';
+export { BUNDLE_HEADER, MAX_HEADER_BUNDLE, META_KEYS } from './carriers.js';
 export {
   GATE_CATALOGUE,
   gateFailure,
@@ -48,7 +48,18 @@ export { denyHopByHop } from './hop-by-hop.js';
 export { decodeHeaderText, encodeHeaderText } from './header-text.js';
 export { ANY_ROUTE, openHttp, withHttpBody, type HttpRoute } from './http.js';
 export { RouteTable } from './routes.js';
-export { isPassMethod, openMcp, passesMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
+export { isPassMethod, openMcp, type McpRules } from './mcp.js';
+export {
+  GATED_METHODS,
+  isGated,
+  mcpArgumentsOf,
+  MCP_COMMAND,
+  MCP_COMMAND_PREFIX,
+  needsBundle,
+  SIGNED_PARAMS,
+  subjectOf,
+  TOOLS_CALL,
+} from './mcp-methods.js';
 export { openA2a, A2A_COMMAND } from './a2a.js';
 export { echoOf } from './json-rpc.js';
 export { PASSING_METHODS } from './rpc-gate.js';

@@ -118,21 +118,6 @@ function isShort(value: unknown, depth: number, budget: { left: number }): boole
 }
 
 const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
-const MAX_MEMBER = 16;
-
-/**
- * Finds a member such as `Method` or `paramſ`. Parsers that ignore case, for example Go's, read it as a member of the
- * protocol.
- */
-export function findLookalike(object: JsonObject, names: ReadonlySet<string>): string | null {
-  for (const name of Object.keys(object)) {
-    if (name.length > MAX_MEMBER || names.has(name)) continue;
-    // Upper case, then lower case: some letters outside ASCII have an ASCII capital (ſ), others an ASCII small letter
-    // (the Kelvin sign).
-    if (names.has(name.toUpperCase().toLowerCase())) return name;
-  }
-  return null;
-}
 
 function parse(
   text: string,

@@ -1,33 +1,25 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import { signedArgumentsOf } from './call-body.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
 import { decodeHeaderText } from './header-text.js';
-import { findLookalike, own, type RpcMessage } from './json-rpc.js';
+import { own, type RpcMessage } from './json-rpc.js';
+import {
+  isGated,
+  LISTEN,
+  listensToLists,
+  mcpArgumentsOf,
+  MCP_COMMAND_PREFIX,
+  PASSING,
+  subjectOf,
+  TOOLS_CALL,
+} from './mcp-methods.js';
 import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
 import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
 
-/** The only method that is checked. */
-export const TOOLS_CALL = 'tools/call';
-
-/**
- * The methods that pass, of clients of the versions 2024-11-05 to 2025-11-25 and of the draft after them: handshakes,
- * lists, resources, prompts, tasks, and notifications.
- */
-const PASSING: ReadonlySet<string> = new Set([
-  ...['initialize', 'notifications/initialized', 'ping', 'server/discover', 'subscriptions/listen'],
-  ...['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list', 'tasks/list'],
-  ...['resources/read', 'resources/subscribe', 'resources/unsubscribe', 'prompts/get', 'completion/complete'],
-  ...['tasks/get', 'tasks/result', 'tasks/update', 'tasks/cancel', 'logging/setLevel'],
-  ...['notifications/cancelled', 'notifications/progress', 'notifications/roots/list_changed'],
-  ...['notifications/tasks/status'],
-]);
-
-/** The command of a tool call. */
-export const MCP_COMMAND = '/mcp/tools/call';
-
-/** The operator's settings for the tools of an MCP server. */
+/** The operator's settings for an MCP server. */
 export interface McpRules {
+  /** `tools`: only `tools/call` is checked, and every other method that the gate knows passes. Default `all`. */
+  readonly methods?: 'all' | 'tools';
   /** Methods that pass besides those of the protocol, such as those of an extension. Nothing about them is checked. */
   readonly passMethods?: ReadonlySet<string>;
   /** Whether calls of a tool are checked. If left out, all are. */
@@ -41,14 +33,9 @@ export function isPassMethod(method: unknown): method is string {
   return typeof method === 'string' && /^[!-+.-~-]+$/.test(method) && method.toLowerCase() !== TOOLS_CALL;
 }
 
-/** Whether messages of a method pass unchecked. */
-export function passesMcp(method: string, { passMethods }: McpRules): boolean {
-  return method !== TOOLS_CALL && (PASSING.has(method) || passMethods?.has(method) === true);
-}
-
 /**
- * Opens a request to an MCP server. `tools/call` is checked. Other methods of the protocol pass, and so do answers.
- * Methods that are unknown here are denied.
+ * Opens a request to an MCP server: its method is one that passes, one that is checked, or denied because it is
+ * unknown. Answers pass.
  *
  * @example openMcp({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text } });
  */
@@ -57,93 +44,94 @@ export function openMcp(request: GateRequest, rules: McpRules = {}): Opening {
   return opened.kind === 'message' ? openMcpMessage(opened.message, request.headers, rules) : opened;
 }
 
-const PARAMS: ReadonlySet<string> = new Set(['name', 'arguments', '_meta']);
-
 function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRules): Opening {
   const { method, id } = message;
   const params = isJsonObject(message.params) ? message.params : null;
-  const name = params === null ? undefined : own(params, 'name');
-  const requested = method === TOOLS_CALL ? shorten(name) : null;
+  const isPassing = method === undefined || passes(message, method, rules);
+  const isCall = !isPassing && isGated(method);
+  const subject = isCall ? subjectOf(method, params) : undefined;
+  const requested = !isCall ? null : method === TOOLS_CALL ? shorten(subject) : method;
   const deny = denier('mcp', answerId(message), requested);
-  const mismatch = findHeaderMismatch(method, name, headers);
+  const mismatch = findHeaderMismatch(method, isCall, subject, headers);
   if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
-  if (method === undefined || passesMcp(method, rules)) return { kind: 'pass' };
-  if (method !== TOOLS_CALL) {
+  if (isPassing) return { kind: 'pass' };
+  if (!isCall) {
     const found = `the method ${JSON.stringify(shorten(method))} is none that the gate knows`;
     return deny(gateFailure('UNKNOWN_METHOD', 'mcp', found));
   }
-  if (typeof name === 'string' && rules.protect?.(name) === false) return { kind: 'pass' };
+  if (method === TOOLS_CALL && typeof subject === 'string' && rules.protect?.(subject) === false)
+    return { kind: 'pass' };
 
   const meta = params === null ? undefined : own(params, '_meta');
   const encoded = findBundle('mcp', headers, meta, () =>
-    missingBundle(requested, rules.serverIdentity ?? null),
+    missingBundle(method, shorten(subject), rules.serverIdentity ?? null),
   );
   if (typeof encoded !== 'string') return deny(encoded);
   if (typeof id !== 'string' && typeof id !== 'number') {
     const what =
       id === undefined ? 'is a notification, which has no answer' : 'has no id that is a string or a number';
-    return deny(gateFailure('INVALID_TOOL_CALL', 'mcp', `the tools/call ${what}`));
+    return deny(gateFailure('INVALID_TOOL_CALL', 'mcp', `the ${method} ${what}`));
   }
-  if (params === null || typeof name !== 'string' || name === '') {
-    return deny(
-      gateFailure(
-        'INVALID_TOOL_CALL',
-        'mcp',
-        'the call names no tool: params.name is not a non-empty string',
-      ),
-    );
-  }
-  const lookalike = findLookalike(params, PARAMS);
-  if (lookalike !== null) {
-    const reason = `parsers that ignore case take the parameter ${JSON.stringify(lookalike)} for another one`;
-    return deny(gateFailure('INVALID_TOOL_CALL', 'mcp', reason));
-  }
-  const args = signedArgumentsOf(name, own(params, 'arguments'));
-  if (args === 'not an object') {
-    return deny(gateFailure('INVALID_PARAMS', 'mcp', 'params.arguments is not an object'));
-  }
-  if (args === 'reserved') {
-    return deny(gateFailure('RESERVED_ARGUMENT', 'mcp', 'params.arguments has a member named "tool"'));
-  }
+  const bound = mcpArgumentsOf(method, params);
+  if ('code' in bound) return deny(gateFailure(bound.code, 'mcp', bound.message));
   return openCall('mcp', {
     id: answerId(message),
     requested,
     encoded,
-    body: bodyOfMessage(message, args),
-    expected: { command: MCP_COMMAND, orBelow: false, tool: null },
+    body: bodyOfMessage(message, bound.args),
+    expected: { command: `${MCP_COMMAND_PREFIX}${method}`, orBelow: false, tool: null },
   });
 }
 
+/** Whether a message passes unchecked, whatever its headers say. */
+function passes({ params, defect }: RpcMessage, method: string, rules: McpRules): boolean {
+  if (method === TOOLS_CALL) return false;
+  if (PASSING.has(method) || rules.passMethods?.has(method) === true) return true;
+  if (rules.methods === 'tools' && isGated(method)) return true;
+  // If `params` has a member twice, another parser could find a resource in it.
+  return method === LISTEN && defect === null && listensToLists(params);
+}
+
 /** Tells an agent without a bundle what to do. The agent reads this error, not a person. */
-function missingBundle(tool: string | null, server: string | null): { message: string; suggestion: string } {
-  const what = tool === null ? 'this tool' : `the tool ${JSON.stringify(tool)}`;
+function missingBundle(
+  method: string,
+  subject: string | null,
+  server: string | null,
+): { message: string; suggestion: string } {
+  const what =
+    method === TOOLS_CALL
+      ? subject === null
+        ? 'this tool'
+        : `the tool ${JSON.stringify(subject)}`
+      : `${method}${subject === null ? '' : ` of ${JSON.stringify(subject)}`}`;
   const whom = server === null ? '' : ` for the tool server ${JSON.stringify(server)}`;
   return {
     message: `no bundle in params._meta[${JSON.stringify(BUNDLE_HEADER)}], nor a header of that name`,
-    suggestion: `Ask the person you act for to delegate ${what} to you under the command ${MCP_COMMAND}. Then sign an invocation of this very call${whom}, and send delegation and invocation as a bundle (drs-verify/mcp: signToolCalls).`,
+    suggestion: `Ask the person you act for to delegate ${what} to you under the command ${MCP_COMMAND_PREFIX}${method}. Then sign an invocation of this very call${whom}, and send delegation and invocation as a bundle (drs-verify/mcp: signCalls).`,
   };
 }
 
 /** Servers and proxies may route by these headers, so they must agree with the body. */
 function findHeaderMismatch(
   method: string | undefined,
-  name: JsonValue | undefined,
+  isCall: boolean,
+  subject: JsonValue | undefined,
   headers: HeaderLookup,
 ): string | null {
   const methods = headers('mcp-method');
   if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) {
     return 'the header Mcp-Method is not the method of the body';
   }
-  if (method !== TOOLS_CALL) return null;
+  if (!isCall) return null;
   const named = readNameHeader(headers);
-  if (named === null || (named !== 'unreadable' && named.tool === name)) return null;
-  return 'the header Mcp-Name is not params.name of the body';
+  if (named === null || (named !== 'unreadable' && named.name === subject)) return null;
+  return 'the header Mcp-Name is not params.name (or uri, or taskId) of the body';
 }
 
-/** The tool in the header `Mcp-Name`; `null` if there is no such header, `unreadable` if it is not a single name. */
-export function readNameHeader(headers: HeaderLookup): { readonly tool: string } | 'unreadable' | null {
+/** The name in the header `Mcp-Name`; `null` if there is no such header, `unreadable` if it is not a single name. */
+export function readNameHeader(headers: HeaderLookup): { readonly name: string } | 'unreadable' | null {
   const [value, ...others] = headers('mcp-name');
   if (value === undefined) return null;
-  const tool = others.length === 0 ? decodeHeaderText(value) : null;
-  return tool === null ? 'unreadable' : { tool };
+  const name = others.length === 0 ? decodeHeaderText(value) : null;
+  return name === null ? 'unreadable' : { name };
 }

@@ -81,7 +81,12 @@ const OPTIONS = {
   },
   mcp: {
     ...PROTECTION,
+    methods: {
+      test: (value: unknown) => value === 'all' || value === 'tools',
+      expected: '"all", or "tools" to check calls of tools alone',
+    },
     protect: { test: isFunction, expected: 'a function of a tool name' },
+    askAt: { test: isHttpUrl, expected: 'an http or https URL' },
     passMethods: {
       test: (value: unknown) => Array.isArray(value) && value.every(isPassMethod),
       expected: "an array of names of methods such as 'acme/search', and not 'tools/call'",

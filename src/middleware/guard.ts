@@ -7,9 +7,11 @@ import {
   judgedOf,
   verifierUnavailable,
   type BindingMode,
+  type BriefContext,
   type Denial,
   type GateContext,
   type GateParts,
+  type GateFailure,
   type Opening,
   type PendingCall,
   type Protocol,
@@ -69,9 +71,13 @@ export class Guard {
     return this.#parts.rules.serverIdentity ?? null;
   }
 
-  /** Decides on a request. Never throws: if the check fails, the request is refused. */
-  async admit(opened: Opening): Promise<Decision> {
-    if (opened.kind === 'check') return this.#check(opened);
+  /**
+   * Decides on a request. Never throws: if the check fails, the request is refused.
+   *
+   * @param findFault a further check of a transport, before the invocation counts as used
+   */
+  async admit(opened: Opening, findFault?: (context: BriefContext) => GateFailure | null): Promise<Decision> {
+    if (opened.kind === 'check') return this.#check(opened, findFault);
     if (opened.kind === 'pass') return opened;
     if (this.#options.optional === true && opened.failure.code === 'MISSING_BUNDLE') return PASS;
     return this.refuse(opened);
@@ -95,9 +101,12 @@ export class Guard {
     reportError(error, this.#options.onError);
   }
 
-  async #check(call: PendingCall): Promise<Admission | Denial> {
+  async #check(
+    call: PendingCall,
+    findFault: ((context: BriefContext) => GateFailure | null) | undefined,
+  ): Promise<Admission | Denial> {
     try {
-      const decided = await decide(call, this.#parts);
+      const decided = await decide(call, { ...this.#parts, findFault });
       const { chain } = decided;
       if (decided.kind === 'deny')
         return this.refuse(decided, chain === null ? null : frozenContextOf(chain, chain.binding));

@@ -125,6 +125,8 @@ const serviceOptions = verifierOptions.extend({
    * of a request but its body is compared, so a call that was signed for one path passes on every other.
    */
   gateRoutes: z.string().min(1).optional(),
+  /** `tools`: of the methods of MCP only `tools/call` is checked; everybody can read resources, prompts and tasks. */
+  gateMethods: z.enum(['all', 'tools']).default('all'),
   /** MCP methods that pass besides those of the protocol. Nothing about them is checked, and nothing need be signed. */
   gatePassMethods: z
     .array(

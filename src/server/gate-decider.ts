@@ -68,6 +68,7 @@ export interface GateDeciderContext {
     | 'gatePassMethods'
     | 'gateChainOnly'
     | 'serverIdentity'
+    | 'gateMethods'
   >;
   readonly admission: Admission;
   readonly log: Logger;
@@ -101,6 +102,7 @@ export class GateDecider {
       clockSkewSecs,
       gatePassMethods,
       gateChainOnly,
+      gateMethods,
     } = context.configuration;
     const { replays, signer, observer } = context;
     const replayRules: ReplayRules = { scope: 'gate', windowSecs, clockSkewSecs };
@@ -110,6 +112,7 @@ export class GateDecider {
     const { routes } = context;
     this.#openingRules = {
       passMethods: new Set(gatePassMethods),
+      methods: gateMethods,
       chainCommand: gateChainOnly ?? null,
       // They can be reloaded.
       get routes() {

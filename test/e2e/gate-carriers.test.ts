@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { signA2aRequests } from '../../src/middleware/a2a/index.js';
 import { signFetch } from '../../src/middleware/index.js';
-import { signToolCall } from '../../src/middleware/mcp/index.js';
+import { signRequest, signToolCall } from '../../src/middleware/mcp/index.js';
 import { startService, type RunningService } from '../support/service.js';
 
 const [principal, agent] = [generateKey(), generateKey()];
@@ -67,4 +67,33 @@ it('a gateway allows what signA2aRequests and signFetch send in the header', asy
     }),
   );
   expect(await ask('http', { 'X-DRS-Bundle': http.bundle }, http.body)).toMatchObject(allowed);
+});
+
+it('a gateway checks what signRequest signs; with GATE_METHODS=tools everything but tools passes', async () => {
+  const params = { uri: 'file:///notes.md' };
+  const read = (signed: object) =>
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'resources/read', params: signed });
+  const sign = () => signRequest('resources/read', params, delegationOf('/mcp'));
+  expect(await ask('mcp', {}, read(sign()))).toMatchObject({
+    ...allowed,
+    context: { ...allowed.context, command: '/mcp/resources/read', tool: 'resources/read' },
+  });
+  const denied = { allow: false, gated: true, status: 403 };
+  const codeOf = (code: string) => ({ response: { error: { data: { code } } } });
+  expect(await ask('mcp', {}, read(params))).toMatchObject({ ...denied, ...codeOf('MISSING_BUNDLE') });
+  const other = { ...sign(), uri: 'file:///etc/passwd' };
+  expect(await ask('mcp', {}, read(other))).toMatchObject({ ...denied, ...codeOf('BINDING_MISMATCH') });
+
+  const open = await startService({ GATE_METHODS: 'tools' });
+  try {
+    const asked = async (method: string) => {
+      const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+      return (await open.post('/v1/gate', { protocol: 'mcp', headers: {}, body_text: text })).json();
+    };
+    expect(await asked('resources/read')).toMatchObject({ allow: true, gated: false });
+    expect(await asked('tools/call')).toMatchObject(denied);
+    expect(await asked('acme/delete')).toMatchObject({ ...denied, ...codeOf('UNKNOWN_METHOD') });
+  } finally {
+    await open.stop();
+  }
 });

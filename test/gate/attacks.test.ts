@@ -7,6 +7,8 @@ import {
   ATTACKS,
   httpCall,
   mcpBundle,
+  mcpRequest,
+  requestBundle,
   toolCall,
   type Attack,
   type Transport,
@@ -62,6 +64,8 @@ const carries = (transport: Transport, { protocol, attempt, by = TRANSPORTS }: A
   !(transport === 'middleware' && (protocol === 'mcp' || protocol === 'chain')) &&
   !(transport === 'v1' && protocol === 'chain');
 
+const readBundle = () => requestBundle('resources/read', { resource_uri: 'file:///a/b' });
+
 it('there are enough attacks, each with a name of its own, and each is tried somewhere', () => {
   expect(ATTACKS.length).toBeGreaterThan(120);
   const names = ATTACKS.map(({ protocol, name }) => `${protocol}: ${name}`);
@@ -96,6 +100,11 @@ describe.each(tried)('%s', (transport) => {
   it('allows what is signed', async () => {
     const ask = ways.get(transport) as Ask;
     const bundle = (value: string) => ({ headers: [['X-DRS-Bundle', value] as const] });
+    if (transport !== 'middleware') {
+      const read = { ...bundle(readBundle()), body: mcpRequest('resources/read', { uri: 'file:///a/b' }) };
+      expect(await ask('mcp', read)).toMatchObject({ decision: 'allow' });
+      expect(await ask('mcp', read)).toMatchObject({ decision: 'deny', code: 'REPLAY_DETECTED' });
+    }
     if (transport === 'ext-mcp') {
       const attempt = { ...bundle(mcpBundle()), body: toolCall() };
       expect(await ask('mcp', attempt)).toMatchObject({ decision: 'allow' });

@@ -45,6 +45,18 @@ export const toolCall = (params: object = {}, message: object = {}) =>
     params: { name: 'search', arguments: { query: 'tea' }, ...params },
     ...message,
   });
+const readChain = liveChain(2, {
+  cmd: '/mcp',
+  policy: {
+    allowed_tools: ['search', 'resources/read', 'prompts/get', 'tasks/get', 'tasks/cancel'],
+    allowed_resources: ['file:///a/*'],
+  },
+});
+/** A request with another method than `tools/call`. */
+export const mcpRequest = (method: string, params: object) =>
+  JSON.stringify({ jsonrpc: '2.0', id: 7, method, params });
+export const requestBundle = (method: string, args: object, overrides: object = {}) =>
+  encode(liveCall(readChain, { tool: method, ...args }, { cmd: `/mcp/${method}`, ...overrides }));
 export const a2aCall = (message: object = {}) =>
   JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'SendMessage', params: { n: 1 }, ...message });
 export const httpCall = JSON.stringify(search);
@@ -740,6 +752,130 @@ export const ATTACKS: readonly Attack[] = [
     'what a server might act on beside a harmless method',
     () => unsigned('{"jsonrpc":"2.0","id":1,"method":"ping","role":"admin"}'),
     [400, 'INVALID_JSONRPC'],
+  ),
+  // Other methods than tools/call
+  ...(
+    [
+      ['resources/read', { uri: 'file:///a/b' }],
+      ['resources/subscribe', { uri: 'file:///a/b' }],
+      ['subscriptions/listen', { notifications: { resourceSubscriptions: ['file:///a/b'] } }],
+      ['subscriptions/listen', { notifications: { tasks: ['t'] } }],
+      ['prompts/get', { name: 'letter' }],
+      ['completion/complete', { ref: { type: 'ref/prompt', name: 'letter' }, argument: { name: 'a' } }],
+      ['tasks/get', { taskId: 't' }],
+      ['tasks/result', { taskId: 't' }],
+      ['tasks/cancel', { taskId: 't' }],
+      ['tasks/update', { taskId: 't', inputResponses: {} }],
+    ] as const
+  ).map(([method, params]) =>
+    mcp(`${method} without a bundle: ${JSON.stringify(params)}`, () => unsigned(mcpRequest(method, params)), [
+      403,
+      'MISSING_BUNDLE',
+    ]),
+  ),
+  ...(
+    [
+      ['a resource that was not signed', { uri: 'file:///a/c' }, [403, 'BINDING_MISMATCH']],
+      ['a task id beside the URI', { uri: 'file:///a/b', taskId: 't' }, [400, 'INVALID_TOOL_CALL']],
+      ['URI beside uri', { uri: 'file:///a/b', URI: 'file:///etc' }, [400, 'INVALID_TOOL_CALL']],
+      [
+        'an answer to the server that was not signed',
+        { uri: 'file:///a/b', inputResponses: { ok: { action: 'accept' } } },
+        [403, 'BINDING_MISMATCH'],
+      ],
+      [
+        'a state that was not signed',
+        { uri: 'file:///a/b', requestState: 'admin' },
+        [403, 'BINDING_MISMATCH'],
+      ],
+    ] as const
+  ).map(([name, params, outcome]) =>
+    mcp(
+      `resources/read with ${name}`,
+      () => ({
+        headers: [[BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///a/b' })]],
+        body: mcpRequest('resources/read', params),
+      }),
+      outcome,
+    ),
+  ),
+  mcp(
+    'resources/read of a resource outside the policy',
+    () => ({
+      headers: [[BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///etc/passwd' })]],
+      body: mcpRequest('resources/read', { uri: 'file:///etc/passwd' }),
+    }),
+    [403, 'POLICY_VIOLATION'],
+  ),
+  mcp(
+    'resources/read with the bundle of a tool call',
+    () => call(mcpRequest('resources/read', { uri: 'file:///a/b' })),
+    [403, 'COMMAND_MISMATCH'],
+  ),
+  mcp(
+    'tools/call of a tool that is named as a method, with the bundle of that method',
+    () => ({
+      headers: [[BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///a/b' })]],
+      body: toolCall({ name: 'resources/read', arguments: { resource_uri: 'file:///a/b' } }),
+    }),
+    [403, 'COMMAND_MISMATCH'],
+  ),
+  mcp(
+    'tasks/cancel with the bundle of tasks/get',
+    () => ({
+      headers: [[BUNDLE, requestBundle('tasks/get', { task: 't' })]],
+      body: mcpRequest('tasks/cancel', { taskId: 't' }),
+    }),
+    [403, 'COMMAND_MISMATCH'],
+  ),
+  mcp(
+    'Mcp-Name of another resource',
+    () => ({
+      headers: [
+        [BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///a/b' })],
+        ['Mcp-Name', 'file:///a/c'],
+      ],
+      body: mcpRequest('resources/read', { uri: 'file:///a/b' }),
+    }),
+    [400, 'HEADER_MISMATCH'],
+  ),
+  mcp(
+    'a prompt of another name',
+    () => ({
+      headers: [[BUNDLE, requestBundle('prompts/get', { prompt: 'letter' })]],
+      body: mcpRequest('prompts/get', { name: 'order' }),
+    }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  mcp(
+    'a prompt whose argument is named prompt',
+    () => ({
+      headers: [[BUNDLE, requestBundle('prompts/get', { prompt: 'letter' })]],
+      body: mcpRequest('prompts/get', { name: 'order', arguments: { prompt: 'letter' } }),
+    }),
+    [400, 'RESERVED_ARGUMENT'],
+  ),
+  mcp(
+    'a notification of resources/read',
+    () => ({
+      headers: [[BUNDLE, requestBundle('resources/read', { resource_uri: 'file:///a/b' })]],
+      body: JSON.stringify({ jsonrpc: '2.0', method: 'resources/read', params: { uri: 'file:///a/b' } }),
+    }),
+    [400, 'INVALID_TOOL_CALL'],
+  ),
+  mcp(
+    'a call whose answer would go into a task of another',
+    () => call(toolCall({ _meta: { 'io.modelcontextprotocol/related-task': { taskId: 't' } } })),
+    [400, 'INVALID_TOOL_CALL'],
+  ),
+  mcp('a parameter that MCP does not have', () => call(toolCall({ role: 'admin' })), [
+    400,
+    'INVALID_TOOL_CALL',
+  ]),
+  mcp(
+    'a request that only servers send',
+    () => unsigned(mcpRequest('sampling/createMessage', { messages: [] })),
+    [403, 'UNKNOWN_METHOD'],
   ),
   mcp('a result beside a method', () => unsigned('{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}'), [
     400,

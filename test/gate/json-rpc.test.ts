@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { echoOf } from '../../src/gate/index.js';
-import { findLookalike, readRpcMessage } from '../../src/gate/json-rpc.js';
+import { readRpcMessage } from '../../src/gate/json-rpc.js';
 import { newGate, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
@@ -171,18 +171,6 @@ describe('the id of an answer', () => {
       id: null,
     });
   });
-});
-
-it('a lookalike is a name that differs by case alone, in any alphabet', () => {
-  const names = new Set(['id', 'params', 'token', 'sixteen_letters_']);
-  const find = (...members: string[]) =>
-    findLookalike(Object.fromEntries(members.map((name) => [name, 1])), names);
-  expect(find('id', 'params', 'other', 'ids', '')).toBeNull();
-  expect(find('id', 'ID')).toBe('ID');
-  expect(find('param\u017f')).toBe('param\u017f');
-  expect(find('\u0131d')).toBe('\u0131d');
-  expect(find('to\u212aen')).toBe('to\u212aen');
-  expect(find('SIXTEEN_LETTERS_')).toBe('SIXTEEN_LETTERS_');
 });
 
 it('reads a message with more large numbers than strict JSON may have, which passes if it is no call', () => {

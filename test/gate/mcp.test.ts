@@ -1,32 +1,64 @@
+import { readFileSync } from 'node:fs';
 import * as v2 from '@modelcontextprotocol/core';
 import * as v1 from '@modelcontextprotocol/sdk/types.js';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findBundle } from '../../src/gate/carriers.js';
 import {
+  GATED_METHODS,
   headersOf,
+  isGated,
   isPassMethod,
+  mcpArgumentsOf,
+  needsBundle,
   openMcp,
+  subjectOf,
   RPC_ERROR_CODE,
   type McpRules,
   type RequestBody,
 } from '../../src/gate/index.js';
-import { encode, liveCall } from '../middleware/call.js';
+import type { JsonObject } from '../../src/protocol/json.js';
+import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
 import { mcpChain as chain, newGate, verifier, type Asked } from './decide.js';
 
 afterAll(() => verifier.close());
 
+interface Wrapped {
+  readonly shape?: object;
+  readonly unwrap?: () => Wrapped;
+}
+interface MessageSchema {
+  readonly shape: { readonly method: { readonly value: string }; readonly params?: Wrapped };
+}
+const schemasOf = (...schemas: readonly unknown[]) =>
+  schemas.flatMap((schema) => (schema as { options?: MessageSchema[] }).options ?? [schema as MessageSchema]);
+const methodsIn = (schemas: readonly MessageSchema[]) => [
+  ...new Set(schemas.map(({ shape }) => shape.method.value)),
+];
+const membersOf = (params: Wrapped | undefined): string[] =>
+  params === undefined || params.shape !== undefined
+    ? Object.keys(params?.shape ?? {})
+    : membersOf(params.unwrap?.());
+
 /** What clients send, as the SDKs of both generations declare it. */
-const SDK_METHODS = [v1.ClientRequestSchema, v1.ClientNotificationSchema, v2.ClientRequestSchema]
-  .concat([
-    v2.ClientNotificationSchema,
-    v2.DiscoverRequestSchema,
-    v2.SubscriptionsListenRequestSchema,
-  ] as never)
-  .flatMap((schema) => ('options' in schema ? [...schema.options] : [schema]))
-  .map((schema) => (schema as { shape: { method: { value: string } } }).shape.method.value)
-  .filter((method, at, all) => method !== 'tools/call' && all.indexOf(method) === at);
+const SDK_SCHEMAS = schemasOf(
+  v1.ClientRequestSchema,
+  v1.ClientNotificationSchema,
+  v2.ClientRequestSchema,
+  v2.ClientNotificationSchema,
+  v2.DiscoverRequestSchema,
+  v2.SubscriptionsListenRequestSchema,
+);
+const SDK_METHODS = methodsIn(SDK_SCHEMAS);
+const SERVER_METHODS = methodsIn(
+  schemasOf(
+    v1.ServerRequestSchema,
+    v1.ServerNotificationSchema,
+    v2.ServerRequestSchema,
+    v2.ServerNotificationSchema,
+  ),
+);
 
 const search = { tool: 'search', query: 'tea' };
 const bundleOf = (args: object = search, overrides: Overrides = {}) =>
@@ -233,11 +265,50 @@ const DENIED: readonly (readonly [string, () => Asked, number, string])[] = [
     400,
     'INVALID_TOOL_CALL',
   ],
+  // Some letters outside ASCII have an ASCII capital, others an ASCII small letter.
+  ...['Name', 'NAME', 'argument\u017f', 'tas\u212a', 'cursor', 'constructor', '__proto__'].map(
+    (name) =>
+      [
+        `with a parameter ${JSON.stringify(name)}, which MCP does not have`,
+        () =>
+          call(bundleOf(), {
+            body: text({ params: message().params }).replace(
+              '"name"',
+              `${JSON.stringify(name)}:"fetch","name"`,
+            ),
+          }),
+        400,
+        'INVALID_TOOL_CALL',
+      ] as const,
+  ),
   [
-    'with a second name to parsers that ignore case',
-    () => call(bundleOf(), { body: text({ params: { ...message().params, Name: 'fetch' } }) }),
+    'whose answer would go into a task',
+    () =>
+      call(bundleOf(), {
+        body: text({
+          params: { ...message().params, _meta: { 'io.modelcontextprotocol/related-task': { taskId: 't' } } },
+        }),
+      }),
     400,
     'INVALID_TOOL_CALL',
+  ],
+  [
+    'with an argument that stands for other parameters',
+    () =>
+      call(bundleOf(), {
+        body: text({ params: { name: 'search', arguments: { 'xyz.okeyamy.drs/params': {} } } }),
+      }),
+    400,
+    'RESERVED_ARGUMENT',
+  ],
+  [
+    'that goes on with an answer that was not signed',
+    () =>
+      call(bundleOf(), {
+        body: text({ params: { ...message().params, inputResponses: { confirm: { action: 'accept' } } } }),
+      }),
+    403,
+    'BINDING_MISMATCH',
   ],
   [
     'with arguments in an array',
@@ -380,7 +451,7 @@ describe('a tool call is denied', () => {
   it('with what an agent has to do where it has no bundle', () => {
     const suggestion = (what: string, whom: string) =>
       `Ask the person you act for to delegate ${what} to you under the command /mcp/tools/call. Then sign an ` +
-      `invocation of this very call${whom}, and send delegation and invocation as a bundle (drs-verify/mcp: signToolCalls).`;
+      `invocation of this very call${whom}, and send delegation and invocation as a bundle (drs-verify/mcp: signCalls).`;
     expect(open(text(), {}, { serverIdentity: 'https://tools.example' })).toMatchObject({
       failure: {
         message: 'no bundle in params._meta["X-DRS-Bundle"], nor a header of that name',
@@ -433,12 +504,19 @@ describe('what is no tool call passes', () => {
       'a message with a bundle that is none',
       { body: text({ method: 'ping' }), headers: { 'x-drs-bundle': '*' } },
     ],
+    ...[
+      undefined,
+      {},
+      { _meta: {} },
+      { notifications: {} },
+      { notifications: { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: false } },
+      { notifications: { resourceSubscriptions: [] } },
+    ].map((params): [string, Asked] => [
+      `a subscription to lists: ${JSON.stringify(params)}`,
+      { body: text({ method: 'subscriptions/listen', params }) },
+    ]),
   ])('%s', async (_, asked) => {
     expect(await newGate()('mcp', asked)).toEqual({ decision: 'pass' });
-  });
-
-  it.each(SDK_METHODS)('%s, which clients of the SDKs send', (method) => {
-    expect(open(text({ method, params: {} })).kind).toBe('pass');
   });
 
   it('and what the operator lets pass, but nothing that is spelt in another way', () => {
@@ -459,6 +537,337 @@ describe('what is no tool call passes', () => {
     expect([kindOf('help'), kindOf('search'), kindOf('Help')]).toEqual(['pass', 'deny', 'deny']);
     const nothing = () => false;
     expect([kindOf('search', nothing), kindOf(7, nothing)]).toEqual(['pass', 'deny']);
+  });
+});
+
+/** What each gated method signs, by docs/spec/gate.md: method, params, signed arguments. */
+const GATED: readonly (readonly [string, object, object])[] = [
+  ['resources/read', { uri: 'file:///a/b' }, { resource_uri: 'file:///a/b' }],
+  ['resources/subscribe', { uri: 'file:///a/b' }, { resource_uri: 'file:///a/b' }],
+  [
+    'subscriptions/listen',
+    { notifications: { toolsListChanged: true, resourceSubscriptions: ['file:///a/b'] } },
+    { resource_uri: 'file:///a/b' },
+  ],
+  ['prompts/get', { name: 'letter' }, { prompt: 'letter' }],
+  ['prompts/get', { name: 'letter', arguments: { to: 'Ada' } }, { prompt: 'letter', to: 'Ada' }],
+  [
+    'completion/complete',
+    { ref: { type: 'ref/prompt', name: 'letter' }, argument: { name: 'to', value: 'A' } },
+    { ref: { type: 'ref/prompt', name: 'letter' }, argument: { name: 'to', value: 'A' } },
+  ],
+  [
+    'completion/complete',
+    { ref: { type: 'ref/prompt', name: 'x' }, argument: {}, context: { arguments: { a: 'b' } } },
+    { ref: { type: 'ref/prompt', name: 'x' }, argument: {}, context: { arguments: { a: 'b' } } },
+  ],
+  ...['tasks/get', 'tasks/result', 'tasks/cancel', 'tasks/update'].map(
+    (method) => [method, { taskId: 'task-1' }, { task: 'task-1' }] as const,
+  ),
+  ...(
+    [
+      ['resources/read', { uri: 'x:y' }, { resource_uri: 'x:y' }],
+      ['prompts/get', { name: 'letter' }, { prompt: 'letter' }],
+      ['tasks/update', { taskId: 'task-1' }, { task: 'task-1' }],
+    ] as const
+  ).flatMap(([method, params, args]) =>
+    [{ requestState: 's' }, { inputResponses: { a: {} } }, { inputResponses: {}, requestState: '' }].map(
+      (more) => [method, { ...params, ...more }, { ...args, 'xyz.okeyamy.drs/params': more }] as const,
+    ),
+  ),
+];
+const gatedChain = liveChain(2, {
+  cmd: '/mcp',
+  policy: { allowed_tools: ['search', ...GATED_METHODS], allowed_resources: ['file:///a/*', 'x:y'] },
+});
+const gatedBundle = (method: string, args: object, overrides: Overrides = {}) =>
+  encode(liveCall(gatedChain, { tool: method, ...args }, { cmd: `/mcp/${method}`, ...overrides }));
+
+describe('a gated method', () => {
+  it.each(GATED)('%s %j is allowed with what it signs', async (method, params, args) => {
+    const decide = newGate();
+    const body = text({ method, params });
+    const headers = { 'X-DRS-Bundle': gatedBundle(method, args) };
+    expect(await decide('mcp', { body })).toMatchObject({ code: 'MISSING_BUNDLE' });
+    for (const other of [
+      {},
+      { ...args, more: 1 },
+      ...Object.keys(args).map((name) => ({ ...args, [name]: 'x:y/other' })),
+    ]) {
+      const bundle = gatedBundle(method, other);
+      const code = 'resource_uri' in other && other.resource_uri !== 'x:y' ? /BINDING|POLICY/ : /BINDING/;
+      expect(await decide('mcp', { headers: { 'X-DRS-Bundle': bundle }, body })).toMatchObject({
+        code: expect.stringMatching(code) as string,
+      });
+    }
+    const elsewhere = gatedBundle(method, args, { cmd: '/mcp/tools/call' });
+    expect(await decide('mcp', { headers: { 'X-DRS-Bundle': elsewhere }, body })).toMatchObject({
+      code: 'COMMAND_MISMATCH',
+    });
+    expect(await decide('mcp', { headers, body })).toMatchObject({
+      decision: 'allow',
+      context: { tool: method, command: `/mcp/${method}`, binding: 'match' },
+    });
+    expect(await decide('mcp', { headers, body })).toMatchObject({ code: 'REPLAY_DETECTED' });
+  });
+
+  it('with a bundle in _meta is allowed', async () => {
+    const bundle = gatedBundle('resources/read', { resource_uri: 'x:y' });
+    const params = { uri: 'x:y', _meta: { 'X-DRS-Bundle': bundle, progressToken: 1 } };
+    expect(await newGate()('mcp', { body: text({ method: 'resources/read', params }) })).toMatchObject({
+      decision: 'allow',
+    });
+  });
+
+  it.each([
+    ['a tool call', 'tools/call', { name: 'search', arguments: {}, task: { ttl: 1 } }, { tool: 'search' }],
+    [
+      'a tool call that goes on',
+      'tools/call',
+      { name: 'search', arguments: { q: 1 }, inputResponses: { a: 1 } },
+      { tool: 'search', q: 1, 'xyz.okeyamy.drs/params': { inputResponses: { a: 1 } } },
+    ],
+  ])('%s', async (_, method, params, args) => {
+    const headers = { 'X-DRS-Bundle': gatedBundle(method, args) };
+    expect(await newGate()('mcp', { headers, body: text({ method, params }) })).toMatchObject({
+      decision: 'allow',
+    });
+  });
+
+  it('is narrowed by allowed_tools and allowed_resources', async () => {
+    const asked = (policy: object, uri = 'file:///a/b') => {
+      const bundle = liveCall(
+        liveChain(1, { cmd: '/mcp', policy }),
+        { tool: 'resources/read', resource_uri: uri },
+        { cmd: '/mcp/resources/read' },
+      );
+      const body = text({ method: 'resources/read', params: { uri } });
+      return newGate()('mcp', { headers: { 'X-DRS-Bundle': encode(bundle) }, body });
+    };
+    const policy = { allowed_tools: ['resources/read'], allowed_resources: ['file:///a/*'] };
+    expect(await asked(policy)).toMatchObject({ decision: 'allow' });
+    expect(await asked({})).toMatchObject({ decision: 'allow' });
+    const violation = { code: 'POLICY_VIOLATION', response: { status: 403 } };
+    expect(await asked({ ...policy, allowed_tools: ['search', 'tools/call'] })).toMatchObject(violation);
+    expect(await asked(policy, 'file:///b')).toMatchObject(violation);
+    expect(await asked(policy, 'file:///a/../b')).toMatchObject(violation);
+  });
+
+  it.each<[string, string, unknown]>([
+    ['without params', 'resources/read', undefined],
+    ['with params that are no object', 'resources/read', ['x:y']],
+    ['without its subject', 'resources/read', { name: 'x:y' }],
+    ['with an empty subject', 'prompts/get', { name: '' }],
+    ['with a number for its subject', 'tasks/get', { taskId: 7 }],
+    ['with an unknown parameter', 'resources/read', { uri: 'x:y', role: 'admin' }],
+    ['with a parameter of another method', 'resources/subscribe', { uri: 'x:y', requestState: '' }],
+    ['with a parameter that differs by case', 'tasks/cancel', { taskId: 't', taskid: 'u' }],
+    ['without what it completes', 'completion/complete', { argument: {} }],
+    ['without an argument to complete', 'completion/complete', { ref: {} }],
+    ['with two resources', 'subscriptions/listen', { notifications: { resourceSubscriptions: ['a', 'b'] } }],
+    ['with a text for resources', 'subscriptions/listen', { notifications: { resourceSubscriptions: 'a' } }],
+    ['with an unknown change', 'subscriptions/listen', { notifications: { taskIds: ['t'] } }],
+    ['with an unknown change of nothing', 'subscriptions/listen', { notifications: { taskIds: [] } }],
+    [
+      'with an unknown change beside a resource',
+      'subscriptions/listen',
+      { notifications: { taskIds: ['t'], resourceSubscriptions: ['x:y'] } },
+    ],
+    ['with an empty URI', 'subscriptions/listen', { notifications: { resourceSubscriptions: [''] } }],
+    ['with a number for a URI', 'subscriptions/listen', { notifications: { resourceSubscriptions: [7] } }],
+    ['with a number for changes', 'subscriptions/listen', { notifications: 7 }],
+    ['with an unknown member', 'subscriptions/listen', { notifications: {}, resources: ['x:y'] }],
+    ['with params that are an array', 'subscriptions/listen', []],
+    [
+      'whose answer would go into a task',
+      'resources/read',
+      { uri: 'x:y', _meta: { 'io.modelcontextprotocol/related-task': { taskId: 't' } } },
+    ],
+  ])('is refused %s: %s', async (_, method, params) => {
+    const headers = { 'X-DRS-Bundle': gatedBundle(method, { resource_uri: 'x:y' }) };
+    expect(await newGate()('mcp', { headers, body: text({ method, params }) })).toMatchObject({
+      code: 'INVALID_TOOL_CALL',
+      response: { status: 400 },
+    });
+  });
+
+  it.each(['tool', 'prompt', 'xyz.okeyamy.drs/params'])('takes no argument of a prompt named %s', (name) => {
+    const params = { name: 'letter', arguments: { [name]: 'x' } };
+    expect(open(text({ method: 'prompts/get', params }), { 'X-DRS-Bundle': 'e30' })).toMatchObject({
+      failure: { code: 'RESERVED_ARGUMENT', message: expect.stringContaining(`"${name}"`) as string },
+    });
+  });
+
+  it.each<[string, object | null, string]>([
+    ['tools/call', {}, 'the call names no tool: params.name is not a non-empty string'],
+    ['prompts/get', {}, 'params.name is not a non-empty string'],
+    ['tasks/get', { taskId: '' }, 'params.taskId is not a non-empty string'],
+    ['resources/read', null, 'params is not an object'],
+    [
+      'tools/call',
+      { name: 'a', role: 1 },
+      'params has a member "role", expected none but name, arguments, inputResponses, requestState, task, _meta',
+    ],
+    [
+      'completion/complete',
+      { name: 'a' },
+      'params has a member "name", expected none but ref, argument, context, _meta',
+    ],
+    ['completion/complete', { ref: {} }, 'params.argument is missing'],
+    [
+      'tools/call',
+      { name: 'a', _meta: { 'io.modelcontextprotocol/related-task': {} } },
+      'params._meta has io.modelcontextprotocol/related-task: the answer would go into that task',
+    ],
+    ['tools/call', { name: 'a', arguments: [] }, 'params.arguments is not an object'],
+    [
+      'prompts/get',
+      { name: 'a', arguments: { tool: '' } },
+      'params.arguments has a member named "tool", which has a meaning of its own in what is signed',
+    ],
+    ['subscriptions/listen', {}, 'params.notifications is not an object'],
+    [
+      'subscriptions/listen',
+      { notifications: { x: 1 } },
+      'params.notifications has a member "x", which is not known',
+    ],
+    [
+      'subscriptions/listen',
+      { notifications: { resourceSubscriptions: [] } },
+      'params.notifications.resourceSubscriptions is not an array of one URI: a request is for one resource',
+    ],
+  ])('says why it cannot be bound: %s %j', (method, params, message) => {
+    expect(mcpArgumentsOf(method, params as JsonObject | null)).toMatchObject({ message });
+  });
+
+  it('takes members without a value, which JSON cannot have, for absent', () => {
+    const params = { name: 'search', arguments: undefined, role: undefined, task: undefined } as never;
+    expect(mcpArgumentsOf('tools/call', params)).toEqual({ args: { tool: 'search' } });
+    const completion = { ref: {}, argument: {}, context: undefined } as never;
+    expect(mcpArgumentsOf('completion/complete', completion)).toEqual({
+      args: { tool: 'completion/complete', ref: {}, argument: {} },
+    });
+    const continued = { uri: 'x:y', requestState: undefined } as never;
+    expect(mcpArgumentsOf('resources/read', continued)).toEqual({
+      args: { tool: 'resources/read', resource_uri: 'x:y' },
+    });
+  });
+
+  it('is what a client has to sign', () => {
+    expect(needsBundle('tools/call', {})).toBe(true);
+    expect(needsBundle('ping', {})).toBe(false);
+    expect(needsBundle('subscriptions/listen', {})).toBe(false);
+    expect(needsBundle('subscriptions/listen', { notifications: { resourceSubscriptions: ['x:y'] } })).toBe(
+      true,
+    );
+    expect(subjectOf('resources/read', { uri: 'x:y' })).toBe('x:y');
+    expect([subjectOf('ping', { uri: 'x:y' }), subjectOf('tasks/get', null)]).toEqual([undefined, undefined]);
+    expect(() => mcpArgumentsOf('ping', {})).toThrow('ping is not a gated method');
+  });
+
+  it('needs an id, and agrees with its headers', () => {
+    const codeOf = (headers: Record<string, string>, members: object = {}) => {
+      const params = { uri: 'x:y' };
+      const opened = open(text({ method: 'resources/read', params, ...members }), {
+        'X-DRS-Bundle': 'e30',
+        ...headers,
+      });
+      return opened.kind === 'deny' ? opened.failure.code : opened.kind;
+    };
+    expect(codeOf({ 'Mcp-Name': 'x:y', 'Mcp-Method': 'resources/read' })).toBe('check');
+    expect(codeOf({ 'Mcp-Name': 'x:z' })).toBe('HEADER_MISMATCH');
+    expect(codeOf({ 'Mcp-Method': 'resources/list' })).toBe('HEADER_MISMATCH');
+    expect(codeOf({}, { id: undefined })).toBe('INVALID_TOOL_CALL');
+    expect(codeOf({ 'Mcp-Name': 't' }, { method: 'tasks/get', params: { taskId: 't' } })).toBe('check');
+    const completion = { method: 'completion/complete', params: { ref: {}, argument: {} } };
+    expect(codeOf({}, completion)).toBe('check');
+    expect(codeOf({ 'Mcp-Name': 'x' }, completion)).toBe('HEADER_MISMATCH');
+  });
+
+  it('that names its resource twice is bound to none', async () => {
+    const method = 'subscriptions/listen';
+    const body = text({ method, params: 0 }).replace(
+      '"params":0',
+      '"params":{"notifications":{"resourceSubscriptions":["x:y"]},"notifications":{}}',
+    );
+    expect(open(body)).toMatchObject({ failure: { code: 'MISSING_BUNDLE' } });
+    const twice = text({ method: 'resources/read', params: 0 }).replace(
+      '"params":0',
+      '"params":{"uri":"file:///etc/passwd","uri":"x:y"}',
+    );
+    const headers = { 'X-DRS-Bundle': gatedBundle('resources/read', { resource_uri: 'x:y' }) };
+    expect(await newGate()('mcp', { headers, body: twice })).toMatchObject({ code: 'BINDING_MISMATCH' });
+  });
+
+  it('tells an agent without a bundle what to ask for', () => {
+    expect(open(text({ method: 'resources/read', params: { uri: 'x:y' } }))).toMatchObject({
+      requested: 'resources/read',
+      failure: {
+        suggestion: expect.stringContaining(
+          'delegate resources/read of "x:y" to you under the command /mcp/resources/read.',
+        ) as string,
+      },
+    });
+  });
+
+  it('passes if the operator gates tools alone, or names it; tools/call never does', () => {
+    const kindsOf = (rules: McpRules) =>
+      GATED_METHODS.filter((method) => open(text({ method, params: {} }), {}, rules).kind === 'pass');
+    expect(kindsOf({})).toEqual(['subscriptions/listen']);
+    expect(kindsOf({ methods: 'all' })).toEqual(['subscriptions/listen']);
+    expect(kindsOf({ methods: 'tools' })).toEqual(GATED_METHODS.filter((method) => method !== 'tools/call'));
+    expect(kindsOf({ passMethods: new Set(['tasks/get']) })).toEqual(['subscriptions/listen', 'tasks/get']);
+    expect(open(text({ method: 'acme/x' }), {}, { methods: 'tools' })).toMatchObject({
+      failure: { code: 'UNKNOWN_METHOD' },
+    });
+  });
+});
+
+describe('the table of methods', () => {
+  const kindOf = (method: string) => {
+    const opened = open(text({ method, params: { uri: 'x:y' } }));
+    return opened.kind === 'deny' ? opened.failure.code : opened.kind;
+  };
+  const spec = readFileSync(new URL('../../docs/spec/gate.md', import.meta.url), 'utf8');
+  const section = /## MCP methods\n([^]*?)\n## /.exec(spec)?.[1] ?? '';
+  const methodsOf = (table: string) =>
+    [...table.matchAll(/^\| ([^|]+) \|/gm)].flatMap(([, cell = '']) =>
+      [...cell.matchAll(/`([\w/]+)`/g)].map(([, method = '']) => method),
+    );
+  const [gated = '', passing = ''] = ['| gated method |', '| methods that pass |'].map(
+    (head) => section.slice(section.indexOf(head)).split('\n\n')[0],
+  );
+  const passes = [...passing.matchAll(/`([\w/]+)`/g)].map(([, method = '']) => method);
+
+  it('is that of the specification', () => {
+    expect(methodsOf(gated).toSorted()).toEqual([...GATED_METHODS].toSorted());
+    expect(methodsOf(gated).map(kindOf)).toEqual(methodsOf(gated).map(() => 'MISSING_BUNDLE'));
+    expect(passes.length).toBeGreaterThan(15);
+    expect(passes.filter((method) => method !== 'subscriptions/listen').map(kindOf)).toEqual(
+      passes.slice(1).map(() => 'pass'),
+    );
+  });
+
+  it('has every method that clients of the SDKs send, and none that only servers send', () => {
+    expect(SDK_METHODS.length).toBeGreaterThan(20);
+    expect(SDK_METHODS.filter((method) => ![...methodsOf(gated), ...passes].includes(method))).toEqual([]);
+    const refused = SERVER_METHODS.filter((method) => !SDK_METHODS.includes(method));
+    expect(refused).toContain('sampling/createMessage');
+    expect(refused.map(kindOf)).toEqual(refused.map(() => 'UNKNOWN_METHOD'));
+  });
+
+  it('knows the parameters that the SDKs know', () => {
+    const defectOf = (method: string, name: string) => {
+      const bound = mcpArgumentsOf(method, { [name]: null });
+      return 'code' in bound && bound.message.includes('params has a member') ? `${method}: ${name}` : '';
+    };
+    const known = SDK_SCHEMAS.flatMap(({ shape: { method, params } }) =>
+      isGated(method.value) ? membersOf(params).map((name) => [method.value, name] as const) : [],
+    );
+    expect(known).toContainEqual(['tools/call', 'task']);
+    expect(known).toContainEqual(['completion/complete', 'context']);
+    expect(known.map(([method, name]) => defectOf(method, name)).filter((found) => found !== '')).toEqual([]);
+    expect(defectOf('tools/call', 'uri')).toBe('tools/call: uri');
   });
 });
 

@@ -1,5 +1,14 @@
 import fc from 'fast-check';
-import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall, type Attempt } from './attacks.js';
+import {
+  a2aBundle,
+  a2aCall,
+  httpCall,
+  mcpBundle,
+  mcpRequest,
+  requestBundle,
+  toolCall,
+  type Attempt,
+} from './attacks.js';
 
 /** Requests to a gate: signed ones, and what comes of them when a part is missing, wrong or another's. */
 
@@ -8,17 +17,20 @@ const bundles: fc.Arbitrary<() => string> = fc.constantFrom(
   () => a2aBundle(),
   () => mcpBundle({ tool: 'search' }),
   () => mcpBundle({ tool: 'search', query: 'tea' }, { iat: 1 }),
+  () => requestBundle('resources/read', { resource_uri: 'file:///a/b' }),
   () => 'e30',
   () => '',
   () => 'a,b',
 );
+const read = mcpRequest('resources/read', { uri: 'file:///a/b' });
 const bodies = fc.oneof(
+  fc.constantFrom(read, mcpRequest('prompts/get', { name: 'search' }), mcpRequest('tasks/get', {})),
   fc.constantFrom(toolCall(), a2aCall(), httpCall, toolCall({ arguments: {} }), '{"tool":"search"}', '', '['),
   fc
     .constantFrom('id', 'method', 'params', 'jsonrpc', 'tool', 'query')
     .chain((name) =>
       fc
-        .tuple(fc.constantFrom(toolCall(), a2aCall(), httpCall), fc.jsonValue())
+        .tuple(fc.constantFrom(toolCall(), a2aCall(), httpCall, read), fc.jsonValue())
         .map(([text, value]) => JSON.stringify({ ...(JSON.parse(text) as object), [name]: value })),
     ),
 );

@@ -1,22 +1,32 @@
 import { getRequestListener } from '@hono/node-server';
 import * as v1client from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as V1HttpTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { completable as v1Completable } from '@modelcontextprotocol/sdk/server/completable.js';
 import { McpServer as V1Server } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import * as v2client from '@modelcontextprotocol/client';
-import { createMcpHandler, McpServer as V2Server } from '@modelcontextprotocol/server';
+import {
+  completable as v2Completable,
+  createMcpHandler,
+  McpServer as V2Server,
+} from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import {
-  signToolCalls,
+  signCalls,
   type Connectable,
   type Delegation,
   type McpProtection,
+  type SignCallsOptions,
 } from '../../src/middleware/mcp/index.js';
 import { listen, type TestServer } from './http.js';
 
 /** What is the same in the clients of all generations. */
 export interface ToolCaller {
   callTool(params: Record<string, unknown>): Promise<{ content: { text: string }[] }>;
+  readResource(params: Record<string, unknown>): Promise<{ contents: { text: string }[] }>;
+  getPrompt(params: Record<string, unknown>): Promise<{ messages: { content: { text: string } }[] }>;
+  complete(params: Record<string, unknown>): Promise<{ completion: { values: string[] } }>;
+  getServerCapabilities(): { experimental?: Record<string, unknown> } | undefined;
   close(): Promise<void>;
 }
 
@@ -25,6 +35,7 @@ export interface Connection {
   readonly headers?: Record<string, string>;
   /** Signs each call. */
   readonly delegation?: Delegation;
+  readonly signing?: SignCallsOptions;
   readonly fetch?: (url: string | URL, init?: RequestInit) => Promise<Response>;
 }
 
@@ -41,8 +52,18 @@ const input = { query: z.string().optional(), n: z.number().optional() };
 const content = (text: string) => ({ content: [{ type: 'text' as const, text }] });
 const info = { name: 'test', version: '1.0.0' };
 
+const NOTES = ['note:///a', 'note:///b'];
+const noteOf = (text: string, uri: URL) => ({ contents: [{ uri: uri.href, text }] });
+const letterOf = (text: string) => ({
+  messages: [{ role: 'user' as const, content: { type: 'text' as const, text } }],
+});
+
+/** Besides tools, both servers have notes, and a prompt whose argument can be completed: all ask the tool. */
 function v1Server(tool: Tool): V1Server {
   const server = new V1Server(info);
+  for (const uri of NOTES) server.registerResource(uri, uri, {}, (url) => noteOf(tool({ query: uri }), url));
+  const to = v1Completable(z.string(), (value) => [tool({ query: value })]);
+  server.registerPrompt('letter', { argsSchema: { to } }, (args) => letterOf(tool({ query: args.to })));
   for (const name of ['search', 'fetch']) {
     server.registerTool(name, { inputSchema: input }, (args) => content(tool(args)));
   }
@@ -51,6 +72,11 @@ function v1Server(tool: Tool): V1Server {
 
 function v2Server(tool: Tool): V2Server {
   const server = new V2Server(info);
+  for (const uri of NOTES) server.registerResource(uri, uri, {}, (url) => noteOf(tool({ query: uri }), url));
+  const to = v2Completable(z.string(), (value) => [tool({ query: value })]);
+  server.registerPrompt('letter', { argsSchema: z.object({ to }) }, (args) =>
+    letterOf(tool({ query: args.to })),
+  );
   for (const name of ['search', 'fetch']) {
     server.registerTool(name, { inputSchema: z.object(input) }, (args) => content(tool(args)));
   }
@@ -69,10 +95,10 @@ async function connectV2(url: string, connection: Connection, mode: 'legacy' | '
 /** The two clients differ only in types that no test looks at. */
 async function connectClient(
   client: Connectable & { close(): Promise<void> },
-  { delegation }: Connection,
+  { delegation, signing }: Connection,
   transport: object,
 ): Promise<ToolCaller> {
-  if (delegation !== undefined) signToolCalls(client, delegation);
+  if (delegation !== undefined) signCalls(client, delegation, signing);
   await client.connect(transport as never);
   return client as unknown as ToolCaller;
 }

@@ -76,8 +76,11 @@ describe('a protected connection', () => {
         },
       },
     ]);
+    // Its answer would end the call.
+    await send({ id: 1, method: 'ping' });
+    expect(answers).toMatchObject([{ id: 1 }, { id: 1, error: { data: { code: 'INVALID_JSONRPC' } } }]);
     running[0]?.('done');
-    await eventually(() => expect(answers).toHaveLength(2));
+    await eventually(() => expect(answers).toHaveLength(3));
   });
 
   it('does not start a call that was cancelled while it was being checked', async () => {

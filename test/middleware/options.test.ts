@@ -127,4 +127,10 @@ it('protection of MCP and A2A decides tool and command by the message', () => {
   expect(problemsOf(() => drsMcp({ verifier, ...OPEN, protect: 'search' } as never))).toEqual([
     'protect is "search", expected a function of a tool name',
   ]);
+  expect(
+    problemsOf(() => drsMcp({ verifier, ...OPEN, methods: 'none', askAt: 'mailto:a@b.example' } as never)),
+  ).toEqual([
+    'methods is "none", expected "all", or "tools" to check calls of tools alone',
+    'askAt is "mailto:a@b.example", expected an http or https URL',
+  ]);
 });

@@ -103,12 +103,31 @@ function openHttp({ headers, body }: GateQuestion): Opening {
 
 const ENVELOPE = ['jsonrpc', 'id', 'method', 'params', 'result', 'error'];
 
-/** The table of docs/spec/gate.md. */
+/** The tables of docs/spec/gate.md. */
 const PASSING =
-  'initialize notifications/initialized ping server/discover subscriptions/listen logging/setLevel tools/list ' +
-  'resources/list resources/templates/list prompts/list tasks/list resources/read resources/subscribe ' +
-  'resources/unsubscribe prompts/get completion/complete tasks/get tasks/result tasks/update tasks/cancel ' +
-  'notifications/cancelled notifications/progress notifications/roots/list_changed notifications/tasks/status';
+  'initialize notifications/initialized ping server/discover logging/setLevel tools/list resources/list ' +
+  'resources/templates/list prompts/list tasks/list resources/unsubscribe notifications/cancelled ' +
+  'notifications/progress notifications/roots/list_changed notifications/tasks/status';
+
+/** For each gated method, its parameters: what is called, and the others in the way in which they are signed. */
+const GATED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'tools/call': { name: 'as tool', arguments: 'spread', task: 'unsigned', ...retried() },
+  'resources/read': { uri: 'as resource_uri', ...retried() },
+  'resources/subscribe': { uri: 'as resource_uri' },
+  'subscriptions/listen': { notifications: 'resource' },
+  'prompts/get': { name: 'as prompt', arguments: 'spread', ...retried() },
+  'completion/complete': { ref: 'required', argument: 'required', context: 'optional' },
+  'tasks/get': { taskId: 'as task', task: 'unsigned' },
+  'tasks/result': { taskId: 'as task', task: 'unsigned' },
+  'tasks/cancel': { taskId: 'as task', task: 'unsigned' },
+  'tasks/update': { taskId: 'as task', ...retried() },
+};
+const TOGETHER = 'xyz.okeyamy.drs/params';
+const CHANGES = ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'];
+
+function retried() {
+  return { inputResponses: 'together', requestState: 'together' };
+}
 
 function openRpc({ protocol, method, headers, body }: GateQuestion): Opening {
   if (['GET', 'HEAD', 'OPTIONS'].includes(method) || (method === 'DELETE' && protocol === 'mcp'))
@@ -144,24 +163,89 @@ function openMcp(
   isValue: boolean,
 ): Opening {
   const params = objectOf(member(message, 'params'));
-  const tool = params && member(params, 'name');
   const methods = valuesOf(headers, 'mcp-method');
   if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) return 'HEADER_MISMATCH';
   if (method === undefined || PASSING.split(' ').includes(method)) return 'pass';
-  if (method !== 'tools/call') return 'UNKNOWN_METHOD';
+  if (method === 'subscriptions/listen' && (isValue || isStrict) && isOfLists(message)) return 'pass';
+  const rules = Object.hasOwn(GATED, method) ? GATED[method] : undefined;
+  if (rules === undefined) return 'UNKNOWN_METHOD';
+  const [subject] = Object.entries(rules).flatMap(([name, how]) => (how.startsWith('as ') ? [name] : []));
+  const called = params && subject !== undefined ? member(params, subject) : undefined;
   const names = valuesOf(headers, 'mcp-name').map(headerText);
   if (names.length > 1) return 'HEADER_MISMATCH';
-  if (names.length === 1 && (tool?.kind !== 'string' || names[0] !== tool.value)) return 'HEADER_MISMATCH';
+  if (names.length === 1 && (called?.kind !== 'string' || names[0] !== called.value))
+    return 'HEADER_MISMATCH';
   const encoded = carried(headers, objectOf(params && member(params, '_meta')));
   if ('code' in encoded) return encoded.code;
   const id = member(message, 'id');
   if (id?.kind !== 'string' && id?.kind !== 'number') return 'INVALID_TOOL_CALL';
-  if (params === undefined || tool?.kind !== 'string' || tool.value === '') return 'INVALID_TOOL_CALL';
-  if (hasLookalike(params, ['name', 'arguments', '_meta'])) return 'INVALID_TOOL_CALL';
-  const args = signed(tool.value, member(params, 'arguments'));
+  const args = params === undefined ? 'INVALID_TOOL_CALL' : signedParams(method, params, rules);
   if (typeof args === 'string') return args;
   const isBound = isValue ? !isInexact(args) : isStrict;
-  return { ...encoded, body: isBound ? args : 'unreadable', command: '/mcp/tools/call' };
+  return { ...encoded, body: isBound ? args : 'unreadable', command: `/mcp/${method}` };
+}
+
+/** Whether a `subscriptions/listen` names no resource, and nothing that is unknown. */
+function isOfLists(message: JsonObject): boolean {
+  const given = member(message, 'params');
+  if (given === undefined) return true;
+  if (given.kind !== 'object' || given.members.some(([name]) => !['_meta', 'notifications'].includes(name)))
+    return false;
+  const filter = member(given, 'notifications');
+  if (filter === undefined) return true;
+  return (
+    filter.kind === 'object' &&
+    filter.members.every(
+      ([name, value]) =>
+        CHANGES.includes(name) ||
+        (name === 'resourceSubscriptions' && value.kind === 'array' && value.items.length === 0),
+    )
+  );
+}
+
+/** The signed arguments of a gated method, or the code of a denial. */
+function signedParams(
+  method: string,
+  params: JsonObject,
+  rules: Readonly<Record<string, string>>,
+): JsonObject | string {
+  if (params.members.some(([name]) => name !== '_meta' && !Object.hasOwn(rules, name)))
+    return 'INVALID_TOOL_CALL';
+  const meta = objectOf(member(params, '_meta'));
+  if (meta !== undefined && member(meta, 'io.modelcontextprotocol/related-task') !== undefined)
+    return 'INVALID_TOOL_CALL';
+  const args: [string, Json][] = [];
+  const together: [string, Json][] = [];
+  for (const [name, how] of Object.entries(rules)) {
+    const value = member(params, name);
+    if (how.startsWith('as ')) {
+      if (value?.kind !== 'string' || value.value === '') return 'INVALID_TOOL_CALL';
+      args.push([how.slice(3), value]);
+    } else if (how === 'resource') {
+      const uri = onlyResource(value);
+      if (uri === undefined) return 'INVALID_TOOL_CALL';
+      args.push(['resource_uri', uri]);
+    } else if (how === 'required' && value === undefined) return 'INVALID_TOOL_CALL';
+    else if ((how === 'required' || how === 'optional') && value !== undefined) args.push([name, value]);
+    else if (how === 'together' && value !== undefined) together.push([name, value]);
+  }
+  if (together.length > 0) args.push([TOGETHER, { kind: 'object', members: together }]);
+  if (!args.some(([name]) => name === 'tool')) args.unshift(['tool', { kind: 'string', value: method }]);
+  const given = member(params, 'arguments');
+  if (given !== undefined && given.kind !== 'object') return 'INVALID_PARAMS';
+  const reserved = ['tool', TOGETHER, ...(method === 'prompts/get' ? ['prompt'] : [])];
+  if (given?.members.some(([name]) => reserved.includes(name))) return 'RESERVED_ARGUMENT';
+  return { kind: 'object', members: [...args, ...(given?.members ?? [])] };
+}
+
+/** The one resource of a `subscriptions/listen`. */
+function onlyResource(filter: Json | undefined): Json | undefined {
+  if (filter?.kind !== 'object') return undefined;
+  if (filter.members.some(([name]) => name !== 'resourceSubscriptions' && !CHANGES.includes(name)))
+    return undefined;
+  const uris = member(filter, 'resourceSubscriptions');
+  const [uri, ...others] = uris?.kind === 'array' ? uris.items : [];
+  return uri?.kind === 'string' && uri.value !== '' && others.length === 0 ? uri : undefined;
 }
 
 function openA2a(
@@ -235,13 +319,6 @@ function isAmbiguous(message: JsonObject): boolean {
     .map(([name]) => name)
     .filter((name) => name === 'method' || name === 'jsonrpc');
   return new Set(names).size < names.length || message.members.some(([name]) => !ENVELOPE.includes(name));
-}
-
-/** Whether a parser that ignores case would take a name for one of these. */
-function hasLookalike(object: JsonObject, names: readonly string[]): boolean {
-  return object.members.some(
-    ([name]) => !names.includes(name) && names.includes(name.toUpperCase().toLowerCase()),
-  );
 }
 
 const objectOf = (json: Json | undefined) => (json?.kind === 'object' ? json : undefined);

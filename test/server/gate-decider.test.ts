@@ -26,6 +26,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
       clockSkewSecs: 0,
       trustedRoots: undefined,
       serverIdentity: 'any',
+      gateMethods: 'all',
       gateChainOnly: '/mcp/tools/call',
     },
     admission,
@@ -226,6 +227,7 @@ describe('with a verdict', () => {
         replayWindowSecs: 900,
         clockSkewSecs: 0,
         trustedRoots: ['did:key:z6Mk'],
+        gateMethods: 'all',
       },
     });
     await trusting.decider.decide(callOf('mcp'));

@@ -37,10 +37,25 @@ export async function refuseBatched(opened: Opening, extra: unknown): Promise<Op
   };
 }
 
-/** Rebuilds a `tools/call` message from the parameters that a handler gets. */
-export function callMessage(params: unknown): object {
+/**
+ * Rebuilds a message from the request that a handler gets. One without a method is a `tools/call`.
+ *
+ * @param extra what the SDK passes to the handler; 2.x moves some members of the parameters into it
+ */
+export function callMessage(
+  { method = TOOLS_CALL, params }: { readonly method?: string; readonly params: object },
+  extra: unknown,
+): object {
+  const context = at(extra, 'mcpReq');
+  const moved: Record<string, unknown> = {};
+  const inputResponses = at(context, 'inputResponses');
+  if (inputResponses !== undefined) moved['inputResponses'] = inputResponses;
+  // The server may have decoded the state that was sent: then it differs from what was signed, and the call is refused.
+  const read = at(context, 'requestState');
+  const requestState: unknown = typeof read === 'function' ? (read as () => unknown)() : undefined;
+  if (requestState !== undefined) moved['requestState'] = requestState;
   // A handler does not know the id, and does not need it: the SDK writes the answer.
-  return { jsonrpc: '2.0', id: 0, method: TOOLS_CALL, params };
+  return { jsonrpc: '2.0', id: 0, method, params: { ...params, ...moved } };
 }
 
 /** The headers of a request, in any of the forms in which the two SDKs pass them. */

@@ -6,15 +6,15 @@ import { DrsRefusalError } from '../refusal-error.js';
 import { withHandlerAuthInfo } from './auth-info.js';
 import { callMessage, countMessage, openMessage, refuseBatched } from './open-call.js';
 
-/** Wraps a handler of `tools/call`. See `McpProtection`. */
-export function protectHandler<Q extends { params: object }, X, R>(
+/** Wraps a handler of a gated method. See `McpProtection`. */
+export function protectHandler<Q extends { method?: string; params: object }, X, R>(
   guard: Guard,
   rules: McpRules,
   handler: (request: Q, extra: X) => R | Promise<R>,
 ): (request: Q, extra: X) => Promise<R> {
   return async (request, extra) => {
     countMessage(extra);
-    const opened = openMessage(callMessage(request.params), extra, rules);
+    const opened = openMessage(callMessage(request, extra), extra, rules);
     const decision = await guard.admit(await refuseBatched(opened, extra));
     if (decision.kind === 'deny') throw new DrsRefusalError(decision);
     if (decision.kind === 'pass') return runWithContext(null, null, () => handler(request, extra));

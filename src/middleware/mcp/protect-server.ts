@@ -1,21 +1,39 @@
-import { gateFailure, passesMcp, rpcError, type Denial, type McpRules } from '../../gate/index.js';
+import {
+  gateFailure,
+  MCP_COMMAND,
+  rpcError,
+  type Denial,
+  type GateContext,
+  type GateFailure,
+  type McpRules,
+  type Opening,
+} from '../../gate/index.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
 import { Guard, type Admission } from '../guard.js';
 import type { ProtectionOptions } from '../options.js';
 import { withAuthInfo } from './auth-info.js';
+import { announce, type Announcement } from './announce.js';
 import { countMessage, openMessage, refuseBatched } from './open-call.js';
 import { isError, protectHandler } from './protect-handler.js';
+import { TaskOwners } from './task-owners.js';
 import { onConnect, type Connectable, type McpTransport, type Message, type RequestId } from './transport.js';
 
-/** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/tools/call`. */
+/** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/<method>`. */
 export type McpOptions = ProtectionOptions & {
+  /**
+   * What is checked; default `'all'`: calls of tools, and reading of resources, prompts, completions and tasks.
+   * `'tools'`: calls of tools alone. Whoever reaches the server can then read everything else.
+   */
+  readonly methods?: 'all' | 'tools';
   /**
    * Whether calls of a tool are checked; default: all. Calls of other tools pass without a context, even if they have a
    * bundle.
    */
   readonly protect?: (name: string) => boolean;
+  /** Where a delegation can be asked for: a URL. The server names it to its clients, beside what they need one for. */
+  readonly askAt?: string;
   /**
    * Methods that pass besides those of MCP, such as those of an extension. Nothing about them is checked. Requests with
    * other unknown methods are refused (`UNKNOWN_METHOD`), and notifications dropped.
@@ -26,7 +44,8 @@ export type McpOptions = ProtectionOptions & {
 /** Protects MCP servers. Create it once, even if each client has its own server. */
 export interface McpProtection {
   /**
-   * Lets only verified `tools/call` requests reach a server; other methods pass. Call it before `connect`.
+   * Lets gated requests reach a server only if they are verified, and says in the server's capabilities that they need
+   * delegations. Call it before `connect`.
    *
    * @param server a `McpServer` or `Server` of either SDK
    * @returns the same server
@@ -34,10 +53,12 @@ export interface McpProtection {
    */
   protectServer<S extends Connectable>(server: S): S;
   /**
-   * Wraps a handler for `server.setRequestHandler`, of `CallToolRequestSchema` (1.x) or `'tools/call'` (2.x). Not for
-   * the callbacks of `registerTool`: those get arguments that a schema has already changed, and no tool name.
+   * Wraps a handler for `server.setRequestHandler`, such as of `CallToolRequestSchema` (1.x) or `'tools/call'` (2.x), or
+   * of another gated method. Nothing else is checked: wrap the handler of each gated method that the server has, or use
+   * {@link protectServer}, which also knows who started a task. Not for the callbacks of `registerTool`: those get
+   * arguments that a schema has already changed, and no tool name.
    */
-  protectHandler: <Q extends { params: object }, X, R>(
+  protectHandler: <Q extends { method?: string; params: object }, X, R>(
     handler: (request: Q, extra: X) => R | Promise<R>,
   ) => (request: Q, extra: X) => Promise<R>;
 }
@@ -57,15 +78,19 @@ export interface McpProtection {
 export function drsMcp(given: McpOptions): McpProtection {
   const options = checkOptions('mcp', given);
   const guard = new Guard('mcp', options);
-  const { protect, passMethods } = options;
+  const { protect, passMethods, methods = 'all' } = options;
   const rules: McpRules = {
     serverIdentity: guard.serverIdentity,
+    methods,
     ...(passMethods === undefined ? {} : { passMethods: new Set(passMethods) }),
     ...(protect === undefined ? {} : { protect: (name) => isProtected(name, protect, guard) }),
   };
+  const announcement: Announcement = { options, rules };
+  const tasks = new TaskOwners();
   return {
     protectServer: (server) => {
-      onConnect(server, (transport) => new GuardedTransport(guard, rules, transport).install());
+      onConnect(server, (transport) => new GuardedTransport(guard, rules, tasks, transport).install());
+      announce(server, announcement);
       return server;
     },
     protectHandler: (handler) => protectHandler(guard, rules, handler),
@@ -82,18 +107,23 @@ function isProtected(name: string, protect: (name: string) => boolean, guard: Gu
   }
 }
 
+/** An answer to a request of the server: nothing to check. */
+const ANSWER: Opening = { kind: 'pass' };
+
 /** The calls of one connection, from their arrival to their answer. */
 class GuardedTransport {
   readonly #guard: Guard;
   readonly #rules: McpRules;
+  readonly #tasks: TaskOwners;
   readonly #transport: McpTransport;
   readonly #send: McpTransport['send'];
   /** By request id: calls that are being checked (`null`) or executed. */
   readonly #open = new Map<RequestId, Admission | null>();
 
-  constructor(guard: Guard, rules: McpRules, transport: McpTransport) {
+  constructor(guard: Guard, rules: McpRules, tasks: TaskOwners, transport: McpTransport) {
     this.#guard = guard;
     this.#rules = rules;
+    this.#tasks = tasks;
     this.#transport = transport;
     this.#send = transport.send.bind(transport);
   }
@@ -103,8 +133,14 @@ class GuardedTransport {
     const { onmessage: deliver, onclose } = transport;
     transport.onmessage = (message, extra) => {
       countMessage(extra);
-      if (message.method !== undefined && !passesMcp(message.method, this.#rules)) {
-        this.#receive(message, extra, deliver);
+      const { id, method } = message;
+      if (method !== undefined && id !== undefined && this.#open.has(id)) {
+        this.#refuseId(id);
+        return;
+      }
+      const opened = message.method === undefined ? ANSWER : openMessage(message, extra, this.#rules);
+      if (opened.kind !== 'pass') {
+        this.#receive(message, opened, extra, deliver);
         return;
       }
       if (message.method === 'notifications/cancelled') {
@@ -114,7 +150,11 @@ class GuardedTransport {
     };
     transport.send = async (message, options) => {
       if (message.method === undefined && message.id !== undefined) {
-        this.#settle(message.id, message.error !== undefined || isError(message.result) ? 'error' : 'ok');
+        const context = this.#settle(
+          message.id,
+          message.error !== undefined || isError(message.result) ? 'error' : 'ok',
+        );
+        if (context?.command === MCP_COMMAND) this.#tasks.record(message.result, context.root_principal);
       }
       await this.#send(message, options);
     };
@@ -124,20 +164,21 @@ class GuardedTransport {
     };
   }
 
-  #receive(message: Message, extra: unknown, deliver: McpTransport['onmessage']): void {
+  /** Refuses a request, checked or not, that has the id of a call whose answer is due. */
+  #refuseId(id: RequestId): void {
+    const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
+    const failure = gateFailure('INVALID_JSONRPC', 'mcp', reason, {
+      suggestion: 'Give each request of a connection an id of its own.',
+    });
+    this.#refuse(id, this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure }));
+  }
+
+  #receive(message: Message, opened: Opening, extra: unknown, deliver: McpTransport['onmessage']): void {
     const { id } = message;
-    // Drop calls and unknown messages that are notifications: they have no answer and so cannot be refused.
+    // Drop what is refused and is no request: it has no answer and so cannot be refused.
     if (id === undefined || deliver === undefined) return;
-    if (this.#open.has(id)) {
-      const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
-      const failure = gateFailure('INVALID_JSONRPC', 'mcp', reason, {
-        suggestion: 'Give each request of a connection an id of its own.',
-      });
-      this.#refuse(id, this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure }));
-      return;
-    }
     this.#open.set(id, null);
-    this.#check(message, extra)
+    this.#check(message, opened, extra)
       .then((decision) => {
         // Cancelled, or the client has disconnected.
         if (!this.#open.has(id)) return;
@@ -153,16 +194,36 @@ class GuardedTransport {
       .catch((error: unknown) => this.#guard.report(error));
   }
 
-  async #check(message: Message, extra: unknown) {
-    const opened = openMessage(message, extra, this.#rules);
-    return this.#guard.admit(await refuseBatched(opened, extra));
+  async #check(message: Message, opened: Opening, extra: unknown) {
+    const decision = await this.#guard.admit(await refuseBatched(opened, extra), ({ root_principal }) =>
+      this.#findForeignTask(message, root_principal),
+    );
+    if (decision.kind !== 'pass') return decision;
+    // No bundle, and none is required: but nobody reads another one's task.
+    const failure = this.#findForeignTask(message, null);
+    if (failure === null) return decision;
+    const requested = message.method ?? null;
+    return this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id: null, requested, failure });
   }
 
-  /** Ends a call that was executed: it is answered or cancelled, or its connection has ended. */
-  #settle(id: RequestId, outcome: Outcome): void {
+  /** @param principal `null` if there is no bundle */
+  #findForeignTask(message: Message, principal: string | null): GateFailure | null {
+    if (!this.#tasks.forbids(message, principal)) return null;
+    return gateFailure('TASK_MISMATCH', 'mcp', 'the task was started for another principal', {
+      verdict: principal === null ? null : { valid: true },
+    });
+  }
+
+  /**
+   * Ends a call that was executed: it is answered or cancelled, or its connection has ended.
+   *
+   * @returns the context of the call, if there was one
+   */
+  #settle(id: RequestId, outcome: Outcome): GateContext | undefined {
     const admission = this.#open.get(id);
     this.#open.delete(id);
     admission?.finish(outcome);
+    return admission?.context;
   }
 
   /** Refuses with the message's own id. The gate's answer has `null` instead of a very long id. */

@@ -1,91 +1,128 @@
-import { BUNDLE_HEADER, MCP_COMMAND, META_KEYS, signedArgumentsOf, TOOLS_CALL } from '../../gate/index.js';
+import {
+  BUNDLE_HEADER,
+  isGated,
+  MAX_HEADER_BUNDLE,
+  mcpArgumentsOf,
+  MCP_COMMAND_PREFIX,
+  needsBundle,
+  subjectOf,
+  META_KEYS,
+  TOOLS_CALL,
+} from '../../gate/index.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { signCall, type Delegation } from '../delegation.js';
 import { onConnect, type Connectable, type McpTransport } from './transport.js';
 
-/** Options of {@link signToolCalls}. */
-export interface SignToolCallsOptions {
-  /** Whether to sign calls of a tool; default: all. Others are sent unchanged. */
-  readonly sign?: (name: string) => boolean;
+/** Options of {@link signCalls}. */
+export interface SignCallsOptions {
   /**
-   * Where the bundle goes over HTTP. `both` (the default): into the header and `params._meta`, since some gateways
-   * see only one of them. `_meta`: only there, for servers that do not accept large headers.
+   * Whether to sign a request; default: all whose method is gated. Others are sent unchanged.
+   *
+   * @param name what is called: the name of a tool or prompt, the URI of a resource, the id of a task; else empty
+   * @param method such as `tools/call`
    */
-  readonly carriers?: 'both' | '_meta';
+  readonly sign?: (name: string, method: string) => boolean;
+  /**
+   * Where the bundle goes over HTTP. `both` (the default): into `params._meta`, and into the header while it has at
+   * most 4,096 characters, since some gateways see only one of them. `_meta`: only there. `header`: into both however
+   * long it is, for gateways that see only headers; server and proxies must then accept large headers.
+   */
+  readonly carriers?: 'both' | '_meta' | 'header';
 }
 
 /**
- * Makes an MCP client sign each tool call when it is sent. A call that the SDK repeats gets a new invocation. Call this
- * before `connect`.
+ * Makes an MCP client sign each gated request when it is sent: calls of tools, and reading of resources, prompts,
+ * completions and tasks. A call that the SDK repeats gets a new invocation. Call this before `connect`.
  *
  * @param client a `Client` of either SDK
- * @returns the same client; a call that the delegation does not allow rejects with an `IssueError` and is not sent
+ * @returns the same client; a request that the delegation does not allow rejects with an `IssueError` and is not sent
  * @throws Error if it is connected already
  * @example
- * const client = signToolCalls(new Client({ name: 'agent', version: '1.0.0' }), { key, chain, toolServer });
+ * const client = signCalls(new Client({ name: 'agent', version: '1.0.0' }), { key, chain, toolServer });
  * await client.connect(transport);
  * await client.callTool({ name: 'search', arguments: { query: 'tea' } });
  */
-export function signToolCalls<C extends Connectable>(
+export function signCalls<C extends Connectable>(
   client: C,
   delegation: Delegation,
-  { sign, carriers = 'both' }: SignToolCallsOptions = {},
+  { sign, carriers = 'both' }: SignCallsOptions = {},
 ): C {
   onConnect(client, (transport) => {
     const send = transport.send.bind(transport);
-    if (carriers === 'both') copyBundlesToHeaders(transport);
+    if (carriers !== '_meta')
+      copyBundlesToHeaders(transport, carriers === 'header' ? Infinity : MAX_HEADER_BUNDLE);
     transport.send = async (message, options) => {
-      const name = message.params?.['name'];
-      if (message.method !== TOOLS_CALL || (typeof name === 'string' && sign?.(name) === false)) {
+      const { method, id } = message;
+      const params = (message.params ?? {}) as JsonObject;
+      const isGatedRequest = method !== undefined && id !== undefined && needsBundle(method, params);
+      if (!isGatedRequest || sign?.(nameIn(method, params), method) === false) {
         await send(message, options);
         return;
       }
-      await send({ ...message, params: signToolCall(message.params ?? {}, delegation) }, options);
+      await send({ ...message, params: signRequest(method, params, delegation) }, options);
     };
   });
   return client;
 }
 
+function nameIn(method: string, params: JsonObject): string {
+  const name = subjectOf(method, params);
+  return typeof name === 'string' ? name : '';
+}
+
 /**
- * Signs the parameters of one tool call, for a client that is not one of the SDKs'.
+ * Signs the parameters of one request, for a client that is not one of the SDKs'.
+ *
+ * @param method a gated method of MCP, such as `resources/read`
+ * @returns the parameters to send: as JSON gives them back, and with the bundle in `_meta`. Over HTTP, send
+ *   `_meta['X-DRS-Bundle']` as a header of that name, too, if it has at most 4,096 characters.
+ * @throws IssueError if the delegation does not allow the request
+ * @throws TypeError if it cannot be bound: a method that is not gated, no name, a reserved argument, an unknown member
+ * @example
+ * const params = signRequest('resources/read', { uri: 'file:///notes.md' }, delegation);
+ * send({ jsonrpc: '2.0', id: 1, method: 'resources/read', params });
+ */
+export function signRequest(method: string, params: object, delegation: Delegation): JsonObject {
+  if (!isGated(method)) throw new TypeError(`cannot sign ${method}: it is not a gated method of MCP`);
+  // What is signed must be what is sent: JSON drops members that are undefined, and turns a Date into a string.
+  const sent = JSON.parse(JSON.stringify(params)) as JsonObject;
+  const bound = mcpArgumentsOf(method, sent);
+  if ('code' in bound) throw new TypeError(`cannot sign this ${method}: ${bound.message}`);
+  const meta = isJsonObject(sent['_meta']) ? sent['_meta'] : {};
+  const bundle = signCall(delegation, `${MCP_COMMAND_PREFIX}${method}`, bound.args);
+  return { ...sent, _meta: { ...meta, [META_KEYS[0]]: bundle } };
+}
+
+/**
+ * Signs the parameters of one tool call: {@link signRequest} for `tools/call`.
  *
  * @param params `name` and `arguments` of the call
- * @returns the parameters to send: as JSON gives them back, and with the bundle in `_meta`. Over HTTP, send
- *   `_meta['X-DRS-Bundle']` as a header of that name, too.
- * @throws IssueError if the delegation does not allow the call
- * @throws TypeError if the call cannot be bound: no name, or an argument named `tool`
  * @example send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: signToolCall({ name: 'search' }, delegation) });
  */
 export function signToolCall(params: object, delegation: Delegation): JsonObject {
-  // What is signed must be what is sent: JSON drops members that are undefined, and turns a Date into a string.
-  const sent = JSON.parse(JSON.stringify(params)) as JsonObject;
-  const name = sent['name'];
-  if (typeof name !== 'string') throw new TypeError('cannot sign this tool call: the call names no tool');
-  const args = signedArgumentsOf(name, sent['arguments']);
-  if (args === 'reserved') {
-    throw new TypeError(
-      'cannot sign this tool call: arguments has a member named "tool", which stands for the tool that is called',
-    );
-  }
-  if (args === 'not an object') throw new TypeError('cannot sign this tool call: arguments is not an object');
-  const meta = isJsonObject(sent['_meta']) ? sent['_meta'] : {};
-  return { ...sent, _meta: { ...meta, [META_KEYS[0]]: signCall(delegation, MCP_COMMAND, args) } };
+  return signRequest(TOOLS_CALL, params, delegation);
 }
+
+/** The earlier name of {@link signCalls}. */
+export const signToolCalls = signCalls;
+
+/** The earlier name of {@link SignCallsOptions}. */
+export type SignToolCallsOptions = SignCallsOptions;
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
- * Makes an HTTP transport also send the bundle of each message as a header. The SDKs have no public way to set a
+ * Makes an HTTP transport also send the bundle of each message as a header, if it is short enough. The SDKs have no public way to set a
  * header for a single message, so this wraps the `fetch` of their transports. A transport without one sends only
  * `_meta`.
  */
-function copyBundlesToHeaders(transport: McpTransport): void {
+function copyBundlesToHeaders(transport: McpTransport, maxLength: number): void {
   if (!('_fetch' in transport)) return;
   const holder = transport as { _fetch: Fetch | undefined };
   const inner = holder._fetch;
   holder._fetch = (url, init) => {
     const bundle = bundleIn(init?.body);
-    if (bundle === null) return (inner ?? fetch)(url, init);
+    if (bundle === null || bundle.length > maxLength) return (inner ?? fetch)(url, init);
     const headers = new Headers(init?.headers);
     headers.set(BUNDLE_HEADER, bundle);
     return (inner ?? fetch)(url, { ...init, headers });

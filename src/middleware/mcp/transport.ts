@@ -36,8 +36,7 @@ const used = new WeakSet<object>();
  * @throws Error if it is connected already; each `connect` rejects for a transport that has served another
  */
 export function onConnect(endpoint: Connectable, prepare: (transport: McpTransport) => void): void {
-  // McpServer passes its transports to its inner Server, which could also be connected directly.
-  const inner = 'server' in endpoint && isConnectable(endpoint.server) ? endpoint.server : endpoint;
+  const inner = innerOf(endpoint);
   if ('transport' in inner && inner.transport !== undefined) {
     throw new Error('this MCP endpoint is connected already: protect it first, then connect it');
   }
@@ -59,6 +58,11 @@ export function onConnect(endpoint: Connectable, prepare: (transport: McpTranspo
     await connect(transport, ...rest);
   };
   inner.connect = connectPrepared;
+}
+
+/** The `Server` in a `McpServer`, which passes its transports to it; it could also be connected directly. */
+export function innerOf(endpoint: Connectable): Connectable {
+  return 'server' in endpoint && isConnectable(endpoint.server) ? endpoint.server : endpoint;
 }
 
 function isConnectable(value: unknown): value is Connectable {

@@ -4,7 +4,7 @@ import type { Random } from '../../generator/random.js';
 import { buildBundle, setMember, toJson, type Link, type Recipe } from '../../generator/recipe.js';
 import { ODD } from '../../generator/values.js';
 import type { Protocol } from '../../gate.js';
-import { member, readJson, writeJson, type Json, type JsonObject } from '../../json.js';
+import { fromValue, member, readJson, writeJson, type Json, type JsonObject } from '../../json.js';
 
 /** A whole request for the oracle and for every way to ask a gate. */
 export interface GateRequest {
@@ -51,27 +51,108 @@ function fresh(random: Random, forest: Forest): Recipe {
   return { links, call, edits };
 }
 
-function toGateRequest(random: Random, protocol: Protocol, recipe: Recipe, now: number): GateRequest {
+function toGateRequest(random: Random, protocol: Protocol, given: Recipe, now: number): GateRequest {
+  const method = protocol === 'mcp' && random.chance(0.5) ? random.pick(OTHERS) : 'tools/call';
+  const recipe = method === 'tools/call' ? given : forMethod(random, given, method);
   const tool = toolOf(recipe.call);
-  const own = protocol === 'a2a' ? `/a2a/${tool ?? ''}` : protocol === 'mcp' ? '/mcp/tools/call' : undefined;
+  const own = protocol === 'a2a' ? `/a2a/${tool ?? ''}` : protocol === 'mcp' ? `/mcp/${method}` : undefined;
+  const commands = method === 'tools/call' ? COMMANDS[protocol] : ['/mcp'];
   const cmd = own !== undefined && random.chance(0.95) ? own : undefined;
   const iat = now + random.pick([0, 0, 0, 0, 0, 0, -1, -899, -900, -901, 60, 61]);
   const links = recipe.links.map((link, at) =>
     protocol === 'http' || (at > 0 && random.chance(0.02))
       ? link
-      : withClaims(link, { cmd: COMMANDS[protocol][Math.min(at, COMMANDS[protocol].length - 1)] ?? '/x' }),
+      : withClaims(link, { cmd: commands[Math.min(at, commands.length - 1)] ?? '/x' }),
   );
   const call = withClaims(recipe.call, { iat, ...(cmd !== undefined && { cmd }) });
   const bundle = Buffer.from(writeJson(buildBundle({ ...recipe, links, call }))).toString('base64url');
   const args = (random.chance(0.25) ? randomBody(random, call) : undefined) ?? argsOf(call);
   const inMeta = protocol === 'mcp' && random.chance(0.4);
-  const body = protocol === 'http' ? args : messageOf(random, protocol, args, inMeta ? bundle : undefined);
+  const body =
+    protocol === 'http' ? args : messageOf(random, protocol, method, args, inMeta ? bundle : undefined);
   const headers: [string, string][] = [['Content-Type', 'application/json']];
   if (!inMeta || random.chance(0.4)) headers.push(['X-DRS-Bundle', bundle]);
-  if (protocol === 'mcp' && tool !== undefined && /^[a-z*]+$/.test(tool) && random.chance(0.1))
-    headers.push(['Mcp-Name', tool], ['Mcp-Method', 'tools/call']);
+  const name = method === 'tools/call' ? tool : subjectOf(recipe.call);
+  if (protocol === 'mcp' && name !== undefined && /^[a-z*:/-]+$/.test(name) && random.chance(0.1))
+    headers.push(['Mcp-Name', name], ['Mcp-Method', method]);
   const request = { protocol, method: 'POST', headers, body };
   return random.chance(0.25) ? altered(random, request, bundle) : request;
+}
+
+type Member = readonly [string, Json];
+
+const OTHERS = [
+  ...['resources/read', 'resources/read', 'resources/subscribe', 'subscriptions/listen', 'prompts/get'],
+  ...['completion/complete', 'tasks/get', 'tasks/result', 'tasks/cancel', 'tasks/update'],
+] as const;
+const CONTINUED: readonly string[] = ['resources/read', 'prompts/get', 'tasks/update'];
+const TOGETHER = 'xyz.okeyamy.drs/params';
+
+/** The same chain for another method: its policies name the method in place of the tool. */
+function forMethod(random: Random, { links, call, edits }: Recipe, method: string): Recipe {
+  const args = member(call.claims, 'args');
+  const [tool, uri] = ['tool', 'resource_uri'].map((name) =>
+    args?.kind === 'object' ? member(args, name) : undefined,
+  );
+  const renamed = links.map((link) => {
+    const policy = member(link.claims, 'policy');
+    if (policy === undefined || tool === undefined) return link;
+    const text = writeJson(policy).replaceAll(writeJson(tool), JSON.stringify(method));
+    return { ...link, claims: setMember(link.claims, 'policy', readJson(text) ?? policy) };
+  });
+  const members: Member[] = [['tool', toJson(method)]];
+  if (method.startsWith('resources/') || method === 'subscriptions/listen')
+    members.push(['resource_uri', uri ?? toJson('file:///data/a')]);
+  else if (method.startsWith('tasks/')) members.push(['task', toJson('task-a')]);
+  else if (method === 'prompts/get') {
+    members.push(['prompt', toJson('letter')]);
+    if (args?.kind === 'object')
+      members.push(...args.members.filter(([name]) => !['tool', 'prompt'].includes(name)));
+  } else {
+    members.push(
+      ['ref', fromValue({ type: 'ref/prompt', name: 'letter' })],
+      ['argument', fromValue({ name: 'to' })],
+    );
+    if (random.chance(0.5)) members.push(['context', fromValue({ arguments: {} })]);
+  }
+  if (CONTINUED.includes(method) && random.chance(0.2))
+    members.push([TOGETHER, fromValue(random.pick([{ requestState: 's' }, { inputResponses: { a: 1 } }]))]);
+  return {
+    links: renamed,
+    edits,
+    call: { ...call, claims: setMember(call.claims, 'args', { kind: 'object', members }) },
+  };
+}
+
+/** What a call of {@link forMethod} calls. */
+function subjectOf(call: Link): string | undefined {
+  const args = member(call.claims, 'args');
+  const found = ['prompt', 'resource_uri', 'task'].map((name) =>
+    args?.kind === 'object' ? member(args, name) : undefined,
+  );
+  const subject = found.find((value) => value !== undefined);
+  return subject?.kind === 'string' ? subject.value : undefined;
+}
+
+/** The parameters of a method that has these signed arguments. */
+function paramsOf(method: string, members: readonly (readonly [string, Json])[]): Json {
+  const params: Member[] = [];
+  const rest: Member[] = [];
+  for (const [name, value] of members) {
+    if (name === 'tool') continue;
+    if (name === TOGETHER && value.kind === 'object') params.push(...value.members);
+    else if (name === 'task') params.push(['taskId', value]);
+    else if (name === 'prompt') params.push(['name', value]);
+    else if (name === 'resource_uri' && method === 'subscriptions/listen') {
+      const filter: Member[] = [['resourceSubscriptions', { kind: 'array', items: [value] }]];
+      params.push(['notifications', { kind: 'object', members: filter }]);
+    } else if (name === 'resource_uri' && method !== 'prompts/get') params.push(['uri', value]);
+    else rest.push([name, value]);
+  }
+  if (method === 'prompts/get' && rest.length > 0)
+    params.push(['arguments', { kind: 'object', members: rest }]);
+  else params.push(...rest);
+  return { kind: 'object', members: params };
 }
 
 function withClaims(link: Link, claims: Readonly<Record<string, string | number>>): Link {
@@ -94,6 +175,7 @@ function toolOf(call: Link): string | undefined {
 function messageOf(
   random: Random,
   protocol: 'mcp' | 'a2a',
+  method: string,
   args: string,
   bundle: string | undefined,
 ): string {
@@ -110,6 +192,13 @@ function messageOf(
   if (protocol === 'a2a')
     return `{"jsonrpc":"2.0","id":${id},"method":${writeJson(name)}${hasNone ? '' : `,"params":${rest}`}}`;
   const meta = bundle === undefined ? '' : `,"_meta":{"${random.pick(META)}":"${bundle}"}`;
+  if (method !== 'tools/call') {
+    const params = members === undefined ? args : writeJson(paramsOf(method, members));
+    const whole = params.startsWith('{')
+      ? `{${`${meta.slice(1)},`.replace(/^,$/, '')}${params.slice(1)}`
+      : params;
+    return `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${whole.replace(',}', '}')}}`;
+  }
   const call = `{"name":${writeJson(name)}${hasNone ? '' : `,"arguments":${rest}`}${meta}}`;
   return `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":${call}}`;
 }
@@ -222,12 +311,36 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
         ),
       ),
     () => text(body.replace(/"arguments":\{|"params":\{(?!"name")/, (found) => `${found}"tool":"x",`)),
+    () =>
+      text(
+        body.replace(/"method":"[^"]*"/, `"method":"${random.pick([...OTHERS, 'tools/call', 'ping', 'x'])}"`),
+      ),
+    () => text(body.replace('"params":{', (found) => `${found}${random.pick(MORE_PARAMS)},`)),
+    () =>
+      text(
+        body.replace(
+          /"params":\{"(?:uri|taskId|name)":"/,
+          (found) => `${found}${random.pick(['', '/', 'x'])}`,
+        ),
+      ),
+    () =>
+      text(
+        body.replace(
+          /"notifications":\{[^}]*\}/,
+          `"notifications":${random.pick(['{}', '{"toolsListChanged":true}', '{"resourceSubscriptions":[]}', '{"x":1}', '[]', '{"resourceSubscriptions":["a","b"]}'])}`,
+        ),
+      ),
     () => text(random.pick(ODD)),
     () => text(''),
     () => ({ ...request, protocol: protocol === 'mcp' ? 'a2a' : 'mcp' }),
   ];
   return random.pick(changes)();
 }
+
+const MORE_PARAMS = [
+  ...['"x":1', '"Name":"x"', '"uri":"x"', '"task":{"ttl":1}', '"requestState":"t"', '"inputResponses":{}'],
+  ...['"notifications":{}', '"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}', '"ref":{}'],
+];
 
 const TYPES = [
   'application/json; charset=utf-8',

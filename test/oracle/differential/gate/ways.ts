@@ -11,6 +11,7 @@ import {
   drsFetch,
   drsMiddleware,
   DrsRefusalError,
+  findDrsContext,
 } from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
 import { readConfiguration } from '../../../../src/server/configuration.js';
@@ -241,32 +242,37 @@ async function send(pool: Pool, path: string, { method, headers, body }: GateReq
   return { status: answer.statusCode, headers: answer.headers, json };
 }
 
-/** A handler of `tools/call`, as the SDKs call it. */
+/** A handler, as the SDKs call it. */
 function mcpWay(verifier: Verifier, world: World): GateWay {
-  const handle = drsMcp({ ...open(world), verifier }).protectHandler(() => ({
-    context: drsContext(),
-  }));
-  const messageOf = ({ body }: GateRequest) => {
+  const handle = drsMcp({ ...open(world), verifier }).protectHandler(
+    (_request: { method: string; params: object }) => ({ context: findDrsContext() }),
+  );
+  const callIn = ({ body }: GateRequest) => {
     const read = readJson(body);
-    const params = read?.kind === 'object' ? member(read, 'params') : undefined;
-    return params?.kind === 'object' ? (JSON.parse(writeJson(params)) as object) : undefined;
+    const [params, method] = ['params', 'method'].map((name) =>
+      read?.kind === 'object' ? member(read, name) : undefined,
+    );
+    return params?.kind === 'object' && method?.kind === 'string'
+      ? { method: method.value, params: JSON.parse(writeJson(params)) as object }
+      : undefined;
   };
   return {
     name: 'drsMcp handler',
     scope: 'drsMcp handler',
     sees(request) {
-      const params = messageOf(request);
-      if (request.protocol !== 'mcp' || params === undefined || !isPrintable(request)) return undefined;
-      const body = { value: fromValue({ jsonrpc: '2.0', id: 0, method: 'tools/call', params }) };
+      const call = callIn(request);
+      if (request.protocol !== 'mcp' || call === undefined || !isPrintable(request)) return undefined;
+      const body = { value: fromValue({ jsonrpc: '2.0', id: 0, ...call }) };
       // `Headers` joins repeated headers with a comma.
       return { ...request, method: 'POST', headers: joined(request.headers), body };
     },
     async ask(request) {
-      const params = messageOf(request) ?? {};
+      const call = callIn(request);
+      if (call === undefined) throw new Error('this way cannot carry the request');
       const headers = new Headers(request.headers.map(([name, value]) => [name, value]));
       try {
-        const { context } = await handle({ params }, { http: { req: { headers } } });
-        return line(allowed(context));
+        const { context } = await handle(call, { http: { req: { headers } } });
+        return line(context === null ? { decision: 'pass' } : allowed(context));
       } catch (error) {
         if (!(error instanceof DrsRefusalError)) throw error;
         const { code, status } = error.data as { code: string; status: number };

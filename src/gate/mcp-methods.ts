@@ -1,0 +1,226 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { signedArgumentsOf } from './call-body.js';
+import type { GateCode } from './codes.js';
+import { own } from './json-rpc.js';
+import { shorten } from './request.js';
+
+/** The method that calls a tool. */
+export const TOOLS_CALL = 'tools/call';
+
+/** The method that opens a stream of changes. It is gated if it names a resource. */
+export const LISTEN = 'subscriptions/listen';
+
+/**
+ * The methods that pass, of clients of the versions 2024-11-05 to 2026-07-28: handshakes, lists, and notifications.
+ * `subscriptions/listen` is not among them: see {@link listensToLists}.
+ */
+export const PASSING: ReadonlySet<string> = new Set([
+  ...['initialize', 'notifications/initialized', 'ping', 'server/discover', 'logging/setLevel'],
+  ...['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list', 'tasks/list'],
+  ...['resources/unsubscribe', 'notifications/cancelled', 'notifications/progress'],
+  ...['notifications/roots/list_changed', 'notifications/tasks/status'],
+]);
+
+/** What is signed of the `params` of a gated method. */
+interface GatedMethod {
+  /** What is called. The header `Mcp-Name` repeats it. */
+  readonly subject?: Subject;
+  /** Whether the members of `params.arguments` are signed arguments. */
+  readonly hasArguments?: true;
+  /** Members that are required, and signed under their own names. */
+  readonly signed?: readonly string[];
+  /** Members that are signed under their own names if they are given. */
+  readonly optional?: readonly string[];
+  /** Members that are signed together if they are given, in {@link SIGNED_PARAMS}. */
+  readonly together?: readonly string[];
+  /** Members that are not signed, besides `_meta`. */
+  readonly unsigned?: readonly string[];
+}
+
+/** The member that says what is called, and its name in the signed arguments. There `tool` takes the method's place. */
+interface Subject {
+  readonly member: 'name' | 'uri' | 'taskId';
+  readonly signedAs: 'tool' | 'resource_uri' | 'prompt' | 'task';
+}
+
+/** What a client sends again with an answer that the server asked for. */
+const CONTINUED = ['inputResponses', 'requestState'];
+const TOOL: Subject = { member: 'name', signedAs: 'tool' };
+const PROMPT: Subject = { member: 'name', signedAs: 'prompt' };
+const RESOURCE: Subject = { member: 'uri', signedAs: 'resource_uri' };
+const TASK: Subject = { member: 'taskId', signedAs: 'task' };
+// The client of SDK 1.x repeats the member `task` of a call when it asks for the task.
+const TASK_METHOD: GatedMethod = { subject: TASK, unsigned: ['task'] };
+
+const GATED: ReadonlyMap<string, GatedMethod> = new Map<string, GatedMethod>([
+  [TOOLS_CALL, { subject: TOOL, hasArguments: true, together: CONTINUED, unsigned: ['task'] }],
+  ['resources/read', { subject: RESOURCE, together: CONTINUED }],
+  ['resources/subscribe', { subject: RESOURCE }],
+  [LISTEN, { unsigned: ['notifications'] }],
+  ['prompts/get', { subject: PROMPT, hasArguments: true, together: CONTINUED }],
+  ['completion/complete', { signed: ['ref', 'argument'], optional: ['context'] }],
+  ['tasks/get', TASK_METHOD],
+  ['tasks/result', TASK_METHOD],
+  ['tasks/cancel', TASK_METHOD],
+  ['tasks/update', { subject: TASK, together: CONTINUED }],
+]);
+
+/** The names of the gated methods. */
+export const GATED_METHODS: readonly string[] = [...GATED.keys()];
+
+/** What the command of a gated method begins with; the method follows. */
+export const MCP_COMMAND_PREFIX = '/mcp/';
+
+/** The command of a tool call. */
+export const MCP_COMMAND = `${MCP_COMMAND_PREFIX}${TOOLS_CALL}`;
+
+/** The signed argument with the members of `params` that the server acts on and that have no place of their own. */
+export const SIGNED_PARAMS = 'xyz.okeyamy.drs/params';
+
+const RELATED_TASK = 'io.modelcontextprotocol/related-task';
+const LIST_CHANGES: ReadonlySet<string> = new Set([
+  ...['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'],
+]);
+const RESOURCES = 'resourceSubscriptions';
+
+/** Whether a method is one of those that are gated. */
+export function isGated(method: string): boolean {
+  return GATED.has(method);
+}
+
+/** Whether a client must sign a request. */
+export function needsBundle(method: string, params: JsonObject): boolean {
+  return isGated(method) && !(method === LISTEN && listensToLists(params));
+}
+
+/** Whether a `subscriptions/listen` asks for changes of lists alone, so that it needs no bundle. */
+export function listensToLists(params: JsonValue | undefined): boolean {
+  if (params === undefined) return true;
+  if (!isJsonObject(params)) return false;
+  if (!hasOnly(params, (name) => name === '_meta' || name === 'notifications')) return false;
+  const filter = own(params, 'notifications');
+  if (filter === undefined) return true;
+  if (!isJsonObject(filter)) return false;
+  return hasOnly(filter, (name) => LIST_CHANGES.has(name) || (name === RESOURCES && isEmpty(filter[name])));
+}
+
+/** What a message with a gated method calls: a name, a URI or the id of a task; `undefined` if it does not say. */
+export function subjectOf(method: string, params: JsonObject | null): JsonValue | undefined {
+  const subject = GATED.get(method)?.subject;
+  return subject === undefined || params === null ? undefined : own(params, subject.member);
+}
+
+/** Why `params` cannot be bound. */
+export interface ParamsDefect {
+  readonly code: Extract<GateCode, 'INVALID_TOOL_CALL' | 'INVALID_PARAMS' | 'RESERVED_ARGUMENT'>;
+  readonly message: string;
+}
+
+/**
+ * The signed arguments of a message with a gated method. The gate compares them, and clients sign them.
+ *
+ * @param params `null` if they are not an object
+ * @throws RangeError if the method is not gated
+ * @example mcpArgumentsOf('tools/call', { name: 'search', arguments: { query: 'tea' } });
+ * // { args: { tool: 'search', query: 'tea' } }
+ */
+export function mcpArgumentsOf(
+  method: string,
+  params: JsonObject | null,
+): { readonly args: JsonObject } | ParamsDefect {
+  const row = GATED.get(method);
+  if (row === undefined) throw new RangeError(`${method} is not a gated method`);
+  if (params === null) return invalid('params is not an object');
+  const { subject, hasArguments, signed = [], optional = [], together = [], unsigned = [] } = row;
+  const known = [...signed, ...optional, ...together, ...unsigned, '_meta'];
+  if (hasArguments) known.unshift('arguments');
+  if (subject !== undefined) known.unshift(subject.member);
+  const unknown = findOther(params, (name) => known.includes(name));
+  if (unknown !== null) {
+    const found = JSON.stringify(shorten(unknown));
+    return invalid(`params has a member ${found}, expected none but ${known.join(', ')}`);
+  }
+  const meta = own(params, '_meta');
+  if (isJsonObject(meta) && own(meta, RELATED_TASK) !== undefined)
+    return invalid(`params._meta has ${RELATED_TASK}: the answer would go into that task`);
+
+  const args: Record<string, JsonValue> = { tool: method };
+  if (subject !== undefined) {
+    const value = own(params, subject.member);
+    if (typeof value !== 'string' || value === '') return invalid(whyNoSubject(subject));
+    args[subject.signedAs] = value;
+  }
+  for (const name of [...signed, ...optional]) {
+    const value = own(params, name);
+    if (value !== undefined) args[name] = value;
+    else if (signed.includes(name)) return invalid(`params.${name} is missing`);
+  }
+  if (method === LISTEN) {
+    const uri = resourceIn(own(params, 'notifications'));
+    if (typeof uri !== 'string') return uri;
+    args['resource_uri'] = uri;
+  }
+  const continued = together.filter((name) => own(params, name) !== undefined);
+  if (continued.length > 0)
+    args[SIGNED_PARAMS] = Object.fromEntries(continued.map((name) => [name, params[name] as JsonValue]));
+  return hasArguments ? withArguments(args, own(params, 'arguments'), subject) : { args };
+}
+
+/** Adds the caller's arguments, none of which may have a name that stands for something else. */
+function withArguments(
+  { tool, ...args }: JsonObject,
+  given: JsonValue | undefined,
+  subject: Subject | undefined,
+): { readonly args: JsonObject } | ParamsDefect {
+  const all = signedArgumentsOf(tool as string, given);
+  if (all === 'not an object')
+    return { code: 'INVALID_PARAMS', message: 'params.arguments is not an object' };
+  const taken =
+    all === 'reserved' ? 'tool' : [SIGNED_PARAMS, subject?.signedAs].find((name) => isIn(given, name));
+  if (all === 'reserved' || taken !== undefined)
+    return {
+      code: 'RESERVED_ARGUMENT',
+      message: `params.arguments has a member named "${taken}", which has a meaning of its own in what is signed`,
+    };
+  return { args: { ...all, ...args } };
+}
+
+function isIn(object: JsonValue | undefined, name: string | undefined): boolean {
+  return isJsonObject(object) && name !== undefined && Object.hasOwn(object, name);
+}
+
+function resourceIn(filter: JsonValue | undefined): string | ParamsDefect {
+  if (!isJsonObject(filter)) return invalid('params.notifications is not an object');
+  const unknown = findOther(filter, (name) => LIST_CHANGES.has(name) || name === RESOURCES);
+  if (unknown !== null)
+    return invalid(
+      `params.notifications has a member ${JSON.stringify(shorten(unknown))}, which is not known`,
+    );
+  const uris = own(filter, RESOURCES);
+  const [uri, ...others] = Array.isArray(uris) ? (uris as readonly JsonValue[]) : [];
+  return typeof uri === 'string' && uri !== '' && others.length === 0
+    ? uri
+    : invalid(`params.notifications.${RESOURCES} is not an array of one URI: a request is for one resource`);
+}
+
+function whyNoSubject(subject: Subject): string {
+  const what = `params.${subject.member} is not a non-empty string`;
+  return subject === TOOL ? `the call names no tool: ${what}` : what;
+}
+
+function invalid(message: string): ParamsDefect {
+  return { code: 'INVALID_TOOL_CALL', message };
+}
+
+/** A member without a value is none: values that other code has made can have such members, JSON cannot. */
+function findOther(object: JsonObject, isKnown: (name: string) => boolean): string | null {
+  return Object.keys(object).find((name) => object[name] !== undefined && !isKnown(name)) ?? null;
+}
+
+function hasOnly(object: JsonObject, isKnown: (name: string) => boolean): boolean {
+  return findOther(object, isKnown) === null;
+}
+
+function isEmpty(value: JsonValue | undefined): boolean {
+  return Array.isArray(value) && value.length === 0;
+}

@@ -1,0 +1,46 @@
+import { isGated } from '../../gate/index.js';
+import type { Message } from './transport.js';
+
+/** So many tasks are remembered; the oldest is forgotten first. */
+const MAX_TASKS = 10_000;
+
+/** Who started which task, as far as this process has seen the answers that started them. */
+export class TaskOwners {
+  /** The root principal by the id of the task, oldest first. */
+  readonly #owners = new Map<string, string>();
+
+  /** Remembers the task that an answer to a tool call started, if it did. */
+  record(result: unknown, principal: string): void {
+    const id = startedBy(result);
+    // The first who gets an id keeps it: a server that gives it away twice must not take it from them.
+    if (id === null || this.#owners.has(id)) return;
+    this.#owners.set(id, principal);
+    if (this.#owners.size <= MAX_TASKS) return;
+    const [oldest] = this.#owners.keys();
+    if (oldest !== undefined) this.#owners.delete(oldest);
+  }
+
+  /** Whether a principal, or nobody, may not send a message: it names a task that another one started. */
+  forbids({ method, params }: Message, principal: string | null): boolean {
+    const id = params?.['taskId'];
+    if (method === undefined || !isGated(method) || typeof id !== 'string') return false;
+    const owner = this.#owners.get(id);
+    return owner !== undefined && owner !== principal;
+  }
+}
+
+/** The id of the task in an answer: in `result.task` (2025-11-25), or in the result itself (later extension). */
+function startedBy(result: unknown): string | null {
+  if (typeof result !== 'object' || result === null) return null;
+  const { task, resultType, taskId } = result as Readonly<Record<string, unknown>>;
+  const id =
+    typeof task === 'object' && task !== null && 'taskId' in task
+      ? task.taskId
+      : resultType === 'task'
+        ? taskId
+        : null;
+  return typeof id === 'string' && id.length <= MAX_ID ? id : null;
+}
+
+/** Far longer than any server makes an id: what is remembered stays small. */
+const MAX_ID = 256;
