@@ -499,7 +499,7 @@ describe('a call of the 2.x SDK that asks its caller something', () => {
     });
     await client.connect(transport);
     const result = client.callTool({ name: 'deploy', arguments: {} });
-    return { result: result.finally(() => client.close()), ran };
+    return { result: result.finally(() => void client.close()), ran };
   };
 
   it('goes on with the answer that was signed', async () => {
