@@ -102,8 +102,12 @@ export class GateDecider {
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const { replayWindowSecs: windowSecs, clockSkewSecs, gatePassMethods, gateMethods } =
-      context.configuration;
+    const {
+      replayWindowSecs: windowSecs,
+      clockSkewSecs,
+      gatePassMethods,
+      gateMethods,
+    } = context.configuration;
     this.#replayRules = { scope: 'gate', windowSecs, clockSkewSecs };
     this.#mcpRules = { passMethods: new Set(gatePassMethods), methods: gateMethods };
   }
