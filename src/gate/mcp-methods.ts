@@ -172,16 +172,15 @@ function withArguments(
   given: JsonValue | undefined,
   subject: Subject | undefined,
 ): { readonly args: JsonObject } | ParamsDefect {
-  const all = signedArgumentsOf(tool as string, given);
-  if (all === 'not an object')
-    return { code: 'INVALID_PARAMS', message: 'params.arguments is not an object' };
-  const taken =
-    all === 'reserved' ? 'tool' : [SIGNED_PARAMS, subject?.signedAs].find((name) => isIn(given, name));
-  if (all === 'reserved' || taken !== undefined)
+  const taken = ['tool', SIGNED_PARAMS, subject?.signedAs].find((name) => isIn(given, name));
+  if (taken !== undefined)
     return {
       code: 'RESERVED_ARGUMENT',
       message: `params.arguments has a member named "${taken}", which has a meaning of its own in what is signed`,
     };
+  const all = signedArgumentsOf(tool as string, given);
+  if (typeof all === 'string')
+    return { code: 'INVALID_PARAMS', message: 'params.arguments is not an object' };
   return { args: { ...all, ...args } };
 }
 

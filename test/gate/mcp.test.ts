@@ -536,6 +536,9 @@ describe('what is no tool call passes', () => {
       open(text({ params: { name } }), {}, { protect }).kind;
     expect([kindOf('help'), kindOf('search'), kindOf('Help')]).toEqual(['pass', 'deny', 'deny']);
     const nothing = () => false;
+    // A prompt or a resource of that name is no tool.
+    for (const method of ['prompts/get', 'resources/read', 'tasks/get'])
+      expect(open(text({ method, params: { name: 'help' } }), {}, { protect: nothing }).kind).toBe('deny');
     expect([kindOf('search', nothing), kindOf(7, nothing)]).toEqual(['pass', 'deny']);
   });
 });
@@ -807,6 +810,18 @@ describe('a gated method', () => {
           'delegate resources/read of "x:y" to you under the command /mcp/resources/read.',
         ) as string,
       },
+    });
+  });
+
+  it('says what is asked for where it has no name', () => {
+    const params = { ref: {}, argument: {} };
+    expect(open(text({ method: 'completion/complete', params }))).toMatchObject({
+      failure: {
+        suggestion: expect.stringContaining('to delegate completion/complete to you under') as string,
+      },
+    });
+    expect(open(text({ method: 'acme/x' }))).toMatchObject({
+      failure: { message: 'the method "acme/x" is none that the gate knows' },
     });
   });
 

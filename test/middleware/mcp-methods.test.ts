@@ -1,5 +1,5 @@
 /* oxlint-disable typescript/no-deprecated -- handlers are set on the low-level Server */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import {
   acceptedContent,
   createMcpHandler,
@@ -498,8 +498,8 @@ describe('a call of the 2.x SDK that asks its caller something', () => {
       },
     });
     await client.connect(transport);
-    const result = client.callTool({ name: 'deploy', arguments: {} });
-    return { result: result.finally(() => void client.close()), ran };
+    onTestFinished(() => client.close());
+    return { result: client.callTool({ name: 'deploy', arguments: {} }), ran };
   };
 
   it('goes on with the answer that was signed', async () => {
