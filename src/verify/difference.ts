@@ -46,24 +46,23 @@ class Search {
     this.#left = limit;
   }
 
-  find(signed: JsonValue, sent: JsonValue): Difference | null {
+  /** `undefined` is an item or member that is missing. */
+  find(signed: JsonValue | undefined, sent: JsonValue | undefined): Difference | null {
     if (signed === sent) return null;
     if (Array.isArray(signed) && Array.isArray(sent)) {
-      const length = Math.min(signed.length, sent.length);
+      const length = Math.max(signed.length, sent.length);
       for (let at = 0; at < length; at++) {
         if (this.#left-- <= 0) return null;
-        const inner = this.find(signed[at] as JsonValue, sent[at] as JsonValue);
+        const inner = this.find(signed[at], sent[at]);
         if (inner !== null) return within(at, inner);
       }
-      if (signed.length === sent.length) return null;
-      return this.#left <= 0 ? null : { steps: [length], signed: signed[length], sent: sent[length] };
+      return null;
     }
     if (!isObject(signed) || !isObject(sent)) return { steps: [], signed, sent };
     for (const name of Object.keys(signed)) {
       if (this.#left-- <= 0) return null;
-      const value = signed[name] as JsonValue;
-      if (!Object.hasOwn(sent, name)) return { steps: [name], signed: value, sent: undefined };
-      const inner = this.find(value, sent[name] as JsonValue);
+      // Not sent[name]: it may be inherited.
+      const inner = this.find(signed[name], Object.hasOwn(sent, name) ? sent[name] : undefined);
       if (inner !== null) return within(name, inner);
     }
     if (this.#left <= 0) return null;
@@ -77,7 +76,7 @@ function within(step: string | number, inner: Difference): Difference {
   return inner;
 }
 
-function isObject(value: JsonValue): value is JsonObject {
+function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

@@ -55,6 +55,18 @@ describe('the first difference', () => {
     const long = 'n'.repeat(100_000);
     let [args, body]: [JsonObject, JsonObject] = [{ [long]: 1 }, {}];
     expect(describeDifference(args, body)).toBe(`args.${'n'.repeat(40)}… is a number, the body has none`);
+    const named = (name: string) => describeDifference({ [name]: 1 }, {});
+    expect(named('n'.repeat(40))).toBe(`args.${'n'.repeat(40)} is a number, the body has none`);
+    // 4 characters for args, and 39 for each name with its dot.
+    const deep = (last: string) =>
+      describeDifference(
+        { [long.slice(0, 38)]: { [long.slice(0, 38)]: { [long.slice(0, 38)]: { [last]: 1 } } } },
+        {
+          [long.slice(0, 38)]: { [long.slice(0, 38)]: { [long.slice(0, 38)]: {} } },
+        },
+      );
+    expect(deep('n'.repeat(38))).toMatch(/^args.{156} is a number/);
+    expect(deep('n'.repeat(39))).toMatch(/^args.{156}… is a number/);
     for (let depth = 0; depth < 60; depth++) [args, body] = [{ [long]: args }, { [long]: body }];
     const text = describeDifference(args, body) ?? '';
     expect(text).toHaveLength(161 + ' is a number, the body has none'.length);

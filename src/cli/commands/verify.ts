@@ -26,7 +26,7 @@ export function addVerify(program: Command): void {
         'With --gate, the file describes a whole request, and the answer is that of a gate.',
     )
     .argument(
-      '<file>',
+      '<bundle_file>',
       'a bundle as JSON, or the value of an X-DRS-Bundle header; with --gate a request as JSON; - for standard input',
     )
     .option('--body <file>', 'the request body that the tool server received, compared with the signed args')
