@@ -2,7 +2,7 @@ import { findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
 import { readNameHeader } from './mcp.js';
 import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
-import { denier, openCall, PASSING_METHODS } from './rpc-gate.js';
+import { denier, openCall, passesMcpHttp } from './rpc-gate.js';
 
 /**
  * Opens a request whose body the proxy cannot send. Every POST counts as a call, whatever its headers say. If there
@@ -14,7 +14,7 @@ import { denier, openCall, PASSING_METHODS } from './rpc-gate.js';
 export function openChain(request: GateRequest): Opening {
   const { headers } = request;
   const method = methodOf(request);
-  if (PASSING_METHODS.has(method)) return { kind: 'pass' };
+  if (passesMcpHttp(method, headers)) return { kind: 'pass' };
   const name = readNameHeader(headers);
   const tool = name === null || name === 'unreadable' ? null : name.tool;
   const requested = shorten(tool);

@@ -95,10 +95,10 @@ export function checkCall(
 
 /** Makes the denial for a failure found outside {@link decideCall}: a replay, or no verdict from the verifier. */
 export function denied(
-  { protocol, id, requested }: Pick<PendingCall, 'protocol' | 'id' | 'requested'>,
+  { protocol, id, form, requested }: Pick<PendingCall, 'protocol' | 'id' | 'form' | 'requested'>,
   failure: GateFailure,
 ): Denial {
-  return { kind: 'deny', protocol, id, requested, failure };
+  return { kind: 'deny', protocol, id, form, requested, failure };
 }
 
 /** The failure where the body, or the rest of it, did not come. */

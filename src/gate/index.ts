@@ -49,6 +49,7 @@ export { ANY_ROUTE, openHttp, withHttpBody, type HttpRoute } from './http.js';
 export { RouteTable } from './routes.js';
 export { isPassMethod, openMcp, passesMcp, MCP_COMMAND, TOOLS_CALL, type McpRules } from './mcp.js';
 export { openA2a, A2A_COMMAND } from './a2a.js';
+export { restArguments, targetOf, type A2aTarget, type RestCall } from './a2a-rest.js';
 export { echoOf } from './json-rpc.js';
 export { PASSING_METHODS } from './rpc-gate.js';
 export {

@@ -73,7 +73,7 @@ describe.each(tried)('%s', (transport) => {
   const rows = ATTACKS.filter((attack) => carries(transport, attack));
   it.each(rows.map((row) => ({ title: `${row.protocol}: ${row.name}`, row })))(
     '$title',
-    async ({ row: { protocol, attempt, outcome, twice } }) => {
+    async ({ row: { protocol, attempt, outcome, twice, form = protocol } }) => {
       const ask = ways.get(transport) as Ask;
       const sent = attempt();
       if (twice === true) expect(await ask(protocol, sent)).toMatchObject({ decision: 'allow' });
@@ -84,7 +84,11 @@ describe.each(tried)('%s', (transport) => {
       }
       const [status, code] = outcome;
       expect(said).toMatchObject({ decision: 'deny', status, code });
-      if (protocol !== 'http' && code !== '') {
+      if (code === '') return;
+      if (form === 'http') {
+        expect(said.body).toMatchObject({ error: { code } });
+        expect(said.body).not.toHaveProperty('jsonrpc');
+      } else {
         expect(said.body).toMatchObject({
           jsonrpc: '2.0',
           error: { code: -32010, message: expect.stringMatching(new RegExp(`^DRS: ${code}: .`)) as string },

@@ -22,6 +22,8 @@ const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode
 
 export interface Asked {
   readonly method?: string;
+  /** Default: an endpoint of JSON-RPC. */
+  readonly path?: string | null;
   readonly headers?: Record<string, unknown>;
   readonly body?: string;
   /** In place of `body`. */
@@ -37,12 +39,12 @@ export type Decision =
 export function newGate(rules: Partial<GateRules> = {}) {
   const store = createMemoryReplayStore();
   return async (protocol: GateProtocol, asked: Asked): Promise<Decision> => {
-    const { method = 'POST', headers = {}, body = '', read } = asked;
+    const { method = 'POST', path = '/a2a', headers = {}, body = '', read } = asked;
     const opened = openRequest(
       protocol,
       {
         method,
-        path: null,
+        path,
         headers: headersOf(headers),
         body: read ?? { kind: 'text', text: body },
       },
@@ -68,3 +70,5 @@ export function newGate(rules: Partial<GateRules> = {}) {
 
 export const mcpChain = liveChain(2);
 export const a2aChain = liveChain(2, { cmd: '/a2a', policy: { allowed_tools: ['SendMessage'] } });
+/** For every method of A2A. */
+export const restChain = liveChain(2, { cmd: '/a2a', policy: {} });

@@ -1,0 +1,195 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { hasDotSegment } from '../protocol/resources.js';
+
+/** The REST binding of A2A: what method, path and query of a request say. Signers and gates use the same functions. */
+
+/** A call over REST. Its query has not been read. */
+export interface RestCall {
+  readonly kind: 'rest';
+  /** The method of A2A. */
+  readonly method: string;
+  /** What stands before the verb in the path, as it was sent; empty if nothing does. */
+  readonly prefix: string;
+  /** The parameters in the path, decoded. */
+  readonly parameters: Readonly<Record<string, string>>;
+  /** As it was sent. */
+  readonly query: string;
+}
+
+/** What a request to an A2A agent is, by its method and path. */
+export type A2aTarget =
+  | RestCall
+  | { readonly kind: 'card' }
+  | { readonly kind: 'json-rpc' }
+  /** Neither a call nor public. */
+  | { readonly kind: 'none' }
+  /** Servers could read the path in two ways. */
+  | { readonly kind: 'invalid'; readonly reason: string };
+
+/** The members of the signed arguments that are not the call's own. */
+const RESERVED_ARGUMENTS: ReadonlySet<string> = new Set(['tool', 'path']);
+
+/** Words that no other path has, in lower case: some servers match them in any case. */
+const WORDS: ReadonlySet<string> = new Set(['tasks', 'pushnotificationconfigs', 'extendedagentcard']);
+const LONGEST_WORD = 32;
+
+/** The verbs, by the end of the path. Names of A2A 1.0; the last one is of 0.3. */
+const VERBS = [
+  verb('POST', 'message:send', 'SendMessage'),
+  verb('POST', 'message:stream', 'SendStreamingMessage'),
+  verb('GET', 'tasks', 'ListTasks'),
+  verb('GET', 'tasks/{id}', 'GetTask'),
+  verb('POST', 'tasks/{id}:cancel', 'CancelTask'),
+  verb('GET', 'tasks/{id}:subscribe', 'SubscribeToTask'),
+  verb('POST', 'tasks/{id}:subscribe', 'SubscribeToTask'),
+  verb('POST', 'tasks/{taskId}/pushNotificationConfigs', 'CreateTaskPushNotificationConfig'),
+  verb('GET', 'tasks/{taskId}/pushNotificationConfigs', 'ListTaskPushNotificationConfigs'),
+  verb('GET', 'tasks/{taskId}/pushNotificationConfigs/{id}', 'GetTaskPushNotificationConfig'),
+  verb('DELETE', 'tasks/{taskId}/pushNotificationConfigs/{id}', 'DeleteTaskPushNotificationConfig'),
+  verb('GET', 'extendedAgentCard', 'GetExtendedAgentCard'),
+  verb('GET', 'v1/card', 'GetExtendedAgentCard'),
+] as const;
+
+interface Verb {
+  readonly httpMethod: string;
+  readonly method: string;
+  readonly segments: number;
+  readonly words: number;
+  /** Matches the last segments. */
+  readonly end: RegExp;
+}
+
+function verb(httpMethod: string, end: string, method: string): Verb {
+  const segments = end.split('/');
+  return {
+    httpMethod,
+    method,
+    segments: segments.length,
+    words: segments.filter((segment) => isWord(segment)).length,
+    end: new RegExp(`^${end.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/:]+)')}$`),
+  };
+}
+
+/**
+ * Finds out what a request is. Linear in the length of the path.
+ *
+ * @param path with its query; `null` if it is not known
+ * @example targetOf('GET', '/rest/tasks/7'); // { kind: 'rest', method: 'GetTask', prefix: '/rest', … }
+ */
+export function targetOf(httpMethod: string, path: string | null): A2aTarget {
+  if (path === null) {
+    const remedy = 'have the proxy append it to the URL of the gate, or send it in X-Original-Uri alone';
+    return invalid(`the path of the request is not known: ${remedy}`);
+  }
+  const mark = path.indexOf('?');
+  const way = mark < 0 ? path : path.slice(0, mark);
+  const query = mark < 0 ? '' : path.slice(mark + 1);
+  if (!PLAIN.test(way))
+    return invalid('the path does not begin with "/", or has a character that no path has');
+  if (hasDotSegment(way)) return invalid('the path has a segment "." or ".."');
+  const raw = way.slice(1).split('/');
+  const segments = raw.map(decodeSegment);
+  if (!segments.every((segment) => segment !== null))
+    return invalid('a segment of the path is not percent-encoded UTF-8, or holds an encoded separator');
+  if (segments.slice(0, -1).includes('')) return invalid('the path has an empty segment');
+  if (/^(?:GET|HEAD)$/.test(httpMethod) && CARD.test(way) && mark < 0) return { kind: 'card' };
+
+  const words = segments.filter(isWord).length;
+  for (const { end, ...row } of VERBS) {
+    if (row.httpMethod !== httpMethod || row.words !== words || row.segments > raw.length) continue;
+    const found = end.exec(raw.slice(-row.segments).join('/'));
+    if (found === null) continue;
+    const parameters: Record<string, string> = {};
+    for (const [name, value] of Object.entries(found.groups ?? {})) {
+      const decoded = decodeURIComponent(value);
+      // Some servers decode the path before they look for a verb in it.
+      if (decoded.includes(':')) return NONE;
+      parameters[name] = decoded;
+    }
+    const prefix = raw.slice(0, -row.segments);
+    return {
+      kind: 'rest',
+      method: row.method,
+      prefix: prefix.length === 0 ? '' : `/${prefix.join('/')}`,
+      parameters,
+      query,
+    };
+  }
+  const last = segments.findLast((segment) => segment !== '') ?? '';
+  return httpMethod === 'POST' && words === 0 && !last.includes(':') ? { kind: 'json-rpc' } : NONE;
+}
+
+/** Why arguments cannot be made of a call. */
+export interface RestDefect {
+  readonly code: 'INVALID_PARAMS' | 'RESERVED_ARGUMENT';
+  readonly reason: string;
+}
+
+/**
+ * The arguments of a call over REST in the form that is signed.
+ *
+ * @param body the parsed body; `undefined` or `null` if there is none
+ */
+export function restArguments(
+  { method, prefix, parameters, query }: RestCall,
+  body: unknown,
+): { readonly args: JsonObject } | RestDefect {
+  if (body !== undefined && body !== null && !isJsonObject(body))
+    return defect('the body is not a JSON object');
+  const own = new Map<string, JsonValue>(Object.entries(parameters));
+  for (const part of query === '' ? [] : query.split('&')) {
+    const [, name, text] = PARAMETER.exec(part) ?? [];
+    const value = text === undefined ? null : decode(text.replaceAll('+', ' '));
+    if (name === undefined || value === null)
+      return defect('a part of the query is not name=value in percent-encoded UTF-8');
+    if (own.has(name)) return defect(`the parameter ${JSON.stringify(name)} comes twice`);
+    own.set(name, value);
+  }
+  for (const [name, value] of Object.entries(body ?? {})) {
+    if (own.has(name) && own.get(name) !== value)
+      return defect(`the body and the path or query have different values of a parameter`);
+    own.set(name, value);
+  }
+  for (const name of RESERVED_ARGUMENTS)
+    if (own.has(name))
+      return { code: 'RESERVED_ARGUMENT', reason: `there is a member or parameter named "${name}"` };
+  own.set('tool', method);
+  if (prefix !== '') own.set('path', prefix);
+  // Not by assignment: a member may be named __proto__.
+  return { args: Object.fromEntries(own) };
+}
+
+// The characters of a path in RFC 3986, without the semicolon: some servers cut a segment there.
+const PLAIN = /^\/[\w\-.~!$&'()*+,=:@%/]*$/;
+const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
+// An encoded character in decoded text: a server that decodes twice would read something else.
+const UNSAFE = /[\x00-\x1f\x7f-\x9f/\\?#;]|%[\da-f]{2}/i;
+const PARAMETER = /^([a-z][\w.-]*)=([\w\-.~!$'()*,:@/?=+%]*)$/i;
+const NONE: A2aTarget = { kind: 'none' };
+
+function isWord(segment: string | null): boolean {
+  // Upper case, then lower case: see findLookalike().
+  return segment !== null && segment.length <= LONGEST_WORD && WORDS.has(segment.toUpperCase().toLowerCase());
+}
+
+function decodeSegment(raw: string): string | null {
+  const segment = decode(raw);
+  return segment === null || UNSAFE.test(segment) ? null : segment;
+}
+
+function decode(text: string): string | null {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
+function invalid(reason: string): A2aTarget {
+  return { kind: 'invalid', reason };
+}
+
+function defect(reason: string): RestDefect {
+  return { code: 'INVALID_PARAMS', reason };
+}
