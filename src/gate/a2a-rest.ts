@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { hasDotSegment } from '../protocol/resources.js';
+import { readQuery, segmentsOf } from './path.js';
+import { shorten } from './request.js';
 
 /** The REST binding of A2A: what method, path and query of a request say. Signers and gates use the same functions. */
 
@@ -12,6 +13,8 @@ export interface RestCall {
   readonly prefix: string;
   /** The parameters in the path, decoded. */
   readonly parameters: Readonly<Record<string, string>>;
+  /** Whether a body that did not come to the gate means that there is none. */
+  readonly mayBeBare: boolean;
   /** As it was sent. */
   readonly query: string;
 }
@@ -35,14 +38,14 @@ const LONGEST_WORD = 32;
 
 /** The verbs, by the end of the path. Names of A2A 1.0; the last one is of 0.3. */
 const VERBS = [
-  verb('POST', 'message:send', 'SendMessage'),
-  verb('POST', 'message:stream', 'SendStreamingMessage'),
+  verb('POST', 'message:send', 'SendMessage', 'body'),
+  verb('POST', 'message:stream', 'SendStreamingMessage', 'body'),
   verb('GET', 'tasks', 'ListTasks'),
   verb('GET', 'tasks/{id}', 'GetTask'),
   verb('POST', 'tasks/{id}:cancel', 'CancelTask'),
   verb('GET', 'tasks/{id}:subscribe', 'SubscribeToTask'),
   verb('POST', 'tasks/{id}:subscribe', 'SubscribeToTask'),
-  verb('POST', 'tasks/{taskId}/pushNotificationConfigs', 'CreateTaskPushNotificationConfig'),
+  verb('POST', 'tasks/{taskId}/pushNotificationConfigs', 'CreateTaskPushNotificationConfig', 'body'),
   verb('GET', 'tasks/{taskId}/pushNotificationConfigs', 'ListTaskPushNotificationConfigs'),
   verb('GET', 'tasks/{taskId}/pushNotificationConfigs/{id}', 'GetTaskPushNotificationConfig'),
   verb('DELETE', 'tasks/{taskId}/pushNotificationConfigs/{id}', 'DeleteTaskPushNotificationConfig'),
@@ -55,17 +58,19 @@ interface Verb {
   readonly method: string;
   readonly segments: number;
   readonly words: number;
+  readonly mayBeBare: boolean;
   /** Matches the last segments. */
   readonly end: RegExp;
 }
 
-function verb(httpMethod: string, end: string, method: string): Verb {
+function verb(httpMethod: string, end: string, method: string, needs?: 'body'): Verb {
   const segments = end.split('/');
   return {
     httpMethod,
     method,
     segments: segments.length,
-    words: segments.filter((segment) => isWord(segment)).length,
+    words: segments.filter(isWord).length,
+    mayBeBare: needs === undefined,
     end: new RegExp(`^${end.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/:]+)')}$`),
   };
 }
@@ -84,20 +89,16 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
   const mark = path.indexOf('?');
   const way = mark < 0 ? path : path.slice(0, mark);
   const query = mark < 0 ? '' : path.slice(mark + 1);
-  if (!PLAIN.test(way))
-    return invalid('the path does not begin with "/", or has a character that no path has');
-  if (hasDotSegment(way)) return invalid('the path has a segment "." or ".."');
-  const raw = way.slice(1).split('/');
-  const segments = raw.map(decodeSegment);
-  if (!segments.every((segment) => segment !== null))
-    return invalid('a segment of the path is not percent-encoded UTF-8, or holds an encoded separator');
-  if (segments.slice(0, -1).includes('')) return invalid('the path has an empty segment');
+  const raw = segmentsOf(way);
+  if (raw === null || raw.slice(0, -1).includes('') || ENCODED.test(way))
+    return invalid('servers could read different paths from the path of this request');
+  const segments = raw.map((segment) => decodeURIComponent(segment));
   if (/^(?:GET|HEAD)$/.test(httpMethod) && CARD.test(way) && mark < 0) return { kind: 'card' };
 
   const words = segments.filter(isWord).length;
-  for (const { end, ...row } of VERBS) {
+  for (const row of VERBS) {
     if (row.httpMethod !== httpMethod || row.words !== words || row.segments > raw.length) continue;
-    const found = end.exec(raw.slice(-row.segments).join('/'));
+    const found = row.end.exec(raw.slice(-row.segments).join('/'));
     if (found === null) continue;
     const parameters: Record<string, string> = {};
     for (const [name, value] of Object.entries(found.groups ?? {})) {
@@ -112,6 +113,7 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
       method: row.method,
       prefix: prefix.length === 0 ? '' : `/${prefix.join('/')}`,
       parameters,
+      mayBeBare: row.mayBeBare,
       query,
     };
   }
@@ -136,54 +138,30 @@ export function restArguments(
 ): { readonly args: JsonObject } | RestDefect {
   if (body !== undefined && body !== null && !isJsonObject(body))
     return defect('the body is not a JSON object');
+  const parts = readQuery(query, null);
+  if (typeof parts === 'string') return defect(parts);
   const own = new Map<string, JsonValue>(Object.entries(parameters));
-  for (const part of query === '' ? [] : query.split('&')) {
-    const [, name, text] = PARAMETER.exec(part) ?? [];
-    const value = text === undefined ? null : decode(text.replaceAll('+', ' '));
-    if (name === undefined || value === null)
-      return defect('a part of the query is not name=value in percent-encoded UTF-8');
-    if (own.has(name)) return defect(`the parameter ${JSON.stringify(name)} comes twice`);
-    own.set(name, value);
-  }
-  for (const [name, value] of Object.entries(body ?? {})) {
-    if (own.has(name) && own.get(name) !== value)
-      return defect(`the body and the path or query have different values of a parameter`);
+  for (const [name, value] of [...Object.entries(parts), ...Object.entries(body ?? {})]) {
+    // The path's own parameters may come again in the body: some clients send them so.
+    if (own.has(name) && own.get(name) !== value) return reserved(`${shown(name)} comes with two values`);
     own.set(name, value);
   }
   for (const name of RESERVED_ARGUMENTS)
-    if (own.has(name))
-      return { code: 'RESERVED_ARGUMENT', reason: `there is a member or parameter named "${name}"` };
+    if (own.has(name)) return reserved(`there is a member or parameter ${shown(name)}`);
   own.set('tool', method);
   if (prefix !== '') own.set('path', prefix);
   // Not by assignment: a member may be named __proto__.
   return { args: Object.fromEntries(own) };
 }
 
-// The characters of a path in RFC 3986, without the semicolon: some servers cut a segment there.
-const PLAIN = /^\/[\w\-.~!$&'()*+,=:@%/]*$/;
 const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
-// An encoded character in decoded text: a server that decodes twice would read something else.
-const UNSAFE = /[\x00-\x1f\x7f-\x9f/\\?#;]|%[\da-f]{2}/i;
-const PARAMETER = /^([a-z][\w.-]*)=([\w\-.~!$'()*,:@/?=+%]*)$/i;
+// "#", "%", ";" and "?": what decodes a path before it reads it sees the end of a path or of a segment in them, or another escape.
+const ENCODED = /%(?:23|25|3[bf])/i;
 const NONE: A2aTarget = { kind: 'none' };
 
-function isWord(segment: string | null): boolean {
+function isWord(segment: string): boolean {
   // Upper case, then lower case: see findLookalike().
-  return segment !== null && segment.length <= LONGEST_WORD && WORDS.has(segment.toUpperCase().toLowerCase());
-}
-
-function decodeSegment(raw: string): string | null {
-  const segment = decode(raw);
-  return segment === null || UNSAFE.test(segment) ? null : segment;
-}
-
-function decode(text: string): string | null {
-  if (!text.includes('%')) return text;
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return null;
-  }
+  return segment.length <= LONGEST_WORD && WORDS.has(segment.toUpperCase().toLowerCase());
 }
 
 function invalid(reason: string): A2aTarget {
@@ -192,4 +170,12 @@ function invalid(reason: string): A2aTarget {
 
 function defect(reason: string): RestDefect {
   return { code: 'INVALID_PARAMS', reason };
+}
+
+function reserved(reason: string): RestDefect {
+  return { code: 'RESERVED_ARGUMENT', reason };
+}
+
+function shown(name: string): string {
+  return JSON.stringify(shorten(name));
 }

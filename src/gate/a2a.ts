@@ -73,7 +73,7 @@ function openRest({ headers, body }: GateRequest, target: RestCall): Opening {
   if (body.kind === 'unread') return openCall('a2a', { ...call, body: unusable('the body was not read') });
   let value: unknown;
   if (body.kind === 'value') ({ value } = body);
-  else if (body.text !== '') {
+  else if (body.kind === 'text' && !(body.text === '' && target.mayBeBare)) {
     const read = parseStrictJson(body.text);
     if (read.defect?.kind === 'size')
       return deny(gateFailure('BODY_TOO_LARGE', 'a2a', `the body: ${read.defect.message}`));

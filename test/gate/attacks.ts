@@ -881,6 +881,13 @@ export const ATTACKS: readonly Attack[] = [
     [403, 'BINDING_MISMATCH'],
   ),
   rest(
+    'no body, where one must be',
+    () => withBundle(restBundle('SendMessage'), 'POST', '/message:send'),
+    [403, 'BINDING_MISMATCH'],
+    // The others know that there is none.
+    { by: ['pure', 'v1', 'proxy', 'grpc'] },
+  ),
+  rest(
     'a member twice',
     () => ({
       ...withBundle(restBundle('SendMessage', { a: 2 }), 'POST', '/message:send'),
@@ -897,12 +904,12 @@ export const ATTACKS: readonly Attack[] = [
   rest(
     'another task in the body',
     () => withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel', { id: '2' }),
-    [400, 'INVALID_PARAMS'],
+    [400, 'RESERVED_ARGUMENT'],
   ),
   rest(
     'another task in the query',
     () => withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel?id=2'),
-    [400, 'INVALID_PARAMS'],
+    [400, 'RESERVED_ARGUMENT'],
   ),
   rest(
     'a parameter twice',
