@@ -7,6 +7,7 @@ import {
   ATTACKS,
   httpCall,
   mcpBundle,
+  restBundle,
   toolCall,
   type Attack,
   type Transport,
@@ -111,6 +112,20 @@ describe.each(tried)('%s', (transport) => {
     expect(await ask('a2a', { ...bundle(a2aBundle()), body: a2aCall() })).toMatchObject({
       decision: 'allow',
     });
+    const task = { method: 'GET', at: '/rest/tasks/7?historyLength=1' };
+    const signed = restBundle('GetTask', { id: '7', historyLength: '1', path: '/rest' });
+    expect(await ask('a2a', { ...task, ...bundle(signed) })).toMatchObject({ decision: 'allow' });
+    const message = { message: { messageId: 'm1', parts: [{ text: 'hello' }] } };
+    const rest = {
+      ...{ at: '/message:send', body: JSON.stringify(message) },
+      ...bundle(restBundle('SendMessage', message)),
+    };
+    expect(await ask('a2a', rest)).toMatchObject({ decision: 'allow' });
+    const settings = { method: 'DELETE', at: '/a%20b/tasks/7/pushNotificationConfigs/8' };
+    const ids = { taskId: '7', id: '8', path: '/a%20b' };
+    expect(
+      await ask('a2a', { ...settings, ...bundle(restBundle('DeleteTaskPushNotificationConfig', ids)) }),
+    ).toMatchObject({ decision: 'allow' });
     if (transport === 'middleware') return;
     for (const id of [7, 0, -1, 1.5, 'seven', '', 2 ** 53 - 1]) {
       const sent = { ...bundle(mcpBundle()), body: toolCall({}, { id }) };
