@@ -228,7 +228,9 @@ describe.each(SENDS_BODIES)('$folder in front of an MCP server', (recipe) => {
   });
 
   test('lets server-sent events through as they come', async () => {
-    const response = await fetch(`${proxy.url}/mcp/events`, { headers: SPOOFED });
+    const response = await fetch(`${proxy.url}/mcp/events`, {
+      headers: { ...SPOOFED, Accept: 'text/event-stream' },
+    });
     expect(lastHeaders()).not.toHaveProperty('x-drs-agent');
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
@@ -330,7 +332,9 @@ describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chai
   });
 
   test('lets server-sent events through as they come', async () => {
-    const response = await fetch(`${proxy.url}/mcp/events`, { headers: SPOOFED });
+    const response = await fetch(`${proxy.url}/mcp/events`, {
+      headers: { ...SPOOFED, Accept: 'text/event-stream' },
+    });
     expect(lastHeaders()['x-drs-agent'] ?? '').toBe('');
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     const read = async () => Buffer.from((await reader.read()).value ?? []).toString();

@@ -4,7 +4,7 @@ import { headerNames, readWire, send } from './gate-wire.js';
 import { CONTEXT, WIRE_RECIPES } from './gate-wire-recipes.js';
 
 /** What the gate reads of a call besides its method and body. */
-const READ = ['x-drs-bundle', 'content-type', 'content-encoding', 'mcp-method', 'mcp-name'];
+const READ = ['x-drs-bundle', 'accept', 'content-type', 'content-encoding', 'mcp-method', 'mcp-name'];
 const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override'];
 
 const MAX_BODY_BYTES = 1_048_576;
