@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { readQuery, segmentsOf } from './path.js';
+import { readQuery, splitPath } from './path.js';
 import { shorten } from './request.js';
 
 /** The REST binding of A2A: what method, path and query of a request say. Signers and gates use the same functions. */
@@ -86,14 +86,13 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
     const remedy = 'have the proxy append it to the URL of the gate, or send it in X-Original-Uri alone';
     return invalid(`the path of the request is not known: ${remedy}`);
   }
-  const mark = path.indexOf('?');
-  const way = mark < 0 ? path : path.slice(0, mark);
-  const query = mark < 0 ? '' : path.slice(mark + 1);
-  const raw = segmentsOf(way);
-  if (raw === null || raw.slice(0, -1).includes('') || ENCODED.test(way))
+  const split = splitPath(path);
+  if (split === null || split.segments.slice(0, -1).includes('') || split.segments.some(hidesSeparator))
     return invalid('servers could read different paths from the path of this request');
+  const { segments: raw, query } = split;
   const segments = raw.map((segment) => decodeURIComponent(segment));
-  if (/^(?:GET|HEAD)$/.test(httpMethod) && CARD.test(way) && mark < 0) return { kind: 'card' };
+  if (/^(?:GET|HEAD)$/.test(httpMethod) && query === null && CARD.test(raw.slice(-2).join('/')))
+    return { kind: 'card' };
 
   const words = segments.filter(isWord).length;
   for (const row of VERBS) {
@@ -114,7 +113,7 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
       prefix: prefix.length === 0 ? '' : `/${prefix.join('/')}`,
       parameters,
       mayBeBare: row.mayBeBare,
-      query,
+      query: query ?? '',
     };
   }
   const last = segments.findLast((segment) => segment !== '') ?? '';
@@ -154,10 +153,16 @@ export function restArguments(
   return { args: Object.fromEntries(own) };
 }
 
-const CARD = /\/\.well-known\/agent(?:-card)?\.json$/;
-// "#", "%", ";" and "?": what decodes a path before it reads it sees the end of a path or of a segment in them, or another escape.
-const ENCODED = /%(?:23|25|3[bf])/i;
+const CARD = /^\.well-known\/agent(?:-card)?\.json$/;
 const NONE: A2aTarget = { kind: 'none' };
+
+/**
+ * Whether a segment has "#", "%", ";" or "?" encoded: what decodes a path before it reads it sees the end of a path or of a
+ * segment in them, or another escape.
+ */
+function hidesSeparator(segment: string): boolean {
+  return /%(?:23|25|3[bf])/i.test(segment);
+}
 
 function isWord(segment: string): boolean {
   // Upper case, then lower case: see findLookalike().

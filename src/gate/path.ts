@@ -2,11 +2,23 @@ import { hasDotSegment } from '../protocol/resources.js';
 
 /** Path and query of a request, read strictly: what servers could read in two ways is refused. */
 
+/** The longest path with its query. Front ends take no longer headers; gateways that describe a request could. */
+const MAX_PATH = 65_536;
+
 /**
- * The segments of a path as sent; `null` if handlers could read another path from it. Linear.
- *
- * @param path without its query
+ * The segments of a path as sent, and its query; `null` if handlers could read another path from it, or if it is longer
+ * than any header. Linear.
  */
+export function splitPath(
+  path: string,
+): { readonly segments: readonly string[]; readonly query: string | null } | null {
+  if (path.length > MAX_PATH) return null;
+  const mark = path.indexOf('?');
+  const segments = segmentsOf(mark < 0 ? path : path.slice(0, mark));
+  return segments === null ? null : { segments, query: mark < 0 ? null : path.slice(mark + 1) };
+}
+
+/** The segments of a path without a query. */
 export function segmentsOf(path: string): readonly string[] | null {
   if (!SEGMENTS.test(path) || hasDotSegment(path)) return null;
   const segments = path.slice(1).split('/');

@@ -1,7 +1,7 @@
 import { isCommandPath } from '../protocol/claims.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import type { HttpRoute } from './http.js';
-import { isParameterName, readQuery, segmentsOf } from './path.js';
+import { isParameterName, readQuery, segmentsOf, splitPath } from './path.js';
 
 /** The most routes of a table; a request is compared with those of its method. */
 export const MAX_ROUTES = 1000;
@@ -68,15 +68,14 @@ export class RouteTable {
   find(method: string, path: string | null): HttpRoute | NoRoute {
     if (path === null)
       return unknown('the path of the request is not known: have the proxy send it, in one form');
-    const mark = path.indexOf('?');
-    const segments = segmentsOf(mark < 0 ? path : path.slice(0, mark));
-    if (segments === null) return unknown('servers could read different paths from the path of this request');
-    const route = this.#byMethod.get(method)?.find((candidate) => serves(candidate, segments));
+    const split = splitPath(path);
+    if (split === null) return unknown('servers could read different paths from the path of this request');
+    const route = this.#byMethod.get(method)?.find((candidate) => serves(candidate, split.segments));
     if (route === undefined) return unknown('no route has the method and path of this request');
-    const parameters = readQuery(mark < 0 ? '' : path.slice(mark + 1), route.query);
+    const parameters = readQuery(split.query ?? '', route.query);
     if (typeof parameters === 'string') return { code: 'INVALID_PARAMS', message: parameters };
     for (const [at, { text, isParameter }] of route.segments.entries())
-      if (isParameter) parameters[text] = decodeURIComponent(segments[at] ?? '');
+      if (isParameter) parameters[text] = decodeURIComponent(split.segments[at] ?? '');
     const { tool, command, hasBody } = route;
     return { tool, command, parameters, hasBody };
   }

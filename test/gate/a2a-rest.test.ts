@@ -134,6 +134,12 @@ it('a denied call over REST has the form of http, and names its method', async (
   });
 });
 
+it('a path that is longer than any header is refused', () => {
+  expect(targetOf('GET', `/tasks/${'a'.repeat(65_530)}`)).toMatchObject({ kind: 'invalid' });
+  expect(targetOf('GET', `/tasks?a=${'a'.repeat(65_530)}`)).toMatchObject({ kind: 'invalid' });
+  expect(targetOf('GET', `/tasks?a=${'a'.repeat(65_500)}`)).toMatchObject({ kind: 'rest' });
+});
+
 it('any path is read in time that grows with its length', () => {
   const paths = [
     (n: number) => '/tasks'.repeat(n),
@@ -144,7 +150,7 @@ it('any path is read in time that grows with its length', () => {
     (n: number) => `/tasks/${':'.repeat(6 * n)}`,
   ];
   for (const path of paths) {
-    const text = path(20_000);
+    const text = path(20_000).slice(0, 65_000);
     const from = performance.now();
     const target = targetOf('GET', text);
     if (target.kind === 'rest') restArguments(target, undefined);
