@@ -27,9 +27,10 @@ import { DRS_EXTENSION } from './extension.js';
 export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
     const request = input instanceof Request ? input : null;
-    const { pathname, search } = new URL(request === null ? (input as string | URL) : request.url);
+    const { pathname, search } = new URL(input instanceof Request ? input.url : input);
+    const given = init?.body ?? null;
+    const body = given === null && request !== null ? await request.clone().text() : given;
     const target = targetOf((init?.method ?? request?.method ?? 'GET').toUpperCase(), pathname + search);
-    const body = init?.body ?? (request?.body == null ? null : await request.clone().text());
     const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
     if (call === null) return fetch(input, init);
     const headers = new Headers(init?.headers ?? request?.headers);
