@@ -49,6 +49,8 @@ export function askOracle({ settings, revocation }: Profile, text: string, now: 
 export interface GateAsked {
   readonly protocol: Protocol;
   readonly method: string;
+  /** If left out: not known; over A2A the endpoint of JSON-RPC. */
+  readonly path?: string;
   readonly headers: Readonly<Record<string, readonly string[]>>;
   readonly body_text: string;
 }
@@ -70,9 +72,9 @@ export function askOracleGate(
   const list: Revocation['remote'] =
     remote === 'none' || remote === 'unavailable' ? remote : Buffer.from(remote, 'hex');
   const revocation = { remote: list, local: new Set(local) };
-  return asked.map(({ request: { protocol, method, headers, body_text: text }, now }) => {
+  return asked.map(({ request: { protocol, method, path, headers, body_text: text }, now }) => {
     const answer = decide({
-      ...{ protocol, method, now, settings, revocation, body: { text } },
+      ...{ protocol, method, path: path ?? '/', now, settings, revocation, body: { text } },
       headers: Object.entries(headers).flatMap(([name, values]) =>
         values.map((value) => [name, value] as const),
       ),

@@ -50,6 +50,7 @@ const headers = fc.dictionary(
 interface Asked {
   readonly protocol: Protocol;
   readonly method: string;
+  readonly path: string;
   readonly headers: Record<string, unknown>;
   readonly body: string;
 }
@@ -57,24 +58,39 @@ interface Asked {
 function read(text: string): Asked | null {
   const { value } = parseStrictJson(text, 1e9);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
-  const { protocol, method, headers: given, body } = value as JsonObject & { [name: string]: unknown };
+  const {
+    protocol,
+    method,
+    path = '/',
+    headers: given,
+    body,
+  } = value as JsonObject & { [name: string]: unknown };
   if (protocol !== 'http' && protocol !== 'mcp' && protocol !== 'a2a') return null;
-  if (typeof method !== 'string' || typeof body !== 'string') return null;
+  if (typeof method !== 'string' || typeof path !== 'string' || typeof body !== 'string') return null;
   return typeof given === 'object' && given !== null
-    ? ({ protocol, method, headers: given, body } as Asked)
+    ? ({ protocol, method, path, headers: given, body } as Asked)
     : null;
 }
 
-const open = ({ protocol, method, headers: given, body }: Asked): Opening =>
+const open = ({ protocol, method, path, headers: given, body }: Asked): Opening =>
   openRequest(protocol, {
     method,
-    path: null,
+    path,
     headers: headersOf(given),
     body: { kind: 'text', text: body },
   });
 
 const GATED =
   /^(tools\/call|resources\/(read|subscribe)|prompts\/get|completion\/complete|tasks\/(get|result|cancel|update))$/;
+const PATHS = [
+  '/',
+  '/a2a',
+  '/rest/message:send',
+  '/v1/tasks/7?historyLength=1',
+  '/tasks/7:cancel',
+  '/tasks/7/pushNotificationConfigs/8',
+  '/.well-known/agent-card.json',
+];
 const CODES: ReadonlySet<string> = new Set(GATE_CATALOGUE.map(({ code }) => code));
 const MAX_ANSWER = 4_096;
 
@@ -84,6 +100,7 @@ const gate: Target = {
     .record({
       protocol: fc.constantFrom('http', 'mcp', 'a2a'),
       method: fc.constantFrom('POST', 'POST', 'POST', 'GET', 'PUT', 'post'),
+      path: fc.oneof(fc.constantFrom(...PATHS), fc.webPath(), fc.string()),
       headers,
       body: fc.oneof(fc.constantFrom(...BODIES), fc.json()),
     })
@@ -129,8 +146,12 @@ const gate: Target = {
     same('the same request opens the same way', JSON.stringify(opened), first);
     if (opened.kind === 'pass') {
       if (asked.protocol === 'http') throw new Error('a plain request passed unchecked');
-      if (asked.protocol === 'a2a' && asked.method === 'POST')
-        throw new Error('an A2A message passed unchecked');
+      if (
+        asked.protocol === 'a2a' &&
+        asked.method !== 'OPTIONS' &&
+        !/\/agent(-card)?\.json$/.test(asked.path)
+      )
+        throw new Error(`an A2A request passed unchecked: ${asked.method} ${asked.path}`);
       // Every message that any parser would take for a gated one must be checked.
       if (asked.method === 'POST' && GATED.test(String(methodOf(asked.body))))
         throw new Error(`a gated message passed unchecked: ${asked.body}`);

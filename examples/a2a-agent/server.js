@@ -1,12 +1,13 @@
 import { Role } from '@a2a-js/sdk';
 import { AgentEvent, DefaultRequestHandler, InMemoryTaskStore } from '@a2a-js/sdk/server';
-import { agentCardHandler, jsonRpcHandler } from '@a2a-js/sdk/server/express';
+import { agentCardHandler, jsonRpcHandler, restHandler } from '@a2a-js/sdk/server/express';
 import { createVerifier } from 'drs-verify';
 import {
   BUNDLE_HEADER_ROOM,
   createMemoryReplayStore,
   drsA2a,
   drsContext,
+  drsExtension,
   drsUserBuilder,
   explainHeaderLimit,
 } from 'drs-verify/a2a';
@@ -15,6 +16,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
+const serverIdentity = 'https://weather.example';
 const app = express();
 const server = explainHeaderLimit(createServer({ maxHeaderSize: BUNDLE_HEADER_ROOM }, app));
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1');
@@ -37,12 +39,13 @@ const drs = drsA2a({
   verifier: createVerifier(),
   // With 'any', anyone can be a principal: then check root_principal in the agent.
   trustedRoots: process.env['TRUSTED_ROOTS']?.split(',') ?? 'any',
-  serverIdentity: 'https://weather.example',
+  serverIdentity,
   replayStore: createMemoryReplayStore(),
   eventSink: process.stderr,
 });
 app.use('/.well-known/agent-card.json', agentCardHandler({ agentCardProvider: requestHandler }));
 app.use('/a2a', drs, jsonRpcHandler({ requestHandler, userBuilder: drsUserBuilder }));
+app.use('/rest', drs, restHandler({ requestHandler, userBuilder: drsUserBuilder }));
 console.log(`listening on ${url}`);
 
 /** @param {string} text */
@@ -74,9 +77,11 @@ function agentCard() {
     version: '1.0.0',
     supportedInterfaces: [
       { url: `${url}/a2a`, protocolBinding: 'JSONRPC', protocolVersion: '1.0', tenant: '' },
+      { url: `${url}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0', tenant: '' },
     ],
     provider: undefined,
-    capabilities: { extensions: [] },
+    // Tells clients that they need a delegation.
+    capabilities: { extensions: [drsExtension({ serverIdentity })] },
     securitySchemes: {},
     securityRequirements: [],
     defaultInputModes: ['text'],

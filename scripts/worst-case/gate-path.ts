@@ -36,7 +36,7 @@ export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
       const second = bytes.indexOf(10, first + 1);
       return decide(bytes.toString('latin1', 0, first) as Protocol, {
         method: 'POST',
-        path: null,
+        path: '/',
         headers: headersOf({ 'x-drs-bundle': bytes.toString('latin1', first + 1, second) || undefined }),
         body: bodyOfBytes(bytes.subarray(second + 1), headersOf({ 'content-type': 'application/json' })),
       });

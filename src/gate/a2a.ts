@@ -1,18 +1,40 @@
-import { signedArgumentsOf } from './call-body.js';
+import { parseStrictJson } from '../protocol/json.js';
+import { restArguments, targetOf, type RestCall } from './a2a-rest.js';
+import { bodyOfValue, signedArgumentsOf, unusable } from './call-body.js';
 import { findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
-import { shorten, type GateRequest, type Opening } from './request.js';
+import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
 import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
 
 /** The command above all A2A methods. */
 export const A2A_COMMAND = '/a2a';
 
 /**
- * Opens a request to an A2A agent over JSON-RPC: every method is checked, under the command `/a2a/<method>`.
+ * Opens a request to an A2A agent, over JSON-RPC or REST: every method is checked, under the command `/a2a/<method>`.
  *
- * @example openA2a({ method: 'POST', headers: headersOf(headers), body: { kind: 'text', text } });
+ * @example openA2a({ method: 'POST', path: '/a2a', headers: headersOf(headers), body: { kind: 'text', text } });
  */
 export function openA2a(request: GateRequest): Opening {
+  const method = methodOf(request);
+  if (method === 'OPTIONS') return { kind: 'pass' };
+  const target = targetOf(method, request.path);
+  switch (target.kind) {
+    case 'card':
+      return { kind: 'pass' };
+    case 'rest':
+      return openRest(request, target);
+    case 'json-rpc':
+      return openJsonRpc(request);
+    case 'invalid':
+      return denier('a2a', null, null)(gateFailure('INVALID_PATH', 'a2a', target.reason));
+    case 'none': {
+      const message = `${shorten(method)} with this path is no call of A2A and no agent card`;
+      return denier('a2a', null, null)(gateFailure('METHOD_NOT_ALLOWED', 'a2a', message));
+    }
+  }
+}
+
+function openJsonRpc(request: GateRequest): Opening {
   const opened = openRpc('a2a', request);
   if (opened.kind !== 'message') return opened;
   const { message } = opened;
@@ -34,5 +56,38 @@ export function openA2a(request: GateRequest): Opening {
     encoded,
     body: bodyOfMessage(message, args),
     expected: { command: `${A2A_COMMAND}/${method}`, orBelow: false, tool: null },
+  });
+}
+
+function openRest({ headers, body }: GateRequest, target: RestCall): Opening {
+  const requested = target.method;
+  const deny = denier('a2a', null, requested, 'http');
+  if (body.kind === 'too large') return deny(gateFailure('BODY_TOO_LARGE', 'a2a', body.reason));
+  const encoded = findBundle('a2a', headers, undefined);
+  if (typeof encoded !== 'string') return deny(encoded);
+  const call = {
+    ...({ id: null, form: 'http', requested, encoded } as const),
+    expected: { command: `${A2A_COMMAND}/${requested}`, orBelow: false, tool: null },
+  };
+  if (body.kind === 'unusable') return openCall('a2a', { ...call, body });
+  if (body.kind === 'unread') return openCall('a2a', { ...call, body: unusable('the body was not read') });
+  let value: unknown;
+  if (body.kind === 'value') ({ value } = body);
+  else if (body.kind === 'text' && !(body.text === '' && target.mayBeBare)) {
+    const read = parseStrictJson(body.text);
+    if (read.defect?.kind === 'size')
+      return deny(gateFailure('BODY_TOO_LARGE', 'a2a', `the body: ${read.defect.message}`));
+    if (read.defect !== undefined)
+      return openCall('a2a', {
+        ...call,
+        body: unusable(`the body is not strict JSON: ${read.defect.message}`),
+      });
+    ({ value } = read);
+  }
+  const made = restArguments(target, value);
+  if ('code' in made) return deny(gateFailure(made.code, 'a2a', made.reason));
+  return openCall('a2a', {
+    ...call,
+    body: body.kind === 'value' ? bodyOfValue(made.args) : { kind: 'value', value: made.args },
   });
 }

@@ -3,7 +3,7 @@ import { gateFailure } from './codes.js';
 import { readNameHeader } from './mcp.js';
 import { isCommandPath } from '../protocol/claims.js';
 import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
-import { denier, openCall, PASSING_METHODS } from './rpc-gate.js';
+import { denier, openCall, passesMcpHttp } from './rpc-gate.js';
 
 const PREFIX = '/mcp/';
 
@@ -23,7 +23,7 @@ export function isChainCommand(command: unknown): command is string {
 export function openChain(request: GateRequest, command: string): Opening {
   const { headers } = request;
   const method = methodOf(request);
-  if (PASSING_METHODS.has(method)) return { kind: 'pass' };
+  if (passesMcpHttp(method, headers)) return { kind: 'pass' };
   const name = readNameHeader(headers);
   const tool = name === null || name === 'unreadable' ? null : name.name;
   const requested = shorten(tool);

@@ -32,7 +32,12 @@ export const GATE_CATALOGUE = [
     code: 'METHOD_NOT_ALLOWED',
     status: 405,
     suggestion:
-      'Send the message with POST. GET, HEAD and OPTIONS, over MCP DELETE too, pass without being checked.',
+      'Send the message with POST. Of other requests pass: over MCP an event stream (Accept: text/event-stream) and DELETE, over A2A the agent card.',
+  },
+  {
+    code: 'INVALID_PATH',
+    status: 400,
+    suggestion: 'Send a plain path, percent-encoded where it must be. The gate must get it as it was sent.',
   },
   {
     code: 'UNKNOWN_ROUTE',

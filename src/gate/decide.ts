@@ -208,10 +208,10 @@ export function bindOptionsOf(body: CallBody): { bodyText?: string; body?: unkno
 
 /** Makes the denial for a failure found outside {@link decide}, such as no verdict from the verifier. */
 export function denied(
-  { protocol, id, requested }: Pick<PendingCall, 'protocol' | 'id' | 'requested'>,
+  { protocol, id, form, requested }: Pick<PendingCall, 'protocol' | 'id' | 'form' | 'requested'>,
   failure: GateFailure,
 ): Denial {
-  return { kind: 'deny', protocol, id, requested, failure };
+  return { kind: 'deny', protocol, id, form, requested, failure };
 }
 
 /** The failure where the body, or the rest of it, did not come. */

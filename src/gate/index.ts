@@ -61,6 +61,7 @@ export {
   TOOLS_CALL,
 } from './mcp-methods.js';
 export { openA2a, A2A_COMMAND } from './a2a.js';
+export { restArguments, targetOf, type A2aTarget, type RestCall } from './a2a-rest.js';
 export { echoOf } from './json-rpc.js';
 export { PASSING_METHODS } from './rpc-gate.js';
 export {

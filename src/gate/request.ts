@@ -6,6 +6,7 @@ export const GATE_HEADERS = [
   'x-drs-bundle',
   'mcp-method',
   'mcp-name',
+  'accept',
   'content-type',
   'content-encoding',
   'connection',
@@ -79,6 +80,8 @@ export interface PendingCall {
   readonly protocol: Protocol;
   /** The JSON-RPC id to answer with; `null` on `http`. */
   readonly id: JsonValue;
+  /** The form of a denial, if it is not that of the protocol: A2A over REST. */
+  readonly form?: 'http' | undefined;
   /** The decoded bundle. It is strict JSON; nothing else about it has been checked. */
   readonly bundle: JsonValue;
   /** The bundle as it was sent: base64url text. */
@@ -104,6 +107,8 @@ export interface Denial {
   readonly kind: 'deny';
   readonly protocol: Protocol;
   readonly id: JsonValue;
+  /** As in {@link PendingCall}. */
+  readonly form?: 'http' | undefined;
   readonly requested: string | null;
   readonly failure: GateFailure;
 }

@@ -52,13 +52,12 @@ export interface RpcRefusal {
  * @example const { status, headers, body } = responseTo(denial);
  */
 export function responseTo(denial: Denial): GateResponse {
-  const { protocol, failure } = denial;
+  const { protocol, form = protocol, failure } = denial;
   const { status } = failure;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (status === 401) headers['www-authenticate'] = 'DRS';
-  if (status === 405)
-    headers['allow'] = protocol === 'a2a' ? 'POST, GET, HEAD, OPTIONS' : 'POST, GET, DELETE, HEAD, OPTIONS';
-  return { status, headers, body: protocol === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
+  if (status === 405) headers['allow'] = 'POST, GET, DELETE, HEAD, OPTIONS';
+  return { status, headers, body: form === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
 }
 
 /** Makes the body of a denial over plain HTTP. */

@@ -1,13 +1,10 @@
 import { isCommandPath } from '../protocol/claims.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
-import { hasDotSegment } from '../protocol/resources.js';
 import type { HttpRoute } from './http.js';
+import { isParameterName, readQuery, segmentsOf, splitPath } from './path.js';
 
 /** The most routes of a table; a request is compared with those of its method. */
 export const MAX_ROUTES = 1000;
-
-/** As long as a path in a request can be; in a description of a request, it could be longer. */
-const MAX_PATH = 65_536;
 
 interface Route {
   readonly method: string;
@@ -71,16 +68,14 @@ export class RouteTable {
   find(method: string, path: string | null): HttpRoute | NoRoute {
     if (path === null)
       return unknown('the path of the request is not known: have the proxy send it, in one form');
-    if (path.length > MAX_PATH) return unknown(`path and query are longer than ${MAX_PATH} characters`);
-    const mark = path.indexOf('?');
-    const segments = segmentsOf(mark < 0 ? path : path.slice(0, mark));
-    if (segments === null) return unknown('servers could read different paths from the path of this request');
-    const route = this.#byMethod.get(method)?.find((candidate) => serves(candidate, segments));
+    const split = splitPath(path);
+    if (split === null) return unknown('servers could read different paths from the path of this request');
+    const route = this.#byMethod.get(method)?.find((candidate) => serves(candidate, split.segments));
     if (route === undefined) return unknown('no route has the method and path of this request');
-    const parameters = readQuery(mark < 0 ? '' : path.slice(mark + 1), route.query);
+    const parameters = readQuery(split.query ?? '', route.query);
     if (typeof parameters === 'string') return { code: 'INVALID_PARAMS', message: parameters };
     for (const [at, { text, isParameter }] of route.segments.entries())
-      if (isParameter) parameters[text] = decodeURIComponent(segments[at] ?? '');
+      if (isParameter) parameters[text] = decodeURIComponent(split.segments[at] ?? '');
     const { tool, command, hasBody } = route;
     return { tool, command, parameters, hasBody };
   }
@@ -93,27 +88,6 @@ export class RouteTable {
 }
 
 const unknown = (message: string): NoRoute => ({ code: 'UNKNOWN_ROUTE', message });
-
-/** The segments of a path as sent; `null` if handlers could read another path from it. */
-function segmentsOf(path: string): readonly string[] | null {
-  if (!SEGMENTS.test(path) || hasDotSegment(path)) return null;
-  const segments = path.slice(1).split('/');
-  return segments.every(isDecodable) ? segments : null;
-}
-
-// RFC 3986's pchar without ";", before which some servers cut a segment. An encoded slash, backslash or control
-// character is another path to some.
-const SEGMENTS = /^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[Ff]|5[Cc]|[01]|7[Ff])[0-9A-Fa-f]{2})*)+$/;
-
-/** Whether the escapes of a text are UTF-8. */
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 function serves({ segments: wanted }: Route, segments: readonly string[]): boolean {
   return (
@@ -133,28 +107,6 @@ function hides(earlier: Route, { segments }: Route): boolean {
   );
 }
 
-/** The parameters of a query: each at most once, and only those that the route has. A string says what is wrong. */
-function readQuery(query: string, known: ReadonlySet<string>): Record<string, string> | string {
-  const parameters = Object.create(null) as Record<string, string>;
-  if (query === '') return parameters;
-  for (const pair of query.split('&')) {
-    const equals = pair.indexOf('=');
-    const name = equals < 0 ? pair : pair.slice(0, equals);
-    const shown = JSON.stringify(name.slice(0, 100));
-    if (!known.has(name))
-      return `the query has ${shown}, which is no argument here; expected ${[...known].join(', ') || 'no query'}`;
-    if (equals < 0) return `the query has ${shown} without a value, expected ${name}=…`;
-    if (name in parameters) return `the query has ${shown} more than once, expected it once`;
-    const value = pair.slice(equals + 1).replaceAll('+', ' ');
-    // Some servers split a query at ";" too.
-    if (value.includes(';') || !isDecodable(value))
-      return `the value of ${shown} is not percent-encoded UTF-8`;
-    parameters[name] = decodeURIComponent(value);
-  }
-  return parameters;
-}
-
-const NAME = /^[A-Za-z_][\w-]{0,63}$/;
 const METHOD = /^[A-Z]{1,20}$/;
 
 /** Reads one route. An array names its problems. */
@@ -173,7 +125,8 @@ function readRoute(given: unknown): Route | string[] {
   expect(body === undefined || body === 'json' || body === 'none', 'body to be "json" or "none"');
   const segments = typeof path === 'string' ? readTemplate(path) : null;
   expect(segments !== null, 'path, such as "/files/{name}", as clients send it, without a query');
-  const isList = Array.isArray(query) && query.every((name) => typeof name === 'string' && NAME.test(name));
+  const isList =
+    Array.isArray(query) && query.every((name) => typeof name === 'string' && isParameterName(name));
   expect(isList, 'query to be an array of names of letters, digits, "_" and "-"');
   const names = [
     ...(segments ?? []).filter(({ isParameter }) => isParameter).map(({ text }) => text),
@@ -204,7 +157,7 @@ function readTemplate(path: string): Route['segments'] | null {
         ? { text: text.slice(1, -1), isParameter: true }
         : { text, isParameter: false },
     );
-  if (!segments.every(({ text, isParameter }) => !isParameter || NAME.test(text))) return null;
+  if (!segments.every(({ text, isParameter }) => !isParameter || isParameterName(text))) return null;
   // With any value in place of its parameters, it must be a path that a request can have.
   const sample = segments.map(({ text, isParameter }) => (isParameter ? 'x' : text));
   return path.startsWith('/') && segmentsOf(`/${sample.join('/')}`) !== null ? segments : null;

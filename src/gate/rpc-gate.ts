@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { bodyOfValue, unusable } from './call-body.js';
 import { decodeCarried, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure, type Protocol } from './codes.js';
+import { denied } from './decide.js';
 import { echoOf, readRpcMessage, type RpcMessage } from './json-rpc.js';
 import {
   methodOf,
@@ -10,22 +11,27 @@ import {
   type Denial,
   type Expectation,
   type GateRequest,
+  type HeaderLookup,
   type Opening,
   type PendingCall,
 } from './request.js';
 
 /** The common part of the two JSON-RPC protocols, `mcp` and `a2a`. */
 
-/** The HTTP methods that carry no JSON-RPC message. */
+/** The HTTP methods of requests that may pass unchecked. */
 export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
 
-/**
- * Whether requests with an HTTP method pass unchecked. DELETE ends a session of MCP; over A2A, only its other binding (REST)
- * has it, where it changes an agent's settings.
- */
-function passesHttp(protocol: Exclude<Protocol, 'http'>, method: string): boolean {
-  return PASSING_METHODS.has(method) && !(protocol === 'a2a' && method === 'DELETE');
+/** Whether a request without a message passes to an MCP server: the event stream, the end of a session, OPTIONS. */
+export function passesMcpHttp(method: string, headers: HeaderLookup): boolean {
+  if (method === 'GET' || method === 'HEAD') return headers('accept').some(namesEventStream);
+  return PASSING_METHODS.has(method);
 }
+
+function namesEventStream(accept: string): boolean {
+  return accept.split(',').some((range) => EVENT_STREAM.test(range));
+}
+
+const EVENT_STREAM = /^[ \t]*text\/event-stream[ \t]*(?:;|$)/i;
 
 /**
  * Reads the message of a request. A request that is not a POST passes or is denied at once. If the body cannot be read,
@@ -37,7 +43,7 @@ export function openRpc(
 ): { readonly kind: 'message'; readonly message: RpcMessage } | Opening {
   const { headers, body } = request;
   const method = methodOf(request);
-  if (passesHttp(protocol, method)) return { kind: 'pass' };
+  if (protocol === 'mcp' && passesMcpHttp(method, headers)) return { kind: 'pass' };
   const deny = denier(protocol, null, null);
   if (method !== 'POST') {
     const message = `the HTTP method is ${shorten(method)}, expected POST`;
@@ -62,8 +68,9 @@ export function denier(
   protocol: Protocol,
   id: JsonValue,
   requested: string | null,
+  form?: 'http',
 ): (failure: GateFailure) => Denial {
-  return (failure) => ({ kind: 'deny', protocol, id, requested, failure });
+  return (failure) => denied({ protocol, id, requested, form }, failure);
 }
 
 /** Decodes the bundle of a call. */
@@ -72,9 +79,9 @@ export function openCall(
   call: Omit<PendingCall, 'kind' | 'protocol' | 'bundle'>,
 ): PendingCall | Denial {
   const decoded = decodeCarried(protocol, call.encoded);
-  if ('code' in decoded) return denier(protocol, call.id, call.requested)(decoded);
-  const { id, encoded, body, requested, expected } = call;
-  return { kind: 'check', protocol, id, bundle: decoded.bundle, encoded, body, requested, expected };
+  if ('code' in decoded) return denied({ ...call, protocol }, decoded);
+  const { id, form, encoded, body, requested, expected } = call;
+  return { kind: 'check', protocol, id, form, bundle: decoded.bundle, encoded, body, requested, expected };
 }
 
 /** The body to compare with the signed arguments, for a message that {@link readRpcMessage} has read. */

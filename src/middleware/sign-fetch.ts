@@ -1,6 +1,7 @@
 import { BUNDLE_HEADER } from '../gate/index.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import type { Delegation } from './delegation.js';
+import { sendSigned } from './send-signed.js';
 
 /** Options of {@link signFetch}. */
 export interface SignFetchOptions {
@@ -46,7 +47,9 @@ export function signFetch(
     headers.set(BUNDLE_HEADER, signCall(delegation, path, value));
     // For a string body, fetch() sets text/plain, which a server may refuse.
     if (!headers.has('content-type')) headers.set('content-type', 'application/json');
-    return fetch(input, { redirect: 'error', ...init, headers });
+    return init?.redirect === undefined
+      ? sendSigned(fetch, input, { ...init, headers })
+      : fetch(input, { ...init, headers });
   };
 }
 

@@ -168,8 +168,14 @@ export function readGateRequest(
   const lookup = headersOf(headers);
   const body = bodyOf(value, lookup);
   if ('error' in body) return body;
-  return { protocol: protocol as Protocol, request: { method, path, headers: lookup, body } };
+  return {
+    protocol: protocol as Protocol,
+    request: { method, path: path ?? (protocol === 'a2a' ? RPC_PATH : null), headers: lookup, body },
+  };
 }
+
+/** Who asks about A2A without a path has an endpoint of JSON-RPC. */
+const RPC_PATH = '/';
 
 const MEMBERS: ReadonlySet<string> = new Set(['protocol', 'method', 'path', 'headers', 'body', 'body_text']);
 

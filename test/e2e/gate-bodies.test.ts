@@ -15,7 +15,7 @@ afterAll(() => gate.stop());
 
 const WAYS = [
   { path: '/gate/mcp', bundle: mcpBundle, body: toolCall() },
-  { path: '/gate/a2a', bundle: a2aBundle, body: a2aCall() },
+  { path: '/gate/a2a/a2a', bundle: a2aBundle, body: a2aCall() },
   { path: '/gate/http', bundle: mcpBundle, body: httpCall },
   { path: '/gate/chain', bundle: mcpBundle, body: toolCall() },
 ];

@@ -182,7 +182,7 @@ describe('denied', () => {
     expect(response.headers).toEqual({
       'content-type': 'application/json',
       ...(status === 401 ? { 'www-authenticate': 'DRS' } : {}),
-      ...(status === 405 ? { allow: 'POST, GET, HEAD, OPTIONS' } : {}),
+      ...(status === 405 ? { allow: 'POST, GET, DELETE, HEAD, OPTIONS' } : {}),
     });
     const words = expect.stringMatching(/\S/) as string;
     expect(response.body).toEqual(
@@ -203,7 +203,12 @@ describe('denied', () => {
 
 it('an opened A2A request tells its protocol and method', () => {
   const open = (headers: Record<string, string>, body = rpc()) =>
-    openA2a({ method: 'POST', path: null, headers: headersOf(headers), body: { kind: 'text', text: body } });
+    openA2a({
+      method: 'POST',
+      path: '/a2a',
+      headers: headersOf(headers),
+      body: { kind: 'text', text: body },
+    });
   expect(open({ 'X-DRS-Bundle': 'e30' })).toMatchObject({
     kind: 'check',
     protocol: 'a2a',
@@ -235,8 +240,9 @@ describe('allowed', () => {
     });
   });
 
-  it.each(['GET', 'HEAD', 'OPTIONS'])('%s passes to an A2A agent', async (method) => {
-    expect(await newGate()('a2a', { method })).toEqual({ decision: 'pass' });
+  it.each(['GET', 'HEAD', 'OPTIONS'])('%s of the agent card passes', async (method) => {
+    const path = '/.well-known/agent-card.json';
+    expect(await newGate()('a2a', { method, path })).toEqual({ decision: 'pass' });
   });
 });
 

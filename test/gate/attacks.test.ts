@@ -9,6 +9,7 @@ import {
   mcpBundle,
   mcpRequest,
   requestBundle,
+  restBundle,
   toolCall,
   type Attack,
   type Transport,
@@ -77,7 +78,7 @@ describe.each(tried)('%s', (transport) => {
   const rows = ATTACKS.filter((attack) => carries(transport, attack));
   it.each(rows.map((row) => ({ title: `${row.protocol}: ${row.name}`, row })))(
     '$title',
-    async ({ row: { protocol, attempt, outcome, twice } }) => {
+    async ({ row: { protocol, attempt, outcome, twice, form = protocol } }) => {
       const ask = ways.get(transport) as Ask;
       const sent = attempt();
       if (twice === true) expect(await ask(protocol, sent)).toMatchObject({ decision: 'allow' });
@@ -88,7 +89,11 @@ describe.each(tried)('%s', (transport) => {
       }
       const [status, code] = outcome;
       expect(said).toMatchObject({ decision: 'deny', status, code });
-      if (protocol !== 'http' && code !== '') {
+      if (code === '') return;
+      if (form === 'http') {
+        expect(said.body).toMatchObject({ error: { code } });
+        expect(said.body).not.toHaveProperty('jsonrpc');
+      } else {
         expect(said.body).toMatchObject({
           jsonrpc: '2.0',
           error: { code: -32010, message: expect.stringMatching(new RegExp(`^DRS: ${code}: .`)) as string },
@@ -116,6 +121,20 @@ describe.each(tried)('%s', (transport) => {
     expect(await ask('a2a', { ...bundle(a2aBundle()), body: a2aCall() })).toMatchObject({
       decision: 'allow',
     });
+    const task = { method: 'GET', at: '/rest/tasks/7?historyLength=1' };
+    const signed = restBundle('GetTask', { id: '7', historyLength: '1', path: '/rest' });
+    expect(await ask('a2a', { ...task, ...bundle(signed) })).toMatchObject({ decision: 'allow' });
+    const message = { message: { messageId: 'm1', parts: [{ text: 'hello' }] } };
+    const rest = {
+      ...{ at: '/message:send', body: JSON.stringify(message) },
+      ...bundle(restBundle('SendMessage', message)),
+    };
+    expect(await ask('a2a', rest)).toMatchObject({ decision: 'allow' });
+    const settings = { method: 'DELETE', at: '/a%20b/tasks/7/pushNotificationConfigs/8' };
+    const ids = { taskId: '7', id: '8', path: '/a%20b' };
+    expect(
+      await ask('a2a', { ...settings, ...bundle(restBundle('DeleteTaskPushNotificationConfig', ids)) }),
+    ).toMatchObject({ decision: 'allow' });
     if (transport === 'middleware') return;
     for (const id of [7, 0, -1, 1.5, 'seven', '', 2 ** 53 - 1]) {
       const sent = { ...bundle(mcpBundle()), body: toolCall({}, { id }) };

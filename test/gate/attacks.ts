@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import type { GateProtocol } from '../../src/gate/index.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
-import { a2aChain, mcpChain } from './decide.js';
+import { a2aChain, mcpChain, restChain } from './decide.js';
 
 /** How a request gets to a gate. */
 export type Transport = 'pure' | 'middleware' | 'v1' | 'proxy' | 'grpc' | 'ext-mcp';
@@ -11,6 +11,8 @@ export interface Attempt {
   readonly method?: string;
   /** Below `/gate/<protocol>`; a path that starts with `!` stands for itself. */
   readonly path?: string;
+  /** Path and query of the caller's request; left out: those of an endpoint of JSON-RPC. Empty: not known. */
+  readonly at?: string;
   readonly headers?: readonly (readonly [string, string])[];
   readonly body?: string | Buffer;
   /** Whether the body comes in chunks, without a length. */
@@ -29,6 +31,8 @@ export interface Attack {
   readonly by?: readonly Transport[];
   /** Sent twice: once it is allowed. */
   readonly twice?: true;
+  /** The form of the denial, where it is not that of the protocol. */
+  readonly form?: 'http';
 }
 
 const search = { tool: 'search', query: 'tea' };
@@ -36,6 +40,9 @@ export const mcpBundle = (args: object = search, overrides: object = {}) =>
   encode(liveCall(mcpChain, args, overrides as Record<string, unknown>));
 export const a2aBundle = (args: object = { tool: 'SendMessage', n: 1 }, overrides: object = {}) =>
   encode(liveCall(a2aChain, args, { cmd: '/a2a/SendMessage', ...overrides }));
+/** A bundle for a method of A2A, signed as a call over REST. */
+export const restBundle = (method: string, args: object = {}) =>
+  encode(liveCall(restChain, { tool: method, ...args }, { cmd: `/a2a/${method}` }));
 
 export const toolCall = (params: object = {}, message: object = {}) =>
   JSON.stringify({
@@ -125,6 +132,27 @@ const http = (
   ...mcp(name, attempt, outcome, more),
   protocol: 'http',
 });
+/** A denial of a call over A2A's REST. */
+const rest = (
+  name: string,
+  attempt: () => Attempt,
+  outcome: Outcome,
+  more: Partial<Attack> = {},
+): Attack => ({ ...a2a(name, attempt, outcome, { form: 'http', ...more }), name: `REST: ${name}` });
+/** A request without a bundle. */
+const bare = (method: string, path: string, ...headers: (readonly [string, string])[]): Attempt => ({
+  method,
+  at: path,
+  headers,
+});
+const withBundle = (bundle: string, method: string, path: string, body?: object): Attempt => ({
+  ...bare(method, path, [BUNDLE, bundle]),
+  ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+});
+/** Those whose answers have a body although the request is a HEAD. */
+const HEADLESS: readonly Transport[] = ['pure', 'v1', 'grpc'];
+const sent = { message: { messageId: 'm1', parts: [{ text: 'hello' }] } };
+
 const chain = (
   name: string,
   attempt: () => Attempt,
@@ -722,7 +750,31 @@ export const ATTACKS: readonly Attack[] = [
     [400, 'INVALID_JSONRPC'],
     { by: PROXY },
   ),
-  mcp('a body on GET', () => ({ ...call(), method: 'GET' }), 'pass'),
+  mcp(
+    'a body on GET',
+    () => ({ ...call(toolCall(), ['Accept', 'text/event-stream']), method: 'GET' }),
+    'pass',
+  ),
+  mcp('a GET that is no event stream', () => ({ method: 'GET', headers: [['Accept', '*/*']] }), [
+    405,
+    'METHOD_NOT_ALLOWED',
+  ]),
+  mcp('a GET that says nothing', () => ({ method: 'GET' }), [405, 'METHOD_NOT_ALLOWED']),
+  mcp(
+    'a GET of another stream',
+    () => ({ method: 'GET', headers: [['Accept', 'text/event-streams, x/text;a="text/event-stream"']] }),
+    [405, 'METHOD_NOT_ALLOWED'],
+  ),
+  mcp('a HEAD that says nothing', () => ({ method: 'HEAD' }), [405, 'METHOD_NOT_ALLOWED'], { by: HEADLESS }),
+  mcp(
+    'the event stream',
+    () => ({ method: 'GET', headers: [['Accept', 'application/json, Text/Event-Stream;q=0.9']] }),
+    'pass',
+  ),
+  mcp('the end of a session', () => ({ method: 'DELETE' }), 'pass'),
+  mcp('OPTIONS', () => ({ method: 'OPTIONS' }), 'pass'),
+  chain('a GET that says nothing', () => ({ method: 'GET' }), [405, 'METHOD_NOT_ALLOWED']),
+  chain('the event stream', () => ({ method: 'GET', headers: [['Accept', 'text/event-stream']] }), 'pass'),
   http('GET without a bundle', () => ({ method: 'GET' }), [401, 'MISSING_BUNDLE']),
   http('GET with a bundle and without a body', () => ({ ...call(''), method: 'GET' }), [
     403,
@@ -881,6 +933,278 @@ export const ATTACKS: readonly Attack[] = [
     400,
     'INVALID_JSONRPC',
   ]),
+
+  // A2A over REST
+  rest(
+    'a bundle for GetTask over JSON-RPC, with a message beside',
+    () =>
+      withBundle(restBundle('GetTask', { id: '1' }), 'POST', '/rest/message:send', {
+        ...{ jsonrpc: '2.0', id: 7, method: 'GetTask', params: { id: '1' } },
+        ...sent,
+      }),
+    [403, 'COMMAND_MISMATCH'],
+  ),
+  rest(
+    'a signed message of JSON-RPC',
+    () => withBundle(a2aBundle(), 'POST', '/message:send', JSON.parse(a2aCall()) as object),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  ...(
+    [
+      ['GET', '/rest/tasks'],
+      ['GET', '/tasks?contextId=c'],
+      ['GET', '/rest/tasks/1'],
+      ['GET', '/tasks/1:subscribe'],
+      ['POST', '/v1/tasks/1:subscribe'],
+      ['POST', '/tasks/1:cancel'],
+      ['POST', '/message:stream'],
+      ['POST', '/rest/tasks/1/pushNotificationConfigs'],
+      ['GET', '/rest/tasks/1/pushNotificationConfigs'],
+      ['GET', '/rest/tasks/1/pushNotificationConfigs/2'],
+      ['DELETE', '/rest/tasks/1/pushNotificationConfigs/2'],
+      ['GET', '/tenant/extendedAgentCard'],
+      ['GET', '/v1/card'],
+    ] as const
+  ).map(([method, path]) =>
+    rest(`no bundle: ${method} ${path}`, () => bare(method, path), [403, 'MISSING_BUNDLE']),
+  ),
+  rest(
+    'a bundle for reading settings that deletes them',
+    () =>
+      withBundle(
+        restBundle('GetTaskPushNotificationConfig', { taskId: '1', id: '2' }),
+        'DELETE',
+        '/tasks/1/pushNotificationConfigs/2',
+      ),
+    [403, 'COMMAND_MISMATCH'],
+  ),
+  rest('another task', () => withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/tasks/2'), [
+    403,
+    'BINDING_MISMATCH',
+  ]),
+  rest(
+    'another tenant',
+    () => withBundle(restBundle('GetTask', { id: '1', path: '/a' }), 'GET', '/b/tasks/1'),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  rest(
+    'a tenant where none was signed',
+    () => withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/b/tasks/1'),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  rest('a parameter more', () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?tenant=b'), [
+    403,
+    'BINDING_MISMATCH',
+  ]),
+  rest(
+    'a parameter less',
+    () => withBundle(restBundle('GetTask', { id: '1', historyLength: '1' }), 'GET', '/tasks/1'),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  rest(
+    'a number for the string of the query',
+    () => withBundle(restBundle('GetTask', { id: '1', historyLength: 1 }), 'GET', '/tasks/1?historyLength=1'),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  rest(
+    'a body that was not signed',
+    () => withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel', { metadata: {} }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  rest(
+    'a body on GET',
+    () => withBundle(restBundle('GetTask', { id: '1' }), 'GET', '/tasks/1', { tenant: 'b' }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  rest(
+    'a body that is no JSON',
+    () => ({
+      ...withBundle(restBundle('SendMessage', sent), 'POST', '/message:send'),
+      body: 'message=hello',
+    }),
+    [403, 'BINDING_MISMATCH'],
+  ),
+  rest(
+    'no body, where one must be',
+    () => withBundle(restBundle('SendMessage'), 'POST', '/message:send'),
+    [403, 'BINDING_MISMATCH'],
+    // The others know that there is none.
+    { by: ['pure', 'v1', 'proxy', 'grpc'] },
+  ),
+  rest(
+    'a member twice',
+    () => ({
+      ...withBundle(restBundle('SendMessage', { a: 2 }), 'POST', '/message:send'),
+      body: '{"a":1,"a":2}',
+    }),
+    [403, 'BINDING_MISMATCH'],
+    { by: ['pure', 'middleware', 'v1', 'proxy', 'grpc'] },
+  ),
+  rest(
+    'a body in an array',
+    () => withBundle(restBundle('SendMessage', sent), 'POST', '/message:send', [sent]),
+    [400, 'INVALID_PARAMS'],
+  ),
+  rest(
+    'another task in the body',
+    () => withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel', { id: '2' }),
+    [400, 'RESERVED_ARGUMENT'],
+  ),
+  rest(
+    'another task in the query',
+    () => withBundle(restBundle('CancelTask', { id: '1' }), 'POST', '/tasks/1:cancel?id=2'),
+    [400, 'RESERVED_ARGUMENT'],
+  ),
+  rest(
+    'a parameter twice',
+    () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?pageSize=1&pageSize=1'),
+    [400, 'INVALID_PARAMS'],
+  ),
+  rest('a list in the query', () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?status[]=1'), [
+    400,
+    'INVALID_PARAMS',
+  ]),
+  rest(
+    'a query that is not UTF-8',
+    () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?pageToken=%ff'),
+    [400, 'INVALID_PARAMS'],
+  ),
+  rest('tool in the query', () => withBundle(restBundle('ListTasks'), 'GET', '/tasks?tool=GetTask'), [
+    400,
+    'RESERVED_ARGUMENT',
+  ]),
+  rest(
+    'tool in the body',
+    () => withBundle(restBundle('SendMessage', sent), 'POST', '/message:send', { ...sent, tool: 'GetTask' }),
+    [400, 'RESERVED_ARGUMENT'],
+  ),
+  rest(
+    'path in the body',
+    () => withBundle(restBundle('SendMessage', { path: '/b' }), 'POST', '/message:send', { path: '/b' }),
+    [400, 'RESERVED_ARGUMENT'],
+  ),
+  rest(
+    'a replay',
+    () => withBundle(restBundle('GetTask', { id: '1', path: '/rest' }), 'GET', '/rest/tasks/1'),
+    [409, 'REPLAY_DETECTED'],
+    { twice: true },
+  ),
+  rest(
+    'more than the limit',
+    () => withBundle(restBundle('SendMessage'), 'POST', '/message:send', { n: 'x'.repeat(1_048_576) }),
+    [413, 'BODY_TOO_LARGE'],
+    { by: ['middleware', 'proxy', 'grpc'] },
+  ),
+  // What the table of the specification does not have.
+  ...(
+    [
+      ['GET', '/'],
+      ['GET', '/a2a?tasks'],
+      ['GET', '/rest/task'],
+      ['DELETE', '/a2a'],
+      ['DELETE', '/tasks/1'],
+      ['PUT', '/tasks/1'],
+      ['PATCH', '/tasks/1/pushNotificationConfigs/2'],
+      ['GET', '/message:send'],
+      ['POST', '/tasks'],
+      ['POST', '/tasks/1'],
+      ['POST', '/rest/tasks/1:pause'],
+      ['GET', '/rest/tasks/1:cancel'],
+      ['POST', '/message:delete'],
+      ['POST', '/rest/MESSAGE:SEND'],
+      ['POST', '/rest/message%3Asend'],
+      ['POST', '/rest/%6dessage:send'],
+      ['POST', '/rest/message:send/'],
+      ['POST', '/rest/message:send.json'],
+      ['POST', '/TASKS/1:cancel'],
+      ['POST', '/tasks/1:CANCEL'],
+      ['POST', '/tasks/1%3Acancel'],
+      ['POST', '/tasks/1:cancel/'],
+      ['POST', '/tasks/:cancel'],
+      ['POST', '/%74asks/1:cancel'],
+      ['POST', '/tas%E2%84%AAs/1:cancel'],
+      ['GET', '/tasks/'],
+      ['GET', '/tasks/1/'],
+      ['GET', '/tasks/tasks'],
+      ['GET', '/tasks/pushNotificationConfigs'],
+      ['GET', '/tasks/1/pushnotificationconfigs'],
+      ['GET', '/tasks/urn%3Auuid%3A1'],
+      ['POST', '/tasks/message:send'],
+      ['POST', '/tasks/a2a'],
+      ['GET', '/.well-known/agent-card.json?x=1'],
+      ['GET', '/.well-known/agent-card.json/'],
+      ['GET', '/.well-known/AGENT-CARD.json'],
+      ['GET', '/x.well-known/agent.json'],
+      ['DELETE', '/.well-known/agent-card.json'],
+    ] as const
+  ).map(([method, path]) =>
+    a2a(
+      `not in the table: ${method} ${path}`,
+      () => ({ ...withBundle(a2aBundle(), method, path), body: method === 'GET' ? '' : a2aCall() }),
+      [405, 'METHOD_NOT_ALLOWED'],
+    ),
+  ),
+  a2a('a HEAD of the tasks', () => bare('HEAD', '/tasks'), [405, 'METHOD_NOT_ALLOWED'], { by: HEADLESS }),
+  ...[
+    '/rest//message:send',
+    '/message:send;v=1',
+    '/tasks;x/1:cancel',
+    '/tasks/1%2Fx:cancel',
+    '/tasks/1%5Cx:cancel',
+    '/tasks/1%252Fx:cancel',
+    '/tasks/1%00:cancel',
+    '/tasks/1%ff:cancel',
+    '/tasks/1%:cancel',
+    '/tasks/1%3Bx:cancel',
+    '/a2a%3Fx',
+    '/a2a"',
+    '/a2a|',
+  ].map((path) =>
+    a2a(`read in two ways: ${path}`, () => ({ ...withBundle(a2aBundle(), 'POST', path), body: a2aCall() }), [
+      400,
+      'INVALID_PATH',
+    ]),
+  ),
+  ...['/rest/../message:send', '/rest/%2e%2E/message:send', '/a2a/.'].map((path) =>
+    a2a(
+      `dots: ${path}`,
+      () => ({ ...withBundle(a2aBundle(), 'POST', path), body: a2aCall() }),
+      [400, 'INVALID_PATH'],
+      // /gate/* answers 404.
+      { by: ['pure', 'middleware', 'v1', 'grpc'] },
+    ),
+  ),
+  a2a(
+    'a path that nobody says',
+    () => ({ ...withBundle(a2aBundle(), 'POST', ''), body: a2aCall() }),
+    [400, 'INVALID_PATH'],
+    { by: ['pure', 'proxy', 'grpc'] },
+  ),
+  a2a(
+    'a path in a header beside another one',
+    () => bare('GET', '/tasks', ['X-Original-Uri', '/.well-known/agent-card.json']),
+    [400, 'INVALID_PATH'],
+    { by: GATEWAYS },
+  ),
+  a2a(
+    'a path that is a URL',
+    () => bare('GET', 'http://a.example/.well-known/agent.json'),
+    [400, 'INVALID_PATH'],
+    {
+      by: ['pure', 'v1', 'grpc'],
+    },
+  ),
+  ...['/.well-known/agent-card.json', '/agents/7/.well-known/agent.json'].map((path) =>
+    a2a(`the agent card ${path}`, () => bare('GET', path), 'pass'),
+  ),
+  a2a('the head of the agent card', () => bare('HEAD', '/.well-known/agent-card.json'), 'pass'),
+  a2a('OPTIONS', () => bare('OPTIONS', '/rest/tasks'), 'pass'),
+  a2a(
+    'a path in a header alone',
+    () => bare('GET', '', ['X-Forwarded-Uri', '/.well-known/agent-card.json']),
+    'pass',
+    { by: GATEWAYS },
+  ),
 
   // The path
   ...[

@@ -34,6 +34,8 @@ const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode
 
 export interface Asked {
   readonly method?: string;
+  /** Default: an endpoint of JSON-RPC. */
+  readonly path?: string | null;
   readonly headers?: Record<string, unknown>;
   readonly body?: string;
   /** In place of `body`. */
@@ -49,10 +51,10 @@ export type Decision =
 export function newGate(rules: Partial<GateRules> = {}) {
   const store = createMemoryReplayStore();
   return async (protocol: GateProtocol, asked: Asked): Promise<Decision> => {
-    const { method = 'POST', headers = {}, body = '', read } = asked;
+    const { method = 'POST', path = '/a2a', headers = {}, body = '', read } = asked;
     const request = {
       method,
-      path: null,
+      path,
       headers: headersOf(headers),
       body: read ?? ({ kind: 'text', text: body } as const),
     };
@@ -75,3 +77,5 @@ export function newGate(rules: Partial<GateRules> = {}) {
 
 export const mcpChain = liveChain(2);
 export const a2aChain = liveChain(2, { cmd: '/a2a', policy: { allowed_tools: ['SendMessage'] } });
+/** For every method of A2A. */
+export const restChain = liveChain(2, { cmd: '/a2a', policy: {} });

@@ -486,7 +486,11 @@ it.each([
 
 describe('what is no tool call passes', () => {
   it.each<[string, Asked]>([
-    ...['GET', 'DELETE', 'HEAD', 'OPTIONS'].map((method): [string, Asked] => [method, { method }]),
+    ...['DELETE', 'OPTIONS'].map((method): [string, Asked] => [method, { method }]),
+    ...['GET', 'HEAD'].map((method): [string, Asked] => [
+      `the event stream, with ${method}`,
+      { method, headers: { Accept: 'text/event-stream' } },
+    ]),
     ['the handshake', { body: text({ method: 'initialize' }) }],
     [
       'a list',

@@ -303,8 +303,11 @@ describe('a chain alone', () => {
   });
 
   it('has the methods of MCP', () => {
-    for (const method of ['GET', 'DELETE', 'HEAD', 'OPTIONS'])
-      expect(open({}, method)).toEqual({ kind: 'pass' });
+    for (const method of ['DELETE', 'OPTIONS']) expect(open({}, method)).toEqual({ kind: 'pass' });
+    for (const method of ['GET', 'HEAD']) {
+      expect(open({ Accept: 'text/event-stream' }, method)).toEqual({ kind: 'pass' });
+      expect(open({}, method)).toMatchObject({ failure: { code: 'METHOD_NOT_ALLOWED' } });
+    }
     expect(open(bundle, 'PUT')).toMatchObject({
       failure: { code: 'METHOD_NOT_ALLOWED', message: 'the HTTP method is PUT, expected POST' },
     });

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import { request, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { bodyOfBytes, headersOf, type GateProtocol } from '../../src/gate/index.js';
 import { drsA2a } from '../../src/middleware/a2a/index.js';
 import { createMemoryReplayStore, drsContext, drsMiddleware } from '../../src/middleware/index.js';
@@ -38,10 +38,11 @@ const codeIn = (body: unknown): string => {
 export function askPure(): Ask {
   const gate = newGate();
   const chainGate = newGate({ bindingMode: 'off' });
-  return async (protocol, { method, headers, body = '' }) => {
+  return async (protocol, { method, at = '/a2a', headers, body = '' }) => {
     const map = valuesOf(headers);
     const said = await (protocol === 'chain' ? chainGate : gate)(protocol, {
       method: method ?? 'POST',
+      path: at === '' ? null : at,
       headers: map,
       read: bodyOfBytes(Buffer.from(body), headersOf(map)),
     });
@@ -56,22 +57,25 @@ export async function askMiddleware(): Promise<{ ask: Ask; close: () => Promise<
   const drs = { ...OPEN, verifier, maxBodyBytes: 1024 * 1024 };
   const http = drsMiddleware({ ...drs, tool: 'any', replayStore: createMemoryReplayStore() });
   const a2a = drsA2a({ ...drs, replayStore: createMemoryReplayStore() });
-  const server = await listen((req, res) => {
-    const middleware = req.url?.startsWith('/a2a') === true ? a2a : http;
-    middleware(req, res, () => {
-      let hasContext = true;
-      try {
-        drsContext(req);
-      } catch {
-        hasContext = false;
-      }
-      res.setHeader('x-decision', hasContext ? 'allow' : 'pass').end();
-    });
-  });
+  const behind = (middleware: typeof http) =>
+    listen((req, res) => middleware(req, res, () => answer(req, res)));
+  const answer = (req: IncomingMessage, res: ServerResponse) => {
+    let hasContext = true;
+    try {
+      drsContext(req);
+    } catch {
+      hasContext = false;
+    }
+    res.setHeader('x-decision', hasContext ? 'allow' : 'pass').end();
+  };
+  const servers = { http: await behind(http), a2a: await behind(a2a) };
   return {
-    close: () => server.close(),
+    close: async () => {
+      await Promise.all([servers.http.close(), servers.a2a.close()]);
+    },
     ask: async (protocol, attempt) => {
-      const { status, headers, body } = await exchange(`${server.url}/${protocol}`, attempt);
+      const { url } = servers[protocol === 'a2a' ? 'a2a' : 'http'];
+      const { status, headers, body } = await exchange(url, attempt, attempt.at ?? '/a2a');
       const decision = headers['x-decision'];
       if (decision === 'allow' || decision === 'pass') return { decision, status: 200, code: '', body: '' };
       return { decision: 'deny', status, code: codeIn(body), body };
@@ -81,8 +85,8 @@ export async function askMiddleware(): Promise<{ ask: Ask; close: () => Promise<
 
 /** `POST /v1/gate` of a service. */
 export function askV1(service: RunningService): Ask {
-  return async (protocol, { method = 'POST', headers, body = '', isChunked }) => {
-    const asked = { protocol, method, headers: valuesOf(headers), body_text: String(body) };
+  return async (protocol, { method = 'POST', at, headers, body = '', isChunked }) => {
+    const asked = { protocol, method, path: at, headers: valuesOf(headers), body_text: String(body) };
     const answer =
       isChunked === true
         ? await exchange(`${service.url}/v1/gate`, { body: JSON.stringify(asked), isChunked })
@@ -100,8 +104,9 @@ export function askV1(service: RunningService): Ask {
 /** `/gate/*` of a service, as a proxy asks it. */
 export function askProxy(service: RunningService): Ask {
   return async (protocol, attempt) => {
-    const path = attempt.path?.startsWith('!') === true ? attempt.path.slice(1) : undefined;
-    const { status, headers, body } = await exchange(`${service.url}/gate/${protocol}`, attempt, path);
+    const own = `/gate/${protocol}${attempt.at ?? '/a2a'}`;
+    const path = attempt.path?.startsWith('!') === true ? attempt.path.slice(1) : own;
+    const { status, headers, body } = await exchange(service.url, attempt, path);
     if (status !== 200) return { decision: 'deny', status, code: codeIn(body), body };
     const removed = String(headers['x-envoy-auth-headers-to-remove']).split(',');
     // What the gate does not say itself, nobody says.
@@ -183,11 +188,11 @@ export function askGrpc(service: RunningService): Closable {
   const client = clientOf(AUTHORIZATION, grpcPortOf(service));
   return {
     close: () => client.close(),
-    ask: async (protocol, { method = 'POST', headers, body = '' }) => {
+    ask: async (protocol, { method = 'POST', at = '/a2a', headers, body = '' }) => {
       const said = (await callOnce(client, 'Check', {
         attributes: {
           request: {
-            http: { method, headers: joined(headers), raw_body: Buffer.from(body), path: '/', size: -1 },
+            http: { method, headers: joined(headers), raw_body: Buffer.from(body), path: at, size: -1 },
           },
           context_extensions: { drs_protocol: protocol },
         },

@@ -1,7 +1,7 @@
-import { Role } from '@a2a-js/sdk';
-import { ClientFactory, JsonRpcTransportFactory } from '@a2a-js/sdk/client';
+import { Role, type AgentCard } from '@a2a-js/sdk';
+import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { AgentEvent, DefaultRequestHandler, InMemoryTaskStore, type AgentExecutor } from '@a2a-js/sdk/server';
-import { agentCardHandler, jsonRpcHandler, UserBuilder } from '@a2a-js/sdk/server/express';
+import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
 import express from 'express';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createConsent, generateKey, IssueError, issueRootDelegation } from '../../src/issue/index.js';
@@ -9,9 +9,12 @@ import {
   createMemoryReplayStore,
   drsA2a,
   drsContext,
+  drsExtension,
   signA2aRequests,
   type ToolCallEvent,
 } from '../../src/middleware/a2a/index.js';
+import { signCall } from '../../src/middleware/delegation.js';
+import type { JsonObject } from '../../src/protocol/json.js';
 import { encode, liveCall, liveChain, now, OPEN } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 import { SOURCES } from './sources.js';
@@ -38,6 +41,39 @@ const params = { message: { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 
 const rpc = (members: object = {}) => ({ jsonrpc: '2.0', id: 7, method: METHOD, params, ...members });
 const signed = (args: object = { tool: METHOD, ...params }, overrides: object = {}) =>
   encode(liveCall(chain, args, { cmd: `/a2a/${METHOD}`, ...overrides }));
+
+const AGENT = 'https://agent.example';
+const sending = () => ({
+  tenant: '',
+  configuration: undefined,
+  metadata: undefined,
+  message: message('hello', Role.ROLE_USER),
+});
+
+/** A delegation of every method. */
+function unlimited() {
+  const [person, agent] = [generateKey(), generateKey()];
+  const chain = [
+    issueRootDelegation({
+      key: person,
+      audience: agent.did,
+      command: '/a2a',
+      policy: {},
+      rootType: 'organization',
+      expiresAt: now() + 3600,
+    }),
+  ];
+  const delegation = { key: agent, chain, toolServer: AGENT };
+  const sign = (method: string, args: JsonObject) =>
+    signCall(delegation, `/a2a/${method}`, { tool: method, ...args });
+  return { delegation, sign };
+}
+
+async function all(stream: AsyncIterable<unknown>): Promise<unknown[]> {
+  const items: unknown[] = [];
+  for await (const item of stream) items.push(item);
+  return items;
+}
 
 const mismatch = (binding: string) => ({ valid: true, binding, code: 'BINDING_MISMATCH' });
 /** What must never reach the agent: name, header, body, status, data of the error. */
@@ -149,15 +185,20 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
       },
       cancelTask: () => Promise.resolve(),
     };
-    const card = {
+    const card: AgentCard = {
       name: 'test',
       description: '',
       version: '1',
       supportedInterfaces: [
         { url: `${server.url}/a2a`, protocolBinding: 'JSONRPC', protocolVersion: '1.0', tenant: '' },
+        { url: `${server.url}/rest`, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0', tenant: '' },
       ],
       provider: undefined,
-      capabilities: { extensions: [] },
+      capabilities: {
+        streaming: true,
+        pushNotifications: true,
+        extensions: [drsExtension({ serverIdentity: AGENT, ask: 'https://agent.example/ask' })],
+      },
       securitySchemes: {},
       securityRequirements: [],
       defaultInputModes: [],
@@ -174,7 +215,9 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
       maxBodyBytes: 4096,
     });
     app.use('/.well-known/agent-card.json', agentCardHandler({ agentCardProvider: requestHandler }));
-    app.use('/a2a', drs, jsonRpcHandler({ requestHandler, userBuilder: UserBuilder.noAuthentication }));
+    const handlers = { requestHandler, userBuilder: UserBuilder.noAuthentication };
+    app.use('/a2a', drs, jsonRpcHandler(handlers));
+    app.use('/rest', drs, restHandler(handlers));
   });
   beforeEach(() => {
     runs = 0;
@@ -192,11 +235,17 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
         ...(header === undefined ? [] : [['X-DRS-Bundle', header] as const]),
         ['Content-Type', 'application/json'],
         ['A2A-Version', '1.0'],
+        ['A2A-Extensions', drsExtension({ serverIdentity: AGENT }).uri],
       ],
       body,
     );
 
-  it('serves a client of the SDK that signs its requests', async () => {
+  const BINDINGS = [
+    ['JSON-RPC', JsonRpcTransportFactory],
+    ['REST', RestTransportFactory],
+  ] as const;
+
+  it.each(BINDINGS)('serves a client of the SDK that signs its requests over %s', async (_, Factory) => {
     const [person, agent] = [generateKey(), generateKey()];
     const root = issueRootDelegation({
       key: person,
@@ -205,21 +254,109 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
       policy: { allowed_tools: [METHOD] },
       consent: createConsent({ text: 'Talk for me.', locale: 'en', method: 'explicit-ui-click' }),
     });
-    const fetchImpl = signA2aRequests({ key: agent, chain: [root], toolServer: 'https://agent.example' });
-    const factory = new ClientFactory({
-      transports: [new JsonRpcTransportFactory({ fetchImpl })],
-    });
+    const fetchImpl = signA2aRequests({ key: agent, chain: [root], toolServer: AGENT });
+    const factory = new ClientFactory({ transports: [new Factory({ fetchImpl })] });
     const client = await factory.createFromUrl(server.url);
-    const request = {
-      tenant: '',
-      configuration: undefined,
-      metadata: undefined,
-      message: message('hello', Role.ROLE_USER),
-    };
+    const request = sending();
     expect(await client.sendMessage(request)).toMatchObject({ parts: [{ content: { value: person.did } }] });
     expect(events).toMatchObject([{ command: '/a2a/SendMessage', tool: METHOD, root_principal: person.did }]);
     await expect(client.getTask({ tenant: '', id: '1' })).rejects.toThrow(IssueError);
     expect(runs).toBe(1);
+  });
+
+  it.each(BINDINGS)('refuses a client of the SDK that signs nothing over %s', async (_, Factory) => {
+    const client = await new ClientFactory({ transports: [new Factory()] }).createFromUrl(server.url);
+    await expect(client.sendMessage(sending())).rejects.toThrow('no X-DRS-Bundle header');
+    await expect(client.getTask({ tenant: '', id: '1' })).rejects.toThrow('no X-DRS-Bundle header');
+    expect(runs).toBe(0);
+  });
+
+  it.each(['', 'tenant 7'])(
+    'serves every method over REST that is signed, with the tenant "%s"',
+    async (tenant) => {
+      const { delegation } = unlimited();
+      const sent: string[] = [];
+      const record: typeof fetch = (input, init) => {
+        sent.push(`${init?.method ?? 'GET'} ${new URL(input instanceof Request ? input.url : input).pathname}`);
+        return fetch(input, init);
+      };
+      const client = await new RestTransportFactory({
+        fetchImpl: signA2aRequests(delegation, record),
+      }).create(`${server.url}/rest`, {} as AgentCard);
+      const options = { serviceParameters: { 'A2A-Version': '1.0' } };
+      const task = { tenant, id: 'a task' };
+      const config = { tenant, taskId: 'a task', id: 'c' };
+      const settled = await Promise.allSettled([
+        client.sendMessage({ ...sending(), tenant }, options),
+        all(client.sendMessageStream({ ...sending(), tenant }, options)),
+        client.getTask({ ...task, historyLength: 3 }, options),
+        client.listTasks(
+          { tenant, contextId: 'a+b c', status: 0, pageToken: '', pageSize: 7 } as never,
+          options,
+        ),
+        client.cancelTask({ ...task, metadata: undefined }, options),
+        all(client.resubscribeTask(task, options)),
+        client.createTaskPushNotificationConfig(
+          { ...config, url: 'https://agent.example/hook', token: '', authentication: undefined },
+          options,
+        ),
+        client.getTaskPushNotificationConfig(config, options),
+        client.listTaskPushNotificationConfig({ ...config, pageSize: 0, pageToken: '' }, options),
+        client.deleteTaskPushNotificationConfig(config, options),
+        client.getExtendedAgentCard({ tenant }, options),
+      ]);
+      // There is no such task: the agent says so, not the middleware.
+      for (const one of settled)
+        if (one.status === 'rejected') expect(String(one.reason)).not.toContain('DRS');
+      expect(settled.slice(0, 2).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled']);
+      expect(runs).toBe(2);
+      await expect.poll(() => events.length).toBe(sent.length);
+      expect(sent).toHaveLength(settled.length);
+      expect(events.map(({ tool }) => tool).sort()).toEqual([
+        'CancelTask',
+        'CreateTaskPushNotificationConfig',
+        'DeleteTaskPushNotificationConfig',
+        'GetExtendedAgentCard',
+        'GetTask',
+        'GetTaskPushNotificationConfig',
+        'ListTaskPushNotificationConfigs',
+        'ListTasks',
+        'SendMessage',
+        'SendStreamingMessage',
+        'SubscribeToTask',
+      ]);
+    },
+  );
+
+  it('tells in its card that a delegation is needed, for what, and where to ask', async () => {
+    const card = (await (await fetch(`${server.url}/.well-known/agent-card.json`)).json()) as AgentCard;
+    expect(card.capabilities?.extensions).toMatchObject([
+      {
+        uri: expect.stringMatching(/^https:/) as string,
+        required: true,
+        params: {
+          command: '/a2a',
+          tool_server: AGENT,
+          header: 'X-DRS-Bundle',
+          ask: 'https://agent.example/ask',
+        },
+      },
+    ]);
+  });
+
+  it('refuses what is signed for a message over JSON-RPC and posted to REST', async () => {
+    const { sign } = unlimited();
+    const answer = await send(
+      `${server.url}/rest/message:send`,
+      [
+        ['X-DRS-Bundle', sign('GetTask', { id: '1' })],
+        ['Content-Type', 'application/json'],
+        ['A2A-Version', '1.0'],
+      ],
+      JSON.stringify({ ...rpc({ method: 'GetTask', params: { id: '1' } }), message: params.message }),
+    );
+    expect(answer).toMatchObject({ status: 403, body: { error: { code: 'COMMAND_MISMATCH' } } });
+    expect(runs).toBe(0);
   });
 
   it('serves a signed request', async () => {

@@ -47,6 +47,8 @@ const throughNode = (middleware: ReturnType<typeof drsMiddleware>) =>
   new Promise<DrsContext | null>((resolve, reject) => {
     const req = new IncomingMessage(new Socket());
     req.method = 'GET';
+    // Over A2A, only the agent card passes.
+    req.url = '/.well-known/agent-card.json';
     middleware(req, new ServerResponse(req), (error) => {
       if (error === undefined) resolve(findDrsContext());
       else reject(new Error('the middleware failed', { cause: error }));

@@ -1,10 +1,11 @@
-import { afterAll, describe, expect, it } from 'vitest';
+import type { AgentCard } from '@a2a-js/sdk';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createConsent, generateKey, IssueError, issueRootDelegation } from '../../src/issue/index.js';
 import { drsContext, drsFetch, signFetch } from '../../src/middleware/index.js';
-import { drsA2a, drsUserBuilder } from '../../src/middleware/a2a/index.js';
+import { drsA2a, drsExtension, drsUserBuilder, signA2aRequests } from '../../src/middleware/a2a/index.js';
 import { createVerifier } from '../../src/engine/create-verifier.js';
 import { encode, liveCall, liveChain, OPEN } from './call.js';
-import { listen, send } from './http.js';
+import { listen, send, type TestServer } from './http.js';
 
 /** Issue 16 item 17: plain HTTP for agents, and the A2A SDK's user. */
 const verifier = createVerifier({ workerThreads: 0 });
@@ -27,6 +28,159 @@ const served = drsFetch({ verifier, ...OPEN, serverIdentity: 'https://tools.exam
 );
 const direct = ((input: string | URL | Request, init?: RequestInit) =>
   served(new Request(input, init))) as typeof fetch;
+
+const a2aRoot = issueRootDelegation({
+  key: person,
+  audience: agent.did,
+  command: '/a2a',
+  policy: {},
+  consent: createConsent({ text: 'Talk for me.', locale: 'en', method: 'explicit-ui-click' }),
+});
+const a2aDelegation = { key: agent, chain: [a2aRoot], toolServer: 'https://agent.example' };
+
+describe('a redirect', () => {
+  const arrived: { url: string; bundle: unknown }[] = [];
+  let status = 0;
+  let from: TestServer;
+  let to: TestServer;
+  beforeAll(async () => {
+    to = await listen(({ url = '', headers }, res) => {
+      arrived.push({ url, bundle: headers['x-drs-bundle'] });
+      res.end('{}');
+    });
+    from = await listen(({ url = '' }, res) => {
+      res.writeHead(status, { location: `${to.url}${url}` }).end('moved');
+    });
+  });
+  beforeEach(() => (arrived.length = 0));
+  afterAll(() => Promise.all([from.close(), to.close()]));
+
+  const post = (body: object) => ({ method: 'POST', body: JSON.stringify(body) });
+  const rpc = { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { n: 1 } };
+  const CALLS = [
+    ['signA2aRequests over JSON-RPC', () => signA2aRequests(a2aDelegation), '/a2a', post(rpc)],
+    ['signA2aRequests over REST', () => signA2aRequests(a2aDelegation), '/message:send', post({ n: 1 })],
+    ['signA2aRequests with GET', () => signA2aRequests(a2aDelegation), '/tasks/7', {}],
+    [
+      'signA2aRequests that is told to follow',
+      () => signA2aRequests(a2aDelegation),
+      '/tasks/7',
+      { redirect: 'follow' },
+    ],
+    ['signFetch', () => signFetch(delegation), '/search', post(args)],
+  ] as const;
+
+  it.each(CALLS.flatMap((row) => [301, 302, 303, 307, 308].map((code) => [...row, code] as const)))(
+    '%s takes the bundle to no other server',
+    async (_, signing, path, init, code) => {
+      status = code;
+      await expect(signing()(`${from.url}${path}`, init)).rejects.toThrow(
+        `redirects this signed request to "${to.url}${path}"`,
+      );
+      expect(arrived).toEqual([]);
+    },
+  );
+
+  it('is followed with the agent card, which needs no bundle', async () => {
+    status = 302;
+    const path = '/.well-known/agent-card.json';
+    expect((await signA2aRequests(a2aDelegation)(`${from.url}${path}`)).status).toBe(200);
+    expect(arrived).toEqual([{ url: path, bundle: undefined }]);
+  });
+
+  it('that a browser hides is refused too', async () => {
+    const opaque: typeof fetch = () =>
+      Promise.resolve(Object.defineProperty(Response.error(), 'type', { value: 'opaqueredirect' }));
+    await expect(signA2aRequests(a2aDelegation, opaque)('https://a.example/tasks')).rejects.toThrow(
+      'to another address',
+    );
+  });
+});
+
+describe('signA2aRequests', () => {
+  const recorded = () => {
+    const sent: { url: string; headers: Headers }[] = [];
+    const record = ((input: string | URL | Request, init?: RequestInit) => {
+      sent.push({
+        url: String(input instanceof Request ? input.url : input),
+        headers: new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined)),
+      });
+      return Promise.resolve(new Response('{}'));
+    }) as typeof fetch;
+    return { sent, call: signA2aRequests(a2aDelegation, record) };
+  };
+
+  it('signs a Request with its own headers and body', async () => {
+    const { sent, call } = recorded();
+    const body = JSON.stringify({ n: 1 });
+    await call(
+      new Request('https://a.example/message:send', { method: 'POST', body, headers: { 'X-Own': '1' } }),
+    );
+    const { headers } = sent[0] ?? { headers: new Headers() };
+    expect(headers.get('x-own')).toBe('1');
+    const bundle = JSON.parse(Buffer.from(headers.get('x-drs-bundle') ?? '', 'base64url').toString()) as {
+      invocation: string;
+    };
+    const claims = JSON.parse(
+      Buffer.from(bundle.invocation.split('.')[1] ?? '', 'base64url').toString(),
+    ) as object;
+    expect(claims).toMatchObject({ cmd: '/a2a/SendMessage', args: { tool: 'SendMessage', n: 1 } });
+  });
+
+  it('names the extension beside others', async () => {
+    const { sent, call } = recorded();
+    const headers = { 'A2A-Extensions': 'https://a.example/x', 'X-A2A-Extensions': 'https://a.example/y' };
+    await call('https://a.example/tasks', { headers });
+    await call('https://a.example/tasks');
+    const { uri } = drsExtension({ serverIdentity: 'https://a.example' });
+    expect(sent.map(({ headers: own }) => [own.get('a2a-extensions'), own.get('x-a2a-extensions')])).toEqual([
+      [`https://a.example/x, ${uri}`, `https://a.example/y, ${uri}`],
+      [uri, null],
+    ]);
+  });
+
+  it.each([
+    ['https://a.example/.well-known/agent-card.json', {}],
+    ['https://a.example/a2a', { method: 'POST', body: 'no JSON' }],
+    ['https://a.example/a2a', { method: 'POST', body: '{"result":1}' }],
+    ['https://a.example/a2a', { method: 'GET' }],
+    ['https://a.example/tasks', { method: 'OPTIONS' }],
+  ])('sends what is no call as it is: %s', async (url, init) => {
+    const { sent, call } = recorded();
+    await call(url, init);
+    expect(sent.map(({ headers }) => headers.has('x-drs-bundle'))).toEqual([false]);
+  });
+
+  it.each([
+    ['/message:send', { body: '[]' }, 'the body is not a JSON object'],
+    ['/message:send', { body: 'x' }, 'not strict JSON'],
+    ['/message:send', { body: new URLSearchParams() }, 'its body is not a string'],
+    ['/message:send', { body: '{"tool":1}' }, 'there is a member or parameter "tool"'],
+    ['/tasks/7:cancel?id=8', {}, '"id" comes with two values'],
+    ['/a2a', { body: '{"method":"x","params":[]}' }, 'params is not an object'],
+    ['/a2a', { body: '{"method":"x","params":{"tool":1}}' }, 'params has a member named "tool"'],
+  ])('sends nothing that cannot be signed: %s %j', async (path, init, says) => {
+    const { sent, call } = recorded();
+    await expect(call(`https://a.example${path}`, { method: 'POST', ...init })).rejects.toThrow(says);
+    expect(sent).toEqual([]);
+  });
+});
+
+it.each([[''], ['any'], [undefined], [7]])('an agent card does not say the server identity %j', (name) => {
+  expect(() => drsExtension({ serverIdentity: name as string })).toThrow(TypeError);
+  expect(() => drsExtension({ serverIdentity: 'https://a.example', ask: '' })).toThrow('ask is ""');
+});
+
+it('an agent card has the extension in the form of the SDK', () => {
+  const entry: NonNullable<AgentCard['capabilities']>['extensions'][number] = drsExtension({
+    serverIdentity: 'https://a.example',
+  });
+  expect(entry.params).toEqual({
+    command: '/a2a',
+    tool_server: 'https://a.example',
+    header: 'X-DRS-Bundle',
+  });
+});
 
 describe('signFetch', () => {
   it('signs the body of each request', async () => {
@@ -70,7 +224,7 @@ describe('signFetch', () => {
     const init = { method: 'POST', body: JSON.stringify(args) };
     await call('https://tools.example/', init);
     await call('https://tools.example/', { ...init, redirect: 'follow' });
-    expect(inits.map((given) => given?.redirect)).toEqual(['error', 'follow']);
+    expect(inits.map((given) => given?.redirect)).toEqual(['manual', 'follow']);
   });
 
   it.each([

@@ -9,12 +9,17 @@ import { verify, type Answer, type Question } from './oracle.js';
 
 export type Protocol = 'http' | 'mcp' | 'a2a';
 
-/** The body of a request: its text, a value that another parser made, or bytes that are not JSON in UTF-8. */
-export type GateBody = { readonly text: string } | { readonly value: Json } | 'unusable';
+/**
+ * The body of a request: its text, a value that another parser made, bytes that are not JSON in UTF-8, or none, where the
+ * transport knows it.
+ */
+export type GateBody = { readonly text: string } | { readonly value: Json } | 'unusable' | 'none';
 
 export interface GateQuestion extends Omit<Question, 'bundle' | 'body' | 'details'> {
   readonly protocol: Protocol;
   readonly method: string;
+  /** With its query; absent if it is not known. */
+  readonly path?: string | undefined;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: GateBody;
   /** The record of used invocations; absent if replays may pass. */
@@ -54,7 +59,8 @@ export class Replays {
 export function decide(question: GateQuestion): GateAnswer {
   const { protocol, headers } = question;
   if (changesOnItsWay(headers)) return deny(protocol, 'HOP_BY_HOP_HEADER');
-  const opened = protocol === 'http' ? openHttp(question) : openRpc(question);
+  const opened =
+    protocol === 'http' ? openHttp(question) : protocol === 'mcp' ? openRpc(question) : openAgent(question);
   if (opened === 'pass') return { decision: 'pass' };
   if (typeof opened === 'string')
     return deny(protocol, opened, STATUS[opened] ?? (opened === 'MALFORMED_BUNDLE' ? 400 : 403));
@@ -97,6 +103,7 @@ function openHttp({ headers, body }: GateQuestion): Opening {
   const encoded = carried(headers, undefined);
   if ('code' in encoded) return encoded.code;
   if (body === 'unusable') return { ...encoded, body: 'unreadable' };
+  if (body === 'none') return { ...encoded, body: NO_MEMBERS };
   if ('value' in body) return { ...encoded, body: isInexact(body.value) ? 'unreadable' : body.value };
   return { ...encoded, body: readJson(body.text) ?? 'unreadable' };
 }
@@ -129,14 +136,143 @@ function retried() {
   return { inputResponses: 'together', requestState: 'together' };
 }
 
+const NO_MEMBERS: JsonObject = { kind: 'object', members: [] };
+
+const WORDS = /^(?:tasks|pushNotificationConfigs|extendedAgentCard)$/i;
+
+/** The ends of paths over REST, in the order of the specification. */
+const REST = `
+  POST message:send              SendMessage                        body
+  POST message:stream            SendStreamingMessage               body
+  GET  tasks                     ListTasks
+  GET  tasks/{id}                GetTask
+  POST tasks/{id}:cancel         CancelTask
+  GET  tasks/{id}:subscribe      SubscribeToTask
+  POST tasks/{id}:subscribe      SubscribeToTask
+  POST tasks/{taskId}/pushNotificationConfigs         CreateTaskPushNotificationConfig  body
+  GET  tasks/{taskId}/pushNotificationConfigs         ListTaskPushNotificationConfigs
+  GET  tasks/{taskId}/pushNotificationConfigs/{id}    GetTaskPushNotificationConfig
+  DELETE tasks/{taskId}/pushNotificationConfigs/{id}  DeleteTaskPushNotificationConfig
+  GET  extendedAgentCard         GetExtendedAgentCard
+  GET  v1/card                   GetExtendedAgentCard`
+  .trim()
+  .split('\n')
+  .map((line) => line.trim().split(/ +/) as [verb: string, end: string, name: string, needs?: string])
+  .map(([verb, end, name, needs]) => ({
+    ...{ verb, name, needsBody: needs !== undefined },
+    path: new RegExp(`^(.*)/${end.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/:]+)')}$`),
+    words: end.split('/').filter((part) => WORDS.test(part)).length,
+  }));
+
+/** A request to an A2A agent, over JSON-RPC or REST. */
+function openAgent(question: GateQuestion): Opening {
+  const { method, path: sent } = question;
+  if (method === 'OPTIONS') return 'pass';
+  if (sent === undefined) return 'INVALID_PATH';
+  const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(sent) ?? [];
+  // A path of RFC 3986 without ";", without encoded "/", "\\", "#", "%", ";", "?" and control characters.
+  const plain = /^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[Ff35]|5[Cc]|3[BbFf]|[01]|7[Ff])[\dA-Fa-f]{2})*)+$/;
+  const parts = path.split('/').slice(1).map(percentDecoded);
+  if (!plain.test(path) || parts.some((part) => part === undefined || part === '.' || part === '..'))
+    return 'INVALID_PATH';
+  if (parts.slice(0, -1).includes('')) return 'INVALID_PATH';
+  const isCard = /\/\.well-known\/(?:agent-card|agent)\.json$/.test(path) && query === undefined;
+  if (isCard && (method === 'GET' || method === 'HEAD')) return 'pass';
+  const words = parts.filter((part = '') => WORDS.test(part.toUpperCase().toLowerCase())).length;
+  for (const row of REST) {
+    const found = row.verb === method && row.words === words ? row.path.exec(path) : null;
+    if (found === null) continue;
+    const parameters = Object.entries(found.groups ?? {}).map(
+      ([name, value]) => [name, percentDecoded(value) ?? ''] as const,
+    );
+    if (parameters.some(([, value]) => value.includes(':'))) return 'METHOD_NOT_ALLOWED';
+    return openRest(question, row, found[1] ?? '', parameters, query ?? '');
+  }
+  const last = parts.findLast((part) => part !== '') ?? '';
+  return words > 0 || last.includes(':') || method !== 'POST' ? 'METHOD_NOT_ALLOWED' : openRpc(question);
+}
+
+function openRest(
+  { headers, body }: GateQuestion,
+  { name: tool, needsBody }: { readonly name: string; readonly needsBody: boolean },
+  prefix: string,
+  parameters: readonly (readonly [string, string])[],
+  query: string,
+): Opening {
+  const encoded = carried(headers, undefined);
+  if ('code' in encoded) return encoded.code;
+  const command = `/a2a/${tool}`;
+  const unreadable = { ...encoded, command, body: 'unreadable' } as const;
+  let value: Json | undefined;
+  if (body === 'unusable') return unreadable;
+  if (body === 'none' || ('text' in body && body.text === '' && !needsBody)) value = NO_MEMBERS;
+  else if ('value' in body) ({ value } = body);
+  else {
+    value = readJson(body.text);
+    if (value === undefined || !isStrictJson(value)) return unreadable;
+  }
+  if (value.kind === 'null') value = NO_MEMBERS;
+  if (value.kind !== 'object') return 'INVALID_PARAMS';
+  const members = new Map<string, Json>(parameters.map(([name, text]) => [name, toString(text)]));
+  const inQuery = new Set<string>();
+  const given: (readonly [string, Json])[] = [];
+  for (const part of query === '' ? [] : query.split('&')) {
+    const [, name = '', text = ''] = /^([A-Za-z_][\w-]{0,63})=([^;]*)$/s.exec(part) ?? [];
+    const decoded = percentDecoded(text.replaceAll('+', ' '));
+    if (name === '' || decoded === undefined || inQuery.has(name)) return 'INVALID_PARAMS';
+    inQuery.add(name);
+    given.push([name, toString(decoded)]);
+  }
+  for (const [name, one] of [...given, ...value.members]) {
+    const known = members.get(name);
+    if (
+      known !== undefined &&
+      !(known.kind === 'string' && one.kind === 'string' && known.value === one.value)
+    )
+      return 'RESERVED_ARGUMENT';
+    members.set(name, one);
+  }
+  if (members.has('tool') || members.has('path')) return 'RESERVED_ARGUMENT';
+  members.set('tool', toString(tool));
+  if (prefix !== '') members.set('path', toString(prefix));
+  const args: JsonObject = { kind: 'object', members: [...members] };
+  const isExact = typeof body !== 'object' || 'text' in body || !isInexact(args);
+  return { ...encoded, command, body: isExact ? args : 'unreadable' };
+}
+
+const toString = (value: string): Json => ({ kind: 'string', value });
+
+/** The text that percent-encoded UTF-8 stands for. */
+function percentDecoded(text: string): string | undefined {
+  const bytes: number[] = [];
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] !== '%') {
+      bytes.push(...Buffer.from(String.fromCodePoint(text.codePointAt(at) ?? 0)));
+      if ((text.codePointAt(at) ?? 0) > 0xffff) at++;
+      continue;
+    }
+    const pair = text.slice(at + 1, at + 3);
+    if (!/^[\dA-Fa-f]{2}$/.test(pair)) return undefined;
+    bytes.push(parseInt(pair, 16));
+    at += 2;
+  }
+  return textOf(Buffer.from(bytes));
+}
+
 function openRpc({ protocol, method, headers, body }: GateQuestion): Opening {
-  if (['GET', 'HEAD', 'OPTIONS'].includes(method) || (method === 'DELETE' && protocol === 'mcp'))
-    return 'pass';
+  if (protocol === 'mcp' && (method === 'GET' || method === 'HEAD'))
+    return valuesOf(headers, 'accept').some((value) =>
+      /(?:^|,)\s*text\/event-stream\s*(?:$|[,;])/i.test(value),
+    )
+      ? 'pass'
+      : 'METHOD_NOT_ALLOWED';
+  if (protocol === 'mcp' && (method === 'DELETE' || method === 'OPTIONS')) return 'pass';
   if (method !== 'POST') return 'METHOD_NOT_ALLOWED';
   if (body === 'unusable') {
     const encoded = carried(headers, undefined);
     return 'code' in encoded ? encoded.code : { ...encoded, body: 'unreadable' };
   }
+  if (body === 'none') return 'INVALID_JSONRPC';
   const message = 'value' in body ? body.value : readJson(body.text);
   if (message === undefined) return 'INVALID_JSONRPC';
   if (message.kind === 'array') return 'BATCH_NOT_SUPPORTED';
@@ -350,6 +486,7 @@ function invocationOf(bundle: Json): { iss: string; jti: string; iat: number } {
 const STATUS: Readonly<Record<string, number>> = {
   HOP_BY_HOP_HEADER: 400,
   METHOD_NOT_ALLOWED: 405,
+  INVALID_PATH: 400,
   BODY_TOO_LARGE: 413,
   INVALID_JSONRPC: 400,
   BATCH_NOT_SUPPORTED: 400,

@@ -58,7 +58,7 @@ function callOf(protocol: keyof typeof CALLS) {
   return {
     protocol,
     endpoint: 'gate' as const,
-    request: { method: 'POST', path: null, headers, body: { kind: 'text', text } as const },
+    request: { method: 'POST', path: '/a2a', headers, body: { kind: 'text', text } as const },
     bytes: text.length,
   };
 }

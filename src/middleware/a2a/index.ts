@@ -8,6 +8,7 @@
  * @packageDocumentation
  */
 export { drsA2a, type A2aOptions } from './protect-agent.js';
+export { drsExtension, type DrsExtension, type DrsExtensionOptions } from './extension.js';
 export { signA2aRequests } from './sign-requests.js';
 export { drsUserBuilder, type DrsUser } from './user-builder.js';
 export { BUNDLE_HEADER_ROOM, explainHeaderLimit } from '../header-limit.js';

@@ -11,11 +11,13 @@ export type A2aOptions = ProtectionOptions & {
 };
 
 /**
- * Lets only verified JSON-RPC requests reach an A2A agent. Every method is a call with the command `/a2a/<method>`,
- * bound to `{ tool: method, ...params }`. Put it in front of the SDK's `jsonRpcHandler` and of every body parser. Do
- * not use it for other routes: GET, DELETE, HEAD and OPTIONS pass unchecked.
+ * Lets only verified requests reach an A2A agent, over JSON-RPC and REST. Every method is a call with the command
+ * `/a2a/<method>`, bound to `{ tool: method, ...params }`; over REST, path and query are bound, too. Put it in front of
+ * the SDK's `jsonRpcHandler` and `restHandler`, and of every body parser. It must see the path as callers send it. The
+ * agent card and OPTIONS pass unchecked; all that is no call is refused.
  *
- * @returns middleware; a refused request gets the HTTP status and a JSON-RPC error with the reason in `data`
+ * @returns middleware; a refused request gets the HTTP status, and over JSON-RPC an error with the reason in `data`, over
+ *   REST the same body as from `drsMiddleware`
  * @throws TypeError naming every problem with the options
  * @example
  * const drs = drsA2a({ verifier, trustedRoots, serverIdentity, replayStore });
@@ -28,7 +30,7 @@ export function drsA2a(given: A2aOptions): NodeMiddleware {
   return (req, res, next) =>
     guardNode(guard, req, res, next, answer, async () => {
       const method = req.method ?? '';
-      const body = method === 'POST' ? await bodyOf(req, maxBodyBytes) : ({ kind: 'unread' } as const);
+      const body = await bodyOf(req, maxBodyBytes);
       return body === 'gone'
         ? body
         : openA2a({ method, path: pathOf(req), headers: headersOfNode(req), body });

@@ -1,34 +1,71 @@
-import { A2A_COMMAND, BUNDLE_HEADER, signedArgumentsOf } from '../../gate/index.js';
-import { isJsonObject } from '../../protocol/json.js';
+import {
+  A2A_COMMAND,
+  BUNDLE_HEADER,
+  restArguments,
+  signedArgumentsOf,
+  targetOf,
+  type RestCall,
+} from '../../gate/index.js';
+import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
 import { signCall, type Delegation } from '../delegation.js';
+import { sendSigned } from '../send-signed.js';
+import { DRS_EXTENSION } from './extension.js';
 
 /**
- * Makes a `fetch` that signs each JSON-RPC request of an A2A client. Other requests, such as the one for the agent
- * card, are sent unchanged.
+ * Makes a `fetch` that signs each request of an A2A client, over JSON-RPC and REST. Other requests, such as the one for
+ * the agent card, are sent unchanged. A signed request follows no redirect.
  *
  * @param fetch the `fetch` that sends; default: the global one
  * @returns for the `fetchImpl` of the SDK's transports; a request that the delegation does not allow rejects with an
- *   `IssueError` and is not sent
+ *   `IssueError`, and one that cannot be signed with a `TypeError`: neither is sent
  * @example
  * const fetchImpl = signA2aRequests({ key, chain, toolServer });
- * const factory = new ClientFactory({ transports: [new JsonRpcTransportFactory({ fetchImpl })] });
+ * const factory = new ClientFactory({
+ *   transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })],
+ * });
  */
 export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
-    const call = callIn(init?.body);
+    const request = input instanceof Request ? input : null;
+    const { pathname, search } = new URL(input instanceof Request ? input.url : input);
+    const given = init?.body ?? null;
+    const body = given === null && request !== null ? await request.clone().text() : given;
+    const target = targetOf((init?.method ?? request?.method ?? 'GET').toUpperCase(), pathname + search);
+    const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
     if (call === null) return fetch(input, init);
-    const args = signedArgumentsOf(call.method, call.params);
-    if (typeof args === 'string') {
-      const reason = args === 'reserved' ? 'has a member named "tool"' : 'is not an object';
-      throw new TypeError(`cannot sign this A2A request: params ${reason}`);
-    }
-    const headers = new Headers(init?.headers);
-    headers.set(BUNDLE_HEADER, signCall(delegation, `${A2A_COMMAND}/${call.method}`, args));
-    return fetch(input, { ...init, headers });
+    const headers = new Headers(init?.headers ?? request?.headers);
+    nameExtension(headers);
+    headers.set(BUNDLE_HEADER, signCall(delegation, `${A2A_COMMAND}/${call.method}`, call.args));
+    return sendSigned(fetch, input, { ...init, headers });
   };
 }
 
-function callIn(body: unknown): { method: string; params: unknown } | null {
+/** Says that this client knows the extension. Servers refuse clients that do not say so, if their card requires it. */
+function nameExtension(headers: Headers): void {
+  headers.append('A2A-Extensions', DRS_EXTENSION);
+  // Of 0.3. Where it is, servers of 0.3 read no other.
+  if (headers.has('X-A2A-Extensions')) headers.append('X-A2A-Extensions', DRS_EXTENSION);
+}
+
+interface Call {
+  readonly method: string;
+  readonly args: JsonObject;
+}
+
+function restCallOf(target: RestCall, body: unknown): Call {
+  let value: unknown;
+  if (body !== null && body !== '') {
+    if (typeof body !== 'string') throw unsignable('its body is not a string');
+    const read = parseStrictJson(body);
+    if (read.defect !== undefined) throw unsignable(`its body is not strict JSON: ${read.defect.message}`);
+    ({ value } = read);
+  }
+  const made = restArguments(target, value);
+  if ('code' in made) throw unsignable(made.reason);
+  return { method: target.method, args: made.args };
+}
+
+function rpcCallIn(body: unknown): Call | null {
   if (typeof body !== 'string') return null;
   let value: unknown;
   try {
@@ -37,5 +74,13 @@ function callIn(body: unknown): { method: string; params: unknown } | null {
     return null;
   }
   if (!isJsonObject(value) || typeof value['method'] !== 'string') return null;
-  return { method: value['method'], params: value['params'] };
+  const { method } = value;
+  const args = signedArgumentsOf(method, value['params']);
+  if (args === 'reserved') throw unsignable('params has a member named "tool"');
+  if (args === 'not an object') throw unsignable('params is not an object');
+  return { method, args };
+}
+
+function unsignable(reason: string): TypeError {
+  return new TypeError(`cannot sign this A2A request: ${reason}`);
 }

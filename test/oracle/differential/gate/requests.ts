@@ -10,6 +10,8 @@ import { fromValue, member, readJson, writeJson, type Json, type JsonObject } fr
 export interface GateRequest {
   readonly protocol: Protocol;
   readonly method: string;
+  /** With its query. */
+  readonly path: string;
   readonly headers: readonly (readonly [string, string])[];
   readonly body: string;
 }
@@ -52,6 +54,7 @@ function fresh(random: Random, forest: Forest): Recipe {
 }
 
 function toGateRequest(random: Random, protocol: Protocol, given: Recipe, now: number): GateRequest {
+  if (protocol === 'a2a' && random.chance(0.5)) return restRequest(random, given, now);
   const method = protocol === 'mcp' && random.chance(0.5) ? random.pick(OTHERS) : 'tools/call';
   const recipe = method === 'tools/call' ? given : forMethod(random, given, method);
   const tool = toolOf(recipe.call);
@@ -75,7 +78,7 @@ function toGateRequest(random: Random, protocol: Protocol, given: Recipe, now: n
   const name = method === 'tools/call' ? tool : subjectOf(recipe.call);
   if (protocol === 'mcp' && name !== undefined && /^[a-z*:/-]+$/.test(name) && random.chance(0.1))
     headers.push(['Mcp-Name', name], ['Mcp-Method', method]);
-  const request = { protocol, method: 'POST', headers, body };
+  const request = { protocol, method: 'POST', path: '/some/path', headers, body };
   return random.chance(0.25) ? altered(random, request, bundle) : request;
 }
 
@@ -155,6 +158,109 @@ function paramsOf(method: string, members: readonly (readonly [string, Json])[])
   return { kind: 'object', members: params };
 }
 
+type RestRow = readonly [verb: string, end: string, method: string, ...parameters: string[]];
+const REST: readonly RestRow[] = [
+  ['POST', 'message:send', 'SendMessage'],
+  ['POST', 'message:stream', 'SendStreamingMessage'],
+  ['GET', 'tasks', 'ListTasks'],
+  ['GET', 'tasks/{}', 'GetTask', 'id'],
+  ['POST', 'tasks/{}:cancel', 'CancelTask', 'id'],
+  ['GET', 'tasks/{}:subscribe', 'SubscribeToTask', 'id'],
+  ['POST', 'tasks/{}:subscribe', 'SubscribeToTask', 'id'],
+  ['POST', 'tasks/{}/pushNotificationConfigs', 'CreateTaskPushNotificationConfig', 'taskId'],
+  ['GET', 'tasks/{}/pushNotificationConfigs', 'ListTaskPushNotificationConfigs', 'taskId'],
+  ['GET', 'tasks/{}/pushNotificationConfigs/{}', 'GetTaskPushNotificationConfig', 'taskId', 'id'],
+  ['DELETE', 'tasks/{}/pushNotificationConfigs/{}', 'DeleteTaskPushNotificationConfig', 'taskId', 'id'],
+  ['GET', 'extendedAgentCard', 'GetExtendedAgentCard'],
+  ['GET', 'v1/card', 'GetExtendedAgentCard'],
+];
+const TEXTS = ['7', 'a b', 'ü', 'a+b', 'x=y&z', "(1)*!'", '0', '%', 'a:b', 'tasks', ''];
+
+/** A call over A2A's REST. */
+function restRequest(random: Random, recipe: Recipe, now: number): GateRequest {
+  const [verb, end, method, ...names] = random.pick(REST);
+  const values = names.map(() => random.pick(random.chance(0.9) ? TEXTS.slice(0, 6) : TEXTS));
+  const prefix = random.pick(['', '', '/rest', '/v1', '/a/b%20c', '/did:key:z6']);
+  const left = [...values];
+  const way = `${prefix}/${end.replaceAll('{}', () => encodeURIComponent(left.shift() ?? ''))}`;
+  const query = random.chance(0.3)
+    ? [...new Set([random.pick(QUERY_NAMES), random.pick(QUERY_NAMES)])].map(
+        (name) => [name, random.pick(TEXTS)] as const,
+      )
+    : [];
+  const args = member(recipe.call.claims, 'args');
+  const own = args?.kind === 'object' && verb === 'POST' ? args.members : [];
+  const taken = new Set([...names, ...query.map(([name]) => name), 'tool', 'path']);
+  const rest: Json = { kind: 'object', members: own.filter(([name]) => !taken.has(name)) };
+  const texts: readonly (readonly [string, string])[] = [
+    ['tool', method],
+    ...(prefix === '' ? [] : [['path', prefix] as const]),
+    ...names.map((name, at) => [name, values[at] ?? ''] as const),
+    ...query,
+  ];
+  const signed: Json = {
+    kind: 'object',
+    members: [...texts.map(([name, text]) => [name, toJson(text)] as const), ...rest.members],
+  };
+  const links = recipe.links.map((link) => withClaims(link, { cmd: '/a2a' }));
+  const iat = now + random.pick([0, 0, 0, 0, -899, -901]);
+  const named = withClaims(recipe.call, { iat, cmd: `/a2a/${random.chance(0.95) ? method : 'GetTask'}` });
+  const call = { ...named, claims: setMember(named.claims, 'args', signed) };
+  const bundle = Buffer.from(writeJson(buildBundle({ ...recipe, links, call }))).toString('base64url');
+  const search = new URLSearchParams(query.map(([name, text]): [string, string] => [name, text])).toString();
+  const request: GateRequest = {
+    protocol: 'a2a',
+    method: verb,
+    path: search === '' ? way : `${way}?${search}`,
+    headers: [
+      ['Content-Type', 'application/json'],
+      ['X-DRS-Bundle', bundle],
+    ],
+    body: rest.members.length === 0 && !/send|stream|Configs$/.test(end) ? '' : writeJson(rest),
+  };
+  const body = verb === 'POST' ? request.body : '';
+  if (random.chance(0.7)) return { ...request, body };
+  return random.chance(0.5)
+    ? altered(random, { ...request, body }, bundle)
+    : alteredPath(random, { ...request, body });
+}
+
+const QUERY_NAMES = ['historyLength', 'tenant', 'pageToken', 'id'];
+
+/** Changes the path of a call. */
+function alteredPath(random: Random, request: GateRequest): GateRequest {
+  const { path } = request;
+  const [way = '', search] = path.split('?');
+  const query = search === undefined ? '' : `?${search}`;
+  const changed = random.pick([
+    () => way.toUpperCase() + query,
+    () => `${way}/${query}`,
+    () => `/${way}${query}`,
+    () => `/b${path}`,
+    () => `/tasks${path}`,
+    () => `/extendedAgentCard${path}`,
+    () =>
+      way.replace('tasks', random.pick(['%74asks', 'Tasks', 'tas%E2%84%AAs', 'task', 'tasks;x', 'tasks/'])) +
+      query,
+    () => way.replace(':', random.pick(['%3A', '::', ':x', '/'])) + query,
+    () =>
+      way +
+      random.pick(['%2F', '%2fx', '%5c', '%00', '%ff', '%', '%25', '%3f', '|', 'é', '.json', ':x']) +
+      query,
+    () => way.replace(/[^/]+$/, random.pick(['..', '.', '%2e%2E', '...', '.x'])) + query,
+    () =>
+      `${path}${query === '' ? '?' : '&'}${random.pick(['a=1', 'a', '=1', 'id=9', 'tool=x', 'path=x', 'a=1&a=1', 'a=%ff', 'a[]=1', 'a=;', 'a=+%2B', ''])}`,
+    () => '/.well-known/agent-card.json',
+    () => `${prefixOf(way)}/.well-known/agent.json${random.pick(['', '', '?', '?x=1', '/'])}`,
+    () => '/some/path',
+    () => '/',
+  ])();
+  return { ...request, path: changed, method: random.chance(0.7) ? request.method : random.pick(METHODS) };
+}
+
+const prefixOf = (way: string) => way.slice(0, way.lastIndexOf('/'));
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'HEAD'];
+
 function withClaims(link: Link, claims: Readonly<Record<string, string | number>>): Link {
   const changed = Object.entries(claims).reduce<JsonObject>(
     (object, [name, value]) => setMember(object, name, toJson(value)),
@@ -218,7 +324,14 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
   const member2 = (name: string, value: string) =>
     text(body.replace(/\}$/, `,${JSON.stringify(name)}:${value}}`));
   const changes: (() => GateRequest)[] = [
-    () => ({ ...request, method: random.pick(['GET', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) }),
+    () => ({ ...request, method: random.pick(METHODS) }),
+    () => ({
+      ...put([
+        'Accept',
+        random.pick(['text/event-stream', '*/*', 'a/b, TEXT/event-stream;q=0', 'text/event-streams']),
+      ]),
+      method: random.pick(['GET', 'GET', 'HEAD', 'POST']),
+    }),
     () => ({ ...request, headers: without('X-DRS-Bundle') }),
     () => put(['X-DRS-Bundle', bundle]),
     () => put(['x-drs-bundle', 'e30']),

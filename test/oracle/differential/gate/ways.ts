@@ -34,6 +34,7 @@ export interface GateWay {
 export interface Seen {
   readonly protocol: Protocol;
   readonly method: string;
+  readonly path?: string | undefined;
   readonly headers: GateRequest['headers'];
   readonly body: GateBody;
 }
@@ -152,6 +153,16 @@ const bytesOf = ({ headers, body }: GateRequest): GateBody => {
   return type?.every((value) => !value.includes(',') && isJson(value)) ? { text: body } : 'unusable';
 };
 
+/** The body that reaches a middleware: it knows that there is none. */
+const readBody = (request: GateRequest): GateBody => (sentBody(request) === '' ? 'none' : bytesOf(request));
+
+/** The body that `send` sends. */
+const sentBody = ({ method, body }: GateRequest) => (/^(GET|HEAD)$/.test(method) ? '' : body);
+
+/** Paths that are sent as they are, and answers that have a body. */
+const isSendable = (request: GateRequest) =>
+  isPrintable(request) && request.method !== 'HEAD' && /^\/[\x21-\x7e]*$/.test(request.path);
+
 /** Whether an HTTP client sends these headers as they are: it writes those of the connection itself. */
 const isPrintable = (request: GateRequest) =>
   request.headers.every(
@@ -168,7 +179,7 @@ function fetchWay(verifier: Verifier, world: World): GateWay {
     scope: 'drsFetch',
     sees: (request) =>
       request.protocol === 'http' && !/^(GET|HEAD)$/.test(request.method) && isPrintable(request)
-        ? { ...request, protocol: 'http', body: bytesOf(request) }
+        ? { ...request, protocol: 'http', body: readBody(request) }
         : undefined,
     async ask({ method, headers, body }) {
       const answer = await handle(
@@ -200,21 +211,23 @@ async function openNode(
     }
     res.end(JSON.stringify({ context }));
   };
-  const listener: RequestListener = (req, res) => {
-    (req.url === '/a2a' ? a2a : http)(req, res, finish(req, res));
+  const behind = async (middleware: typeof http) => {
+    const listener: RequestListener = (req, res) => middleware(req, res, finish(req, res));
+    const server = createServer({ maxHeaderSize: 65_536 }, listener).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    return { server, pool: new Pool(`http://127.0.0.1:${port}`, { connections: 4 }) };
   };
-  const server = createServer({ maxHeaderSize: 65_536 }, listener).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const pool = new Pool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { connections: 4 });
+  const served = { http: await behind(http), a2a: await behind(a2a) };
   const way = (protocol: 'http' | 'a2a'): GateWay => ({
     name: `node:http ${protocol}`,
     scope: `node:http ${protocol}`,
     sees: (request) =>
-      request.protocol === protocol && isPrintable(request)
-        ? { ...request, protocol, body: bytesOf(request) }
+      request.protocol === protocol && isSendable(request)
+        ? { ...request, protocol, body: readBody(request) }
         : undefined,
     async ask(request) {
-      const { status, json } = await send(pool, `/${protocol}`, request);
+      const { status, json } = await send(served[protocol].pool, request.path, request);
       if (status !== 200) return denied(status, json);
       const { context } = json as { context: object | null };
       return line(context === null ? { decision: 'pass' } : allowed(context));
@@ -223,19 +236,23 @@ async function openNode(
   return {
     ways: [way('http'), way('a2a')],
     async close() {
-      await pool.close();
-      server.close();
-      server.closeAllConnections();
+      for (const { server, pool } of Object.values(served)) {
+        await pool.close();
+        server.close();
+        server.closeAllConnections();
+      }
     },
   };
 }
 
-async function send(pool: Pool, path: string, { method, headers, body }: GateRequest) {
+async function send(pool: Pool, path: string, request: GateRequest) {
+  const { method, headers } = request;
+  const body = sentBody(request);
   const answer = await pool.request({
     method,
     path,
     headers: headers.flat(),
-    body: /^(GET|HEAD)$/.test(method) ? null : body,
+    body: body === '' ? null : body,
   });
   const text = await answer.body.text();
   const json: unknown = text === '' ? null : JSON.parse(text);
@@ -329,10 +346,10 @@ async function openGateService(options: VerifierOptions): Promise<GateService> {
 
 /** `/v1/gate`, with the body as text or as a value. */
 function v1Way({ pool }: GateService, channel: 'text' | 'value'): GateWay {
-  const textOf = ({ protocol, method, headers, body }: GateRequest) => {
+  const textOf = ({ protocol, method, path, headers, body }: GateRequest) => {
     const map: Record<string, string[]> = {};
     for (const [name, value] of headers) (map[name] ??= []).push(value);
-    const rest = JSON.stringify({ protocol, method, headers: map }).slice(0, -1);
+    const rest = JSON.stringify({ protocol, method, path, headers: map }).slice(0, -1);
     return channel === 'text'
       ? `${rest},"body_text":${JSON.stringify(body)}}`
       : `${rest}${body === '' ? '' : `,"body":${body}`}}`;
@@ -341,11 +358,13 @@ function v1Way({ pool }: GateService, channel: 'text' | 'value'): GateWay {
     name: `/v1/gate ${channel}`,
     scope: `/v1/gate ${channel}`,
     sees(request) {
-      if (channel === 'text') return { ...request, body: { text: request.body } };
+      const bytes = bytesOf(request);
+      if (channel === 'text') return { ...request, body: bytes };
       const whole = readJson(textOf(request));
       if (whole === undefined || hasDuplicateNames(whole)) return 400;
       const body = whole.kind === 'object' ? member(whole, 'body') : undefined;
-      return { ...request, body: body === undefined ? { text: '' } : { value: body } };
+      if (body === undefined || body.kind === 'null') return { ...request, body: 'none' };
+      return { ...request, body: bytes === 'unusable' ? bytes : { value: body } };
     },
     async ask(request) {
       const answer = await pool.request({
@@ -376,11 +395,15 @@ function proxyWay({ pool }: GateService): GateWay {
     name: '/gate/*',
     scope: '/v1/gate text',
     sees: (request) =>
-      isPrintable(request) && !/^(GET|HEAD)$/.test(request.method)
-        ? { ...request, body: bytesOf(request) }
+      // Dot segments are 404 there.
+      isSendable(request) && !/(?:\/|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/?]|%2f|%5c)/i.test(request.path)
+        ? {
+            ...request,
+            body: sentBody(request) === '' ? bytesOf({ ...request, body: '' }) : bytesOf(request),
+          }
         : undefined,
     async ask(request) {
-      const { status, headers, json } = await send(pool, `/gate/${request.protocol}/some/path`, request);
+      const { status, headers, json } = await send(pool, `/gate/${request.protocol}${request.path}`, request);
       if (status !== 200) return denied(status, json);
       if (headers['x-drs-agent'] === undefined) return 'pass';
       const context: Record<string, unknown> = {};

@@ -1,0 +1,74 @@
+import { hasDotSegment } from '../protocol/resources.js';
+
+/** Path and query of a request, read strictly: what servers could read in two ways is refused. */
+
+/** The longest path with its query. Front ends take no longer headers; gateways that describe a request could. */
+const MAX_PATH = 65_536;
+
+/**
+ * The segments of a path as sent, and its query; `null` if handlers could read another path from it, or if it is longer
+ * than any header. Linear.
+ */
+export function splitPath(
+  path: string,
+): { readonly segments: readonly string[]; readonly query: string | null } | null {
+  if (path.length > MAX_PATH) return null;
+  const mark = path.indexOf('?');
+  const segments = segmentsOf(mark < 0 ? path : path.slice(0, mark));
+  return segments === null ? null : { segments, query: mark < 0 ? null : path.slice(mark + 1) };
+}
+
+/** The segments of a path without a query. */
+export function segmentsOf(path: string): readonly string[] | null {
+  if (!SEGMENTS.test(path) || hasDotSegment(path)) return null;
+  const segments = path.slice(1).split('/');
+  return segments.every(isDecodable) ? segments : null;
+}
+
+// RFC 3986's pchar without ";", before which some servers cut a segment. An encoded slash, backslash or control
+// character is another path to some.
+const SEGMENTS = /^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[Ff]|5[Cc]|[01]|7[Ff])[0-9A-Fa-f]{2})*)+$/;
+
+/** Whether the escapes of a text are UTF-8. */
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The parameters of a query, decoded: each at most once. A string says what is wrong.
+ *
+ * @param known the names that may come; `null` for any
+ */
+export function readQuery(query: string, known: ReadonlySet<string> | null): Record<string, string> | string {
+  const parameters = Object.create(null) as Record<string, string>;
+  if (query === '') return parameters;
+  for (const pair of query.split('&')) {
+    const equals = pair.indexOf('=');
+    const name = equals < 0 ? pair : pair.slice(0, equals);
+    const shown = JSON.stringify(name.slice(0, 100));
+    if (known === null && !isParameterName(name))
+      return `the query has ${shown}, expected names of letters, digits, "_" and "-"`;
+    if (known !== null && !known.has(name))
+      return `the query has ${shown}, which is no argument here; expected ${[...known].join(', ') || 'no query'}`;
+    if (equals < 0) return `the query has ${shown} without a value, expected ${name}=…`;
+    if (name in parameters) return `the query has ${shown} more than once, expected it once`;
+    const value = pair.slice(equals + 1).replaceAll('+', ' ');
+    // Some servers split a query at ";" too.
+    if (value.includes(';') || !isDecodable(value))
+      return `the value of ${shown} is not percent-encoded UTF-8`;
+    parameters[name] = decodeURIComponent(value);
+  }
+  return parameters;
+}
+
+/** Whether a parameter in a path or a query can have a name. */
+export function isParameterName(name: string): boolean {
+  return NAME.test(name);
+}
+
+const NAME = /^[A-Za-z_][\w-]{0,63}$/;
