@@ -187,7 +187,7 @@ describe('exit code 2, and a hint, for', () => {
     ['no command', [], 'Usage: drs-verify'],
     ['an unknown command', ['verfy'], 'Did you mean verify?'],
     ['an unknown option', ['verify', 'x', '--jsn'], 'Did you mean --json?'],
-    ['no file', ['verify'], "missing required argument 'file'"],
+    ['no file', ['verify'], "missing required argument 'bundle_file'"],
     ['a missing option', ['keygen'], "required option '-o, --out <file>' not specified"],
     ['an index that is none', ['revoke', '1.5'], 'Expected an integer'],
     ['an index beyond 2^53-1', ['revoke', '9007199254740992'], 'Expected an integer'],
