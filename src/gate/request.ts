@@ -1,6 +1,15 @@
 import type { JsonValue } from '../protocol/json.js';
 import type { GateFailure, Protocol } from './codes.js';
 
+/** The headers that can name another method than that of the request. */
+const NAMING_METHODS = [
+  'x-forwarded-method',
+  'x-original-method',
+  'x-http-method-override',
+  'x-http-method',
+  'x-method-override',
+] as const;
+
 /** The headers that the gate reads, in lower case. */
 export const GATE_HEADERS = [
   'x-drs-bundle',
@@ -11,11 +20,7 @@ export const GATE_HEADERS = [
   'content-encoding',
   'connection',
   'upgrade',
-  'x-forwarded-method',
-  'x-original-method',
-  'x-http-method-override',
-  'x-http-method',
-  'x-method-override',
+  ...NAMING_METHODS,
 ] as const;
 
 /** A header of {@link GATE_HEADERS}. */
@@ -57,14 +62,6 @@ export function methodOf({ method, headers }: Pick<GateRequest, 'method' | 'head
   const doubtful = NAMING_METHODS.flatMap((name) => headers(name)).filter((other) => other !== method);
   return doubtful.length === 0 ? method : [method, ...doubtful].join(' or ');
 }
-
-const NAMING_METHODS = [
-  'x-forwarded-method',
-  'x-original-method',
-  'x-http-method-override',
-  'x-http-method',
-  'x-method-override',
-] as const;
 
 /** The body to compare with the signed arguments. */
 export type CallBody = Exclude<RequestBody, { readonly kind: 'too large' | 'none' }>;
