@@ -28,7 +28,13 @@ const FAULTS = [
   ],
   ['main', 'await service.close(err !== undefined);', '', 'load', 'is unhealthy while it drains'],
   ['main', "skip: ['SIGHUP', 'SIGUSR2'],", '', 'life-cycle', 'is not what SIGHUP asks for'],
-  ['main', 'service.reopenLogs().then(', 'Promise.resolve().then(', 'seen', 'has a line for each verdict'],
+  [
+    'main',
+    'service.reopenLogs().then(',
+    'Promise.resolve().then(',
+    'seen',
+    'goes on in a new file after SIGHUP',
+  ],
   [
     'main',
     "log.level = log.level === 'debug' ? logLevel : 'debug';",
