@@ -7,9 +7,10 @@ import { bundleFor, CALLS, ROUTES } from './route-calls.js';
 
 afterAll(() => verifier.close());
 
-const table = RouteTable.parse(JSON.stringify(ROUTES));
+// Made anew in each test: a fault in reading a table then shows in what it serves.
+const newTable = () => RouteTable.parse(JSON.stringify(ROUTES));
 const codeOf = (method: string, asked: string | null) => {
-  const found = table.find(method, asked);
+  const found = newTable().find(method, asked);
   return 'code' in found ? found.code : { tool: found.tool, ...found.parameters };
 };
 
@@ -89,7 +90,12 @@ describe('a table of routes', () => {
       'routes[0]: "tools" is none of method',
     ],
     ['{"routes":[{"method":"post","path":"/a","tool":"x"}]}', 'routes[0]: expected method'],
+    ['{"routes":[{"method":["POST"],"path":"/a","tool":"x"}]}', 'routes[0]: expected method'],
     ['{"routes":[{"method":"POST","path":"/a"}]}', 'routes[0]: expected tool'],
+    ['{"routes":[{"method":"POST","tool":"x"}]}', 'routes[0]: expected path'],
+    ['{"routes":[{"method":"POST","path":"/{ab","tool":"x"}]}', 'routes[0]: expected path'],
+    ['{"routes":[{"method":"POST","path":"/ab}","tool":"x"}]}', 'routes[0]: expected path'],
+    ['{"routes":[{"method":"POST","path":"/a/{a b}","tool":"x"}]}', 'routes[0]: expected path'],
     ['{"routes":[{"method":"POST","path":"/a","tool":""}]}', 'routes[0]: expected tool'],
     ['{"routes":[{"method":"POST","path":"a","tool":"x"}]}', 'routes[0]: expected path'],
     ['{"routes":[{"method":"POST","path":"/a?b","tool":"x"}]}', 'routes[0]: expected path'],
@@ -100,6 +106,8 @@ describe('a table of routes', () => {
     ['{"routes":[{"method":"POST","path":"/{tool}","tool":"x"}]}', 'no parameter named tool'],
     ['{"routes":[{"method":"POST","path":"/a","tool":"x","query":["a[]"]}]}', 'expected query'],
     ['{"routes":[{"method":"POST","path":"/a","tool":"x","query":"a"}]}', 'expected query'],
+    ['{"routes":[{"method":"POST","path":"/a","tool":"x","query":[["a"]]}]}', 'expected query'],
+    ['{"routes":[{"method":"POST","path":"/a","tool":"x","query":["a","a"]}]}', 'different names'],
     ['{"routes":[{"method":"POST","path":"/a","tool":"x","command":"a"}]}', 'expected command'],
     ['{"routes":[{"method":"POST","path":"/a","tool":"x","body":"xml"}]}', 'expected body'],
     [
@@ -111,11 +119,74 @@ describe('a table of routes', () => {
     expect(() => RouteTable.parse(text)).toThrow(problem),
   );
 
+  it('names every problem of every route, each on a line', () => {
+    const text = '{"routes":[{"method":"POST","path":"/a","tools":1},1]}';
+    expect(() => RouteTable.parse(text)).toThrow(
+      [
+        'routes[0]: "tools" is none of method, path, tool, command, query, body',
+        'routes[0]: expected tool: its name, or "any"',
+        'routes[1]: it is not an object',
+      ].join('\n'),
+    );
+  });
+
+  it('says of a request without a route what is missing', () => {
+    const messageOf = (asked: string | null) => {
+      const found = newTable().find('POST', asked);
+      return 'code' in found ? found.message : null;
+    };
+    expect(messageOf(null)).toBe('the path of the request is not known: have the proxy send it, in one form');
+    expect(messageOf('/tools/..')).toBe('servers could read different paths from the path of this request');
+    expect(messageOf('/none')).toBe('no route has the method and path of this request');
+  });
+
   it('may have a path for each method, and literal segments before parameters', () => {
     const both = '{"method":"GET","path":"/b","tool":"y"},{"method":"GET","path":"/{a}","tool":"x"}';
     expect(
       RouteTable.parse(`{"routes":[${both},{"method":"PUT","path":"/b","tool":"z"}]}`).find('PUT', '/b'),
     ).toEqual({ tool: 'z', command: null, parameters: {}, hasBody: true });
+  });
+
+  const tableOf = (...paths: string[]) =>
+    RouteTable.parse(JSON.stringify({ routes: paths.map((path) => ({ method: 'GET', path, tool: path })) }));
+
+  it.each([
+    [['/b', '/b/c'], '/b/c'],
+    [['/b/c', '/b'], '/b'],
+    [['/a/b', '/a/c'], '/a/c'],
+    [['/a/b', '/c/b'], '/c/b'],
+    [['/{a}', '/'], '/'],
+    [['/a', '/{a}'], '/b'],
+    [['/a/{b}', '/{a}/b'], '/c/b'],
+    [['/tool'], '/tool'],
+    [['/a/a'], '/a/a'],
+  ])('may have %j', (paths, asked) => {
+    expect(tableOf(...paths).find('GET', asked)).toMatchObject({ tool: paths.at(-1) });
+  });
+  it.each([
+    ['/a', '/a'],
+    ['/{a}', '/{b}'],
+    ['/{a}/b', '/a/b'],
+    ['/a/{b}', '/a/b'],
+    ['/a/{b}', '/a/{c}'],
+  ])('may not have %s before %s, which no request reaches', (...paths) => {
+    expect(() => tableOf(...paths)).toThrow(`routes[1]: no request reaches it, since ${paths[0]}`);
+  });
+
+  it('may have as many routes as the limit', () => {
+    expect(() => tableOf(...Array.from({ length: 1000 }, (_, at) => `/${at}`))).not.toThrow();
+  });
+
+  it.each([
+    ['GET', undefined, false],
+    ['HEAD', undefined, false],
+    ['DELETE', undefined, true],
+    ['POST', undefined, true],
+    ['GET', 'json', true],
+    ['POST', 'none', false],
+  ])('says whether the handler of %s with the body %s reads it: %s', (method, body, hasBody) => {
+    const read = RouteTable.parse(JSON.stringify({ routes: [{ method, path: '/a', tool: 'any', body }] }));
+    expect(read.find(method, '/a')).toEqual({ tool: null, command: null, parameters: {}, hasBody });
   });
 });
 
@@ -124,7 +195,7 @@ describe('a gate with these routes', () => {
     const headers = headersOf({ 'X-DRS-Bundle': bundleFor(args, cmd) });
     const text = body === undefined ? '' : JSON.stringify(body);
     const asked = { method, path, headers, body: { kind: 'text', text } } as const;
-    const opened = openRequest('http', asked, { routes: table });
+    const opened = openRequest('http', asked, { routes: newTable() });
     if (opened.kind === 'pass') throw new Error('it passes');
     const decided =
       opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules: RULES, use: null });
