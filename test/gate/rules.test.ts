@@ -377,7 +377,7 @@ describe('a chain alone', () => {
       failure: {
         code: 'HEADER_MISMATCH',
         message: expect.stringContaining(message) as string,
-        suggestion: expect.stringContaining('Mcp-Method and Mcp-Name') as string,
+        suggestion: 'Send Mcp-Method and Mcp-Name, set to the method and the tool of the body.',
       },
     });
   });
