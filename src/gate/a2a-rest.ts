@@ -34,7 +34,6 @@ const RESERVED_ARGUMENTS: ReadonlySet<string> = new Set(['tool', 'path']);
 
 /** Words that no other path has, in lower case: some servers match them in any case. */
 const WORDS: ReadonlySet<string> = new Set(['tasks', 'pushnotificationconfigs', 'extendedagentcard']);
-const LONGEST_WORD = 32;
 
 /** The verbs, by the end of the path. Names of A2A 1.0; the last one is of 0.3. */
 const VERBS = [
@@ -96,7 +95,7 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
 
   const words = segments.filter(isWord).length;
   for (const row of VERBS) {
-    if (row.httpMethod !== httpMethod || row.words !== words || row.segments > raw.length) continue;
+    if (row.httpMethod !== httpMethod || row.words !== words) continue;
     const found = row.end.exec(raw.slice(-row.segments).join('/'));
     if (found === null) continue;
     const parameters: Record<string, string> = {};
@@ -166,7 +165,7 @@ function hidesSeparator(segment: string): boolean {
 
 function isWord(segment: string): boolean {
   // Upper case, then lower case: see findLookalike().
-  return segment.length <= LONGEST_WORD && WORDS.has(segment.toUpperCase().toLowerCase());
+  return WORDS.has(segment.toUpperCase().toLowerCase());
 }
 
 function invalid(reason: string): A2aTarget {

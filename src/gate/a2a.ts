@@ -2,7 +2,7 @@ import { parseStrictJson } from '../protocol/json.js';
 import { restArguments, targetOf, type RestCall } from './a2a-rest.js';
 import { bodyOfValue, signedArgumentsOf, unusable } from './call-body.js';
 import { findBundle } from './carriers.js';
-import { gateFailure } from './codes.js';
+import { gateFailure, type GateCode } from './codes.js';
 import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
 import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
 
@@ -26,13 +26,15 @@ export function openA2a(request: GateRequest): Opening {
     case 'json-rpc':
       return openJsonRpc(request);
     case 'invalid':
-      return denier('a2a', null, null)(gateFailure('INVALID_PATH', 'a2a', target.reason));
+      return denier('a2a', null, null)(failure('INVALID_PATH', target.reason));
     case 'none': {
       const message = `${shorten(method)} with this path is no call of A2A and no agent card`;
-      return denier('a2a', null, null)(gateFailure('METHOD_NOT_ALLOWED', 'a2a', message));
+      return denier('a2a', null, null)(failure('METHOD_NOT_ALLOWED', message));
     }
   }
 }
+
+const failure = (code: GateCode, message: string) => gateFailure(code, 'a2a', message);
 
 function openJsonRpc(request: GateRequest): Opening {
   const opened = openRpc('a2a', request);
@@ -42,13 +44,13 @@ function openJsonRpc(request: GateRequest): Opening {
   const id = answerId(message);
   const requested = shorten(method);
   const deny = denier('a2a', id, requested);
-  if (method === undefined) return deny(gateFailure('INVALID_JSONRPC', 'a2a', 'the message has no method'));
+  if (method === undefined) return deny(failure('INVALID_JSONRPC', 'the message has no method'));
   const encoded = findBundle('a2a', request.headers, undefined);
   if (typeof encoded !== 'string') return deny(encoded);
   const args = signedArgumentsOf(method, params);
-  if (args === 'not an object') return deny(gateFailure('INVALID_PARAMS', 'a2a', 'params is not an object'));
+  if (args === 'not an object') return deny(failure('INVALID_PARAMS', 'params is not an object'));
   if (args === 'reserved') {
-    return deny(gateFailure('RESERVED_ARGUMENT', 'a2a', 'params has a member named "tool"'));
+    return deny(failure('RESERVED_ARGUMENT', 'params has a member named "tool"'));
   }
   return openCall('a2a', {
     id,
@@ -62,7 +64,7 @@ function openJsonRpc(request: GateRequest): Opening {
 function openRest({ headers, body }: GateRequest, target: RestCall): Opening {
   const requested = target.method;
   const deny = denier('a2a', null, requested, 'http');
-  if (body.kind === 'too large') return deny(gateFailure('BODY_TOO_LARGE', 'a2a', body.reason));
+  if (body.kind === 'too large') return deny(failure('BODY_TOO_LARGE', body.reason));
   const encoded = findBundle('a2a', headers, undefined);
   if (typeof encoded !== 'string') return deny(encoded);
   const call = {
@@ -76,7 +78,7 @@ function openRest({ headers, body }: GateRequest, target: RestCall): Opening {
   else if (body.kind === 'text' && !(body.text === '' && target.mayBeBare)) {
     const read = parseStrictJson(body.text);
     if (read.defect?.kind === 'size')
-      return deny(gateFailure('BODY_TOO_LARGE', 'a2a', `the body: ${read.defect.message}`));
+      return deny(failure('BODY_TOO_LARGE', `the body: ${read.defect.message}`));
     if (read.defect !== undefined)
       return openCall('a2a', {
         ...call,
@@ -85,7 +87,7 @@ function openRest({ headers, body }: GateRequest, target: RestCall): Opening {
     ({ value } = read);
   }
   const made = restArguments(target, value);
-  if ('code' in made) return deny(gateFailure(made.code, 'a2a', made.reason));
+  if ('code' in made) return deny(failure(made.code, made.reason));
   return openCall('a2a', {
     ...call,
     body: body.kind === 'value' ? bodyOfValue(made.args) : { kind: 'value', value: made.args },

@@ -72,8 +72,8 @@ export function decodeCarried(
  */
 function withoutSpace(value: string): string {
   let [start, end] = [0, value.length];
-  while (start < end && isSpace(value, start)) start++;
-  while (end > start && isSpace(value, end - 1)) end--;
+  while (isSpace(value, start)) start++;
+  while (isSpace(value, end - 1)) end--;
   return value.slice(start, end);
 }
 

@@ -14,8 +14,8 @@ export function splitPath(
 ): { readonly segments: readonly string[]; readonly query: string | null } | null {
   if (path.length > MAX_PATH) return null;
   const mark = path.indexOf('?');
-  const segments = segmentsOf(mark < 0 ? path : path.slice(0, mark));
-  return segments === null ? null : { segments, query: mark < 0 ? null : path.slice(mark + 1) };
+  const segments = segmentsOf(mark === -1 ? path : path.slice(0, mark));
+  return segments === null ? null : { segments, query: mark === -1 ? null : path.slice(mark + 1) };
 }
 
 /** The segments of a path without a query. */
@@ -49,13 +49,13 @@ export function readQuery(query: string, known: ReadonlySet<string> | null): Rec
   if (query === '') return parameters;
   for (const pair of query.split('&')) {
     const equals = pair.indexOf('=');
-    const name = equals < 0 ? pair : pair.slice(0, equals);
+    const name = equals === -1 ? pair : pair.slice(0, equals);
     const shown = JSON.stringify(name.slice(0, 100));
     if (known === null && !isParameterName(name))
       return `the query has ${shown}, expected names of letters, digits, "_" and "-"`;
     if (known !== null && !known.has(name))
       return `the query has ${shown}, which is no argument here; expected ${[...known].join(', ') || 'no query'}`;
-    if (equals < 0) return `the query has ${shown} without a value, expected ${name}=…`;
+    if (equals === -1) return `the query has ${shown} without a value, expected ${name}=…`;
     if (name in parameters) return `the query has ${shown} more than once, expected it once`;
     const value = pair.slice(equals + 1).replaceAll('+', ' ');
     // Some servers split a query at ";" too.

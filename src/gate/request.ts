@@ -124,6 +124,7 @@ export function shorten(name: unknown): string | null {
 }
 
 const READ: ReadonlySet<string> = new Set(GATE_HEADERS);
+const LONGEST_NAME = Math.max(...GATE_HEADERS.map((name) => name.length));
 
 /**
  * Makes a lookup from an object of headers, whose names may have any case. Only headers that the gate reads are kept.
@@ -134,7 +135,9 @@ const READ: ReadonlySet<string> = new Set(GATE_HEADERS);
 export function headersOf(headers: Readonly<Record<string, unknown>>): HeaderLookup {
   const found = new Map<string, string[]>();
   for (const [name, value] of Object.entries(headers)) {
-    const lower = name.length > MAX_NAME ? '' : name.toLowerCase();
+    // Lower-casing a long name takes time.
+    if (name.length > LONGEST_NAME) continue;
+    const lower = name.toLowerCase();
     if (!READ.has(lower)) continue;
     let values = found.get(lower);
     if (values === undefined) found.set(lower, (values = []));
@@ -144,6 +147,3 @@ export function headersOf(headers: Readonly<Record<string, unknown>>): HeaderLoo
   }
   return (name) => found.get(name) ?? [];
 }
-
-// Lower-casing a long name takes time, and every name that is read is shorter.
-const MAX_NAME = 32;

@@ -112,6 +112,65 @@ describe('the arguments of a call', () => {
   );
 });
 
+describe('the arguments of a call are refused', () => {
+  it.each(['tool', 'path'])('where a member is named %s', (name) => {
+    const failure = { code: 'RESERVED_ARGUMENT', reason: `there is a member or parameter "${name}"` };
+    expect(argsOf('POST', '/rest/message:send', { [name]: 'x' })).toEqual(failure);
+    expect(argsOf('POST', `/rest/message:send?${name}=x`)).toEqual(failure);
+  });
+  it('where the body is no object', () => {
+    expect(argsOf('POST', '/message:send', [])).toEqual({
+      code: 'INVALID_PARAMS',
+      reason: 'the body is not a JSON object',
+    });
+  });
+});
+
+describe('a request', () => {
+  const CARD = '/.well-known/agent-card.json';
+  it.each([
+    ['GET', CARD, 'card'],
+    ['HEAD', `/agents/7${CARD}`, 'card'],
+    ['GET', '/.well-known/agent.json', 'card'],
+    ['POST', CARD, 'json-rpc'],
+    ['GET', `${CARD}?a=1`, 'none'],
+    ['GET', `${CARD}?`, 'none'],
+    ['DELETE', CARD, 'none'],
+    ['DELETE or GET', CARD, 'none'],
+    ['GET or DELETE', CARD, 'none'],
+    ['GET', `${CARD}/`, 'none'],
+    ['GET', '/.well-known/agent-card.jsonx', 'none'],
+    ['GET', '/.well-known/agent-cardxjson', 'none'],
+    ['GET', '/x.well-known/agent-card.json', 'none'],
+    ['POST', '/', 'json-rpc'],
+    ['POST', '/a2a/', 'json-rpc'],
+    ['POST', '/x:y/a2a', 'json-rpc'],
+    ['GET', '/a2a', 'none'],
+    ['POST or GET', '/a2a', 'none'],
+    ['POST', '/x:y', 'none'],
+    ['POST', '/x:y/', 'none'],
+    ['POST', '/x%3Ay', 'none'],
+    ['GET', '/tasks/7%3Acancel', 'none'],
+    ['GET', '/tasks/tasks/7', 'none'],
+    ['GET', '/tasks/7/tasks', 'none'],
+    ['POST', '/TASKS', 'none'],
+    // Their upper or lower case is a word: LATIN SMALL LETTER LONG S, KELVIN SIGN.
+    ['POST', '/ta%C5%BFks', 'none'],
+    ['POST', '/tas%E2%84%AAs', 'none'],
+  ])('%s %s is %s', (verb, path, kind) => {
+    expect(targetOf(verb, path).kind).toBe(kind);
+  });
+  it.each([
+    ...['', 'a2a', '//a2a', '/a//b', '/a2a//', '/a/../b', '/tasks/%ff'],
+    ...['/tasks/a%23b', '/tasks/a%25b', '/tasks/a%3bb', '/tasks/a%3B', '/tasks/%3fb', '/a%3F/tasks/7'],
+  ])('with the path %s is refused', (path) => {
+    expect(targetOf('GET', path)).toEqual({
+      kind: 'invalid',
+      reason: 'servers could read different paths from the path of this request',
+    });
+  });
+});
+
 it('says what to configure if nobody says the path', async () => {
   const decided = await newGate()('a2a', { path: null });
   expect(decided).toMatchObject({ decision: 'deny', code: 'INVALID_PATH', response: { status: 400 } });

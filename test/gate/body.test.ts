@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ANY_ROUTE, bodyOfBytes, headersOf, openHttp, signedArgumentsOf } from '../../src/gate/index.js';
-import { bodyOfValue } from '../../src/gate/call-body.js';
+import { bodyOfValue, wholeBodyOfBytes } from '../../src/gate/call-body.js';
 
 describe('the bytes of a body', () => {
   const read = (contentType: string | null, contentEncoding: string | null = null, bytes = '{}') =>
@@ -53,6 +53,23 @@ describe('the bytes of a body', () => {
   ])('are not read as %j', (type) => {
     expect(read(type).kind).toBe('unusable');
   });
+  it('are not read if a header comes twice, even as it should be, or empty', () => {
+    const reasonOf = (headers: object) => bodyOfBytes(Buffer.from('{}'), headersOf({ ...headers }));
+    expect(reasonOf({ 'content-type': ['application/json', 'application/json'] })).toMatchObject({
+      reason: 'the body is application/json, application/json, expected application/json in UTF-8',
+    });
+    expect(reasonOf({ 'content-type': ['', 'application/json'] }).kind).toBe('unusable');
+    expect(reasonOf({ 'content-encoding': ['identity', 'gzip'] })).toMatchObject({
+      reason: 'the body is encoded (Content-Encoding: identity, gzip), expected plain JSON',
+    });
+    expect(reasonOf({ 'content-encoding': ['', 'identity'] }).kind).toBe('unusable');
+  });
+  it('are no body if there are none, and it can be read', () => {
+    expect(wholeBodyOfBytes(Buffer.from(''), headersOf({}))).toEqual({ kind: 'none' });
+    expect(wholeBodyOfBytes(Buffer.from(' '), headersOf({}))).toEqual({ kind: 'text', text: ' ' });
+    const form = headersOf({ 'content-type': 'text/plain' });
+    expect(wholeBodyOfBytes(Buffer.from(''), form)).toMatchObject({ kind: 'unusable' });
+  });
   it('are read if their encoding is none, however that is written', () => {
     expect(read(null, ' IDENTITY ').kind).toBe('text');
   });
@@ -67,6 +84,7 @@ describe('a parsed body', () => {
   it.each<[string, unknown]>([
     ['an integer that is exact', { a: [2 ** 53 - 1, -(2 ** 53) + 1, 0.1] }],
     ['null, a text and a boolean', [null, '9007199254740993', true]],
+    ['undefined', undefined],
     ['a number deeper than arguments may be', wrapped(66)],
   ])('is compared: %s', (_, value) => {
     expect(bodyOfValue(value)).toEqual({ kind: 'value', value });

@@ -30,7 +30,7 @@ export function contextIn(bundle: object, binding: 'match' | null): GateContext 
   return frozenContextOf(chain, binding);
 }
 
-const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
+export const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
 
 export interface Asked {
   readonly method?: string;

@@ -9,7 +9,8 @@ import {
   NO_CONTEXT,
   openRequest,
 } from '../../src/gate/index.js';
-import { shorten } from '../../src/gate/request.js';
+import { decodeCarried } from '../../src/gate/carriers.js';
+import { methodOf, shorten } from '../../src/gate/request.js';
 import { invoke, makeChain, sha256 } from '../support/chain.js';
 import { contextIn } from './decide.js';
 
@@ -29,6 +30,55 @@ describe('headers of a described request', () => {
     // Whoever looks up another header has forgotten to list it.
     expect(headers('authorization' as 'mcp-name')).toEqual([]);
   });
+});
+
+describe('the method that a request is checked as', () => {
+  const methodIn = (headers: object, method = 'POST') =>
+    methodOf({ method, headers: headersOf({ ...headers }) });
+
+  it('is its own, if no header names another', () => {
+    expect(methodIn({})).toBe('POST');
+    expect(methodIn({ 'X-Forwarded-Method': 'POST', 'X-HTTP-Method': ['POST', 'POST'] })).toBe('POST');
+    expect(methodIn({ 'Mcp-Method': 'tools/call' }, 'GET')).toBe('GET');
+  });
+  it.each([
+    'X-Forwarded-Method',
+    'X-Original-Method',
+    'X-HTTP-Method-Override',
+    'X-HTTP-Method',
+    'X-Method-Override',
+  ])('is none where %s names another', (name) => {
+    expect(methodIn({ [name]: 'DELETE' })).toBe('POST or DELETE');
+    expect(methodIn({ [name]: ['POST', 'post', ''] })).toBe('POST or post or ');
+  });
+  it('names each other one', () => {
+    expect(methodIn({ 'X-Method-Override': 'PUT', 'X-Forwarded-Method': 'GET' }, 'HEAD')).toBe(
+      'HEAD or GET or PUT',
+    );
+  });
+});
+
+describe('a bundle that cannot be decoded', () => {
+  const messageOf = (encoded: string) => {
+    const decoded = decodeCarried('mcp', encoded);
+    return 'code' in decoded ? `${decoded.code}: ${decoded.message}` : decoded;
+  };
+  const RECEIPT = /^MALFORMED_BUNDLE: this is one receipt \(a JWT\), expected a bundle: all receipts and the/;
+
+  it('is named if it is JSON or one receipt', () => {
+    expect(messageOf('e30')).toEqual({ bundle: {} });
+    expect(messageOf('{"a":1}')).toBe(
+      'MALFORMED_BUNDLE: the bundle is JSON, expected that JSON in base64url, as encodeBundle() writes it',
+    );
+    expect(messageOf('a-b.c_d.e1')).toMatch(RECEIPT);
+  });
+  it.each(['*', '*a.b.c', 'a.b.c*', 'a.b', 'a.b.c.d', '.a.b.c', 'a..c', 'a.b.', 'x{'])(
+    'is no receipt if it is %s',
+    (encoded) => {
+      expect(messageOf(encoded)).toMatch(/^MALFORMED_BUNDLE: ./);
+      expect(messageOf(encoded)).not.toMatch(/receipt|encodeBundle/);
+    },
+  );
 });
 
 describe('the header of a bundle', () => {

@@ -1,27 +1,16 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createVerifier } from '../../src/engine/create-verifier.js';
-import { RouteTable } from '../../src/gate/index.js';
+import { afterAll, describe, expect, it } from 'vitest';
+import { decide, headersOf, openRequest, RouteTable } from '../../src/gate/index.js';
 import { createMemoryReplayStore, drsFetch } from '../../src/middleware/index.js';
-import { encode, liveCall, liveChain, OPEN } from '../middleware/call.js';
-import { eventually } from '../support/eventually.js';
-import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
-import { hasProcess, startService, type RunningService } from '../support/service.js';
+import { now, OPEN } from '../middleware/call.js';
+import { judge, RULES, verifier } from './decide.js';
+import { bundleFor, CALLS, ROUTES } from './route-calls.js';
 
-const ROUTES = {
-  routes: [
-    { method: 'POST', path: '/tools/read_file', tool: 'read_file' },
-    { method: 'DELETE', path: '/tools/{tool_name}', tool: 'delete_file', query: ['recursive'], body: 'none' },
-    { method: 'GET', path: '/files/latest', tool: 'read_file', command: '/files/read' },
-    { method: 'GET', path: '/files/{name}', tool: 'read_file', query: ['revision', 'lines'] },
-    { method: 'POST', path: '/any', tool: 'any' },
-  ],
-};
-const table = RouteTable.parse(JSON.stringify(ROUTES));
+afterAll(() => verifier.close());
+
+// Made anew in each test: a fault in reading a table then shows in what it serves.
+const newTable = () => RouteTable.parse(JSON.stringify(ROUTES));
 const codeOf = (method: string, asked: string | null) => {
-  const found = table.find(method, asked);
+  const found = newTable().find(method, asked);
   return 'code' in found ? found.code : { tool: found.tool, ...found.parameters };
 };
 
@@ -101,7 +90,12 @@ describe('a table of routes', () => {
       'routes[0]: "tools" is none of method',
     ],
     ['{"routes":[{"method":"post","path":"/a","tool":"x"}]}', 'routes[0]: expected method'],
+    ['{"routes":[{"method":["POST"],"path":"/a","tool":"x"}]}', 'routes[0]: expected method'],
     ['{"routes":[{"method":"POST","path":"/a"}]}', 'routes[0]: expected tool'],
+    ['{"routes":[{"method":"POST","tool":"x"}]}', 'routes[0]: expected path'],
+    ['{"routes":[{"method":"POST","path":"/{ab","tool":"x"}]}', 'routes[0]: expected path'],
+    ['{"routes":[{"method":"POST","path":"/ab}","tool":"x"}]}', 'routes[0]: expected path'],
+    ['{"routes":[{"method":"POST","path":"/a/{a b}","tool":"x"}]}', 'routes[0]: expected path'],
     ['{"routes":[{"method":"POST","path":"/a","tool":""}]}', 'routes[0]: expected tool'],
     ['{"routes":[{"method":"POST","path":"a","tool":"x"}]}', 'routes[0]: expected path'],
     ['{"routes":[{"method":"POST","path":"/a?b","tool":"x"}]}', 'routes[0]: expected path'],
@@ -112,6 +106,8 @@ describe('a table of routes', () => {
     ['{"routes":[{"method":"POST","path":"/{tool}","tool":"x"}]}', 'no parameter named tool'],
     ['{"routes":[{"method":"POST","path":"/a","tool":"x","query":["a[]"]}]}', 'expected query'],
     ['{"routes":[{"method":"POST","path":"/a","tool":"x","query":"a"}]}', 'expected query'],
+    ['{"routes":[{"method":"POST","path":"/a","tool":"x","query":[["a"]]}]}', 'expected query'],
+    ['{"routes":[{"method":"POST","path":"/a","tool":"x","query":["a","a"]}]}', 'different names'],
     ['{"routes":[{"method":"POST","path":"/a","tool":"x","command":"a"}]}', 'expected command'],
     ['{"routes":[{"method":"POST","path":"/a","tool":"x","body":"xml"}]}', 'expected body'],
     [
@@ -123,225 +119,91 @@ describe('a table of routes', () => {
     expect(() => RouteTable.parse(text)).toThrow(problem),
   );
 
+  it('names every problem of every route, each on a line', () => {
+    const text = '{"routes":[{"method":"POST","path":"/a","tools":1},1]}';
+    expect(() => RouteTable.parse(text)).toThrow(
+      [
+        'routes[0]: "tools" is none of method, path, tool, command, query, body',
+        'routes[0]: expected tool: its name, or "any"',
+        'routes[1]: it is not an object',
+      ].join('\n'),
+    );
+  });
+
+  it('says of a request without a route what is missing', () => {
+    const messageOf = (asked: string | null) => {
+      const found = newTable().find('POST', asked);
+      return 'code' in found ? found.message : null;
+    };
+    expect(messageOf(null)).toBe('the path of the request is not known: have the proxy send it, in one form');
+    expect(messageOf('/tools/..')).toBe('servers could read different paths from the path of this request');
+    expect(messageOf('/none')).toBe('no route has the method and path of this request');
+  });
+
   it('may have a path for each method, and literal segments before parameters', () => {
     const both = '{"method":"GET","path":"/b","tool":"y"},{"method":"GET","path":"/{a}","tool":"x"}';
     expect(
       RouteTable.parse(`{"routes":[${both},{"method":"PUT","path":"/b","tool":"z"}]}`).find('PUT', '/b'),
     ).toEqual({ tool: 'z', command: null, parameters: {}, hasBody: true });
   });
+
+  const tableOf = (...paths: string[]) =>
+    RouteTable.parse(JSON.stringify({ routes: paths.map((path) => ({ method: 'GET', path, tool: path })) }));
+
+  it.each([
+    [['/b', '/b/c'], '/b/c'],
+    [['/b/c', '/b'], '/b'],
+    [['/a/b', '/a/c'], '/a/c'],
+    [['/a/b', '/c/b'], '/c/b'],
+    [['/{a}', '/'], '/'],
+    [['/a', '/{a}'], '/b'],
+    [['/a/{b}', '/{a}/b'], '/c/b'],
+    [['/tool'], '/tool'],
+    [['/a/a'], '/a/a'],
+  ])('may have %j', (paths, asked) => {
+    expect(tableOf(...paths).find('GET', asked)).toMatchObject({ tool: paths.at(-1) });
+  });
+  it.each([
+    ['/a', '/a'],
+    ['/{a}', '/{b}'],
+    ['/{a}/b', '/a/b'],
+    ['/a/{b}', '/a/b'],
+    ['/a/{b}', '/a/{c}'],
+  ])('may not have %s before %s, which no request reaches', (...paths) => {
+    expect(() => tableOf(...paths)).toThrow(`routes[1]: no request reaches it, since ${paths[0]}`);
+  });
+
+  it('may have as many routes as the limit', () => {
+    expect(() => tableOf(...Array.from({ length: 1000 }, (_, at) => `/${at}`))).not.toThrow();
+  });
+
+  it.each([
+    ['GET', undefined, false],
+    ['HEAD', undefined, false],
+    ['DELETE', undefined, true],
+    ['POST', undefined, true],
+    ['GET', 'json', true],
+    ['POST', 'none', false],
+  ])('says whether the handler of %s with the body %s reads it: %s', (method, body, hasBody) => {
+    const read = RouteTable.parse(JSON.stringify({ routes: [{ method, path: '/a', tool: 'any', body }] }));
+    expect(read.find(method, '/a')).toEqual({ tool: null, command: null, parameters: {}, hasBody });
+  });
 });
 
-const tools = ['read_file', 'delete_file', 'rm', 'x', 'new'];
-const chain = liveChain(2, { cmd: '/files', policy: { allowed_tools: tools } });
-const bundleFor = (args: object, cmd = '/files/read') => encode(liveCall(chain, args, { cmd }));
-
-interface Call {
-  readonly method: string;
-  readonly path: string;
-  readonly body?: object;
-  readonly args: object;
-  readonly cmd?: string;
-}
-
-const CALLS: readonly (Call & { readonly name: string; readonly code: string })[] = [
-  {
-    name: 'the signed call',
-    ...{ method: 'POST', path: '/tools/read_file', body: { path: '/a' }, code: 'allow' },
-    args: { tool: 'read_file', path: '/a' },
-  },
-  {
-    name: 'a body that has the tool itself',
-    ...{ method: 'POST', path: '/tools/read_file', body: { tool: 'read_file', path: '/a' }, code: 'allow' },
-    args: { tool: 'read_file', path: '/a' },
-  },
-  {
-    name: 'a call that was signed for another tool, on the path of this one',
-    ...{ method: 'DELETE', path: '/tools/delete?recursive=true', code: 'TOOL_MISMATCH' },
-    args: { tool: 'read_file', path: '/a' },
-  },
-  {
-    name: 'a path parameter and a query',
-    ...{ method: 'DELETE', path: '/tools/x?recursive=true', code: 'allow' },
-    args: { tool: 'delete_file', tool_name: 'x', recursive: 'true' },
-  },
-  {
-    name: 'a query that is not signed',
-    ...{ method: 'DELETE', path: '/tools/x?recursive=true', code: 'BINDING_MISMATCH' },
-    args: { tool: 'delete_file', tool_name: 'x' },
-  },
-  {
-    name: 'another path parameter',
-    ...{ method: 'DELETE', path: '/tools/y', code: 'BINDING_MISMATCH' },
-    args: { tool: 'delete_file', tool_name: 'x' },
-  },
-  {
-    name: 'a body where the route takes none',
-    ...{ method: 'DELETE', path: '/tools/x', body: { force: true }, code: 'BINDING_MISMATCH' },
-    args: { tool: 'delete_file', tool_name: 'x', force: true },
-  },
-  {
-    name: 'a body that has a member named tool of another tool',
-    ...{ method: 'POST', path: '/tools/read_file', body: { tool: 'rm', path: '/a' }, code: 'TOOL_MISMATCH' },
-    args: { tool: 'rm', path: '/a' },
-  },
-  {
-    name: 'a path that no route has',
-    ...{ method: 'POST', path: '/tools/delete_everything', body: { path: '/a' }, code: 'UNKNOWN_ROUTE' },
-    args: { tool: 'read_file', path: '/a' },
-  },
-  {
-    name: 'an unknown query',
-    ...{ method: 'POST', path: '/tools/read_file?as=root', body: { path: '/a' }, code: 'INVALID_PARAMS' },
-    args: { tool: 'read_file', path: '/a' },
-  },
-  {
-    name: 'another command than that of the route',
-    ...{ method: 'GET', path: '/files/latest', code: 'COMMAND_MISMATCH', cmd: '/files/write' },
-    args: { tool: 'read_file' },
-  },
-  {
-    name: 'a request without a body',
-    ...{ method: 'GET', path: '/files/latest', code: 'allow' },
-    args: { tool: 'read_file' },
-  },
-  {
-    name: 'a route of any tool',
-    ...{ method: 'POST', path: '/any', body: { tool: 'x', a: 1 }, code: 'allow' },
-    args: { tool: 'x', a: 1 },
-  },
-];
-
-const folder = mkdtempSync(path.join(tmpdir(), 'drs-routes-'));
-const file = path.join(folder, 'routes.json');
-let service: RunningService;
-let unset: RunningService;
-let client: ReturnType<typeof clientOf>;
-const verifier = createVerifier({ workerThreads: 0 });
-beforeAll(async () => {
-  writeFileSync(file, JSON.stringify(ROUTES));
-  service = await startService({ GATE_ROUTES: file, GRPC_PORT: '0' });
-  unset = await startService({ GATE_ROUTES: '' });
-  client = clientOf(AUTHORIZATION, grpcPortOf(service));
-});
-afterAll(async () => {
-  client.close();
-  await Promise.all([service.stop(), unset.stop(), verifier.close()]);
-  rmSync(folder, { recursive: true });
+describe('a gate with these routes', () => {
+  it.each(CALLS)('$name: $code', async ({ code, method, path, body, args, cmd }) => {
+    const headers = headersOf({ 'X-DRS-Bundle': bundleFor(args, cmd) });
+    const text = body === undefined ? '' : JSON.stringify(body);
+    const asked = { method, path, headers, body: { kind: 'text', text } } as const;
+    const opened = openRequest('http', asked, { routes: newTable() });
+    if (opened.kind === 'pass') throw new Error('it passes');
+    const decided =
+      opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules: RULES, use: null });
+    expect(decided.kind === 'deny' ? decided.failure.code : decided.kind).toBe(code);
+  });
 });
 
 const codeIn = (body: unknown) => (body as { error: { code: string } }).error.code;
-
-type Door = (call: Call) => Promise<string>;
-const DOORS: Readonly<Record<string, Door>> = {
-  '/gate/http': async ({ method, path: asked, body, args, cmd }) => {
-    const headers = { 'X-DRS-Bundle': bundleFor(args, cmd), 'Content-Type': 'application/json' };
-    const response = await fetch(`${service.url}/gate/http${asked}`, {
-      method,
-      headers,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return response.status === 200 ? 'allow' : codeIn(await response.json());
-  },
-  '/gate/http with headers of the proxy': async ({ method, path: asked, body, args, cmd }) => {
-    const headers = {
-      'X-DRS-Bundle': bundleFor(args, cmd),
-      'Content-Type': 'application/json',
-      'X-Forwarded-Method': method,
-      'X-Forwarded-Uri': asked,
-    };
-    const response = await fetch(`${service.url}/gate/http`, {
-      method,
-      headers,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return response.status === 200 ? 'allow' : codeIn(await response.json());
-  },
-  '/v1/gate': async ({ method, path: asked, body, args, cmd }) => {
-    const headers = { 'X-DRS-Bundle': bundleFor(args, cmd) };
-    const response = await service.post('/v1/gate', { protocol: 'http', method, path: asked, headers, body });
-    const said = (await response.json()) as { allow: boolean; response: unknown };
-    return said.allow ? 'allow' : codeIn(said.response);
-  },
-  gRPC: async ({ method, path: asked, body, args, cmd }) => {
-    const said = (await callOnce(client, 'Check', {
-      attributes: {
-        request: {
-          http: {
-            method,
-            path: asked,
-            headers: { 'x-drs-bundle': bundleFor(args, cmd) },
-            raw_body: Buffer.from(body === undefined ? '' : JSON.stringify(body)),
-            size: -1,
-          },
-        },
-        context_extensions: { drs_protocol: 'http' },
-      },
-    })) as { denied_response?: { body: string } };
-    return said.denied_response === undefined ? 'allow' : codeIn(JSON.parse(said.denied_response.body));
-  },
-};
-
-describe.each(Object.keys(DOORS))('%s', (door) => {
-  it.each(CALLS)('$name: $code', async ({ code, ...call }) => {
-    expect(await (DOORS[door] as Door)(call)).toBe(code);
-  });
-});
-
-describe('the service', () => {
-  it('refuses every call over http without GATE_ROUTES, and says what to set', async () => {
-    const headers = { 'X-DRS-Bundle': bundleFor({ tool: 'x' }) };
-    const response = await unset.post('/v1/gate', {
-      protocol: 'http',
-      path: '/x',
-      headers,
-      body: { tool: 'x' },
-    });
-    expect(await response.json()).toMatchObject({
-      allow: false,
-      status: 403,
-      response: {
-        error: { code: 'UNKNOWN_ROUTE', message: expect.stringContaining('GATE_ROUTES') as string },
-      },
-    });
-  });
-
-  it('refuses a request whose path the proxy does not say, or says twice', async () => {
-    const ask = async (asked: string, headers: Record<string, string>) => {
-      const body = { path: '/a' };
-      const bundle = bundleFor({ tool: 'read_file', ...body });
-      const response = await service.post(`/gate/http${asked}`, body, { 'X-DRS-Bundle': bundle, ...headers });
-      return response.status === 200 ? 'allow' : codeIn(await response.json());
-    };
-    expect(await ask('', {})).toBe('UNKNOWN_ROUTE');
-    expect(await ask('/tools/read_file', { 'X-Original-Uri': '/any' })).toBe('UNKNOWN_ROUTE');
-    expect(await ask('', { 'X-Forwarded-Uri': '/tools/read_file' })).toBe('allow');
-  });
-
-  it.runIf(hasProcess)(
-    'reads the file again on SIGHUP, and keeps the old routes where it is wrong',
-    async () => {
-      const reload = async (text: string, message: string) => {
-        const seen = service.log.length;
-        writeFileSync(file, text);
-        service.child.kill('SIGHUP');
-        await eventually(() => expect(service.log.slice(seen).map(({ msg }) => msg)).toContainEqual(message));
-      };
-      const ask = () =>
-        (DOORS['/v1/gate'] as Door)({ method: 'POST', path: '/new', body: {}, args: { tool: 'new' } });
-      expect(await ask()).toBe('UNKNOWN_ROUTE');
-      const added = { method: 'POST', path: '/new', tool: 'new' };
-      await reload(
-        JSON.stringify({ routes: [...ROUTES.routes, added] }),
-        'SIGHUP: the routes of the gate were reloaded',
-      );
-      expect(await ask()).toBe('allow');
-      await reload('{"routes":[1]}', 'the routes of the gate could not be reloaded: the old ones still hold');
-      expect(await ask()).toBe('allow');
-      await reload(JSON.stringify(ROUTES), 'SIGHUP: the routes of the gate were reloaded');
-      expect(await ask()).toBe('UNKNOWN_ROUTE');
-    },
-  );
-});
 
 describe('a middleware', () => {
   const ask = async (

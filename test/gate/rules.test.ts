@@ -4,6 +4,8 @@ import {
   bindOptionsOf,
   bodyTimedOut,
   decide as decideCall,
+  gateFailure,
+  type GateFailure,
   judgedOf,
   type ChainVerdict,
   headersOf,
@@ -18,7 +20,9 @@ import {
   type HttpRoute,
   type JudgedChain,
 } from '../../src/gate/index.js';
+import type { JsonValue } from '../../src/protocol/json.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
+import { invoke, makeChain } from '../support/chain.js';
 import { judge, mcpChain, newGate, verifier } from './decide.js';
 
 afterAll(() => verifier.close());
@@ -211,6 +215,15 @@ describe('the binding', () => {
     });
   });
 
+  it('that is a mismatch names no difference where this call has no body', async () => {
+    const error = { code: 'BINDING_MISMATCH', message: 'm', suggestion: 's' };
+    expect(
+      await judged({ ...openedHttp(), body: { kind: 'unread' } }, { valid: false, error }),
+    ).toMatchObject({
+      failure: { message: 'the body of the call is not what invocation.args were signed for' },
+    });
+  });
+
   it('is compared with the body in the form that the transport has', () => {
     expect(bindOptionsOf({ kind: 'text', text: '{}' })).toEqual({ bodyText: '{}' });
     expect(bindOptionsOf({ kind: 'value', value: null })).toEqual({ body: null });
@@ -242,6 +255,91 @@ describe('a call that was signed for something else', () => {
         suggestion: 'Sign the invocation for the command of this very request.',
       },
     });
+  });
+});
+
+describe('a decision', () => {
+  const fault = gateFailure('TASK_MISMATCH', 'mcp', 'it is the task of another');
+
+  it('asks a transport for its own fault before the invocation counts as used', async () => {
+    const used: unknown[] = [];
+    const use = (invocation: unknown) => {
+      used.push(invocation);
+      return null;
+    };
+    const asked: unknown[] = [];
+    const findFault = (found: GateFailure | null) => (context: object) => {
+      asked.push(context);
+      return found;
+    };
+    const call = openedHttp();
+    const parts = { now, judge, rules: RULES, use };
+    const refused = await decideCall(call, { ...parts, findFault: findFault(fault) });
+    expect(refused).toMatchObject({
+      ...{ kind: 'deny', protocol: 'http', id: null, failure: fault },
+      chain: { receipts: [{ iss: principal }, {}] },
+    });
+    expect(used).toEqual([]);
+    const allowed = await decideCall(call, { ...parts, findFault: findFault(null) });
+    expect(allowed).toMatchObject({ kind: 'allow', context: { root_principal: principal, chain_depth: 2 } });
+    const context = allowed.kind === 'allow' && allowed.context;
+    expect(asked).toEqual([context, context]);
+    expect(used).toHaveLength(1);
+  });
+
+  it('asks for no fault where the call is refused anyway', async () => {
+    const findFault = () => {
+      throw new Error('asked');
+    };
+    const decided = await decideCall(openedHttp({ tool: 'fetch' }), {
+      ...{ now, judge, rules: RULES, use: null, findFault },
+    });
+    expect(decided).toMatchObject({ failure: { code: 'TOOL_MISMATCH' } });
+  });
+
+  it('on an allowed call signs its context, with the time at which the invocation was used', async () => {
+    const call = openedHttp();
+    const times: number[] = [];
+    const decided = await decideCall(call, {
+      ...{ judge, rules: RULES },
+      now: () => 17,
+      use: (_, at) => {
+        times.push(at);
+        return null;
+      },
+      sign: (allowed) => {
+        expect(allowed.call).toBe(call);
+        return `${allowed.context.agent} ${allowed.chain.invocation.jti} ${allowed.now}`;
+      },
+    });
+    if (decided.kind !== 'allow') throw new Error('it is refused');
+    expect(decided.token).toBe(`${decided.context.agent} ${decided.context.invocation} 17`);
+    expect(times).toEqual([17]);
+    expect(await decide(call)).toMatchObject({ kind: 'allow', token: null });
+  });
+
+  it('reads of each receipt what it has, and no more', () => {
+    const claims = (overrides: object) =>
+      judgedOf(
+        { bundle: invoke(makeChain(2, { 0: { jti: 'dr:0', ...overrides } })) as object as JsonValue },
+        { valid: true },
+      );
+    const rootOf = (overrides: object) => {
+      const judgement = claims(overrides);
+      if (judgement.failure !== null) throw new Error(judgement.failure.message);
+      const { iss, ...rest } = judgement.receipts[0];
+      expect(iss).toMatch(/^did:key:/);
+      return rest;
+    };
+    expect(rootOf({ exp: 7 })).toEqual({
+      ...{ jti: 'dr:0', exp: 7, drs_root_type: 'human', session_id: 'session-1' },
+    });
+    expect(
+      Object.entries(rootOf({ exp: undefined, drs_root_type: undefined, drs_consent: undefined })),
+    ).toEqual([
+      ['jti', 'dr:0'],
+      ['session_id', null],
+    ]);
   });
 });
 
@@ -279,7 +377,7 @@ describe('a chain alone', () => {
       failure: {
         code: 'HEADER_MISMATCH',
         message: expect.stringContaining(message) as string,
-        suggestion: expect.stringContaining('Mcp-Method and Mcp-Name') as string,
+        suggestion: 'Send Mcp-Method and Mcp-Name, set to the method and the tool of the body.',
       },
     });
   });

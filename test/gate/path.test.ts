@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import { isParameterName, readQuery, splitPath } from '../../src/gate/path.js';
+
+describe('a path', () => {
+  it.each<[string, readonly string[], string | null]>([
+    ['/', [''], null],
+    ['/a/b', ['a', 'b'], null],
+    ['/a/', ['a', ''], null],
+    ['/a?', ['a'], ''],
+    ['/a?b=/c?d', ['a'], 'b=/c?d'],
+    ['/%C3%A9', ['%C3%A9'], null],
+    [`/${'a'.repeat(65_535)}`, ['a'.repeat(65_535)], null],
+  ])('is cut: %.80s', (path, segments, query) => {
+    expect(splitPath(path)).toEqual({ segments, query });
+  });
+  it.each(['', '?', '?a=1', 'a', '/a#b', '/a/..?b=1', '/%ff', '/a/%ff/b', `/${'a'.repeat(65_536)}`])(
+    'is refused: %.80s',
+    (path) => {
+      expect(splitPath(path)).toBeNull();
+    },
+  );
+});
+
+describe('a query', () => {
+  const known = new Set(['a', 'b']);
+
+  it.each<[string, object]>([
+    ['', {}],
+    ['a=1', { a: '1' }],
+    ['b=&a=%26=+', { a: '&= ', b: '' }],
+  ])('is read: %s', (query, parameters) => {
+    expect({ ...(readQuery(query, known) as object) }).toEqual(parameters);
+    expect({ ...(readQuery(query, null) as object) }).toEqual(parameters);
+  });
+  it('may have parameters that objects have', () => {
+    const names = ['toString', '__proto__', 'constructor'];
+    const read = readQuery(names.map((name) => `${name}=1`).join('&'), null);
+    expect(Object.entries(read)).toEqual(names.map((name) => [name, '1']));
+  });
+
+  const WRONG: readonly [query: string, known: ReadonlySet<string> | null, message: string][] = [
+    ['c=1', known, 'the query has "c", which is no argument here; expected a, b'],
+    ['c', known, 'the query has "c", which is no argument here; expected a, b'],
+    ['a[]=1', known, 'the query has "a[]", which is no argument here; expected a, b'],
+    ['=1', known, 'the query has "", which is no argument here; expected a, b'],
+    ['a=1', new Set(), 'the query has "a", which is no argument here; expected no query'],
+    ['a[]=1', null, 'the query has "a[]", expected names of letters, digits, "_" and "-"'],
+    ['=1', null, 'the query has "", expected names of letters, digits, "_" and "-"'],
+    ['a=1&', null, 'the query has "", expected names of letters, digits, "_" and "-"'],
+    [
+      '%'.repeat(101),
+      null,
+      `the query has "${'%'.repeat(100)}", expected names of letters, digits, "_" and "-"`,
+    ],
+    ['a=1&b', known, 'the query has "b" without a value, expected b=…'],
+    ['ab', null, 'the query has "ab" without a value, expected ab=…'],
+    ['a=1&a=1', known, 'the query has "a" more than once, expected it once'],
+    ['a=1;b=2', known, 'the value of "a" is not percent-encoded UTF-8'],
+    ['a=%ff', null, 'the value of "a" is not percent-encoded UTF-8'],
+    ['a=%3', null, 'the value of "a" is not percent-encoded UTF-8'],
+  ];
+  it.each(WRONG)('is refused: %.80s', (query, names, message) => {
+    expect(readQuery(query, names)).toBe(message);
+  });
+});
+
+it('names of parameters are those that every framework takes as they are', () => {
+  for (const name of ['a', '_', 'Page-Token_2', 'a'.repeat(64)]) expect(isParameterName(name)).toBe(true);
+  for (const name of ['', '1', '-a', 'a.b', 'a[]', 'é', 'a\n', 'a'.repeat(65)])
+    expect(isParameterName(name)).toBe(false);
+});
