@@ -64,7 +64,8 @@ function openGate() {
     judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
     const opened = openRequest(protocol, request, {
-      routes: request.path === null ? 'any' : ROUTES,
+      routes: request.path === null || request.path === '/' ? 'any' : ROUTES,
+      chainCommand: '/mcp/tools/call',
     });
     if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
     const decided = opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules, use: null });
