@@ -5,6 +5,8 @@ const { createVerifier } = await import('../../src/engine/create-verifier.js');
 const { bindOptionsOf, bodyOfBytes, decide, headersOf, judgedOf, openRequest, responseTo, RouteTable } =
   await import('../../src/gate/index.js');
 const { readGateRequest } = await import('../../src/server/gate-api-route.js');
+const { readCheck } = await import('../../src/server/grpc/check.js');
+const { readCheckRequest } = await import('../../src/server/grpc/messages.js');
 
 type Protocol = Parameters<typeof openRequest>[0];
 type GateRequest = Parameters<typeof openRequest>[1];
@@ -19,9 +21,9 @@ const ROUTES = RouteTable.parse(
   }),
 );
 
-/** The bytes of a gate request: protocol, bundle header and body, each on a line. */
-export function gateRequest(protocol: Protocol, bundle: string, body: string): string {
-  return `${protocol}\n${bundle}\n${body}`;
+/** The bytes of a gate request: protocol, method and path, bundle header and body, each on a line. */
+export function gateRequest(protocol: Protocol, bundle: string, body: string, target = 'POST /'): string {
+  return `${protocol} ${target}\n${bundle}\n${body}`;
 }
 
 /**
@@ -34,9 +36,10 @@ export function openGatePath(): Promise<(bytes: Buffer) => Promise<Call>> {
     timed((bytes) => {
       const first = bytes.indexOf(10);
       const second = bytes.indexOf(10, first + 1);
-      return decide(bytes.toString('latin1', 0, first) as Protocol, {
-        method: 'POST',
-        path: '/',
+      const [protocol, method = '', path = ''] = bytes.toString('latin1', 0, first).split(' ');
+      return decide(protocol as Protocol, {
+        method,
+        path,
         headers: headersOf({ 'x-drs-bundle': bytes.toString('latin1', first + 1, second) || undefined }),
         body: bodyOfBytes(bytes.subarray(second + 1), headersOf({ 'content-type': 'application/json' })),
       });
@@ -56,6 +59,34 @@ export function openDescribedPath(): Promise<(bytes: Buffer) => Promise<Call>> {
   );
 }
 
+/** The same for a question of Envoy over gRPC, from its bytes to those of the answer. */
+export function openGrpcPath(): Promise<(bytes: Buffer) => Promise<Call>> {
+  const decide = openGate();
+  const run = timed(async (wire) => {
+    let question: ReturnType<typeof readCheck>;
+    try {
+      question = readCheck(readCheckRequest(wire), 'http', MAX_BODY_BYTES);
+    } catch (error) {
+      return { answer: 'too much besides the body', answerBytes: (error as Error).message.length };
+    }
+    if (typeof question === 'string') return { answer: 'not understood', answerBytes: question.length };
+    return decide(question.protocol, question.request);
+  });
+  // Each character is a byte.
+  return Promise.resolve((bytes) => run(Buffer.from(bytes.toString(), 'latin1')));
+}
+
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/** The text of a field of protobuf, of bytes or a message; each character is a byte. */
+export function field(id: number, content: string): string {
+  const varint = (value: number): string =>
+    value < 0x80
+      ? String.fromCharCode(value)
+      : String.fromCharCode((value & 0x7f) | 0x80) + varint(value >>> 7);
+  return `${varint((id << 3) | 2)}${varint(content.length)}${content}`;
+}
+
 function openGate() {
   const verifier = createVerifier({ workerThreads: 0 });
   const now = () => Math.floor(Date.now() / 1000);
@@ -64,7 +95,8 @@ function openGate() {
     judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body)));
   return async (protocol: Protocol, request: GateRequest): Promise<Omit<Call, 'ms'>> => {
     const opened = openRequest(protocol, request, {
-      routes: request.path === null ? 'any' : ROUTES,
+      routes: request.path === null || request.path === '/' ? 'any' : ROUTES,
+      chainCommand: '/mcp/tools/call',
     });
     if (opened.kind === 'pass') return { answer: 'pass', answerBytes: 0 };
     const decided = opened.kind === 'deny' ? opened : await decide(opened, { now, judge, rules, use: null });

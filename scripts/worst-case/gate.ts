@@ -1,7 +1,8 @@
+import { GATED_METHODS, mcpArgumentsOf } from '../../src/gate/index.js';
 import { Raw, signedRequest } from './attacker.js';
 import { valueNames, values } from './claims.js';
 import { family, fit, list, type Family } from './family.js';
-import { gateRequest } from './gate-path.js';
+import { field, gateRequest } from './gate-path.js';
 
 // A header has at most 64 KiB.
 const HEADER_BYTES = 60_000;
@@ -57,22 +58,186 @@ const plain = family(
   'gate',
 );
 
+/** Where the gate is asked, and how. */
+const DOORS = ['a request', 'body', 'body_text', 'gRPC'] as const;
+
+/** A call of one kind, in the form of each door. */
+interface CallText {
+  readonly protocol: 'mcp' | 'http' | 'a2a';
+  readonly target?: string;
+  /** Of the header; empty if there is none. */
+  readonly bundle: string;
+  readonly body: string;
+}
+
+function through(
+  door: (typeof DOORS)[number],
+  { protocol, target = 'POST /', bundle, body }: CallText,
+): string {
+  const [method = '', path = ''] = target.split(' ');
+  switch (door) {
+    case 'a request':
+      return gateRequest(protocol, bundle, body, target);
+    case 'body':
+    case 'body_text': {
+      const said = door === 'body' ? body : JSON.stringify(body);
+      const headers = bundle === '' ? '{}' : `{"x-drs-bundle":"${bundle}"}`;
+      // Without a path, only the body of a plain request is compared.
+      const where = path === '/' ? '' : `"path":"${path}",`;
+      return `{"protocol":"${protocol}","method":"${method}",${where}"headers":${headers},"${door}":${said}}`;
+    }
+    case 'gRPC': {
+      const header = bundle === '' ? '' : field(3, field(1, 'x-drs-bundle') + field(2, bundle));
+      const http =
+        field(2, method) + header + field(4, path) + field(11, Buffer.from(body).toString('latin1'));
+      const extension = field(10, field(1, 'drs_protocol') + field(2, protocol));
+      return field(1, field(4, field(2, http)) + extension);
+    }
+  }
+}
+
 /** Signed arguments and body are equal but for the last member: the refusal names it. */
-const difference = family(
-  'gate: a binding that differs late',
-  { protocol: ['mcp', 'http'], value: valueNames, where: ['last', 'in names'] },
-  ({ protocol, value, where }, budget) =>
+const differences = DOORS.map((door) =>
+  family(
+    `gate: a binding that differs late, ${door}`,
+    { protocol: ['mcp', 'http', 'a2a', 'rest'], value: valueNames, where: ['last', 'in names'] },
+    ({ protocol, value, where }, budget) =>
+      fit(budget, (size) => {
+        const huge = values[value](size);
+        const more = (last: string) => `"x":${huge},"${where === 'last' ? 'y' : last}":${last}`;
+        const isA2a = protocol === 'a2a' || protocol === 'rest';
+        const tool = isA2a ? 'SendMessage' : 'search';
+        const args = new Raw(`{"estimated_cost_usd":0.05,"tool":"${tool}",${more('1')}}`);
+        const cmd = isA2a ? '/a2a/SendMessage' : '/mcp/tools/call';
+        const signed = signedRequest({
+          receipt: () => ({ cmd: isA2a ? '/a2a' : '/mcp', policy: {} }),
+          invocation: { args, cmd },
+        });
+        const bundle = Buffer.from(signed).toString('base64url');
+        const others = `"estimated_cost_usd":0.05,${more('2')}`;
+        switch (protocol) {
+          case 'http':
+            return through(door, { protocol, bundle, body: `{"tool":"search",${others}}` });
+          case 'rest':
+            return through(door, {
+              protocol: 'a2a',
+              target: 'POST /message:send',
+              bundle,
+              body: `{${others}}`,
+            });
+          case 'a2a': {
+            const body = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{${others}}}`;
+            return through(door, { protocol, bundle, body });
+          }
+          case 'mcp': {
+            const params = `{"name":"search","_meta":{"X-DRS-Bundle":"${bundle}"},"arguments":{${others}}}`;
+            const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`;
+            return through(door, { protocol, bundle: '', body });
+          }
+        }
+      }),
+    door === 'a request' ? 'gate' : door === 'gRPC' ? 'grpc' : 'described',
+  ),
+);
+
+const MEMBERS: readonly string[] = [
+  ...['uri', 'name', 'taskId', 'arguments', 'ref', 'argument', 'context', 'notifications'],
+  ...['inputResponses', 'requestState', 'task', '_meta', 'other'],
+];
+
+/** A gated method of MCP of which one member is huge, signed as it is or not. */
+const methods = family(
+  "gate: MCP's gated methods",
+  {
+    method: GATED_METHODS,
+    member: MEMBERS,
+    value: valueNames,
+    signed: ['nothing', 'the same', 'another'],
+  },
+  ({ method, member, value, signed }, budget) =>
     fit(budget, (size) => {
       const huge = values[value](size);
-      const more = (last: string) => `"x":${huge},"${where === 'last' ? 'y' : last}":${last}`;
-      const args = new Raw(`{"estimated_cost_usd":0.05,"tool":"search",${more('1')}}`);
-      const bundle = Buffer.from(signedRequest({ invocation: { args } })).toString('base64url');
-      if (protocol === 'http')
-        return gateRequest('http', bundle, `{"estimated_cost_usd":0.05,"tool":"search",${more('2')}}`);
-      const params = `{"name":"search","_meta":{"X-DRS-Bundle":"${bundle}"},"arguments":{"estimated_cost_usd":0.05,${more('2')}}}`;
-      return gateRequest('mcp', '', `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`);
+      const ordinary: Record<string, string> = {
+        ...{ uri: '"file:///a"', name: '"search"', taskId: '"7"' },
+        ...{ ref: '{"type":"ref/prompt","name":"a"}', argument: '{"name":"a","value":"b"}' },
+        notifications: '{"resourceSubscriptions":["file:///a"]}',
+      };
+      const required = {
+        'completion/complete': ['ref', 'argument'],
+        'subscriptions/listen': ['notifications'],
+      }[method] ?? [/^task/.test(method) ? 'taskId' : /^res/.test(method) ? 'uri' : 'name'];
+      const params = new Map(required.map((name) => [name, ordinary[name] ?? '""']));
+      if (member !== '_meta')
+        params.set(member, member === 'notifications' ? `{"resourceSubscriptions":[${huge}]}` : huge);
+      const text = (last: string) =>
+        `{${[...params].map(([name, content]) => `"${name}":${content}`).join(',')}${last}}`;
+      const read = signed === 'nothing' ? null : mcpArgumentsOf(method, JSON.parse(text('')) as never);
+      const args = read !== null && 'args' in read ? read.args : { tool: method };
+      const bundle = Buffer.from(
+        signedRequest({
+          receipt: () => ({ cmd: '/mcp', policy: {} }),
+          invocation: {
+            args: signed === 'another' ? { ...args, y: 1 } : args,
+            cmd: `/mcp/${method}`,
+          },
+        }),
+      ).toString('base64url');
+      const meta = `,"_meta":{"X-DRS-Bundle":"${bundle}"${member === '_meta' ? `,"x":${huge}` : ''}}`;
+      return gateRequest('mcp', '', `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${text(meta)}}`);
     }),
   'gate',
+);
+
+/** A path and a query of A2A over REST, which may have any names. */
+const rest = family(
+  'gate: A2A over REST',
+  {
+    part: ['prefix', 'prefixes', 'id', 'value', 'pairs', 'names', 'body'],
+    text: ['a', '%20', '%c3%a9', '%', '+', ':', 'tasks', '%41'],
+    target: ['GET /tasks/', 'POST /message:send', 'POST /tasks/', 'DELETE /tasks/7/pushNotificationConfigs/'],
+    value: valueNames,
+  },
+  ({ part, text, target, value }, budget) =>
+    fit(budget, (size) => {
+      // A path has at most 65,536 characters.
+      const room = Math.min(size, 65_000);
+      const [method = '', end = ''] = target.split(' ');
+      const long = text.repeat(Math.ceil(room / text.length));
+      const verb = end.endsWith('/') ? `${end}1${method === 'POST' ? ':cancel' : ''}` : end;
+      const path = {
+        prefix: () => `/${long}${verb}`,
+        prefixes: () => `${`/${text}`.repeat(Math.ceil(room / (text.length + 1)))}${verb}`,
+        id: () => verb.replace('1', () => long),
+        value: () => `${verb}?q0=${long}`,
+        pairs: () => `${verb}?${list(Math.ceil(room / 6), () => 'q0=1').join('&')}`,
+        names: () => `${verb}?${list(Math.ceil(room / 12), (index) => `q${index}=${text}`).join('&')}`,
+        body: () => verb,
+      }[part]();
+      const body = part === 'body' ? `{"message":${values[value](size)}}` : '{}';
+      return gateRequest('a2a', carried(), body, `${method} ${path}`);
+    }),
+  'gate',
+);
+
+/** A question over gRPC with many headers, before and after what it may hold. */
+const wire = family(
+  'gate: headers over gRPC',
+  {
+    name: ['', 'x', 'x-drs-bundle', 'accept', 'x-original-uri'],
+    value: ['', 'a', 'e30'],
+    place: ['headers', 'header map', 'extensions', 'unknown'],
+    bytes: ['within', 'all'],
+  },
+  ({ name, value, place, bytes }, budget) =>
+    fit(bytes === 'all' ? budget : Math.min(budget, HEADER_BYTES), (size) => {
+      const content = field(1, name) + field(2, value);
+      const count = Math.max(1, Math.floor(size / (content.length + 2)));
+      const many = (id: number) => field(id, content).repeat(count);
+      const within = { headers: many(3), 'header map': field(13, many(1)), extensions: '', unknown: many(9) };
+      const http = field(2, 'POST') + field(4, '/') + field(11, '{}') + within[place];
+      return field(1, field(4, field(2, http)) + (place === 'extensions' ? many(10) : ''));
+    }),
+  'grpc',
 );
 
 /** The bundle's header has the maximum length that a front end allows. */
@@ -166,4 +331,6 @@ const routed = family(
 );
 
 /** Requests to the gate. The middleware uses the same functions. */
-export const gateFamilies: readonly Family[] = [message, plain, difference, header, headers, routed];
+export const gateFamilies: readonly Family[] = [
+  ...[message, plain, ...differences, methods, header, headers, routed, rest, wire],
+];

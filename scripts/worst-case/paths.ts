@@ -1,4 +1,4 @@
-import { openDescribedPath, openGatePath } from './gate-path.js';
+import { openDescribedPath, openGatePath, openGrpcPath } from './gate-path.js';
 import { openListPath } from './list-path.js';
 import type { Path } from './family.js';
 import { openVerifyPath, type Call } from './verify-path.js';
@@ -12,6 +12,8 @@ export async function openPath(path: Path): Promise<(bytes: Buffer) => Promise<C
       return openGatePath();
     case 'described':
       return openDescribedPath();
+    case 'grpc':
+      return openGrpcPath();
     case 'list':
       return openListPath();
   }

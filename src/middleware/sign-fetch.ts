@@ -1,5 +1,5 @@
 import { BUNDLE_HEADER } from '../gate/index.js';
-import { isJsonObject, parseStrictJson } from '../protocol/json.js';
+import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import type { Delegation } from './delegation.js';
 import { sendSigned } from './send-signed.js';
 
@@ -7,21 +7,30 @@ import { sendSigned } from './send-signed.js';
 export interface SignFetchOptions {
   /** The command to sign for; default: the one of the delegation. */
   readonly command?: string | ((url: URL) => string);
-  /** Whether to sign a request with a body; default: all. Others are sent unchanged. */
+  /** Whether to sign a request that can be signed; default: all. Others are sent unchanged. */
   readonly sign?: (url: URL) => boolean;
+  /**
+   * The arguments besides the body: those that the server's route takes from path and query, decoded, by name, and `tool`
+   * if the body does not have it. With these, a request without a body is signed, too. `null`: the body alone is signed,
+   * and a request without one is sent unchanged.
+   *
+   * @param method in upper case
+   */
+  readonly parameters?: (url: URL, method: string) => Readonly<Record<string, string>> | null;
   /** The `fetch` that sends; default: the global one. */
   readonly fetch?: typeof globalThis.fetch;
 }
 
 /**
  * Makes a `fetch` that signs each request with a JSON body. The signed arguments are the body, which must be the text
- * of a JSON object. If the delegation limits tools, its member `tool` must name the tool. Requests without a body are
- * sent unchanged.
+ * of a JSON object, and what the option `parameters` adds. If the delegation limits tools, the member `tool` must name
+ * the tool. Without `parameters`, requests without a body are sent unchanged.
  *
  * Unless `init.redirect` says otherwise, a redirect is an error, so that no other server gets the bundle.
  *
  * @returns a function that rejects with an `IssueError` if the delegation does not allow the request, and with a
- *   `TypeError` if its body cannot be signed. Such a request is not sent
+ *   `TypeError` if it cannot be signed: for its body, or because an argument is in `parameters` and in the body. Such a
+ *   request is not sent
  * @example
  * const call = signFetch({ key, chain, toolServer: 'https://weather.example' });
  * await call('https://weather.example/weather', {
@@ -31,31 +40,52 @@ export interface SignFetchOptions {
  */
 export function signFetch(
   delegation: Delegation,
-  { command, sign, fetch = globalThis.fetch }: SignFetchOptions = {},
+  { command, sign, parameters, fetch = globalThis.fetch }: SignFetchOptions = {},
 ): typeof globalThis.fetch {
   return async (input, init) => {
+    const request = input instanceof Request ? input : null;
     const url = new URL(input instanceof Request ? input.url : input);
-    const hasBody = (init?.body ?? null) !== null || (input instanceof Request && input.body !== null);
-    if (!hasBody || sign?.(url) === false) return fetch(input, init);
-    const { value, defect } = parseStrictJson(textOf(init?.body));
-    if (defect !== undefined) throw unsignable(`it is not strict JSON: ${defect.message}`);
-    if (!isJsonObject(value)) throw unsignable('it is not a JSON object');
-    const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined));
+    if (sign?.(url) === false) return fetch(input, init);
+    const method = (init?.method ?? request?.method ?? 'GET').toUpperCase();
+    const given = readParameters(parameters?.(url, method) ?? null);
+    const hasBody = (init?.body ?? request?.body ?? null) !== null;
+    if (!hasBody && given === null) return fetch(input, init);
+    const args = withBody(given ?? {}, hasBody ? membersOf(init?.body) : {});
+    const headers = new Headers(init?.headers ?? request?.headers);
     // Loaded on first use: the middleware in this package must run where native modules do not.
     const { signCall } = await import('./delegation.js');
     const path = typeof command === 'function' ? command(url) : (command ?? null);
-    headers.set(BUNDLE_HEADER, signCall(delegation, path, value));
+    headers.set(BUNDLE_HEADER, signCall(delegation, path, args));
     // For a string body, fetch() sets text/plain, which a server may refuse.
-    if (!headers.has('content-type')) headers.set('content-type', 'application/json');
+    if (hasBody && !headers.has('content-type')) headers.set('content-type', 'application/json');
     return init?.redirect === undefined
       ? sendSigned(fetch, input, { ...init, headers })
       : fetch(input, { ...init, headers });
   };
 }
 
-function textOf(body: unknown): string {
-  if (typeof body === 'string') return body;
-  throw unsignable('it is not a string given as init.body');
+function readParameters(answer: unknown): JsonObject | null {
+  if (answer === null) return null;
+  if (isJsonObject(answer) && Object.values(answer).every((value) => typeof value === 'string'))
+    return answer;
+  throw new TypeError('the option parameters of signFetch must give an object of strings, or null');
+}
+
+/** The arguments of a route: a server refuses one that comes in two places. */
+function withBody(parameters: JsonObject, body: JsonObject): JsonObject {
+  const twice = Object.keys(parameters).find((name) => Object.hasOwn(body, name));
+  if (twice === undefined) return { ...parameters, ...body };
+  throw new TypeError(
+    `cannot sign this request: ${JSON.stringify(twice)} is in parameters and in the body; send each argument in one place`,
+  );
+}
+
+function membersOf(body: unknown): JsonObject {
+  if (typeof body !== 'string') throw unsignable('it is not a string given as init.body');
+  const { value, defect } = parseStrictJson(body);
+  if (defect !== undefined) throw unsignable(`it is not strict JSON: ${defect.message}`);
+  if (!isJsonObject(value)) throw unsignable('it is not a JSON object');
+  return value;
 }
 
 function unsignable(reason: string): TypeError {

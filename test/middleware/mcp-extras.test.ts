@@ -19,6 +19,7 @@ import {
 import { createVerifier } from '../../src/engine/create-verifier.js';
 import { eventually } from '../support/eventually.js';
 import { liveCall, OPEN } from './call.js';
+import { listen } from './http.js';
 import { call, chain, search } from './mcp-attacks.js';
 import { GENERATIONS, type ToolCaller } from './mcp-generations.js';
 
@@ -266,6 +267,34 @@ describe.each(GENERATIONS)('a client that signs its calls, MCP $name', ({ serve,
     const others = sent.filter(({ method }) => method !== 'tools/call');
     expect(others.length).toBeGreaterThan(0);
     for (const { header, meta } of others) expect([header, meta]).toEqual([null, undefined]);
+  });
+
+  it.each([
+    ['both', 307],
+    ['both', 302],
+    ['_meta', 308],
+  ] as const)('takes the bundle (%s) to no other server that a %i names', async (carriers, status) => {
+    const arrived: string[] = [];
+    const other = await listen(({ method = '', url = '' }, res) => {
+      arrived.push(`${method} ${url}`);
+      res.end('{}');
+    });
+    closing.push(() => other.close());
+    const server = await serve(drsMcp({ verifier, ...OPEN }), () => 'ran');
+    closing.push(() => server.close());
+    const client = await connect(server.url, {
+      delegation,
+      signing: { carriers },
+      redirectPolicy: 'follow',
+    });
+    closing.push(() => client.close());
+    server.server.removeAllListeners('request').on('request', (req, res) => {
+      req.resume().once('end', () => res.writeHead(status, { location: `${other.url}/mcp` }).end());
+    });
+    await expect(client.callTool({ name: 'search', arguments: { query: 'one' } })).rejects.toThrow(
+      `redirects this signed request to "${other.url}/mcp"`,
+    );
+    expect(arrived).toEqual([]);
   });
 });
 

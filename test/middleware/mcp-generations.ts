@@ -37,6 +37,8 @@ export interface Connection {
   readonly delegation?: Delegation;
   readonly signing?: SignCallsOptions;
   readonly fetch?: (url: string | URL, init?: RequestInit) => Promise<Response>;
+  /** `follow`: as earlier versions of the SDKs do. */
+  readonly redirectPolicy?: 'follow';
 }
 
 export type Tool = (args: { query?: string | undefined; n?: number | undefined }) => string;
@@ -103,8 +105,9 @@ async function connectClient(
   return client as unknown as ToolCaller;
 }
 
-const httpOptions = ({ headers, fetch }: Connection) => ({
+const httpOptions = ({ headers, fetch, redirectPolicy }: Connection) => ({
   requestInit: { headers: headers ?? {} },
+  ...(redirectPolicy === undefined ? {} : { redirectPolicy }),
   ...(fetch === undefined ? {} : { fetch }),
 });
 

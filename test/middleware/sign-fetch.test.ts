@@ -1,9 +1,14 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import type { AgentCard } from '@a2a-js/sdk';
+import express from 'express';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createConsent, generateKey, IssueError, issueRootDelegation } from '../../src/issue/index.js';
-import { drsContext, drsFetch, signFetch } from '../../src/middleware/index.js';
+import { drsContext, drsFetch, drsMiddleware, signFetch } from '../../src/middleware/index.js';
 import { drsA2a, drsExtension, drsUserBuilder, signA2aRequests } from '../../src/middleware/a2a/index.js';
 import { createVerifier } from '../../src/engine/create-verifier.js';
+import { startService, type RunningService } from '../support/service.js';
 import { encode, liveCall, liveChain, OPEN } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 
@@ -237,6 +242,102 @@ describe('signFetch', () => {
     await expect(call('https://tools.example/', { method: 'POST', body })).rejects.toThrow(
       /cannot sign the body/,
     );
+  });
+
+  describe('with arguments in path and query', () => {
+    const parameters = ({ pathname, searchParams }: URL, method: string) => {
+      const [, place, query = ''] = pathname.split('/').slice(-3);
+      if (place !== 'search') return null;
+      const all = { query: decodeURIComponent(query), ...Object.fromEntries(searchParams) };
+      return method === 'POST' ? all : { tool: 'search', ...all };
+    };
+    const post = (body: object) => ({ method: 'POST', body: JSON.stringify(body) });
+    const CALLS = [
+      ['/search/t%C3%A9?page=2', {}],
+      ['/search/tea', { method: 'HEAD' }],
+      ['/search/tea?page=a+b', post({ tool: 'search', n: 1 })],
+    ] as const;
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-sign-'));
+    let service: RunningService;
+    let app: TestServer;
+    beforeAll(async () => {
+      const file = path.join(folder, 'routes.json');
+      const route = { path: '/search/{query}', query: ['page'], tool: 'search' };
+      writeFileSync(
+        file,
+        JSON.stringify({ routes: ['GET', 'HEAD', 'POST'].map((method) => ({ ...route, method })) }),
+      );
+      service = await startService({ GATE_ROUTES: file, SERVER_IDENTITY: 'https://tools.example' });
+      const drs = drsMiddleware<express.Request>({
+        ...{ verifier, ...OPEN, serverIdentity: 'https://tools.example', tool: 'search' },
+        parameters: ({ params, query }) => ({
+          query: params['query'] as string,
+          page: query['page'] as string | undefined,
+        }),
+      });
+      app = await listen(
+        express().all('/search/:query', drs, (req, res) => {
+          res.json(drsContext(req).tool);
+        }),
+      );
+    });
+    afterAll(async () => {
+      await service.stop();
+      await app.close();
+      rmSync(folder, { recursive: true });
+    });
+
+    it.each(CALLS)('signs what a gate with routes, and middleware, expect: %s %j', async (where, init) => {
+      for (const base of [`${service.url}/gate/http`, app.url]) {
+        expect((await signFetch(delegation, { parameters })(`${base}${where}`, init)).status).toBe(200);
+        const without = signFetch(delegation, { parameters: () => null });
+        expect((await without(`${base}${where}`, init)).status).not.toBe(200);
+      }
+    });
+
+    it('sets a content type only where there is a body', async () => {
+      const types: (string | null)[] = [];
+      const record = ((_input: unknown, init?: RequestInit) => {
+        types.push(new Headers(init?.headers).get('content-type'));
+        return Promise.resolve(new Response());
+      }) as typeof fetch;
+      const call = signFetch(delegation, { parameters, fetch: record });
+      for (const [where, init] of CALLS) await call(`https://tools.example${where}`, init);
+      expect(types).toEqual([null, null, 'application/json']);
+    });
+
+    it('leaves a request as it would be without the option, where it gives null', async () => {
+      const sent: unknown[] = [];
+      const record = ((input: unknown, init: unknown) => {
+        sent.push(input, init);
+        return Promise.resolve(new Response());
+      }) as typeof fetch;
+      await signFetch(delegation, { parameters, fetch: record })('https://tools.example/list');
+      expect(sent).toEqual(['https://tools.example/list', undefined]);
+      const call = signFetch(delegation, { parameters: () => null, fetch: direct });
+      expect((await call('https://tools.example/search', post(args))).status).toBe(200);
+    });
+
+    it.each([
+      [
+        'an argument in both places',
+        { query: 'tea' },
+        post(args),
+        '"query" is in parameters and in the body',
+      ],
+      ['the tool in both places', { tool: 'search' }, post(args), '"tool" is in parameters and in the body'],
+      ['a number', { page: 2 }, {}, 'an object of strings, or null'],
+      ['what is undefined', { page: undefined }, {}, 'an object of strings, or null'],
+      ['a text', 'page=2', {}, 'an object of strings, or null'],
+    ])('sends nothing where there is %s', async (_, answer, init, says) => {
+      const call = signFetch(delegation, {
+        parameters: () => answer as never,
+        fetch: () => Promise.reject(new Error('sent')),
+      });
+      const sent = call('https://tools.example/search', init);
+      await expect(sent).rejects.toThrow(says);
+      await expect(sent).rejects.toBeInstanceOf(TypeError);
+    });
   });
 
   it('sends nothing that the delegation does not allow', async () => {

@@ -7,7 +7,7 @@ import { policyFamilies } from '../../scripts/worst-case/policies.js';
 import { sweep } from '../../scripts/worst-case/search.js';
 import { textFamilies } from '../../scripts/worst-case/texts.js';
 import { openPath } from '../../scripts/worst-case/paths.js';
-import { GATE_CATALOGUE } from '../../src/gate/index.js';
+import { GATE_CATALOGUE, GATED_METHODS } from '../../src/gate/index.js';
 import { CATALOGUE } from '../../src/verify/codes.js';
 
 // `npm run worst-case` measures how long the worst of these take. Here they are small, and only their answers are
@@ -30,6 +30,9 @@ const answers: ReadonlySet<string> = new Set([
   'valid mismatch',
   'valid invalid_body',
   'INVALID_GATE_REQUEST',
+  // Over gRPC.
+  'too much besides the body',
+  'not understood',
   'not JSON',
   'not UTF-8',
 ]);
@@ -49,6 +52,33 @@ describe('every hostile body has a verdict, the first time and the third', () =>
     // Some have a smallest size, such as a list of 4,096 entries.
     expect(small).toBeGreaterThan(0);
   });
+});
+
+// A search that is refused early finds nothing.
+it.each([
+  ...gateFamilies
+    .filter(({ name }) => name.includes('differs late'))
+    .flatMap((family) =>
+      (['mcp', 'http', 'a2a', 'rest'] as const).map(
+        (protocol) => [family, { protocol }, 'BINDING_MISMATCH'] as const,
+      ),
+    ),
+  ...gateFamilies
+    .filter(({ name }) => name.includes('gated methods'))
+    .flatMap((family) =>
+      GATED_METHODS.flatMap((method) => [
+        [family, { method, member: '_meta', signed: 'the same' }, 'allow'] as const,
+        [family, { method, member: '_meta', signed: 'another' }, 'BINDING_MISMATCH'] as const,
+      ]),
+    ),
+  ...gateFamilies
+    .filter(({ name }) => name === 'gate: a plain HTTP body')
+    .map((family) => [family, {}, 'BINDING_MISMATCH'] as const),
+])('$name with %j gets as far as it should', async (family, parameters, expected) => {
+  const [ordinary = {}] = sweep(family);
+  const call = await openPath(family.path);
+  const { answer } = await call(Buffer.from(family.make({ ...ordinary, ...parameters }, BUDGET)));
+  expect(answer).toBe(expected);
 });
 
 describe('fit', () => {

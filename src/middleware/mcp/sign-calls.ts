@@ -11,6 +11,7 @@ import {
 } from '../../gate/index.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { signCall, type Delegation } from '../delegation.js';
+import { sendSigned } from '../send-signed.js';
 import { onConnect, type Connectable, type McpTransport } from './transport.js';
 
 /** Options of {@link signCalls}. */
@@ -32,7 +33,8 @@ export interface SignCallsOptions {
 
 /**
  * Makes an MCP client sign each gated request when it is sent: calls of tools, and reading of resources, prompts,
- * completions and tasks. A call that the SDK repeats gets a new invocation. Call this before `connect`.
+ * completions and tasks. A call that the SDK repeats gets a new invocation. A signed request follows no redirect. Call this
+ * before `connect`.
  *
  * @param client a `Client` of either SDK
  * @returns the same client; a request that the delegation does not allow rejects with an `IssueError` and is not sent
@@ -49,8 +51,7 @@ export function signCalls<C extends Connectable>(
 ): C {
   onConnect(client, (transport) => {
     const send = transport.send.bind(transport);
-    if (carriers !== '_meta')
-      copyBundlesToHeaders(transport, carriers === 'header' ? Infinity : MAX_HEADER_BUNDLE);
+    wrapFetch(transport, { both: MAX_HEADER_BUNDLE, _meta: 0, header: Infinity }[carriers]);
     transport.send = async (message, options) => {
       const { method, id } = message;
       const params = (message.params ?? {}) as JsonObject;
@@ -112,20 +113,21 @@ export type SignToolCallsOptions = SignCallsOptions;
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
- * Makes an HTTP transport also send the bundle of each message as a header, if it is short enough. The SDKs have no public way to set a
- * header for a single message, so this wraps the `fetch` of their transports. A transport without one sends only
- * `_meta`.
+ * Makes an HTTP transport also send the bundle of each message as a header, if it is short enough, and follow no redirect
+ * with a bundle. The SDKs have no public way to do either for a single message, so this wraps the `fetch` of their
+ * transports. A transport without one sends only `_meta`.
  */
-function copyBundlesToHeaders(transport: McpTransport, maxLength: number): void {
+function wrapFetch(transport: McpTransport, maxHeader: number): void {
   if (!('_fetch' in transport)) return;
   const holder = transport as { _fetch: Fetch | undefined };
   const inner = holder._fetch;
   holder._fetch = (url, init) => {
+    const send = (inner ?? fetch) as typeof fetch;
     const bundle = bundleIn(init?.body);
-    if (bundle === null || bundle.length > maxLength) return (inner ?? fetch)(url, init);
+    if (bundle === null) return send(url, init);
     const headers = new Headers(init?.headers);
-    headers.set(BUNDLE_HEADER, bundle);
-    return (inner ?? fetch)(url, { ...init, headers });
+    if (bundle.length <= maxHeader) headers.set(BUNDLE_HEADER, bundle);
+    return sendSigned(send, url, { ...init, headers });
   };
 }
 
