@@ -1,4 +1,4 @@
-import { BUNDLE_HEADER } from '../gate/index.js';
+import { BUNDLE_HEADER, ENVELOPE_TYPE, MAX_HEADER_BUNDLE } from '../gate/index.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
 import type { Delegation } from './delegation.js';
 import { sendSigned } from './send-signed.js';
@@ -9,6 +9,11 @@ export interface SignFetchOptions {
   readonly command?: string | ((url: URL) => string);
   /** Whether to sign a request with a body; default: all. Others are sent unchanged. */
   readonly sign?: (url: URL) => boolean;
+  /**
+   * How the bundle is sent: in the header (default), or with the body in an `envelope`, which the tool server must take.
+   * `auto`: in an envelope if the bundle has more than 4,096 characters.
+   */
+  readonly carrier?: 'header' | 'envelope' | 'auto';
   /** The `fetch` that sends; default: the global one. */
   readonly fetch?: typeof globalThis.fetch;
 }
@@ -31,25 +36,32 @@ export interface SignFetchOptions {
  */
 export function signFetch(
   delegation: Delegation,
-  { command, sign, fetch = globalThis.fetch }: SignFetchOptions = {},
+  { command, sign, carrier = 'header', fetch = globalThis.fetch }: SignFetchOptions = {},
 ): typeof globalThis.fetch {
+  if (!['header', 'envelope', 'auto'].includes(carrier))
+    throw new TypeError(`carrier is ${JSON.stringify(carrier)}, expected "header", "envelope" or "auto"`);
   return async (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input);
     const hasBody = (init?.body ?? null) !== null || (input instanceof Request && input.body !== null);
     if (!hasBody || sign?.(url) === false) return fetch(input, init);
-    const { value, defect } = parseStrictJson(textOf(init?.body));
+    const text = textOf(init?.body);
+    const { value, defect } = parseStrictJson(text);
     if (defect !== undefined) throw unsignable(`it is not strict JSON: ${defect.message}`);
     if (!isJsonObject(value)) throw unsignable('it is not a JSON object');
     const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined));
     // Loaded on first use: the middleware in this package must run where native modules do not.
     const { signCall } = await import('./delegation.js');
     const path = typeof command === 'function' ? command(url) : (command ?? null);
-    headers.set(BUNDLE_HEADER, signCall(delegation, path, value));
+    const bundle = signCall(delegation, path, value);
+    const isWrapped = carrier === 'envelope' || (carrier === 'auto' && bundle.length > MAX_HEADER_BUNDLE);
+    const body = isWrapped ? `{"bundle":"${bundle}","body":${text}}` : text;
+    if (isWrapped) headers.set('content-type', ENVELOPE_TYPE);
+    else headers.set(BUNDLE_HEADER, bundle);
     // For a string body, fetch() sets text/plain, which a server may refuse.
     if (!headers.has('content-type')) headers.set('content-type', 'application/json');
     return init?.redirect === undefined
-      ? sendSigned(fetch, input, { ...init, headers })
-      : fetch(input, { ...init, headers });
+      ? sendSigned(fetch, input, { ...init, headers, body })
+      : fetch(input, { ...init, headers, body });
   };
 }
 
