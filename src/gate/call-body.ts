@@ -10,22 +10,23 @@ import type { CallBody, HeaderLookup, RequestBody } from './request.js';
  *
  * @example bodyOfBytes(bytes, headersOf({ 'content-type': 'text/plain' })).kind; // 'unusable'
  */
-export function bodyOfBytes(
-  bytes: Buffer,
-  headers: HeaderLookup,
-): Extract<CallBody, { kind: 'text' | 'unusable' }> {
-  const text = decodeUtf8(bytes);
-  return text === null ? unusable('the body is not UTF-8') : bodyOfText(text, headers);
+export function bodyOfBytes(bytes: Buffer, headers: HeaderLookup): BodyText {
+  return classify(() => decodeUtf8(bytes), headers);
 }
 
 /** The same where the transport has the body as text. */
-export function bodyOfText(
-  text: string,
-  headers: HeaderLookup,
-): Extract<CallBody, { kind: 'text' | 'unusable' }> {
+export function bodyOfText(text: string, headers: HeaderLookup): BodyText {
+  return classify(() => text, headers);
+}
+
+type BodyText = Extract<CallBody, { kind: 'text' | 'unusable' }>;
+
+function classify(read: () => string | null, headers: HeaderLookup): BodyText {
   const reason = whyNoJson(headers);
-  if (reason === null) return { kind: 'text', text };
-  return isEnvelope(headers) ? { ...unusable(reason), envelope: text } : unusable(reason);
+  if (reason !== null && !isEnvelope(headers)) return unusable(reason);
+  const text = read();
+  if (text === null) return unusable('the body is not UTF-8');
+  return reason === null ? { kind: 'text', text } : { ...unusable(reason), envelope: text };
 }
 
 /** The type of a body that holds the bundle of its call beside the body that is compared. */

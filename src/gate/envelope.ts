@@ -21,8 +21,10 @@ function openEnvelope(
   body: GateRequest['body'],
 ): { readonly bundle: string; readonly body: JsonValue } | GateFailure {
   if (body.kind === 'too large') return gateFailure('BODY_TOO_LARGE', 'http', body.reason);
-  if (body.kind !== 'unusable' || body.envelope === undefined)
-    return malformed('the text of the envelope is not here (in a question to /v1/gate: body_text)');
+  if (body.kind !== 'unusable' || body.envelope === undefined) {
+    const reason = body.kind === 'unusable' ? body.reason : 'it was not read';
+    return malformed(`the envelope is not here as text (of a question to /v1/gate: body_text): ${reason}`);
+  }
   const { value, defect } = parseStrictJson(body.envelope);
   if (defect !== undefined) return malformed(`the envelope is not strict JSON: ${defect.message}`);
   if (isJsonObject(value) && Object.keys(value).sort().join() === 'body,bundle') {

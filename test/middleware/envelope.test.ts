@@ -152,7 +152,7 @@ async function seenIn(request: Request): Promise<Seen> {
 
 const ROWS: readonly (readonly [
   name: string,
-  body: () => string,
+  body: () => string | Buffer,
   status: number,
   code: string,
   type?: string,
@@ -164,6 +164,12 @@ const ROWS: readonly (readonly [
   ['two bodies', () => envelope().replace('{', '{"body":{"tool":"x"},'), 400, 'MALFORMED_BUNDLE'],
   ['an argument twice', () => envelope().replace('"query"', '"query":"x","query"'), 400, 'MALFORMED_BUNDLE'],
   ['no bundle', () => JSON.stringify({ body: args }), 400, 'MALFORMED_BUNDLE'],
+  [
+    'bytes that are not UTF-8',
+    () => Buffer.from(envelope().replace('tea', 'té'), 'latin1'),
+    400,
+    'MALFORMED_BUNDLE',
+  ],
   ['nothing', () => '', 400, 'MALFORMED_BUNDLE'],
   ['an envelope in it', () => envelope(JSON.parse(envelope())), 403, 'BINDING_MISMATCH'],
   ['too much', () => envelope({ ...args, text: 'x'.repeat(3 * 1024 * 1024) }), 413, 'BODY_TOO_LARGE'],
@@ -186,7 +192,11 @@ describe.each(SHAPES)('%s', (name, serve) => {
       },
       () => runs++,
     );
-    return { url, runs: () => runs, send: (body: string, ...headers: Header[]) => send(url, headers, body) };
+    return {
+      url,
+      runs: () => runs,
+      send: (body: string | Buffer, ...headers: Header[]) => send(url, headers, body),
+    };
   };
   type Header = readonly [string, string];
   const isNode = ['node:http', 'Express', 'Fastify'].includes(name);
