@@ -11,11 +11,12 @@ const { readCheckRequest } = await import('../../src/server/grpc/messages.js');
 type Protocol = Parameters<typeof openRequest>[0];
 type GateRequest = Parameters<typeof openRequest>[1];
 
-/** As many routes as there may be; the last one has as many arguments as fit. */
+/** As many routes as there may be; the first one takes envelopes, the last one has as many arguments as fit. */
 const ROUTES = RouteTable.parse(
   JSON.stringify({
     routes: Array.from({ length: 1000 }, (_, at) => ({
       ...{ method: 'POST', path: `/x${at}/{p}`, tool: 'any' },
+      body: at === 0 ? 'envelope' : 'json',
       query: at < 999 ? [] : Array.from({ length: 20_000 }, (__, index) => `q${index}`),
     })),
   }),

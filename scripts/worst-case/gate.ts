@@ -330,7 +330,26 @@ const routed = family(
   'described',
 );
 
+/** One part of an envelope is huge, on a route that takes envelopes. */
+const envelope = family(
+  'gate: an envelope',
+  { value: valueNames, where: ['argument', 'body', 'bundle', 'receipts', 'beside'] },
+  ({ value, where }, budget) =>
+    fit(budget, (size) => {
+      const huge = values[value](size);
+      const at = (place: string, ordinary: string) => (where === place ? huge : ordinary);
+      const receipts = `{"bundle_version":"4.0","receipts":${huge},"invocation":"a"}`;
+      const bundle =
+        where === 'receipts' ? `"${Buffer.from(receipts).toString('base64url')}"` : `"${carried()}"`;
+      const body = at('body', `{"tool":"search","x":${at('argument', '1')}}`);
+      const text = `{"bundle":${at('bundle', bundle)},"body":${body}${where === 'beside' ? `,"x":${huge}` : ''}}`;
+      const type = 'application/drs-call+json';
+      return `{"protocol":"http","path":"/x0/1","headers":{"content-type":"${type}"},"body_text":${JSON.stringify(text)}}`;
+    }),
+  'described',
+);
+
 /** Requests to the gate. The middleware uses the same functions. */
 export const gateFamilies: readonly Family[] = [
-  ...[message, plain, ...differences, methods, header, headers, routed, rest, wire],
+  ...[message, plain, ...differences, methods, header, headers, routed, envelope, rest, wire],
 ];

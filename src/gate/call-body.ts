@@ -10,14 +10,40 @@ import type { CallBody, HeaderLookup, RequestBody } from './request.js';
  *
  * @example bodyOfBytes(bytes, headersOf({ 'content-type': 'text/plain' })).kind; // 'unusable'
  */
-export function bodyOfBytes(
-  bytes: Buffer,
-  headers: HeaderLookup,
-): Extract<CallBody, { kind: 'text' | 'unusable' }> {
+export function bodyOfBytes(bytes: Buffer, headers: HeaderLookup): BodyText {
+  return classify(() => decodeUtf8(bytes), headers);
+}
+
+/** The same where the transport has the body as text. */
+export function bodyOfText(text: string, headers: HeaderLookup): BodyText {
+  return classify(() => text, headers);
+}
+
+type BodyText = Extract<CallBody, { kind: 'text' | 'unusable' }>;
+
+function classify(read: () => string | null, headers: HeaderLookup): BodyText {
   const reason = whyNoJson(headers);
-  if (reason !== null) return unusable(reason);
-  const text = decodeUtf8(bytes);
-  return text === null ? unusable('the body is not UTF-8') : { kind: 'text', text };
+  if (reason !== null && !isEnvelope(headers)) return unusable(reason);
+  const text = read();
+  if (text === null) return unusable('the body is not UTF-8');
+  return reason === null ? { kind: 'text', text } : { ...unusable(reason), envelope: text };
+}
+
+/** The type of a body that holds the bundle of its call beside the body that is compared. */
+export const ENVELOPE_TYPE = 'application/drs-call+json';
+
+/** Whether a body came as an envelope, by its headers: in UTF-8, not encoded. */
+export function isEnvelope(headers: HeaderLookup): boolean {
+  const [type = '', charset = 'charset=utf-8', ...more] = headers('content-type')
+    .join(', ')
+    .toLowerCase()
+    .split(';');
+  return (
+    type.trim() === ENVELOPE_TYPE &&
+    /^charset=(?:utf-8|"utf-8")$/.test(charset.trim()) &&
+    more.length === 0 &&
+    codingOf(headers) === null
+  );
 }
 
 /** The same where the transport has the whole body: nothing in it is no body. */
@@ -28,14 +54,18 @@ export function wholeBodyOfBytes(bytes: Buffer, headers: HeaderLookup): RequestB
 
 /** Why a handler could take a body for something else than JSON in UTF-8, by its headers; else `null`. */
 export function whyNoJson(headers: HeaderLookup): string | null {
-  // If a header is repeated, the joined value is no valid coding or type.
-  const coding = headers('content-encoding').join(', ');
-  if (coding !== '' && coding.trim().toLowerCase() !== 'identity')
-    return `the body is encoded (Content-Encoding: ${brief(coding)}), expected plain JSON`;
+  const coding = codingOf(headers);
+  if (coding !== null) return `the body is encoded (Content-Encoding: ${brief(coding)}), expected plain JSON`;
   const type = headers('content-type').join(', ');
   if (type !== '' && !isUtf8Json(type))
     return `the body is ${brief(type)}, expected application/json in UTF-8`;
   return null;
+}
+
+/** How a body is encoded; `null` if it is not. If a header is repeated, the joined value is no valid coding or type. */
+function codingOf(headers: HeaderLookup): string | null {
+  const coding = headers('content-encoding').join(', ');
+  return coding === '' || coding.trim().toLowerCase() === 'identity' ? null : coding;
 }
 
 /** A body that never matches the signed arguments. */
@@ -85,6 +115,8 @@ function isUtf8Json(contentType: string): boolean {
   if (contentType.includes(',')) return false;
   const [type = '', ...parameters] = contentType.toLowerCase().split(';');
   if (!/^application\/(?:[\w.-]+\+)?json$/.test(type.trim())) return false;
+  // A tool server could take the arguments from inside.
+  if (type.trim() === ENVELOPE_TYPE) return false;
   return parameters.every((parameter) => {
     const [name = '', value = ''] = parameter.split('=');
     return name.trim() !== 'charset' || /^"?utf-?8"?$/.test(value.trim());

@@ -18,7 +18,7 @@ export const META_KEYS = [BUNDLE_HEADER, 'xyz.okeyamy.drs/bundle'] as const;
 /**
  * Finds the encoded bundle of a request. It may come in several carriers if all hold the same text.
  *
- * @param meta `params._meta`, if the protocol has it
+ * @param meta `params._meta`, if the protocol has it; over `http` an envelope's bundle as one of its members
  * @param explainMissing what to say if there is no bundle
  */
 export function findBundle(
@@ -50,7 +50,8 @@ export function findBundle(
     return gateFailure('MALFORMED_BUNDLE', protocol, 'the bundle is not one string of base64url');
   }
   if (!carried.every((value) => value === first)) {
-    const message = `the bundles in the header ${BUNDLE_HEADER} and in params._meta are not the same`;
+    const where = protocol === 'http' ? 'the envelope' : 'params._meta';
+    const message = `the bundles in the header ${BUNDLE_HEADER} and in ${where} are not the same`;
     return gateFailure('MULTIPLE_BUNDLES', protocol, message);
   }
   return first;

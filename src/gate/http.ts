@@ -1,7 +1,8 @@
 import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { bodyOfValue, unusable } from './call-body.js';
-import { decodeCarried, findBundle } from './carriers.js';
+import { bodyOfValue, isEnvelope, unusable } from './call-body.js';
+import { BUNDLE_HEADER, decodeCarried, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure } from './codes.js';
+import { unwrap } from './envelope.js';
 import {
   methodOf,
   shorten,
@@ -21,12 +22,12 @@ export interface HttpRoute extends Pick<Expectation, 'command' | 'tool'> {
    * is an argument.
    */
   readonly parameters: Readonly<Record<string, string>> | null;
-  /** Whether the handler reads a body. */
-  readonly hasBody: boolean;
+  /** What the handler reads; `envelope` is JSON, too. */
+  readonly body: 'json' | 'envelope' | 'none';
 }
 
 /** A route of any command and tool, of which only the body is compared. */
-export const ANY_ROUTE: HttpRoute = { command: null, tool: null, parameters: null, hasBody: true };
+export const ANY_ROUTE: HttpRoute = { command: null, tool: null, parameters: null, body: 'json' };
 
 /**
  * Opens a plain HTTP request by the operator's routes. Every request is checked.
@@ -41,7 +42,8 @@ export function openRouted(request: GateRequest, routes: RouteTable | 'any' | nu
   }
   const found = routes.find(methodOf(request), request.path);
   if ('code' in found) return deny(gateFailure(found.code, 'http', found.message), null);
-  return openHttp(request, found);
+  const opened = found.body === 'envelope' ? unwrap(request) : request;
+  return 'code' in opened ? deny(opened, found.tool) : openHttp(opened, found);
 }
 
 /**
@@ -58,7 +60,11 @@ export function openHttp(request: GateRequest, route: HttpRoute): PendingCall | 
     const message = `the HTTP method is ${shorten(method)}, expected one`;
     return deny(gateFailure('METHOD_NOT_ALLOWED', 'http', message), tool);
   }
-  const encoded = findBundle('http', request.headers, undefined);
+  const { headers, carried } = request;
+  const inEnvelope = carried === undefined ? undefined : { [BUNDLE_HEADER]: carried };
+  const encoded = findBundle('http', headers, inEnvelope, () => ({
+    message: `no ${BUNDLE_HEADER} header${isEnvelope(headers) ? ', and this route takes no envelopes' : ''}`,
+  }));
   if (typeof encoded !== 'string') return deny(encoded, tool);
   const decoded = decodeCarried('http', encoded);
   if ('code' in decoded) return deny(decoded, tool);
@@ -94,10 +100,10 @@ function bodyAlone(body: SmallBody): CallBody {
 /** The arguments of a call: those in path and query, the members of its body, and the tool that its route serves. */
 function argumentsOf(
   body: SmallBody,
-  { tool, hasBody }: HttpRoute,
+  { tool, body: kind }: HttpRoute,
   parameters: Readonly<Record<string, string>>,
 ): CallBody | GateFailure {
-  const read = readMembers(body, hasBody);
+  const read = readMembers(body, kind !== 'none');
   if (!('members' in read)) return read;
   const { members } = read;
   const twice = Object.keys(parameters).find((name) => Object.hasOwn(members, name));

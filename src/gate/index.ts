@@ -17,7 +17,16 @@ import { openMcp, type McpRules } from './mcp.js';
 import type { GateRequest, Opening } from './request.js';
 import type { RouteTable } from './routes.js';
 
-export { bodyOfBytes, signedArgumentsOf, unusable, whyNoJson, wholeBodyOfBytes } from './call-body.js';
+export {
+  bodyOfBytes,
+  bodyOfText,
+  ENVELOPE_TYPE,
+  isEnvelope,
+  signedArgumentsOf,
+  unusable,
+  whyNoJson,
+  wholeBodyOfBytes,
+} from './call-body.js';
 export { isChainCommand, openChain } from './chain.js';
 export { BUNDLE_HEADER, MAX_HEADER_BUNDLE, META_KEYS } from './carriers.js';
 export {
@@ -44,6 +53,7 @@ export {
   type ContextHeader,
   type HeaderChanges,
 } from './context-headers.js';
+export { unwrap } from './envelope.js';
 export { denyHopByHop } from './hop-by-hop.js';
 export { decodeHeaderText, encodeHeaderText } from './header-text.js';
 export { ANY_ROUTE, openHttp, withHttpBody, type HttpRoute } from './http.js';

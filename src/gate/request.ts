@@ -36,7 +36,12 @@ export type RequestBody =
   /** A parsed value whose text is not available. Numbers beyond 2^53 in it match nothing, since they may be rounded. */
   | { readonly kind: 'value'; readonly value: unknown }
   /** Bytes that are not UTF-8 JSON: compressed, a form, another charset. */
-  | { readonly kind: 'unusable'; readonly reason: string }
+  | {
+      readonly kind: 'unusable';
+      readonly reason: string;
+      /** The text, if it came as an envelope: routes that take envelopes open it. */
+      readonly envelope?: string;
+    }
   /** Larger than the limit, or incomplete. */
   | { readonly kind: 'too large'; readonly reason: string }
   /** There is none, and the transport knows it. */
@@ -52,6 +57,8 @@ export interface GateRequest {
   readonly path: string | null;
   readonly headers: HeaderLookup;
   readonly body: RequestBody;
+  /** The bundle of the envelope from which this request was taken. */
+  readonly carried?: string;
 }
 
 /**

@@ -14,7 +14,7 @@ interface Route {
   readonly tool: string | null;
   readonly command: string | null;
   readonly query: ReadonlySet<string>;
-  readonly hasBody: boolean;
+  readonly body: HttpRoute['body'];
 }
 
 /** A request that no route serves, or whose parameters cannot be read. */
@@ -76,8 +76,8 @@ export class RouteTable {
     if (typeof parameters === 'string') return { code: 'INVALID_PARAMS', message: parameters };
     for (const [at, { text, isParameter }] of route.segments.entries())
       if (isParameter) parameters[text] = decodeURIComponent(split.segments[at] ?? '');
-    const { tool, command, hasBody } = route;
-    return { tool, command, parameters, hasBody };
+    const { tool, command, body } = route;
+    return { tool, command, parameters, body };
   }
 
   #routesOf(method: string): Route[] {
@@ -122,7 +122,8 @@ function readRoute(given: unknown): Route | string[] {
   expect(typeof method === 'string' && METHOD.test(method), 'method, such as "POST"');
   expect(typeof tool === 'string' && tool !== '', 'tool: its name, or "any"');
   expect(command === null || isCommandPath(command), 'command to be a path such as "/files/read"');
-  expect(body === undefined || body === 'json' || body === 'none', 'body to be "json" or "none"');
+  const isKnown = body === undefined || body === 'json' || body === 'envelope' || body === 'none';
+  expect(isKnown, 'body to be "json", "envelope" or "none"');
   const segments = typeof path === 'string' ? readTemplate(path) : null;
   expect(segments !== null, 'path, such as "/files/{name}", as clients send it, without a query');
   const isList =
@@ -142,7 +143,7 @@ function readRoute(given: unknown): Route | string[] {
     tool: tool === 'any' ? null : (tool as string),
     command: command as string | null,
     query: new Set(query as string[]),
-    hasBody: (body ?? (method === 'GET' || method === 'HEAD' ? 'none' : 'json')) === 'json',
+    body: (body ?? (method === 'GET' || method === 'HEAD' ? 'none' : 'json')) as Route['body'],
   };
 }
 

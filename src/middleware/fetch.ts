@@ -1,7 +1,6 @@
 import {
   responseTo,
   wholeBodyOfBytes,
-  withHttpBody,
   type Denial,
   type HeaderLookup,
   type Opening,
@@ -39,12 +38,13 @@ export function drsFetch<Rest extends unknown[] = []>(
   const options = checkOptions('http', given);
   const guard = new Guard('http', options, options.bindingMode);
   return async (request, ...rest) => {
-    const decision = await guard.admit(await openFetch(request, options, request));
+    const { opened, sent } = await openFetch(request, options, request);
+    const decision = await guard.admit(opened);
     if (decision.kind === 'deny') return refusalResponse(decision);
-    if (decision.kind === 'pass') return runWithContext(null, request, () => handler(request, ...rest));
+    if (decision.kind === 'pass') return runWithContext(null, sent, () => handler(sent, ...rest));
     let outcome: Outcome = 'error';
     try {
-      const response = await runWithContext(decision.context, request, () => handler(request, ...rest));
+      const response = await runWithContext(decision.context, sent, () => handler(sent, ...rest));
       if (response.status < 400) outcome = 'ok';
       return response;
     } finally {
@@ -53,19 +53,37 @@ export function drsFetch<Rest extends unknown[] = []>(
   };
 }
 
-/** Opens a web-standard request; `subject` is the argument for functions in the options. */
+/**
+ * Opens a web-standard request.
+ *
+ * @param subject the argument for functions in the options
+ * @returns the opened request; `sent` is the one for the handler, which is another if it came in an envelope
+ */
 export async function openFetch<R>(
   request: Request,
   options: MiddlewareOptions<R>,
   subject: R,
-): Promise<Opening> {
-  const { opened, route } = openRoute(
+): Promise<{ readonly opened: Opening; readonly sent: Request }> {
+  let sent = request;
+  const opened = await openRoute<R, never>(
     { method: request.method, path: pathOf(request), headers: headersOfFetch(request.headers) },
     options,
     subject,
+    {
+      read: () => bodyOf(request, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES),
+      replace: (json) => (sent = withJson(request, json)),
+    },
   );
-  if (opened.kind === 'deny' || options.bindingMode === 'off') return opened;
-  return withHttpBody(opened, await bodyOf(request, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES), route);
+  return { opened, sent };
+}
+
+/** The same request with another body. Frameworks have subclasses of `Request`, whose members handlers use. */
+function withJson(request: Request, json: string): Request {
+  const headers = new Headers(request.headers);
+  headers.set('content-type', 'application/json');
+  headers.set('content-length', String(Buffer.byteLength(json)));
+  headers.delete('transfer-encoding');
+  return new (request.constructor as typeof Request)(request, { headers, body: json });
 }
 
 /** The headers of a request. Repeated headers are joined with a comma, which the gate detects. */

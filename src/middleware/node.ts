@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   responseTo,
   wholeBodyOfBytes,
-  withHttpBody,
   type Denial,
   type HeaderLookup,
   type Opening,
@@ -56,12 +55,18 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
     else answer(res, denial);
   };
   return (req, res, next) =>
-    guardNode(guard, req, res, next, refuse, async () => {
+    guardNode(guard, req, res, next, refuse, () => {
       const request = { method: req.method ?? '', path: pathOf(req), headers: headersOfNode(req) };
-      const { opened, route } = openRoute(request, options, req);
-      if (opened.kind === 'deny' || bindingMode === 'off') return opened;
-      const body = await bodyOf(req, maxBodyBytes);
-      return body === 'gone' ? body : withHttpBody(opened, body, route);
+      return openRoute(request, options, req, {
+        read: () => bodyOf(req, maxBodyBytes),
+        replace: (json) => {
+          const bytes = Buffer.from(json);
+          // The whole body has been put back, and nothing else has read since.
+          req.read();
+          req.unshift(bytes);
+          presentAsJson(req, bytes.length);
+        },
+      });
     });
 }
 
@@ -138,6 +143,28 @@ export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<Re
   if (bytes === 'too large') return tooLarge(maxBytes);
   return wholeBodyOfBytes(bytes, headersOfNode(req));
 }
+
+/** Changes the headers of a request as if its body had been sent as JSON, in each form in which they can be read. */
+export function presentAsJson(req: IncomingMessage, length: number): void {
+  const { headers, rawHeaders } = req;
+  // HTTP/2 requests do not have it.
+  const distinct = (req as Partial<IncomingMessage>).headersDistinct ?? {};
+  const now = { 'content-type': 'application/json', 'content-length': String(length) };
+  const kept: string[] = [];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const [name = '', value = ''] = rawHeaders.slice(at, at + 2);
+    if (!REPLACED.has(name.toLowerCase())) kept.push(name, value);
+  }
+  rawHeaders.splice(0, rawHeaders.length, ...kept, ...Object.entries(now).flat());
+  delete headers['transfer-encoding'];
+  delete distinct['transfer-encoding'];
+  for (const [name, value] of Object.entries(now)) {
+    headers[name] = value;
+    distinct[name] = [value];
+  }
+}
+
+const REPLACED: ReadonlySet<string> = new Set(['content-type', 'content-length', 'transfer-encoding']);
 
 /** A body that is larger than the limit. */
 export function tooLarge(maxBytes: number): Extract<RequestBody, { kind: 'too large' }> {

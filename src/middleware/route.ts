@@ -1,36 +1,68 @@
 import {
   gateFailure,
+  isEnvelope,
   openHttp,
+  unwrap,
+  withHttpBody,
   type Denial,
   type GateRequest,
   type HttpRoute,
-  type PendingCall,
+  type Opening,
+  type RequestBody,
 } from '../gate/index.js';
 import type { BodyOptions, RouteOptions } from './options.js';
 
+/** The body of a request in a framework. */
+export interface BodyAccess<Gone extends 'gone'> {
+  /** Reads the body, which whoever reads it next finds again. At most once. */
+  readonly read: () => Promise<RequestBody | Gone>;
+  /** Gives a request that was read another body, of `application/json`. */
+  readonly replace: (json: string) => void;
+}
+
 /**
- * Opens a request to the route that the operator's options describe, without its body.
+ * Opens a request to the route that the operator's options describe. Its body is read last, and only if it is compared;
+ * that of an envelope comes first, because the bundle is in it, and its handler gets what is inside.
  *
- * @returns the opened request, and what `withHttpBody` needs to add the body
+ * @returns `gone` if the client disconnects before its body is read
  * @throws TypeError if a function in the options does not return what it should; also any error that it throws
  */
-export function openRoute<R>(
+export async function openRoute<R, Gone extends 'gone'>(
   request: Omit<GateRequest, 'body'>,
   options: RouteOptions<R> & BodyOptions,
   subject: R,
-): { readonly opened: PendingCall | Denial; readonly route: HttpRoute } {
+  { read, replace }: BodyAccess<Gone>,
+): Promise<Opening | Gone> {
+  let sent: GateRequest = { ...request, body: { kind: 'unread' } };
+  if (isEnvelope(request.headers)) {
+    const body = await read();
+    if (body === 'gone') return body;
+    const inside = unwrap({ ...request, body });
+    if ('code' in inside) return deny(inside, null);
+    sent = inside;
+    if (inside.body.kind === 'value') replace(JSON.stringify(inside.body.value));
+  }
   const route = routeOf(options, subject);
-  const opened = openHttp({ ...request, body: { kind: 'unread' } }, route);
-  const isBound = (options.bindingMode ?? 'enforced') === 'enforced';
-  if (opened.kind === 'deny' || !isBound || route.parameters !== null || request.path?.includes('?') !== true)
-    return { opened, route };
+  const opened = openHttp({ ...sent, body: { kind: 'unread' } }, route);
+  if (opened.kind === 'deny') return opened;
+  const { bindingMode = 'enforced' } = options;
+  if (bindingMode === 'enforced' && route.parameters === null && request.path?.includes('?') === true)
+    return deny(unsignedQuery(), opened.requested);
+  if (bindingMode === 'off') return opened;
+  const body = sent.body.kind === 'unread' ? await read() : sent.body;
+  return body === 'gone' ? body : withHttpBody(opened, body, route);
+}
+
+function unsignedQuery() {
   const message = 'the request has a query, and nothing in the query is signed here';
-  const failure = gateFailure('INVALID_PARAMS', 'http', message, {
+  return gateFailure('INVALID_PARAMS', 'http', message, {
     suggestion:
       'Send the arguments in the body, or have the operator name those in the query (the option parameters).',
   });
-  const denial: Denial = { kind: 'deny', protocol: 'http', id: null, requested: opened.requested, failure };
-  return { opened: denial, route };
+}
+
+function deny(failure: Denial['failure'], requested: string | null): Denial {
+  return { kind: 'deny', protocol: 'http', id: null, requested, failure };
 }
 
 function routeOf<R>({ tool, command, parameters }: RouteOptions<R>, request: R): HttpRoute {
@@ -38,7 +70,7 @@ function routeOf<R>({ tool, command, parameters }: RouteOptions<R>, request: R):
     tool: tool === 'any' ? null : ask('tool', tool, request),
     command: ask('command', command, request),
     parameters: parameters === undefined ? null : readParameters(parameters(request)),
-    hasBody: true,
+    body: 'json',
   };
 }
 

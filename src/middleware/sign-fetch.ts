@@ -1,4 +1,4 @@
-import { BUNDLE_HEADER } from '../gate/index.js';
+import { BUNDLE_HEADER, ENVELOPE_TYPE, MAX_HEADER_BUNDLE } from '../gate/index.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import type { Delegation } from './delegation.js';
 import { sendSigned } from './send-signed.js';
@@ -17,6 +17,11 @@ export interface SignFetchOptions {
    * @param method in upper case
    */
   readonly parameters?: (url: URL, method: string) => Readonly<Record<string, string>> | null;
+  /**
+   * How the bundle is sent: in the header (default), or with the body in an `envelope`, which the tool server must take.
+   * `auto`: in an envelope if the bundle has more than 4,096 characters.
+   */
+  readonly carrier?: 'header' | 'envelope' | 'auto';
   /** The `fetch` that sends; default: the global one. */
   readonly fetch?: typeof globalThis.fetch;
 }
@@ -40,8 +45,10 @@ export interface SignFetchOptions {
  */
 export function signFetch(
   delegation: Delegation,
-  { command, sign, parameters, fetch = globalThis.fetch }: SignFetchOptions = {},
+  { command, sign, parameters, carrier = 'header', fetch = globalThis.fetch }: SignFetchOptions = {},
 ): typeof globalThis.fetch {
+  if (!['header', 'envelope', 'auto'].includes(carrier))
+    throw new TypeError(`carrier is ${JSON.stringify(carrier)}, expected "header", "envelope" or "auto"`);
   return async (input, init) => {
     const request = input instanceof Request ? input : null;
     const url = new URL(input instanceof Request ? input.url : input);
@@ -55,12 +62,16 @@ export function signFetch(
     // Loaded on first use: the middleware in this package must run where native modules do not.
     const { signCall } = await import('./delegation.js');
     const path = typeof command === 'function' ? command(url) : (command ?? null);
-    headers.set(BUNDLE_HEADER, signCall(delegation, path, args));
+    const bundle = signCall(delegation, path, args);
+    const isWrapped =
+      hasBody && (carrier === 'envelope' || (carrier === 'auto' && bundle.length > MAX_HEADER_BUNDLE));
+    if (isWrapped) headers.set('content-type', ENVELOPE_TYPE);
+    else headers.set(BUNDLE_HEADER, bundle);
     // For a string body, fetch() sets text/plain, which a server may refuse.
     if (hasBody && !headers.has('content-type')) headers.set('content-type', 'application/json');
-    return init?.redirect === undefined
-      ? sendSigned(fetch, input, { ...init, headers })
-      : fetch(input, { ...init, headers });
+    const sent: RequestInit = { ...init, headers };
+    if (isWrapped && typeof init?.body === 'string') sent.body = `{"bundle":"${bundle}","body":${init.body}}`;
+    return init?.redirect === undefined ? sendSigned(fetch, input, sent) : fetch(input, sent);
   };
 }
 

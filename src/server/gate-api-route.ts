@@ -1,4 +1,5 @@
 import {
+  bodyOfText,
   headersOf,
   shorten,
   unusable,
@@ -181,14 +182,14 @@ const MEMBERS: ReadonlySet<string> = new Set(['protocol', 'method', 'path', 'hea
 
 function bodyOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] | GateRequestFault {
   const { body, body_text: text } = value;
-  const reason = whyNoJson(headers);
   if (text === undefined) {
+    const reason = whyNoJson(headers);
     if (reason !== null) return unusable(reason);
     return body === undefined || body === null ? { kind: 'none' } : { kind: 'value', value: body };
   }
   if (body !== undefined) return invalid('there is a body and a body_text, expected one of them');
   if (typeof text !== 'string') return invalid('body_text is not a string');
-  return reason === null ? { kind: 'text', text } : unusable(reason);
+  return bodyOfText(text, headers);
 }
 
 function isHeaderValue(value: unknown): boolean {

@@ -16,7 +16,7 @@ const asked = (body: RequestBody, headers: object = bundle) => ({
   body,
 });
 const text = (value: string) => ({ kind: 'text', text: value }) as const;
-const ROUTE: HttpRoute = { command: '/files', tool: 'read_file', parameters: { name: 'a' }, hasBody: true };
+const ROUTE: HttpRoute = { command: '/files', tool: 'read_file', parameters: { name: 'a' }, body: 'json' };
 /** What is compared with the signed arguments, or the failure. */
 const compared = (body: RequestBody, route: Partial<HttpRoute> = {}) => {
   const opened = openHttp(asked(body), { ...ROUTE, ...route });
@@ -34,8 +34,8 @@ describe('a call over HTTP', () => {
 
   it.each<[string, RequestBody, Partial<HttpRoute>, object]>([
     ['no body', { kind: 'none' }, {}, { tool: 'read_file', name: 'a' }],
-    ['no body, where none is read', { kind: 'none' }, { hasBody: false }, { tool: 'read_file', name: 'a' }],
-    ['an empty text, where none is read', text(''), { hasBody: false }, { tool: 'read_file', name: 'a' }],
+    ['no body, where none is read', { kind: 'none' }, { body: 'none' }, { tool: 'read_file', name: 'a' }],
+    ['an empty text, where none is read', text(''), { body: 'none' }, { tool: 'read_file', name: 'a' }],
     ['a parsed body', { kind: 'value', value: { n: 1 } }, {}, { tool: 'read_file', name: 'a', n: 1 }],
     ['its own tool', text('{"tool":"rm"}'), {}, { tool: 'rm', name: 'a' }],
     ['any tool', text('{"n":1}'), { tool: null }, { name: 'a', n: 1 }],
@@ -51,9 +51,9 @@ describe('a call over HTTP', () => {
 
   const NONE_TAKEN = 'the request has a body, and its route takes none';
   it.each<[string, RequestBody, Partial<HttpRoute>, string]>([
-    ['a body', text('{}'), { hasBody: false }, NONE_TAKEN],
-    ['white space', text(' '), { hasBody: false }, NONE_TAKEN],
-    ['a parsed body', { kind: 'value', value: {} }, { hasBody: false }, NONE_TAKEN],
+    ['a body', text('{}'), { body: 'none' }, NONE_TAKEN],
+    ['white space', text(' '), { body: 'none' }, NONE_TAKEN],
+    ['a parsed body', { kind: 'value', value: {} }, { body: 'none' }, NONE_TAKEN],
     ['an array', text('[]'), {}, 'the body is not a JSON object'],
     ['a parsed text', { kind: 'value', value: 'x' }, {}, 'the body is not a JSON object'],
     ['a form', { kind: 'unusable', reason: 'it is a form' }, {}, 'it is a form'],

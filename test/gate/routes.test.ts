@@ -144,7 +144,7 @@ describe('a table of routes', () => {
     const both = '{"method":"GET","path":"/b","tool":"y"},{"method":"GET","path":"/{a}","tool":"x"}';
     expect(
       RouteTable.parse(`{"routes":[${both},{"method":"PUT","path":"/b","tool":"z"}]}`).find('PUT', '/b'),
-    ).toEqual({ tool: 'z', command: null, parameters: {}, hasBody: true });
+    ).toEqual({ tool: 'z', command: null, parameters: {}, body: 'json' });
   });
 
   const tableOf = (...paths: string[]) =>

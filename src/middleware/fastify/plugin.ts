@@ -1,16 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
-import {
-  wholeBodyOfBytes,
-  responseTo,
-  withHttpBody,
-  type Denial,
-  type RequestBody,
-} from '../../gate/index.js';
+import { wholeBodyOfBytes, responseTo, type Denial, type RequestBody } from '../../gate/index.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
 import { Guard, type Admission } from '../guard.js';
-import { headersOfNode, outcomeOf, pathOf, tooLarge } from '../node.js';
+import { headersOfNode, outcomeOf, pathOf, presentAsJson, tooLarge } from '../node.js';
 import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from '../options.js';
 import { DrsRefusalError } from '../refusal-error.js';
 import { openRoute } from '../route.js';
@@ -100,14 +94,24 @@ function withoutFastifys(registered: FastifyMiddlewareOptions): FastifyMiddlewar
 
 async function open(request: FastifyRequest, payload: RequestPayload, options: FastifyMiddlewareOptions) {
   const { raw } = request;
-  const { opened, route } = openRoute(
+  let bytes: Buffer | undefined;
+  const opened = await openRoute<FastifyRequest, never>(
     { method: request.method, path: pathOf(raw), headers: headersOfNode(raw) },
     options,
     request,
+    {
+      read: async () => {
+        const got = await read(request, payload, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES);
+        bytes = got.bytes;
+        return got.body;
+      },
+      replace: (json) => {
+        bytes = Buffer.from(json);
+        presentAsJson(raw, bytes.length);
+      },
+    },
   );
-  if (opened.kind === 'deny' || options.bindingMode === 'off') return { opened };
-  const { bytes, body } = await read(request, payload, options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES);
-  return { opened: withHttpBody(opened, body, route), body: again(bytes) };
+  return { opened, body: bytes === undefined ? undefined : again(bytes) };
 }
 
 async function read(

@@ -33,10 +33,11 @@ export function drsHono(given: HonoMiddlewareOptions): MiddlewareHandler {
   const options = checkOptions('http', given);
   const guard = new Guard('http', options, options.bindingMode);
   return async (c, next) => {
-    const request = c.req.raw;
-    const decision = await guard.admit(await openFetch(request, options, c));
+    const { opened, sent: request } = await openFetch(c.req.raw, options, c);
+    const decision = await guard.admit(opened);
     if (decision.kind === 'deny') return refusalResponse(decision);
     const context = decision.kind === 'allow' ? decision.context : null;
+    c.req.raw = request;
     c.set('drs', context);
     let failed = true;
     try {

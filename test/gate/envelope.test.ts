@@ -1,0 +1,317 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  bindOptionsOf,
+  bodyOfBytes,
+  decide,
+  headersOf,
+  judgedOf,
+  openRequest,
+  RouteTable,
+} from '../../src/gate/index.js';
+import { encode, liveCall, liveChain, now } from '../middleware/call.js';
+import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
+import { startService, type RunningService } from '../support/service.js';
+import { verifier } from './decide.js';
+
+/** Issue 29 item 13: the second carrier of plain HTTP, at every door of the service. */
+const ROUTES = JSON.stringify({
+  routes: [
+    { method: 'POST', path: '/search', tool: 'search', body: 'envelope' },
+    { method: 'POST', path: '/files/{name}', tool: 'search', body: 'envelope' },
+    { method: 'POST', path: '/json', tool: 'search' },
+    { method: 'POST', path: '/none', tool: 'search', body: 'none' },
+  ],
+});
+const TYPE = 'application/drs-call+json';
+const chain = liveChain(2, { cmd: '/tools', policy: { allowed_tools: ['search', 'fetch'] } });
+const args = { tool: 'search', query: 'tea' };
+const bundleFor = (signed: object = args) => encode(liveCall(chain, signed, { cmd: '/tools' }));
+const envelope = (body: unknown = args, signed: object = args) =>
+  JSON.stringify({ bundle: bundleFor(signed), body });
+
+interface Sent {
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+interface Row extends Sent {
+  readonly name: string;
+  readonly code: string;
+}
+
+/** Twice the same text, so that both carriers agree. */
+const both = bundleFor();
+const inner = envelope();
+const ROWS: readonly Row[] = [
+  { name: 'the signed call', body: envelope(), code: 'allow' },
+  { name: 'its members in the other order', body: reversed(envelope()), code: 'allow' },
+  { name: 'white space and escapes', body: spaced(envelope()), code: 'allow' },
+  { name: 'a charset', body: envelope(), ...type(`${TYPE}; charset=UTF-8`), code: 'allow' },
+  { name: 'capitals', body: envelope(), ...type('Application/DRS-Call+JSON;charset="utf-8"'), code: 'allow' },
+  { name: 'no tool in the body', body: envelope({ query: 'tea' }), code: 'allow' },
+  {
+    name: 'an argument of the path',
+    ...{ path: '/files/a.txt', code: 'allow' },
+    body: envelope({}, { tool: 'search', name: 'a.txt' }),
+  },
+  {
+    name: 'plain JSON with a header',
+    headers: { 'content-type': 'application/json', 'x-drs-bundle': both },
+    ...{ body: JSON.stringify(args), code: 'allow' },
+  },
+  {
+    name: 'the same bundle in the header',
+    headers: { 'x-drs-bundle': both },
+    body: JSON.stringify({ bundle: both, body: args }),
+    code: 'allow',
+  },
+  {
+    name: 'another bundle in the header',
+    ...{ headers: { 'x-drs-bundle': bundleFor() }, body: envelope(), code: 'MULTIPLE_BUNDLES' },
+  },
+  {
+    name: 'an empty bundle in the header',
+    ...{ headers: { 'x-drs-bundle': '' }, body: envelope(), code: 'MULTIPLE_BUNDLES' },
+  },
+  {
+    name: 'a bundle of spaces and that bundle',
+    ...{ body: JSON.stringify({ bundle: ` ${both}`, body: args }), code: 'MALFORMED_BUNDLE' },
+  },
+  { name: 'another body', body: envelope({ ...args, query: 'gold' }), code: 'BINDING_MISMATCH' },
+  { name: 'a further argument', body: envelope({ ...args, as: 'root' }), code: 'BINDING_MISMATCH' },
+  {
+    name: 'another tool, signed',
+    ...{ body: envelope({ tool: 'fetch' }, { tool: 'fetch' }), code: 'TOOL_MISMATCH' },
+  },
+  { name: 'an array as the body', body: envelope([args]), code: 'BINDING_MISMATCH' },
+  { name: 'null as the body', body: envelope(null), code: 'BINDING_MISMATCH' },
+  {
+    name: 'a number beyond 2^53',
+    ...{ body: envelope({ ...args, n: 2 ** 60 }, { ...args, n: 2 ** 60 }), code: 'BINDING_MISMATCH' },
+  },
+  {
+    name: 'a nested envelope, signed for the innermost body',
+    ...{
+      body: JSON.stringify({ bundle: both, body: JSON.parse(inner) as unknown }),
+      code: 'BINDING_MISMATCH',
+    },
+  },
+  {
+    name: 'an envelope that was signed as the body of a plain call',
+    headers: { 'x-drs-bundle': bundleFor(JSON.parse(inner) as object) },
+    ...{ body: inner, code: 'MULTIPLE_BUNDLES' },
+  },
+  { name: 'a further member', body: envelope().replace('{', '{"role":"admin",'), code: 'MALFORMED_BUNDLE' },
+  { name: 'two bundles', body: envelope().replace('{', `{"bundle":"${both}",`), code: 'MALFORMED_BUNDLE' },
+  {
+    name: 'two bodies',
+    body: envelope().replace('{', '{"body":{"tool":"search"},'),
+    code: 'MALFORMED_BUNDLE',
+  },
+  {
+    name: 'two bodies, one escaped',
+    body: envelope().replace('{', '{"bod\\u0079":{},'),
+    code: 'MALFORMED_BUNDLE',
+  },
+  {
+    name: 'an argument twice',
+    ...{ body: envelope().replace('"query"', '"query":"gold","query"'), code: 'MALFORMED_BUNDLE' },
+  },
+  { name: 'other capitals', body: envelope().replace('"body"', '"Body"'), code: 'MALFORMED_BUNDLE' },
+  { name: 'no body', body: JSON.stringify({ bundle: both }), code: 'MALFORMED_BUNDLE' },
+  { name: 'no bundle', body: JSON.stringify({ body: args }), code: 'MALFORMED_BUNDLE' },
+  {
+    name: 'a bundle in an array',
+    body: JSON.stringify({ bundle: [both], body: args }),
+    code: 'MALFORMED_BUNDLE',
+  },
+  { name: 'an empty bundle', body: JSON.stringify({ bundle: '', body: args }), code: 'MALFORMED_BUNDLE' },
+  { name: 'an array', body: `[${envelope()}]`, code: 'MALFORMED_BUNDLE' },
+  { name: 'no JSON', body: 'x', code: 'MALFORMED_BUNDLE' },
+  { name: 'nothing', body: '', code: 'MALFORMED_BUNDLE' },
+  ...[
+    `${TYPE}; charset=utf-16`,
+    `${TYPE}; charset=utf-7`,
+    `${TYPE}; version=1`,
+    `${TYPE}; charset=utf-8; charset=utf-16`,
+    `${TYPE};`,
+    `${TYPE}, application/json`,
+    'application/json',
+    'application/drs-call',
+    'application/x+drs-call+json',
+    'text/plain',
+  ].flatMap((wrong) => [
+    { name: `the type ${wrong}`, body: envelope(), ...type(wrong), code: 'MISSING_BUNDLE' },
+    {
+      name: `the type ${wrong}, and a header`,
+      headers: { 'content-type': wrong, 'x-drs-bundle': bundleFor() },
+      ...{ body: envelope(), code: 'BINDING_MISMATCH' },
+    },
+  ]),
+  {
+    name: 'a coding',
+    headers: { 'content-encoding': 'gzip' },
+    ...{ body: envelope(), code: 'MISSING_BUNDLE' },
+  },
+  ...['/json', '/none'].flatMap((elsewhere) => [
+    { name: `on ${elsewhere}`, path: elsewhere, body: envelope(), code: 'MISSING_BUNDLE' },
+    {
+      name: `on ${elsewhere}, and in the header`,
+      headers: { 'x-drs-bundle': both },
+      ...{ path: elsewhere, body: JSON.stringify({ bundle: both, body: args }), code: 'BINDING_MISMATCH' },
+    },
+    {
+      name: `on ${elsewhere}, signed as the arguments`,
+      headers: { 'x-drs-bundle': bundleFor({ tool: 'search', ...(JSON.parse(inner) as object) }) },
+      ...{ path: elsewhere, body: inner, code: 'BINDING_MISMATCH' },
+    },
+  ]),
+  { name: 'on a path without a route', path: '/x', body: envelope(), code: 'UNKNOWN_ROUTE' },
+];
+
+function type(value: string) {
+  return { headers: { 'content-type': value } };
+}
+
+function reversed(text: string): string {
+  const { bundle, body } = JSON.parse(text) as { bundle: string; body: unknown };
+  return JSON.stringify({ body, bundle });
+}
+
+function spaced(text: string): string {
+  return JSON.stringify(JSON.parse(text), null, 2).replace('"tea"', '"t\\u0065a"');
+}
+
+const codeIn = (body: unknown) => (body as { error: { code: string } }).error.code;
+type Door = (sent: Required<Sent>) => Promise<string>;
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-envelope-'));
+let service: RunningService;
+let any: RunningService;
+let client: ReturnType<typeof clientOf>;
+beforeAll(async () => {
+  const file = path.join(folder, 'routes.json');
+  writeFileSync(file, ROUTES);
+  // Each door may see the same bundle once.
+  const settings = { GATE_REPLAY: 'off', SERVER_IDENTITY: 'any' };
+  service = await startService({ ...settings, GATE_ROUTES: file, GRPC_PORT: '0' });
+  any = await startService({ ...settings, GATE_ROUTES: 'any' });
+  client = clientOf(AUTHORIZATION, grpcPortOf(service));
+});
+afterAll(async () => {
+  client.close();
+  await Promise.all([service.stop(), any.stop(), verifier.close()]);
+  rmSync(folder, { recursive: true });
+});
+
+const overV1 = async (at: RunningService, { path: asked, headers, body }: Required<Sent>) => {
+  const said = await at.post('/v1/gate', { protocol: 'http', path: asked, headers, body_text: body });
+  const { allow, response } = (await said.json()) as { allow: boolean; response: unknown };
+  return allow ? 'allow' : codeIn(response);
+};
+const overHttp = async (at: RunningService, { path: asked, headers, body }: Required<Sent>) => {
+  const response = await fetch(`${at.url}/gate/http${asked}`, { method: 'POST', headers, body });
+  return response.status === 200 ? 'allow' : codeIn(await response.json());
+};
+
+const DOORS: Readonly<Record<string, Door>> = {
+  'the pure gate': async ({ path: asked, headers, body }) => {
+    const lookup = headersOf(headers);
+    const opened = openRequest(
+      'http',
+      { method: 'POST', path: asked, headers: lookup, body: bodyOfBytes(Buffer.from(body), lookup) },
+      { routes: RouteTable.parse(ROUTES) },
+    );
+    if (opened.kind !== 'check') return opened.kind === 'deny' ? opened.failure.code : opened.kind;
+    const decided = await decide(opened, {
+      ...{ now, use: null, rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' } },
+      judge: async (call) => judgedOf(call, await verifier.verify(call.bundle, bindOptionsOf(call.body))),
+    });
+    return decided.kind === 'deny' ? decided.failure.code : decided.kind;
+  },
+  '/gate/http': (sent) => overHttp(service, sent),
+  '/v1/gate': (sent) => overV1(service, sent),
+  gRPC: async ({ path: asked, headers, body }) => {
+    const http = { method: 'POST', path: asked, headers, raw_body: Buffer.from(body), size: -1 };
+    const said = (await callOnce(client, 'Check', {
+      attributes: { request: { http }, context_extensions: { drs_protocol: 'http' } },
+    })) as { denied_response?: { body: string } };
+    return said.denied_response === undefined ? 'allow' : codeIn(JSON.parse(said.denied_response.body));
+  },
+};
+
+describe.each(Object.keys(DOORS))('an envelope at %s', (door) => {
+  it.each(ROWS)('$name: $code', async ({ path: asked = '/search', headers = {}, body, code }) => {
+    const said = await (DOORS[door] as Door)({
+      ...{ path: asked, body },
+      headers: { 'content-type': TYPE, ...headers },
+    });
+    expect(said).toBe(code);
+  });
+});
+
+describe('an envelope', () => {
+  it.each([
+    ['/gate/http', overHttp],
+    ['/v1/gate', overV1],
+  ])('is no body of JSON at %s with GATE_ROUTES=any', async (_, ask) => {
+    const headers = { 'content-type': TYPE };
+    expect(await ask(any, { path: '/search', headers, body: envelope() })).toBe('MISSING_BUNDLE');
+    // Else who unwraps it would act on something that nobody compared.
+    const signed = { tool: 'search', ...(JSON.parse(inner) as object) };
+    const asked = { path: '/', body: JSON.stringify(signed) };
+    const signedAs = (type: string) => ({ 'content-type': type, 'x-drs-bundle': bundleFor(signed) });
+    expect(await ask(any, { ...asked, headers: signedAs(TYPE) })).toBe('BINDING_MISMATCH');
+    expect(await ask(any, { ...asked, headers: signedAs('application/json') })).toBe('allow');
+    const plain = { 'content-type': 'application/json', 'x-drs-bundle': bundleFor() };
+    expect(await ask(any, { path: '/', headers: plain, body: JSON.stringify(args) })).toBe('allow');
+  });
+
+  it('is no message of MCP or A2A', async () => {
+    const signed = encode(
+      liveCall(
+        liveChain(2, { cmd: '/a2a', policy: {} }),
+        { tool: 'GetTask', id: '7' },
+        { cmd: '/a2a/GetTask' },
+      ),
+    );
+    const ask = async (protocol: string, method: string, contentType: string) => {
+      const said = await service.post('/v1/gate', {
+        ...{ protocol, headers: { 'content-type': contentType, 'x-drs-bundle': signed } },
+        body_text: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { id: '7' } }),
+      });
+      const { allow, response } = (await said.json()) as { allow: boolean; response?: unknown };
+      return allow ? 'allow' : (response as { error: { data: { code: string } } }).error.data.code;
+    };
+    for (const [protocol, method] of [
+      ['mcp', 'ping'],
+      ['a2a', 'GetTask'],
+    ] as const) {
+      expect(await ask(protocol, method, TYPE)).toBe('BINDING_MISMATCH');
+      expect(await ask(protocol, method, 'application/json')).toBe('allow');
+    }
+  });
+
+  it('must come to /v1/gate as text', async () => {
+    const said = await service.post('/v1/gate', {
+      ...{ protocol: 'http', path: '/search', headers: { 'content-type': TYPE } },
+      body: JSON.parse(envelope()) as unknown,
+    });
+    expect(await said.json()).toMatchObject({
+      response: {
+        error: { code: 'MALFORMED_BUNDLE', message: expect.stringContaining('body_text') as string },
+      },
+    });
+  });
+
+  it('is refused with what to do where it is not taken', async () => {
+    const response = await fetch(`${service.url}/gate/http/json`, {
+      ...{ method: 'POST', headers: { 'content-type': TYPE }, body: envelope() },
+    });
+    expect(await response.json()).toMatchObject({
+      error: { code: 'MISSING_BUNDLE', message: expect.stringContaining('takes no envelopes') as string },
+    });
+  });
+});
