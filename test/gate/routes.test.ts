@@ -178,15 +178,18 @@ describe('a table of routes', () => {
   });
 
   it.each([
-    ['GET', undefined, false],
-    ['HEAD', undefined, false],
-    ['DELETE', undefined, true],
-    ['POST', undefined, true],
-    ['GET', 'json', true],
-    ['POST', 'none', false],
-  ])('says whether the handler of %s with the body %s reads it: %s', (method, body, hasBody) => {
-    const read = RouteTable.parse(JSON.stringify({ routes: [{ method, path: '/a', tool: 'any', body }] }));
-    expect(read.find(method, '/a')).toEqual({ tool: null, command: null, parameters: {}, hasBody });
+    ['GET', undefined, 'none'],
+    ['HEAD', undefined, 'none'],
+    ['DELETE', undefined, 'json'],
+    ['POST', undefined, 'json'],
+    ['GET', 'json', 'json'],
+    ['POST', 'none', 'none'],
+    ['POST', 'envelope', 'envelope'],
+  ])('says what the handler of %s with the body %s reads: %s', (method, given, body) => {
+    const read = RouteTable.parse(
+      JSON.stringify({ routes: [{ method, path: '/a', tool: 'any', body: given }] }),
+    );
+    expect(read.find(method, '/a')).toEqual({ tool: null, command: null, parameters: {}, body });
   });
 });
 
