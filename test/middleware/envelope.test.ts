@@ -39,6 +39,7 @@ const typed = (type = TYPE) => ['Content-Type', type] as const;
 interface Seen {
   readonly got: unknown;
   readonly agent: string;
+  readonly binding: string | null;
   readonly headers: Readonly<Record<string, unknown>>;
 }
 type Options = Record<string, unknown>;
@@ -54,6 +55,7 @@ const seenBy = (req: IncomingMessage, got: unknown) => {
   return {
     got,
     agent: drsContext(req).agent,
+    binding: drsContext(req).binding ?? null,
     headers: { type, length, coding },
     raw: namesOf(req).filter((line) => /^(?:content-|transfer-)/.test(line)),
     distinct: [distinct['content-type'], distinct['content-length'], distinct['transfer-encoding']],
@@ -113,9 +115,9 @@ const SHAPES: readonly Shape[] = [
       const app = new Hono();
       app.post('/', drsHono(options as never), async (c) => {
         ran();
-        const { headers } = await seenIn(c.req.raw.clone());
+        const { headers, binding } = await seenIn(c.req.raw.clone());
         return c.json({
-          ...{ got: await c.req.json<unknown>(), agent: drsContext(c.req.raw).agent, headers },
+          ...{ got: await c.req.json<unknown>(), agent: drsContext(c.req.raw).agent, headers, binding },
           same: c.req.header('content-type') === 'application/json',
         });
       });
@@ -146,6 +148,7 @@ async function seenIn(request: Request): Promise<Seen> {
   const coding = request.headers.get('transfer-encoding') ?? undefined;
   return {
     ...{ agent: drsContext().agent, headers: { type, length, coding } },
+    binding: drsContext().binding ?? null,
     got: await request.json(),
   };
 }
@@ -256,10 +259,15 @@ describe.each(SHAPES)('%s', (name, serve) => {
   });
 
   it('hands it on where the binding is off or reported', async () => {
-    for (const bindingMode of ['off', 'report']) {
+    for (const [bindingMode, binding] of [
+      ['off', null],
+      ['report', 'mismatch'],
+    ]) {
       const { send: post } = await open({ bindingMode });
       const other = { ...args, query: 'gold' };
-      expectUnwrapped(await post(envelope(other), typed()), other);
+      const answer = await post(envelope(other), typed());
+      expectUnwrapped(answer, other);
+      expect(answer.body).toMatchObject({ binding });
     }
   });
 
