@@ -143,7 +143,7 @@ export function restArguments(
   for (const [name, value] of [...Object.entries(parameters), ...Object.entries(parts)]) {
     // The path's own parameters may come again in query and body: some clients send them so.
     const isElsewhere = (place: object) => Object.hasOwn(place, name);
-    const others = [parameters, parts, members].filter(isElsewhere) as JsonObject[];
+    const others = [parameters, parts, members].filter(isElsewhere);
     if (others.some((place) => place[name] !== value))
       return reserved(`${shown(name)} comes with two values`);
   }

@@ -136,7 +136,7 @@ describe('the claims of an invocation', () => {
 describe('a refusal of a call with many arguments', () => {
   const refusal = (characters: number) => {
     const args = { tool: 'search', text: 'x'.repeat(characters), last: 1 };
-    const call = invoke(makeChain(1), { args } as never);
+    const call = invoke(makeChain(1), { args });
     const encoded = Buffer.from(JSON.stringify(call)).toString('base64url');
     return bindingFailure(
       { protocol: 'http', body: { kind: 'value', value: { ...args, last: 2 } }, encoded },
