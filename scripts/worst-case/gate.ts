@@ -100,11 +100,17 @@ function through(
 const differences = DOORS.map((door) =>
   family(
     `gate: a binding that differs late, ${door}`,
-    { protocol: ['mcp', 'http', 'a2a', 'rest'], value: valueNames, where: ['last', 'in names'] },
+    {
+      protocol: ['mcp', 'http', 'a2a', 'rest'],
+      value: valueNames,
+      where: ['last', 'in names', 'at the top'],
+    },
     ({ protocol, value, where }, budget) =>
       fit(budget, (size) => {
         const huge = values[value](size);
-        const more = (last: string) => `"x":${huge},"${where === 'last' ? 'y' : last}":${last}`;
+        const isAtTop = where === 'at the top' && huge.startsWith('{');
+        const first = isAtTop ? huge.slice(1, -1) : `"x":${huge}`;
+        const more = (last: string) => `${first},"${where === 'in names' ? last : 'y'}":${last}`;
         const isA2a = protocol === 'a2a' || protocol === 'rest';
         const tool = isA2a ? 'SendMessage' : 'search';
         const args = new Raw(`{"estimated_cost_usd":0.05,"tool":"${tool}",${more('1')}}`);

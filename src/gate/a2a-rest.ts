@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import { readQuery, splitPath } from './path.js';
 import { shorten } from './request.js';
 
@@ -138,18 +138,21 @@ export function restArguments(
     return defect('the body is not a JSON object');
   const parts = readQuery(query, null);
   if (typeof parts === 'string') return defect(parts);
-  const own = new Map<string, JsonValue>(Object.entries(parameters));
-  for (const [name, value] of [...Object.entries(parts), ...Object.entries(body ?? {})]) {
-    // The path's own parameters may come again in the body: some clients send them so.
-    if (own.has(name) && own.get(name) !== value) return reserved(`${shown(name)} comes with two values`);
-    own.set(name, value);
+  const members = body ?? {};
+  for (const [name, value] of [...Object.entries(parameters), ...Object.entries(parts)]) {
+    // The path's own parameters may come again in query and body: some clients send them so.
+    const isElsewhere = (place: object) => Object.hasOwn(place, name);
+    const others = [parameters, parts, members].filter(isElsewhere);
+    if (others.some((place) => place[name] !== value))
+      return reserved(`${shown(name)} comes with two values`);
   }
   for (const name of RESERVED_ARGUMENTS)
-    if (own.has(name)) return reserved(`there is a member or parameter ${shown(name)}`);
-  own.set('tool', method);
-  if (prefix !== '') own.set('path', prefix);
-  // Not by assignment: a member may be named __proto__.
-  return { args: Object.fromEntries(own) };
+    if ([parameters, parts, members].some((place) => Object.hasOwn(place, name)))
+      return reserved(`there is a member or parameter ${shown(name)}`);
+  // One copy, and not by assignment: there may be 30,000 members, and one may be named __proto__.
+  return {
+    args: { ...parameters, ...parts, ...members, tool: method, ...(prefix === '' ? {} : { path: prefix }) },
+  };
 }
 
 const CARD = /^\.well-known\/agent(?:-card)?\.json$/;
