@@ -47,11 +47,16 @@ export interface Ways {
 }
 
 const TINY = 20_000;
+// What an admin does is logged at every level.
+const QUIET = { write: () => undefined };
 const ADMIN = 'differential-admin-token';
 
 export async function openWays(world: World, listUrl: string | undefined): Promise<Ways> {
   const { trustedRoots, ...settings } = world.settings;
-  const list = listUrl === undefined ? {} : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 300 };
+  const list =
+    listUrl === undefined
+      ? {}
+      : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 300, statusFetchTimeoutMs: 9_000 };
   const options = {
     ...settings,
     ...list,
@@ -323,7 +328,7 @@ async function openGateService(options: VerifierOptions): Promise<GateService> {
     }),
     ...options,
   };
-  const service = await startService(configuration as never, pino({ level: 'silent' }));
+  const service = await startService(configuration as never, pino({ level: 'silent' }, QUIET));
   const pool = new Pool(`http://127.0.0.1:${service.port}`, { connections: 4 });
   return {
     pool,
