@@ -8,8 +8,8 @@ import { didOf } from '../../generator/keys.js';
 import { Random } from '../../generator/random.js';
 import type { Revocation } from '../../oracle.js';
 import { verifyRemembered as verifySignature } from '../signatures.js';
-import type { World } from '../targets.js';
 import { gateRequests, type GateRequest } from './requests.js';
+import { ROUTES, type GateWorld as World } from './routes.js';
 import { FULL, HEADERS, lineOf, openWays, type GateWay } from './ways.js';
 
 /** One thing that happens to all gates. */
@@ -84,7 +84,7 @@ export async function runGates(options: GateRunOptions): Promise<GateRunResult> 
 
 const LIST = 'ff00000000000000000000000000000000000000000000000000000000000000';
 const WORLDS: readonly World[] = [
-  { name: 'plain', settings: {}, remote: 'none' },
+  { name: 'plain', settings: {}, remote: 'none', routes: ROUTES },
   { name: 'list', settings: {}, remote: Uint8Array.from(Buffer.from(LIST, 'hex')) },
   {
     name: 'strict',
@@ -95,12 +95,13 @@ const WORLDS: readonly World[] = [
       maxChainDepth: 4,
     },
     remote: 'none',
+    routes: ROUTES,
   },
 ];
 
 /** The steps of an epoch. */
 function stepsOf(random: Random, world: World): () => GateStep {
-  const request = gateRequests(random);
+  const request = gateRequests(random, world.routes);
   let base = NOW;
   let now = NOW;
   let jumps = 0;
