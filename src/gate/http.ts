@@ -40,8 +40,12 @@ export function openRouted(request: GateRequest, routes: RouteTable | 'any' | nu
     return deny(gateFailure('UNKNOWN_ROUTE', 'http', message), null);
   }
   const found = routes.find(methodOf(request), request.path);
-  if ('code' in found) return deny(gateFailure(found.code, 'http', found.message), null);
-  return openHttp(request, found);
+  if (!('code' in found)) return openHttp(request, found);
+  const failure = gateFailure(found.code, 'http', found.message);
+  if (found.code === 'UNKNOWN_ROUTE') return deny(failure, null);
+  // As in middleware: a request without a readable bundle is refused for that first.
+  const opened = openHttp({ ...request, body: { kind: 'unread' } }, ANY_ROUTE);
+  return opened.kind === 'deny' ? opened : deny(failure, null);
 }
 
 /**
@@ -108,7 +112,9 @@ function argumentsOf(
     });
   }
   // Callers that put the tool into the body sign the same arguments. Whether it is the route's is checked later.
-  return bodyOfValue({ ...(tool === null ? {} : { tool }), ...parameters, ...members });
+  const value = { ...(tool === null ? {} : { tool }), ...parameters, ...members };
+  // A text was read here, strictly: none of its numbers was rounded.
+  return body.kind === 'text' ? { kind: 'value', value } : bodyOfValue(value);
 }
 
 /** The members of a body, or the body if it has none that could be arguments. */

@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createVerifier } from '../../src/engine/create-verifier.js';
+import { openRouted } from '../../src/gate/http.js';
 import { RouteTable } from '../../src/gate/index.js';
+import { headersOf, type RequestBody } from '../../src/gate/request.js';
 import { createMemoryReplayStore, drsFetch } from '../../src/middleware/index.js';
 import { encode, liveCall, liveChain, OPEN } from '../middleware/call.js';
 import { eventually } from '../support/eventually.js';
@@ -128,6 +130,27 @@ describe('a table of routes', () => {
     expect(
       RouteTable.parse(`{"routes":[${both},{"method":"PUT","path":"/b","tool":"z"}]}`).find('PUT', '/b'),
     ).toEqual({ tool: 'z', command: null, parameters: {}, hasBody: true });
+  });
+});
+
+describe('a request by its route', () => {
+  const open = (asked: string, body: RequestBody, carried: object = { 'X-DRS-Bundle': 'e30' }) => {
+    const headers = headersOf({ ...carried });
+    const opened = openRouted({ method: 'POST', path: asked, headers, body }, table);
+    return opened.kind === 'deny' ? opened.failure.code : opened.kind === 'check' ? opened.body : opened;
+  };
+
+  it('may have any number in a body whose text is known, since the gate has read it itself', () => {
+    const n = 2 ** 53;
+    expect(open('/any', { kind: 'text', text: `{"n":${n}}` })).toEqual({ kind: 'value', value: { n } });
+    expect(open('/any', { kind: 'value', value: { n } })).toMatchObject({ kind: 'unusable' });
+  });
+
+  it('is refused for its bundle before its query, as in middleware', () => {
+    const body: RequestBody = { kind: 'value', value: {} };
+    expect(open('/any?x=1', body)).toBe('INVALID_PARAMS');
+    expect(open('/any?x=1', body, { 'X-DRS-Bundle': '@' })).toBe('MALFORMED_BUNDLE');
+    expect(open('/any?x=1', body, {})).toBe('MISSING_BUNDLE');
   });
 });
 

@@ -23,10 +23,7 @@ const COMMANDS: Readonly<Record<Protocol, readonly string[]>> = {
 };
 
 /** Makes requests: new ones, repeated ones, and other calls under chains that were sent before. */
-export function gateRequests(
-  random: Random,
-  routes: readonly Route[] | undefined,
-): (now: number) => GateRequest {
+export function gateRequests(random: Random, routes?: readonly Route[]): (now: number) => GateRequest {
   const forest = new Forest(random, 5, 60);
   const recent: Recipe[] = [];
   const sent: GateRequest[] = [];
