@@ -548,7 +548,15 @@ function carried(
   return texts.every((text) => text === first) ? { encoded: first } : { code: 'MULTIPLE_BUNDLES' };
 }
 
+/** The last bundle: a run asks about each of them many times in a row. */
+let last: { readonly encoded: string; readonly bundle: Json | undefined } | undefined;
+
 function decoded(encoded: string): Json | undefined {
+  if (last?.encoded !== encoded) last = { encoded, bundle: decode(encoded) };
+  return last.bundle;
+}
+
+function decode(encoded: string): Json | undefined {
   const padding = encoded.length % 4 === 0 ? (/={1,2}$/.exec(encoded)?.[0].length ?? 0) : 0;
   const bytes = fromBase64url(encoded.slice(0, encoded.length - padding));
   if (bytes === undefined) return undefined;
