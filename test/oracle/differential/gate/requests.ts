@@ -1,5 +1,5 @@
 import { argEdit, randomBody, randomEdits } from '../../generator/edits.js';
-import { Forest } from '../../generator/forest.js';
+import { Forest, NOW } from '../../generator/forest.js';
 import type { Random } from '../../generator/random.js';
 import { buildBundle, setMember, toJson, type Link, type Recipe } from '../../generator/recipe.js';
 import { ODD } from '../../generator/values.js';
@@ -27,7 +27,11 @@ export function gateRequests(random: Random, routes?: readonly Route[]): (now: n
   const forest = new Forest(random, 5, 60);
   const recent: Recipe[] = [];
   const sent: GateRequest[] = [];
+  let before = NOW;
   return (now) => {
+    // A gate may have forgotten an invocation of long ago, or not: its name must not come again with another time.
+    if (Math.abs(now - before) > 900) recent.length = 0;
+    before = now;
     // Repeating the same bytes is a replay.
     if (sent.length > 0 && random.chance(0.12)) return random.pick(sent);
     const protocol = random.pick(['http', 'mcp', 'mcp', 'a2a'] as const);
