@@ -41,7 +41,13 @@ export function openRouted(request: GateRequest, routes: RouteTable | 'any' | nu
     return deny(gateFailure('UNKNOWN_ROUTE', 'http', message), null);
   }
   const found = routes.find(methodOf(request), request.path);
-  if ('code' in found) return deny(gateFailure(found.code, 'http', found.message), null);
+  if ('code' in found) {
+    const failure = gateFailure(found.code, 'http', found.message);
+    if (found.code === 'UNKNOWN_ROUTE' || isEnvelope(request.headers)) return deny(failure, null);
+    // As in middleware: a request without a readable bundle is refused for that first.
+    const bare = openHttp({ ...request, body: { kind: 'unread' } }, ANY_ROUTE);
+    return bare.kind === 'deny' ? bare : deny(failure, null);
+  }
   const opened = found.body === 'envelope' ? unwrap(request) : request;
   return 'code' in opened ? deny(opened, found.tool) : openHttp(opened, found);
 }
@@ -114,7 +120,9 @@ function argumentsOf(
     });
   }
   // Callers that put the tool into the body sign the same arguments. Whether it is the route's is checked later.
-  return bodyOfValue({ ...(tool === null ? {} : { tool }), ...parameters, ...members });
+  const value = { ...(tool === null ? {} : { tool }), ...parameters, ...members };
+  // A text was read here, strictly: none of its numbers was rounded.
+  return body.kind === 'text' ? { kind: 'value', value } : bodyOfValue(value);
 }
 
 /** The members of a body, or the body if it has none that could be arguments. */

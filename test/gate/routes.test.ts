@@ -1,5 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { decide, headersOf, openRequest, RouteTable } from '../../src/gate/index.js';
+import { openRouted } from '../../src/gate/http.js';
+import type { RequestBody } from '../../src/gate/request.js';
 import { createMemoryReplayStore, drsFetch } from '../../src/middleware/index.js';
 import { now, OPEN } from '../middleware/call.js';
 import { judge, RULES, verifier } from './decide.js';
@@ -190,6 +192,27 @@ describe('a table of routes', () => {
       JSON.stringify({ routes: [{ method, path: '/a', tool: 'any', body: given }] }),
     );
     expect(read.find(method, '/a')).toEqual({ tool: null, command: null, parameters: {}, body });
+  });
+});
+
+describe('a request by its route', () => {
+  const open = (asked: string, body: RequestBody, carried: object = { 'X-DRS-Bundle': 'e30' }) => {
+    const headers = headersOf({ ...carried });
+    const opened = openRouted({ method: 'POST', path: asked, headers, body }, newTable());
+    return opened.kind === 'deny' ? opened.failure.code : opened.body;
+  };
+
+  it('may have any number in a body whose text is known, since the gate has read it itself', () => {
+    const n = 2 ** 53;
+    expect(open('/any', { kind: 'text', text: `{"n":${n}}` })).toEqual({ kind: 'value', value: { n } });
+    expect(open('/any', { kind: 'value', value: { n } })).toMatchObject({ kind: 'unusable' });
+  });
+
+  it('is refused for its bundle before its query, as in middleware', () => {
+    const body: RequestBody = { kind: 'value', value: {} };
+    expect(open('/any?x=1', body)).toBe('INVALID_PARAMS');
+    expect(open('/any?x=1', body, { 'X-DRS-Bundle': '@' })).toBe('MALFORMED_BUNDLE');
+    expect(open('/any?x=1', body, {})).toBe('MISSING_BUNDLE');
   });
 });
 

@@ -277,7 +277,9 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
       const { delegation } = unlimited();
       const sent: string[] = [];
       const record: typeof fetch = (input, init) => {
-        sent.push(`${init?.method ?? 'GET'} ${new URL(input instanceof Request ? input.url : input).pathname}`);
+        sent.push(
+          `${init?.method ?? 'GET'} ${new URL(input instanceof Request ? input.url : input).pathname}`,
+        );
         return fetch(input, init);
       };
       const client = await new RestTransportFactory({

@@ -29,4 +29,6 @@ test('every way to a gate gives the decisions that the specification gives', asy
   // Without this, a generator that no longer reaches the checks would pass too.
   expect(result.lines.size).toBeGreaterThan(20);
   expect(result.lines.get('allow')).toBeGreaterThan(10);
+  for (const code of ['403 UNKNOWN_ROUTE', '400 RESERVED_ARGUMENT'])
+    expect(result.lines.get(`deny ${code}`), code).toBeGreaterThan(0);
 });

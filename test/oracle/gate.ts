@@ -15,6 +15,23 @@ export type Protocol = 'http' | 'mcp' | 'a2a';
  */
 export type GateBody = { readonly text: string } | { readonly value: Json } | 'unusable' | 'none';
 
+/** A row of the table of routes. */
+export interface Route {
+  readonly method: string;
+  readonly path: string;
+  readonly tool: string;
+  readonly command?: string;
+  readonly query?: readonly string[];
+  readonly body?: 'json' | 'none';
+}
+
+/** What a framework has found, and takes from path and query for its handler; without `parameters` it takes nothing. */
+export interface Found {
+  readonly tool?: string;
+  readonly command?: string;
+  readonly parameters?: Readonly<Record<string, string>>;
+}
+
 export interface GateQuestion extends Omit<Question, 'bundle' | 'body' | 'details'> {
   readonly protocol: Protocol;
   readonly method: string;
@@ -22,6 +39,8 @@ export interface GateQuestion extends Omit<Question, 'bundle' | 'body' | 'detail
   readonly path?: string | undefined;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: GateBody;
+  /** Over `http`: the table of routes, what a framework has found, or `any`, which is also meant if it is absent. */
+  readonly routes?: 'any' | readonly Route[] | Found | undefined;
   /** The record of used invocations; absent if replays may pass. */
   readonly replays?: Replays;
 }
@@ -64,7 +83,7 @@ export function decide(question: GateQuestion): GateAnswer {
   if (opened === 'pass') return { decision: 'pass' };
   if (typeof opened === 'string')
     return deny(protocol, opened, STATUS[opened] ?? (opened === 'MALFORMED_BUNDLE' ? 400 : 403));
-  const { encoded, body, command } = opened;
+  const { encoded, body, command, atOrBelow, tool } = opened;
   const bundle = decoded(encoded);
   if (bundle === undefined) return deny(protocol, 'MALFORMED_BUNDLE', 400);
   const answer: Answer = verify({ ...question, bundle, body, details: true });
@@ -74,6 +93,10 @@ export function decide(question: GateQuestion): GateAnswer {
   }
   const { details = {} } = answer;
   if (command !== undefined && details['command'] !== command) return deny(protocol, 'COMMAND_MISMATCH');
+  const signedFor = String(details['command']);
+  if (atOrBelow !== undefined && signedFor !== atOrBelow && !signedFor.startsWith(`${atOrBelow}/`))
+    return deny(protocol, 'COMMAND_MISMATCH');
+  if (tool !== undefined && details['tool'] !== tool) return deny(protocol, 'TOOL_MISMATCH');
   if (answer.binding !== 'match') return deny(protocol, 'BINDING_MISMATCH');
   const { iss, jti, iat } = invocationOf(bundle);
   const used = question.replays?.use(iss, jti, iat, question.now);
@@ -93,19 +116,119 @@ interface Opened {
   readonly encoded: string;
   readonly body: Json | 'unreadable';
   /** The exact command that the invocation must have. */
-  readonly command?: string;
+  readonly command?: string | undefined;
+  /** The command that it must have, or a path below it. */
+  readonly atOrBelow?: string | undefined;
+  /** The tool that it must be for. */
+  readonly tool?: string | undefined;
 }
 
 /** A string is the code of a denial, or `pass`. */
 type Opening = Opened | string;
 
-function openHttp({ headers, body }: GateQuestion): Opening {
+/** A request over HTTP, by its route. */
+function openHttp({ method, path, headers, body, routes = 'any' }: GateQuestion): Opening {
+  const row = isTable(routes) ? findRoute(routes, method, path) : undefined;
+  if (isTable(routes) && row === undefined) return 'UNKNOWN_ROUTE';
   const encoded = carried(headers, undefined);
   if ('code' in encoded) return encoded.code;
-  if (body === 'unusable') return { ...encoded, body: 'unreadable' };
-  if (body === 'none') return { ...encoded, body: NO_MEMBERS };
-  if ('value' in body) return { ...encoded, body: isInexact(body.value) ? 'unreadable' : body.value };
-  return { ...encoded, body: readJson(body.text) ?? 'unreadable' };
+  if (routes === 'any') return { ...encoded, body: bodyAlone(body) };
+  // Order: the bundle is decoded before the parameters and the body are read.
+  if (decoded(encoded.encoded) === undefined) return 'MALFORMED_BUNDLE';
+  const { tool, command, parameters, hasBody } = isTable(routes)
+    ? { ...row?.route, ...row }
+    : { ...routes, hasBody: true };
+  if (parameters === 'INVALID_PARAMS') return parameters;
+  const call = { ...encoded, atOrBelow: command, tool: tool === 'any' ? undefined : tool };
+  if (parameters === undefined)
+    return path?.includes('?') === true ? 'INVALID_PARAMS' : { ...call, body: bodyAlone(body) };
+  const members = hasBody === true ? membersOf(body) : isNone(body) ? NO_MEMBERS : undefined;
+  if (members === undefined) return { ...call, body: 'unreadable' };
+  const given = Object.entries(parameters);
+  if (given.some(([name]) => member(members, name) !== undefined)) return 'RESERVED_ARGUMENT';
+  const named = member(members, 'tool') !== undefined || call.tool === undefined ? [] : [call.tool];
+  const texts = [...named.map((name) => ['tool', name] as const), ...given];
+  return {
+    ...call,
+    body: {
+      kind: 'object',
+      members: [...texts.map(([name, text]) => [name, toString(text)] as const), ...members.members],
+    },
+  };
+}
+
+const isTable = (routes: GateQuestion['routes']): routes is readonly Route[] => Array.isArray(routes);
+
+function bodyAlone(body: GateBody): Json | 'unreadable' {
+  if (body === 'unusable') return 'unreadable';
+  if (body === 'none') return NO_MEMBERS;
+  if ('value' in body) return isInexact(body.value) ? 'unreadable' : body.value;
+  return readJson(body.text) ?? 'unreadable';
+}
+
+const isNone = (body: GateBody) =>
+  body === 'none' || (typeof body === 'object' && 'text' in body && body.text === '');
+
+/** The members of a body that must be an object in strict JSON. */
+function membersOf(body: GateBody): JsonObject | undefined {
+  const read = bodyAlone(body);
+  if (read === 'unreadable' || read.kind !== 'object') return undefined;
+  return isStrictJson(read) ? read : undefined;
+}
+
+interface FoundRow {
+  readonly route: Route;
+  readonly parameters: Readonly<Record<string, string>> | 'INVALID_PARAMS';
+  readonly hasBody: boolean;
+}
+
+/** The first route with this method and path, and the arguments in path and query. */
+export function findRoute(
+  routes: readonly Route[],
+  method: string,
+  sent: string | undefined,
+): FoundRow | undefined {
+  if (sent === undefined || sent.length > 65_536) return undefined;
+  const [, path = '', query = ''] = /^([^?]*)(?:\?(.*))?$/s.exec(sent) ?? [];
+  // A path of RFC 3986 without ";", without encoded "/", "\\" and control characters.
+  if (!/^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[Ff]|5[Cc]|[01]|7[Ff])[\dA-Fa-f]{2})*)+$/.test(path))
+    return undefined;
+  const segments = path.split('/').slice(1);
+  const texts = segments.map(percentDecoded);
+  if (texts.some((text) => text === undefined || text === '.' || text === '..')) return undefined;
+  for (const route of routes) {
+    const template = route.path.split('/').slice(1);
+    if (route.method !== method || template.length !== segments.length) continue;
+    const names = template.map((part) => /^\{(.*)\}$/.exec(part)?.[1]);
+    if (template.some((part, at) => (names[at] === undefined ? part !== segments[at] : segments[at] === '')))
+      continue;
+    const inQuery = readQuery(query, route.query ?? []);
+    const inPath = names.flatMap((name, at) =>
+      name === undefined ? [] : [[name, texts[at] ?? ''] as const],
+    );
+    return {
+      route,
+      parameters: inQuery === undefined ? 'INVALID_PARAMS' : Object.fromEntries([...inPath, ...inQuery]),
+      hasBody: (route.body ?? (/^(?:GET|HEAD)$/.test(method) ? 'none' : 'json')) === 'json',
+    };
+  }
+  return undefined;
+}
+
+/** The parameters of a query, decoded; `undefined` if one has another name, comes twice, or has no readable value. */
+function readQuery(
+  query: string,
+  names: readonly string[] | undefined,
+): (readonly [name: string, text: string])[] | undefined {
+  const given: (readonly [string, string])[] = [];
+  for (const part of query === '' ? [] : query.split('&')) {
+    const [, name = '', text = ''] = /^([A-Za-z_][\w-]{0,63})=([^;]*)$/s.exec(part) ?? [];
+    const read = percentDecoded(text.replaceAll('+', ' '));
+    if (name === '' || read === undefined || given.some(([other]) => other === name)) return undefined;
+    if (names?.includes(name) === false) return undefined;
+    given.push([name, read]);
+  }
+  return given;
 }
 
 const ENVELOPE = ['jsonrpc', 'id', 'method', 'params', 'result', 'error'];
@@ -214,16 +337,12 @@ function openRest(
   if (value.kind === 'null') value = NO_MEMBERS;
   if (value.kind !== 'object') return 'INVALID_PARAMS';
   const members = new Map<string, Json>(parameters.map(([name, text]) => [name, toString(text)]));
-  const inQuery = new Set<string>();
-  const given: (readonly [string, Json])[] = [];
-  for (const part of query === '' ? [] : query.split('&')) {
-    const [, name = '', text = ''] = /^([A-Za-z_][\w-]{0,63})=([^;]*)$/s.exec(part) ?? [];
-    const decoded = percentDecoded(text.replaceAll('+', ' '));
-    if (name === '' || decoded === undefined || inQuery.has(name)) return 'INVALID_PARAMS';
-    inQuery.add(name);
-    given.push([name, toString(decoded)]);
-  }
-  for (const [name, one] of [...given, ...value.members]) {
+  const given = readQuery(query, undefined);
+  if (given === undefined) return 'INVALID_PARAMS';
+  for (const [name, one] of [
+    ...given.map(([name, text]) => [name, toString(text)] as const),
+    ...value.members,
+  ]) {
     const known = members.get(name);
     if (
       known !== undefined &&
@@ -429,7 +548,15 @@ function carried(
   return texts.every((text) => text === first) ? { encoded: first } : { code: 'MULTIPLE_BUNDLES' };
 }
 
+/** The last bundle: a run asks about each of them many times in a row. */
+let last: { readonly encoded: string; readonly bundle: Json | undefined } | undefined;
+
 function decoded(encoded: string): Json | undefined {
+  if (last?.encoded !== encoded) last = { encoded, bundle: decode(encoded) };
+  return last.bundle;
+}
+
+function decode(encoded: string): Json | undefined {
   const padding = encoded.length % 4 === 0 ? (/={1,2}$/.exec(encoded)?.[0].length ?? 0) : 0;
   const bytes = fromBase64url(encoded.slice(0, encoded.length - padding));
   if (bytes === undefined) return undefined;

@@ -33,6 +33,7 @@ function onDifference(difference: GateDifference): void {
   const brief = (text: string) => text.split(' ').slice(0, 3).join(' ').slice(0, 60);
   const summary = `${difference.way}: ${brief(difference.actual)} instead of ${brief(difference.expected)}`;
   seen.set(summary, (seen.get(summary) ?? 0) + 1);
+  if (seen.get(summary) === 1) console.error(`difference: ${summary}`);
   if (seen.get(summary) === 1 && kept.length < MAX_CASES) kept.push(difference);
 }
 

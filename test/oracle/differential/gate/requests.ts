@@ -1,9 +1,9 @@
 import { argEdit, randomBody, randomEdits } from '../../generator/edits.js';
-import { Forest } from '../../generator/forest.js';
+import { Forest, NOW } from '../../generator/forest.js';
 import type { Random } from '../../generator/random.js';
 import { buildBundle, setMember, toJson, type Link, type Recipe } from '../../generator/recipe.js';
 import { ODD } from '../../generator/values.js';
-import type { Protocol } from '../../gate.js';
+import type { Protocol, Route } from '../../gate.js';
 import { fromValue, member, readJson, writeJson, type Json, type JsonObject } from '../../json.js';
 
 /** A whole request for the oracle and for every way to ask a gate. */
@@ -23,11 +23,15 @@ const COMMANDS: Readonly<Record<Protocol, readonly string[]>> = {
 };
 
 /** Makes requests: new ones, repeated ones, and other calls under chains that were sent before. */
-export function gateRequests(random: Random): (now: number) => GateRequest {
+export function gateRequests(random: Random, routes?: readonly Route[]): (now: number) => GateRequest {
   const forest = new Forest(random, 5, 60);
   const recent: Recipe[] = [];
   const sent: GateRequest[] = [];
+  let before = NOW;
   return (now) => {
+    // A gate may have forgotten an invocation of long ago, or not: its name must not come again with another time.
+    if (Math.abs(now - before) > 900) recent.length = 0;
+    before = now;
     // Repeating the same bytes is a replay.
     if (sent.length > 0 && random.chance(0.12)) return random.pick(sent);
     const protocol = random.pick(['http', 'mcp', 'mcp', 'a2a'] as const);
@@ -38,7 +42,10 @@ export function gateRequests(random: Random): (now: number) => GateRequest {
         : { ...known, edits: [...known.edits, argEdit(random)] };
     if (recent.length < 200) recent.push(recipe);
     else recent[random.below(recent.length)] = recipe;
-    const request = toGateRequest(random, protocol, recipe, now);
+    const request =
+      protocol === 'http' && routes !== undefined && random.chance(0.95)
+        ? routedRequest(random, recipe, routes, now)
+        : toGateRequest(random, protocol, recipe, now);
     if (sent.length < 200) sent.push(request);
     else sent[random.below(sent.length)] = request;
     return request;
@@ -223,6 +230,75 @@ function restRequest(random: Random, recipe: Recipe, now: number): GateRequest {
   return random.chance(0.5)
     ? altered(random, { ...request, body }, bundle)
     : alteredPath(random, { ...request, body });
+}
+
+/** A call of a route. */
+function routedRequest(random: Random, recipe: Recipe, routes: readonly Route[], now: number): GateRequest {
+  const wanted = toolOf(recipe.call);
+  const fitting = routes.filter(({ tool }) => tool === wanted || tool === 'any');
+  const route = random.pick(random.chance(0.85) && fitting.length > 0 ? fitting : routes);
+  const { method, command, tool } = route;
+  const args = member(recipe.call.claims, 'args');
+  const own = args?.kind === 'object' ? args.members : [];
+  const textOf = (name: string) => {
+    const value = own.find(([other]) => other === name)?.[1];
+    if (value?.kind === 'string' && value.value !== '' && random.chance(0.8)) return value.value;
+    return random.pick(random.chance(0.9) ? TEXTS.slice(0, 6) : TEXTS);
+  };
+  const inPath: [string, string][] = [];
+  const way = route.path.replaceAll(/\{([^}]*)\}/g, (_, name: string) => {
+    const text = random.chance(0.9) ? textOf(name).replaceAll(/[/\\]/g, '') : textOf(name);
+    inPath.push([name, text]);
+    return encodeURIComponent(text);
+  });
+  const inQuery = (route.query ?? [])
+    .filter(() => random.chance(0.6))
+    .map((name): [string, string] => [name, textOf(name)]);
+  const texts = [...inPath, ...inQuery];
+  const hasBody = route.body === 'json' || (route.body !== 'none' && !/^(?:GET|HEAD)$/.test(method));
+  const taken = new Set(['tool', ...texts.map(([name]) => name)]);
+  const rest = hasBody ? own.filter(([name]) => !taken.has(name)) : [];
+  const called: Member[] = [['tool', toJson(tool === 'any' || random.chance(0.05) ? (wanted ?? 'x') : tool)]];
+  const isInBody = hasBody && (tool === 'any' || random.chance(0.15));
+  const bodyMembers = [...(isInBody ? called : []), ...rest];
+  const isNamed = tool !== 'any' || isInBody;
+  const signed: Json = {
+    kind: 'object',
+    members: [
+      ...(isNamed ? called : []),
+      ...texts.map(([name, text]) => [name, toJson(text)] as const),
+      ...rest,
+    ],
+  };
+  const iat = now + random.pick([0, 0, 0, 0, 0, -899, -901]);
+  const links =
+    command === undefined || random.chance(0.05)
+      ? recipe.links
+      : recipe.links.map((link) => withClaims(link, { cmd: random.chance(0.95) ? '/' : command }));
+  const cmd = `${command ?? ''}${random.pick(['', '', '', '/z', 's'])}`;
+  const named = withClaims(recipe.call, { iat, ...(command !== undefined && { cmd }) });
+  const call = { ...named, claims: setMember(named.claims, 'args', signed) };
+  const bundle = Buffer.from(writeJson(buildBundle({ ...recipe, links, call }))).toString('base64url');
+  const search = new URLSearchParams(random.chance(0.8) ? inQuery : inQuery.toReversed()).toString();
+  const bodyJson: Json = { kind: 'object', members: bodyMembers };
+  const spelled = { ...call, claims: setMember(call.claims, 'args', bodyJson) };
+  const body = (random.chance(0.15) ? randomBody(random, spelled) : undefined) ?? writeJson(bodyJson);
+  const request: GateRequest = {
+    protocol: 'http',
+    method,
+    path: search === '' ? way : `${way}?${search}`,
+    headers: [
+      ['Content-Type', 'application/json'],
+      ['X-DRS-Bundle', bundle],
+    ],
+    body: hasBody && !(bodyMembers.length === 0 && random.chance(0.5)) ? body : '',
+  };
+  const change = random.next();
+  if (change < 0.7) return request;
+  if (change < 0.8) return altered(random, request, bundle);
+  if (change < 0.9) return alteredPath(random, request);
+  if (change < 0.93) return { ...request, path: request.path.replace(/[^/?]+(?=$|[/?])/, 'other') };
+  return { ...request, body: random.pick(['', '{}', 'null', ' ', '{"a":1}', '[]', '{"name":"7"}', '7']) };
 }
 
 const QUERY_NAMES = ['historyLength', 'tenant', 'pageToken', 'id'];

@@ -1,6 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { pino } from 'pino';
 import { Pool } from 'undici';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
@@ -16,10 +19,10 @@ import {
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
 import { readConfiguration } from '../../../../src/server/configuration.js';
 import { startService } from '../../../../src/server/service.js';
-import type { GateAnswer, GateBody, Protocol } from '../../gate.js';
+import type { Found, GateAnswer, GateBody, Protocol, Route } from '../../gate.js';
 import { fromValue, hasDuplicateNames, member, readJson, writeJson, type Json } from '../../json.js';
-import type { World } from '../targets.js';
 import type { GateRequest } from './requests.js';
+import { framework, type GateWorld as World } from './routes.js';
 
 /** A way to ask a gate. The gate is in this process, so that the run controls its clock. */
 export interface GateWay {
@@ -37,6 +40,7 @@ export interface Seen {
   readonly path?: string | undefined;
   readonly headers: GateRequest['headers'];
   readonly body: GateBody;
+  readonly routes?: 'any' | readonly Route[] | Found | undefined;
 }
 
 /** All ways, on verifiers with different caches. */
@@ -47,11 +51,16 @@ export interface Ways {
 }
 
 const TINY = 20_000;
+// What an admin does is logged at every level.
+const QUIET = { write: () => undefined };
 const ADMIN = 'differential-admin-token';
 
 export async function openWays(world: World, listUrl: string | undefined): Promise<Ways> {
   const { trustedRoots, ...settings } = world.settings;
-  const list = listUrl === undefined ? {} : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 300 };
+  const list =
+    listUrl === undefined
+      ? {}
+      : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 300, statusFetchTimeoutMs: 9_000 };
   const options = {
     ...settings,
     ...list,
@@ -61,8 +70,8 @@ export async function openWays(world: World, listUrl: string | undefined): Promi
   const cached = createVerifier(options);
   const tiny = createVerifier({ ...options, receiptCacheBytes: TINY });
   const services = [
-    await openGateService(options),
-    await openGateService({ ...options, receiptCacheBytes: TINY }),
+    await openGateService(options, world),
+    await openGateService({ ...options, receiptCacheBytes: TINY }, world),
   ];
   const node = await openNode(tiny, world);
   const [one, other] = services as [GateService, GateService];
@@ -71,9 +80,9 @@ export async function openWays(world: World, listUrl: string | undefined): Promi
       fetchWay(cached, world),
       ...node.ways,
       mcpWay(cached, world),
-      v1Way(one, 'text'),
-      v1Way(other, 'value'),
-      proxyWay(one),
+      v1Way(one, world, 'text'),
+      v1Way(other, world, 'value'),
+      proxyWay(one, world),
     ],
     async revoke(index) {
       await cached.revoke(index);
@@ -170,25 +179,70 @@ const isPrintable = (request: GateRequest) =>
       /^[\x21-\x7e](?:[ -~]*[\x21-\x7e])?$/.test(value) && !/^(?:connection|upgrade)$/i.test(name),
   );
 
-function fetchWay(verifier: Verifier, world: World): GateWay {
-  const handle = drsFetch({ ...open(world), verifier, tool: 'any' }, () =>
-    Response.json({ context: drsContext() }),
+/** The middleware of each route, by its place in the table; that of all requests without a table. */
+function ofRoutes<T>(
+  { routes }: World,
+  make: (options: RouteSettings) => T,
+): (request: Pick<GateRequest, 'method' | 'path'>) => T | undefined {
+  const all = make({ tool: 'any' });
+  if (routes === undefined) return () => all;
+  const made = new Map(
+    routes.map((route) => {
+      const { tool, command } = route;
+      const parameters = ({ method, url }: { method?: string | undefined; url?: string | undefined }) =>
+        framework(routes, { method: method ?? '', path: (url ?? '').replace(/^https?:..[^/]*/, '') })
+          ?.parameters ?? {};
+      return [route, make({ tool, ...(command !== undefined && { command }), parameters })] as const;
+    }),
   );
+  return (request) => {
+    const found = framework(routes, request);
+    return found && made.get(found.route);
+  };
+}
+
+interface RouteSettings {
+  readonly tool: string;
+  readonly command?: string;
+  readonly parameters?: (request: {
+    method?: string | undefined;
+    url?: string | undefined;
+  }) => Readonly<Record<string, string>>;
+}
+
+/** What a middleware is told of the route of a request. */
+const foundIn = ({ routes }: World, request: GateRequest): Found | undefined =>
+  routes === undefined ? { tool: 'any' } : framework(routes, request);
+
+function fetchWay(verifier: Verifier, world: World): GateWay {
+  const options = { ...open(world), verifier };
+  const handlerOf = ofRoutes(world, (route) =>
+    drsFetch({ ...options, ...route }, () => Response.json({ context: drsContext() })),
+  );
+  const asked = ({ path }: GateRequest) => new URL(`http://tool.example${path}`);
   return {
     name: 'drsFetch',
     scope: 'drsFetch',
-    sees: (request) =>
-      request.protocol === 'http' && !/^(GET|HEAD)$/.test(request.method) && isPrintable(request)
-        ? { ...request, protocol: 'http', body: readBody(request) }
-        : undefined,
-    async ask({ method, headers, body }) {
-      const answer = await handle(
-        new Request('http://tool.example/', {
+    sees(request) {
+      if (request.protocol !== 'http' || /^(GET|HEAD)$/.test(request.method)) return undefined;
+      if (!isPrintable(request) || !isSendable(request) || request.path.includes('#')) return undefined;
+      const { pathname, search } = asked(request);
+      const path = pathname + search;
+      const routes = foundIn(world, { ...request, path });
+      return routes && { ...request, path, body: readBody(request), routes };
+    },
+    async ask(request) {
+      const { method, headers, body } = request;
+      const url = asked(request);
+      const handle = handlerOf({ method, path: url.pathname + url.search });
+      const answer = await handle?.(
+        new Request(url, {
           method,
           headers: headers.map(([name, value]) => [name, value]),
           body,
         }),
       );
+      if (answer === undefined) throw new Error('this way cannot carry the request');
       const json = (await answer.json()) as { context: object };
       return answer.status === 200 ? line(allowed(json.context)) : denied(answer.status, json);
     },
@@ -200,7 +254,10 @@ async function openNode(
   verifier: Verifier,
   world: World,
 ): Promise<{ ways: GateWay[]; close(): Promise<void> }> {
-  const http = drsMiddleware({ ...open(world), verifier, tool: 'any' });
+  const options = { ...open(world), verifier };
+  const middlewareOf = ofRoutes(world, (route) => drsMiddleware({ ...options, ...route }));
+  const http: ReturnType<typeof drsMiddleware> = (req, res, next) =>
+    middlewareOf({ method: req.method ?? '', path: req.url ?? '' })?.(req, res, next);
   const a2a = drsA2a({ ...open(world), verifier });
   const finish = (req: IncomingMessage, res: ServerResponse) => () => {
     let context: unknown = null;
@@ -222,10 +279,11 @@ async function openNode(
   const way = (protocol: 'http' | 'a2a'): GateWay => ({
     name: `node:http ${protocol}`,
     scope: `node:http ${protocol}`,
-    sees: (request) =>
-      request.protocol === protocol && isSendable(request)
-        ? { ...request, protocol, body: readBody(request) }
-        : undefined,
+    sees(request) {
+      if (request.protocol !== protocol || !isSendable(request)) return undefined;
+      const routes = protocol === 'http' ? foundIn(world, request) : 'any';
+      return routes && { ...request, protocol, body: readBody(request), routes };
+    },
     async ask(request) {
       const { status, json } = await send(served[protocol].pool, request.path, request);
       if (status !== 200) return denied(status, json);
@@ -310,20 +368,23 @@ interface GateService {
 }
 
 /** The gates of the service with everything in front of them, in this process. */
-async function openGateService(options: VerifierOptions): Promise<GateService> {
+async function openGateService(options: VerifierOptions, { routes }: World): Promise<GateService> {
+  const folder = mkdtempSync(join(tmpdir(), 'drs-differential-'));
+  const file = join(folder, 'routes.json');
+  writeFileSync(file, JSON.stringify({ routes: routes ?? [] }));
   const configuration = {
     ...readConfiguration({
       PORT: '0',
       FRONT_END: 'node',
       DRS_ADMIN_TOKEN: ADMIN,
       QUEUE_BURST_MS: '60000',
-      GATE_ROUTES: 'any',
+      GATE_ROUTES: routes === undefined ? 'any' : file,
       LOG_LEVEL: 'silent',
       SERVER_IDENTITY: 'any',
     }),
     ...options,
   };
-  const service = await startService(configuration as never, pino({ level: 'silent' }));
+  const service = await startService(configuration as never, pino({ level: 'silent' }, QUIET));
   const pool = new Pool(`http://127.0.0.1:${service.port}`, { connections: 4 });
   return {
     pool,
@@ -340,12 +401,14 @@ async function openGateService(options: VerifierOptions): Promise<GateService> {
     async close() {
       await pool.close();
       await service.close(true);
+      rmSync(folder, { recursive: true });
     },
   };
 }
 
 /** `/v1/gate`, with the body as text or as a value. */
-function v1Way({ pool }: GateService, channel: 'text' | 'value'): GateWay {
+function v1Way({ pool }: GateService, world: World, channel: 'text' | 'value'): GateWay {
+  const routes = world.routes ?? 'any';
   const textOf = ({ protocol, method, path, headers, body }: GateRequest) => {
     const map: Record<string, string[]> = {};
     for (const [name, value] of headers) (map[name] ??= []).push(value);
@@ -359,12 +422,12 @@ function v1Way({ pool }: GateService, channel: 'text' | 'value'): GateWay {
     scope: `/v1/gate ${channel}`,
     sees(request) {
       const bytes = bytesOf(request);
-      if (channel === 'text') return { ...request, body: bytes };
+      if (channel === 'text') return { ...request, body: bytes, routes };
       const whole = readJson(textOf(request));
       if (whole === undefined || hasDuplicateNames(whole)) return 400;
       const body = whole.kind === 'object' ? member(whole, 'body') : undefined;
-      if (body === undefined || body.kind === 'null') return { ...request, body: 'none' };
-      return { ...request, body: bytes === 'unusable' ? bytes : { value: body } };
+      if (body === undefined || body.kind === 'null') return { ...request, body: 'none', routes };
+      return { ...request, body: bytes === 'unusable' ? bytes : { value: body }, routes };
     },
     async ask(request) {
       const answer = await pool.request({
@@ -390,7 +453,7 @@ interface V1Answer {
 }
 
 /** `/gate/*`, as a proxy uses it. It shares its store with `/v1/gate` of the same service. */
-function proxyWay({ pool }: GateService): GateWay {
+function proxyWay({ pool }: GateService, world: World): GateWay {
   return {
     name: '/gate/*',
     scope: '/v1/gate text',
@@ -399,6 +462,7 @@ function proxyWay({ pool }: GateService): GateWay {
       isSendable(request) && !/(?:\/|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/?]|%2f|%5c)/i.test(request.path)
         ? {
             ...request,
+            routes: world.routes ?? 'any',
             body: sentBody(request) === '' ? bytesOf({ ...request, body: '' }) : bytesOf(request),
           }
         : undefined,
