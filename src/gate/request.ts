@@ -67,7 +67,7 @@ export interface GateRequest {
  */
 export function methodOf({ method, headers }: Pick<GateRequest, 'method' | 'headers'>): string {
   const doubtful = NAMING_METHODS.flatMap((name) => headers(name)).filter((other) => other !== method);
-  return doubtful.length === 0 ? method : [method, ...doubtful].join(' or ');
+  return [method, ...doubtful].join(' or ');
 }
 
 /** The body to compare with the signed arguments. */
