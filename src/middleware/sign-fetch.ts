@@ -55,8 +55,11 @@ export function signFetch(
     const bundle = signCall(delegation, path, value);
     const isWrapped = carrier === 'envelope' || (carrier === 'auto' && bundle.length > MAX_HEADER_BUNDLE);
     const body = isWrapped ? `{"bundle":"${bundle}","body":${text}}` : text;
-    if (isWrapped) headers.set('content-type', ENVELOPE_TYPE);
-    else headers.set(BUNDLE_HEADER, bundle);
+    headers.set(BUNDLE_HEADER, bundle);
+    if (isWrapped) {
+      headers.set('content-type', ENVELOPE_TYPE);
+      headers.delete(BUNDLE_HEADER);
+    }
     // For a string body, fetch() sets text/plain, which a server may refuse.
     if (!headers.has('content-type')) headers.set('content-type', 'application/json');
     return init?.redirect === undefined
