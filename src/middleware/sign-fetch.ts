@@ -65,8 +65,11 @@ export function signFetch(
     const bundle = signCall(delegation, path, args);
     const isWrapped =
       hasBody && (carrier === 'envelope' || (carrier === 'auto' && bundle.length > MAX_HEADER_BUNDLE));
-    if (isWrapped) headers.set('content-type', ENVELOPE_TYPE);
-    else headers.set(BUNDLE_HEADER, bundle);
+    headers.set(BUNDLE_HEADER, bundle);
+    if (isWrapped) {
+      headers.set('content-type', ENVELOPE_TYPE);
+      headers.delete(BUNDLE_HEADER);
+    }
     // For a string body, fetch() sets text/plain, which a server may refuse.
     if (hasBody && !headers.has('content-type')) headers.set('content-type', 'application/json');
     const sent: RequestInit = { ...init, headers };
