@@ -322,7 +322,11 @@ describe('signFetch', () => {
       return Promise.resolve(new Response());
     };
     const body = `{ "tool": "search", "text": "${'x'.repeat(size)}" }`;
-    const headers = { 'Content-Type': 'application/json; charset=utf-8', 'X-Own': '1', 'X-DRS-Bundle': 'old' };
+    const headers = {
+      'Content-Type': 'application/json; charset=utf-8',
+      'X-Own': '1',
+      'X-DRS-Bundle': 'old',
+    };
     const call = signFetch(delegation, { ...options, fetch: record });
     await call('https://tools.example/', { method: 'POST', headers, body });
     const { headers: own } = request as Request;
