@@ -111,7 +111,7 @@ export interface Denial {
   readonly kind: 'deny';
   readonly protocol: Protocol;
   readonly id: JsonValue;
-  /** As in {@link PendingCall}. */
+  /** As in `PendingCall`. */
   readonly form?: 'http' | undefined;
   readonly requested: string | null;
   readonly failure: GateFailure;

@@ -12,7 +12,7 @@ export interface JsonObject {
  * Maximum number of objects, arrays and members in one JSON text. Reading one takes about a microsecond, and a text of
  * 1 MiB can hold some 350,000. Strings and numbers are cheap and not counted.
  */
-export const MAX_JSON_NODES = 32_768;
+export const MAX_JSON_NODES = 16_384;
 
 /** The outcome of {@link parseStrictJson}. */
 export type StrictJson =

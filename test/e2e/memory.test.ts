@@ -95,7 +95,7 @@ describe.runIf(process.platform === 'linux')('the memory of the service', () => 
       expect(new Set(statuses)).toEqual(new Set([status, '503']));
       for (const answer of answers)
         expect(answer).toMatch(
-          /MALFORMED_BUNDLE|holds more than 32768|Retry-After: 1.*"error":"overloaded"/s,
+          /MALFORMED_BUNDLE|holds more than 16384|Retry-After: 1.*"error":"overloaded"/s,
         );
       for (const { socket } of connections) socket.destroy();
       const peak = peakOf(service.child.pid as number);

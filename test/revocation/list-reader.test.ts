@@ -150,7 +150,7 @@ test.each(['application/vc', 'application/vc+jwt'])(
       : many;
     expect(await outcomeOf(readList(body, contentType, { nowMs: NOW, signal: never }))).toEqual({
       fault: 'malformed',
-      message: 'it has more than 32768 values, expected a credential with one long encodedList',
+      message: 'it has more than 16384 values, expected a credential with one long encodedList',
     });
   },
 );

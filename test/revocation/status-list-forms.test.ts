@@ -410,19 +410,19 @@ describe('what is no status list, or not one to rely on', () => {
       json,
       `[${'1,'.repeat(40_000)}1]`,
       'malformed',
-      'it has more than 32768 values, expected a credential with one long encodedList',
+      'it has more than 16384 values, expected a credential with one long encodedList',
     ],
-    ['as many values as it may have', json, `[${'1,'.repeat(32_767)}1]`, 'malformed', 'not a JSON object'],
-    ['one more', json, `[${'1,'.repeat(32_768)}1]`, 'malformed', 'it has more than 32768 values'],
+    ['as many values as it may have', json, `[${'1,'.repeat(16_383)}1]`, 'malformed', 'not a JSON object'],
+    ['one more', json, `[${'1,'.repeat(16_384)}1]`, 'malformed', 'it has more than 16384 values'],
     [
       'many values in a JWT',
       'application/jwt',
       `e30.${Buffer.from(`[${'1,'.repeat(40_000)}1]`).toString('base64url')}.AAAA`,
       'malformed',
-      'it has more than 32768 values',
+      'it has more than 16384 values',
     ],
-    ['many lists', json, '['.repeat(40_000), 'malformed', 'it has more than 32768 values'],
-    ['many objects', json, '{'.repeat(40_000), 'malformed', 'it has more than 32768 values'],
+    ['many lists', json, '['.repeat(40_000), 'malformed', 'it has more than 16384 values'],
+    ['many objects', json, '{'.repeat(40_000), 'malformed', 'it has more than 16384 values'],
   ])('%s', async (_, type, body, fault, says) => {
     const message = expect.stringContaining(says) as string;
     await expect(read(type, body)).rejects.toMatchObject({ name: 'StatusListError', fault, message });
