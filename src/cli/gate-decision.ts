@@ -3,22 +3,25 @@ import { OptionsError } from '../engine/options.js';
 import {
   bindOptionsOf,
   decide,
+  frozenContextOf,
   judgedOf,
   openRequest,
   type Allowance,
   type Denial,
+  type GateContext,
   type PendingCall,
   type Protocol,
 } from '../gate/index.js';
 import { checkReplay, type ReplayStore } from '../replay/index.js';
 import { readConfiguration, type Configuration } from '../server/configuration.js';
 import { readGateRequest } from '../server/gate-api-route.js';
-import { ServedRoutes } from '../server/served-routes.js';
+import { openingRulesOf, ServedRoutes } from '../server/served-routes.js';
 import { CommandError } from './command-error.js';
 import { serviceAddress } from './service.js';
 
 /** The decision of a gate on one request. */
-export type GateDecision = { readonly kind: 'pass' } | Allowance | Denial;
+export type GateDecision =
+  { readonly kind: 'pass' } | (Allowance & { readonly context: GateContext }) | Denial;
 
 /**
  * Decides on a request as a gate does. The service at `DRS_VERIFY_URL` verifies the chain; everything else is decided
@@ -42,24 +45,26 @@ export async function decideOnRequest(protocol: Protocol, text: string, file: st
       `${file} describes a request over ${read.protocol}, expected ${protocol}`,
       `use --gate ${read.protocol}, or leave "protocol" out of the file`,
     );
-  const opened = openRequest(protocol, read.request, {
-    passMethods: new Set(settings.gatePassMethods),
-    routes: readRoutes(settings),
-  });
+  const opened = openRequest(protocol, read.request, openingRulesOf(settings, readRoutes(settings)));
   if (opened.kind !== 'check') return opened;
   const { replayWindowSecs: windowSecs, clockSkewSecs } = settings;
-  return decide(opened, {
+  const decided = await decide(opened, {
     now: () => Math.floor(Date.now() / 1000),
     // Roots and tool server are the service's to check.
     rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' },
     judge: async (call) => judgedOf(call, await askService(call)),
     use: (claims, now) => checkReplay(claims, NO_RECORD, now, { scope: 'gate', windowSecs, clockSkewSecs }),
   });
+  if (decided.kind === 'deny') return decided;
+  return { ...decided, context: frozenContextOf(decided.chain, decided.context.binding ?? null) };
 }
 
 const NO_RECORD: ReplayStore = { record: () => true, unreadyReason: null, close: () => Promise.resolve() };
 
-const VARIABLES = ['GATE_PASS_METHODS', 'GATE_ROUTES', 'REPLAY_WINDOW_SECS', 'CLOCK_SKEW_SECS'] as const;
+const VARIABLES = [
+  ...['GATE_PASS_METHODS', 'GATE_METHODS', 'GATE_ROUTES'],
+  ...['REPLAY_WINDOW_SECS', 'CLOCK_SKEW_SECS'],
+];
 
 /** Reads the settings of a gate from the variables that the service has. */
 function readSettings(): Configuration {
@@ -73,7 +78,7 @@ function readSettings(): Configuration {
 
 function readRoutes({ gateRoutes }: Configuration) {
   try {
-    return ServedRoutes.read(gateRoutes).current;
+    return ServedRoutes.read(gateRoutes);
   } catch (error) {
     throw new CommandError((error as Error).message, 'correct the file');
   }

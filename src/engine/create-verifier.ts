@@ -1,4 +1,3 @@
-import { noteInvocation } from '../gate/context.js';
 import { isJsonObject } from '../protocol/json.js';
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../replay/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
@@ -56,10 +55,7 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
   return {
     verify: async (bundle, { body, bodyText, details = asksForDetails(bundle), now } = {}) => {
       const request = { bundle, body: bodyOf(bundle, body, bodyText), wantsDetails: details, now };
-      const outcome = await (await engine).verify(request);
-      const verdict = toVerdict(outcome);
-      if (outcome.failure === null) noteInvocation(verdict, bundle, outcome.invocation.claims);
-      return verdict;
+      return toVerdict(await (await engine).verify(request));
     },
     revoke: async (index) => (await engine).revocation.revoke(index),
     opened: async () => {

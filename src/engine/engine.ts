@@ -6,7 +6,7 @@ import { PoolVerifier } from '../signatures/pool.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
 import { bindMember, bindText, bindValue, type Binding } from '../verify/binding.js';
 import { Failure } from '../verify/codes.js';
-import { describeDifference, describeDifferenceFromText } from '../verify/difference.js';
+import { describeDifference } from '../verify/difference.js';
 import {
   checkRevocationOf,
   checkTimeAgain,
@@ -18,7 +18,7 @@ import { ReceiptCache } from '../verify/receipt-cache.js';
 import type { InvocationClaims } from '../protocol/claims.js';
 import type { Chain, Invocation } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
-import type { JsonObject, JsonValue } from '../protocol/json.js';
+import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { VerifierSettings } from './options.js';
 
@@ -215,7 +215,7 @@ function checkBinding(binding: Binding | null, args: JsonObject, body: Body | nu
     default: {
       const reason =
         binding === 'mismatch'
-          ? (differenceFrom(args, body) ?? 'it says something else')
+          ? (describeDifference(args, body) ?? 'it says something else')
           : 'it is not JSON with one meaning';
       return new Failure('BINDING_MISMATCH', {
         subject: 'invocation',
@@ -236,19 +236,6 @@ function bind(args: JsonObject, body: Body | null): Binding | null {
       return bindText(args, body.text);
     case 'member':
       return bindMember(args, body.text, body.document);
-  }
-}
-
-function differenceFrom(args: JsonObject, body: Body | null): string | null {
-  switch (body?.kind) {
-    case undefined:
-      return null;
-    case 'value':
-      return describeDifference(args, body.value as JsonValue);
-    case 'text':
-      return describeDifferenceFromText(args, body.text);
-    case 'member':
-      return describeDifference(args, body.document['body'] as JsonValue);
   }
 }
 

@@ -34,8 +34,7 @@ export const ENVELOPE_TYPE = 'application/drs-call+json';
 
 /** Whether a body came as an envelope, by its headers: in UTF-8, not encoded. */
 export function isEnvelope(headers: HeaderLookup): boolean {
-  const [type = '', charset = 'charset=utf-8', ...more] = headers('content-type')
-    .join(', ')
+  const [type = '', charset = 'charset=utf-8', ...more] = joined(headers('content-type'))
     .toLowerCase()
     .split(';');
   return (
@@ -56,16 +55,21 @@ export function wholeBodyOfBytes(bytes: Buffer, headers: HeaderLookup): RequestB
 export function whyNoJson(headers: HeaderLookup): string | null {
   const coding = codingOf(headers);
   if (coding !== null) return `the body is encoded (Content-Encoding: ${brief(coding)}), expected plain JSON`;
-  const type = headers('content-type').join(', ');
+  const type = joined(headers('content-type'));
   if (type !== '' && !isUtf8Json(type))
     return `the body is ${brief(type)}, expected application/json in UTF-8`;
   return null;
 }
 
-/** How a body is encoded; `null` if it is not. If a header is repeated, the joined value is no valid coding or type. */
+/** How a body is encoded; `null` if it is not. */
 function codingOf(headers: HeaderLookup): string | null {
-  const coding = headers('content-encoding').join(', ');
+  const coding = joined(headers('content-encoding'));
   return coding === '' || coding.trim().toLowerCase() === 'identity' ? null : coding;
+}
+
+/** If a header is repeated, the joined value is no valid coding or type. */
+function joined(values: readonly string[]): string {
+  return values.length > 1 ? values.join(', ') : (values[0] ?? '');
 }
 
 /** A body that never matches the signed arguments. */

@@ -90,43 +90,20 @@ export function callContextOf(
   return context;
 }
 
-/** What verifiers in this process have read, by their verdicts. */
-const known = new WeakMap<object, { readonly bundle: unknown; readonly invocation: InvocationClaims }>();
-
-/**
- * Keeps the claims of an invocation as long as its verdict lives, so that {@link readBundleClaims} need not read them
- * again: a large one takes milliseconds.
- *
- * @param verdict says that this very bundle is valid
- * @param invocation what was read from it; for this call alone
- */
-export function noteInvocation(verdict: object, bundle: unknown, invocation: InvocationClaims): void {
-  known.set(verdict, { bundle, invocation });
-}
-
 /**
  * Reads the claims of a bundle that a verifier has accepted. The objects are new, so that no other call shares them.
  *
- * @param verdict the verdict of that verifier
  * @throws Error if they cannot be read. Then the verifier has another version, or is not a verifier.
  */
-export function readBundleClaims(bundle: unknown, verdict?: object): BundleClaims {
+export function readBundleClaims(bundle: unknown): BundleClaims {
   const { receipts, invocation } = isJsonObject(bundle) ? bundle : {};
   if (!Array.isArray(receipts)) throw unreadable('receipts');
   const [first, ...others] = receipts as readonly unknown[];
   const root = receiptOf(first, { isRoot: true, underHumanRoot: false });
   const place = { isRoot: false, underHumanRoot: root.drs_root_type === 'human' };
-  const noted = verdict === undefined ? undefined : known.get(verdict);
-  return {
-    receipts: [root, ...others.map((jwt) => receiptOf(jwt, place))],
-    invocation: noted !== undefined && noted.bundle === bundle ? noted.invocation : invocationOf(invocation),
-  };
-}
-
-function invocationOf(jwt: unknown): InvocationClaims {
-  const read = readInvocationClaims(partsOf(jwt, 'an invocation').payload);
+  const read = readInvocationClaims(partsOf(invocation, 'an invocation').payload);
   if (read.claims === undefined) throw unreadable('an invocation');
-  return read.claims;
+  return { receipts: [root, ...others.map((jwt) => receiptOf(jwt, place))], invocation: read.claims };
 }
 
 function receiptOf(jwt: unknown, place: ReceiptPlace): ReceiptClaims {

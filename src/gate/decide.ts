@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { Binding } from '../verify/binding.js';
 import { coversCommand } from '../verify/blocks/d-policy.js';
-import { describeDifference, describeDifferenceFromText } from '../verify/difference.js';
+import { describeDifference } from '../verify/difference.js';
 import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
 import {
   callContextOf,
@@ -149,7 +149,7 @@ export function judgedOf(
   verdict: ChainVerdict,
 ): ReadChain | JudgedInvalid {
   if (!verdict.valid) return { failure: verdict.error };
-  const { receipts, invocation } = readBundleClaims(bundle, verdict);
+  const { receipts, invocation } = readBundleClaims(bundle);
   const [root, ...others] = receipts;
   return {
     failure: null,
@@ -300,28 +300,19 @@ export function argsOf(bundle: JsonValue): JsonObject | null {
  * @param args the signed arguments, if they are known
  */
 export function bindingFailure(
-  { protocol, body, encoded = '' }: Pick<PendingCall, 'protocol' | 'body'> & { readonly encoded?: string },
+  { protocol, body }: Pick<PendingCall, 'protocol' | 'body'>,
   binding: Exclude<Binding, 'match'>,
   args: JsonObject | null,
 ): GateFailure {
   let message = 'the body of the call is not JSON with one meaning, expected the signed invocation.args';
   if (body.kind === 'unusable') message = body.reason;
   else if (binding === 'mismatch') {
-    const isShort = encoded.length <= MAX_DESCRIBED;
-    const difference = args === null || !isShort ? null : differenceFrom(args, body);
+    // Verdicts, also those of a remote verifier, do not say what differs: claims and body are both here.
+    const difference = args === null ? null : describeDifference(args, body);
     message = 'the body of the call is not what invocation.args were signed for';
     if (difference !== null) message += `: ${difference}`;
   }
   return gateFailure('BINDING_MISMATCH', protocol, message, { verdict: { valid: true, binding } });
-}
-
-// To list the members of a large object takes milliseconds. In a bundle, 256 KiB of arguments have about this length.
-const MAX_DESCRIBED = 480_000;
-
-// Verdicts, also those of a remote verifier, do not say what differs: claims and body are both here.
-function differenceFrom(args: JsonObject, body: CallBody): string | null {
-  if (body.kind === 'text') return describeDifferenceFromText(args, body.text);
-  return body.kind === 'value' ? describeDifference(args, body.value as JsonValue) : null;
 }
 
 function brief(text: string): string {

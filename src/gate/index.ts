@@ -108,6 +108,7 @@ export {
   type RequestBody,
 } from './request.js';
 export {
+  gateAnswer,
   httpRefusal,
   responseTo,
   rpcError,

@@ -36,6 +36,11 @@ interface GatedMethod {
   readonly unsigned?: readonly string[];
 }
 
+/** A method, and all members that its `params` may have. */
+interface GatedRow extends GatedMethod {
+  readonly known: readonly string[];
+}
+
 /** The member that says what is called, and its name in the signed arguments. There `tool` takes the method's place. */
 interface Subject {
   readonly member: 'name' | 'uri' | 'taskId';
@@ -51,18 +56,34 @@ const TASK: Subject = { member: 'taskId', signedAs: 'task' };
 // The client of SDK 1.x repeats the member `task` of a call when it asks for the task.
 const TASK_METHOD: GatedMethod = { subject: TASK, unsigned: ['task'] };
 
-const GATED: ReadonlyMap<string, GatedMethod> = new Map<string, GatedMethod>([
-  [TOOLS_CALL, { subject: TOOL, hasArguments: true, together: CONTINUED, unsigned: ['task'] }],
-  ['resources/read', { subject: RESOURCE, together: CONTINUED }],
-  ['resources/subscribe', { subject: RESOURCE }],
-  [LISTEN, { unsigned: ['notifications'] }],
-  ['prompts/get', { subject: PROMPT, hasArguments: true, together: CONTINUED }],
-  ['completion/complete', { signed: ['ref', 'argument'], optional: ['context'] }],
-  ['tasks/get', TASK_METHOD],
-  ['tasks/result', TASK_METHOD],
-  ['tasks/cancel', TASK_METHOD],
-  ['tasks/update', { subject: TASK, together: CONTINUED }],
-]);
+const METHODS: Readonly<Record<string, GatedMethod>> = {
+  [TOOLS_CALL]: { subject: TOOL, hasArguments: true, together: CONTINUED, unsigned: ['task'] },
+  'resources/read': { subject: RESOURCE, together: CONTINUED },
+  'resources/subscribe': { subject: RESOURCE },
+  [LISTEN]: { unsigned: ['notifications'] },
+  'prompts/get': { subject: PROMPT, hasArguments: true, together: CONTINUED },
+  'completion/complete': { signed: ['ref', 'argument'], optional: ['context'] },
+  'tasks/get': TASK_METHOD,
+  'tasks/result': TASK_METHOD,
+  'tasks/cancel': TASK_METHOD,
+  'tasks/update': { subject: TASK, together: CONTINUED },
+};
+
+const GATED: ReadonlyMap<string, GatedRow> = new Map(
+  Object.entries(METHODS).map(([method, row]) => [method, { ...row, known: knownIn(row) }]),
+);
+
+function knownIn({
+  subject,
+  hasArguments,
+  signed = [],
+  optional = [],
+  together = [],
+  unsigned = [],
+}: GatedMethod) {
+  const named = [...(subject === undefined ? [] : [subject.member]), ...(hasArguments ? ['arguments'] : [])];
+  return [...named, ...signed, ...optional, ...together, ...unsigned, '_meta'];
+}
 
 /** The names of the gated methods. */
 export const GATED_METHODS: readonly string[] = [...GATED.keys()];
@@ -75,6 +96,8 @@ export const MCP_COMMAND = `${MCP_COMMAND_PREFIX}${TOOLS_CALL}`;
 
 /** The signed argument with the members of `params` that the server acts on and that have no place of their own. */
 export const SIGNED_PARAMS = 'xyz.okeyamy.drs/params';
+
+const RESERVED = ['tool', SIGNED_PARAMS] as const;
 
 const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 const LIST_CHANGES: ReadonlySet<string> = new Set([
@@ -130,10 +153,7 @@ export function mcpArgumentsOf(
   const row = GATED.get(method);
   if (row === undefined) throw new RangeError(`${method} is not a gated method`);
   if (params === null) return invalid('params is not an object');
-  const { subject, hasArguments, signed = [], optional = [], together = [], unsigned = [] } = row;
-  const known = [...signed, ...optional, ...together, ...unsigned, '_meta'];
-  if (hasArguments) known.unshift('arguments');
-  if (subject !== undefined) known.unshift(subject.member);
+  const { subject, hasArguments, signed = NONE, optional = NONE, together = NONE, known } = row;
   const unknown = findOther(params, (name) => known.includes(name));
   if (unknown !== null) {
     const found = JSON.stringify(shorten(unknown));
@@ -143,35 +163,28 @@ export function mcpArgumentsOf(
   if (isJsonObject(meta) && own(meta, RELATED_TASK) !== undefined)
     return invalid(`params._meta has ${RELATED_TASK}: the answer would go into that task`);
 
-  const args: Record<string, JsonValue> = { tool: method };
+  let tool: JsonValue = method;
+  const named: Record<string, JsonValue> = {};
   if (subject !== undefined) {
     const value = own(params, subject.member);
     if (typeof value !== 'string' || value === '') return invalid(whyNoSubject(subject));
-    args[subject.signedAs] = value;
+    if (subject === TOOL) tool = value;
+    else named[subject.signedAs] = value;
   }
-  for (const name of [...signed, ...optional]) {
-    const value = own(params, name);
-    if (value !== undefined) args[name] = value;
-    else if (signed.includes(name)) return invalid(`params.${name} is missing`);
-  }
+  for (const name of signed) if (own(params, name) === undefined) return invalid(`params.${name} is missing`);
+  for (const names of [signed, optional]) for (const name of names) copyMember(params, name, named);
   if (method === LISTEN) {
     const uri = resourceIn(own(params, 'notifications'));
     if (typeof uri !== 'string') return uri;
-    args['resource_uri'] = uri;
+    named['resource_uri'] = uri;
   }
-  const continued = together.filter((name) => own(params, name) !== undefined);
-  if (continued.length > 0)
-    args[SIGNED_PARAMS] = Object.fromEntries(continued.map((name) => [name, params[name] as JsonValue]));
-  return hasArguments ? withArguments(args, own(params, 'arguments'), subject) : { args };
-}
+  const continued: Record<string, JsonValue> = {};
+  for (const name of together) copyMember(params, name, continued);
+  if (Object.keys(continued).length > 0) named[SIGNED_PARAMS] = continued;
 
-/** Adds the caller's arguments, none of which may have a name that stands for something else. */
-function withArguments(
-  args: JsonObject,
-  given: JsonValue | undefined,
-  subject: Subject | undefined,
-): { readonly args: JsonObject } | ParamsDefect {
-  const taken = ['tool', SIGNED_PARAMS, subject?.signedAs].find((name) => isIn(given, name));
+  const given = hasArguments ? own(params, 'arguments') : undefined;
+  // None of the caller's arguments may have a name that stands for something else.
+  const taken = [...RESERVED, subject?.signedAs].find((name) => isIn(given, name));
   if (taken !== undefined)
     return {
       code: 'RESERVED_ARGUMENT',
@@ -179,8 +192,15 @@ function withArguments(
     };
   if (given !== undefined && !isJsonObject(given))
     return { code: 'INVALID_PARAMS', message: 'params.arguments is not an object' };
-  // One copy: there may be 30,000 members.
-  return { args: { ...given, ...args } };
+  // In this form V8 copies once, and fast: there may be 16,000 members.
+  return { args: { tool, ...given, ...named } };
+}
+
+const NONE: readonly string[] = [];
+
+function copyMember(from: JsonObject, name: string, to: Record<string, JsonValue>): void {
+  const value = own(from, name);
+  if (value !== undefined) to[name] = value;
 }
 
 function isIn(object: JsonValue | undefined, name: string | undefined): boolean {

@@ -1,5 +1,6 @@
 import type { JsonValue } from '../protocol/json.js';
 import type { GateFailure } from './codes.js';
+import type { GateContext } from './context.js';
 import type { Denial } from './request.js';
 
 /** The JSON-RPC error code of every denial. */
@@ -58,6 +59,33 @@ export function responseTo(denial: Denial): GateResponse {
   if (status === 401) headers['www-authenticate'] = 'DRS';
   if (status === 405) headers['allow'] = 'POST, GET, DELETE, HEAD, OPTIONS';
   return { status, headers, body: form === 'http' ? httpRefusal(failure) : rpcRefusal(denial) };
+}
+
+/** Makes the body of an answer to `POST /v1/gate`. */
+export function gateAnswer(
+  decision:
+    | { readonly kind: 'pass' }
+    | { readonly kind: 'allow'; readonly context: GateContext; readonly token: string | null }
+    | { readonly kind: 'deny'; readonly response: GateResponse },
+): object {
+  switch (decision.kind) {
+    case 'pass':
+      return { allow: true, gated: false, status: 200 };
+    case 'allow': {
+      const { context, token } = decision;
+      return {
+        allow: true,
+        gated: true,
+        status: 200,
+        context,
+        ...(token === null ? {} : { context_jwt: token }),
+      };
+    }
+    case 'deny': {
+      const { status, body } = decision.response;
+      return { allow: false, gated: true, status, response: body };
+    }
+  }
 }
 
 /** Makes the body of a denial over plain HTTP. */

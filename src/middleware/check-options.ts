@@ -133,7 +133,8 @@ export function checkOptions<T extends object>(kind: keyof typeof OPTIONS, optio
   return Object.assign(Object.create(null) as T, Object.fromEntries(given));
 }
 
-function isHttpUrl(value: unknown): boolean {
+/** Whether a value is an http or https URL, as text or as an object. */
+export function isHttpUrl(value: unknown): boolean {
   if (typeof value !== 'string' && !(value instanceof URL)) return false;
   return URL.canParse(String(value)) && /^https?:$/.test(new URL(value).protocol);
 }

@@ -1,5 +1,6 @@
 import {
   bodyOfText,
+  gateAnswer,
   headersOf,
   shorten,
   unusable,
@@ -15,7 +16,7 @@ import type { Admission } from './admission.js';
 import type { BodyIntake, IntakeFault, IntakeSink } from './body-intake.js';
 import { tooLargeMessage } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
-import { wholeContextOf, type GateDecider, type GateDecision } from './gate-decider.js';
+import { wholeContextOf, type GateDecider } from './gate-decider.js';
 import type { RequestHead } from './request-head.js';
 import type { VerdictLogs } from './verdict-logs.js';
 
@@ -87,7 +88,9 @@ export class GateApiRoute {
       .decide({ ...read, endpoint: 'gate', bytes, ticket, isWanted: () => !exchange.isOver, onVerdict })
       .then((decision) => {
         decided(decision);
-        exchange.answer(200, JSON.stringify(toAnswer(decision)));
+        const whole =
+          decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
+        exchange.answer(200, JSON.stringify(gateAnswer(whole)));
       })
       // decide() never rejects: this catches an answer that cannot be written.
       .catch(() => exchange.refuse(500, 'internal'));
@@ -107,22 +110,6 @@ export class GateApiRoute {
         break;
       case 'shutting_down':
         exchange.refuse(503, 'shutting down', { ...RETRY, closes: true });
-    }
-  }
-}
-
-/** Makes the answer of `/v1/gate`. */
-function toAnswer(decision: GateDecision): object {
-  switch (decision.kind) {
-    case 'pass':
-      return { allow: true, gated: false, status: 200 };
-    case 'allow': {
-      const context_jwt = decision.token ?? undefined;
-      return { allow: true, gated: true, status: 200, context: wholeContextOf(decision), context_jwt };
-    }
-    case 'deny': {
-      const { status, body } = decision.response;
-      return { allow: false, gated: true, status, response: body };
     }
   }
 }

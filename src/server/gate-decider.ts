@@ -26,7 +26,7 @@ import type { Configuration } from './configuration.js';
 import type { ContextSigner } from './context-token.js';
 import type { GateEndpoint, GateObserver } from './gate-metrics.js';
 import type { Rejection } from './rejections.js';
-import type { ServedRoutes } from './served-routes.js';
+import { openingRulesOf, type ServedRoutes } from './served-routes.js';
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
@@ -97,28 +97,13 @@ export class GateDecider {
 
   constructor(context: GateDeciderContext) {
     this.#context = context;
-    const {
-      replayWindowSecs: windowSecs,
-      clockSkewSecs,
-      gatePassMethods,
-      gateChainOnly,
-      gateMethods,
-    } = context.configuration;
+    const { replayWindowSecs: windowSecs, clockSkewSecs } = context.configuration;
     const { replays, signer, observer } = context;
     const replayRules: ReplayRules = { scope: 'gate', windowSecs, clockSkewSecs };
     this.#use =
       replays === null ? null : (claims, now) => watchReplay(claims, replays, now, replayRules, observer);
     this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
-    const { routes } = context;
-    this.#openingRules = {
-      passMethods: new Set(gatePassMethods),
-      methods: gateMethods,
-      chainCommand: gateChainOnly ?? null,
-      // They can be reloaded.
-      get routes() {
-        return routes.current;
-      },
-    };
+    this.#openingRules = openingRulesOf(context.configuration, context.routes);
   }
 
   /** Decides on a request. Never rejects: if the check fails, the request is denied. */

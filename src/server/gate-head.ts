@@ -35,11 +35,14 @@ export class GateHead {
    * @returns `null` if nothing says the path, or if two disagree: a caller may have sent such a header
    */
   path(known: string): string | null {
-    const [path = null, ...others] = [
-      ...(known === '' ? [] : [known]),
-      ...PATHS.flatMap((name) => this.#all(name)),
-    ];
-    return others.every((other) => other === path) ? path : null;
+    let path = known === '' ? null : known;
+    for (const name of PATHS) {
+      for (const said of this.#all(name)) {
+        if (path !== null && said !== path) return null;
+        path = said;
+      }
+    }
+    return path;
   }
 
   /** Whether the proxy says that it has sent only a part of the body. */

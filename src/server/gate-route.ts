@@ -63,7 +63,8 @@ export class GateRoute {
     const isLarge = body === 'too_large';
     const tooLarge = (reason: string) => ({ kind: 'too large', reason }) as const;
     const request = {
-      ...asked,
+      method: asked.method,
+      path: asked.path,
       headers: head.headers,
       body: isLarge
         ? tooLarge(tooLargeMessage(this.#maxBodyBytes))
@@ -91,7 +92,7 @@ export class GateRoute {
  * call, but cannot make a request with a body pass. If the headers disagree, the gate finds it.
  */
 function methodOf(actual: string, head: GateHead, hasBody: boolean): string {
-  const [named = actual] = [...head.headers('x-forwarded-method'), ...head.headers('x-original-method')];
+  const named = head.headers('x-forwarded-method')[0] ?? head.headers('x-original-method')[0] ?? actual;
   return hasBody && !PASSING_METHODS.has(actual) && PASSING_METHODS.has(named)
     ? `${named} or ${actual}`
     : named;

@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
-import { RouteTable } from '../gate/index.js';
+import { RouteTable, type OpeningRules } from '../gate/index.js';
+import type { Configuration } from './configuration.js';
 
 const MAX_BYTES = 1024 * 1024;
 
@@ -35,6 +36,21 @@ export class ServedRoutes {
   reload(): void {
     if (this.file !== null) this.#current = readTable(this.file);
   }
+}
+
+/** What a gate opens by its configuration. The routes are those at the time of a request: they can be reloaded. */
+export function openingRulesOf(
+  configuration: Pick<Configuration, 'gatePassMethods' | 'gateMethods' | 'gateChainOnly'>,
+  routes: Pick<ServedRoutes, 'current'>,
+): OpeningRules {
+  return {
+    passMethods: new Set(configuration.gatePassMethods),
+    methods: configuration.gateMethods,
+    chainCommand: configuration.gateChainOnly ?? null,
+    get routes() {
+      return routes.current;
+    },
+  };
 }
 
 function readTable(file: string): RouteTable {

@@ -1,11 +1,5 @@
 import { equalsByJcs } from '../protocol/jcs.js';
-import {
-  hasMoreNodes,
-  isJsonObject,
-  isPlainlyFaithful,
-  type JsonObject,
-  type JsonValue,
-} from '../protocol/json.js';
+import { hasMoreNodes, isPlainlyFaithful, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { findJsonDefect, MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 
 /** How the body of a call compares with the signed arguments. */
@@ -53,12 +47,7 @@ export function bindMember(args: JsonObject, text: string, document: JsonObject)
  * @returns `invalid_body` if JSON has no such value
  */
 export function bindValue(args: JsonObject, body: unknown): Binding {
-  return relate(args, body, 0);
-}
-
-/** Whether JSON can express a value, as far as it is looked at: see {@link relate}. */
-export function denotesJson(value: unknown): boolean {
-  return relate(undefined, value, 0) !== 'invalid_body';
+  return denotesJson(body) ? compare(args, body as JsonValue) : 'invalid_body';
 }
 
 function compare(args: JsonObject, body: JsonValue): Binding {
@@ -66,63 +55,34 @@ function compare(args: JsonObject, body: JsonValue): Binding {
 }
 
 /**
- * Compares a value with a signed one, and looks in the same pass whether JSON can express it: to list the members of a
- * large object twice takes milliseconds. `JSON.stringify` writes `null` for an infinity, for example, which could then
- * equal a signed `null`. What is nested deeper than a payload may be is not looked at: it cannot equal signed arguments,
- * and a value that contains itself has no end.
- *
- * @param signed a value of strict JSON; `undefined` if there is none
+ * Whether JSON can express a value. `JSON.stringify` writes `null` for an infinity, for example, which could then equal
+ * a signed `null`. What is nested deeper than a payload may be is not looked at: it cannot equal signed arguments, and
+ * a value that contains itself has no end.
  */
-function relate(signed: JsonValue | undefined, value: unknown, depth: number): Binding {
+export function denotesJson(value: unknown, depth = 0): boolean {
   switch (typeof value) {
     case 'string':
-      if (!value.isWellFormed()) return 'invalid_body';
-      break;
+      return value.isWellFormed();
     case 'number':
-      if (!Number.isFinite(value)) return 'invalid_body';
-      break;
+      return Number.isFinite(value);
     case 'boolean':
-      break;
+      return true;
     case 'object':
-      if (value === null) break;
-      if (depth >= MAX_JSON_DEPTH) return 'mismatch';
-      return Array.isArray(value)
-        ? relateItems(Array.isArray(signed) ? signed : undefined, value, depth)
-        : relateMembers(isJsonObject(signed) ? signed : undefined, value, depth);
+      break;
     default:
-      return 'invalid_body';
+      return false;
   }
-  return value === signed ? 'match' : 'mismatch';
-}
-
-function relateItems(
-  signed: readonly JsonValue[] | undefined,
-  items: readonly unknown[],
-  depth: number,
-): Binding {
-  let binding: Binding = signed?.length === items.length ? 'match' : 'mismatch';
+  if (value === null || depth >= MAX_JSON_DEPTH) return true;
+  let items: readonly unknown[];
+  if (Array.isArray(value)) {
+    items = value;
+  } else {
+    const prototype: unknown = Object.getPrototypeOf(value);
+    if (prototype !== Object.prototype && prototype !== null) return false;
+    if (!Object.keys(value).every((name) => name.isWellFormed())) return false;
+    items = Object.values(value);
+  }
   // Unlike every(), this reads a hole as the undefined that it stands for.
-  for (let at = 0; at < items.length; at++) {
-    const inner = relate(binding === 'match' ? signed?.[at] : undefined, items[at], depth + 1);
-    if (inner === 'invalid_body') return inner;
-    if (inner === 'mismatch') binding = inner;
-  }
-  return binding;
-}
-
-function relateMembers(signed: JsonObject | undefined, object: object, depth: number): Binding {
-  const prototype: unknown = Object.getPrototypeOf(object);
-  if (prototype !== Object.prototype && prototype !== null) return 'invalid_body';
-  const names = Object.keys(object);
-  let binding: Binding =
-    signed !== undefined && Object.keys(signed).length === names.length ? 'match' : 'mismatch';
-  for (const name of names) {
-    if (!name.isWellFormed()) return 'invalid_body';
-    const other =
-      binding === 'match' && signed !== undefined && Object.hasOwn(signed, name) ? signed[name] : undefined;
-    const inner = relate(other, (object as Readonly<Record<string, unknown>>)[name], depth + 1);
-    if (inner === 'invalid_body') return inner;
-    if (inner === 'mismatch') binding = inner;
-  }
-  return binding;
+  for (const item of items) if (!denotesJson(item, depth + 1)) return false;
+  return true;
 }

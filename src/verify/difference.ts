@@ -2,32 +2,48 @@ import type { JsonObject, JsonValue } from '../protocol/json.js';
 
 const MAX_MEMBERS = 4_096;
 
+/** A body in one of the forms in which it can come. Nothing is said of other kinds. */
+export type DescribedBody =
+  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'member'; readonly document: JsonObject }
+  | { readonly kind: 'unread' | 'unusable' };
+
 /**
  * Says where a body differs from the signed arguments: the first member, and on either side the kind of its value, but
  * no values. Looks no deeper than the arguments are, and at no more than 4,096 members and items.
  *
- * @param body a JSON value
+ * @param body a JSON value; a text that is no JSON, or too long to read again, is not looked at
  * @returns `null` if nothing of what was looked at differs
- * @example describeDifference({ limit: 3 }, { limit: '3' }); // 'args.limit is a number, the body has a string'
+ * @example describeDifference({ limit: 3 }, { kind: 'text', text: '{"limit":"3"}' });
+ * // 'args.limit is a number, the body has a string'
  */
-export function describeDifference(args: JsonObject, body: JsonValue): string | null {
-  const found = new Search(MAX_MEMBERS).find(args, body);
+export function describeDifference(args: JsonObject, body: DescribedBody | null): string | null {
+  const sent = valueOf(body);
+  const found = sent === undefined ? null : new Search(MAX_MEMBERS).find(args, sent);
   if (found === null) return null;
-  const [signed, sent] = [kindOf(found.signed), kindOf(found.sent)];
-  const other = signed === sent ? sent.replace(/^an? /, 'another ') : sent === 'missing' ? 'none' : sent;
-  return `${pathOf(found.steps)} is ${signed}, the body has ${other}`;
+  const [kind, other] = [kindOf(found.signed), kindOf(found.sent)];
+  const has = kind === other ? other.replace(/^an? /, 'another ') : other === 'missing' ? 'none' : other;
+  return `${pathOf(found.steps)} is ${kind}, the body has ${has}`;
 }
 
 // Reading a text again takes a tenth of a millisecond for each 10,000 characters.
 const MAX_TEXT = 262_144;
 
-/** The same for a body that is given as JSON text; `null` also if the text is no JSON, or too long to look. */
-export function describeDifferenceFromText(args: JsonObject, text: string): string | null {
-  if (text.length > MAX_TEXT) return null;
-  try {
-    return describeDifference(args, JSON.parse(text) as JsonValue);
-  } catch {
-    return null;
+function valueOf(body: DescribedBody | null): JsonValue | undefined {
+  switch (body?.kind) {
+    case 'value':
+      return body.value as JsonValue;
+    case 'member':
+      return body.document['body'];
+    case 'text':
+      try {
+        return body.text.length > MAX_TEXT ? undefined : (JSON.parse(body.text) as JsonValue);
+      } catch {
+        return undefined;
+      }
+    default:
+      return undefined;
   }
 }
 

@@ -112,16 +112,16 @@ describe('verify --gate', () => {
   it('prints what /v1/gate answers as JSON', async () => {
     const asked = request(toolCall({}), { protocol: 'mcp' });
     const { code, stdout } = await decide('mcp', asked, ['--json']);
-    const answer = await fetch(`${service.url}/v1/gate`, {
-      ...{ method: 'POST', headers: { 'content-type': 'application/json' }, body: asked },
-    });
-    expect(JSON.parse(stdout)).toEqual(await answer.json());
+    const ask = async (body: string): Promise<unknown> => {
+      const headers = { 'content-type': 'application/json' };
+      return (await fetch(`${service.url}/v1/gate`, { method: 'POST', headers, body })).json();
+    };
+    expect(JSON.parse(stdout)).toEqual(await ask(asked));
     expect(code).toBe(1);
     const allowed = await decide('mcp', request(toolCall()), ['--json']);
-    expect(JSON.parse(allowed.stdout)).toMatchObject({
-      ...{ allow: true, gated: true, status: 200 },
-      context: { tool: 'search', chain_depth: 2, binding: 'match' },
-    });
+    const said = JSON.parse(allowed.stdout) as object;
+    expect(said).toMatchObject({ allow: true, context: { chain_depth: 2, leaf_policy: {} } });
+    expect(said).toEqual(await ask(request(toolCall(), { protocol: 'mcp' })));
     const passed = await decide('mcp', request({ jsonrpc: '2.0', id: 1, method: 'ping' }), ['--json']);
     expect(JSON.parse(passed.stdout)).toEqual({ allow: true, gated: false, status: 200 });
   });
@@ -129,6 +129,9 @@ describe('verify --gate', () => {
   it('takes the variables of a gate', async () => {
     const asked = request({ jsonrpc: '2.0', id: 1, method: 'acme/search' });
     expect(await decide('mcp', asked, [], { GATE_PASS_METHODS: 'acme/search' })).toMatchObject({ code: 0 });
+    const read = request({ jsonrpc: '2.0', id: 1, method: 'resources/read', params: { uri: 'x:1' } });
+    expect(await decide('mcp', read)).toMatchObject({ code: 1 });
+    expect(await decide('mcp', read, [], { GATE_METHODS: 'tools' })).toMatchObject({ code: 0 });
     const stale = request(toolCall(), { headers: { 'X-DRS-Bundle': await old() } });
     expect(await decide('mcp', stale, [], { REPLAY_WINDOW_SECS: '100000' })).toMatchObject({ code: 0 });
     expect(await decide('mcp', stale, [], { REPLAY_WINDOW_SECS: 'x' })).toMatchObject({

@@ -1,13 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createVerifier } from '../../src/engine/create-verifier.js';
-import { noteInvocation } from '../../src/gate/context.js';
-import {
-  bindingFailure,
-  bindOptionsOf,
-  callContextOf,
-  judgedOf,
-  readBundleClaims,
-} from '../../src/gate/index.js';
+import { callContextOf, readBundleClaims } from '../../src/gate/index.js';
 import { invoke, makeChain } from '../support/chain.js';
 import { contextIn } from './decide.js';
 
@@ -102,51 +94,5 @@ describe('the context of a call', () => {
   it('has the policy of the leaf', () => {
     const bundle = bundleOf({ 0: { policy: { a: 0 } }, 2: { policy: { a: 2 } } });
     expect(contextIn(bundle, null).leaf_policy).toEqual({ a: 2 });
-  });
-});
-
-describe('the claims of an invocation', () => {
-  const bundle = bundleOf();
-  const { invocation } = readBundleClaims(bundle);
-  const other = { ...bundle };
-  const verdict = {};
-  noteInvocation(verdict, bundle, invocation);
-
-  it('are read once by verifier and gate together, where both are in this process', async () => {
-    const verifier = createVerifier({ workerThreads: 0 });
-    const found = await verifier.verify(bundle, bindOptionsOf({ kind: 'unread' }));
-    expect(found.valid).toBe(true);
-    const [first, second] = [judgedOf({ bundle: bundle as never }, found), readBundleClaims(bundle, found)];
-    expect(first).toMatchObject({ invocation: { jti: invocation.jti } });
-    expect('invocation' in first && first.invocation).toBe(second.invocation);
-    await verifier.close();
-  });
-
-  it('are those of this bundle and this verdict only', () => {
-    expect(readBundleClaims(bundle, verdict).invocation).toBe(invocation);
-    for (const claims of [
-      readBundleClaims(other, verdict),
-      readBundleClaims(bundle, {}),
-      readBundleClaims(bundle),
-    ])
-      expect(claims.invocation).not.toBe(invocation);
-  });
-});
-
-describe('a refusal of a call with many arguments', () => {
-  const refusal = (characters: number) => {
-    const args = { tool: 'search', text: 'x'.repeat(characters), last: 1 };
-    const call = invoke(makeChain(1), { args });
-    const encoded = Buffer.from(JSON.stringify(call)).toString('base64url');
-    return bindingFailure(
-      { protocol: 'http', body: { kind: 'value', value: { ...args, last: 2 } }, encoded },
-      'mismatch',
-      args,
-    ).message;
-  };
-
-  it('names the first difference, up to a bundle of 480,000 characters', () => {
-    expect(refusal(250_000)).toMatch(/: args\.last is a number, the body has another number$/);
-    expect(refusal(280_000)).toMatch(/is not what invocation\.args were signed for$/);
   });
 });

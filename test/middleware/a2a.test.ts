@@ -197,7 +197,7 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
       capabilities: {
         streaming: true,
         pushNotifications: true,
-        extensions: [drsExtension({ serverIdentity: AGENT, ask: 'https://agent.example/ask' })],
+        extensions: [drsExtension({ serverIdentity: AGENT, askAt: 'https://agent.example/ask' })],
       },
       securitySchemes: {},
       securityRequirements: [],
@@ -337,10 +337,10 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
         uri: expect.stringMatching(/^https:/) as string,
         required: true,
         params: {
-          command: '/a2a',
-          tool_server: AGENT,
+          commandPrefix: '/a2a/',
+          toolServer: AGENT,
           header: 'X-DRS-Bundle',
-          ask: 'https://agent.example/ask',
+          askAt: 'https://agent.example/ask',
         },
       },
     ]);

@@ -219,6 +219,10 @@ describe.each(GENERATIONS)('MCP $name', ({ serve, connect }) => {
     const [always] = await lengthsWith({ carriers: 'header' }, [2000]);
     expect(always?.header).toBe(always?.meta);
     expect((await lengthsWith({ carriers: '_meta' }, [1]))[0]?.header).toBeUndefined();
+    for (const carriers of ['meta', 'toString', null])
+      expect(() =>
+        signCalls(new V2Client({ name: 'a', version: '1' }), delegationFor({}), { carriers } as never),
+      ).toThrow(`carriers is ${JSON.stringify(carriers)}, expected "both", "_meta" or "header"`);
   });
 });
 

@@ -173,7 +173,10 @@ describe('signA2aRequests', () => {
 
 it.each([[''], ['any'], [undefined], [7]])('an agent card does not say the server identity %j', (name) => {
   expect(() => drsExtension({ serverIdentity: name as string })).toThrow(TypeError);
-  expect(() => drsExtension({ serverIdentity: 'https://a.example', ask: '' })).toThrow('ask is ""');
+  for (const askAt of ['', 'mailto:ada@example.com', 7])
+    expect(() => drsExtension({ serverIdentity: 'https://a.example', askAt: askAt as string })).toThrow(
+      `askAt is ${JSON.stringify(askAt)}`,
+    );
 });
 
 it('an agent card has the extension in the form of the SDK', () => {
@@ -181,8 +184,8 @@ it('an agent card has the extension in the form of the SDK', () => {
     serverIdentity: 'https://a.example',
   });
   expect(entry.params).toEqual({
-    command: '/a2a',
-    tool_server: 'https://a.example',
+    commandPrefix: '/a2a/',
+    toolServer: 'https://a.example',
     header: 'X-DRS-Bundle',
   });
 });

@@ -3,8 +3,13 @@ import { describe, expect, it } from 'vitest';
 import { createVerifier } from '../../src/index.js';
 import { equalsByJcs } from '../../src/protocol/jcs.js';
 import type { JsonObject, JsonValue } from '../../src/protocol/json.js';
-import { describeDifference, describeDifferenceFromText } from '../../src/verify/difference.js';
+import * as difference from '../../src/verify/difference.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
+
+const describeDifference = (args: JsonObject, value: JsonValue) =>
+  difference.describeDifference(args, { kind: 'value', value });
+const describeDifferenceFromText = (args: JsonObject, text: string) =>
+  difference.describeDifference(args, { kind: 'text', text });
 
 describe('the first difference', () => {
   it.each<[JsonObject, JsonValue, string]>([

@@ -1,7 +1,14 @@
 import { Option, type Command } from 'commander';
 import type { Verdict } from '../../client/index.js';
 import { readVerdict } from '../../client/read-verdict.js';
-import { argsOf, bindingFailure, responseTo, type GateFailure, type Protocol } from '../../gate/index.js';
+import {
+  argsOf,
+  bindingFailure,
+  gateAnswer,
+  responseTo,
+  type GateFailure,
+  type Protocol,
+} from '../../gate/index.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { bundleTextOf, withBody } from '../bundle-file.js';
 import { CommandError, EXIT, type ExitCode } from '../command-error.js';
@@ -42,7 +49,8 @@ export function addVerify(program: Command): void {
 With --gate, the file has the JSON of POST /v1/gate; its "protocol" may be left out:
   { "method": "POST", "path": "/mcp", "headers": { "X-DRS-Bundle": "…" }, "body_text": "…" }
 One run has no record of used calls: it checks how old a call is, not whether it was used before. The service
-checks root and tool server. GATE_PASS_METHODS, GATE_ROUTES, REPLAY_WINDOW_SECS and CLOCK_SKEW_SECS count as for the service.
+checks root and tool server. GATE_METHODS, GATE_PASS_METHODS, GATE_ROUTES, REPLAY_WINDOW_SECS and CLOCK_SKEW_SECS count
+as for the service.
 
 Exit code: 0 valid, or allowed; 1 invalid, refused, or valid but the body is not what was signed (binding is not
 "match"); 2 usage, unreadable file or no verdict from the service.
@@ -80,16 +88,10 @@ async function decide(protocol: Protocol, file: string, { json }: VerifyOptions)
   // Only this option needs the configuration of the service, which takes longer to load than the rest.
   const { decideOnRequest } = await import('../gate-decision.js');
   const decision = await decideOnRequest(protocol, text, file);
-  process.stdout.write(json ? `${printableJson(toAnswer(decision), 2)}\n` : showDecision(decision));
+  const answered =
+    decision.kind === 'deny' ? ({ kind: 'deny', response: responseTo(decision) } as const) : decision;
+  process.stdout.write(json ? `${printableJson(gateAnswer(answered), 2)}\n` : showDecision(decision));
   process.exitCode = decision.kind === 'deny' ? EXIT.no : EXIT.ok;
-}
-
-/** The answer that `POST /v1/gate` gives. */
-function toAnswer(decision: GateDecision): object {
-  if (decision.kind === 'pass') return { allow: true, gated: false, status: 200 };
-  if (decision.kind === 'allow') return { allow: true, gated: true, status: 200, context: decision.context };
-  const { status, body } = responseTo(decision);
-  return { allow: false, gated: true, status, response: body };
 }
 
 function showDecision(decision: GateDecision): string {

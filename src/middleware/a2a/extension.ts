@@ -1,11 +1,12 @@
 import { A2A_COMMAND, BUNDLE_HEADER } from '../../gate/index.js';
+import { isHttpUrl } from '../check-options.js';
 
 /** What {@link drsExtension} says about an agent. */
 export interface DrsExtensionOptions {
   /** The name that calls must be signed for, as in the options of `drsA2a`. */
   readonly serverIdentity: string;
-  /** Where people ask for a delegation: a URL or an address. */
-  readonly ask?: string;
+  /** The http or https URL at which a delegation can be asked for. */
+  readonly askAt?: string;
 }
 
 /** An entry of `capabilities.extensions` of an agent card. */
@@ -14,13 +15,13 @@ export interface DrsExtension {
   readonly description: string;
   readonly required: true;
   readonly params: {
-    /** The command above those of all methods. */
-    readonly command: string;
+    /** The command is this and the method. */
+    readonly commandPrefix: string;
     /** `tool_server` of the invocations. */
-    readonly tool_server: string;
+    readonly toolServer: string;
     /** The header that carries the bundle. */
     readonly header: string;
-    readonly ask?: string;
+    readonly askAt?: string;
   };
 }
 
@@ -31,28 +32,28 @@ export const DRS_EXTENSION = 'https://drs.okeyamy.xyz/a2a/delegation/v1';
  * Makes the entry of an agent card which says that calls need a delegation: for which commands and which server, and
  * where to ask for it.
  *
- * @throws TypeError if `serverIdentity` or `ask` is not a name
+ * @throws TypeError if `serverIdentity` is not a name, or `askAt` not a URL
  * @example
- * const extensions = [drsExtension({ serverIdentity, ask: 'https://agent.example/delegations' })];
+ * const extensions = [drsExtension({ serverIdentity, askAt: 'https://agent.example/delegations' })];
  * const card = { ...rest, capabilities: { streaming: true, extensions } };
  */
-export function drsExtension({ serverIdentity, ask }: DrsExtensionOptions): DrsExtension {
+export function drsExtension({ serverIdentity, askAt }: DrsExtensionOptions): DrsExtension {
   if (typeof serverIdentity !== 'string' || serverIdentity === '' || serverIdentity === 'any')
     throw new TypeError(
       `serverIdentity is ${JSON.stringify(serverIdentity)}, expected the did:key or URL that calls are signed for`,
     );
-  if (ask !== undefined && (typeof ask !== 'string' || ask === ''))
-    throw new TypeError(`ask is ${JSON.stringify(ask)}, expected a URL or an address`);
+  if (askAt !== undefined && !isHttpUrl(askAt))
+    throw new TypeError(`askAt is ${JSON.stringify(askAt)}, expected an http or https URL`);
   return {
     uri: DRS_EXTENSION,
     description:
       'Each call must carry a delegation (DRS 4.0) of a person or organization that this agent trusts, and an invocation of this very call.',
     required: true,
     params: {
-      command: A2A_COMMAND,
-      tool_server: serverIdentity,
+      commandPrefix: `${A2A_COMMAND}/`,
+      toolServer: serverIdentity,
       header: BUNDLE_HEADER,
-      ...(ask === undefined ? {} : { ask }),
+      ...(askAt === undefined ? {} : { askAt }),
     },
   };
 }

@@ -39,6 +39,7 @@ export interface SignCallsOptions {
  * @param client a `Client` of either SDK
  * @returns the same client; a request that the delegation does not allow rejects with an `IssueError` and is not sent
  * @throws Error if it is connected already
+ * @throws TypeError if `carriers` is something else
  * @example
  * const client = signCalls(new Client({ name: 'agent', version: '1.0.0' }), { key, chain, toolServer });
  * await client.connect(transport);
@@ -49,9 +50,12 @@ export function signCalls<C extends Connectable>(
   delegation: Delegation,
   { sign, carriers = 'both' }: SignCallsOptions = {},
 ): C {
+  const maxHeader = Object.hasOwn(MAX_HEADER, carriers) ? MAX_HEADER[carriers] : null;
+  if (maxHeader === null)
+    throw new TypeError(`carriers is ${JSON.stringify(carriers)}, expected "both", "_meta" or "header"`);
   onConnect(client, (transport) => {
     const send = transport.send.bind(transport);
-    wrapFetch(transport, { both: MAX_HEADER_BUNDLE, _meta: 0, header: Infinity }[carriers]);
+    wrapFetch(transport, maxHeader);
     transport.send = async (message, options) => {
       const { method, id } = message;
       const params = (message.params ?? {}) as JsonObject;
@@ -65,6 +69,9 @@ export function signCalls<C extends Connectable>(
   });
   return client;
 }
+
+/** The longest bundle, in characters, that goes into the header. */
+const MAX_HEADER = { both: MAX_HEADER_BUNDLE, _meta: 0, header: Infinity };
 
 function nameIn(method: string, params: JsonObject): string {
   const name = subjectOf(method, params);
