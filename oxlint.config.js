@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { defineConfig } from 'oxlint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay) ← engine ← (server,
+// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay) ← verifier ← (service,
 // middleware, cli). For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
 const mayImport = {
@@ -13,9 +13,9 @@ const mayImport = {
   revocation: ['protocol', 'verify', 'signatures', 'redis'],
   replay: ['protocol', 'verify', 'redis'],
   issue: ['protocol', 'verify', 'signatures'],
-  client: ['protocol', 'verify', 'engine'],
-  engine: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
-  server: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'engine', 'redis'],
+  client: ['protocol', 'verify', 'verifier'],
+  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
+  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier', 'redis'],
   middleware: [
     'protocol',
     'verify',
@@ -23,11 +23,11 @@ const mayImport = {
     'signatures',
     'revocation',
     'replay',
-    'engine',
+    'verifier',
     'client',
     'issue',
   ],
-  cli: ['protocol', 'verify', 'gate', 'revocation', 'replay', 'engine', 'server', 'issue', 'client'],
+  cli: ['protocol', 'verify', 'gate', 'revocation', 'replay', 'verifier', 'service', 'issue', 'client'],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -47,14 +47,14 @@ const folderRules = Object.entries(mayImport).map(([folder, others]) => {
       regex: `^(\\.\\./)+(${foreign.join('|')})/`,
       message: `src/${folder} may import only from ${[folder, ...others].join(', ')} (CONTRIBUTING.md, "Where things live")`,
     },
-    { regex: '^uWebSockets\\.js$', message: 'only src/server talks to uWebSockets.js' },
+    { regex: '^uWebSockets\\.js$', message: 'only src/service talks to uWebSockets.js' },
     { group: ['node:*', '!node:buffer', '!node:crypto'], message: 'protocol, verify and gate do no I/O' },
     {
       regex: '/did-key\\.js$',
       importNames: ['publicKeyOf'],
       message: 'ask a KeyResolver for keys: another resolver may find them elsewhere than in the DID',
     },
-  ].filter((_, rule) => [true, folder !== 'server', pure.includes(folder), folder !== 'protocol'][rule]);
+  ].filter((_, rule) => [true, folder !== 'service', pure.includes(folder), folder !== 'protocol'][rule]);
   return { files: [`src/${folder}/**`], rules: { 'no-restricted-imports': ['error', { patterns }] } };
 });
 

@@ -18,9 +18,9 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   signatures: ['signatures/*'],
   replay: ['replay/*'],
   revocation: ['revocation/*'],
-  server: [
-    'server/*',
-    'server/{grpc,supervisor}/*',
+  service: [
+    'service/*',
+    'service/{grpc,supervisor}/*',
     'gate/attacks',
     'e2e/{gate,gate-context,gate-routes,gate-wire,gate-wire-grpc,grpc,http,metrics,seen,trust-proxy}',
   ],

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { createVerifier } from 'drs-verify';
 import { pino } from 'pino';
-import { readConfiguration } from '../dist/server/configuration.js';
-import { startService } from '../dist/server/service.js';
+import { readConfiguration } from '../dist/service/configuration/configuration.js';
+import { startService } from '../dist/service/service.js';
 import { decisionOf, flat } from './run.mjs';
 
 const verifiers = new Map();

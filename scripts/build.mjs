@@ -16,7 +16,7 @@ const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'
   stdio: 'inherit',
 });
 if (status !== 0) process.exit(1);
-mkdirSync(at('dist', 'server'), { recursive: true });
+mkdirSync(at('dist', 'service'), { recursive: true });
 const description = /** @type {unknown} */ (parse(readFileSync(at('docs', 'openapi.yaml'), 'utf8')));
-writeFileSync(at('dist', 'server', 'openapi.json'), JSON.stringify(description));
+writeFileSync(at('dist', 'service', 'openapi.json'), JSON.stringify(description));
 noteCommit(root);

@@ -1,4 +1,4 @@
-// Notes in dist/server/build.json which commit a build is from: DRS_COMMIT says it where there is no clone (the image), Git
+// Notes in dist/service/build.json which commit a build is from: DRS_COMMIT says it where there is no clone (the image), Git
 // where there is one. Uses only Node, since set-up runs before any package is installed.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ export function commitOf(root, given) {
  * @throws Error if DRS_COMMIT is no commit
  */
 export function noteCommit(root) {
-  const file = path.join(root, 'dist', 'server', 'build.json');
+  const file = path.join(root, 'dist', 'service', 'build.json');
   const commit = commitOf(root, process.env['DRS_COMMIT']);
   if (commit === null && existsSync(file)) return;
   const text = JSON.stringify({ commit });

@@ -16,16 +16,19 @@ const LEFT_OUT = [
   'src/revocation/list-reader-thread.ts',
   // Start, signals, sockets, several processes: only a process of its own shows them. scripts/planted-faults.mjs plants
   // faults in these.
-  'src/server/{check,early-signals,main,notify,service,served-certificate,tracing}.ts',
-  'src/server/front-end/*.ts',
-  'src/server/grpc/{listener,open,server}.ts',
-  'src/server/supervisor/{child,metrics-link,run-child,service-process,supervise,supervisor}.ts',
+  'src/service/{early-signals,main,notify,service}.ts',
+  'src/service/configuration/check.ts',
+  'src/service/observe/tracing.ts',
+  'src/service/http/{certificate,front-end,holders,listen-address,node*,served-certificate,unix-socket,uws*}.ts',
+  'src/service/load/{connections,load}.ts',
+  'src/service/grpc/{listener,open,server}.ts',
+  'src/service/processes/{child,metrics-link,run-child,service-process,supervise,supervisor}.ts',
   // Tables and files that are read once.
-  'src/server/{build-info,native,native-digests,openapi}.ts',
+  'src/service/{build-info,native,native-digests,routes/openapi}.ts',
 ];
 /** @type {(text: string) => unknown} */
 const parse = JSON.parse;
-const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'replay', 'revocation', 'server'];
+const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'replay', 'revocation', 'service'];
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {

@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util';
 import ts from 'typescript';
 
 /**
- * A file of src/server, a text that it holds once, what replaces it, a file of test/e2e, the beginning of the name of the
+ * A file of src/service, a text that it holds once, what replaces it, a file of test/e2e, the beginning of the name of the
  * test that must fail, and the front end if it is not uWebSockets.js.
  * @typedef {readonly [file: string, text: string, instead: string, suite: string, test: string, frontEnd?: 'node']} Fault
  */
@@ -51,7 +51,7 @@ const FAULTS = [
     'TLS',
   ],
   ['notify', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
-  ['tracing', 'span.end(startTime + milliseconds);', '', 'seen', 'continues traces'],
+  ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'seen', 'continues traces'],
   [
     'service',
     'if (!isUrgent) await sleep(shutdownDelaySecs * 1000);',
@@ -69,26 +69,26 @@ const FAULTS = [
     'is unhealthy while it drains',
   ],
   // Connections
-  ['front-end/uws', ') connection.close();', ') ;', 'life-cycle', 'are closed at once above MAX_CONNECTIONS'],
-  ['front-end/uws', 'connections.closed();', '', 'life-cycle', 'are closed at once above MAX_CONNECTIONS'],
+  ['http/uws', ') connection.close();', ') ;', 'life-cycle', 'are closed at once above MAX_CONNECTIONS'],
+  ['http/uws', 'connections.closed();', '', 'life-cycle', 'are closed at once above MAX_CONNECTIONS'],
   [
-    'front-end/uws',
+    'http/uws',
     'LIBUS_LISTEN_DEFAULT : LIBUS_LISTEN_EXCLUSIVE_PORT',
     '0 : 0',
     'start',
     'counts an empty variable as unset, and refuses a port that another drs-verify has',
   ],
   [
-    'front-end/uws',
+    'http/uws',
     'if (isHead && closes)',
     'if (isHead)',
     'http',
     'answers HEAD also where the next request comes',
   ],
-  ['front-end/uws', 'this.#onUnix?.file.remove();', '', 'unix-socket', 'serves on a Unix socket'],
-  ['front-end/uws', 'await removeStaleSocket(path);', '', 'unix-socket', 'takes the place of a socket'],
+  ['http/uws', 'this.#onUnix?.file.remove();', '', 'unix-socket', 'serves on a Unix socket'],
+  ['http/uws', 'await removeStaleSocket(path);', '', 'unix-socket', 'takes the place of a socket'],
   [
-    'front-end/node',
+    'http/node',
     ') socket.destroy();',
     ') ;',
     'life-cycle',
@@ -96,7 +96,7 @@ const FAULTS = [
     'node',
   ],
   [
-    'front-end/node',
+    'http/node',
     'wires.size >= MAX_PIPELINED ||',
     '',
     'front-ends',
@@ -104,7 +104,7 @@ const FAULTS = [
     'node',
   ],
   [
-    'front-end/node-wire',
+    'http/node-wire',
     'if (this.#expectsContinue && isWanted)',
     'if (false)',
     'front-ends',
@@ -112,7 +112,7 @@ const FAULTS = [
     'node',
   ],
   [
-    'front-end/node-request',
+    'http/node-request',
     '/[^\\x00-\\x7f]/.test(value)',
     'false',
     'front-ends',
@@ -121,46 +121,46 @@ const FAULTS = [
   ],
   // Answers over a real connection
   [
-    'exchange',
+    'http/exchange',
     '|| this.#discarded > MAX_DISCARDED_BYTES',
     '',
     'hostile-http',
     'gets its answer at once, and its connection is closed',
   ],
-  ['body-reader', 'this.#keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
+  ['http/body-reader', 'this.#keepOpen();', '', 'hostile-http', 'may take longer than uWebSockets.js itself'],
   // Several processes
-  ['supervisor/supervisor', 'slot.deaths++;', '', 'processes', 'go on when one is killed'],
+  ['processes/supervisor', 'slot.deaths++;', '', 'processes', 'go on when one is killed'],
   [
-    'supervisor/supervisor',
+    'processes/supervisor',
     'if (slot.successor === null) void this.#restart(slot);',
     '',
     'processes',
     'go on when one is killed',
   ],
-  ['supervisor/supervisor', 'old.retire();', 'old.kill();', 'processes', 'are replaced on SIGHUP'],
+  ['processes/supervisor', 'old.retire();', 'old.kill();', 'processes', 'are replaced on SIGHUP'],
   [
-    'supervisor/service-process',
+    'processes/service-process',
     'this.#unanswered < MAX_UNANSWERED',
     'true',
     'processes',
     'go on when one stands still',
   ],
   [
-    'supervisor/run-child',
+    'processes/run-child',
     "process.on('disconnect', () => onOrphaned());",
     '',
     'processes',
     'end when their supervisor is killed',
   ],
   [
-    'supervisor/child',
+    'processes/child',
     'process.on(signal, () => undefined);',
     ';',
     'processes',
     'stops all processes on SIGTERM',
   ],
   [
-    'supervisor/supervise',
+    'processes/supervise',
     "log.warn({ signal }, 'a second signal: ending at once');\n        supervisor.kill();",
     '',
     'processes',
@@ -204,12 +204,12 @@ else await plantAll();
 
 /** What keeps a fault from being planted; `null` if nothing does. @param {Fault} fault */
 function problemWith([file, text, , suite, test]) {
-  const found = readFileSync(path.join(root, 'src', 'server', `${file}.ts`), 'utf8').split(text).length - 1;
+  const found = readFileSync(path.join(root, 'src', 'service', `${file}.ts`), 'utf8').split(text).length - 1;
   if (found !== 1)
-    return `src/server/${file}.ts has ${found} times ${JSON.stringify(text)}, expected once: correct the fault in scripts/planted-faults.mjs`;
+    return `src/service/${file}.ts has ${found} times ${JSON.stringify(text)}, expected once: correct the fault in scripts/planted-faults.mjs`;
   return readFileSync(path.join(root, 'test', 'e2e', `${suite}.test.ts`), 'utf8').includes(`'${test}`)
     ? null
-    : `test/e2e/${suite}.test.ts has no test '${test}', expected one that fails with a fault in src/server/${file}.ts: name another`;
+    : `test/e2e/${suite}.test.ts has no test '${test}', expected one that fails with a fault in src/service/${file}.ts: name another`;
 }
 
 async function plantAll() {
@@ -255,8 +255,8 @@ function makeCopy() {
 /** Runs a test with its fault in the copy's build. @param {string} copy @param {Fault} fault */
 async function runWith(copy, fault) {
   const [file, text, instead] = fault;
-  const source = readFileSync(path.join(root, 'src', 'server', `${file}.ts`), 'utf8');
-  const built = path.join(copy, 'dist', 'server', `${file}.js`);
+  const source = readFileSync(path.join(root, 'src', 'service', `${file}.ts`), 'utf8');
+  const built = path.join(copy, 'dist', 'service', `${file}.js`);
   const before = readFileSync(built);
   // Without a check of types, which a fault may break.
   const { outputText } = ts.transpileModule(

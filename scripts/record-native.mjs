@@ -1,4 +1,4 @@
-// Writes src/server/native-digests.ts from the installed packages. `npm ci` has checked their integrity with the
+// Writes src/service/native-digests.ts from the installed packages. `npm ci` has checked their integrity with the
 // lockfile. Run it after an update of sodium-native or uWebSockets.js; a test compares the file with the packages.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -41,4 +41,4 @@ export function digestsModule() {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))
-  writeFileSync(path.join(root, 'src/server/native-digests.ts'), digestsModule());
+  writeFileSync(path.join(root, 'src/service/native-digests.ts'), digestsModule());

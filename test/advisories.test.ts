@@ -7,7 +7,7 @@ import { createMemoryReplayStore, drsMiddleware } from '../src/middleware/index.
 import { equalsByJcs, toJcs } from '../src/protocol/jcs.js';
 import { encodeBase64url } from '../src/protocol/base64url.js';
 import { readStatusList } from '../src/revocation/read-status-list.js';
-import { readConfiguration } from '../src/server/configuration.js';
+import { readConfiguration } from '../src/service/configuration/configuration.js';
 import { newGate } from './gate/decide.js';
 import { encode, liveCall, liveChain, now, OPEN } from './middleware/call.js';
 import { listen, send, type TestServer } from './middleware/http.js';

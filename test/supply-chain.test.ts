@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ServiceProcess } from '../scripts/faults/service-process.js';
 import { digestsModule } from '../scripts/record-native.mjs';
-import { checkNative } from '../src/server/native.js';
-import { NATIVE_DIGESTS } from '../src/server/native-digests.js';
+import { checkNative } from '../src/service/native.js';
+import { NATIVE_DIGESTS } from '../src/service/native-digests.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
@@ -73,7 +73,7 @@ describe('native binaries', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   it('are recorded, those of every platform and every ABI', () => {
-    expect(read('src/server/native-digests.ts')).toBe(digestsModule());
+    expect(read('src/service/native-digests.ts')).toBe(digestsModule());
     expect(Object.keys(NATIVE_DIGESTS['sodium-native'] ?? {})).toContain(
       'prebuilds/linux-x64/sodium-native.node',
     );

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { openEngine } from '../../src/engine/create-verifier.js';
-import { readVerifierOptions } from '../../src/engine/options.js';
-import { toVerdictJson } from '../../src/engine/verdict.js';
+import { openEngine } from '../../src/verifier/create-verifier.js';
+import { readVerifierOptions } from '../../src/verifier/options.js';
+import { toVerdictJson } from '../../src/verifier/verdict.js';
 
 // The product's core behind node:http instead of uWebSockets.js.
 const engine = await openEngine(readVerifierOptions({}));

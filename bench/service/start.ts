@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { readConfiguration } from '../../src/server/configuration.js';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { processorTimeOf, type ProcessorTime } from '../measure/processor-time.js';
 import { pinned } from '../run/cores.js';
 import { program, ROOT } from '../run/paths.js';

@@ -1,4 +1,4 @@
-import { createVerifier, type Verifier } from '../../src/engine/create-verifier.js';
+import { createVerifier, type Verifier } from '../../src/verifier/create-verifier.js';
 import { measureAllocations } from '../measure/allocations.js';
 import type { Bench, Suite } from '../run/suite.js';
 

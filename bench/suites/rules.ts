@@ -1,4 +1,4 @@
-import { readVerifierOptions } from '../../src/engine/options.js';
+import { readVerifierOptions } from '../../src/verifier/options.js';
 import type { Rules } from '../../src/verify/rules.js';
 
 const { maxChainDepth, clockSkewSecs } = readVerifierOptions({});

@@ -3,7 +3,7 @@ import { isJsonObject } from '../../src/protocol/json.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
 import { CheckState, SLOT_BYTES, SlotReader, SlotWriter } from '../../src/signatures/slot.js';
 import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
-import { toVerdictJson } from '../../src/engine/verdict.js';
+import { toVerdictJson } from '../../src/verifier/verdict.js';
 import { bindMember } from '../../src/verify/binding.js';
 import { checkStructure, type Structure } from '../../src/verify/blocks/a-structure.js';
 import { checkCallLinkage, checkReceiptLinkage } from '../../src/verify/blocks/b-linkage.js';

@@ -1,12 +1,12 @@
 import type { PendingCall } from '../../src/gate/index.js';
 import { timed, type Call } from './verify-path.js';
 
-const { createVerifier } = await import('../../src/engine/create-verifier.js');
+const { createVerifier } = await import('../../src/verifier/create-verifier.js');
 const { bindOptionsOf, bodyOfBytes, decide, headersOf, judgedOf, openRequest, responseTo, RouteTable } =
   await import('../../src/gate/index.js');
-const { readGateRequest } = await import('../../src/server/gate-api-route.js');
-const { readCheck } = await import('../../src/server/grpc/check.js');
-const { readCheckRequest } = await import('../../src/server/grpc/messages.js');
+const { readGateRequest } = await import('../../src/service/routes/gate-api-route.js');
+const { readCheck } = await import('../../src/service/grpc/check.js');
+const { readCheckRequest } = await import('../../src/service/grpc/messages.js');
 
 type Protocol = Parameters<typeof openRequest>[0];
 type GateRequest = Parameters<typeof openRequest>[1];

@@ -11,9 +11,9 @@ sodium.crypto_sign_verify_detached = (signature, message, publicKey) => {
   return verified;
 };
 
-const { openEngine } = await import('../../src/engine/create-verifier.js');
-const { readVerifierOptions } = await import('../../src/engine/options.js');
-const { toVerdictJson } = await import('../../src/engine/verdict.js');
+const { openEngine } = await import('../../src/verifier/create-verifier.js');
+const { readVerifierOptions } = await import('../../src/verifier/options.js');
+const { toVerdictJson } = await import('../../src/verifier/verdict.js');
 const { hasMoreNodes } = await import('../../src/protocol/json.js');
 const { decodeUtf8 } = await import('../../src/protocol/utf8.js');
 
@@ -29,7 +29,7 @@ export interface Call {
 }
 
 /**
- * Opens a verifier with an empty cache that handles the bytes of a request like `src/server/verify-route.ts`: UTF-8,
+ * Opens a verifier with an empty cache that handles the bytes of a request like `src/service/routes/verify-route.ts`: UTF-8,
  * the limit on nodes, `JSON.parse`, blocks A to F, binding, the verdict as JSON. No socket and no thread is involved.
  */
 export async function openVerifyPath(): Promise<(bytes: Buffer) => Promise<Call>> {

@@ -1,5 +1,5 @@
 import { DrsClient, DrsClientError } from '../client/index.js';
-import { OptionsError } from '../engine/options.js';
+import { OptionsError } from '../verifier/options.js';
 import {
   bindOptionsOf,
   decide,
@@ -13,9 +13,9 @@ import {
   type Protocol,
 } from '../gate/index.js';
 import { checkReplay, type ReplayStore } from '../replay/index.js';
-import { readConfiguration, type Configuration } from '../server/configuration.js';
-import { readGateRequest } from '../server/gate-api-route.js';
-import { openingRulesOf, ServedRoutes } from '../server/served-routes.js';
+import { readConfiguration, type Configuration } from '../service/configuration/configuration.js';
+import { readGateRequest } from '../service/routes/gate-api-route.js';
+import { openingRulesOf, ServedRoutes } from '../service/routes/served-routes.js';
 import { CommandError } from './command-error.js';
 import { serviceAddress } from './service.js';
 

@@ -1,5 +1,5 @@
 import { isJsonObject } from '../protocol/json.js';
-import type { Verdict } from '../engine/verdict.js';
+import type { Verdict } from '../verifier/verdict.js';
 import { denotesJson } from '../verify/binding.js';
 import { DrsClientError } from './client-error.js';
 import { neverConnected, openPool, postByFetch, type Answer, type Transport } from './post.js';

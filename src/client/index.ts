@@ -9,6 +9,6 @@
  */
 export { DrsClient, type DrsClientOptions } from './drs-client.js';
 export { DrsClientError, type DrsClientErrorCode } from './client-error.js';
-export type { Verdict, VerdictError } from '../engine/verdict.js';
+export type { Verdict, VerdictError } from '../verifier/verdict.js';
 export type { VerdictContext } from '../verify/receipt.js';
 export type { Binding } from '../verify/binding.js';

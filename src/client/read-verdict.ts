@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
-import type { Verdict } from '../engine/verdict.js';
+import type { Verdict } from '../verifier/verdict.js';
 
 const BINDINGS: ReadonlySet<unknown> = new Set(['match', 'mismatch', 'invalid_body']);
 

@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { DrsClient, DrsClientError, type DrsClientOptions } from '../../src/client/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { liveCall, liveChain } from '../middleware/call.js';
 import { listen, type TestServer } from '../middleware/http.js';
 import { startTestService } from '../middleware/sources.js';

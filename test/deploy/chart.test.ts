@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { Ajv } from 'ajv';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { readConfiguration, VARIABLES } from '../../src/server/configuration.js';
+import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { party } from '../support/chain.js';
 import {
   DEFAULTS,

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { GATED_METHODS } from '../../src/gate/index.js';
-import { readConfiguration, VARIABLES } from '../../src/server/configuration.js';
+import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { makeCertificate } from '../support/certificates.js';
 import { isInstalled } from '../support/programs.js';
 import { startService } from '../support/service.js';

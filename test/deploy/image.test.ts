@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { readConfiguration, VARIABLES } from '../../src/server/configuration.js';
+import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { liveCall, liveChain } from '../middleware/call.js';
 import { hasRedis, RedisServer } from '../replay/redis-server.js';
 import { buildImage, type Image } from './image.js';

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { VARIABLES } from '../../src/server/configuration.js';
+import { VARIABLES } from '../../src/service/configuration/configuration.js';
 import { anchorsOf, linksOf } from './markdown.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

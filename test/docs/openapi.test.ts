@@ -54,12 +54,12 @@ describe('docs/openapi.yaml', () => {
   });
 
   it('has the statuses that the code answers, and no other', () => {
-    const sources = readdirSync(new URL('../../src/server', import.meta.url), {
+    const sources = readdirSync(new URL('../../src/service', import.meta.url), {
       recursive: true,
       encoding: 'utf8',
     })
       .filter((file) => file.endsWith('.ts'))
-      .map((file) => read(`src/server/${file}`))
+      .map((file) => read(`src/service/${file}`))
       .join('\n');
     const given = [...sources.matchAll(/\b(?:answer|refuse|reject)\([^;]*?\b([2-5]\d\d),/g)].map(
       ([, x]) => x,

@@ -3,7 +3,7 @@ import { createRemoteJWKSet, decodeJwt, generateKeyPair, jwtVerify, SignJWT } fr
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
 import { toJcs } from '../../src/protocol/jcs.js';
-import { readConfiguration } from '../../src/server/configuration.js';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { mcpChain } from '../gate/decide.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { send } from '../middleware/http.js';

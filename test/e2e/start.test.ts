@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { problemsOf } from '../server/problems-of.js';
+import { problemsOf } from '../service/problems-of.js';
 import { startOnPort } from '../support/ports.mjs';
 import { runToExit, startService } from '../support/service.js';
 

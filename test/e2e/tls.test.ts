@@ -9,7 +9,7 @@ import { connect } from 'node:tls';
 import { promisify } from 'node:util';
 import { credentials, type ChannelCredentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { problemsOf } from '../server/problems-of.js';
+import { problemsOf } from '../service/problems-of.js';
 import { callOnce, clientOf, grpcPortOf, HEALTH } from '../support/grpc.js';
 import { makeCertificate, makeExpiredCertificate, type MadeCertificate } from '../support/certificates.js';
 import { makeBundle } from '../support/chain.js';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { problemsOf } from '../server/problems-of.js';
+import { problemsOf } from '../service/problems-of.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { runToExit, startService, type Environment } from '../support/service.js';

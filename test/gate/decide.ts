@@ -14,7 +14,7 @@ import {
   type RequestBody,
 } from '../../src/gate/index.js';
 import { createMemoryReplayStore, checkReplay } from '../../src/replay/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { liveChain, now } from '../middleware/call.js';
 

@@ -13,7 +13,7 @@ import {
   type DrsContext,
 } from '../../src/middleware/index.js';
 import { drsMcp } from '../../src/middleware/mcp/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { encode, liveCall, liveChain, OPEN, OPEN_ROUTE } from './call.js';
 
 /** Issue 12 item 10: a call without a bundle, made while a verified call is served, is nobody's. */

@@ -4,7 +4,7 @@ import fastify from 'fastify';
 import { Hono } from 'hono';
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { createConsent, generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { drsFastify } from '../../src/middleware/fastify/index.js';
 import { drsHono } from '../../src/middleware/hono/index.js';

@@ -11,7 +11,7 @@ import {
   findDrsContext,
   type ToolCallEvent,
 } from '../../src/middleware/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { eventually } from '../support/eventually.js';
 import { encode, liveCall, liveChain, OPEN } from './call.js';
 import { listen, send } from './http.js';

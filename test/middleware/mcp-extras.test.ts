@@ -16,7 +16,7 @@ import {
   type McpOptions,
   type Outcome,
 } from '../../src/middleware/mcp/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { eventually } from '../support/eventually.js';
 import { liveCall, OPEN } from './call.js';
 import { listen } from './http.js';

@@ -16,7 +16,7 @@ import {
   type ToolCallEvent,
 } from '../../src/middleware/mcp/index.js';
 import { createConsent, generateKey, issueRootDelegation } from '../../src/issue/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { liveCall, OPEN } from './call.js';
 import { ATTACKS, call, chain, principal, search } from './mcp-attacks.js';
 import { eventually } from '../support/eventually.js';

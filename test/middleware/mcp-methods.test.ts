@@ -19,7 +19,7 @@ import { McpServer as V1McpServer } from '@modelcontextprotocol/sdk/server/mcp.j
 import { Server as V1Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { ReadResourceRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { GATED_METHODS } from '../../src/gate/index.js';
 import {
   createConsent,

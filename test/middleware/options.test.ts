@@ -3,7 +3,7 @@ import { drsA2a } from '../../src/middleware/a2a/index.js';
 import { createMemoryReplayStore, drsFetch, drsMiddleware } from '../../src/middleware/index.js';
 import { drsHono } from '../../src/middleware/hono/index.js';
 import { drsMcp } from '../../src/middleware/mcp/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { OPEN, OPEN_ROUTE } from './call.js';
 
 /** Issue 16 items 1 and 4: what opens something is said in so many words, and a slip is an error. */

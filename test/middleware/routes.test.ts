@@ -9,7 +9,7 @@ import {
   type DrsContext,
   type NodeMiddlewareOptions,
 } from '../../src/middleware/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { eventually } from '../support/eventually.js';
 import { encode, liveCall, liveChain, OPEN, OPEN_ROUTE } from './call.js';
 import { listen, send, type TestServer } from './http.js';

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createConsent, generateKey, IssueError, issueRootDelegation } from '../../src/issue/index.js';
 import { drsContext, drsFetch, drsMiddleware, signFetch } from '../../src/middleware/index.js';
 import { drsA2a, drsExtension, drsUserBuilder, signA2aRequests } from '../../src/middleware/a2a/index.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { startService, type RunningService } from '../support/service.js';
 import { encode, liveCall, liveChain, OPEN } from './call.js';
 import { listen, send, type TestServer } from './http.js';

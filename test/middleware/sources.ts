@@ -1,9 +1,9 @@
 import { pino } from 'pino';
 import { DrsClient } from '../../src/client/index.js';
 import type { VerdictSource } from '../../src/middleware/index.js';
-import { readConfiguration } from '../../src/server/configuration.js';
-import { startService } from '../../src/server/service.js';
-import { createVerifier } from '../../src/engine/create-verifier.js';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { startService } from '../../src/service/service.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
 
 interface Opened {
   readonly source: VerdictSource;

@@ -17,12 +17,12 @@ import type { RunningService } from './service.js';
 
 const XDS = fileURLToPath(new URL('../../node_modules/@grpc/grpc-js-xds/deps/', import.meta.url));
 
-/** The definitions in `test/server/grpc/*.proto`, and those of Envoy. */
+/** The definitions in `test/service/grpc/*.proto`, and those of Envoy. */
 export const DEFINITIONS: PackageDefinition = loadSync(
   [
     'envoy/service/auth/v3/external_auth.proto',
-    fileURLToPath(new URL('../server/grpc/ext_mcp.proto', import.meta.url)),
-    fileURLToPath(new URL('../server/grpc/health.proto', import.meta.url)),
+    fileURLToPath(new URL('../service/grpc/ext_mcp.proto', import.meta.url)),
+    fileURLToPath(new URL('../service/grpc/health.proto', import.meta.url)),
   ],
   {
     includeDirs: ['envoy-api', 'googleapis', 'protoc-gen-validate', 'xds'].map((folder) => XDS + folder),

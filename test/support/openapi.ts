@@ -32,7 +32,7 @@ interface Answer {
 
 /** `docs/openapi.yaml`, as the build has parsed it: many test files load this one, and parsing YAML is slow. */
 export const openApi = JSON.parse(
-  readFileSync(new URL('../../dist/server/openapi.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../dist/service/openapi.json', import.meta.url), 'utf8'),
 ) as OpenApi;
 
 // Answers that are possible on every path, for every operation.

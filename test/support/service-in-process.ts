@@ -1,6 +1,6 @@
 import { pino } from 'pino';
-import { readConfiguration } from '../../src/server/configuration.js';
-import { startService as openService } from '../../src/server/service.js';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { startService as openService } from '../../src/service/service.js';
 import { FRONT_END } from './front-end.js';
 import { checkAnswersOf } from './openapi.js';
 import type { Environment, RunningService } from './service.js';

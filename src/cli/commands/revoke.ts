@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { isJsonObject } from '../../protocol/json.js';
 import { CommandError, EXIT } from '../command-error.js';
-import { readSecretFiles } from '../../server/secret-files.js';
+import { readSecretFiles } from '../../service/configuration/secret-files.js';
 import { parseIndex } from '../policy-options.js';
 import { errorOf, postToService, unexpectedAnswer, type ServiceAnswer } from '../service.js';
 

@@ -27,7 +27,7 @@ Examples:
     )
     .action(async ({ check, processes }: { check?: true; processes?: string }) => {
       // Only this command needs the native server; loading it would slow down every other.
-      const { serve } = await import('../../server/main.js');
+      const { serve } = await import('../../service/main.js');
       await serve(processes === undefined ? process.env : { ...process.env, PROCESSES: processes }, check);
     });
 }

@@ -17,8 +17,8 @@ import {
   findDrsContext,
 } from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
-import { readConfiguration } from '../../../../src/server/configuration.js';
-import { startService } from '../../../../src/server/service.js';
+import { readConfiguration } from '../../../../src/service/configuration/configuration.js';
+import { startService } from '../../../../src/service/service.js';
 import type { Found, GateAnswer, GateBody, Protocol, Route } from '../../gate.js';
 import { fromValue, hasDuplicateNames, member, readJson, writeJson, type Json } from '../../json.js';
 import type { GateRequest } from './requests.js';

@@ -1,0 +1,101 @@
+import { BlockList, isIP, isIPv4 } from 'node:net';
+import { UNIX_PEER } from './front-end.js';
+
+/** The proxies that are trusted to say where a request came from. */
+export type ProxyTrust =
+  /** This many proxies: the last ones on the way, whatever their addresses. */
+  | { readonly kind: 'hops'; readonly hops: number }
+  /** Proxies with these addresses and, if `unix`, all that call over a Unix socket. */
+  | { readonly kind: 'addresses'; readonly list: BlockList; readonly unix: boolean };
+
+const MAX_HOPS = 16;
+const MAX_ADDRESSES = 100;
+/** Entries further to the left are ignored: a client can make the header as long as the limit on headers allows. */
+const MAX_ENTRIES = 32;
+const MAX_CHARACTERS = 2048;
+
+/**
+ * Reads `TRUST_PROXY`: a number of proxies, or a list of addresses and networks separated by commas. In a list, `unix`
+ * stands for Unix sockets.
+ *
+ * @returns `problem` says what is wrong with the text
+ * @example readProxyTrust('10.0.0.0/8, fd00::/8')
+ */
+export function readProxyTrust(text: string): ProxyTrust | { readonly problem: string } {
+  if (/^\d+$/.test(text)) {
+    const hops = Number(text);
+    if (hops >= 1 && hops <= MAX_HOPS) return { kind: 'hops', hops };
+    return { problem: `expected 1 to ${MAX_HOPS} proxies; unset it if there is none` };
+  }
+  const entries = text.split(',').map((entry) => entry.trim());
+  if (entries.length > MAX_ADDRESSES) return { problem: `expected at most ${MAX_ADDRESSES} networks` };
+  const list = new BlockList();
+  let unix = false;
+  for (const entry of entries) {
+    const [, address = '', bits] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(entry) ?? [];
+    const version = isIP(address);
+    const size = version === 4 ? 32 : 128;
+    const prefix = bits === undefined ? size : Number(bits);
+    if (entry === UNIX_PEER) unix = true;
+    else if (version === 0 || prefix > size)
+      return {
+        problem: `${JSON.stringify(entry)} is not a network, expected a number of proxies, or networks such as 10.0.0.0/8,fd00::/8`,
+      };
+    else if (prefix === 0)
+      return {
+        problem: `${JSON.stringify(entry)} contains every address, so a client could choose its own: expected only the networks of the proxies`,
+      };
+    else list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6');
+  }
+  return { kind: 'addresses', list, unix };
+}
+
+/**
+ * The address of the client that sent a request: the peer of the connection, or an address that a trusted proxy wrote
+ * into `X-Forwarded-For`. Each proxy appends the address of its own peer. So the list is read from its end, and only
+ * the entries that trusted proxies wrote are used. Everything to the left may come from the client itself.
+ *
+ * If a trusted proxy wrote something that is not an address, the proxy counts as the client. So the result is always
+ * the peer or a valid address, never other text from a header.
+ *
+ * @param trust `null` if no proxy is trusted
+ * @param peer {@link Wire.remoteAddress}
+ * @param forwardedFor all headers of that name in the order sent, joined with commas; `null` if there is none
+ */
+export function clientAddressOf(trust: ProxyTrust | null, peer: string, forwardedFor: string | null): string {
+  if (trust === null || forwardedFor === null) return peer;
+  const isCut = forwardedFor.length > MAX_CHARACTERS;
+  const text = forwardedFor.slice(-MAX_CHARACTERS);
+  const hops = trust.kind === 'hops' ? trust.hops : MAX_ENTRIES;
+  let client = peer;
+  let end = text.length;
+  for (let hop = 0; hop < hops && end >= 0; hop++) {
+    if (trust.kind === 'addresses' && !isTrusted(trust, client)) break;
+    const comma = text.lastIndexOf(',', end - 1);
+    // The leftmost entry may have been cut in the middle of an address.
+    const address = comma === -1 && isCut ? null : readAddress(text.slice(comma + 1, end));
+    if (address === null) break;
+    client = address;
+    end = comma;
+  }
+  return client;
+}
+
+function isTrusted(
+  { list, unix }: Extract<ProxyTrust, { readonly kind: 'addresses' }>,
+  address: string,
+): boolean {
+  if (address === UNIX_PEER) return unix;
+  const version = isIP(address);
+  return version !== 0 && list.check(address, version === 4 ? 'ipv4' : 'ipv6');
+}
+
+/** Reads an address as proxies write it: alone, with a port, or in brackets. `null` for anything else, such as zones. */
+function readAddress(entry: string): string | null {
+  const text = entry.trim();
+  if (text.length > 60 || text.includes('%')) return null;
+  if (isIP(text) !== 0) return text;
+  const [, inBrackets, beforePort] = /^(?:\[([^\]]+)\](?::\d{1,5})?|([^:]+):\d{1,5})$/.exec(text) ?? [];
+  if (inBrackets !== undefined) return isIP(inBrackets) === 6 ? inBrackets : null;
+  return beforePort !== undefined && isIPv4(beforePort) ? beforePort : null;
+}

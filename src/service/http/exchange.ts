@@ -1,0 +1,230 @@
+import type { Buffer } from 'node:buffer';
+import { performance } from 'node:perf_hooks';
+import { MAX_TYPICAL_BYTES } from '../load/admission.js';
+import { BodyReader, type BodyRules, type BodySink } from './body-reader.js';
+import type { Wire, WireAnswer } from './front-end.js';
+import type { Endpoint } from '../observe/metrics.js';
+import { clientOf } from '../load/rate-limit.js';
+import type { RequestHead } from './request-head.js';
+import { newRequestId } from './request-id.js';
+
+/** Optional parts of an answer. */
+export interface AnswerOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Closes the connection after the answer. */
+  readonly closes?: boolean;
+}
+
+/** What the logs of verdicts read of a request, over any protocol. */
+export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' | 'requestId' | 'address'>;
+
+/** The owner of an exchange, which is notified of its end. */
+export interface ExchangeOwner {
+  /** Whether every answer closes its connection. */
+  readonly isLeaving: boolean;
+  /** How long a client may send a body, and go on sending one that was refused. */
+  readonly bodyTimeoutMs: number;
+  /** The address of the client behind the peer of a connection. */
+  clientAddress(peer: string, forwardedFor: string | null): string;
+  /** Called once, when the request is answered or the client has disconnected. */
+  ended(exchange: Exchange): void;
+}
+
+// A client that is still sending when it is refused must be able to read the answer, even if it is slow or stands still
+// for a moment. So its data is read and discarded, for as long as a body may take and up to this limit, before the
+// connection is closed.
+const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
+
+/** One request and its answer. A freed wire must not be used, so all writing goes through this class. */
+export class Exchange {
+  readonly startedAt = performance.now();
+  readonly endpoint: Endpoint;
+  readonly traceparent: string | null;
+  /** The code of an invalid verdict, for traces. Set by the route. */
+  code: string | null = null;
+  /** The {@link clientAddress} for the decision log; `null` if nobody reads it there. */
+  address: string | null = null;
+  readonly #wire: Wire;
+  readonly #isHead: boolean;
+  readonly #forwardedFor: string | null;
+  readonly #owner: ExchangeOwner;
+  /** The request is answered, or its client has disconnected. */
+  #isOver = false;
+  /** The wire must not be used any more. */
+  #isFreed = false;
+  #isBodyDue: boolean;
+  #isReceiving = false;
+  #body: ((chunk: Buffer, isLast: boolean) => void) | null = null;
+  #reader: BodyReader | null = null;
+  #status = 0;
+  /** An answer that waits for the first piece of the body. */
+  #early: WireAnswer | null = null;
+  #discarded = 0;
+  #requestId: string | null;
+  #discardTimer: NodeJS.Timeout | null = null;
+
+  constructor(
+    wire: Wire,
+    isHead: boolean,
+    { hasBody, requestId, traceparent, forwardedFor }: RequestHead,
+    endpoint: Endpoint,
+    owner: ExchangeOwner,
+  ) {
+    this.#wire = wire;
+    this.#isHead = isHead;
+    this.#forwardedFor = forwardedFor;
+    this.#isBodyDue = hasBody;
+    this.#requestId = requestId;
+    this.traceparent = traceparent;
+    this.endpoint = endpoint;
+    this.#owner = owner;
+    wire.onAborted(() => {
+      this.#free();
+      this.#end();
+    });
+  }
+
+  /**
+   * The id of this request in logs: the caller's, or a new one. From now on the answer carries it.
+   */
+  get requestId(): string {
+    return (this.#requestId ??= newRequestId());
+  }
+
+  /** The id that the answer carries; `null` if the caller sent none and none was made. */
+  get knownRequestId(): string | null {
+    return this.#requestId;
+  }
+
+  /** The address of the client as text; see `TRUST_PROXY`. Read it before the answer. */
+  get clientAddress(): string {
+    return this.#owner.clientAddress(this.#wire.remoteAddress(), this.#forwardedFor);
+  }
+
+  /** Whether the request is answered or the client has disconnected. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** The status of the answer; 0 if there is none yet. */
+  get status(): number {
+    return this.#status;
+  }
+
+  /** Answers with JSON text. Does nothing if the client has disconnected. */
+  answer(
+    status: number,
+    json: string,
+    { headers, closes = this.#owner.isLeaving }: AnswerOptions = {},
+  ): void {
+    if (this.#isOver) return;
+    this.#status = status;
+    const id = this.#requestId;
+    const answer: WireAnswer = {
+      status,
+      body: json,
+      headers: id === null ? headers : { ...headers, 'X-Request-Id': id },
+      isHead: this.#isHead,
+      closes,
+    };
+    if (!this.#isBodyDue) this.#write(answer);
+    else if (this.#isReceiving) this.#writeEarly(answer);
+    else {
+      // Wait for the first piece. If it is the whole body, the connection can stay open.
+      this.#early = answer;
+      this.#receive(false);
+    }
+    this.#end();
+  }
+
+  /** Answers `{ "error": … }`. */
+  refuse(status: number, error: string, options?: AnswerOptions): void {
+    this.answer(status, JSON.stringify({ error }), options);
+  }
+
+  /**
+   * Reads the body. The sink must use a body of up to {@link MAX_TYPICAL_BYTES} synchronously. It may keep a larger one
+   * until {@link releaseBody}.
+   */
+  readBody(rules: BodyRules, sink: BodySink): void {
+    this.#body = (chunk, isLast) => {
+      if (this.#reader !== null) this.#reader.take(chunk, isLast);
+      else if (chunk.length > rules.maxBytes) sink('too_large');
+      else if (isLast && chunk.length <= MAX_TYPICAL_BYTES) sink(chunk);
+      else {
+        this.#reader = new BodyReader(rules, clientOf(this.clientAddress), this.startedAt, sink, () =>
+          this.#keepOpen(),
+        );
+        this.#reader.take(chunk, isLast);
+      }
+    };
+    this.#receive(true);
+  }
+
+  /** Discards the body. Needed if the answer comes later and nothing reads the body. */
+  ignoreBody(): void {
+    this.#receive(false);
+  }
+
+  /** Frees the memory of a body that came in pieces. */
+  releaseBody(): void {
+    this.#reader?.release();
+  }
+
+  #receive(isWanted: boolean): void {
+    this.#isReceiving = true;
+    this.#wire.receive((chunk, isLast) => {
+      if (isLast) this.#isBodyDue = false;
+      if (this.#isOver) this.#discard(chunk.length, isLast);
+      else this.#body?.(chunk, isLast);
+    }, isWanted);
+  }
+
+  #keepOpen(): void {
+    if (!this.#isFreed) this.#wire.keepOpen();
+  }
+
+  #write(answer: WireAnswer): void {
+    this.#isFreed = true;
+    this.#wire.write(answer);
+  }
+
+  #writeEarly(answer: WireAnswer): void {
+    this.#wire.writeEarly(answer);
+    this.#discardTimer = setTimeout(() => this.#close(), this.#owner.bodyTimeoutMs);
+  }
+
+  #discard(bytes: number, isLast: boolean): void {
+    if (this.#isFreed) return;
+    if (this.#early !== null) {
+      const early = this.#early;
+      this.#early = null;
+      if (isLast) {
+        this.#write(early);
+        return;
+      }
+      this.#writeEarly(early);
+    }
+    this.#discarded += bytes;
+    // Deferred: what was written in this turn is sent at its end, and closing now would discard it.
+    if (isLast || this.#discarded > MAX_DISCARDED_BYTES) setImmediate(() => this.#close());
+  }
+
+  #close(): void {
+    if (this.#isFreed) return;
+    this.#free();
+    this.#wire.close();
+  }
+
+  #free(): void {
+    this.#isFreed = true;
+    if (this.#discardTimer !== null) clearTimeout(this.#discardTimer);
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#reader?.release();
+    this.#owner.ended(this);
+  }
+}

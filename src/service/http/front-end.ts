@@ -1,0 +1,124 @@
+import type { Certificate } from './certificate.js';
+import type { Connections } from '../load/connections.js';
+import { showAddress, type ListenAddress } from './listen-address.js';
+
+/** The names of the front ends: uWebSockets.js and `node:http`. */
+export type FrontEndName = 'uws' | 'node';
+
+/**
+ * The head of a request. Use it only until the handler returns: uWebSockets.js frees it then. The interface is the
+ * part of uWebSockets.js' request class that routes need, so that its requests can be passed on without a wrapper.
+ */
+export interface HttpRequest {
+  /** In lower case. */
+  getMethod(): string;
+  /** The path as it was sent, without the query. */
+  getUrl(): string;
+  /** The part after the `?`; `undefined` if there is none. */
+  getQuery(): string | undefined;
+  /** The first header of this name, which must be in lower case; empty if there is none. */
+  getHeader(name: string): string;
+  /** Visits every header in the order sent, also repeated ones; names in lower case. */
+  forEach(visit: (name: string, value: string) => void): void;
+}
+
+/** An answer to send. */
+export interface WireAnswer {
+  readonly status: number;
+  readonly body: string;
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  /** Whether the request was HEAD: then the length is sent, but not the body. */
+  readonly isHead: boolean;
+  /** Sends `Connection: close` and closes the connection. */
+  readonly closes: boolean;
+}
+
+/** Receives a piece of a body, which is only valid during the call. The first piece may be empty. */
+export type TakePiece = (piece: Buffer, isLast: boolean) => void;
+
+/**
+ * The connection to the client for one answer. Only `Exchange` uses it, and never after {@link write}, {@link close} or
+ * `onAborted`.
+ */
+export interface Wire {
+  /** The address of the peer in text; {@link UNIX_PEER} over a Unix socket. Ask while the handler runs. */
+  remoteAddress(): string;
+  /** Sets a callback for a disconnect before {@link write} or {@link close}. Call it before the handler returns. */
+  onAborted(gone: () => void): void;
+  /**
+   * Starts to receive the body. The first piece comes soon, and is empty if nothing has arrived yet.
+   *
+   * @param isWanted whether to answer `Expect: 100-continue`, so that the client sends the body
+   */
+  receive(take: TakePiece, isWanted: boolean): void;
+  /** Keeps a slow connection open. Called every few seconds. */
+  keepOpen(): void;
+  /** Sends the answer to a request whose body has arrived completely. */
+  write(answer: WireAnswer): void;
+  /**
+   * Sends the complete answer while the client still sends, with `Connection: close`. Pieces keep coming until
+   * {@link close}.
+   */
+  writeEarly(answer: WireAnswer): void;
+  /** Closes the connection. */
+  close(): void;
+}
+
+/** What a front end needs. */
+export interface FrontEndOptions {
+  /** Called for each request. Must not throw. */
+  readonly handle: (wire: Wire, request: HttpRequest) => void;
+  /** Counts connections and limits them. */
+  readonly connections: Connections;
+  /** Seconds within which the body of a request must arrive. */
+  readonly requestTimeoutSecs: number;
+  /** The certificate for TCP, with TLS 1.2 or newer; `null` for HTTP without TLS. */
+  readonly certificate: Certificate | null;
+}
+
+/** An HTTP server. */
+export interface FrontEnd {
+  /**
+   * Listens on an address. Call it once.
+   *
+   * @returns the port; 0 for a Unix socket
+   * @throws Error if it cannot listen on the address
+   */
+  listen(address: ListenAddress): Promise<number>;
+  /** Accepts no new connections. Open ones are still served. */
+  stopListening(): void;
+  /**
+   * Serves another certificate to new connections; open ones keep theirs. Has no effect without TLS.
+   *
+   * @throws Error if it cannot be served; the old one stays
+   */
+  useCertificate(certificate: Certificate): void;
+  /** Closes the port and all connections. */
+  close(): void;
+}
+
+/** Makes a front end. Each front end's file exports such a function. */
+export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
+
+/** Maximum size of a request's headers in bytes; larger ones get a 431. */
+export const MAX_HEADER_BYTES = 64 * 1024;
+
+/** Connections that the kernel keeps until they are accepted. It keeps at most `net.core.somaxconn`, whatever this says. */
+export const MAX_BACKLOG = 65_535;
+
+/** The {@link Wire.remoteAddress} of a connection over a Unix socket. */
+export const UNIX_PEER = 'unix';
+
+/** The {@link Wire.remoteAddress} of a connection that is already closed. */
+export const GONE_PEER = 'unknown';
+
+/** The error of a front end that cannot listen. */
+export function cannotListen(address: ListenAddress): Error {
+  return new Error(
+    address.kind === 'unix'
+      ? `cannot listen on ${showAddress(address)}: its folder does not exist, or this process may not write to it; ` +
+          'create it for the user of the service, or choose another path (LISTEN)'
+      : `cannot listen on ${showAddress(address)}: another process has the port, or the address is not this machine's; ` +
+          'stop that process, or choose another address (HOST and PORT, METRICS_ADDR)',
+  );
+}

@@ -1,0 +1,64 @@
+import { GATE_HEADERS, type HeaderLookup } from '../../gate/index.js';
+
+/** Gives access to the headers of a request; names are in lower case. */
+export interface HeaderSource {
+  forEach(visit: (name: string, value: string) => void): void;
+}
+
+const PATHS = ['x-forwarded-uri', 'x-original-uri', 'x-original-url'];
+const READ: ReadonlySet<string> = new Set([...GATE_HEADERS, ...PATHS, 'x-envoy-auth-partial-body']);
+const NONE: readonly string[] = [];
+
+/** The headers of a proxied request that the gate reads. */
+export class GateHead {
+  /**
+   * A single value is stored without an array: V8 comes to allocate such arrays in the old generation, where dead ones
+   * keep bundles of up to 64 KiB alive. At depth 16 that took a quarter of the gate's own time, without signatures.
+   */
+  readonly #found = new Map<string, string | string[]>();
+
+  /** Takes one header of the request. */
+  add(name: string, value: string): void {
+    if (!READ.has(name)) return;
+    const values = this.#found.get(name);
+    if (values === undefined) this.#found.set(name, value);
+    else if (typeof values === 'string') this.#found.set(name, [values, value]);
+    else values.push(value);
+  }
+
+  readonly headers: HeaderLookup = (name) => this.#all(name);
+
+  /**
+   * The path and query of the caller's request.
+   *
+   * @param known what the proxy has asked with; empty if it has asked with a path of its own
+   * @returns `null` if nothing says the path, or if two disagree: a caller may have sent such a header
+   */
+  path(known: string): string | null {
+    let path = known === '' ? null : known;
+    for (const name of PATHS) {
+      for (const said of this.#all(name)) {
+        if (path !== null && said !== path) return null;
+        path = said;
+      }
+    }
+    return path;
+  }
+
+  /** Whether the proxy says that it has sent only a part of the body. */
+  get isPartial(): boolean {
+    return this.#all('x-envoy-auth-partial-body').some((value) => value.trim().toLowerCase() !== 'false');
+  }
+
+  #all(name: string): readonly string[] {
+    const values = this.#found.get(name) ?? NONE;
+    return typeof values === 'string' ? [values] : values;
+  }
+}
+
+/** Reads the headers of a proxied request in one pass. */
+export function readGateHead(source: HeaderSource): GateHead {
+  const head = new GateHead();
+  source.forEach((name, value) => head.add(name, value));
+  return head;
+}

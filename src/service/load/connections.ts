@@ -1,0 +1,152 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import type { Logger } from 'pino';
+import { clientOf } from './rate-limit.js';
+import { censusOf, Holders } from '../http/holders.js';
+
+// Kept free for files, sockets to Redis and to the status list, and the pipes of threads.
+const RESERVED_DESCRIPTORS = 32;
+const LOG_PAUSE_MS = 10_000;
+/** Connections on `METRICS_ADDR`: enough for several Prometheus servers, balancers and probes. */
+const MAX_OPERATOR_CONNECTIONS = 64;
+/** A client may hold so many times the connections that are free: alone seven eighths of all. */
+const SHARE = 7;
+
+/**
+ * Counts the connections of one listener, and refuses those above its limit, or above the share of one client. A process
+ * without a free file descriptor cannot even refuse a connection: its event loop then spins and uses a whole core until a
+ * connection closes.
+ */
+export class Connections {
+  readonly limit: number;
+  readonly #log: Logger;
+  readonly #holders = new Holders(() => (this.#port === null ? null : censusOf(this.#port)));
+  /** `null` until the listener has one, and with a Unix socket, whose clients have no addresses. */
+  #port: number | null = null;
+  #open = 0;
+  #accepted = 0;
+  #refused = 0;
+  #loggedAt = -Infinity;
+
+  constructor(limit: number, log: Logger) {
+    this.limit = limit;
+    this.#log = log;
+  }
+
+  /** Number of open connections. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Number of connections so far. */
+  get accepted(): number {
+    return this.#accepted;
+  }
+
+  /** Number of connections that were closed at once because there were too many. */
+  get refused(): number {
+    return this.#refused;
+  }
+
+  /** Sets the port of the listener; 0 for a Unix socket. Before that, no client has a share. */
+  listenOn(port: number): void {
+    this.#port = port === 0 ? null : port;
+  }
+
+  /**
+   * Counts a new connection.
+   *
+   * @param addressOf tells the address of the peer; called only if few connections are free
+   * @returns false if it must be closed
+   */
+  opened(addressOf: () => string): boolean {
+    const others = this.#open++;
+    this.#accepted++;
+    if (others >= this.limit) return this.#refuse('too many connections: further ones are closed at once');
+    if (this.#isFair(others, addressOf)) return true;
+    return this.#refuse('one client holds most of the connections: its further ones are closed at once');
+  }
+
+  /** Counts the end of a connection. */
+  closed(): void {
+    this.#open--;
+  }
+
+  #isFair(others: number, addressOf: () => string): boolean {
+    const share = SHARE * (this.limit - others);
+    // Nobody holds more than that while all together do not.
+    if (others < share || this.#port === null) return true;
+    const client = clientOf(addressOf());
+    if (this.#holders.heldBy(client, others) >= share) return false;
+    this.#holders.add(client);
+    return true;
+  }
+
+  #refuse(reason: string): false {
+    this.#refused++;
+    const now = performance.now();
+    if (now - this.#loggedAt >= LOG_PAUSE_MS) {
+      this.#loggedAt = now;
+      this.#log.warn(
+        { open: this.#open, limit: this.limit, refused: this.#refused },
+        `${reason}; raise MAX_CONNECTIONS, or the limit of open files`,
+      );
+    }
+    return false;
+  }
+}
+
+/** The connections of each listener, as metrics name them. Each has a limit of its own. */
+export interface ListenerConnections {
+  readonly http: Connections;
+  /** `null` if there is no gRPC. */
+  readonly grpc: Connections | null;
+  /** Those on `METRICS_ADDR`; `null` if it is not set. */
+  readonly metrics: Connections | null;
+}
+
+/**
+ * Divides the connections among the listeners, so that none can take another's. With gRPC, it has a quarter of
+ * `MAX_CONNECTIONS` and HTTP the rest. Those on `METRICS_ADDR` do not count towards `MAX_CONNECTIONS`.
+ */
+export function divideConnections(
+  { maxConnections, grpcPort, metricsAddr }: Wanted,
+  log: Logger,
+): ListenerConnections {
+  const descriptors = freeDescriptors();
+  const operators =
+    metricsAddr === undefined ? 0 : Math.min(MAX_OPERATOR_CONNECTIONS, Math.ceil(descriptors / 4));
+  const possible = Math.max(1, descriptors - operators);
+  if (maxConnections !== undefined && maxConnections > possible)
+    log.warn(
+      { maxConnections, possible },
+      'the limit of open files allows fewer connections than MAX_CONNECTIONS; raise it (ulimit -n, LimitNOFILE)',
+    );
+  const all = Math.min(maxConnections ?? Infinity, possible);
+  const connectionsOf = (limit: number) => new Connections(limit, log);
+  return {
+    http: connectionsOf(grpcPort === undefined ? all : Math.ceil((all * 3) / 4)),
+    grpc: grpcPort === undefined ? null : connectionsOf(Math.max(1, Math.floor(all / 4))),
+    metrics: operators === 0 ? null : connectionsOf(operators),
+  };
+}
+
+interface Wanted {
+  readonly maxConnections?: number | undefined;
+  readonly grpcPort?: number | undefined;
+  readonly metricsAddr?: string | undefined;
+}
+
+/**
+ * The number of connections that this process can hold open: its limit of open files, less those open already. Infinity
+ * if the system does not tell the limit.
+ */
+function freeDescriptors(): number {
+  try {
+    const limits = readFileSync('/proc/self/limits', 'latin1');
+    const [, soft] = /^Max open files +(\d+)/m.exec(limits) ?? [];
+    if (soft === undefined) return Infinity;
+    return Math.max(1, Number(soft) - readdirSync('/proc/self/fd').length - RESERVED_DESCRIPTORS);
+  } catch {
+    return Infinity;
+  }
+}

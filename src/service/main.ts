@@ -1,0 +1,208 @@
+import { getHeapStatistics } from 'node:v8';
+import closeWithGrace from 'close-with-grace';
+import { pino, type Logger } from 'pino';
+import { OptionsError } from '../verifier/options.js';
+import { BUILD } from './build-info.js';
+import { findStartProblems } from './configuration/check.js';
+import {
+  addressOf,
+  listenAddressOf,
+  readConfiguration,
+  VARIABLES,
+  warningsAbout,
+  type Configuration,
+} from './configuration/configuration.js';
+import { showAddress, type ListenAddress } from './http/listen-address.js';
+import { releaseSignals } from './early-signals.js';
+import { loadFrontEnd } from './load/load.js';
+import { warningsAboutMemory } from './configuration/memory-needs.js';
+import { checkNative } from './native.js';
+import { notifyReady } from './notify.js';
+import { printableUrl } from './configuration/printable-url.js';
+import { startService, type Membership, type Service } from './service.js';
+import { supervise } from './processes/supervise.js';
+
+/** Time after the grace period to close stores and logs. */
+const CLOSING_MS = 5000;
+
+/**
+ * Runs the service until a signal ends it. Never throws. An invalid configuration ends the process with exit code 2
+ * before it listens. If a port or a store cannot be opened, the exit code is 1.
+ *
+ * @param env the environment; see {@link VARIABLES}
+ * @param isCheck only checks the configuration and what it names, and ends the process: exit code 0 if the service can
+ *   start, else 2
+ */
+export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<void> {
+  const configuration = readOrExit(env);
+  const warnings = warningsAbout(env, configuration);
+  // Of several processes, the supervisor gives each its share.
+  if (configuration.processes === 1)
+    warnings.push(...warningsAboutMemory(configuration, getHeapStatistics().heap_size_limit));
+  if (isCheck) {
+    for (const warning of warnings) console.error(`warning: ${warning}`);
+    const problems = await findStartProblems(configuration);
+    if (problems.length > 0) {
+      console.error(`drs-verify cannot start with this configuration here:\n  ${problems.join('\n  ')}`);
+      process.exit(2);
+    }
+    console.log('The configuration can work.');
+    process.exit(0);
+  }
+  const log = openLog(configuration);
+  for (const warning of warnings) log.warn(warning);
+  if (configuration.processes > 1) {
+    await supervise(env, configuration, log);
+    return;
+  }
+  const service = await startOrExit(configuration, log);
+  stopOnSignals(configuration, service, log);
+  releaseSignals();
+  // This comes last, since a program that waits for this line may send a signal at once.
+  log.info(factsOf(configuration, service), 'listening');
+  notifyReady(env, log);
+}
+
+/** Reads the configuration, or ends the process with 2, saying what is wrong with it. */
+export function readOrExit(env: NodeJS.ProcessEnv): Configuration {
+  try {
+    return readConfiguration(env);
+  } catch (error) {
+    if (!(error instanceof OptionsError)) throw error;
+    console.error(`drs-verify cannot start with this configuration:\n  ${error.problems.join('\n  ')}`);
+    console.error(`It reads ${VARIABLES.join(', ')}; docs/configuration.md explains each.`);
+    process.exit(2);
+  }
+}
+
+/** Starts the service, or ends the process with 1, saying why it cannot start. */
+export async function startOrExit(
+  configuration: Configuration,
+  log: Logger,
+  membership: Membership | null = null,
+): Promise<Service> {
+  try {
+    if (configuration.verifyNative === 'on') await requireKnownBinaries(configuration);
+    return await startService(configuration, log, membership);
+  } catch (error) {
+    log.fatal({ err: error }, 'the service cannot start');
+    console.error(`drs-verify cannot start: ${(error as Error).message}`);
+    process.exit(1);
+  }
+}
+
+/** Milliseconds after which a process that was told to stop ends in any case. */
+export function closingMsOf({ shutdownDelaySecs, shutdownGraceSecs }: Configuration): number {
+  return (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
+}
+
+/** @throws Error if a loaded binary is not one of those that were recorded */
+async function requireKnownBinaries({ frontEnd }: Configuration): Promise<void> {
+  // The front end may load a binary too, so it is loaded before the check.
+  await loadFrontEnd(frontEnd);
+  const { problems } = checkNative();
+  if (problems.length > 0) throw new Error(problems.join('\n'));
+}
+
+/**
+ * Writes each line synchronously. With pino's buffering, the process would not end if the reader of standard output is
+ * gone: pino retries the last lines forever. After a write error, nothing more is logged.
+ */
+export function openLog({ logLevel }: Configuration): Logger {
+  const output = pino.destination({ dest: 1, sync: true });
+  output.on('error', () => (output.write = () => true));
+  return pino({ name: 'drs-verify', level: logLevel }, output);
+}
+
+function stopOnSignals(configuration: Configuration, service: Service, log: Logger): void {
+  const { shutdownDelaySecs, logLevel } = configuration;
+  const delay = closingMsOf(configuration);
+  closeWithGrace(
+    {
+      delay,
+      logger: false,
+      skip: ['SIGHUP', 'SIGUSR2'],
+      onSecondSignal: (signal) => log.warn({ signal }, 'a second signal: ending at once'),
+      onSecondError: (err) => log.fatal({ err }, 'an error that nothing caught, while shutting down'),
+      onTimeout: () => log.error({ afterMs: delay }, 'shutting down took too long: ending at once'),
+    },
+    async ({ signal, err }) => {
+      if (err) log.fatal({ err }, 'an error that nothing caught');
+      log.info({ signal, shutdownDelaySecs }, 'shutting down: what is in flight is answered first');
+      await service.close(err !== undefined);
+      log.info('stopped');
+    },
+  );
+  process.on('SIGHUP', () => {
+    reloadCertificate(service, log);
+    reloadRoutes(service, log);
+    service.reopenLogs().then(
+      () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
+      (error: unknown) =>
+        log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),
+    );
+  });
+  process.on('SIGUSR2', () => {
+    log.level = log.level === 'debug' ? logLevel : 'debug';
+    log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
+  });
+}
+
+function reloadCertificate(service: Service, log: Logger): void {
+  try {
+    const certificate = service.reloadCertificate();
+    if (certificate === null) return;
+    const { certFile, fingerprint, expiresAt } = certificate;
+    const until = new Date(expiresAt * 1000).toISOString();
+    log.info(
+      { certFile, fingerprint, until },
+      'SIGHUP: the certificate was reloaded; new connections get it',
+    );
+  } catch (error) {
+    log.error({ err: error }, 'the certificate could not be reloaded: the old one is still served');
+  }
+}
+
+function reloadRoutes(service: Service, log: Logger): void {
+  try {
+    const file = service.reloadRoutes();
+    if (file !== null) log.info({ file }, 'SIGHUP: the routes of the gate were reloaded');
+  } catch (error) {
+    log.error({ err: error }, 'the routes of the gate could not be reloaded: the old ones still hold');
+  }
+}
+
+/** What is logged about a service that listens. */
+export function factsOf(
+  configuration: Configuration,
+  { port, metricsPort, grpcPort, frontEnd, maxConnections }: Service,
+) {
+  const { host, metricsAddr, drsAdminToken, statusListBaseUrl, workerThreads } = configuration;
+  const { revocationStore, revocationStorePath } = configuration;
+  const at = listenAddressOf(configuration);
+  const isUnix = at.kind === 'unix';
+  const scheme = configuration.tlsCertFile === undefined ? 'http' : 'https';
+  const urlOf = (address: ListenAddress) =>
+    address.kind === 'unix' ? showAddress(address) : `${scheme}://${showAddress(address)}`;
+  const url = urlOf(isUnix ? at : { ...at, port });
+  const metricsHost = metricsAddr === undefined ? null : (addressOf(metricsAddr)?.host ?? host);
+  const metricsUrl =
+    metricsHost === null
+      ? url
+      : urlOf({ kind: 'tcp', host: metricsHost, port: metricsPort, isShared: false });
+  return {
+    ...BUILD,
+    host: isUnix ? null : host,
+    port: isUnix ? null : port,
+    url,
+    ...(grpcPort === null ? {} : { grpcPort }),
+    metricsPort,
+    metricsUrl: metricsUrl.startsWith('unix:') ? metricsUrl : `${metricsUrl}/metrics`,
+    frontEnd,
+    workerThreads,
+    maxConnections: Number.isFinite(maxConnections) ? maxConnections : null,
+    statusList: statusListBaseUrl === undefined ? null : printableUrl(statusListBaseUrl),
+    revocationStore: revocationStore === 'redis' ? 'redis' : (revocationStorePath ?? 'memory'),
+    adminEndpoint: drsAdminToken === undefined ? 'off' : 'on',
+  };
+}

@@ -1,0 +1,132 @@
+import { createHash } from 'node:crypto';
+import sodium from 'sodium-native';
+import type { AllowedCall, JudgedChain, PendingCall } from '../../gate/index.js';
+import { decodeBase64url, encodeBase64url } from '../../protocol/base64url.js';
+import { didKeyOf } from '../../protocol/did-key.js';
+import { toJcs } from '../../protocol/jcs.js';
+
+/** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
+export const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
+
+/** Lifetime of a signed context in seconds: covers the way from gate to tool server, and small clock differences. */
+const LIFETIME_SECS = 30;
+
+/** The claims of a signed context. The registered claims of RFC 7519 come first. */
+export interface ContextClaims {
+  /** The `did:key` of the gate's signing key. */
+  readonly iss: string;
+  /** The invocation's `tool_server`. */
+  readonly aud: string;
+  /** The root principal. */
+  readonly sub: string;
+  readonly iat: number;
+  readonly exp: number;
+  /** The invocation's `jti`: each call has its own context. */
+  readonly jti: string;
+  readonly verdict: 'valid';
+  readonly agent: string;
+  readonly chain_depth: number;
+  readonly command: string;
+  readonly tool: string | null;
+  readonly binding: string;
+  /** `sha256:` and the hex SHA-256 of the bundle's base64url text as it was sent. */
+  readonly bundle_digest: string;
+  /** `sha256:` and the hex SHA-256 of the signed arguments in RFC 8785 form. */
+  readonly args_digest: string;
+  readonly revocation: RevocationClaims;
+}
+
+/** The revocation data that the gate checked. */
+export interface RevocationClaims {
+  /** Seconds since the status list was fetched; `null` if none is configured. */
+  readonly list_age_secs: number | null;
+  /** The URLs of the status lists that were checked. */
+  readonly lists: readonly string[];
+}
+
+/** The call that a signed context describes. */
+export interface SignedCall extends Pick<AllowedCall<JudgedChain>, 'context' | 'now'> {
+  readonly call: Pick<PendingCall, 'encoded'>;
+  readonly chain: { readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'> };
+}
+
+/** A public key in the form of `/.well-known/jwks.json`. */
+export interface ContextJwk {
+  readonly kty: 'OKP';
+  readonly crv: 'Ed25519';
+  readonly alg: 'EdDSA';
+  readonly use: 'sig';
+  /** The thumbprint of RFC 7638. */
+  readonly kid: string;
+  readonly x: string;
+}
+
+/**
+ * Whether a text is a signing key: the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file.
+ */
+export function isSigningSeed(text: string): boolean {
+  return decodeBase64url(text)?.length === sodium.crypto_sign_SEEDBYTES;
+}
+
+/**
+ * Signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
+ */
+export class ContextSigner {
+  readonly jwk: ContextJwk;
+  /** The gate's `did:key`. */
+  readonly did: string;
+  readonly #secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
+  readonly #header: string;
+  readonly #revocation: () => RevocationClaims;
+
+  /**
+   * @param seed a text that {@link isSigningSeed} accepts
+   * @param revocation called for each signed context
+   */
+  constructor(seed: string, revocation: () => RevocationClaims) {
+    const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
+    const bytes = decodeBase64url(seed);
+    if (bytes === null) throw new TypeError('the signing key is not base64url');
+    sodium.crypto_sign_seed_keypair(publicKey, this.#secretKey, bytes);
+    bytes.fill(0);
+    const x = encodeBase64url(publicKey);
+    const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
+    this.jwk = { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x };
+    this.did = didKeyOf(publicKey);
+    this.#header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
+    this.#revocation = revocation;
+  }
+
+  /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
+  sign({ context, call, chain: { invocation }, now }: SignedCall): string {
+    const claims: ContextClaims = {
+      iss: this.did,
+      aud: invocation.tool_server,
+      sub: context.root_principal,
+      iat: now,
+      exp: now + LIFETIME_SECS,
+      jti: context.invocation,
+      verdict: 'valid',
+      agent: context.agent,
+      chain_depth: context.chain_depth,
+      command: context.command,
+      tool: context.tool,
+      binding: context.binding ?? 'none',
+      bundle_digest: digestOf(call.encoded),
+      args_digest: digestOf(toJcs(invocation.args)),
+      revocation: this.#revocation(),
+    };
+    const input = `${this.#header}.${encodeText(JSON.stringify(claims))}`;
+    const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
+    sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), this.#secretKey);
+    return `${input}.${encodeBase64url(signature)}`;
+  }
+}
+
+function encodeText(text: string): string {
+  return encodeBase64url(Buffer.from(text, 'utf8'));
+}
+
+function digestOf(text: string): string {
+  return `sha256:${createHash('sha256').update(text, 'utf8').digest('hex')}`;
+}

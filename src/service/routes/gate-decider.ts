@@ -1,0 +1,225 @@
+import type { Logger } from 'pino';
+import { watchReplay, type Body, type Engine, type Outcome } from '../../verifier/engine.js';
+import {
+  bodyTimedOut,
+  decide,
+  openRequest,
+  responseTo,
+  verifierUnavailable,
+  type Allowance,
+  type CallBody,
+  type Denial,
+  type GateContext,
+  type GateParts,
+  type GateProtocol,
+  type GateRequest,
+  type GateResponse,
+  type GateRules,
+  type JudgedChain,
+  type OpeningRules,
+} from '../../gate/index.js';
+import type { ReplayRules, ReplayStore } from '../../replay/index.js';
+import { WorkDropped } from '../../signatures/signature-verifier.js';
+import type { Receipt } from '../../verify/receipt.js';
+import type { Admission, Ticket } from '../load/admission.js';
+import type { Configuration } from '../configuration/configuration.js';
+import type { ContextSigner } from './context-token.js';
+import type { GateEndpoint, GateObserver } from '../observe/gate-metrics.js';
+import type { Rejection } from '../observe/rejections.js';
+import { openingRulesOf, type ServedRoutes } from './served-routes.js';
+
+/** A protocol request, as a transport passes it in. */
+export interface GateCall {
+  readonly protocol: GateProtocol;
+  /** Where it was asked, for the metrics. */
+  readonly endpoint: GateEndpoint;
+  readonly request: GateRequest;
+  /** The length of the body, for admission. */
+  readonly bytes: number;
+  /** Called before queued work starts: whether somebody still waits for the decision. If left out: always. */
+  readonly isWanted?: () => boolean;
+  /** A ticket that the transport has already obtained from admission; the decider releases it. */
+  readonly ticket?: Ticket;
+  /** Called with the verdict on the bundle, if there is one. */
+  readonly onVerdict?: (outcome: Outcome, bundle: unknown) => void;
+}
+
+/** What the transport must do with the request. */
+export type GateDecision =
+  /** Nothing to check. */
+  | { readonly kind: 'pass' }
+  /** See {@link wholeContextOf}. */
+  | Allowance<VerifiedChain>
+  | { readonly kind: 'deny'; readonly code: string; readonly response: GateResponse };
+
+/** A chain that the engine of this service has verified. */
+interface VerifiedChain extends JudgedChain {
+  readonly leaf: Receipt;
+}
+
+/** What the decider needs. */
+export interface GateDeciderContext {
+  readonly engine: Engine;
+  readonly configuration: Pick<
+    Configuration,
+    | 'replayWindowSecs'
+    | 'clockSkewSecs'
+    | 'trustedRoots'
+    | 'gatePassMethods'
+    | 'gateChainOnly'
+    | 'serverIdentity'
+    | 'gateMethods'
+  >;
+  readonly admission: Admission;
+  readonly log: Logger;
+  /** The record of used invocations; `null` only if the operator has turned it off. Whoever opened it closes it. */
+  readonly replays: ReplayStore | null;
+  /** `null` if contexts are not signed. */
+  readonly signer: ContextSigner | null;
+  readonly observer: GateObserver;
+  readonly routes: Pick<ServedRoutes, 'current'>;
+}
+
+/**
+ * Decides on protocol requests for every transport of the service: admission, verdict, the gate's rules, replay, signed
+ * context and metrics. A transport only translates requests and decisions.
+ *
+ * @example
+ * const decision = await decider.decide({ protocol: 'mcp', request, bytes: body.length });
+ * if (decision.kind === 'deny') send(decision.response);
+ */
+export class GateDecider {
+  readonly #context: GateDeciderContext;
+  readonly #use: GateParts<VerifiedChain>['use'];
+  readonly #sign: GateParts<VerifiedChain>['sign'];
+  readonly #openingRules: OpeningRules;
+  #hasWarned = false;
+
+  constructor(context: GateDeciderContext) {
+    this.#context = context;
+    const { replayWindowSecs: windowSecs, clockSkewSecs } = context.configuration;
+    const { replays, signer, observer } = context;
+    const replayRules: ReplayRules = { scope: 'gate', windowSecs, clockSkewSecs };
+    this.#use =
+      replays === null ? null : (claims, now) => watchReplay(claims, replays, now, replayRules, observer);
+    this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
+    this.#openingRules = openingRulesOf(context.configuration, context.routes);
+  }
+
+  /** Decides on a request. Never rejects: if the check fails, the request is denied. */
+  async decide(call: GateCall): Promise<GateDecision> {
+    const { admission, observer, log } = this.#context;
+    const ticket = call.ticket ?? (admission.isDraining ? null : admission.enter(call.bytes));
+    if (ticket === null) return this.unavailable(call, admission.isDraining ? 'shutting_down' : 'overloaded');
+    try {
+      if (call.request.body.kind === 'too large') observer.rejected(call.endpoint, 'too_large');
+      const opened = openRequest(call.protocol, call.request, this.#openingRules);
+      const decided = opened.kind === 'check' ? await decide(opened, this.#partsFor(call, ticket)) : opened;
+      const decision = decided.kind === 'deny' ? toDecision(decided) : decided;
+      if (decision.kind === 'allow') this.#warnOfAnyRoot();
+      observer.decided(call.protocol, decision.kind, decision.kind === 'deny' ? decision.code : '');
+      return decision;
+    } catch (error) {
+      // Nobody waits for the decision any more.
+      if (error instanceof WorkDropped) return this.#unread(call.protocol, verifierUnavailable);
+      log.error({ err: error }, 'a request failed inside the gate');
+      return this.unavailable(call, 'internal');
+    } finally {
+      ticket.release();
+    }
+  }
+
+  /** The denial for a request that cannot be checked. */
+  unavailable(
+    { protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>,
+    reason: 'overloaded' | 'shutting_down' | 'internal',
+  ): GateDecision {
+    this.rejected(endpoint, reason);
+    return this.#unread(protocol, verifierUnavailable);
+  }
+
+  /** The decision on a request whose body did not come whole. */
+  timedOut({ protocol, endpoint }: Pick<GateCall, 'protocol' | 'endpoint'>): GateDecision {
+    this.rejected(endpoint, 'timeout');
+    return this.#unread(protocol, bodyTimedOut);
+  }
+
+  /** Counts a question that a transport answers itself, without a decision. */
+  rejected(endpoint: GateEndpoint, reason: Rejection): void {
+    this.#context.observer.rejected(endpoint, reason);
+  }
+
+  #unread(protocol: GateProtocol, fail: typeof verifierUnavailable): GateDecision {
+    const form = protocol === 'chain' ? 'mcp' : protocol;
+    const failure = fail({ protocol: form });
+    const decision = toDecision({ kind: 'deny', protocol: form, id: null, requested: null, failure });
+    this.#context.observer.decided(protocol, 'deny', failure.code);
+    return decision;
+  }
+
+  #partsFor({ protocol, isWanted, onVerdict }: GateCall, ticket: Ticket): GateParts<VerifiedChain> {
+    const { engine, observer } = this.#context;
+    return {
+      now: clock,
+      rules: this.#rulesFor(protocol),
+      judge: async ({ bundle, body }) => {
+        const outcome = await engine.verify({
+          bundle,
+          body: bodyOf(body),
+          isForGate: true,
+          isWanted,
+          mayWait: () => ticket.park(),
+        });
+        observer.countOutcome(outcome);
+        onVerdict?.(outcome, bundle);
+        return outcome.failure === null ? chainOf(outcome) : { failure: outcome.failure };
+      },
+      use: this.#use,
+      sign: this.#sign,
+    };
+  }
+
+  /** No roots and no server name: the engine has already checked the configured ones. */
+  #rulesFor(protocol: GateProtocol): GateRules {
+    const serverIdentity = this.#context.configuration.serverIdentity === undefined ? undefined : null;
+    return { trustedRoots: null, serverIdentity, bindingMode: protocol === 'chain' ? 'off' : 'enforced' };
+  }
+
+  /** Warns once if any root is trusted, so that the operator knows. */
+  #warnOfAnyRoot(): void {
+    if (this.#hasWarned || this.#context.configuration.trustedRoots !== undefined) return;
+    this.#hasWarned = true;
+    this.#context.log.warn(
+      'the gate allowed a call, and TRUSTED_ROOTS is not set: calls under a delegation by anyone are allowed, ' +
+        'unless the tool server checks X-DRS-Root-Principal; set TRUSTED_ROOTS to the principals whose delegations count',
+    );
+  }
+}
+
+function toDecision(denial: Denial): GateDecision {
+  return { kind: 'deny', code: denial.failure.code, response: responseTo(denial) };
+}
+
+/** The body that the engine compares with the signed arguments. A `body` member of the bundle is never used. */
+function bodyOf(body: CallBody): Body | null {
+  return body.kind === 'text' || body.kind === 'value' ? body : null;
+}
+
+/** The context of an allowed call with its policy, which is shared: nobody may change it. */
+export function wholeContextOf({ context, chain }: Allowance<VerifiedChain>): GateContext {
+  return { ...context, leaf_policy: chain.leaf.policy };
+}
+
+function chainOf({
+  chain,
+  invocation,
+  binding,
+}: Extract<Outcome, { readonly failure: null }>): VerifiedChain {
+  // The type does not say that a chain has a root.
+  const receipts = chain.receipts.map(({ claims }) => claims) as unknown as VerifiedChain['receipts'];
+  return { failure: null, receipts, invocation: invocation.claims, binding, leaf: chain.leaf };
+}
+
+function clock(): number {
+  return Math.floor(Date.now() / 1000);
+}

@@ -1,0 +1,143 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
+import { isCount } from '../../protocol/policy.js';
+import { decodeUtf8 } from '../../protocol/utf8.js';
+import { RevocationStoreError } from '../../revocation/index.js';
+import { show } from '../../verify/codes.js';
+import { AdminLog, type AdminCall } from '../observe/admin-log.js';
+import type { BodyFault } from '../http/body-reader.js';
+import type { Exchange } from '../http/exchange.js';
+import type { HttpRequest } from '../http/front-end.js';
+import { clientOf } from '../load/rate-limit.js';
+import type { RequestHead } from '../http/request-head.js';
+import type { RouteContext } from './routes.js';
+import { printable } from '../observe/verdict-facts.js';
+
+const BODY_BYTES = 1024;
+const MAX_REASON_LENGTH = 200;
+const TOKEN_NAME_BYTES = 4;
+
+/** What a call asks for. */
+interface Revocation {
+  readonly index: number;
+  /** For the log; `null` if the caller gave none. */
+  readonly reason: string | null;
+}
+
+/** `POST /admin/revoke`. */
+export class RevokeRoute {
+  readonly #context: RouteContext;
+  readonly #admin: AdminLog;
+  readonly #tokenDigest: Buffer | null;
+  /** Names the token in the log, so that a changed token shows, without telling it. */
+  readonly #tokenName: string | null;
+
+  constructor(context: RouteContext) {
+    this.#context = context;
+    this.#admin = new AdminLog(context.log, context.metrics);
+    const { drsAdminToken } = context.configuration;
+    this.#tokenDigest = drsAdminToken === undefined ? null : sha256(drsAdminToken);
+    this.#tokenName = this.#tokenDigest?.toString('hex', 0, TOKEN_NAME_BYTES) ?? null;
+  }
+
+  /** Checks, in this order: whether it is configured, the token, the size, the body. */
+  serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
+    const call: AdminCall = { address: exchange.clientAddress, requestId: exchange.requestId };
+    if (this.#tokenDigest === null) {
+      this.#admin.record('not_configured', call);
+      exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
+      return;
+    }
+    const [, token] = /^bearer +(\S+)$/i.exec(req.getHeader('authorization')) ?? [];
+    // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
+    if (token === undefined || !timingSafeEqual(sha256(token), this.#tokenDigest)) {
+      this.#refuseStranger(exchange, call);
+      return;
+    }
+    const { admission, configuration } = this.#context;
+    const rules = {
+      memory: admission.memory,
+      maxBytes: BODY_BYTES,
+      announcedBytes: contentLength,
+      timeoutMs: configuration.requestTimeoutSecs * 1000,
+    };
+    if (contentLength > BODY_BYTES) this.#refuseBody(exchange, call, 'too_large');
+    else
+      exchange.readBody(rules, (body) => {
+        if (typeof body === 'string') this.#refuseBody(exchange, call, body);
+        else this.#revoke(exchange, call, body);
+      });
+  }
+
+  #refuseStranger(exchange: Exchange, call: AdminCall): void {
+    const wait = this.#admin.admitFailure(clientOf(call.address));
+    if (wait > 0) {
+      this.#admin.record('rate_limited', call);
+      exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
+    } else {
+      this.#admin.record('unauthorized', call);
+      exchange.refuse(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
+    }
+  }
+
+  #refuseBody(exchange: Exchange, call: AdminCall, fault: BodyFault): void {
+    const { requestTimeoutSecs } = this.#context.configuration;
+    this.#admin.record(fault, call);
+    switch (fault) {
+      case 'too_large':
+        exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
+        break;
+      case 'timeout':
+        exchange.refuse(408, `the body did not arrive within ${requestTimeoutSecs} s`, { closes: true });
+        break;
+      case 'overloaded':
+        exchange.refuse(503, 'overloaded', { headers: { 'Retry-After': '1' } });
+    }
+  }
+
+  #revoke(exchange: Exchange, call: AdminCall, body: Buffer): void {
+    const asked = readRevocation(body);
+    exchange.releaseBody();
+    if (typeof asked === 'string') {
+      this.#admin.record('malformed', call);
+      exchange.refuse(400, asked);
+    } else void this.#record(exchange, call, asked);
+  }
+
+  async #record(exchange: Exchange, call: AdminCall, { index, reason }: Revocation): Promise<void> {
+    const facts = { statusListIndex: index, token: this.#tokenName, reason: printable(reason) };
+    try {
+      await this.#context.engine.revocation.revoke(index);
+    } catch (error) {
+      this.#admin.record('failed', call, { ...facts, err: error });
+      const isUnclear = error instanceof RevocationStoreError && error.fault === 'unconfirmed';
+      const state = isUnclear
+        ? 'confirmed; it may be in force, and may be lost'
+        : 'recorded and is not in force';
+      exchange.refuse(503, `the revocation could not be ${state}; try again`);
+      return;
+    }
+    this.#admin.record('done', call, facts);
+    exchange.answer(200, JSON.stringify({ revoked: true, status_list_index: index }));
+  }
+}
+
+/** Returns what to revoke, or an error message. */
+function readRevocation(body: Buffer): Revocation | string {
+  const text = decodeUtf8(body);
+  if (text === null) return 'the body is not UTF-8, expected JSON';
+  const { value, defect } = parseStrictJson(text);
+  if (defect) return `the body is not strict JSON: ${defect.message}`;
+  if (!isJsonObject(value)) return 'the body is not an object, expected { "status_list_index": <integer> }';
+  const index = Object.hasOwn(value, 'status_list_index') ? value['status_list_index'] : undefined;
+  if (!isCount(index)) return `status_list_index is ${show(index)}, expected an integer from 0 to 2^53-1`;
+  const reason = Object.hasOwn(value, 'reason') ? value['reason'] : null;
+  if (reason === null) return { index, reason };
+  if (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH)
+    return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
+  return { index, reason };
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

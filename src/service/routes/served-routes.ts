@@ -1,0 +1,68 @@
+import { readFileSync, statSync } from 'node:fs';
+import { RouteTable, type OpeningRules } from '../../gate/index.js';
+import type { Configuration } from '../configuration/configuration.js';
+
+const MAX_BYTES = 1024 * 1024;
+
+/** The routes of the gate over `http` (`GATE_ROUTES`). They can be reloaded from the same file. */
+export class ServedRoutes {
+  readonly file: string | null;
+  #current: RouteTable | 'any' | null;
+
+  private constructor(file: string | null, current: RouteTable | 'any' | null) {
+    this.file = file;
+    this.#current = current;
+  }
+
+  /**
+   * @param setting the path of a file, or `any`
+   * @throws Error if the file cannot be read or used
+   */
+  static read(setting: string | undefined): ServedRoutes {
+    if (setting === undefined) return new ServedRoutes(null, null);
+    return setting === 'any' ? new ServedRoutes(null, 'any') : new ServedRoutes(setting, readTable(setting));
+  }
+
+  /** The table; `any` if none is wanted; `null` if none is configured. */
+  get current(): RouteTable | 'any' | null {
+    return this.#current;
+  }
+
+  /**
+   * Reads the file again, if there is one.
+   *
+   * @throws Error if it cannot be used; the old table stays
+   */
+  reload(): void {
+    if (this.file !== null) this.#current = readTable(this.file);
+  }
+}
+
+/** What a gate opens by its configuration. The routes are those at the time of a request: they can be reloaded. */
+export function openingRulesOf(
+  configuration: Pick<Configuration, 'gatePassMethods' | 'gateMethods' | 'gateChainOnly'>,
+  routes: Pick<ServedRoutes, 'current'>,
+): OpeningRules {
+  return {
+    passMethods: new Set(configuration.gatePassMethods),
+    methods: configuration.gateMethods,
+    chainCommand: configuration.gateChainOnly ?? null,
+    get routes() {
+      return routes.current;
+    },
+  };
+}
+
+function readTable(file: string): RouteTable {
+  try {
+    const { size } = statSync(file);
+    if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, expected at most ${MAX_BYTES}`);
+    return RouteTable.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Error(
+      `GATE_ROUTES is ${JSON.stringify(file)}: ${message}. Expected a file of routes (docs/spec/gate.md#routes), or "any".`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,140 @@
+import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../../protocol/json.js';
+import { decodeUtf8 } from '../../protocol/utf8.js';
+import { WorkDropped } from '../../signatures/signature-verifier.js';
+import type { Outcome, Request } from '../../verifier/engine.js';
+import { asksForDetails } from '../../verifier/create-verifier.js';
+import { toVerdictJson } from '../../verifier/verdict.js';
+import type { Ticket } from '../load/admission.js';
+import type { BodyIntake, IntakeFault, IntakeSink } from '../http/body-intake.js';
+import { tooLargeMessage } from '../http/body-reader.js';
+import type { AnswerOptions, Exchange } from '../http/exchange.js';
+import type { Rejection } from '../observe/rejections.js';
+import type { RequestHead } from '../http/request-head.js';
+import type { RouteContext } from './routes.js';
+
+// Made once: what is refused for load must cost as little as can be.
+const OVERLOADED = JSON.stringify({ error: 'overloaded' });
+const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
+const RETRY_ELSEWHERE: AnswerOptions = { ...RETRY, closes: true };
+
+/** `POST /verify`. */
+export class VerifyRoute {
+  readonly #context: RouteContext;
+  readonly #intake: BodyIntake;
+
+  constructor(context: RouteContext, intake: BodyIntake) {
+    this.#context = context;
+    this.#intake = intake;
+  }
+
+  /** Reads the body and answers with a verdict. */
+  serve(exchange: Exchange, head: RequestHead): void {
+    this.#intake.read(exchange, head, this.#take);
+  }
+
+  readonly #take: IntakeSink = (exchange, body) => {
+    if (typeof body === 'string') this.#rejectBody(exchange, body);
+    else this.#verify(exchange, body);
+  };
+
+  #verify(exchange: Exchange, bytes: Buffer): void {
+    const { admission, engine } = this.#context;
+    const ticket = admission.enter(bytes.length);
+    if (ticket === null) {
+      this.#rejectBody(exchange, 'overloaded');
+      return;
+    }
+    try {
+      const request = this.#parse(exchange, bytes, ticket);
+      exchange.releaseBody();
+      if (request === null) ticket.release();
+      else
+        engine.verify(request).then(
+          (outcome) => this.#answer(exchange, ticket, outcome, request.bundle),
+          (error: unknown) => this.#fail(exchange, ticket, error),
+        );
+    } catch (error) {
+      this.#fail(exchange, ticket, error);
+    }
+  }
+
+  #answer(exchange: Exchange, ticket: Ticket, outcome: Outcome, bundle: unknown): void {
+    ticket.release();
+    try {
+      this.#context.metrics.countOutcome(outcome);
+      this.#context.verdicts.record(exchange, outcome, bundle);
+      exchange.answer(200, toVerdictJson(outcome));
+    } catch (error) {
+      this.#fail(exchange, ticket, error);
+    }
+  }
+
+  /** Handles every error on the way to a verdict. The answer is then an error, never a verdict. */
+  #fail(exchange: Exchange, ticket: Ticket, error: unknown): void {
+    ticket.release();
+    if (error instanceof WorkDropped) return;
+    this.#context.log.error({ err: error }, 'a request failed inside the service');
+    this.#reject(exchange, 'internal', 500, 'internal');
+  }
+
+  /** Parses a body. If it is malformed, answers the request and returns `null`. */
+  #parse(exchange: Exchange, bytes: Buffer, ticket: Ticket): Request | null {
+    const text = decodeUtf8(bytes);
+    if (text === null) {
+      this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
+      return null;
+    }
+    if (hasMoreNodes(text)) {
+      const error = `the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
+      this.#reject(exchange, 'too_large', 413, error);
+      return null;
+    }
+    let bundle: unknown;
+    try {
+      bundle = JSON.parse(text);
+    } catch (error) {
+      this.#reject(exchange, 'malformed', 400, (error as SyntaxError).message);
+      return null;
+    }
+    const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
+    const body = hasBody ? ({ kind: 'member', text, document: bundle as JsonObject } as const) : null;
+    return {
+      bundle,
+      body,
+      wantsDetails: asksForDetails(bundle),
+      isWanted: () => !exchange.isOver,
+      mayWait: () => ticket.park(),
+    };
+  }
+
+  #rejectBody(exchange: Exchange, fault: IntakeFault): void {
+    const { maxBodyBytes, requestTimeoutSecs } = this.#context.configuration;
+    switch (fault) {
+      case 'too_large':
+        this.#reject(exchange, 'too_large', 413, tooLargeMessage(maxBodyBytes), { closes: true });
+        break;
+      case 'timeout': {
+        const error = `the body did not arrive within REQUEST_TIMEOUT_SECS (${requestTimeoutSecs})`;
+        this.#reject(exchange, 'timeout', 408, error, { closes: true });
+        break;
+      }
+      case 'overloaded':
+        this.#context.metrics.countRejection('overloaded');
+        exchange.answer(503, OVERLOADED, RETRY);
+        break;
+      case 'shutting_down':
+        this.#reject(exchange, 'shutting_down', 503, 'shutting down', RETRY_ELSEWHERE);
+    }
+  }
+
+  #reject(
+    exchange: Exchange,
+    reason: Rejection,
+    status: number,
+    error: string,
+    options?: AnswerOptions,
+  ): void {
+    this.#context.metrics.countRejection(reason);
+    exchange.refuse(status, error, options);
+  }
+}

@@ -1,0 +1,240 @@
+import { hostname } from 'node:os';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { openEngine } from '../verifier/create-verifier.js';
+import type { Engine } from '../verifier/engine.js';
+import { Admission } from './load/admission.js';
+import { Backlog } from './load/backlog.js';
+import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
+import { DecisionLog } from './observe/decision-log.js';
+import { divideConnections } from './load/connections.js';
+import type { Certificate } from './http/certificate.js';
+import { loadFrontEnd, type LoadedFrontEnd } from './load/load.js';
+import type { FrontEndName } from './http/front-end.js';
+import { openGate } from './routes/gate-open.js';
+import { GrpcMetrics } from './grpc/metrics.js';
+import { openGrpc, type GrpcFrontEnd } from './grpc/open.js';
+import { LineFile } from './observe/line-file.js';
+import { Metrics } from './observe/metrics.js';
+import { Readiness } from './routes/readiness.js';
+import { RefusalLog } from './observe/refusal-log.js';
+import { Routes } from './routes/routes.js';
+import { ServedCertificate } from './http/served-certificate.js';
+import { openTracing } from './observe/tracing.js';
+import { VerdictLogs } from './observe/verdict-logs.js';
+
+/** A running service. */
+export interface Service {
+  /** The port it listens on; 0 for a Unix socket. */
+  readonly port: number;
+  /** The port of `/metrics`: the same port unless `METRICS_ADDR` is set. */
+  readonly metricsPort: number;
+  /** The port on which gateways ask over gRPC; `null` if it is off. */
+  readonly grpcPort: number | null;
+  readonly frontEnd: FrontEndName;
+  /** Maximum number of open connections; more are closed at once. */
+  readonly maxConnections: number;
+  /**
+   * Stops the service. For `SHUTDOWN_DELAY_SECS`, `/readyz` fails and everything else is served. Then open requests get
+   * up to `SHUTDOWN_GRACE_SECS` to finish. Then all connections are closed.
+   *
+   * @param isUrgent skips the delay
+   */
+  close(isUrgent?: boolean): Promise<void>;
+  /**
+   * Leaves the port to another process that shares it. Accepts no new connections, ends each open connection with its
+   * next answer, and waits until none is open. Call {@link close} after that.
+   *
+   * @param signal ends the wait
+   */
+  retire(signal: AbortSignal): Promise<void>;
+  /** Reopens the log files, after they were renamed (log rotation). */
+  reopenLogs(): Promise<void>;
+  /**
+   * Reads the routes of the gate again.
+   *
+   * @returns the file; `null` if there is none
+   * @throws Error if they cannot be used; the old ones stay
+   */
+  reloadRoutes(): string | null;
+  /**
+   * Reads the certificate again. Open connections keep the old one.
+   *
+   * @returns the new certificate; `null` if the service has no TLS
+   * @throws Error if it cannot be served; the old one stays
+   */
+  reloadCertificate(): Certificate | null;
+}
+
+/** What a process gets from its supervisor, if it is one of several that share a port. */
+export interface Membership {
+  /** Its number, the label `process` of its metrics. */
+  readonly process: string;
+  /** The metrics of all processes. */
+  readonly scrapeAll: () => Promise<string>;
+  /** Called with a function that returns the metrics of this process alone. */
+  readonly onScrape: (scrape: () => Promise<string>) => void;
+}
+
+const DRAIN_POLL_MS = 10;
+/** Both front ends close connections that have been idle for 8 to 12 s. */
+const IDLE_MS = 12_000;
+
+/**
+ * Starts the service.
+ *
+ * @throws Error if it cannot listen on the address, or cannot open a store or a log
+ */
+export async function startService(
+  configuration: Configuration,
+  log: Logger,
+  membership: Membership | null = null,
+): Promise<Service> {
+  const certificate = ServedCertificate.read(configuration);
+  const loaded = await loadFrontEnd(configuration.frontEnd);
+  logChoice(loaded, log);
+  const metrics = new Metrics();
+  const engine = await openEngine(configuration, { log, observer: metrics.observer });
+  const admission = new Admission(configuration, new Backlog(configuration, engine.signatures));
+  const gate = await openGate({ engine, configuration, admission, metrics, log }).catch(
+    async (error: unknown) => {
+      await engine.close();
+      throw error;
+    },
+  );
+  const instance = membership === null ? hostname() : `${hostname()}/${membership.process}`;
+  const decisions = await openDecisions(configuration, engine, log, instance);
+  const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
+  const tracing = await openTracing();
+  const scrapeThis = () => metrics.registry.metrics();
+  if (membership !== null) {
+    metrics.registry.setDefaultLabels({ process: membership.process });
+    membership.onScrape(scrapeThis);
+  }
+  const readiness = new Readiness(admission, engine, gate.replays, configuration);
+  const routes = new Routes({
+    engine,
+    configuration,
+    admission,
+    readiness,
+    gate: gate.decider,
+    jwks: gate.jwks,
+    metrics,
+    log,
+    verdicts,
+    tracing,
+    scrape: membership?.scrapeAll ?? scrapeThis,
+  });
+  const connections = divideConnections(configuration, log);
+  const counted = [connections.http, connections.grpc, connections.metrics].filter((one) => one !== null);
+  if (decisions !== null) metrics.watchDecisions(decisions);
+  if (certificate !== null) metrics.watchCertificate(certificate);
+  metrics.watch(engine, configuration, routes, admission, connections);
+  const { requestTimeoutSecs, metricsAddr } = configuration;
+  const listenAddress = listenAddressOf(configuration);
+  const common = { requestTimeoutSecs, certificate: certificate?.current ?? null };
+  const ofCallers = listenAddress.kind === 'unix' ? { ...common, certificate: null } : common;
+  const frontEnd = loaded.open({ handle: routes.handle, connections: connections.http, ...ofCallers });
+  const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
+  const internal =
+    address &&
+    connections.metrics &&
+    loaded.open({ handle: routes.handleInternal, connections: connections.metrics, ...common });
+  let port: number;
+  let metricsPort: number;
+  let grpc: GrpcFrontEnd | null = null;
+  let grpcPort: number | null = null;
+  try {
+    if (configuration.grpcPort !== undefined && connections.grpc !== null) {
+      const grpcMetrics = new GrpcMetrics(metrics.registry);
+      const { decider } = gate;
+      const { gateLimit: rateLimit } = routes;
+      const shared = { configuration, readiness, admission, decider, verdicts, rateLimit, log };
+      const { certificate } = common;
+      grpc = await openGrpc({ ...shared, connections: connections.grpc, certificate, metrics: grpcMetrics });
+      grpcPort = await grpc.listen(configuration.host, configuration.grpcPort);
+      connections.grpc.listenOn(grpcPort);
+    }
+    port = await frontEnd.listen(listenAddress);
+    connections.http.listenOn(port);
+    // Without a supervisor, each process shows only its own metrics, so processes must not share this port.
+    const isShared = membership !== null;
+    metricsPort = address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared }) : port;
+    if (internal) connections.metrics.listenOn(metricsPort);
+  } catch (error) {
+    grpc?.close();
+    frontEnd.close();
+    internal?.close();
+    await verdicts.close();
+    await gate.close();
+    await engine.close();
+    throw error;
+  }
+  return {
+    port,
+    metricsPort,
+    grpcPort,
+    frontEnd: loaded.name,
+    maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
+    reopenLogs: () => verdicts.reopen(),
+    reloadRoutes: () => {
+      gate.routes.reload();
+      return gate.routes.file;
+    },
+    reloadCertificate: () =>
+      certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
+    retire: async (signal) => {
+      admission.isReplaced = true;
+      // Wait until the event loop has just accepted connections. The kernel resets those that are not accepted yet.
+      await new Promise((resolve) => setImmediate(resolve));
+      frontEnd.stopListening();
+      internal?.stopListening();
+      const deadline = performance.now() + IDLE_MS + configuration.shutdownGraceSecs * 1000;
+      while (counted.some(({ open }) => open > 0) && !signal.aborted && performance.now() < deadline)
+        await sleep(DRAIN_POLL_MS);
+    },
+    close: async (isUrgent = false) => {
+      const { shutdownDelaySecs, shutdownGraceSecs } = configuration;
+      admission.isLeaving = true;
+      if (!isUrgent) await sleep(shutdownDelaySecs * 1000);
+      // The listening socket stays open, so that health checks get a 503 instead of a refused connection.
+      admission.isDraining = true;
+      grpc?.drain();
+      const open = () => routes.open + (grpc?.open ?? 0);
+      const deadline = performance.now() + shutdownGraceSecs * 1000;
+      while (open() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
+      if (open() > 0) log.warn({ open: open() }, 'requests were cut off: they took too long to drain');
+      frontEnd.close();
+      internal?.close();
+      grpc?.close();
+      await gate.close();
+      await engine.close();
+      await verdicts.close();
+    },
+  };
+}
+
+async function openDecisions(
+  { decisionLog }: Configuration,
+  engine: Engine,
+  log: Logger,
+  instance: string,
+): Promise<DecisionLog | null> {
+  if (decisionLog === undefined) return null;
+  try {
+    return new DecisionLog(await LineFile.open(decisionLog, log), instance);
+  } catch (error) {
+    await engine.close();
+    throw new Error(
+      `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +
+        'Its folder must exist, and this process must be able to write to it.',
+      { cause: error },
+    );
+  }
+}
+
+function logChoice({ name, reason, isFallback }: LoadedFrontEnd, log: Logger): void {
+  const message = `the front end is ${name === 'uws' ? 'uWebSockets.js' : 'node:http'}: ${reason}`;
+  log[isFallback ? 'warn' : 'info']({ frontEnd: name }, message);
+}

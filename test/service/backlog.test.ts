@@ -1,0 +1,326 @@
+import { describe, expect, it } from 'vitest';
+import { Admission } from '../../src/service/load/admission.js';
+import { Backlog, type BacklogLimits } from '../../src/service/load/backlog.js';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { simulate, type Outcomes, type Simulation } from './simulated-service.js';
+
+const LIMITS: BacklogLimits = { queueBurstMs: 1000, queueTargetMs: 500, maxPending: 10_000 };
+
+/** A backlog in an event loop whose time and turns the test decides. */
+function backlog(limits = LIMITS) {
+  const signatures = { waitMs: 0 };
+  const turns: (() => void)[] = [];
+  const pauses: (() => void)[] = [];
+  const time = { now: 1000 };
+  const backlog = new Backlog(limits, signatures, {
+    now: () => time.now,
+    defer: (turn) => turns.push(turn),
+    pause: (turn) => pauses.push(turn),
+  });
+  const served: string[] = [];
+  const refused: string[] = [];
+  const counts: Record<string, number> = {};
+  return {
+    ...{ backlog, signatures, time, served, refused, turns, pauses },
+    endTurn: () => turns.splice(0).forEach((turn) => turn()),
+    /** Lets requests of a client wait that take so long each: `a0`, `a1` and so on. @returns how many may wait */
+    add: (count: number, milliseconds = 1, client = 'a') => {
+      let waiting = 0;
+      for (let n = 0; n < count; n++) {
+        const name = `${client}${(counts[client] = (counts[client] ?? -1) + 1)}`;
+        const isWaiting = backlog.add(client, (isLate) => {
+          (isLate ? refused : served).push(name);
+          time.now += milliseconds;
+        });
+        if (isWaiting) waiting++;
+      }
+      return waiting;
+    },
+    addLarge: (name: string, milliseconds: number) =>
+      backlog.addLarge((isLate) => {
+        (isLate ? refused : served).push(name);
+        time.now += milliseconds;
+      }),
+  };
+}
+
+describe('the backlog', () => {
+  it('leaves to the next turns what comes after a turn has worked for long', () => {
+    const { backlog: one, time, endTurn } = backlog();
+    expect(one.hasTime()).toBe(true);
+    time.now += 14;
+    expect(one.hasTime()).toBe(true);
+    time.now += 1;
+    expect(one.hasTime()).toBe(false);
+    endTurn();
+    expect(one.hasTime()).toBe(true);
+  });
+
+  it('serves a slice in each turn, oldest first, and nothing that has just come before what waits', () => {
+    const { backlog: one, served, add, endTurn, turns } = backlog();
+    add(7);
+    expect([one.length, turns.length]).toEqual([7, 1]);
+    endTurn();
+    expect([served, one.hasTime()]).toEqual([['a0', 'a1', 'a2'], false]);
+    add(1);
+    endTurn();
+    expect(served).toEqual(['a0', 'a1', 'a2', 'a3', 'a4', 'a5']);
+    endTurn();
+    expect([served.length, one.length, turns.length]).toEqual([8, 0, 0]);
+    expect(one.hasTime()).toBe(true);
+  });
+
+  it('serves one in a turn that takes longer than a slice', () => {
+    const { served, add, endTurn } = backlog();
+    add(2, 50);
+    endTurn();
+    expect(served).toEqual(['a0']);
+    endTurn();
+    expect(served).toEqual(['a0', 'a1']);
+  });
+
+  it('serves for three times as long as a turn did other work, within limits', () => {
+    const { served, time, add, endTurn } = backlog();
+    const servedAfter = (othersMs: number) => {
+      const before = served.length;
+      time.now += othersMs;
+      endTurn();
+      return served.length - before;
+    };
+    add(1000);
+    expect([0, 1, 2, 4, 6, 100].map(servedAfter)).toEqual([3, 3, 6, 12, 12, 12]);
+  });
+
+  it('counts the other work of a turn from its first request, if nothing waited before', () => {
+    const { backlog: one, served, time, add, endTurn } = backlog();
+    time.now += 100;
+    expect(one.hasTime()).toBe(true);
+    time.now += 3;
+    add(100);
+    endTurn();
+    expect(served).toHaveLength(9);
+  });
+
+  it('refuses what has waited too long, in its turn and for a bounded time', () => {
+    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, queueBurstMs: 100 });
+    add(12);
+    time.now += 100;
+    endTurn();
+    expect([served, refused]).toEqual([['a0'], ['a1', 'a2', 'a3', 'a4', 'a5']]);
+    add(1);
+    endTurn();
+    expect(refused).toHaveLength(10);
+    endTurn();
+    expect([served, refused.length]).toEqual([['a0', 'a12'], 11]);
+  });
+
+  it('gives the clients turns, so that one who asks often delays only itself', () => {
+    const { served, refused, time, add, endTurn } = backlog({ ...LIMITS, queueBurstMs: 100 });
+    add(500, 1, 'flood');
+    add(2, 1, 'b');
+    add(1, 1, 'c');
+    endTurn();
+    expect(served).toEqual(['flood0', 'b0', 'c0']);
+    time.now += 97.5;
+    add(1, 1, 'c');
+    endTurn();
+    // `b` waited as long as the flood, `c` did not; who is refused takes no time from who is served.
+    expect(served.slice(3)).toEqual(['c1']);
+    expect(refused).toContain('b1');
+    expect(refused).toHaveLength(5);
+  });
+
+  it('lets a client have half of the places', () => {
+    const { add, endTurn, backlog: one } = backlog({ ...LIMITS, maxPending: 8 });
+    expect([add(6), add(2, 1, 'b'), one.length]).toEqual([4, 2, 6]);
+    endTurn();
+    expect(add(6)).toBe(2);
+  });
+
+  it('gives a large body a turn of its own, beside the others, and refuses it after a second', () => {
+    const { served, refused, time, turns, addLarge, add, endTurn } = backlog();
+    ['x', 'y', 'z'].forEach((name) => addLarge(name, 500));
+    add(1);
+    endTurn();
+    expect(served).toEqual(['x', 'a0']);
+    endTurn();
+    expect(served).toEqual(['x', 'a0', 'y']);
+    time.now += 1;
+    endTurn();
+    expect([served.length, refused, turns.length]).toEqual([3, ['z'], 0]);
+  });
+
+  it('hands the threads no more than they can do within a few turns, and leaves them the cores meanwhile', () => {
+    const { backlog: one, signatures, served, add, endTurn, turns, pauses } = backlog();
+    signatures.waitMs = 5;
+    expect(one.hasTime()).toBe(false);
+    add(2);
+    endTurn();
+    expect([served.length, turns.length, pauses.length]).toEqual([0, 0, 1]);
+    add(1);
+    expect([turns.length, pauses.length]).toEqual([0, 1]);
+    signatures.waitMs = 4;
+    pauses.splice(0).forEach((turn) => turn());
+    expect(served).toEqual(['a0', 'a1', 'a2']);
+  });
+
+  it('refuses what waits too long for threads that do not come to it', () => {
+    const { signatures, refused, time, add, endTurn, pauses } = backlog();
+    signatures.waitMs = 5;
+    add(2);
+    endTurn();
+    time.now += 1001;
+    pauses.splice(0).forEach((turn) => turn());
+    expect(refused).toEqual(['a0', 'a1']);
+  });
+});
+
+it('counts what waits as pending and with its memory', () => {
+  const limits = { maxPending: 4, maxBodyMemory: 1_000_000 };
+  const { backlog: one, endTurn } = backlog({ ...LIMITS, maxPending: 8 });
+  const admission = new Admission(limits, one);
+  let runs = 0;
+  const wait = (client = 'a') => admission.wait(client, 100, () => runs++);
+  expect([wait(), wait(), wait()]).toEqual([true, true, true]);
+  const ticket = admission.enter(10);
+  const now = () => [admission.pending, admission.memory.bytes];
+  expect([...now(), wait(), admission.enter(10)]).toEqual([4, 300 + 160, false, null]);
+  ticket?.release();
+  expect([wait(), ...now()]).toEqual([true, 4, 400]);
+  endTurn();
+  expect([runs, ...now()]).toEqual([4, 0, 0]);
+  expect(admission.wait('a', limits.maxBodyMemory, () => runs++)).toBe(false);
+  expect(now()).toEqual([0, 0]);
+});
+
+it('holds no memory for what it refuses to a client that has half of the places', () => {
+  const admission = new Admission(
+    { maxPending: 4, maxBodyMemory: 1_000_000 },
+    backlog({ ...LIMITS, maxPending: 4 }).backlog,
+  );
+  const wait = () => admission.wait('a', 100, () => undefined);
+  expect([wait(), wait(), wait(), admission.memory.bytes]).toEqual([true, true, false, 200]);
+});
+
+// Simulated, so that no result depends on the machine. `npm run bench -- --only overload` measures the same for real.
+describe('a simulated service', () => {
+  const { queueBurstMs, queueTargetMs, maxPending } = readConfiguration({});
+  const limits = { queueBurstMs, queueTargetMs, maxPending };
+  const WARM_MS = 0.11;
+  const COLD_MS = 0.46;
+  /** The first requests take twice as long, until the code is compiled. */
+  const startUp = (served: number) => COLD_MS * Math.max(1, 2.2 - served / 80);
+
+  const run = (simulation: Omit<Simulation, 'limits'>) => simulate({ ...simulation, limits });
+  const refusedShare = ({ served, refused, gaveUp }: Outcomes) =>
+    refused.length / (served.length + refused.length + gaveUp);
+  /** Requests answered within the 200 ms that Envoy waits, as a share of what a service without a queue could do. */
+  const goodput = ({ served }: Outcomes, costMs: number, milliseconds: number) =>
+    (served.filter(({ took }) => took <= 200).length * costMs) / milliseconds;
+  const p99 = (tooks: readonly { readonly took: number }[]) =>
+    tooks.map(({ took }) => took).toSorted((a, b) => a - b)[Math.floor(0.99 * tooks.length)];
+
+  it.each([
+    ['200 at once right after the start', 200, startUp],
+    ['1,000 at once', 1000, () => WARM_MS],
+  ])('serves a burst: %s', (_, clients, cost) => {
+    const outcomes = run({ clients, requestsEach: 1, cost, milliseconds: 2000 });
+    expect([outcomes.served.length, outcomes.refused.length]).toEqual([clients, 0]);
+  });
+
+  it('refuses of a larger burst only what would have waited for too long', () => {
+    const outcomes = run({ clients: 1000, requestsEach: 1, cost: startUp, milliseconds: 2000 });
+    expect(outcomes.refused.length).toBeGreaterThan(0);
+    for (const { took } of outcomes.refused) expect(took).toBeGreaterThan(queueBurstMs);
+    const servedMs = outcomes.served.reduce((sum, _request, at) => sum + startUp(at), 0);
+    // The rest is reading and refusing.
+    expect(servedMs / Math.max(...outcomes.served.map(({ at }) => at))).toBeGreaterThan(0.7);
+  });
+
+  it.each([
+    [512, WARM_MS],
+    [1000, WARM_MS],
+    [256, COLD_MS],
+  ])('refuses nobody of %i clients that wait for their answers, at %d ms each', (clients, costMs) => {
+    const outcomes = run({ clients, cost: () => costMs, milliseconds: 10_000 });
+    expect(refusedShare(outcomes)).toBe(0);
+    expect(goodput(outcomes, costMs, 10_000)).toBeGreaterThan(0.85);
+  });
+
+  it.each([1.1, 2, 3])('answers in time at %d times the load it can serve', (factor) => {
+    const outcomes = run({ rate: factor / COLD_MS, cost: () => COLD_MS, milliseconds: 10_000 });
+    expect(goodput(outcomes, COLD_MS, 10_000)).toBeGreaterThan(0.8);
+    // It takes a moment until the queue is full, and until an overload is known to last.
+    expect(p99(outcomes.served.filter(({ at }) => at > 3000))).toBeLessThan(queueTargetMs + 25);
+    expect(outcomes.longestTurnMs).toBeLessThan(50);
+  });
+
+  const between = (requests: Outcomes['served'], from: number, to: number) =>
+    requests.filter(({ at }) => at >= from && at < to);
+
+  it('lets a flood wait for the longer time at first, and for a moment every half minute', () => {
+    const { served } = run({ rate: 2 / COLD_MS, cost: () => COLD_MS, milliseconds: 35_000 });
+    const longest = (from: number, to: number) =>
+      Math.max(...between(served, from, to).map(({ took }) => took));
+    expect(longest(0, 1000)).toBeGreaterThan(queueBurstMs - 5);
+    expect(longest(1000, 30_000)).toBeLessThan(queueTargetMs + 25);
+    expect(longest(30_000, 32_000)).toBeGreaterThan(queueBurstMs - 5);
+    expect(longest(32_000, 35_000)).toBeLessThan(queueTargetMs + 25);
+  });
+
+  // Larger than what can be served within the shorter time.
+  const CROWD = { clients: 1200, cost: () => WARM_MS } as const;
+
+  it('takes no moment in which the process stood still for an overload that lasts', () => {
+    const { refused } = run({ ...CROWD, milliseconds: 5000, stalls: [[1000, 300]] });
+    expect(refused.length).toBeGreaterThan(0);
+    expect(between(refused, 1700, 5000)).toEqual([]);
+  });
+
+  it('serves a crowd that fits after a trial, if others have made an overload', () => {
+    const stalls = Array.from({ length: 6 }, (_, at) => [1000 + 220 * at, 200] as const);
+    const { refused } = run({ ...CROWD, milliseconds: 34_000, stalls });
+    expect(between(refused, 10_000, 30_000).length).toBeGreaterThan(1000);
+    expect(between(refused, 33_000, 34_000)).toEqual([]);
+  });
+
+  it('goes back to the longer time once nobody was late for a moment', () => {
+    const stalls = Array.from({ length: 6 }, (_, at) => [1000 + 220 * at, 200] as const);
+    // Fits into the shorter time.
+    const small = run({ ...CROWD, clients: 700, milliseconds: 5000, stalls: [...stalls, [4000, 60]] });
+    expect(between(small.refused, 1000, 3000).length).toBeGreaterThan(0);
+    expect(between(small.refused, 3000, 5000)).toEqual([]);
+  });
+
+  it('does not collapse where clients that are refused ask again at once', () => {
+    const outcomes = run({ clients: 1000, cost: () => COLD_MS, milliseconds: 10_000 });
+    expect(goodput(outcomes, COLD_MS, 10_000)).toBeGreaterThan(0.7);
+  });
+
+  it.each([WARM_MS, COLD_MS])(
+    'does not collapse where 1,000 clients give up after 200 ms, at %d ms each',
+    (costMs) => {
+      const stalls = [[1000, 300]] as const;
+      const outcomes = run({
+        clients: 1000,
+        patienceMs: 200,
+        cost: () => costMs,
+        milliseconds: 10_000,
+        stalls,
+      });
+      expect(outcomes.gaveUp).toBeGreaterThan(0);
+      expect(goodput(outcomes, costMs, 10_000)).toBeGreaterThan(0.7);
+    },
+  );
+
+  it('serves all others while one client floods it', () => {
+    const outcomes = run({
+      ...{ clients: 20, rate: 3 / WARM_MS, cost: () => WARM_MS, milliseconds: 5000 },
+      address: (client) => `${client}`,
+    });
+    const others = [...outcomes.served, ...outcomes.refused].filter(({ client }) => client >= 0);
+    expect(outcomes.refused.some(({ client }) => client === -1)).toBe(true);
+    expect(outcomes.refused.filter(({ client }) => client >= 0)).toEqual([]);
+    expect(p99(others)).toBeLessThan(100);
+  });
+});

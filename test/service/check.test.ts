@@ -1,0 +1,72 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { findStartProblems } from '../../src/service/configuration/check.js';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { hasRedis, RedisServer } from '../replay/redis-server.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-check-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const at = (...names: string[]) => path.join(folder, ...names);
+const problemsWith = (env: Record<string, string>) =>
+  findStartProblems(readConfiguration({ FRONT_END: 'node', VERIFY_NATIVE: 'off', ...env }));
+
+describe('the check before a start', () => {
+  it('finds nothing where all can be used, and creates nothing', async () => {
+    writeFileSync(at('revoked'), '7\n');
+    for (const file of ['revoked', 'missing'])
+      expect(
+        await problemsWith({
+          REVOCATION_STORE_PATH: at(file),
+          DECISION_LOG: at('decisions'),
+          LISTEN: `unix:${at('socket')}`,
+          GRPC_PORT: '0',
+        }),
+      ).toEqual([]);
+    expect(readdirSync(folder)).toEqual(['revoked']);
+  });
+
+  it('names a folder that is missing, for each variable', async () => {
+    const file = at('no', 'file');
+    const says = `the folder ${at('no')} does not exist: create it, and let this user write to it`;
+    expect(
+      await problemsWith({ REVOCATION_STORE_PATH: file, DECISION_LOG: file, LISTEN: `unix:${file}` }),
+    ).toEqual([`REVOCATION_STORE_PATH: ${says}`, `DECISION_LOG: ${says}`, `LISTEN: ${says}`]);
+  });
+
+  it('does not take a folder for a file', async () => {
+    mkdirSync(at('folder'));
+    expect(await problemsWith({ DECISION_LOG: at('folder') })).toEqual([
+      `DECISION_LOG: ${at('folder')} is a folder, expected a file`,
+    ]);
+  });
+
+  it('says that Redis cannot be reached, without its password', async () => {
+    // Whoever connects is sent away.
+    const server = createServer((socket) => socket.destroy());
+    const port = await new Promise<number>((resolve) =>
+      server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port)),
+    );
+    const url = `redis://me:pa55@127.0.0.1:${port}`;
+    for (const variable of ['GATE_REPLAY', 'REPLAY_PROTECTION', 'REVOCATION_STORE']) {
+      const problems = await problemsWith({ [variable]: 'redis', REDIS_URL: url });
+      expect(problems).toEqual([
+        expect.stringMatching(`^REDIS_URL: cannot connect to Redis at redis://127.0.0.1:${port}: `),
+      ]);
+      expect(problems.join()).not.toContain('pa55');
+    }
+    expect(await problemsWith({ REDIS_URL: url })).toEqual([]);
+    server.close();
+  });
+
+  it.skipIf(!hasRedis)('finds nothing where Redis answers', async () => {
+    const redis = await RedisServer.start();
+    try {
+      expect(await problemsWith({ GATE_REPLAY: 'redis', REDIS_URL: redis.url })).toEqual([]);
+    } finally {
+      await redis.stop();
+    }
+  });
+});

@@ -1,0 +1,202 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import {
+  readConfiguration,
+  VARIABLES,
+  warningsAbout,
+} from '../../src/service/configuration/configuration.js';
+import { isOneEditAway, variableOf } from '../../src/service/configuration/environment.js';
+import { printableUrl } from '../../src/service/configuration/printable-url.js';
+import { problemsOf } from './problems-of.js';
+
+describe('the configuration', () => {
+  it('has the defaults of the specification', () => {
+    expect(readConfiguration({})).toMatchObject({
+      host: '127.0.0.1',
+      port: 8080,
+      maxBodyBytes: 1_048_576,
+      maxChainDepth: 16,
+      clockSkewSecs: 0,
+      statusCacheTtlSecs: 300,
+      statusMaxStaleSecs: 0,
+      rateLimitPerIp: 0,
+      rateLimitGlobal: 0,
+      maxBodyMemory: 134_217_728,
+      requestTimeoutSecs: 10,
+      shutdownDelaySecs: 0,
+      shutdownGraceSecs: 10,
+    });
+  });
+
+  it('gives bodies memory in proportion to their size', () => {
+    expect(readConfiguration({ MAX_BODY_BYTES: '100000000' }).maxBodyMemory).toBe(400_000_000);
+    expect(problemsOf({ MAX_BODY_BYTES: '1000', MAX_BODY_MEMORY: '3999' })).toEqual([
+      'MAX_BODY_MEMORY is "3999": expected at least four times MAX_BODY_BYTES (1000)',
+    ]);
+  });
+
+  it('reads numbers, lists and text that looks like a number', () => {
+    expect(
+      readConfiguration({ MAX_PENDING: '7', DRS_ADMIN_TOKEN: '12345', SERVER_IDENTITY: '42' }),
+    ).toMatchObject({
+      maxPending: 7,
+      drsAdminToken: '12345',
+      serverIdentity: '42',
+    });
+    const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
+    expect(readConfiguration({ TRUSTED_ROOTS: did }).trustedRoots).toEqual([did]);
+    expect(readConfiguration({ TRUSTED_ROOTS: `${did}, ${did}` }).trustedRoots).toEqual([did, did]);
+  });
+
+  it.each([
+    ['PORT', '0x10'],
+    ['PORT', '1e3'],
+    ['PORT', '8080.0001'],
+    ['MAX_CHAIN_DEPTH', '0'],
+    ['STATUS_LIST_ISSUER', 'did:key:x'],
+    ['TRUSTED_ROOTS', ','],
+    ['STATUS_LIST_BASE_URL', 'example.org/list'],
+    ['ALLOWED_ORIGINS', 'https://app.example/'],
+    ['ALLOWED_ORIGINS', 'null'],
+    ['ALLOWED_ORIGINS', 'https://app.example,app.example'],
+    ['REQUEST_TIMEOUT_SECS', '0'],
+    ['MAX_CONNECTIONS', '0'],
+    ['GATE_CHAIN_ONLY', '1'],
+    ['GATE_CHAIN_ONLY', 'true'],
+    ['GATE_CHAIN_ONLY', '0'],
+    ['GATE_CHAIN_ONLY', '/mcp/'],
+    ['GATE_CHAIN_ONLY', '/a2a/SendMessage'],
+  ])('refuses %s=%s and names it', (variable, value) => {
+    const problems = problemsOf({ [variable]: value });
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(new RegExp(`^${variable} is "${value}": .`));
+  });
+
+  it.each(['has space', 'tab\there', 'snow\u2603man'])('refuses the admin token %j, unseen', (token) => {
+    const problems = problemsOf({ DRS_ADMIN_TOKEN: token });
+    expect(problems).toEqual([expect.stringMatching(/^DRS_ADMIN_TOKEN is \(hidden\): .*white space/)]);
+    expect(problems[0]).not.toContain(token);
+  });
+
+  it.each([
+    ['STATUS_LIST_BASE_URL', 'ftp://me:pa55@lists.example/1?key=k3y'],
+    ['STATUS_LIST_BASE_URL', 'me:pa55@lists.example/1?key=k3y'],
+    ['STATUS_LIST_BASE_URL', '//me:p@55@lists.example/1?key=k3y'],
+    ['REDIS_URL', 'http://me:pa55@redis.example/1?key=k3y'],
+  ])('shows no secret of %s=%s', (variable, value) => {
+    const [problem = ''] = problemsOf({ [variable]: value });
+    expect(problem).toMatch(new RegExp(`^${variable} is "`));
+    expect(problem).not.toMatch(/me:|pa55|p@55|k3y/);
+    expect(problem).toMatch(/(lists|redis)\.example/);
+  });
+
+  it('refuses variables that are one slip away from one of ours, by name', () => {
+    for (const [found, meant] of [
+      ['TRUSTED_ROOT', 'TRUSTED_ROOTS'],
+      ['TRUSTED_ROOTSS', 'TRUSTED_ROOTS'],
+      ['TRUSTDE_ROOTS', 'TRUSTED_ROOTS'],
+      ['TRUSTED-ROOTS', 'TRUSTED_ROOTS'],
+      ['DRS_ADMIN_TOKEM', 'DRS_ADMIN_TOKEN'],
+    ] as const)
+      expect(problemsOf({ [found]: 'x' })).toEqual([
+        `${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`,
+      ]);
+    // Short names are too close to other programs' own, an empty variable counts as unset.
+    expect(problemsOf({ HOSTS: 'x', POST: 'x', TRUSTED_ROOT: '', RUSTED_ROOT: 'x', PATH: '/bin' })).toEqual(
+      [],
+    );
+    for (const name of VARIABLES) expect(VARIABLES.filter((other) => isOneEditAway(name, other))).toEqual([]);
+  });
+
+  it('refuses a file for a variable that cannot come from a file, by name', () => {
+    for (const name of ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'PORT', 'DRS_ADMIN_TOKEN_FILE'])
+      expect(problemsOf({ [`${name}_FILE`]: '/run/secrets/x' })).toEqual([
+        `${name}_FILE is set, and ${name} cannot come from a file: set ${name} itself ` +
+          '(only REDIS_URL, DRS_ADMIN_TOKEN, GATE_SIGNING_KEY can come from files)',
+      ]);
+  });
+
+  it('warns if nobody has said which tool server this is', () => {
+    const warnings = (env: Record<string, string>) => warningsAbout(env, readConfiguration(env));
+    expect(warnings({})).toEqual([
+      expect.stringMatching(/^SERVER_IDENTITY is not set: .*the gate refuses all/),
+    ]);
+    for (const name of ['any', 'https://tools.example'])
+      expect(warnings({ SERVER_IDENTITY: name })).toEqual([]);
+  });
+
+  it('warns where one record of used invocations is shared and the other is not', () => {
+    const warnings = (env: Record<string, string>) =>
+      warningsAbout(env, readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
+    expect(warnings({ REPLAY_PROTECTION: 'redis' })).toEqual([
+      expect.stringMatching(
+        /^REPLAY_PROTECTION is "redis" and GATE_REPLAY is "memory": .*set GATE_REPLAY=redis/,
+      ),
+    ]);
+    expect(warnings({ REPLAY_PROTECTION: 'memory', GATE_REPLAY: 'redis' })).toEqual([
+      expect.stringMatching(/^GATE_REPLAY is "redis" and REPLAY_PROTECTION is "memory"/),
+    ]);
+    for (const gate of ['redis', 'off'])
+      expect(warnings({ REPLAY_PROTECTION: 'redis', GATE_REPLAY: gate })).toEqual([]);
+    expect(warnings({ GATE_REPLAY: 'redis' })).toEqual([]);
+  });
+
+  it('is named for what another implementation calls it', () => {
+    const warnings = (env: Record<string, string>) =>
+      warningsAbout(env, readConfiguration({ SERVER_IDENTITY: 'any', ...env }));
+    expect(warnings({ NONCE_STORE_BACKEND: 'redis', NONCE_STORE_TTL_SECS: '60' })).toEqual([
+      expect.stringMatching(/^NONCE_STORE_BACKEND .*REPLAY_PROTECTION/),
+      expect.stringMatching(/^NONCE_STORE_TTL_SECS .*REPLAY_WINDOW_SECS/),
+    ]);
+    for (const name of ['LISTEN_ADDR', 'DRS_REQUIRE_BINDING'])
+      expect(warnings({ [name]: '1' })).toEqual([expect.stringMatching(`^${name} is not a variable`)]);
+    expect(warnings({ LISTEN_ADDR: '' })).toEqual([]);
+  });
+
+  it('refuses a Unix socket that several processes would have to share', () => {
+    for (const env of [{ PROCESSES: '2' }, { SHARE_PORT: '1' }])
+      expect(problemsOf({ LISTEN: 'unix:/run/x', GATE_REPLAY: 'off', ...env })).toEqual([
+        expect.stringMatching(/^LISTEN is a Unix socket, which processes cannot share/),
+      ]);
+  });
+
+  it('warns of a short admin token', () => {
+    const warnings = (token: string) =>
+      warningsAbout({}, readConfiguration({ DRS_ADMIN_TOKEN: token, SERVER_IDENTITY: 'any' }));
+    expect(warnings('123456789012345')).toEqual([
+      expect.stringMatching(/^DRS_ADMIN_TOKEN is shorter than 16/),
+    ]);
+    expect(warnings('1234567890123456')).toEqual([]);
+  });
+
+  describe('is documented in docs/configuration.md', () => {
+    const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
+    const rows = [...page.matchAll(/^\| `([A-Z][A-Z_]+)` \| (.+?) \| \S/gm)].map(
+      ([, variable = '', documented = '']) => ({ variable, documented }),
+    );
+
+    it('with each variable once', () => {
+      expect(rows.map(({ variable }) => variable).sort()).toEqual([...VARIABLES].sort());
+    });
+
+    // A default in code format is what one would set; a default in words depends on the machine or on another variable.
+    const literal = rows.filter(({ documented }) => /^(?:`[^`]*`|unset)$/.test(documented));
+
+    it.each(literal)('with the default of $variable, $documented', ({ variable, documented }) => {
+      if (documented === 'unset')
+        expect(Object.keys(readConfiguration({})).map(variableOf)).not.toContain(variable);
+      else expect(readConfiguration({ [variable]: documented.slice(1, -1) })).toEqual(readConfiguration({}));
+    });
+  });
+});
+
+describe('a URL that is printed', () => {
+  it.each([
+    ['https://me:pw@lists.example/1?key=k#f', 'https://lists.example/1'],
+    ['redis://me:pw@redis.example:6379/2', 'redis://redis.example:6379/2'],
+    ['https://lists.example/a@b', 'https://lists.example/a@b'],
+    ['me:pw@lists.example', 'lists.example'],
+    ['lists.example/1?key=k', 'lists.example/1'],
+    ['', ''],
+  ])('of %j shows %j', (text, shown) => expect(printableUrl(text)).toBe(shown));
+});

@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { findMisspelt, isOneEditAway } from '../../src/service/configuration/environment.js';
+
+describe('one edit', () => {
+  it.each([
+    ['', 'a'],
+    ['abc', 'abcd'],
+    ['abc', 'xabc'],
+    ['abc', 'abxc'],
+    ['abb', 'abbb'],
+    ['abc', 'abd'],
+    ['abc', 'xbc'],
+    ['abc', 'bac'],
+    ['abc', 'acb'],
+  ])('lies between %j and %j', (one, other) => {
+    expect([isOneEditAway(one, other), isOneEditAway(other, one)]).toEqual([true, true]);
+  });
+
+  it.each([
+    ['', ''],
+    ['abc', 'abc'],
+    ['', 'ab'],
+    ['abc', 'abcde'],
+    ['abc', 'xabcy'],
+    ['abcd', 'acdx'],
+    ['abcd', 'axbx'],
+    // Two neighbours are not swapped, or more than these differ.
+    ['abcd', 'axyd'],
+    ['abcd', 'acxd'],
+    ['abcd', 'axbd'],
+    ['abcd', 'acbx'],
+    ['abcd', 'badc'],
+    ['abcd', 'bxcd'],
+    ['aabc', 'abcx'],
+    ['abcx', 'bcxyz'],
+  ])('is not what lies between %j and %j', (one, other) => {
+    expect([isOneEditAway(one, other), isOneEditAway(other, one)]).toEqual([false, false]);
+  });
+});
+
+describe('a misspelt variable', () => {
+  const names = ['EIGHT_OF', 'SEVEN_7', 'TRUSTED_ROOTS'];
+
+  it('is found where the name has 8 characters, and what it should be is said', () => {
+    expect(findMisspelt({ EIGHT_OFF: '1', SEVEN_77: '1', TRUSTED_ROOT: 'x' }, names)).toEqual([
+      'EIGHT_OFF is not a variable of drs-verify, expected EIGHT_OF: rename it, or unset it',
+      'TRUSTED_ROOT is not a variable of drs-verify, expected TRUSTED_ROOTS: rename it, or unset it',
+    ]);
+  });
+
+  it('is none where it is unset or blank, or one of ours', () => {
+    expect(findMisspelt({ TRUSTED_ROOT: ' ', EIGHT_OFF: undefined, EIGHT_OF: '1' }, names)).toEqual([]);
+    expect(findMisspelt({ TRUSTED_ROOTS: 'x' }, [...names, 'TRUSTED_ROOT'])).toEqual([]);
+  });
+});

@@ -1,0 +1,236 @@
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openEngine } from '../../src/verifier/create-verifier.js';
+import type { Engine, Outcome, Request } from '../../src/verifier/engine.js';
+import { GATE_PROTOCOLS, headersOf } from '../../src/gate/index.js';
+import { createMemoryReplayStore } from '../../src/replay/index.js';
+import { Admission } from '../../src/service/load/admission.js';
+import { Backlog } from '../../src/service/load/backlog.js';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { GateDecider, type GateDeciderContext } from '../../src/service/routes/gate-decider.js';
+import { WorkDropped } from '../../src/signatures/signature-verifier.js';
+import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
+
+// A fake engine, since the real one cannot fail on demand.
+type Verify = (request: Request) => Promise<Outcome>;
+
+function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
+  const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueBurstMs: 60_000, queueTargetMs: 60_000 };
+  const admission = new Admission(limits, new Backlog(limits, { waitMs: 0 }));
+  const counted: string[] = [];
+  const rejected: string[] = [];
+  const decider = new GateDecider({
+    engine: { verify } as unknown as Engine,
+    configuration: {
+      replayWindowSecs: 900,
+      clockSkewSecs: 0,
+      trustedRoots: undefined,
+      serverIdentity: 'any',
+      gateMethods: 'all',
+      gateChainOnly: '/mcp/tools/call',
+    },
+    admission,
+    log: pino({ level: 'silent' }),
+    replays: createMemoryReplayStore(),
+    signer: null,
+    routes: { current: 'any' },
+    observer: {
+      decided: (protocol, decision, code) => counted.push(`${protocol} ${decision} ${code}`),
+      countOutcome: () => undefined,
+      rejected: (endpoint, reason) => rejected.push(`${endpoint} ${reason}`),
+    },
+    ...more,
+  });
+  return { admission, counted, rejected, decider };
+}
+
+const CALLS = {
+  http: { bundle: () => mcpBundle(), body: httpCall },
+  mcp: { bundle: () => mcpBundle(), body: toolCall() },
+  chain: { bundle: () => mcpBundle(), body: toolCall() },
+  a2a: { bundle: () => a2aBundle(), body: a2aCall() },
+};
+
+function callOf(protocol: keyof typeof CALLS) {
+  const { bundle, body: text } = CALLS[protocol];
+  const named = protocol === 'chain' ? { 'Mcp-Method': 'tools/call', 'Mcp-Name': 'search' } : {};
+  const headers = headersOf({ 'X-DRS-Bundle': bundle(), ...named });
+  return {
+    protocol,
+    endpoint: 'gate' as const,
+    request: { method: 'POST', path: '/a2a', headers, body: { kind: 'text', text } as const },
+    bytes: text.length,
+  };
+}
+
+const UNAVAILABLE = {
+  kind: 'deny',
+  code: 'VERIFIER_UNAVAILABLE',
+  response: expect.objectContaining({ status: 503 }) as object,
+};
+
+describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
+  it.each<[string, Verify, string?]>([
+    [
+      'at once',
+      () => {
+        throw new RangeError('Maximum call stack size exceeded');
+      },
+    ],
+    ['later', () => Promise.reject(new Error('no verdict'))],
+    ['since nobody waits any more', () => Promise.reject(new WorkDropped('nobody waits')), 'nothing'],
+    ['in its answer', () => Promise.resolve({ failure: null } as Outcome)],
+    ['by answering nothing', () => Promise.resolve(undefined as never)],
+  ])('denies where the verifier throws: %s', async (_, verify, reason = 'gate internal') => {
+    const { admission, counted, rejected, decider } = open(verify);
+    // One request may wait at a time: if its place were not given back, the second would find none.
+    for (let call = 0; call < 2; call++) expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
+    expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]);
+    expect(counted).toEqual(Array(2).fill(`${protocol} deny VERIFIER_UNAVAILABLE`));
+    expect(rejected).toEqual(reason === 'nothing' ? [] : [reason, reason]);
+  });
+
+  it('asks admission before a call waits for the status list', async () => {
+    const waiting: { request: Request; fail: (error: Error) => void }[] = [];
+    const { admission, decider } = open(
+      (request) => new Promise((_, fail) => waiting.push({ request, fail })),
+    );
+    const decide = () => decider.decide(callOf(protocol));
+    const decisions = [decide()];
+    // The first leaves its place to the second. Nobody else may: half of one place is all that may wait.
+    expect(waiting[0]?.request.mayWait?.()).toBe(true);
+    decisions.push(decide());
+    expect(waiting[1]?.request.mayWait?.()).toBe(false);
+    for (const { fail } of waiting) fail(new Error('no verdict'));
+    for (const decision of decisions) expect(await decision).toEqual(UNAVAILABLE);
+    expect(admission.pending).toBe(0);
+  });
+
+  it('denies where there is no room, or the service is shutting down', async () => {
+    let asked = 0;
+    const { admission, rejected, decider } = open(() => Promise.reject(new Error(`asked ${++asked} times`)));
+    const ticket = admission.enter(1);
+    expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
+    ticket?.release();
+    admission.isDraining = true;
+    expect(await decider.decide(callOf(protocol))).toEqual(UNAVAILABLE);
+    expect(asked).toBe(0);
+    expect(rejected).toEqual(['gate overloaded', 'gate shutting_down']);
+  });
+});
+
+describe('a request without a verdict', () => {
+  const { decider, counted } = open(() => Promise.reject(new Error('nobody asks')));
+  const bodyOf = (decision: ReturnType<typeof decider.unavailable>) =>
+    decision.kind === 'deny' ? [decision.response.status, decision.response.body] : decision;
+
+  it('is denied in the form of its protocol; the chain alone has that of MCP', () => {
+    const [http, mcp, a2a, chain] = (['http', 'mcp', 'a2a', 'chain'] as const).map((protocol) =>
+      bodyOf(decider.unavailable({ protocol, endpoint: 'gate' }, 'overloaded')),
+    );
+    expect(http).not.toEqual(mcp);
+    expect(a2a).not.toEqual(http);
+    expect(chain).toEqual(mcp);
+  });
+
+  it.each(GATE_PROTOCOLS)('is denied and counted where its body did not come: %s', (protocol) => {
+    expect(decider.timedOut({ protocol, endpoint: 'gate' })).toMatchObject({
+      code: 'BODY_TIMEOUT',
+      response: { status: 408 },
+    });
+    expect(counted.at(-1)).toBe(`${protocol} deny BODY_TIMEOUT`);
+  });
+});
+
+describe('what the gate logs', () => {
+  const linesOf = async (error: Error) => {
+    const lines: Record<string, unknown>[] = [];
+    const log = pino({}, { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) });
+    const { decider } = open(() => Promise.reject(error), { log });
+    await decider.decide(callOf('mcp'));
+    return lines;
+  };
+
+  it('is a fault inside of it, but not a caller that has gone', async () => {
+    expect(await linesOf(new Error('no verdict'))).toMatchObject([
+      { level: 50, msg: 'a request failed inside the gate', err: { message: 'no verdict' } },
+    ]);
+    expect(await linesOf(new WorkDropped('nobody waits'))).toEqual([]);
+  });
+});
+
+describe('with a verdict', () => {
+  let engine: Engine;
+  beforeAll(async () => {
+    engine = await openEngine(
+      readConfiguration({ WORKER_THREADS: '0', REPLAY_PROTECTION: 'memory', REQUIRE_BINDING: '1' }),
+    );
+  });
+  afterAll(() => engine.close());
+
+  function openReal(more: Partial<GateDeciderContext> = {}) {
+    const warnings: unknown[] = [];
+    const log = pino({}, { write: (line) => void warnings.push((JSON.parse(line) as { msg: unknown }).msg) });
+    return { warnings, ...open(() => Promise.reject(new Error()), { engine, log, ...more }) };
+  }
+  const passing = () => ({
+    protocol: 'mcp' as const,
+    endpoint: 'gate' as const,
+    request: {
+      method: 'POST',
+      path: null,
+      headers: headersOf({}),
+      body: { kind: 'text', text: '{"jsonrpc":"2.0","id":1,"method":"ping"}' } as const,
+    },
+    bytes: 40,
+  });
+
+  it.each(GATE_PROTOCOLS)('allows a call once and counts it: %s', async (protocol) => {
+    const { decider, counted } = openReal();
+    const call = callOf(protocol);
+    const kinds = [await decider.decide(call), await decider.decide(call), await decider.decide(passing())];
+    expect(kinds.map(({ kind }) => kind)).toEqual(['allow', 'deny', 'pass']);
+    expect(counted).toEqual([`${protocol} allow `, `${protocol} deny REPLAY_DETECTED`, 'mcp pass ']);
+  });
+
+  it('allows a call again where the gate keeps no record, and uses up nothing of /verify', async () => {
+    const { decider } = openReal({ replays: null });
+    const call = callOf('mcp');
+    for (let time = 0; time < 2; time++) expect((await decider.decide(call)).kind).toBe('allow');
+  });
+
+  it('denies a body that cannot be used', async () => {
+    const { decider } = openReal();
+    const call = callOf('http');
+    const body = { kind: 'unusable', reason: 'it is compressed' } as const;
+    const denied = await decider.decide({ ...call, request: { ...call.request, body } });
+    expect(denied).toMatchObject({
+      kind: 'deny',
+      response: { body: { error: { code: 'BINDING_MISMATCH', message: 'it is compressed' } } },
+    });
+    // It has not used the call up.
+    expect((await decider.decide(call)).kind).toBe('allow');
+  });
+
+  it('warns once that calls under any root are allowed, but not where roots are trusted', async () => {
+    const { decider, warnings } = openReal();
+    expect((await decider.decide(passing())).kind).toBe('pass');
+    expect(warnings).toEqual([]);
+    for (let call = 0; call < 2; call++) expect((await decider.decide(callOf('mcp'))).kind).toBe('allow');
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /^the gate allowed a call, and TRUSTED_ROOTS is not set: .* principals whose delegations count$/,
+      ),
+    ]);
+    const trusting = openReal({
+      configuration: {
+        replayWindowSecs: 900,
+        clockSkewSecs: 0,
+        trustedRoots: ['did:key:z6Mk'],
+        gateMethods: 'all',
+      },
+    });
+    await trusting.decider.decide(callOf('mcp'));
+    expect(trusting.warnings).toEqual([]);
+  });
+});

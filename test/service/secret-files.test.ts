@@ -1,0 +1,111 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { SERVICE_COMMAND, startService } from '../support/service.js';
+import { problemsOf } from './problems-of.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-secrets-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const fileWith = (text: string) => {
+  const file = path.join(folder, String(Math.random()));
+  writeFileSync(file, text);
+  return file;
+};
+describe('a secret in a file', () => {
+  it('is read without the line break at its end', () => {
+    for (const end of ['', '\n', '\r\n'])
+      expect(readConfiguration({ DRS_ADMIN_TOKEN_FILE: fileWith(`t0ken${end}`) }).drsAdminToken).toBe(
+        't0ken',
+      );
+    expect(readConfiguration({ REDIS_URL_FILE: fileWith('rediss://me:pw@r.example\n') }).redisUrl).toBe(
+      'rediss://me:pw@r.example',
+    );
+  });
+
+  it('is the seed that signs contexts, too, unseen', () => {
+    const seed = Buffer.alloc(32, 7).toString('base64url');
+    expect(readConfiguration({ GATE_SIGNING_KEY_FILE: fileWith(`${seed}\n`) }).gateSigningKey).toBe(seed);
+    expect(problemsOf({ GATE_SIGNING_KEY_FILE: fileWith('sh0rt') })).toEqual([
+      expect.stringMatching(/^GATE_SIGNING_KEY_FILE is \(hidden\): expected 32 bytes/),
+    ]);
+  });
+
+  it.each(['two\nlines\n', ' space', 'space ', 'tab\there', 'two breaks\n\n'])(
+    'is refused with white space in it, unseen: %j',
+    (token) => {
+      const problems = problemsOf({ DRS_ADMIN_TOKEN_FILE: fileWith(token) });
+      expect(problems).toEqual([expect.stringMatching(/^DRS_ADMIN_TOKEN_FILE is \(hidden\): .*white space/)]);
+    },
+  );
+
+  it('is refused where there is none', () => {
+    const says = (value: string) => problemsOf({ DRS_ADMIN_TOKEN_FILE: value }).join();
+    expect(says(path.join(folder, 'missing'))).toMatch(/^DRS_ADMIN_TOKEN_FILE is ".*missing": ENOENT/);
+    expect(says(folder)).toMatch(/it is a directory, expected a file/);
+    expect(says(fileWith('\n'))).toMatch(/it is empty/);
+    expect(says(fileWith('x'.repeat(5000)))).toMatch(/larger than 4096 bytes/);
+    const both = { DRS_ADMIN_TOKEN: 'abc', DRS_ADMIN_TOKEN_FILE: fileWith('x') };
+    expect(problemsOf(both)).toEqual([
+      'DRS_ADMIN_TOKEN_FILE and DRS_ADMIN_TOKEN are both set, expected one of them: unset the other',
+    ]);
+  });
+
+  it('opens the admin endpoint', async () => {
+    const service = await startService({ DRS_ADMIN_TOKEN_FILE: fileWith('a-token-from-a-file\n') });
+    const authorization = { Authorization: 'Bearer a-token-from-a-file' };
+    const answer = await service.post('/admin/revoke', { status_list_index: 1 }, authorization);
+    expect(answer.status).toBe(200);
+    await service.stop();
+  });
+});
+
+it('refuses an issuer without a list, and an admin address without an address', () => {
+  const issuer = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
+  expect(problemsOf({ STATUS_LIST_ISSUER: issuer })).toEqual([
+    expect.stringMatching(/^STATUS_LIST_ISSUER is set and there is no list/),
+  ]);
+  expect(problemsOf({ ADMIN_ON_METRICS_ADDR: '1' })).toEqual([
+    expect.stringMatching(/^ADMIN_ON_METRICS_ADDR is set/),
+  ]);
+  for (const address of ['9464', '::1:9464', '127.0.0.1', '127.0.0.1:99999', 'a b:1', 'http://x:1'])
+    expect(problemsOf({ METRICS_ADDR: address })).toEqual([
+      expect.stringMatching(/^METRICS_ADDR is ".*expected/),
+    ]);
+  for (const address of ['127.0.0.1:9464', '[::1]:9464', 'localhost:0'])
+    expect(problemsOf({ METRICS_ADDR: address })).toEqual([]);
+});
+
+describe('serve --check', () => {
+  const check = (env: Record<string, string>) =>
+    spawnSync(process.execPath, [...SERVICE_COMMAND, '--check'], {
+      env: { PATH: process.env['PATH'] ?? '', ...env },
+      encoding: 'utf8',
+    });
+
+  it('ends with 0 where the configuration can work, and listens on nothing', () => {
+    expect(check({ PORT: '1', SERVER_IDENTITY: 'any' })).toMatchObject({
+      status: 0,
+      stdout: 'The configuration can work.\n',
+      stderr: '',
+    });
+    expect(check({ DRS_ADMIN_TOKEN: 'short', SERVER_IDENTITY: 'any' })).toMatchObject({
+      status: 0,
+      stderr: expect.stringMatching(/^warning: DRS_ADMIN_TOKEN/) as string,
+    });
+  });
+
+  it('ends with 2 where the configuration names what is not there', () => {
+    const { status, stderr } = check({ DECISION_LOG: path.join(folder, 'no', 'decisions') });
+    expect([status, stderr]).toEqual([2, expect.stringContaining('/no does not exist: create it')]);
+  });
+
+  it('ends with 2 and every problem where it can not', () => {
+    const { status, stderr } = check({ PORT: 'x', TRUSTED_ROOT: 'y' });
+    expect(status).toBe(2);
+    expect(stderr).toMatch(/PORT is "x"/);
+    expect(stderr).toMatch(/TRUSTED_ROOT is not a variable/);
+  });
+});
