@@ -1,7 +1,7 @@
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
 import type { SignatureStats, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
-import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../../src/protocol/jwt.js';
 import type { Design } from './job.js';
 import { transferred } from './transferred.js';
 

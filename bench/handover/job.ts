@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { decodeBase64url } from '../../src/protocol/base64url.js';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 import type { SignatureVerifier } from '../../src/signatures/signature-verifier.js';
-import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../../src/protocol/jwt.js';
 import type { Exchange } from '../workload/chains.js';
 
 /** A way to bring signatures to libsodium. */

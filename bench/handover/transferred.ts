@@ -1,7 +1,7 @@
 import { Piscina } from 'piscina';
 import { BATCH_CHECKS, bytesFor, CheckState, SlotWriter } from '../../src/signatures/slot.js';
 import type { SignatureStats, SignatureVerifier } from '../../src/signatures/signature-verifier.js';
-import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../../src/protocol/jwt.js';
 import { program } from '../run/paths.js';
 import type { Design } from './job.js';
 

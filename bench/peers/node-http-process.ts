@@ -19,7 +19,7 @@ const server = createServer((request, response) => {
     };
     const bundle = JSON.parse(Buffer.concat(chunks).toString()) as unknown;
     engine.verify({ bundle, body: null }).then(
-      (outcome) => answer(200, toVerdictJson(outcome)),
+      (outcome) => answer(200, toVerdictJson(outcome, false)),
       (error: unknown) => answer(500, JSON.stringify({ error: (error as Error).message })),
     );
   });

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { openVerification, proveVerification } from '../../src/verify/pipeline.js';
+import { openBundle, proveBundle } from '../../src/verify/judge.js';
 import { Failure } from '../../src/verify/codes.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import type { Suite } from '../run/suite.js';
@@ -64,10 +64,10 @@ function replay(order: readonly number[], bundles: readonly unknown[], mebibytes
   const deps = { rules: RULES, cache: receipts, keys: DEFAULT_KEYS };
   const isHit = order.map((index) => {
     const { misses } = receipts.stats;
-    const opened = openVerification(bundles[index], deps);
+    const opened = openBundle(bundles[index], deps);
     if (opened instanceof Failure) throw new Error(`a bundle of the suite was refused: ${opened.message}`);
     // Signatures count as verified here, since they do not affect the hit ratio.
-    proveVerification(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, deps);
+    proveBundle(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, deps);
     return receipts.stats.misses === misses;
   });
   return { isHit, bytes: receipts.stats.bytes };

@@ -13,7 +13,7 @@ import { checkCallPolicy, checkReceiptPolicies } from '../../src/verify/blocks/d
 import { checkTime } from '../../src/verify/blocks/e-time.js';
 import { checkRevocation } from '../../src/verify/blocks/f-revocation.js';
 import { Failure } from '../../src/verify/codes.js';
-import { openVerification, proveVerification } from '../../src/verify/pipeline.js';
+import { openBundle, proveBundle } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain } from '../../src/verify/receipt.js';
 import { costOf } from '../measure/time-operation.js';
@@ -126,8 +126,7 @@ function operationsOf(depth: number, temperature: Temperature): Readonly<Record<
       if (bindMember(invocation.claims.args, asSent, bundle) !== 'match')
         throw new Error('the body did not match');
     },
-    serialise: () =>
-      toVerdictJson({ chain: proved, invocation, binding: 'match', wantsDetails: false, failure: null }),
+    serialise: () => toVerdictJson({ chain: proved, invocation, binding: 'match', failure: null }, false),
   };
 }
 
@@ -135,10 +134,10 @@ const withBody = (body: string) => JSON.stringify({ ...(JSON.parse(body) as obje
 
 function prove(bundle: unknown, cache: ReceiptCache): Chain {
   const deps = { rules: RULES, cache, keys: DEFAULT_KEYS };
-  const opened = openVerification(bundle, deps);
+  const opened = openBundle(bundle, deps);
   if (opened instanceof Failure) throw new Error(`a bundle of the suite was refused: ${opened.message}`);
   const verified = opened.plan.checks.map(() => true);
-  const chain = proveVerification(opened, verified, Math.floor(Date.now() / 1000), deps);
+  const chain = proveBundle(opened, verified, Math.floor(Date.now() / 1000), deps);
   if (chain instanceof Failure) throw new Error(`a bundle of the suite was refused: ${chain.message}`);
   return chain;
 }

@@ -49,7 +49,7 @@ export async function openVerifyPath(): Promise<(bytes: Buffer) => Promise<Call>
     const hasBody = typeof bundle === 'object' && bundle !== null && Object.hasOwn(bundle, 'body');
     const body = hasBody ? ({ kind: 'member', text, document: bundle as never } as const) : null;
     const outcome = await engine.verify({ bundle, body });
-    const json = toVerdictJson(outcome);
+    const json = toVerdictJson(outcome, false);
     const answer = outcome.failure === null ? `valid ${outcome.binding ?? ''}`.trim() : outcome.failure.code;
     return { answer, answerBytes: Buffer.byteLength(json) };
   }

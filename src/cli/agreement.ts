@@ -5,7 +5,7 @@ import { printable } from './terminal.js';
 import { showTime } from './times.js';
 
 /** The authority that a principal is about to delegate. Times in Unix seconds. */
-export interface Delegation {
+export interface Grant {
   /** A DID. */
   readonly audience: string;
   readonly command: string;
@@ -17,7 +17,7 @@ export interface Delegation {
 /**
  * The text that a person agrees to, in plain words. If no other text is given, its digest goes into the receipt.
  */
-export function agreementText({ audience, command, policy, notBefore, expiresAt }: Delegation): string {
+export function agreementText({ audience, command, policy, notBefore, expiresAt }: Grant): string {
   const until = expiresAt === null ? 'without end' : `until ${showTime(expiresAt)}`;
   return [
     `I let ${audience} act for me at ${command} and below it, from ${showTime(notBefore)} ${until}.`,

@@ -59,7 +59,11 @@ export async function decideOnRequest(protocol: Protocol, text: string, file: st
   return { ...decided, context: frozenContextOf(decided.chain, decided.context.binding ?? null) };
 }
 
-const NO_RECORD: ReplayStore = { record: () => true, unreadyReason: null, close: () => Promise.resolve() };
+const NO_RECORD: ReplayStore = {
+  record: () => Promise.resolve(true),
+  unreadyReason: null,
+  close: () => Promise.resolve(),
+};
 
 const VARIABLES = [
   ...['GATE_PASS_METHODS', 'GATE_METHODS', 'GATE_ROUTES'],

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { Binding } from '../verify/binding.js';
-import { coversCommand } from '../verify/blocks/d-policy.js';
+import { coversCommand } from '../protocol/claims.js';
 import { describeDifference } from '../verify/difference.js';
 import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
 import {
@@ -68,11 +68,7 @@ export interface GateParts<C extends JudgedChain> {
   readonly findFault?: ((context: BriefContext) => GateFailure | null) | undefined;
   /** Records the invocation, and says why it may not be used; `null` if invocations may be used again. */
   readonly use:
-    | ((
-        invocation: C['invocation'],
-        now: number,
-      ) => JudgedInvalid['failure'] | null | Promise<JudgedInvalid['failure'] | null>)
-    | null;
+    ((invocation: C['invocation'], now: number) => Promise<JudgedInvalid['failure'] | null>) | null;
   /** Signs the context of an allowed call. */
   readonly sign?: ((allowed: AllowedCall<C>) => string) | undefined;
 }
@@ -127,8 +123,7 @@ export async function decide<C extends JudgedChain>(
   const fault = findFault?.(context) ?? null;
   if (fault !== null) return { ...denied(call, fault), chain };
   const at = now();
-  const using = use === null ? null : use(chain.invocation, at);
-  const used = using instanceof Promise ? await using : using;
+  const used = use === null ? null : await use(chain.invocation, at);
   if (used !== null) return { ...denied(call, verdictFailure(used)), chain };
   return { kind: 'allow', context, chain, token: sign?.({ call, chain, context, now: at }) ?? null };
 }

@@ -1,8 +1,7 @@
-import { readReceipts } from '../verify/blocks/a-structure.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { verifyCheck } from '../signatures/in-thread.js';
 import { Failure } from '../verify/codes.js';
-import { verifyReceipts } from '../verify/pipeline.js';
+import { judgeReceipts, readReceipts } from '../verify/judge.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import type { Receipt } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
@@ -47,7 +46,7 @@ export function requireValidChain(jwts: readonly string[], now: number, maxChain
   }
   const leaf = readChain(jwts).at(-1) as Receipt;
   const deps = { rules: rulesFor(maxChainDepth), keys: DEFAULT_KEYS };
-  const failure = verifyReceipts(jwts, verifyCheck, Math.max(now, leaf.claims.nbf), deps);
+  const failure = judgeReceipts(jwts, verifyCheck, Math.max(now, leaf.claims.nbf), deps);
   if (failure !== null) throw asIssueError(failure);
 }
 

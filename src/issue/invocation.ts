@@ -3,9 +3,8 @@ import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol
 import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { verifyCheck } from '../signatures/in-thread.js';
-import { checkStructure } from '../verify/blocks/a-structure.js';
 import { Failure } from '../verify/codes.js';
-import { openVerification, proveVerification } from '../verify/pipeline.js';
+import { checkStructure, openBundle, proveBundle } from '../verify/judge.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import { createBundle, type Bundle } from './bundle.js';
 import { DEFAULT_MAX_CHAIN_DEPTH, readChain, rulesFor } from './chain.js';
@@ -103,9 +102,9 @@ function findFailure(bundle: Bundle, options: InvocationOptions, now: number): F
     return structure instanceof Failure ? structure : null;
   }
   const deps = { rules, cache, keys: DEFAULT_KEYS };
-  const opened = openVerification(bundle, deps);
+  const opened = openBundle(bundle, deps);
   if (opened instanceof Failure) return opened;
-  const proved = proveVerification(opened, opened.plan.checks.map(verifyCheck), now, deps);
+  const proved = proveBundle(opened, opened.plan.checks.map(verifyCheck), now, deps);
   return proved instanceof Failure ? proved : null;
 }
 

@@ -22,7 +22,7 @@ import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outco
 import type { CallVerifier, ProtectionOptions } from './options.js';
 
 /** A call that is passed to its handler. */
-export interface Admission {
+export interface AdmittedCall {
   readonly kind: 'allow';
   readonly context: GateContext;
   /** Call this when the call is over. Further calls have no effect. */
@@ -30,7 +30,7 @@ export interface Admission {
 }
 
 /** The decision on a request: its handler runs without a context, with one, or not at all. */
-export type Decision = { readonly kind: 'pass' } | Admission | Denial;
+export type Decision = { readonly kind: 'pass' } | AdmittedCall | Denial;
 
 const PASS = { kind: 'pass' } as const;
 
@@ -104,7 +104,7 @@ export class Guard {
   async #check(
     call: PendingCall,
     findFault: ((context: BriefContext) => GateFailure | null) | undefined,
-  ): Promise<Admission | Denial> {
+  ): Promise<AdmittedCall | Denial> {
     try {
       const decided = await decide(call, { ...this.#parts, findFault });
       const { chain } = decided;

@@ -168,6 +168,16 @@ export function isCommandPath(value: unknown): value is string {
   }
 }
 
+/**
+ * Whether a command is another one or a sub-path of it, by whole segments.
+ *
+ * @example coversCommand('/a/b', '/a/b/c'); // true
+ * @example coversCommand('/a/b', '/a/bc'); // false
+ */
+export function coversCommand(parent: string, child: string): boolean {
+  return child === parent || (child.startsWith(parent) && child[parent.length] === '/');
+}
+
 const DOTS: ReadonlySet<string> = new Set(['.', '..']);
 
 // Claims are read by literal names, which JavaScript engines read faster than names in variables. No object inherits

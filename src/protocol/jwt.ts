@@ -18,6 +18,14 @@ export interface CompactJwt {
   readonly defect?: never;
 }
 
+/** One signature to verify: RFC 7515 §5.2 over the leading characters of a JWT, which are ASCII. */
+export interface SignatureCheck {
+  readonly jwt: string;
+  readonly signingInputLength: number;
+  readonly signature: Buffer;
+  readonly publicKey: Uint8Array;
+}
+
 /** Why a text is not a compact JWT, for a person. */
 export interface JwtDefect {
   readonly defect: string;

@@ -1,5 +1,6 @@
+import { performance } from 'node:perf_hooks';
 import type { InvocationClaims } from '../protocol/claims.js';
-import { Failure, showTime } from '../verify/codes.js';
+import { Failure, showTime, type Code } from '../verify/codes.js';
 import { replayKey } from './replay-key.js';
 import { ReplayStoreError, type ReplayStore } from './replay-store.js';
 
@@ -21,39 +22,60 @@ export const DEFAULT_REPLAY_WINDOW_SECS = 900;
 
 const MIN_LEEWAY_SECS = 60;
 
+/** The result of a replay check. */
+export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'unavailable';
+
+/** Receives the result of each replay check, and its duration in milliseconds. */
+export interface ReplayObserver {
+  replayChecked?(result: ReplayResult, milliseconds: number): void;
+}
+
 /**
  * Checks whether an invocation may be used, and records that it was. Call this last, after every other check: a call
  * that is refused must not use up its invocation.
  *
  * @param now Unix seconds
- * @returns `null` if it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`.
- *   A promise only if the store returned one.
+ * @param observer is told how the check ended
+ * @returns `null` if it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`
  * @example
  * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
- * const checked = checkReplay(invocation.claims, store, now, rules);
- * const failure = checked instanceof Promise ? await checked : checked;
+ * const failure = await checkReplay(invocation.claims, store, now, rules);
  */
-export function checkReplay(
+export async function checkReplay(
+  claims: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
+  store: ReplayStore,
+  now: number,
+  rules: ReplayRules,
+  observer: ReplayObserver = {},
+): Promise<Failure | null> {
+  const startedAt = performance.now();
+  const failure = await use(claims, store, now, rules);
+  observer.replayChecked?.(RESULT_OF.get(failure?.code) ?? 'unavailable', performance.now() - startedAt);
+  return failure;
+}
+
+const RESULT_OF: ReadonlyMap<Code | undefined, ReplayResult> = new Map<Code | undefined, ReplayResult>([
+  [undefined, 'accepted'],
+  ['REPLAY_DETECTED', 'replayed'],
+  ['INVOCATION_STALE', 'stale'],
+]);
+
+async function use(
   { iss, jti, iat }: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
   store: ReplayStore,
   now: number,
   { scope, windowSecs, clockSkewSecs }: ReplayRules,
-): Failure | null | Promise<Failure | null> {
+): Promise<Failure | null> {
   const leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
   if (iat < now - windowSecs || iat > now + leeway) {
     const [from, until] = [showTime(now - windowSecs), showTime(now + leeway)];
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${leeway} s after`;
     return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
   }
-  // An invocation that was issued `leeway` in the future stays fresh for window + leeway, and must be recorded as long.
-  const ttlSecs = windowSecs + leeway + 1;
   try {
-    const recorded = store.record(replayKey(scope, iss, jti), now, ttlSecs);
-    if (typeof recorded === 'boolean') return recorded ? null : replayed(jti);
-    return recorded.then(
-      (isNew) => (isNew ? null : replayed(jti)),
-      (error: unknown) => unavailable(jti, error),
-    );
+    // An invocation that was issued `leeway` in the future stays fresh for window + leeway, and must be recorded as long.
+    const isNew = await store.record(replayKey(scope, iss, jti), now, windowSecs + leeway + 1);
+    return isNew ? null : replayed(jti);
   } catch (error) {
     return unavailable(jti, error);
   }

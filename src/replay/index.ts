@@ -1,4 +1,10 @@
-export { DEFAULT_REPLAY_WINDOW_SECS, checkReplay, type ReplayRules } from './check-replay.js';
+export {
+  DEFAULT_REPLAY_WINDOW_SECS,
+  checkReplay,
+  type ReplayObserver,
+  type ReplayResult,
+  type ReplayRules,
+} from './check-replay.js';
 export {
   createMemoryReplayStore,
   type MemoryReplayStore,

@@ -7,12 +7,7 @@ export type ReplayUnreadyReason =
   /** There is no room for another invocation. */
   | 'replay_store_full';
 
-/**
- * Remembers which invocations were used.
- *
- * A store in this process answers at once, a store across a network with a promise. The caller tests which of the two it
- * got, so that the first kind costs no turn of the event loop.
- */
+/** Remembers which invocations were used. */
 export interface ReplayStore {
   /**
    * Records an invocation unless it is on record.
@@ -20,10 +15,9 @@ export interface ReplayStore {
    * @param key of `replayKey`
    * @param now Unix seconds
    * @param ttlSecs how long it must stay on record
-   * @returns whether it was new
-   * @throws ReplayStoreError (or rejects with it) if the store cannot tell
+   * @returns whether it was new; rejects with a {@link ReplayStoreError} if the store cannot tell
    */
-  record(key: string, now: number, ttlSecs: number): boolean | Promise<boolean>;
+  record(key: string, now: number, ttlSecs: number): Promise<boolean>;
   /** Why nothing can be recorded at the moment; `null` if it can. The store finds out by itself, also without calls. */
   readonly unreadyReason: ReplayUnreadyReason | null;
   /** Number of invocations on record, if the store knows. */

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../protocol/jwt.js';
 import type { SignatureStats, SignatureVerifier } from './signature-verifier.js';
 import { PUBLIC_KEY_BYTES, verifyEd25519 } from './verify-ed25519.js';
 

@@ -1,4 +1,4 @@
-import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../protocol/jwt.js';
 import { WorkDropped } from './signature-verifier.js';
 
 /** Checks that belong together, verified a few at a time. */

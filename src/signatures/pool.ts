@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../protocol/jwt.js';
 import { Batches } from './batches.js';
 import { verifyCheck } from './in-thread.js';
 import { Job, JobQueue } from './job-queue.js';

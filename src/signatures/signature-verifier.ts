@@ -1,4 +1,4 @@
-import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../protocol/jwt.js';
 
 /** Counters of a {@link SignatureVerifier}, for metrics; all but `pending` only grow. */
 export interface SignatureStats {

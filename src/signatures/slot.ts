@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer';
-import type { SignatureCheck } from '../verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../protocol/jwt.js';
 import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './verify-ed25519.js';
 
 // A slot is memory that the main thread shares with one worker at a time. For each check of a batch it holds the fields

@@ -1,7 +1,8 @@
 import { isJsonObject } from '../protocol/json.js';
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../replay/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
-import { Engine, type Body, type EngineObserver } from './engine.js';
+import type { Body } from '../verify/binding.js';
+import { Engine, type EngineObserver } from './engine.js';
 import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
 import { toVerdict, type Verdict } from './verdict.js';
 
@@ -54,8 +55,8 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
   engine.catch(() => undefined);
   return {
     verify: async (bundle, { body, bodyText, details = asksForDetails(bundle), now } = {}) => {
-      const request = { bundle, body: bodyOf(bundle, body, bodyText), wantsDetails: details, now };
-      return toVerdict(await (await engine).verify(request));
+      const request = { bundle, body: bodyOf(bundle, body, bodyText), now };
+      return toVerdict(await (await engine).verify(request), details);
     },
     revoke: async (index) => (await engine).revocation.revoke(index),
     opened: async () => {

@@ -2,7 +2,7 @@ import { callContextOf, type CallContext } from '../gate/context.js';
 import type { Binding } from '../verify/binding.js';
 import type { Code } from '../verify/codes.js';
 import type { VerdictContext } from '../verify/receipt.js';
-import type { Outcome } from './engine.js';
+import type { Outcome } from '../verify/judge.js';
 
 /** Why a bundle is not valid. */
 export interface VerdictError {
@@ -37,7 +37,7 @@ export interface VerdictDetails extends CallContext {
 }
 
 /** Makes the verdict for an outcome, as a value. */
-export function toVerdict(outcome: Outcome): Verdict {
+export function toVerdict(outcome: Outcome, wantsDetails: boolean): Verdict {
   const { binding } = outcome;
   const bound = binding === null ? {} : { binding };
   if (outcome.failure !== null) {
@@ -46,19 +46,19 @@ export function toVerdict(outcome: Outcome): Verdict {
   }
   // A copy for the caller: changing it cannot change later verdicts.
   const context = JSON.parse(outcome.chain.contextJson) as VerdictContext;
-  const details = outcome.wantsDetails ? { details: detailsOf(outcome) } : {};
+  const details = wantsDetails ? { details: detailsOf(outcome) } : {};
   return { valid: true, context, ...bound, ...details };
 }
 
 /** Makes the verdict for an outcome, as JSON. The context of a known chain is serialized only once. */
-export function toVerdictJson(outcome: Outcome): string {
+export function toVerdictJson(outcome: Outcome, wantsDetails: boolean): string {
   const bound = outcome.binding === null ? '' : `,"binding":"${outcome.binding}"`;
   if (outcome.failure !== null) {
     const { code, message, suggestion } = outcome.failure;
     const texts = `"message":${JSON.stringify(message)},"suggestion":${JSON.stringify(suggestion)}`;
     return `{"valid":false,"error":{"code":"${code}",${texts}}${bound}}`;
   }
-  const details = outcome.wantsDetails ? `,"details":${JSON.stringify(detailsOf(outcome))}` : '';
+  const details = wantsDetails ? `,"details":${JSON.stringify(detailsOf(outcome))}` : '';
   return `{"valid":true,"context":${outcome.chain.contextJson}${bound}${details}}`;
 }
 

@@ -1,9 +1,59 @@
 import { equalsByJcs } from '../protocol/jcs.js';
 import { hasMoreNodes, isPlainlyFaithful, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { findJsonDefect, MAX_JSON_DEPTH } from '../protocol/json-defects.js';
+import { Failure } from './codes.js';
+import { describeDifference } from './difference.js';
 
 /** How the body of a call compares with the signed arguments. */
 export type Binding = 'match' | 'mismatch' | 'invalid_body';
+
+/** The body of the call, to compare with the signed arguments. */
+export type Body =
+  /** A value in this process. */
+  | { readonly kind: 'value'; readonly value: unknown }
+  /** JSON text. */
+  | { readonly kind: 'text'; readonly text: string }
+  /** The `body` member of a document, and the JSON text of the whole document. */
+  | { readonly kind: 'member'; readonly text: string; readonly document: JsonObject };
+
+/** Compares a body with the signed arguments; `null` if there is none. */
+export function bind(args: JsonObject, body: Body | null): Binding | null {
+  switch (body?.kind) {
+    case undefined:
+      return null;
+    case 'value':
+      return bindValue(args, body.value);
+    case 'text':
+      return bindText(args, body.text);
+    case 'member':
+      return bindMember(args, body.text, body.document);
+  }
+}
+
+/** `REQUIRE_BINDING`: a bundle that does not match the call's body is invalid. */
+export function checkBinding(binding: Binding | null, args: JsonObject, body: Body | null): Failure | null {
+  switch (binding) {
+    case 'match':
+      return null;
+    case null:
+      return new Failure('BINDING_REQUIRED', {
+        subject: 'bundle',
+        member: 'body',
+        expected: 'the body of the call',
+      });
+    default: {
+      const reason =
+        binding === 'mismatch'
+          ? (describeDifference(args, body) ?? 'it says something else')
+          : 'it is not JSON with one meaning';
+      return new Failure('BINDING_MISMATCH', {
+        subject: 'invocation',
+        expected: 'what the body of the call says',
+        reason,
+      });
+    }
+  }
+}
 
 /**
  * Binds a body that is given as JSON text.

@@ -265,7 +265,7 @@ describe('a decision', () => {
     const used: unknown[] = [];
     const use = (invocation: unknown) => {
       used.push(invocation);
-      return null;
+      return Promise.resolve(null);
     };
     const asked: unknown[] = [];
     const findFault = (found: GateFailure | null) => (context: object) => {
@@ -305,7 +305,7 @@ describe('a decision', () => {
       now: () => 17,
       use: (_, at) => {
         times.push(at);
-        return null;
+        return Promise.resolve(null);
       },
       sign: (allowed) => {
         expect(allowed.call).toBe(call);

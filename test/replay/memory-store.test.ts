@@ -2,87 +2,87 @@ import { describe, expect, it, vi } from 'vitest';
 import { createMemoryReplayStore, ReplayStoreError } from '../../src/replay/index.js';
 
 describe('the memory replay store', () => {
-  it('answers at once, and knows a key until its time is over', () => {
+  it('knows a key until its time is over', async () => {
     const store = createMemoryReplayStore();
-    expect(store.record('a', 1000, 60)).toBe(true);
-    expect(store.record('a', 1000, 60)).toBe(false);
-    expect(store.record('a', 1059, 60)).toBe(false);
-    expect(store.record('a', 1060, 60)).toBe(true);
+    expect(await store.record('a', 1000, 60)).toBe(true);
+    expect(await store.record('a', 1000, 60)).toBe(false);
+    expect(await store.record('a', 1059, 60)).toBe(false);
+    expect(await store.record('a', 1060, 60)).toBe(true);
   });
 
-  it('refuses when it is full of live entries, and forgets none of them', () => {
+  it('refuses when it is full of live entries, and forgets none of them', async () => {
     const store = createMemoryReplayStore({ maxEntries: 2 });
-    store.record('a', 1000, 60);
-    store.record('b', 1000, 60);
-    expect(() => store.record('c', 1030, 60)).toThrow(ReplayStoreError);
-    expect(() => store.record('c', 1030, 60)).toThrow('it is full: 2 invocations are on record');
-    expect(store.record('a', 1030, 60)).toBe(false);
-    expect(store.record('b', 1030, 60)).toBe(false);
-    expect(store.record('c', 1060, 60)).toBe(true);
+    await store.record('a', 1000, 60);
+    await store.record('b', 1000, 60);
+    await expect(store.record('c', 1030, 60)).rejects.toThrow(ReplayStoreError);
+    await expect(store.record('c', 1030, 60)).rejects.toThrow('it is full: 2 invocations are on record');
+    expect(await store.record('a', 1030, 60)).toBe(false);
+    expect(await store.record('b', 1030, 60)).toBe(false);
+    expect(await store.record('c', 1060, 60)).toBe(true);
     expect(store.size).toBe(1);
   });
 
-  it('says that it is full, until the first of its entries is over, also if no call comes', () => {
+  it('says that it is full, until the first of its entries is over, also if no call comes', async () => {
     const now = Math.floor(Date.now() / 1000);
     const store = createMemoryReplayStore({ maxEntries: 2 });
-    store.record('over', now - 100, 60);
+    await store.record('over', now - 100, 60);
     expect(store.unreadyReason).toBeNull();
-    store.record('live', now - 100, 3_600);
+    await store.record('live', now - 100, 3_600);
     expect(store.unreadyReason).toBeNull();
-    expect(store.record('new', now, 3_600)).toBe(true);
+    expect(await store.record('new', now, 3_600)).toBe(true);
     expect(store.unreadyReason).toBe('replay_store_full');
-    expect(() => store.record('one more', now, 3_600)).toThrow(ReplayStoreError);
+    await expect(store.record('one more', now, 3_600)).rejects.toThrow(ReplayStoreError);
   });
 
-  it('forgets a bounded number at a time, and faster than keys come in', () => {
+  it('forgets a bounded number at a time, and faster than keys come in', async () => {
     const store = createMemoryReplayStore({ maxEntries: 100 });
-    for (let at = 0; at < 100; at++) store.record(`old ${at}`, 1000, 60);
-    store.record('new', 2000, 60);
+    for (let at = 0; at < 100; at++) await store.record(`old ${at}`, 1000, 60);
+    await store.record('new', 2000, 60);
     expect(store.size).toBe(97);
-    for (let at = 0; at < 40; at++) store.record(`new ${at}`, 2000, 60);
+    for (let at = 0; at < 40; at++) await store.record(`new ${at}`, 2000, 60);
     expect(store.size).toBe(41);
   });
 
-  it('works on after it was emptied by time', () => {
+  it('works on after it was emptied by time', async () => {
     const store = createMemoryReplayStore({ maxEntries: 1 });
-    expect(store.record('a', 1000, 1)).toBe(true);
-    expect(store.record('b', 2000, 1)).toBe(true);
-    expect(store.record('c', 3000, 1)).toBe(true);
-    expect(store.record('c', 3000, 1)).toBe(false);
+    expect(await store.record('a', 1000, 1)).toBe(true);
+    expect(await store.record('b', 2000, 1)).toBe(true);
+    expect(await store.record('c', 3000, 1)).toBe(true);
+    expect(await store.record('c', 3000, 1)).toBe(false);
   });
 
   it('forgets all when it is closed', async () => {
     const store = createMemoryReplayStore({ maxEntries: 1 });
-    store.record('a', 1000, 60);
+    await store.record('a', 1000, 60);
     await store.close();
     expect(store.size).toBe(0);
-    expect(store.record('b', 1000, 60)).toBe(true);
-    expect(() => store.record('c', 1000, 60)).toThrow(ReplayStoreError);
-    expect(store.record('c', 2000, 60)).toBe(true);
+    expect(await store.record('b', 1000, 60)).toBe(true);
+    await expect(store.record('c', 1000, 60)).rejects.toThrow(ReplayStoreError);
+    expect(await store.record('c', 2000, 60)).toBe(true);
   });
 
-  it('warns once when it is nearly full, and again only after it was emptier', () => {
+  it('warns once when it is nearly full, and again only after it was emptier', async () => {
     const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
     const store = createMemoryReplayStore({ maxEntries: 10, log });
-    const fill = (from: number, to: number, now: number) => {
-      for (let at = from; at < to; at++) store.record(`${now} ${at}`, now, 60);
+    const fill = async (from: number, to: number, now: number) => {
+      for (let at = from; at < to; at++) await store.record(`${now} ${at}`, now, 60);
     };
-    fill(0, 7, 1000);
+    await fill(0, 7, 1000);
     expect(log.warn).not.toHaveBeenCalled();
-    fill(7, 10, 1000);
-    expect(() => fill(10, 11, 1000)).toThrow(ReplayStoreError);
+    await fill(7, 10, 1000);
+    await expect(fill(10, 11, 1000)).rejects.toThrow(ReplayStoreError);
     expect(log.warn.mock.calls).toEqual([
       [{ entries: 8, capacity: 10 }, expect.stringContaining('nearly full')],
     ]);
     // When the old ones have expired, four are dropped for each new one.
-    fill(0, 10, 2000);
+    await fill(0, 10, 2000);
     expect([store.size, store.capacity]).toEqual([10, 10]);
     expect(log.warn).toHaveBeenCalledTimes(2);
   });
 
-  it('warns where the first entry nearly fills it', () => {
+  it('warns where the first entry nearly fills it', async () => {
     const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
-    createMemoryReplayStore({ maxEntries: 1, log }).record('a', 1000, 60);
+    await createMemoryReplayStore({ maxEntries: 1, log }).record('a', 1000, 60);
     expect(log.warn).toHaveBeenCalledTimes(1);
   });
 

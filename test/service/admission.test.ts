@@ -11,7 +11,8 @@ import { RefusalLog } from '../../src/service/observe/refusal-log.js';
 import { VerdictLogs } from '../../src/service/observe/verdict-logs.js';
 import { Routes } from '../../src/service/routes/routes.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
-import type { Engine, Outcome, Request } from '../../src/verifier/engine.js';
+import type { Engine } from '../../src/verifier/engine.js';
+import type { Outcome, Call } from '../../src/verify/judge.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
 
@@ -133,7 +134,7 @@ describe('admission', () => {
 });
 
 /** A fake verifier for requests, since the real one cannot fail on demand. */
-type Verify = (request: Request) => Promise<Outcome>;
+type Verify = (request: Call) => Promise<Outcome>;
 
 describe('a fault of the verifier', () => {
   let close = (): void => undefined;
@@ -207,7 +208,7 @@ describe('a fault of the verifier', () => {
   });
 
   it('asks admission before a request waits for the status list', async () => {
-    const waiting: { request: Request; fail: (error: Error) => void }[] = [];
+    const waiting: { request: Call; fail: (error: Error) => void }[] = [];
     const { admission, post } = await start(
       (request) => new Promise((_, fail) => waiting.push({ request, fail })),
     );
@@ -223,7 +224,7 @@ describe('a fault of the verifier', () => {
   });
 
   it('leaves what waits where it is until the verifier is done, also when the client has gone', async () => {
-    const waiting: { request: Request; fail: (error: Error) => void }[] = [];
+    const waiting: { request: Call; fail: (error: Error) => void }[] = [];
     const { admission, port, post } = await start(
       (request) => new Promise((_, fail) => waiting.push({ request, fail })),
     );

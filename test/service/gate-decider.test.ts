@@ -1,7 +1,8 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEngine } from '../../src/verifier/create-verifier.js';
-import type { Engine, Outcome, Request } from '../../src/verifier/engine.js';
+import type { Engine } from '../../src/verifier/engine.js';
+import type { Outcome, Call } from '../../src/verify/judge.js';
 import { GATE_PROTOCOLS, headersOf } from '../../src/gate/index.js';
 import { createMemoryReplayStore } from '../../src/replay/index.js';
 import { Admission } from '../../src/service/load/admission.js';
@@ -12,7 +13,7 @@ import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
 
 // A fake engine, since the real one cannot fail on demand.
-type Verify = (request: Request) => Promise<Outcome>;
+type Verify = (request: Call) => Promise<Outcome>;
 
 function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueBurstMs: 60_000, queueTargetMs: 60_000 };
@@ -20,7 +21,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const counted: string[] = [];
   const rejected: string[] = [];
   const decider = new GateDecider({
-    engine: { verify } as unknown as Engine,
+    engine: { verifyForGate: verify } as unknown as Engine,
     configuration: {
       replayWindowSecs: 900,
       clockSkewSecs: 0,
@@ -91,7 +92,7 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
   });
 
   it('asks admission before a call waits for the status list', async () => {
-    const waiting: { request: Request; fail: (error: Error) => void }[] = [];
+    const waiting: { request: Call; fail: (error: Error) => void }[] = [];
     const { admission, decider } = open(
       (request) => new Promise((_, fail) => waiting.push({ request, fail })),
     );

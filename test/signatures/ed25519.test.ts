@@ -9,7 +9,7 @@ import { InThreadVerifier } from '../../src/signatures/in-thread.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
 import type { SignatureVerifier } from '../../src/signatures/signature-verifier.js';
 import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
-import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../../src/protocol/jwt.js';
 import { party, signJwt } from '../support/chain.js';
 import { readVectors } from '../support/vectors.js';
 import { newKeyPair } from '../support/key-pair.js';

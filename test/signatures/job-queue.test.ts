@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Job, JobQueue } from '../../src/signatures/job-queue.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
-import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../../src/protocol/jwt.js';
 
 /** Checks that differ only in the name that they carry. */
 function named(names: readonly string[]): SignatureCheck[] {

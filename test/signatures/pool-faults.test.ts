@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parseCompactJwt } from '../../src/protocol/jwt.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
-import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../../src/protocol/jwt.js';
 import { party, signJwt } from '../support/chain.js';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { BATCH_CHECKS, bytesFor, CheckState, SlotReader, SlotWriter } from '../../src/signatures/slot.js';
-import type { SignatureCheck } from '../../src/verify/blocks/c-signatures.js';
+import type { SignatureCheck } from '../../src/protocol/jwt.js';
 
 /** A check whose every field contains its number. */
 function numbered(number: number, messageLength: number): SignatureCheck {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { KeyResolver } from '../../src/protocol/key-resolver.js';
 import { verifyCheck } from '../../src/signatures/in-thread.js';
 import { Failure } from '../../src/verify/codes.js';
-import { openVerification, proveVerification, type PipelineDeps } from '../../src/verify/pipeline.js';
+import { openBundle, proveBundle, type Known } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { Chain } from '../../src/verify/receipt.js';
 import { childClaims, invocationClaims, NOW, rootClaims, signJwt, type Party } from '../support/chain.js';
@@ -37,7 +37,7 @@ const RULES = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null, trust
 function makeWorld() {
   const keys = new NamedKeys();
   const parties = [keys.renew('alice'), keys.renew('bot'), keys.renew('helper')] as const;
-  const deps: PipelineDeps = { rules: RULES, cache: new ReceiptCache(1e6), keys };
+  const deps: Known = { rules: RULES, cache: new ReceiptCache(1e6), keys };
   return { keys, parties, deps };
 }
 
@@ -48,12 +48,12 @@ function makeBundle([alice, bot, helper]: readonly [Party, Party, Party]) {
   return { bundle_version: '4.0', receipts, invocation };
 }
 
-function verify(bundle: unknown, deps: PipelineDeps, whilePending = () => undefined as unknown) {
-  const opened = openVerification(bundle, deps);
+function verify(bundle: unknown, deps: Known, whilePending = () => undefined as unknown) {
+  const opened = openBundle(bundle, deps);
   if (opened instanceof Failure) return { signatures: 0, outcome: opened };
   const verified = opened.plan.checks.map(verifyCheck);
   whilePending();
-  return { signatures: verified.length, outcome: proveVerification(opened, verified, NOW, deps) };
+  return { signatures: verified.length, outcome: proveBundle(opened, verified, NOW, deps) };
 }
 
 describe("keys that are not in the issuers' names", () => {

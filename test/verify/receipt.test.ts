@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { checkTimeAgain } from '../../src/verify/pipeline.js';
 import { Chain, type Receipt } from '../../src/verify/receipt.js';
-import { makeChain, NOW, type Overrides } from '../support/chain.js';
+import { makeChain, type Overrides } from '../support/chain.js';
 import { receiptsOf } from '../support/receipts.js';
 
 const chainOf = (overrides: Readonly<Record<number, Overrides>> = {}) =>
@@ -32,11 +31,5 @@ describe('a chain', () => {
   it('can be revoked if any of its receipts can be', () => {
     expect(chainOf().isRevocable).toBe(false);
     expect(chainOf({ 1: { drs_status_list_index: 0 } }).isRevocable).toBe(true);
-  });
-
-  it('that waited is checked against the time once more', () => {
-    const rules = { maxChainDepth: 16, clockSkewSecs: 5, serverIdentity: null, trustedRoots: null };
-    expect(checkTimeAgain(chainOf(), NOW + 3605, rules)).toBeNull();
-    expect(checkTimeAgain(chainOf(), NOW + 3606, rules)?.code).toBe('EXPIRED');
   });
 });

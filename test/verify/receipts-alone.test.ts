@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { verifyCheck } from '../../src/signatures/in-thread.js';
-import { verifyReceipts } from '../../src/verify/pipeline.js';
+import { judgeReceipts } from '../../src/verify/judge.js';
 import { makeChain, NOW, party, type Overrides } from '../support/chain.js';
 
 const RULES = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
 const verify = (receipts: readonly string[], now = NOW, rules: object = {}) =>
-  verifyReceipts(receipts, verifyCheck, now, { rules: { ...RULES, ...rules }, keys: DEFAULT_KEYS })?.code;
+  judgeReceipts(receipts, verifyCheck, now, { rules: { ...RULES, ...rules }, keys: DEFAULT_KEYS })?.code;
 const withClaims = (claims: Overrides) => makeChain(3, { 1: claims }).receipts;
 
 describe('receipts without an invocation', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { checkRevocationOf } from '../../src/verify/pipeline.js';
+import { checkRevocation } from '../../src/verify/blocks/f-revocation.js';
 import { Chain } from '../../src/verify/receipt.js';
 import type { RemoteStatus } from '../../src/verify/revocation-view.js';
 import { makeChain } from '../support/chain.js';
@@ -26,7 +26,7 @@ function check(
   local: readonly number[] = [],
 ) {
   const asked: number[] = [];
-  const failure = checkRevocationOf(chainWith(indices), {
+  const failure = checkRevocation(chainWith(indices), {
     remoteStatusOf: (index) => {
       asked.push(index);
       return index === 7 ? remote : 'not_revoked';

@@ -5,7 +5,7 @@ import {
   requireAgreement,
   showText,
   warnIfIrrevocable,
-  type Delegation,
+  type Grant,
 } from '../agreement.js';
 import { chainText } from '../chain-file.js';
 import { CommandError } from '../command-error.js';
@@ -119,7 +119,7 @@ function requireLimits(policy: IssuedPolicy, options: IssueOptions): void {
 }
 
 /** The exact text that the person sees. */
-async function readConsentText(options: IssueOptions, delegation: Delegation): Promise<string> {
+async function readConsentText(options: IssueOptions, delegation: Grant): Promise<string> {
   if (options.consentText === undefined) return agreementText(delegation);
   return readText(options.consentText, 'the consent text');
 }

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { wholeBodyOfBytes, responseTo, type Denial, type RequestBody } from '../../gate/index.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
-import { Guard, type Admission } from '../guard.js';
+import { Guard, type AdmittedCall } from '../guard.js';
 import { headersOfNode, outcomeOf, pathOf, presentAsJson, tooLarge } from '../node.js';
 import { DEFAULT_MAX_BODY_BYTES, type MiddlewareOptions } from '../options.js';
 import { DrsRefusalError } from '../refusal-error.js';
@@ -48,7 +48,7 @@ export function drsFastify(
     return;
   }
   const guard = new Guard('http', options, options.bindingMode);
-  const admissions = new WeakMap<object, Admission>();
+  const admissions = new WeakMap<object, AdmittedCall>();
   if (!fastify.hasRequestDecorator('drs')) fastify.decorateRequest('drs', null);
 
   // Before the body is parsed, because the gate compares the body as it was sent.

@@ -11,7 +11,7 @@ import {
 import { checkOptions } from '../check-options.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
-import { Guard, type Admission } from '../guard.js';
+import { Guard, type AdmittedCall } from '../guard.js';
 import type { ProtectionOptions } from '../options.js';
 import { withAuthInfo } from './auth-info.js';
 import { announce, type Announcement } from './announce.js';
@@ -118,7 +118,7 @@ class GuardedTransport {
   readonly #transport: McpTransport;
   readonly #send: McpTransport['send'];
   /** By request id: calls that are being checked (`null`) or executed. */
-  readonly #open = new Map<RequestId, Admission | null>();
+  readonly #open = new Map<RequestId, AdmittedCall | null>();
 
   constructor(guard: Guard, rules: McpRules, tasks: TaskOwners, transport: McpTransport) {
     this.#guard = guard;

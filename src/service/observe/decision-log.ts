@@ -1,4 +1,4 @@
-import type { Outcome } from '../../verifier/engine.js';
+import type { Outcome } from '../../verify/judge.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import type { LineFile } from './line-file.js';
 import { traceIdOf } from '../http/request-id.js';

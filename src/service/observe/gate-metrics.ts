@@ -1,5 +1,6 @@
 import { Counter, type Registry } from 'prom-client';
-import type { Outcome, ReplayObserver, ReplayResult } from '../../verifier/engine.js';
+import type { Outcome } from '../../verify/judge.js';
+import type { ReplayObserver, ReplayResult } from '../../replay/index.js';
 import { GATE_CATALOGUE, GATE_PROTOCOLS, type GateProtocol } from '../../gate/index.js';
 import type { ReplayStore } from '../../replay/index.js';
 import { CATALOGUE } from '../../verify/codes.js';

@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import type { ReplayResult } from '../../verifier/engine.js';
+import type { ReplayResult } from '../../replay/index.js';
 import type { ReplayStore } from '../../replay/index.js';
 import { Distribution, SECONDS, showHistogram } from './distribution.js';
 import { showCounter, showGauge } from './metrics-show.js';

@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { RevocationObserver } from '../../revocation/index.js';
-import type { Engine, EngineObserver, Outcome } from '../../verifier/engine.js';
+import type { Engine, EngineObserver } from '../../verifier/engine.js';
+import type { Outcome } from '../../verify/judge.js';
 import type { Binding } from '../../verify/binding.js';
 import { CATALOGUE, type Code } from '../../verify/codes.js';
 import type { Admission } from '../load/admission.js';

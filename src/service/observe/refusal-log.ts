@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Outcome } from '../../verifier/engine.js';
+import type { Outcome } from '../../verify/judge.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import { traceIdOf } from '../http/request-id.js';
 import { Sampler } from './sampler.js';

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import type { Outcome } from '../../verifier/engine.js';
+import type { Outcome } from '../../verify/judge.js';
 
 /** Who asked for what, according to the bundle. If the bundle was refused, none of this is proved. */
 export interface VerdictFacts {

@@ -1,4 +1,4 @@
-import type { Outcome } from '../../verifier/engine.js';
+import type { Outcome } from '../../verify/judge.js';
 import type { DecisionLog } from './decision-log.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import type { GateDecision } from '../routes/gate-decider.js';

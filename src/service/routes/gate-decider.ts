@@ -1,5 +1,7 @@
 import type { Logger } from 'pino';
-import { watchReplay, type Body, type Engine, type Outcome } from '../../verifier/engine.js';
+import type { Body } from '../../verify/binding.js';
+import type { Outcome } from '../../verify/judge.js';
+import type { Engine } from '../../verifier/engine.js';
 import {
   bodyTimedOut,
   decide,
@@ -18,7 +20,7 @@ import {
   type JudgedChain,
   type OpeningRules,
 } from '../../gate/index.js';
-import type { ReplayRules, ReplayStore } from '../../replay/index.js';
+import { checkReplay, type ReplayRules, type ReplayStore } from '../../replay/index.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import type { Receipt } from '../../verify/receipt.js';
 import type { Admission, Ticket } from '../load/admission.js';
@@ -101,7 +103,7 @@ export class GateDecider {
     const { replays, signer, observer } = context;
     const replayRules: ReplayRules = { scope: 'gate', windowSecs, clockSkewSecs };
     this.#use =
-      replays === null ? null : (claims, now) => watchReplay(claims, replays, now, replayRules, observer);
+      replays === null ? null : (claims, now) => checkReplay(claims, replays, now, replayRules, observer);
     this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
     this.#openingRules = openingRulesOf(context.configuration, context.routes);
   }
@@ -163,10 +165,9 @@ export class GateDecider {
       now: clock,
       rules: this.#rulesFor(protocol),
       judge: async ({ bundle, body }) => {
-        const outcome = await engine.verify({
+        const outcome = await engine.verifyForGate({
           bundle,
           body: bodyOf(body),
-          isForGate: true,
           isWanted,
           mayWait: () => ticket.park(),
         });

@@ -1,7 +1,7 @@
 import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../../protocol/json.js';
 import { decodeUtf8 } from '../../protocol/utf8.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
-import type { Outcome, Request } from '../../verifier/engine.js';
+import type { Call, Outcome } from '../../verify/judge.js';
 import { asksForDetails } from '../../verifier/create-verifier.js';
 import { toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
@@ -63,7 +63,7 @@ export class VerifyRoute {
     try {
       this.#context.metrics.countOutcome(outcome);
       this.#context.verdicts.record(exchange, outcome, bundle);
-      exchange.answer(200, toVerdictJson(outcome));
+      exchange.answer(200, toVerdictJson(outcome, asksForDetails(bundle)));
     } catch (error) {
       this.#fail(exchange, ticket, error);
     }
@@ -78,7 +78,7 @@ export class VerifyRoute {
   }
 
   /** Parses a body. If it is malformed, answers the request and returns `null`. */
-  #parse(exchange: Exchange, bytes: Buffer, ticket: Ticket): Request | null {
+  #parse(exchange: Exchange, bytes: Buffer, ticket: Ticket): Call | null {
     const text = decodeUtf8(bytes);
     if (text === null) {
       this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
@@ -101,7 +101,6 @@ export class VerifyRoute {
     return {
       bundle,
       body,
-      wantsDetails: asksForDetails(bundle),
       isWanted: () => !exchange.isOver,
       mayWait: () => ticket.park(),
     };

@@ -1,16 +1,9 @@
+import type { SignatureCheck } from '../../protocol/jwt.js';
 import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { Failure, type Subject } from '../codes.js';
 import type { ReceiptCache } from '../receipt-cache.js';
 import type { Invocation, Receipt } from '../receipt.js';
 import type { Structure } from './a-structure.js';
-
-/** One signature to verify: RFC 7515 §5.2 over the leading characters of a JWT, which are ASCII. */
-export interface SignatureCheck {
-  readonly jwt: string;
-  readonly signingInputLength: number;
-  readonly signature: Buffer;
-  readonly publicKey: Uint8Array;
-}
 
 /** What block C has to find out. */
 export interface SignaturePlan {

@@ -1,3 +1,4 @@
+import { coversCommand } from '../../protocol/claims.js';
 import { findEscalation } from '../attenuation.js';
 import { findViolation } from '../call-policy.js';
 import { Failure, show } from '../codes.js';
@@ -89,14 +90,4 @@ function checkLevels({ claims }: Invocation, receipts: readonly Receipt[]): Fail
     });
   }
   return null;
-}
-
-/**
- * Whether a command is another one or a sub-path of it, by whole segments.
- *
- * @example coversCommand('/a/b', '/a/b/c'); // true
- * @example coversCommand('/a/b', '/a/bc'); // false
- */
-export function coversCommand(parent: string, child: string): boolean {
-  return child === parent || (child.startsWith(parent) && child[parent.length] === '/');
 }

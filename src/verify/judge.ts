@@ -1,0 +1,182 @@
+import type { KeyResolver } from '../protocol/key-resolver.js';
+import type { SignatureCheck } from '../protocol/jwt.js';
+import { bind, checkBinding, type Binding, type Body } from './binding.js';
+import { checkStructure, readReceipts, type Structure } from './blocks/a-structure.js';
+import { checkCallLinkage, checkReceiptLinkage } from './blocks/b-linkage.js';
+import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
+import { checkCallPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
+import { checkTime } from './blocks/e-time.js';
+import { checkRevocation } from './blocks/f-revocation.js';
+import { Failure } from './codes.js';
+import { ReceiptCache } from './receipt-cache.js';
+import { Chain, type Invocation } from './receipt.js';
+import type { RevocationView } from './revocation-view.js';
+import type { Rules } from './rules.js';
+
+export { checkStructure, readReceipts };
+
+/** A call to judge. */
+export interface Call {
+  /** The bundle after `JSON.parse`. Nothing about it has been checked. */
+  readonly bundle: unknown;
+  readonly body: Body | null;
+  /** Unix seconds; default: the clock, read after the last wait. */
+  readonly now?: number | undefined;
+  /** Called before queued work starts: whether somebody still waits for the outcome. */
+  readonly isWanted?: (() => boolean) | undefined;
+  /** Called before a wait for the status list. If it returns false, the list counts as unavailable at once. */
+  readonly mayWait?: (() => boolean) | undefined;
+}
+
+/** What judging reads besides the bundle, as far as it needs no wait. */
+export interface Known {
+  readonly rules: Rules;
+  readonly cache: ReceiptCache;
+  readonly keys: KeyResolver;
+}
+
+/** Everything that a judge is handed: what waits, what knows the time, and what remembers. */
+export interface JudgeParts extends Known {
+  readonly signatures: {
+    /** For each check, whether its signature verifies: at once, or later. */
+    verify(checks: readonly SignatureCheck[], isWanted?: () => boolean): boolean[] | Promise<boolean[]>;
+  };
+  readonly revocation: {
+    /** Has the status list fetched if there is no usable copy; `null` if there is nothing to wait for. */
+    freshen(): Promise<void> | null;
+    readonly view: RevocationView;
+  };
+  /** Unix seconds. */
+  readonly clock: () => number;
+  /** Whether a call without a body that was signed is refused. */
+  readonly requiresBinding: boolean;
+  /** Records an invocation, and says why it may not be used; `null` if invocations may be used again. */
+  readonly use: ((invocation: Invocation['claims'], now: number) => Promise<Failure | null>) | null;
+}
+
+/** What a judge says of a call. */
+export type Outcome =
+  | {
+      readonly chain: Chain;
+      readonly invocation: Invocation;
+      readonly binding: Binding | null;
+      readonly failure: null;
+    }
+  /** `binding` is only set if it is the reason. */
+  | { readonly chain: null; readonly failure: Failure; readonly binding: Binding | null };
+
+/**
+ * Judges a call: blocks A to F, then binding and replay. The first failure in this order is the verdict, whatever is
+ * cached. It waits at most twice: for signatures, and for the status list; and once more to record the invocation, which
+ * comes last, since a refused call must not use it up.
+ *
+ * @throws what the parts throw. That says nothing about the bundle, and the content of a bundle never causes it.
+ * @example const { failure } = await judge({ bundle, body: { kind: 'text', text } }, parts);
+ */
+export async function judge(call: Call, parts: JudgeParts): Promise<Outcome> {
+  const { rules, signatures, revocation, clock, requiresBinding, use } = parts;
+  const opened = openBundle(call.bundle, parts); // A, B
+  if (opened instanceof Failure) return refused(opened);
+  const { invocation } = opened.structure;
+
+  const verifying = signatures.verify(opened.plan.checks, call.isWanted);
+  const verified = verifying instanceof Promise ? await verifying : verifying;
+  let now = call.now ?? clock();
+  const chain = proveBundle(opened, verified, now, parts); // C, D, E
+  if (chain instanceof Failure) return refused(chain);
+
+  const fetching = chain.isRevocable ? revocation.freshen() : null;
+  if (fetching !== null && call.mayWait?.() !== false) {
+    await fetching;
+    // A receipt may have expired meanwhile.
+    now = call.now ?? clock();
+    const late = checkTime({ receipts: chain.receipts, chain }, now, rules.clockSkewSecs);
+    if (late !== null) return refused(late);
+  }
+  const revoked = checkRevocation(chain, revocation.view); // F
+  if (revoked !== null) return refused(revoked);
+
+  const { args } = invocation.claims;
+  const binding = bind(args, call.body);
+  const unbound = requiresBinding ? checkBinding(binding, args, call.body) : null;
+  if (unbound !== null) return refused(unbound, binding);
+
+  const replayed = use === null ? null : await use(invocation.claims, now);
+  if (replayed !== null) return refused(replayed);
+  return { chain, invocation, binding, failure: null };
+}
+
+function refused(failure: Failure, binding: Binding | null = null): Outcome {
+  return { chain: null, failure, binding };
+}
+
+/** A bundle whose signatures must be verified next. */
+export interface OpenedBundle {
+  readonly structure: Structure;
+  readonly plan: SignaturePlan;
+  /** {@link KeyResolver.version} of the keys in the plan. */
+  readonly keysVersion: number;
+}
+
+/** Everything that can be checked before a signature is verified. What the cache knows of a chain is not checked again. */
+export function openBundle(bundle: unknown, { rules, cache, keys }: Known): OpenedBundle | Failure {
+  cache.keepFor(keys.version);
+  const structure = checkStructure(bundle, rules, cache); // A
+  if (structure instanceof Failure) return structure;
+  const { receipts, chain } = structure;
+  const unlinked = (chain === null ? checkReceiptLinkage(receipts) : null) ?? checkCallLinkage(structure); // B
+  if (unlinked !== null) return unlinked;
+  return { structure, plan: planSignatures(structure, keys), keysVersion: keys.version };
+}
+
+/**
+ * Signatures, policy and time.
+ *
+ * @param verified for each planned check, whether its signature verifies
+ * @param now Unix seconds
+ * @returns the chain, for which only revocation is left to check; or why the bundle is not valid
+ */
+export function proveBundle(
+  { structure, plan, keysVersion }: OpenedBundle,
+  verified: readonly boolean[],
+  now: number,
+  { rules, cache, keys }: Known,
+): Chain | Failure {
+  const { receipts, chain } = structure;
+  // If the keys changed meanwhile, nothing is cached: the signatures were verified under the old keys.
+  const memory = keysVersion === keys.version ? cache : null;
+  const failure =
+    checkSignatures(structure, plan, verified, memory) ?? // C
+    (chain === null ? checkReceiptPolicies(receipts, rules) : null) ?? // D
+    checkCallPolicy(structure, rules) ??
+    checkTime(structure, now, rules.clockSkewSecs); // E
+  if (failure !== null) return failure;
+  if (chain !== null) return chain;
+  const proved = new Chain(receipts, keys);
+  memory?.addChain(proved);
+  return proved;
+}
+
+/**
+ * Checks receipts without an invocation in blocks A to E.
+ *
+ * @param verify verifies one signature at once
+ * @param now Unix seconds
+ */
+export function judgeReceipts(
+  jwts: readonly string[],
+  verify: (check: SignatureCheck) => boolean,
+  now: number,
+  { rules, keys }: Omit<Known, 'cache'>,
+): Failure | null {
+  const receipts = readReceipts(jwts, new ReceiptCache(0)); // A
+  if (receipts instanceof Failure) return receipts;
+  const unlinked = checkReceiptLinkage(receipts); // B
+  if (unlinked !== null) return unlinked;
+  const plan = planSignatures({ receipts, chain: null, invocation: null }, keys);
+  return (
+    checkSignatures({ receipts }, plan, plan.checks.map(verify), null) ?? // C
+    checkReceiptPolicies(receipts, rules) ?? // D
+    checkTime({ receipts, chain: null }, now, rules.clockSkewSecs) // E
+  );
+}
