@@ -55,7 +55,10 @@ const folderRules = Object.entries(mayImport).map(([folder, others]) => {
       importNames: ['publicKeyOf'],
       message: 'ask a KeyResolver for keys: another resolver may find them elsewhere than in the DID',
     },
-  ].filter((_, rule) => [true, folder !== 'verify', folder !== 'service', pure.includes(folder), folder !== 'protocol'][rule]);
+  ].filter(
+    (_, rule) =>
+      [true, folder !== 'verify', folder !== 'service', pure.includes(folder), folder !== 'protocol'][rule],
+  );
   return { files: [`src/${folder}/**`], rules: { 'no-restricted-imports': ['error', { patterns }] } };
 });
 

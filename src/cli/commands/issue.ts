@@ -1,12 +1,6 @@
 import type { Command } from 'commander';
 import { createConsent, issueRootDelegation, type Consent, type IssuedPolicy } from '../../issue/index.js';
-import {
-  agreementText,
-  requireAgreement,
-  showText,
-  warnIfIrrevocable,
-  type Grant,
-} from '../agreement.js';
+import { agreementText, requireAgreement, showText, warnIfIrrevocable, type Grant } from '../agreement.js';
 import { chainText } from '../chain-file.js';
 import { CommandError } from '../command-error.js';
 import { readText, writeResult } from '../files.js';
