@@ -1,7 +1,7 @@
 import { status as Status, type sendUnaryData, type ServerUnaryCall } from '@grpc/grpc-js';
 import type { Logger } from 'pino';
 import type { Protocol } from '../../gate/index.js';
-import { MAX_TYPICAL_BYTES, type Admission } from '../load/admission.js';
+import type { Admission } from '../load/admission.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import type { GateDecider, GateDecision } from '../routes/gate-decider.js';
 import type { RateLimit } from '../load/rate-limit.js';
@@ -97,15 +97,7 @@ export class GateCalls {
       });
     };
     const { bytes } = call.request;
-    if (bytes > MAX_TYPICAL_BYTES) {
-      if (!admission.memory.take(bytes)) run(true);
-      else
-        admission.waitAlone((isLate) => {
-          admission.memory.give(bytes);
-          run(isLate);
-        });
-    } else if (admission.hasTime()) run(false);
-    else if (!admission.wait(client, bytes, run)) run(true);
+    admission.run(() => client, bytes, bytes, run);
   }
 
   async #answer<T>(

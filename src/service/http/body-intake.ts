@@ -1,14 +1,68 @@
 import { Buffer } from 'node:buffer';
 import { MAX_TYPICAL_BYTES } from '../load/admission.js';
 import type { Work } from '../load/backlog.js';
-import type { BodyFault } from './body-reader.js';
-import type { Exchange } from './exchange.js';
+import { MAX_PIECES, type BodyFault } from './body-reader.js';
+import type { AnswerOptions, Exchange } from './exchange.js';
+import type { Configuration } from '../configuration/configuration.js';
+import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
+import { decodeUtf8 } from '../../protocol/utf8.js';
 import { clientOf } from '../load/rate-limit.js';
 import type { RequestHead } from './request-head.js';
-import type { RouteContext } from '../routes/routes.js';
+import type { RouteContext } from '../routes/context.js';
 
 /** Why a body is not passed on to its route. */
 export type IntakeFault = BodyFault | 'shutting_down';
+
+// Made once: what is refused for load must cost as little as can be.
+const OVERLOADED = JSON.stringify({ error: 'overloaded' });
+const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
+
+/** Says what `too_large` means. */
+export const tooLargeMessage = (maxBytes: number): string =>
+  `the body is larger than MAX_BODY_BYTES (${maxBytes}), or came in more than ${MAX_PIECES} pieces`;
+
+/** Answers a request whose body did not come whole, or has waited for too long. */
+export function refuseBody(
+  exchange: Exchange,
+  fault: IntakeFault,
+  { maxBodyBytes, requestTimeoutSecs }: Pick<Configuration, 'maxBodyBytes' | 'requestTimeoutSecs'>,
+): void {
+  switch (fault) {
+    case 'too_large':
+      exchange.refuse(413, tooLargeMessage(maxBodyBytes), { closes: true });
+      break;
+    case 'timeout': {
+      const error = `the body did not arrive within REQUEST_TIMEOUT_SECS (${requestTimeoutSecs})`;
+      exchange.refuse(408, error, { closes: true });
+      break;
+    }
+    case 'overloaded':
+      exchange.answer(503, OVERLOADED, RETRY);
+      break;
+    case 'shutting_down':
+      exchange.refuse(503, 'shutting down', { ...RETRY, closes: true });
+  }
+}
+
+/** A body as JSON, or why it is none. */
+export type JsonBody =
+  | { readonly text: string; readonly value: unknown; readonly fault?: never }
+  | { readonly fault: 'malformed' | 'too_large'; readonly error: string };
+
+/** Reads a body as JSON. Whether it is strict is for the route to see. */
+export function readJson(bytes: Buffer): JsonBody {
+  const text = decodeUtf8(bytes);
+  if (text === null) return { fault: 'malformed', error: 'the body is not UTF-8, expected JSON (RFC 8259)' };
+  if (hasMoreNodes(text)) {
+    const error = `the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
+    return { fault: 'too_large', error };
+  }
+  try {
+    return { text, value: JSON.parse(text) };
+  } catch (error) {
+    return { fault: 'malformed', error: `the body is not JSON: ${(error as SyntaxError).message}` };
+  }
+}
 
 /** Receives the body or the fault. Called exactly once, or never if the client disconnects first. */
 export type IntakeSink = (exchange: Exchange, body: Buffer | IntakeFault) => void;
@@ -54,17 +108,17 @@ export class BodyIntake {
   admit(exchange: Exchange, body: Buffer, sink: IntakeSink): void {
     const { admission } = this.#context;
     const isLarge = body.length > MAX_TYPICAL_BYTES;
-    if (!isLarge && admission.hasTime()) {
-      this.#hand(sink, exchange, body);
-      return;
-    }
-    const kept = isLarge ? body : Buffer.from(body);
+    let kept = body;
     const work: Work = (isLate) => {
       if (!exchange.isOver) this.#hand(sink, exchange, isLate ? 'overloaded' : kept);
     };
-    if (isLarge) admission.waitAlone(work);
-    else if (!admission.wait(clientOf(exchange.clientAddress), kept.length, work))
-      this.#hand(sink, exchange, 'overloaded');
+    const isDone = admission.run(
+      () => clientOf(exchange.clientAddress),
+      body.length,
+      isLarge ? 0 : body.length,
+      work,
+    );
+    if (!isDone && !isLarge) kept = Buffer.from(body);
   }
 
   /** Calls a sink and catches its errors. No caller above would catch them, so they would end the process. */

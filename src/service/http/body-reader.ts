@@ -23,10 +23,6 @@ const SEGMENT_BYTES = 16 * 1024;
 export const MAX_PIECES = 65_536;
 const WAKE_MS = 4000;
 
-/** Says what `too_large` means. */
-export const tooLargeMessage = (maxBytes: number): string =>
-  `the body is larger than MAX_BODY_BYTES (${maxBytes}), or came in more than ${MAX_PIECES} pieces`;
-
 /**
  * Assembles a body that comes in pieces. Holds no more memory than has arrived, up to a segment: a client that announces
  * much and sends little takes little. The memory counts towards the share of its client until {@link release}.

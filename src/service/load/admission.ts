@@ -67,9 +67,25 @@ export class Admission {
     return announcedBytes <= SMALL_BYTES || this.memory.canRead(announcedBytes, sender);
   }
 
-  /** Whether the main thread has time for a request at once. Ask once for each; if it has not, {@link wait}. */
-  hasTime(): boolean {
-    return this.#backlog.hasTime();
+  /**
+   * Runs the work for a request whose body has arrived: at once if the main thread has time, else when its turn comes. A
+   * body that takes long to parse waits for a turn of its own.
+   *
+   * @param client its address; asked for only if it must wait
+   * @param bytes of its body
+   * @param uncounted those of them that do not count yet; they count as a body that is being read while it waits
+   * @param work called once. `isLate`: a limit is reached, or it has waited for too long
+   * @returns whether `work` has been called
+   */
+  run(client: () => string, bytes: number, uncounted: number, work: Work): boolean {
+    const isLarge = bytes > MAX_TYPICAL_BYTES;
+    if (!isLarge && this.#backlog.hasTime()) {
+      work(false);
+      return true;
+    }
+    if (isLarge ? this.#waitAlone(uncounted, work) : this.wait(client(), uncounted, work)) return false;
+    work(true);
+    return true;
   }
 
   /**
@@ -90,9 +106,13 @@ export class Admission {
     return isWaiting;
   }
 
-  /** Lets a body that takes long to parse wait for a turn of its own. Its memory is already counted. */
-  waitAlone(work: Work): void {
-    this.#backlog.addLarge(work);
+  #waitAlone(bytes: number, work: Work): boolean {
+    if (!this.memory.take(bytes)) return false;
+    this.#backlog.addLarge((isLate) => {
+      this.memory.give(bytes);
+      work(isLate);
+    });
+    return true;
   }
 
   /**

@@ -10,17 +10,20 @@ import {
   type Protocol,
 } from '../../gate/index.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
-import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../../protocol/json.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import type { Admission } from '../load/admission.js';
-import type { BodyIntake, IntakeFault, IntakeSink } from '../http/body-intake.js';
-import { tooLargeMessage } from '../http/body-reader.js';
-import type { AnswerOptions, Exchange } from '../http/exchange.js';
+import {
+  readJson,
+  refuseBody,
+  type BodyIntake,
+  type IntakeFault,
+  type IntakeSink,
+} from '../http/body-intake.js';
+import type { Exchange } from '../http/exchange.js';
 import { wholeContextOf, type GateDecider } from './gate-decider.js';
 import type { RequestHead } from '../http/request-head.js';
+import type { RouteContext } from './context.js';
 import type { VerdictLogs } from '../observe/verdict-logs.js';
-
-const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
 
 const PROTOCOLS: readonly string[] = ['http', 'mcp', 'a2a'] satisfies readonly Protocol[];
 
@@ -35,20 +38,14 @@ export class GateApiRoute {
   readonly #decider: GateDecider;
   readonly #admission: Admission;
   readonly #intake: BodyIntake;
-  readonly #maxBodyBytes: number;
+  readonly #configuration: RouteContext['configuration'];
   readonly #verdicts: VerdictLogs;
 
-  constructor(
-    decider: GateDecider,
-    admission: Admission,
-    intake: BodyIntake,
-    maxBodyBytes: number,
-    verdicts: VerdictLogs,
-  ) {
-    this.#decider = decider;
+  constructor({ gate, admission, configuration, verdicts }: RouteContext, intake: BodyIntake) {
+    this.#decider = gate;
     this.#admission = admission;
     this.#intake = intake;
-    this.#maxBodyBytes = maxBodyBytes;
+    this.#configuration = configuration;
     this.#verdicts = verdicts;
   }
 
@@ -98,19 +95,7 @@ export class GateApiRoute {
 
   #refuseBody(exchange: Exchange, fault: IntakeFault): void {
     this.#decider.rejected('gate', fault);
-    switch (fault) {
-      case 'too_large':
-        exchange.refuse(413, tooLargeMessage(this.#maxBodyBytes), { closes: true });
-        break;
-      case 'timeout':
-        exchange.refuse(408, 'the body did not arrive within REQUEST_TIMEOUT_SECS', { closes: true });
-        break;
-      case 'overloaded':
-        exchange.refuse(503, 'overloaded', RETRY);
-        break;
-      case 'shutting_down':
-        exchange.refuse(503, 'shutting down', { ...RETRY, closes: true });
-    }
+    refuseBody(exchange, fault, this.#configuration);
   }
 }
 
@@ -123,17 +108,9 @@ export function readGateRequest(
   bytes: Buffer,
   assumed?: Protocol,
 ): { protocol: Protocol; request: GateRequest } | GateRequestFault {
-  const text = decodeUtf8(bytes);
-  if (text === null) return invalid('the body is not UTF-8, expected JSON');
-  if (hasMoreNodes(text)) {
-    return invalid(`the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`);
-  }
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    return invalid(`the body is not JSON: ${(error as SyntaxError).message}`);
-  }
+  const read = readJson(bytes);
+  if (read.fault !== undefined) return invalid(read.error);
+  const { text, value } = read;
   if (!isJsonObject(value)) return invalid('the body is not a JSON object');
   // Two parsers can read a duplicate member differently. Rounded numbers need no check: they never match signed
   // arguments.

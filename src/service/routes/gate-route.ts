@@ -7,13 +7,13 @@ import {
   type GateRequest,
   type HeaderChanges,
 } from '../../gate/index.js';
-import type { BodyIntake, IntakeFault, IntakeSink } from '../http/body-intake.js';
-import { tooLargeMessage } from '../http/body-reader.js';
+import { tooLargeMessage, type BodyIntake, type IntakeFault, type IntakeSink } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
 import type { GateDecider, GateDecision } from './gate-decider.js';
 import type { GateHead } from '../http/gate-head.js';
 import type { RequestHead } from '../http/request-head.js';
+import type { RouteContext } from './context.js';
 import type { VerdictLogs } from '../observe/verdict-logs.js';
 
 /** `/gate/http`, `/gate/mcp`, `/gate/a2a`, `/gate/chain`: a proxy forwards the caller's request and asks about it. */
@@ -23,10 +23,10 @@ export class GateRoute {
   readonly #maxBodyBytes: number;
   readonly #verdicts: VerdictLogs;
 
-  constructor(decider: GateDecider, intake: BodyIntake, maxBodyBytes: number, verdicts: VerdictLogs) {
-    this.#decider = decider;
+  constructor({ gate, configuration, verdicts }: RouteContext, intake: BodyIntake) {
+    this.#decider = gate;
     this.#intake = intake;
-    this.#maxBodyBytes = maxBodyBytes;
+    this.#maxBodyBytes = configuration.maxBodyBytes;
     this.#verdicts = verdicts;
   }
 

@@ -5,12 +5,13 @@ import { decodeUtf8 } from '../../protocol/utf8.js';
 import { RevocationStoreError } from '../../revocation/index.js';
 import { show } from '../../verify/codes.js';
 import { AdminLog, type AdminCall } from '../observe/admin-log.js';
+import { refuseBody } from '../http/body-intake.js';
 import type { BodyFault } from '../http/body-reader.js';
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
 import { clientOf } from '../load/rate-limit.js';
 import type { RequestHead } from '../http/request-head.js';
-import type { RouteContext } from './routes.js';
+import type { RouteContext } from './context.js';
 import { printable } from '../observe/verdict-facts.js';
 
 const BODY_BYTES = 1024;
@@ -81,18 +82,11 @@ export class RevokeRoute {
   }
 
   #refuseBody(exchange: Exchange, call: AdminCall, fault: BodyFault): void {
-    const { requestTimeoutSecs } = this.#context.configuration;
+    const { configuration } = this.#context;
     this.#admin.record(fault, call);
-    switch (fault) {
-      case 'too_large':
-        exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
-        break;
-      case 'timeout':
-        exchange.refuse(408, `the body did not arrive within ${requestTimeoutSecs} s`, { closes: true });
-        break;
-      case 'overloaded':
-        exchange.refuse(503, 'overloaded', { headers: { 'Retry-After': '1' } });
-    }
+    if (fault === 'too_large')
+      exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
+    else refuseBody(exchange, fault, configuration);
   }
 
   #revoke(exchange: Exchange, call: AdminCall, body: Buffer): void {

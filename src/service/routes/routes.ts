@@ -1,74 +1,21 @@
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import type { Logger } from 'pino';
-import type { Engine } from '../../verifier/engine.js';
-import { GATE_PROTOCOLS } from '../../gate/index.js';
-import type { Admission } from '../load/admission.js';
-import { BodyIntake } from '../http/body-intake.js';
-import { BusyPoll } from '../load/busy-poll.js';
-import type { Configuration } from '../configuration/configuration.js';
+import { clientAddressOf, type ProxyTrust } from '../http/client-address.js';
 import { Exchange, type ExchangeOwner } from '../http/exchange.js';
-import { GateApiRoute } from './gate-api-route.js';
-import type { GateDecider } from './gate-decider.js';
+import type { HttpRequest, Wire } from '../http/front-end.js';
 import { GateHead } from '../http/gate-head.js';
 import { gateProtocolOf } from '../http/gate-path.js';
-import { GateRoute } from './gate-route.js';
-import type { HttpRequest, Wire } from '../http/front-end.js';
-import type { Endpoint, Metrics } from '../observe/metrics.js';
-import { OPENAPI_JSON } from './openapi.js';
 import { isForeignOrigin } from '../http/origins.js';
-import { clientAddressOf, type ProxyTrust } from '../http/client-address.js';
-import { clientOf, RateLimit } from '../load/rate-limit.js';
 import { readHead, type RequestHead } from '../http/request-head.js';
+import { BusyPoll } from '../load/busy-poll.js';
+import { clientOf, type RateLimit } from '../load/rate-limit.js';
 import { SocketWait } from '../load/socket-wait.js';
-import type { Readiness } from './readiness.js';
 import type { Rejection } from '../observe/rejections.js';
-import { RevokeRoute } from './revoke-route.js';
-import type { Tracing } from '../observe/tracing.js';
-import type { VerdictLogs } from '../observe/verdict-logs.js';
-import { VerifyRoute } from './verify-route.js';
+import type { RouteContext } from './context.js';
+import { routeTables, type Route, type Table } from './table.js';
 
-interface Route {
-  readonly endpoint: Endpoint;
-  /** In lower case; empty if every method is allowed. */
-  readonly methods: readonly string[];
-  /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
-  readonly rateLimit: RateLimit | null;
-  /** Whether the headers belong to the request that a proxy asks about: those of {@link GateHead} are read, and the origin is its. */
-  readonly isProxied?: true;
-  readonly serve: (exchange: Exchange, req: HttpRequest, head: RequestHead) => void;
-}
-
-/** The routes of a listener, and the route for all other paths. */
-interface Table {
-  readonly routes: ReadonlyMap<string, Route>;
-  readonly unknown: Route;
-}
-
-/** What the routes need. */
-export interface RouteContext {
-  readonly engine: Engine;
-  readonly configuration: Configuration;
-  readonly admission: Admission;
-  readonly readiness: Pick<Readiness, 'reasons'>;
-  readonly gate: GateDecider;
-  /** The public key set of the gate as JSON; `null` if it does not sign. */
-  readonly jwks: string | null;
-  readonly metrics: Metrics;
-  readonly log: Logger;
-  readonly verdicts: VerdictLogs;
-  /** `null` if no OpenTelemetry SDK is registered. */
-  readonly tracing: Tracing | null;
-  /** The text of `/metrics`. */
-  readonly scrape: () => Promise<string>;
-}
-
-const CHAIN_IS_OFF =
-  '/gate/chain is off, since it does not check the arguments of calls; set GATE_CHAIN_ONLY=/mcp/tools/call, or use /gate/mcp';
 // pino's number for the level `debug`.
 const DEBUG = 20;
-const POST = ['post'] as const;
-const READ = ['get', 'head'] as const;
 
 /** The HTTP interface: dispatches requests to routes, after the checks that apply to all of them. */
 export class Routes implements ExchangeOwner {
@@ -88,106 +35,17 @@ export class Routes implements ExchangeOwner {
   constructor(context: RouteContext) {
     this.#context = context;
     this.bodyTimeoutMs = context.configuration.requestTimeoutSecs * 1000;
-    const { rateLimitPerIp, rateLimitGlobal, busyPollMicrosecs, allowedOrigins } = context.configuration;
+    const { busyPollMicrosecs, allowedOrigins } = context.configuration;
     this.#origins = new Set(allowedOrigins);
     this.#proxyTrust = context.configuration.trustProxy ?? null;
     this.#notesAddress = context.configuration.decisionLog !== undefined;
     // On a single core, polling would take time from the client or the workers.
     this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
     this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
-    const limit = () => {
-      const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
-      return rateLimit.isOn ? rateLimit : null;
-    };
-    const intake = new BodyIntake(context);
-    const verify = new VerifyRoute(context, intake);
-    const revoke = new RevokeRoute(context);
-    const read = (endpoint: Endpoint, serve: (exchange: Exchange) => void): Route => ({
-      endpoint,
-      methods: READ,
-      rateLimit: null,
-      serve,
-    });
-    const { configuration, admission, gate } = context;
-    const { maxBodyBytes, gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
-    const tableOf = (routes: readonly (readonly [string, Route])[]): Table => {
-      const paths = routes.map(([path]) => path);
-      const gated = paths.filter((path) => path.startsWith('/gate/'));
-      const proxies = gated.length > 0 ? ` (proxies ask ${gated.join(', ')})` : '';
-      const error = `unknown path${proxies}; there are ${paths.filter((path) => !gated.includes(path)).join(', ')}`;
-      const unknown: Route = {
-        endpoint: 'other',
-        methods: [],
-        rateLimit: limit(),
-        serve: (exchange) => exchange.refuse(404, error),
-      };
-      return { routes: new Map(routes), unknown };
-    };
-    const gateLimit = (this.gateLimit = limit());
-    const api = new GateApiRoute(gate, admission, intake, maxBodyBytes, context.verdicts);
-    const proxied = new GateRoute(gate, intake, maxBodyBytes, context.verdicts);
-    const gates = GATE_PROTOCOLS.map((protocol): [string, Route] => [
-      `/gate/${protocol}`,
-      {
-        endpoint: 'gate',
-        methods: [],
-        rateLimit: gateLimit,
-        isProxied: true,
-        serve:
-          protocol === 'chain' && gateChainOnly === undefined
-            ? (exchange) => exchange.refuse(404, CHAIN_IS_OFF)
-            : (exchange, req, head) => proxied.serve(protocol, exchange, req, head),
-      },
-    ]);
-    const verifying: [string, Route][] = [
-      [
-        '/verify',
-        {
-          endpoint: 'verify',
-          methods: POST,
-          rateLimit: limit(),
-          serve: (exchange, _, head) => verify.serve(exchange, head),
-        },
-      ],
-    ];
-    const admin: [string, Route][] = [
-      [
-        '/admin/revoke',
-        {
-          endpoint: 'revoke',
-          methods: POST,
-          rateLimit: limit(),
-          serve: (exchange, req, head) => revoke.serve(exchange, req, head),
-        },
-      ],
-    ];
-    const gateApi: [string, Route][] = [
-      [
-        '/v1/gate',
-        {
-          endpoint: 'gate',
-          methods: POST,
-          rateLimit: gateLimit,
-          serve: (exchange, _, head) => api.serve(exchange, head),
-        },
-      ],
-      ['/.well-known/jwks.json', read('jwks', (exchange) => this.#keys(exchange))],
-      ...gates,
-    ];
-    const health: [string, Route][] = [
-      ['/healthz', read('healthz', (exchange) => this.#health(exchange))],
-      ['/readyz', read('readyz', (exchange) => this.#readiness(exchange))],
-    ];
-    const metrics: [string, Route][] = [['/metrics', read('metrics', (exchange) => this.#scrape(exchange))]];
-    this.#routes = tableOf([
-      ...verifying,
-      ...gateApi,
-      ...(adminOnMetricsAddr ? [] : admin),
-      ...health,
-      ...(metricsAddr === undefined ? metrics : []),
-      ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
-    ]);
-    this.#internal = tableOf([...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]);
+    const { service, internal, gateLimit } = routeTables(context);
+    this.#routes = service;
+    this.#internal = internal;
+    this.gateLimit = gateLimit;
   }
 
   /** Number of requests without an answer. */
@@ -264,7 +122,7 @@ export class Routes implements ExchangeOwner {
       const error = `method ${method.toUpperCase()} is not allowed here, expected ${allowed}`;
       exchange.refuse(405, error, { headers: { Allow: allowed } });
     } else {
-      route.serve(exchange, req, head);
+      route.serve(exchange, head, req);
     }
   }
 
@@ -272,38 +130,6 @@ export class Routes implements ExchangeOwner {
     const { metrics } = this.#context;
     if (endpoint === 'verify') metrics.countRejection(reason);
     else if (endpoint === 'gate') metrics.gate.rejected(endpoint, reason);
-  }
-
-  #health(exchange: Exchange): void {
-    if (this.#context.admission.isDraining)
-      exchange.answer(503, '{"status":"shutting_down"}', { closes: true });
-    else exchange.answer(200, '{"status":"ok"}');
-  }
-
-  #readiness(exchange: Exchange): void {
-    const reasons = this.#context.readiness.reasons();
-    const [reason] = reasons;
-    if (reason === undefined) exchange.answer(200, '{"status":"ready"}');
-    else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason, reasons }));
-  }
-
-  #keys(exchange: Exchange): void {
-    const { jwks } = this.#context;
-    if (jwks !== null) exchange.answer(200, jwks);
-    else exchange.refuse(404, 'contexts are not signed: set GATE_SIGNING_KEY');
-  }
-
-  #scrape(exchange: Exchange): void {
-    const { registry } = this.#context.metrics;
-    exchange.ignoreBody();
-    const scrape = () => {
-      this.#context.scrape().then(
-        (text) => exchange.answer(200, text, { headers: { 'Content-Type': registry.contentType } }),
-        (error: unknown) => this.#fail(exchange, error),
-      );
-    };
-    // Deferred: one packet may hold thousands of pipelined requests, which would all be answered before anything else.
-    setImmediate(scrape);
   }
 
   #fail(exchange: Exchange, error: unknown): void {

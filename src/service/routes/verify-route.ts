@@ -1,21 +1,20 @@
-import { hasMoreNodes, isJsonObject, MAX_JSON_NODES, type JsonObject } from '../../protocol/json.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import type { Call, Outcome } from '../../verify/judge.js';
 import { asksForDetails } from '../../verifier/create-verifier.js';
 import { toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
-import type { BodyIntake, IntakeFault, IntakeSink } from '../http/body-intake.js';
-import { tooLargeMessage } from '../http/body-reader.js';
-import type { AnswerOptions, Exchange } from '../http/exchange.js';
+import {
+  readJson,
+  refuseBody,
+  type BodyIntake,
+  type IntakeFault,
+  type IntakeSink,
+} from '../http/body-intake.js';
+import type { Exchange } from '../http/exchange.js';
 import type { Rejection } from '../observe/rejections.js';
 import type { RequestHead } from '../http/request-head.js';
-import type { RouteContext } from './routes.js';
-
-// Made once: what is refused for load must cost as little as can be.
-const OVERLOADED = JSON.stringify({ error: 'overloaded' });
-const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
-const RETRY_ELSEWHERE: AnswerOptions = { ...RETRY, closes: true };
+import type { RouteContext } from './context.js';
 
 /** `POST /verify`. */
 export class VerifyRoute {
@@ -79,23 +78,12 @@ export class VerifyRoute {
 
   /** Parses a body. If it is malformed, answers the request and returns `null`. */
   #parse(exchange: Exchange, bytes: Buffer, ticket: Ticket): Call | null {
-    const text = decodeUtf8(bytes);
-    if (text === null) {
-      this.#reject(exchange, 'malformed', 400, 'the body is not UTF-8, expected JSON (RFC 8259)');
+    const read = readJson(bytes);
+    if (read.fault !== undefined) {
+      this.#reject(exchange, read.fault, read.fault === 'too_large' ? 413 : 400, read.error);
       return null;
     }
-    if (hasMoreNodes(text)) {
-      const error = `the body holds more than ${MAX_JSON_NODES} JSON objects, arrays and members`;
-      this.#reject(exchange, 'too_large', 413, error);
-      return null;
-    }
-    let bundle: unknown;
-    try {
-      bundle = JSON.parse(text);
-    } catch (error) {
-      this.#reject(exchange, 'malformed', 400, (error as SyntaxError).message);
-      return null;
-    }
+    const { text, value: bundle } = read;
     const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
     const body = hasBody ? ({ kind: 'member', text, document: bundle as JsonObject } as const) : null;
     return {
@@ -107,33 +95,13 @@ export class VerifyRoute {
   }
 
   #rejectBody(exchange: Exchange, fault: IntakeFault): void {
-    const { maxBodyBytes, requestTimeoutSecs } = this.#context.configuration;
-    switch (fault) {
-      case 'too_large':
-        this.#reject(exchange, 'too_large', 413, tooLargeMessage(maxBodyBytes), { closes: true });
-        break;
-      case 'timeout': {
-        const error = `the body did not arrive within REQUEST_TIMEOUT_SECS (${requestTimeoutSecs})`;
-        this.#reject(exchange, 'timeout', 408, error, { closes: true });
-        break;
-      }
-      case 'overloaded':
-        this.#context.metrics.countRejection('overloaded');
-        exchange.answer(503, OVERLOADED, RETRY);
-        break;
-      case 'shutting_down':
-        this.#reject(exchange, 'shutting_down', 503, 'shutting down', RETRY_ELSEWHERE);
-    }
+    const { configuration, metrics } = this.#context;
+    metrics.countRejection(fault);
+    refuseBody(exchange, fault, configuration);
   }
 
-  #reject(
-    exchange: Exchange,
-    reason: Rejection,
-    status: number,
-    error: string,
-    options?: AnswerOptions,
-  ): void {
+  #reject(exchange: Exchange, reason: Rejection, status: number, error: string): void {
     this.#context.metrics.countRejection(reason);
-    exchange.refuse(status, error, options);
+    exchange.refuse(status, error);
   }
 }

@@ -1,0 +1,27 @@
+import type { Logger } from 'pino';
+import type { Engine } from '../../verifier/engine.js';
+import type { Configuration } from '../configuration/configuration.js';
+import type { Admission } from '../load/admission.js';
+import type { Metrics } from '../observe/metrics.js';
+import type { Tracing } from '../observe/tracing.js';
+import type { VerdictLogs } from '../observe/verdict-logs.js';
+import type { GateDecider } from './gate-decider.js';
+import type { Readiness } from './readiness.js';
+
+/** What the routes need. */
+export interface RouteContext {
+  readonly engine: Engine;
+  readonly configuration: Configuration;
+  readonly admission: Admission;
+  readonly readiness: Pick<Readiness, 'reasons'>;
+  readonly gate: GateDecider;
+  /** The public key set of the gate as JSON; `null` if it does not sign. */
+  readonly jwks: string | null;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+  readonly verdicts: VerdictLogs;
+  /** `null` if no OpenTelemetry SDK is registered. */
+  readonly tracing: Tracing | null;
+  /** The text of `/metrics`. */
+  readonly scrape: () => Promise<string>;
+}

@@ -1,0 +1,150 @@
+import { BodyIntake } from '../http/body-intake.js';
+import type { Exchange } from '../http/exchange.js';
+import type { HttpRequest } from '../http/front-end.js';
+import type { RequestHead } from '../http/request-head.js';
+import { RateLimit } from '../load/rate-limit.js';
+import type { Endpoint } from '../observe/metrics.js';
+import type { RouteContext } from './context.js';
+import { GateApiRoute } from './gate-api-route.js';
+import { GateRoute } from './gate-route.js';
+import { OPENAPI_JSON } from './openapi.js';
+import { RevokeRoute } from './revoke-route.js';
+import { VerifyRoute } from './verify-route.js';
+
+/** Answers a request. */
+type Serve = (exchange: Exchange, head: RequestHead, req: HttpRequest) => void;
+
+/** What answers the requests to a path. */
+export interface Route {
+  readonly endpoint: Endpoint;
+  /** In lower case; empty if every method is allowed. */
+  readonly methods: readonly string[];
+  /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
+  readonly rateLimit: RateLimit | null;
+  readonly serve: Serve;
+  /** Whether the headers belong to the request that a proxy asks about: the gate reads them, and the origin is its. */
+  readonly isProxied?: true;
+}
+
+/** The routes of a listener by path, and the route for all other paths. */
+export interface Table {
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly unknown: Route;
+}
+
+const CHAIN_IS_OFF =
+  '/gate/chain is off, since it does not check the arguments of calls; set GATE_CHAIN_ONLY=/mcp/tools/call, or use /gate/mcp';
+
+/** The routes of the service, and those of `METRICS_ADDR`. */
+export function routeTables(context: RouteContext): {
+  readonly service: Table;
+  readonly internal: Table;
+  /** The gate's rate limit, which its other transports share; `null` if there is none. */
+  readonly gateLimit: RateLimit | null;
+} {
+  const { configuration, jwks } = context;
+  const { gateChainOnly, metricsAddr, adminOnMetricsAddr, rateLimitPerIp, rateLimitGlobal } = configuration;
+  const limit = () => {
+    const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
+    return rateLimit.isOn ? rateLimit : null;
+  };
+  const gateLimit = limit();
+  const intake = new BodyIntake(context);
+  const [verify, revoke] = [new VerifyRoute(context, intake), new RevokeRoute(context)];
+  const [api, proxied] = [new GateApiRoute(context, intake), new GateRoute(context, intake)];
+
+  const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
+    ...{ endpoint, methods: ['post'], rateLimit, serve },
+  });
+  const read = (endpoint: Endpoint, serve: Serve): Route => ({
+    ...{ endpoint, methods: ['get', 'head'], rateLimit: null, serve },
+  });
+  const gate = (serve: Serve): Route => ({
+    ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, serve },
+  });
+
+  const verdicts: Rows = [
+    ['/verify', post('verify', limit(), (exchange, head) => verify.serve(exchange, head))],
+    ['/v1/gate', post('gate', gateLimit, (exchange, head) => api.serve(exchange, head))],
+    ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, jwks))],
+    ['/gate/http', gate((exchange, head, req) => proxied.serve('http', exchange, req, head))],
+    ['/gate/mcp', gate((exchange, head, req) => proxied.serve('mcp', exchange, req, head))],
+    ['/gate/a2a', gate((exchange, head, req) => proxied.serve('a2a', exchange, req, head))],
+    [
+      '/gate/chain',
+      gate((exchange, head, req) => {
+        if (gateChainOnly === undefined) exchange.refuse(404, CHAIN_IS_OFF);
+        else proxied.serve('chain', exchange, req, head);
+      }),
+    ],
+  ];
+  const admin: Rows = [
+    ['/admin/revoke', post('revoke', limit(), (exchange, head, req) => revoke.serve(exchange, req, head))],
+  ];
+  const health: Rows = [
+    ['/healthz', read('healthz', (exchange) => answerHealth(exchange, context))],
+    ['/readyz', read('readyz', (exchange) => answerReadiness(exchange, context))],
+  ];
+  const metrics: Rows = [['/metrics', read('metrics', (exchange) => answerScrape(exchange, context))]];
+  const description: Rows = [
+    ['/openapi.json', read('openapi', (exchange) => exchange.answer(200, OPENAPI_JSON))],
+  ];
+  return {
+    service: tableOf(limit(), [
+      ...verdicts,
+      ...(adminOnMetricsAddr ? [] : admin),
+      ...health,
+      ...(metricsAddr === undefined ? metrics : []),
+      ...description,
+    ]),
+    internal: tableOf(limit(), [...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]),
+    gateLimit,
+  };
+}
+
+type Rows = readonly (readonly [path: string, route: Route])[];
+
+function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
+  const paths = rows.map(([path]) => path);
+  const gated = paths.filter((path) => path.startsWith('/gate/'));
+  const proxies = gated.length > 0 ? ` (proxies ask ${gated.join(', ')})` : '';
+  const error = `unknown path${proxies}; there are ${paths.filter((path) => !gated.includes(path)).join(', ')}`;
+  return {
+    routes: new Map(rows),
+    unknown: {
+      ...{ endpoint: 'other', methods: [], rateLimit },
+      serve: (exchange) => exchange.refuse(404, error),
+    },
+  };
+}
+
+function answerKeys(exchange: Exchange, jwks: string | null): void {
+  if (jwks !== null) exchange.answer(200, jwks);
+  else exchange.refuse(404, 'contexts are not signed: set GATE_SIGNING_KEY');
+}
+
+function answerHealth(exchange: Exchange, { admission }: RouteContext): void {
+  if (admission.isDraining) exchange.answer(503, '{"status":"shutting_down"}', { closes: true });
+  else exchange.answer(200, '{"status":"ok"}');
+}
+
+function answerReadiness(exchange: Exchange, { readiness }: RouteContext): void {
+  const reasons = readiness.reasons();
+  const [reason] = reasons;
+  if (reason === undefined) exchange.answer(200, '{"status":"ready"}');
+  else exchange.answer(503, JSON.stringify({ status: 'not_ready', reason, reasons }));
+}
+
+function answerScrape(exchange: Exchange, { metrics, scrape, log }: RouteContext): void {
+  exchange.ignoreBody();
+  // Deferred: one packet may hold thousands of pipelined requests, which would all be answered before anything else.
+  setImmediate(() => {
+    scrape().then(
+      (text) => exchange.answer(200, text, { headers: { 'Content-Type': metrics.registry.contentType } }),
+      (error: unknown) => {
+        log.error({ err: error }, 'a request failed inside the service');
+        exchange.refuse(500, 'internal');
+      },
+    );
+  });
+}
