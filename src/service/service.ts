@@ -3,7 +3,6 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { openEngine } from '../verifier/create-verifier.js';
-import type { Engine } from '../verifier/engine.js';
 import { Admission } from './load/admission.js';
 import { Backlog } from './load/backlog.js';
 import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
@@ -91,21 +90,45 @@ export async function startService(
   log: Logger,
   membership: Membership | null = null,
 ): Promise<Service> {
+  const opened = new Opened();
+  try {
+    return await openService(configuration, log, membership, opened);
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
+/** What was opened. It is closed in the opposite order, when the service ends or cannot start. */
+class Opened {
+  readonly #closers: (() => unknown)[] = [];
+
+  add<T extends { close(): unknown }>(one: T): T {
+    this.#closers.unshift(() => one.close());
+    return one;
+  }
+
+  async close(): Promise<void> {
+    for (const close of this.#closers.splice(0)) await close();
+  }
+}
+
+async function openService(
+  configuration: Configuration,
+  log: Logger,
+  membership: Membership | null,
+  opened: Opened,
+): Promise<Service> {
   const certificate = ServedCertificate.read(configuration);
   const loaded = await loadFrontEnd(configuration.frontEnd);
   logChoice(loaded, log);
-  const metrics = new Metrics();
-  const engine = await openEngine(configuration, { log, observer: metrics.observer });
-  const admission = new Admission(configuration, new Backlog(configuration, engine.signatures));
-  const gate = await openGate({ engine, configuration, admission, metrics, log }).catch(
-    async (error: unknown) => {
-      await engine.close();
-      throw error;
-    },
-  );
   const instance = membership === null ? hostname() : `${hostname()}/${membership.process}`;
-  const decisions = await openDecisions(configuration, engine, log, instance);
-  const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
+  const decisions = await openDecisions(configuration, log, instance);
+  const verdicts = opened.add(new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions));
+  const metrics = new Metrics();
+  const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
+  const admission = new Admission(configuration, new Backlog(configuration, engine.signatures));
+  const gate = opened.add(await openGate({ engine, configuration, admission, metrics, log }));
   const tracing = await openTracing();
   const scrapeThis = () => metrics.registry.metrics();
   if (membership !== null) {
@@ -131,46 +154,40 @@ export async function startService(
   if (decisions !== null) metrics.watchDecisions(decisions);
   if (certificate !== null) metrics.watchCertificate(certificate);
   metrics.watch(engine, configuration, routes, admission, connections);
-  const { requestTimeoutSecs, metricsAddr } = configuration;
+  const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort } = configuration;
   const listenAddress = listenAddressOf(configuration);
   const common = { requestTimeoutSecs, certificate: certificate?.current ?? null };
   const ofCallers = listenAddress.kind === 'unix' ? { ...common, certificate: null } : common;
-  const frontEnd = loaded.open({ handle: routes.handle, connections: connections.http, ...ofCallers });
+  let grpc: GrpcFrontEnd | null = null;
+  let grpcPort: number | null = null;
+  if (wantedGrpcPort !== undefined && connections.grpc !== null) {
+    const { decider } = gate;
+    const { gateLimit: rateLimit } = routes;
+    const shared = { configuration, readiness, admission, decider, verdicts, rateLimit, log };
+    grpc = opened.add(
+      await openGrpc({
+        ...{ ...shared, connections: connections.grpc, certificate: common.certificate },
+        metrics: new GrpcMetrics(metrics.registry),
+      }),
+    );
+    grpcPort = await grpc.listen(configuration.host, wantedGrpcPort);
+    connections.grpc.listenOn(grpcPort);
+  }
   const address = metricsAddr === undefined ? null : addressOf(metricsAddr);
   const internal =
     address &&
     connections.metrics &&
-    loaded.open({ handle: routes.handleInternal, connections: connections.metrics, ...common });
-  let port: number;
-  let metricsPort: number;
-  let grpc: GrpcFrontEnd | null = null;
-  let grpcPort: number | null = null;
-  try {
-    if (configuration.grpcPort !== undefined && connections.grpc !== null) {
-      const grpcMetrics = new GrpcMetrics(metrics.registry);
-      const { decider } = gate;
-      const { gateLimit: rateLimit } = routes;
-      const shared = { configuration, readiness, admission, decider, verdicts, rateLimit, log };
-      const { certificate } = common;
-      grpc = await openGrpc({ ...shared, connections: connections.grpc, certificate, metrics: grpcMetrics });
-      grpcPort = await grpc.listen(configuration.host, configuration.grpcPort);
-      connections.grpc.listenOn(grpcPort);
-    }
-    port = await frontEnd.listen(listenAddress);
-    connections.http.listenOn(port);
-    // Without a supervisor, each process shows only its own metrics, so processes must not share this port.
-    const isShared = membership !== null;
-    metricsPort = address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared }) : port;
-    if (internal) connections.metrics.listenOn(metricsPort);
-  } catch (error) {
-    grpc?.close();
-    frontEnd.close();
-    internal?.close();
-    await verdicts.close();
-    await gate.close();
-    await engine.close();
-    throw error;
-  }
+    opened.add(loaded.open({ handle: routes.handleInternal, connections: connections.metrics, ...common }));
+  const frontEnd = opened.add(
+    loaded.open({ handle: routes.handle, connections: connections.http, ...ofCallers }),
+  );
+  const port = await frontEnd.listen(listenAddress);
+  connections.http.listenOn(port);
+  // Without a supervisor, each process shows only its own metrics, so processes must not share this port.
+  const isShared = membership !== null;
+  const metricsPort =
+    address && internal ? await internal.listen({ kind: 'tcp', ...address, isShared }) : port;
+  if (internal) connections.metrics.listenOn(metricsPort);
   return {
     port,
     metricsPort,
@@ -205,19 +222,13 @@ export async function startService(
       const deadline = performance.now() + shutdownGraceSecs * 1000;
       while (open() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
       if (open() > 0) log.warn({ open: open() }, 'requests were cut off: they took too long to drain');
-      frontEnd.close();
-      internal?.close();
-      grpc?.close();
-      await gate.close();
-      await engine.close();
-      await verdicts.close();
+      await opened.close();
     },
   };
 }
 
 async function openDecisions(
   { decisionLog }: Configuration,
-  engine: Engine,
   log: Logger,
   instance: string,
 ): Promise<DecisionLog | null> {
@@ -225,7 +236,6 @@ async function openDecisions(
   try {
     return new DecisionLog(await LineFile.open(decisionLog, log), instance);
   } catch (error) {
-    await engine.close();
     throw new Error(
       `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +
         'Its folder must exist, and this process must be able to write to it.',

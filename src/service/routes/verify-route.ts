@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../../protocol/json.js';
+import { isJsonObject } from '../../protocol/json.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import type { Call, Outcome } from '../../verify/judge.js';
 import { asksForDetails } from '../../verifier/create-verifier.js';
@@ -85,7 +85,7 @@ export class VerifyRoute {
     }
     const { text, value: bundle } = read;
     const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
-    const body = hasBody ? ({ kind: 'member', text, document: bundle as JsonObject } as const) : null;
+    const body = hasBody ? ({ kind: 'member', text, document: bundle } as const) : null;
     return {
       bundle,
       body,
