@@ -1,12 +1,8 @@
 import fc from 'fast-check';
-import {
-  GATE_CATALOGUE,
-  headersOf,
-  openRequest,
-  responseTo,
-  type Opening,
-  type Protocol,
-} from '../src/gate/index.js';
+import { GATE_CATALOGUE, type Protocol } from '../src/gate/codes.js';
+import { openRequest } from '../src/gate/open.js';
+import { headersOf, type Opening } from '../src/gate/request.js';
+import { responseTo } from '../src/gate/response.js';
 import { parseStrictJson, type JsonObject } from '../src/protocol/json.js';
 import { same, scribble, type Target } from './target.js';
 import { requestsOf } from './vectors.js';

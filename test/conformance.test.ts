@@ -9,7 +9,7 @@ import {
   type GateAsked,
   type Profile,
 } from '../conformance/oracle.js';
-import { GATE_CATALOGUE } from '../src/gate/index.js';
+import { GATE_CATALOGUE } from '../src/gate/codes.js';
 import { CATALOGUE } from '../src/index.js';
 import { startService } from './support/service.js';
 

@@ -1,9 +1,13 @@
-import type { PendingCall } from '../../src/gate/index.js';
+import type { PendingCall } from '../../src/gate/request.js';
 import { timed, type Call } from './verify-path.js';
 
 const { createVerifier } = await import('../../src/verifier/create-verifier.js');
-const { bindOptionsOf, bodyOfBytes, decide, headersOf, judgedOf, openRequest, responseTo, RouteTable } =
-  await import('../../src/gate/index.js');
+const { bodyOfBytes } = await import('../../src/gate/call-body.js');
+const { bindOptionsOf, decide, judgedOf } = await import('../../src/gate/decide.js');
+const { openRequest } = await import('../../src/gate/open.js');
+const { headersOf } = await import('../../src/gate/request.js');
+const { responseTo } = await import('../../src/gate/response.js');
+const { RouteTable } = await import('../../src/gate/routes.js');
 const { readGateRequest } = await import('../../src/service/routes/gate-api-route.js');
 const { readCheck } = await import('../../src/service/grpc/check.js');
 const { readCheckRequest } = await import('../../src/service/grpc/messages.js');

@@ -1,4 +1,4 @@
-import { GATED_METHODS, mcpArgumentsOf } from '../../src/gate/index.js';
+import { GATED_METHODS, mcpArgumentsOf } from '../../src/gate/mcp-methods.js';
 import { Raw, signedRequest } from './attacker.js';
 import { valueNames, values } from './claims.js';
 import { family, fit, list, type Family } from './family.js';

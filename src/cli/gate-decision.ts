@@ -1,17 +1,10 @@
 import { DrsClient, DrsClientError } from '../client/index.js';
 import { OptionsError } from '../verifier/options.js';
-import {
-  bindOptionsOf,
-  decide,
-  frozenContextOf,
-  judgedOf,
-  openRequest,
-  type Allowance,
-  type Denial,
-  type GateContext,
-  type PendingCall,
-  type Protocol,
-} from '../gate/index.js';
+import type { Protocol } from '../gate/codes.js';
+import type { GateContext } from '../gate/context.js';
+import { bindOptionsOf, decide, frozenContextOf, judgedOf, type Allowance } from '../gate/decide.js';
+import { openRequest } from '../gate/open.js';
+import type { Denial, PendingCall } from '../gate/request.js';
 import { checkReplay, type ReplayStore } from '../replay/index.js';
 import { readConfiguration, type Configuration } from '../service/configuration/configuration.js';
 import { readGateRequest } from '../service/routes/gate-api-route.js';

@@ -1,4 +1,4 @@
-import { isPassMethod } from '../gate/index.js';
+import { isPassMethod } from '../gate/mcp.js';
 import { isCommandPath } from '../protocol/claims.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 

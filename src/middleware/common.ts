@@ -13,20 +13,19 @@ export {
 } from './events.js';
 export type { CallVerifier, ProtectionOptions, VerdictSource } from './options.js';
 export { DrsRefusalError } from './refusal-error.js';
+export { BUNDLE_HEADER } from '../gate/carriers.js';
+export { type GateFailure, type Protocol } from '../gate/codes.js';
+export { type GateContext } from '../gate/context.js';
+export { type ChainVerdict } from '../gate/decide.js';
+export { type Denial } from '../gate/request.js';
 export {
-  BUNDLE_HEADER,
   RPC_ERROR_CODE,
-  type ChainVerdict,
-  type Denial,
-  type GateContext,
-  type GateFailure,
   type GateResponse,
   type HttpRefusal,
-  type Protocol,
   type RpcError,
   type RpcErrorData,
   type RpcRefusal,
-} from '../gate/index.js';
+} from '../gate/response.js';
 export {
   createMemoryReplayStore,
   openRedisReplayStore,

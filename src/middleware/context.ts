@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { GateContext } from '../gate/index.js';
+import type { GateContext } from '../gate/context.js';
 
 /** What a handler gets to know about the verified call that it serves. Frozen; each call has its own. */
 export type DrsContext = GateContext;

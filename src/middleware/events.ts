@@ -1,5 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
-import type { Denial, GateContext, Protocol } from '../gate/index.js';
+import type { Protocol } from '../gate/codes.js';
+import type { GateContext } from '../gate/context.js';
+import type { Denial } from '../gate/request.js';
 import type { JsonObject } from '../protocol/json.js';
 import { isAmount } from '../protocol/policy.js';
 

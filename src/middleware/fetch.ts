@@ -1,11 +1,6 @@
-import {
-  responseTo,
-  wholeBodyOfBytes,
-  type Denial,
-  type HeaderLookup,
-  type Opening,
-  type RequestBody,
-} from '../gate/index.js';
+import { wholeBodyOfBytes } from '../gate/call-body.js';
+import type { Denial, HeaderLookup, Opening, RequestBody } from '../gate/request.js';
+import { responseTo } from '../gate/response.js';
 import { checkOptions } from './check-options.js';
 import { runWithContext } from './context.js';
 import type { Outcome } from './events.js';

@@ -1,4 +1,6 @@
 import { DrsClient } from '../client/drs-client.js';
+import type { GateFailure, Protocol } from '../gate/codes.js';
+import type { BriefContext, GateContext } from '../gate/context.js';
 import {
   bindOptionsOf,
   decide,
@@ -7,16 +9,10 @@ import {
   judgedOf,
   verifierUnavailable,
   type BindingMode,
-  type BriefContext,
-  type Denial,
-  type GateContext,
   type GateParts,
-  type GateFailure,
-  type Opening,
-  type PendingCall,
-  type Protocol,
   type ReadChain,
-} from '../gate/index.js';
+} from '../gate/decide.js';
+import type { Denial, Opening, PendingCall } from '../gate/request.js';
 import { DEFAULT_REPLAY_WINDOW_SECS, checkReplay, type ReplayRules } from '../replay/check-replay.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';

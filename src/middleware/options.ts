@@ -1,4 +1,4 @@
-import type { BindingMode, ChainVerdict } from '../gate/index.js';
+import type { BindingMode, ChainVerdict } from '../gate/decide.js';
 import type { ReplayStore } from '../replay/replay-store.js';
 import type { EventOptions } from './events.js';
 

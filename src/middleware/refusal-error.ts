@@ -1,11 +1,11 @@
+import type { Denial } from '../gate/request.js';
 import {
   responseTo,
   rpcError,
   RPC_ERROR_CODE,
-  type Denial,
   type GateResponse,
   type RpcErrorData,
-} from '../gate/index.js';
+} from '../gate/response.js';
 
 /**
  * A refusal as an error. It is thrown in MCP request handlers; both SDKs answer with its `code`, `message` and

@@ -1,15 +1,8 @@
-import {
-  gateFailure,
-  isEnvelope,
-  openHttp,
-  unwrap,
-  withHttpBody,
-  type Denial,
-  type GateRequest,
-  type HttpRoute,
-  type Opening,
-  type RequestBody,
-} from '../gate/index.js';
+import { isEnvelope } from '../gate/call-body.js';
+import { gateFailure } from '../gate/codes.js';
+import { unwrap } from '../gate/envelope.js';
+import { openHttp, withHttpBody, type HttpRoute } from '../gate/http.js';
+import type { Denial, GateRequest, Opening, RequestBody } from '../gate/request.js';
 import type { BodyOptions, RouteOptions } from './options.js';
 
 /** The body of a request in a framework. */

@@ -1,4 +1,5 @@
-import { BUNDLE_HEADER, ENVELOPE_TYPE, MAX_HEADER_BUNDLE } from '../gate/index.js';
+import { ENVELOPE_TYPE } from '../gate/call-body.js';
+import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import type { Delegation } from './delegation.js';
 import { sendSigned } from './send-signed.js';

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { GATED_METHODS } from '../../src/gate/index.js';
+import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { makeCertificate } from '../support/certificates.js';
 import { isInstalled } from '../support/programs.js';

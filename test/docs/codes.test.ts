@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { GATE_CATALOGUE } from '../../src/gate/index.js';
+import { GATE_CATALOGUE } from '../../src/gate/codes.js';
 import { CATALOGUE } from '../../src/verify/codes.js';
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');

@@ -1,5 +1,9 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { bodyOfBytes, headersOf, openA2a, RPC_ERROR_CODE, type Protocol } from '../../src/gate/index.js';
+import { openA2a } from '../../src/gate/a2a.js';
+import { bodyOfBytes } from '../../src/gate/call-body.js';
+import type { Protocol } from '../../src/gate/codes.js';
+import { headersOf } from '../../src/gate/request.js';
+import { RPC_ERROR_CODE } from '../../src/gate/response.js';
 import { encode, liveCall } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';
 import { a2aChain, mcpChain, newGate, verifier, type Asked } from './decide.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { headersOf, openA2a, type RequestBody } from '../../src/gate/index.js';
+import { openA2a } from '../../src/gate/a2a.js';
+import { headersOf, type RequestBody } from '../../src/gate/request.js';
 
 const bundle = { 'X-DRS-Bundle': 'e30' };
 const open = (method: string, path: string | null, body: RequestBody, headers: object = bundle) =>

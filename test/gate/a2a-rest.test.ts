@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { restArguments, targetOf, type RestCall } from '../../src/gate/index.js';
+import { restArguments, targetOf, type RestCall } from '../../src/gate/a2a-rest.js';
 import { restBundle } from './attacks.js';
 import { newGate, verifier } from './decide.js';
 

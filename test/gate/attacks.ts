@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib';
-import type { GateProtocol } from '../../src/gate/index.js';
+import type { GateProtocol } from '../../src/gate/open.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { a2aChain, mcpChain, restChain } from './decide.js';
 

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { ANY_ROUTE, bodyOfBytes, headersOf, openHttp, signedArgumentsOf } from '../../src/gate/index.js';
+import { bodyOfBytes, signedArgumentsOf } from '../../src/gate/call-body.js';
+import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
+import { headersOf } from '../../src/gate/request.js';
 import { bodyOfValue, wholeBodyOfBytes } from '../../src/gate/call-body.js';
 
 describe('the bytes of a body', () => {

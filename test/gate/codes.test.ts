@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { GATE_CATALOGUE, gateFailure } from '../../src/gate/index.js';
+import { GATE_CATALOGUE, gateFailure } from '../../src/gate/codes.js';
 
 it('the catalogue of the gate and docs/codes.md list the same codes and statuses, in the same order', () => {
   const text = readFileSync(new URL('../../docs/codes.md', import.meta.url), 'utf8');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { callContextOf, readBundleClaims } from '../../src/gate/index.js';
+import { callContextOf, readBundleClaims } from '../../src/gate/context.js';
 import { invoke, makeChain } from '../support/chain.js';
 import { contextIn } from './decide.js';
 

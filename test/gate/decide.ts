@@ -1,18 +1,8 @@
-import {
-  bindOptionsOf,
-  headersOf,
-  decide,
-  frozenContextOf,
-  judgedOf,
-  openRequest,
-  responseTo,
-  type GateContext,
-  type GateResponse,
-  type GateRules,
-  type GateProtocol,
-  type PendingCall,
-  type RequestBody,
-} from '../../src/gate/index.js';
+import type { GateContext } from '../../src/gate/context.js';
+import { bindOptionsOf, decide, frozenContextOf, judgedOf, type GateRules } from '../../src/gate/decide.js';
+import { openRequest, type GateProtocol } from '../../src/gate/open.js';
+import { headersOf, type PendingCall, type RequestBody } from '../../src/gate/request.js';
+import { responseTo, type GateResponse } from '../../src/gate/response.js';
 import { createMemoryReplayStore, checkReplay } from '../../src/replay/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import type { JsonValue } from '../../src/protocol/json.js';

@@ -2,15 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  bindOptionsOf,
-  bodyOfBytes,
-  decide,
-  headersOf,
-  judgedOf,
-  openRequest,
-  RouteTable,
-} from '../../src/gate/index.js';
+import { bodyOfBytes } from '../../src/gate/call-body.js';
+import { bindOptionsOf, decide, judgedOf } from '../../src/gate/decide.js';
+import { openRequest } from '../../src/gate/open.js';
+import { headersOf } from '../../src/gate/request.js';
+import { RouteTable } from '../../src/gate/routes.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
 import { startService, type RunningService } from '../support/service.js';

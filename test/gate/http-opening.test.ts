@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import {
-  ANY_ROUTE,
-  headersOf,
-  openHttp,
-  openRequest,
-  type HttpRoute,
-  type RequestBody,
-} from '../../src/gate/index.js';
+import { ANY_ROUTE, openHttp, type HttpRoute } from '../../src/gate/http.js';
+import { openRequest } from '../../src/gate/open.js';
+import { headersOf, type RequestBody } from '../../src/gate/request.js';
 
 const bundle = { 'X-DRS-Bundle': 'e30' };
 const asked = (body: RequestBody, headers: object = bundle) => ({

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { echoOf } from '../../src/gate/index.js';
+import { echoOf } from '../../src/gate/json-rpc.js';
 import { readRpcMessage } from '../../src/gate/json-rpc.js';
 import { newGate, verifier } from './decide.js';
 

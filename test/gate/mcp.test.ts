@@ -6,17 +6,14 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { findBundle } from '../../src/gate/carriers.js';
 import {
   GATED_METHODS,
-  headersOf,
   isGated,
-  isPassMethod,
   mcpArgumentsOf,
   needsBundle,
-  openMcp,
   subjectOf,
-  RPC_ERROR_CODE,
-  type McpRules,
-  type RequestBody,
-} from '../../src/gate/index.js';
+} from '../../src/gate/mcp-methods.js';
+import { isPassMethod, openMcp, type McpRules } from '../../src/gate/mcp.js';
+import { headersOf, type RequestBody } from '../../src/gate/request.js';
+import { RPC_ERROR_CODE } from '../../src/gate/response.js';
 import type { JsonObject } from '../../src/protocol/json.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
 import type { Overrides } from '../support/chain.js';

@@ -1,5 +1,8 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { decide, headersOf, openRequest, RouteTable } from '../../src/gate/index.js';
+import { decide } from '../../src/gate/decide.js';
+import { openRequest } from '../../src/gate/open.js';
+import { headersOf } from '../../src/gate/request.js';
+import { RouteTable } from '../../src/gate/routes.js';
 import { openRouted } from '../../src/gate/http.js';
 import type { RequestBody } from '../../src/gate/request.js';
 import { createMemoryReplayStore, drsFetch } from '../../src/middleware/index.js';

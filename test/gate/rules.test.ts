@@ -1,25 +1,20 @@
 import { afterAll, describe, expect, it } from 'vitest';
+import { isChainCommand, openChain } from '../../src/gate/chain.js';
+import { gateFailure, type GateFailure } from '../../src/gate/codes.js';
 import {
-  ANY_ROUTE,
   bindOptionsOf,
   bodyTimedOut,
   decide as decideCall,
-  gateFailure,
-  type GateFailure,
   judgedOf,
   type ChainVerdict,
-  headersOf,
-  isChainCommand,
-  openChain,
-  openRequest,
-  openHttp,
-  responseTo,
   verifierUnavailable,
   type GateRules,
-  type PendingCall,
-  type HttpRoute,
   type JudgedChain,
-} from '../../src/gate/index.js';
+} from '../../src/gate/decide.js';
+import { ANY_ROUTE, openHttp, type HttpRoute } from '../../src/gate/http.js';
+import { openRequest } from '../../src/gate/open.js';
+import { headersOf, type PendingCall } from '../../src/gate/request.js';
+import { responseTo } from '../../src/gate/response.js';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { invoke, makeChain } from '../support/chain.js';

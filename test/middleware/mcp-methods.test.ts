@@ -20,7 +20,7 @@ import { Server as V1Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { ReadResourceRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { GATED_METHODS } from '../../src/gate/index.js';
+import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
 import {
   createConsent,
   generateKey,

@@ -7,7 +7,8 @@ import { policyFamilies } from '../../scripts/worst-case/policies.js';
 import { sweep } from '../../scripts/worst-case/search.js';
 import { textFamilies } from '../../scripts/worst-case/texts.js';
 import { openPath } from '../../scripts/worst-case/paths.js';
-import { GATE_CATALOGUE, GATED_METHODS } from '../../src/gate/index.js';
+import { GATE_CATALOGUE } from '../../src/gate/codes.js';
+import { GATED_METHODS } from '../../src/gate/mcp-methods.js';
 import { CATALOGUE } from '../../src/verify/codes.js';
 
 // `npm run worst-case` measures how long the worst of these take. Here they are small, and only their answers are

@@ -1,14 +1,9 @@
 import { Option, type Command } from 'commander';
 import type { Verdict } from '../../client/index.js';
 import { readVerdict } from '../../client/read-verdict.js';
-import {
-  argsOf,
-  bindingFailure,
-  gateAnswer,
-  responseTo,
-  type GateFailure,
-  type Protocol,
-} from '../../gate/index.js';
+import type { GateFailure, Protocol } from '../../gate/codes.js';
+import { argsOf, bindingFailure } from '../../gate/decide.js';
+import { gateAnswer, responseTo } from '../../gate/response.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { bundleTextOf, withBody } from '../bundle-file.js';
 import { CommandError, EXIT, type ExitCode } from '../command-error.js';

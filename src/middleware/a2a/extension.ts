@@ -1,4 +1,5 @@
-import { A2A_COMMAND, BUNDLE_HEADER } from '../../gate/index.js';
+import { A2A_COMMAND } from '../../gate/a2a.js';
+import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isHttpUrl } from '../check-options.js';
 
 /** What {@link drsExtension} says about an agent. */

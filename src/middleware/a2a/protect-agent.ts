@@ -1,4 +1,4 @@
-import { openA2a } from '../../gate/index.js';
+import { openA2a } from '../../gate/a2a.js';
 import { checkOptions } from '../check-options.js';
 import { Guard } from '../guard.js';
 import { answer, bodyOf, guardNode, headersOfNode, pathOf, type NodeMiddleware } from '../node.js';

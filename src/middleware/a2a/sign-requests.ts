@@ -1,11 +1,7 @@
-import {
-  A2A_COMMAND,
-  BUNDLE_HEADER,
-  restArguments,
-  signedArgumentsOf,
-  targetOf,
-  type RestCall,
-} from '../../gate/index.js';
+import { restArguments, targetOf, type RestCall } from '../../gate/a2a-rest.js';
+import { A2A_COMMAND } from '../../gate/a2a.js';
+import { signedArgumentsOf } from '../../gate/call-body.js';
+import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
 import { signCall, type Delegation } from '../delegation.js';
 import { sendSigned } from '../send-signed.js';

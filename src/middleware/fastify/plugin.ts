@@ -1,6 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
-import { wholeBodyOfBytes, responseTo, type Denial, type RequestBody } from '../../gate/index.js';
+import { wholeBodyOfBytes } from '../../gate/call-body.js';
+import type { Denial, RequestBody } from '../../gate/request.js';
+import { responseTo } from '../../gate/response.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext, setContext, type DrsContext } from '../context.js';
 import { Guard, type AdmittedCall } from '../guard.js';

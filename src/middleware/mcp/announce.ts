@@ -1,4 +1,5 @@
-import { GATED_METHODS, MCP_COMMAND_PREFIX, TOOLS_CALL, type McpRules } from '../../gate/index.js';
+import { GATED_METHODS, MCP_COMMAND_PREFIX, TOOLS_CALL } from '../../gate/mcp-methods.js';
+import type { McpRules } from '../../gate/mcp.js';
 import { innerOf, type Connectable } from './transport.js';
 
 /** The experimental capability by which a server says that it needs delegations. */

@@ -1,11 +1,7 @@
-import {
-  gateFailure,
-  openMcp,
-  TOOLS_CALL,
-  type HeaderLookup,
-  type McpRules,
-  type Opening,
-} from '../../gate/index.js';
+import { gateFailure } from '../../gate/codes.js';
+import { TOOLS_CALL } from '../../gate/mcp-methods.js';
+import { openMcp, type McpRules } from '../../gate/mcp.js';
+import type { HeaderLookup, Opening } from '../../gate/request.js';
 
 /**
  * Opens one message of an MCP transport. The SDKs have parsed it, so the gate trusts no number beyond 2^53.

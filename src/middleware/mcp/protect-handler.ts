@@ -1,4 +1,4 @@
-import type { McpRules } from '../../gate/index.js';
+import type { McpRules } from '../../gate/mcp.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
 import type { Guard } from '../guard.js';

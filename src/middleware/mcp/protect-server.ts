@@ -1,13 +1,9 @@
-import {
-  gateFailure,
-  MCP_COMMAND,
-  rpcError,
-  type Denial,
-  type GateContext,
-  type GateFailure,
-  type McpRules,
-  type Opening,
-} from '../../gate/index.js';
+import { gateFailure, type GateFailure } from '../../gate/codes.js';
+import type { GateContext } from '../../gate/context.js';
+import { MCP_COMMAND } from '../../gate/mcp-methods.js';
+import type { McpRules } from '../../gate/mcp.js';
+import type { Denial, Opening } from '../../gate/request.js';
+import { rpcError } from '../../gate/response.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';

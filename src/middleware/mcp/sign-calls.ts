@@ -1,14 +1,12 @@
+import { BUNDLE_HEADER, MAX_HEADER_BUNDLE, META_KEYS } from '../../gate/carriers.js';
 import {
-  BUNDLE_HEADER,
   isGated,
-  MAX_HEADER_BUNDLE,
   mcpArgumentsOf,
   MCP_COMMAND_PREFIX,
   needsBundle,
   subjectOf,
-  META_KEYS,
   TOOLS_CALL,
-} from '../../gate/index.js';
+} from '../../gate/mcp-methods.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { signCall, type Delegation } from '../delegation.js';
 import { sendSigned } from '../send-signed.js';

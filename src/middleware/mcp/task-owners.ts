@@ -1,4 +1,4 @@
-import { isGated } from '../../gate/index.js';
+import { isGated } from '../../gate/mcp-methods.js';
 import type { Message } from './transport.js';
 
 /** So many tasks are remembered; the oldest is forgotten first. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { count, findContradictions, OptionsError, verifierOptions } from '../../verifier/options.js';
-import { isChainCommand, isPassMethod } from '../../gate/index.js';
+import { isChainCommand } from '../../gate/chain.js';
+import { isPassMethod } from '../../gate/mcp.js';
 import { readProxyTrust } from '../http/client-address.js';
 import { isSigningSeed } from '../routes/context-token.js';
 import { findFileless, findForeign, findMisspelt, variableOf } from './environment.js';

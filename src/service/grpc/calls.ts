@@ -1,6 +1,6 @@
 import { status as Status, type sendUnaryData, type ServerUnaryCall } from '@grpc/grpc-js';
 import type { Logger } from 'pino';
-import type { Protocol } from '../../gate/index.js';
+import type { Protocol } from '../../gate/codes.js';
 import type { Admission } from '../load/admission.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import type { GateDecider, GateDecision } from '../routes/gate-decider.js';

@@ -1,12 +1,7 @@
-import {
-  bodyOfBytes,
-  contextHeaders,
-  NO_CONTEXT,
-  unusable,
-  type HeaderChanges,
-  type Protocol,
-  type RequestBody,
-} from '../../gate/index.js';
+import { bodyOfBytes, unusable } from '../../gate/call-body.js';
+import type { Protocol } from '../../gate/codes.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context-headers.js';
+import type { RequestBody } from '../../gate/request.js';
 import { wholeContextOf, type GateDecision } from '../routes/gate-decider.js';
 import { readGateHead, type GateHead } from '../http/gate-head.js';
 import { writeCheckResponse, type CheckRequest, type HeaderOption } from './messages.js';

@@ -1,11 +1,7 @@
-import {
-  contextHeaders,
-  NO_CONTEXT,
-  unusable,
-  type GateResponse,
-  type HeaderChanges,
-  type RequestBody,
-} from '../../gate/index.js';
+import { unusable } from '../../gate/call-body.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context-headers.js';
+import type { RequestBody } from '../../gate/request.js';
+import type { GateResponse } from '../../gate/response.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
 import { decodeUtf8 } from '../../protocol/utf8.js';
 import { wholeContextOf, type GateDecision } from '../routes/gate-decider.js';

@@ -1,4 +1,5 @@
-import type { GateRequest, Protocol } from '../../gate/index.js';
+import type { Protocol } from '../../gate/codes.js';
+import type { GateRequest } from '../../gate/request.js';
 import type { HeaderSource } from '../http/gate-head.js';
 import type { WireHeader } from './messages.js';
 

@@ -1,4 +1,4 @@
-import { GATE_HEADERS, type HeaderLookup } from '../../gate/index.js';
+import { GATE_HEADERS, type HeaderLookup } from '../../gate/request.js';
 
 /** Gives access to the headers of a request; names are in lower case. */
 export interface HeaderSource {

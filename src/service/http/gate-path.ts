@@ -1,4 +1,4 @@
-import { GATE_PROTOCOLS, type GateProtocol } from '../../gate/index.js';
+import { GATE_PROTOCOLS, type GateProtocol } from '../../gate/open.js';
 import { hasDotSegment } from '../../protocol/resources.js';
 
 const PREFIX = '/gate/';

@@ -1,7 +1,8 @@
 import { Counter, type Registry } from 'prom-client';
 import type { Outcome } from '../../verify/judge.js';
 import type { ReplayObserver, ReplayResult } from '../../replay/index.js';
-import { GATE_CATALOGUE, GATE_PROTOCOLS, type GateProtocol } from '../../gate/index.js';
+import { GATE_CATALOGUE } from '../../gate/codes.js';
+import { GATE_PROTOCOLS, type GateProtocol } from '../../gate/open.js';
 import type { ReplayStore } from '../../replay/index.js';
 import { CATALOGUE } from '../../verify/codes.js';
 import { ReplayMetrics } from './metrics-replay.js';

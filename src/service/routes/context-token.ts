@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import sodium from 'sodium-native';
-import type { AllowedCall, JudgedChain, PendingCall } from '../../gate/index.js';
+import type { AllowedCall, JudgedChain } from '../../gate/decide.js';
+import type { PendingCall } from '../../gate/request.js';
 import { decodeBase64url, encodeBase64url } from '../../protocol/base64url.js';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';

@@ -1,14 +1,7 @@
-import {
-  bodyOfText,
-  gateAnswer,
-  headersOf,
-  shorten,
-  unusable,
-  whyNoJson,
-  type GateRequest,
-  type HeaderLookup,
-  type Protocol,
-} from '../../gate/index.js';
+import { bodyOfText, unusable, whyNoJson } from '../../gate/call-body.js';
+import type { Protocol } from '../../gate/codes.js';
+import { headersOf, shorten, type GateRequest, type HeaderLookup } from '../../gate/request.js';
+import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import type { Admission } from '../load/admission.js';

@@ -2,24 +2,19 @@ import type { Logger } from 'pino';
 import type { Body } from '../../verify/binding.js';
 import type { Outcome } from '../../verify/judge.js';
 import type { Engine } from '../../verifier/engine.js';
+import type { GateContext } from '../../gate/context.js';
 import {
   bodyTimedOut,
   decide,
-  openRequest,
-  responseTo,
   verifierUnavailable,
   type Allowance,
-  type CallBody,
-  type Denial,
-  type GateContext,
   type GateParts,
-  type GateProtocol,
-  type GateRequest,
-  type GateResponse,
   type GateRules,
   type JudgedChain,
-  type OpeningRules,
-} from '../../gate/index.js';
+} from '../../gate/decide.js';
+import { openRequest, type GateProtocol, type OpeningRules } from '../../gate/open.js';
+import type { CallBody, Denial, GateRequest } from '../../gate/request.js';
+import { responseTo, type GateResponse } from '../../gate/response.js';
 import { checkReplay, type ReplayRules, type ReplayStore } from '../../replay/index.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import type { Receipt } from '../../verify/receipt.js';

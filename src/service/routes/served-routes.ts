@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
-import { RouteTable, type OpeningRules } from '../../gate/index.js';
+import type { OpeningRules } from '../../gate/open.js';
+import { RouteTable } from '../../gate/routes.js';
 import type { Configuration } from '../configuration/configuration.js';
 
 const MAX_BYTES = 1024 * 1024;
