@@ -1,5 +1,10 @@
 import type { JsonObject, JsonValue } from '../protocol/json.js';
-import { KNOWN_POLICY_MEMBERS, type KnownPolicyMember, type Policy } from '../protocol/policy.js';
+import {
+  isKnownMember,
+  KNOWN_POLICY_MEMBERS,
+  type KnownPolicyMember,
+  type Policy,
+} from '../protocol/policy.js';
 import { IssueError } from './issue-error.js';
 import { nearestName } from './nearest-name.js';
 
@@ -43,13 +48,6 @@ export function requireKnownMembers(policy: object, parent: JsonObject | Policy 
 /** Whether a member's name has a namespace, such as `acme:tier` or `example.com/region`. */
 function hasNamespace(name: string): name is NamespacedMember {
   return name.includes(':') || name.includes('.');
-}
-
-const known: ReadonlySet<string> = new Set(KNOWN_POLICY_MEMBERS);
-
-/** Whether a member is one that verifiers evaluate. */
-export function isKnownMember(name: string): name is KnownPolicyMember {
-  return known.has(name);
 }
 
 function unknownMember(name: string): IssueError {

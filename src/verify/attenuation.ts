@@ -1,7 +1,6 @@
 import { equalsByJcs } from '../protocol/jcs.js';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
-import { readPolicy, type PolicyLimit } from '../protocol/policy.js';
-import { isKnownMember } from './receipt.js';
+import { isKnownMember, readPolicy, type PolicyLimit } from '../protocol/policy.js';
 
 /** The first policy member by which a child would allow more than its parent. */
 export interface Escalation {

@@ -4,7 +4,7 @@ import { digestOf } from '../protocol/digest.js';
 import type { JsonObject } from '../protocol/json.js';
 import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
-import { POLICY_MEMBERS, type Policy, type PolicyLimit } from '../protocol/policy.js';
+import { isKnownMember, type Policy, type PolicyLimit } from '../protocol/policy.js';
 
 /** The claims of a receipt that are used after block A. What is absent or `null` in the receipt is `null` here. */
 export interface KeptClaims {
@@ -126,13 +126,6 @@ export interface VerdictContext {
   readonly leaf_policy: Policy;
 }
 
-const known: ReadonlySet<string> = new Set(POLICY_MEMBERS.map(({ name }) => name));
-
-/** Whether a policy member is evaluated. */
-export function isKnownMember(name: string): boolean {
-  return known.has(name);
-}
-
 /** Picks the claims that later calls need. Claims of a root mean nothing in another receipt, and may have any type. */
 function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
   const {
@@ -164,7 +157,7 @@ function keep(claims: ReceiptClaims, isRoot: boolean): KeptClaims {
 }
 
 function hasOtherMembers(policy: Policy): boolean {
-  for (const name in policy) if (!known.has(name)) return true;
+  for (const name in policy) if (!isKnownMember(name)) return true;
   return false;
 }
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { issueSubDelegation, type IssuedPolicy } from '../../issue/index.js';
-import { isKnownMember } from '../../issue/policy.js';
+import { isKnownMember } from '../../protocol/policy.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { warnIfIrrevocable } from '../agreement.js';
