@@ -1,6 +1,6 @@
 import { move } from 'piscina';
 import { SlotReader } from '../../src/signatures/slot.js';
-import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
+import { verifyEd25519 } from '../../src/signatures/in-thread.js';
 import type { TransferredBatch } from './transferred.js';
 
 /** Verifies a batch. Its memory now belongs to this thread, so nothing needs to be copied. */

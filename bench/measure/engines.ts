@@ -1,5 +1,5 @@
 import { createPublicKey, verify as verifyWithNode, webcrypto } from 'node:crypto';
-import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
+import { verifyEd25519 } from '../../src/signatures/in-thread.js';
 
 /** Checks signatures under one key. The key was prepared in advance, as in a service that knows its callers. */
 export type CheckUnderKey = (signature: Buffer, message: Buffer) => boolean | Promise<boolean>;

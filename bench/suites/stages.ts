@@ -1,8 +1,8 @@
-import { digestOf } from '../../src/protocol/digest.js';
+import { digestOf } from '../../src/protocol/jwt.js';
 import { isJsonObject } from '../../src/protocol/json.js';
 import { decodeUtf8 } from '../../src/protocol/utf8.js';
 import { CheckState, SLOT_BYTES, SlotReader, SlotWriter } from '../../src/signatures/slot.js';
-import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
+import { verifyEd25519 } from '../../src/signatures/in-thread.js';
 import { toVerdictJson } from '../../src/verifier/verdict.js';
 import { bindMember } from '../../src/verify/binding.js';
 import { checkStructure, type Structure } from '../../src/verify/blocks/a-structure.js';

@@ -1,4 +1,4 @@
-import { digestOf } from '../../src/protocol/digest.js';
+import { digestOf } from '../../src/protocol/jwt.js';
 import { generateKey, signClaims, type SigningKey } from '../../src/issue/index.js';
 
 /** A chain of receipts, and the key that may call under it. */

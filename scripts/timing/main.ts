@@ -3,7 +3,7 @@
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { createMemoryReplayStore } from '../../src/replay/memory-store.js';
-import { replayKey } from '../../src/replay/replay-key.js';
+import { replayKey } from '../../src/replay/check-replay.js';
 import { compare } from './welch.js';
 
 const { values: options } = parseArgs({ options: { secs: { type: 'string', default: '10' } } });

@@ -1,8 +1,7 @@
 import { readInvocationClaims, readReceiptClaims, type ClaimDefect } from '../protocol/claims.js';
-import { digestOf } from '../protocol/digest.js';
+import { digestOf, parseCompactJwt } from '../protocol/jwt.js';
 import { equalsByJcs } from '../protocol/jcs.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { parseCompactJwt } from '../protocol/jwt.js';
 import { findPolicyTypeDefect } from '../protocol/policy.js';
 import { findPolicyEscalation } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';

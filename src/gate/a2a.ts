@@ -4,7 +4,7 @@ import { bodyOfValue, signedArgumentsOf, unusable } from './call-body.js';
 import { findBundle } from './carriers.js';
 import { gateFailure, type GateCode } from './codes.js';
 import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
-import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
+import { answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
 
 /** The command above all A2A methods. */
 export const A2A_COMMAND = '/a2a';

@@ -3,7 +3,7 @@ import { gateFailure } from './codes.js';
 import { readNameHeader } from './mcp.js';
 import { isCommandPath } from '../protocol/claims.js';
 import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
-import { denier, openCall, passesMcpHttp } from './rpc-gate.js';
+import { denier, openCall, passesMcpHttp } from './json-rpc.js';
 
 const PREFIX = '/mcp/';
 

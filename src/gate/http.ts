@@ -1,30 +1,17 @@
 import { isJsonObject, parseStrictJson, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { bodyOfValue, isEnvelope, unusable } from './call-body.js';
+import { bodyOfValue, isEnvelope, unusable, unwrap } from './call-body.js';
 import { BUNDLE_HEADER, decodeCarried, findBundle } from './carriers.js';
 import { gateFailure, type GateFailure } from './codes.js';
-import { unwrap } from './envelope.js';
 import {
   methodOf,
   shorten,
   type CallBody,
   type Denial,
-  type Expectation,
   type GateRequest,
   type PendingCall,
   type RequestBody,
 } from './request.js';
-import type { RouteTable } from './routes.js';
-
-/** What an HTTP route accepts, and what its handler acts on. */
-export interface HttpRoute extends Pick<Expectation, 'command' | 'tool'> {
-  /**
-   * The arguments in path and query, by name. `null` if the body alone is compared, as it is: nothing in path and query
-   * is an argument.
-   */
-  readonly parameters: Readonly<Record<string, string>> | null;
-  /** What the handler reads; `envelope` is JSON, too. */
-  readonly body: 'json' | 'envelope' | 'none';
-}
+import type { HttpRoute, RouteTable } from './routes.js';
 
 /** A route of any command and tool, of which only the body is compared. */
 export const ANY_ROUTE: HttpRoute = { command: null, tool: null, parameters: null, body: 'json' };

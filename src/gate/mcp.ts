@@ -2,7 +2,7 @@ import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import { BUNDLE_HEADER, findBundle } from './carriers.js';
 import { gateFailure } from './codes.js';
 import { decodeHeaderText } from './header-text.js';
-import { own, type RpcMessage } from './json-rpc.js';
+import { own, type RpcMessage, answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
 import {
   isGated,
   LISTEN,
@@ -14,7 +14,6 @@ import {
   TOOLS_CALL,
 } from './mcp-methods.js';
 import { shorten, type GateRequest, type HeaderLookup, type Opening } from './request.js';
-import { answerId, bodyOfMessage, denier, openCall, openRpc } from './rpc-gate.js';
 
 /** The operator's settings for an MCP server. */
 export interface McpRules {

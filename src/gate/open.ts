@@ -10,12 +10,12 @@
  */
 import { openA2a } from './a2a.js';
 import { openChain } from './chain.js';
-import type { Protocol } from './codes.js';
-import { denyHopByHop } from './hop-by-hop.js';
+import { type Protocol, gateFailure } from './codes.js';
 import { openRouted } from './http.js';
 import { openMcp, type McpRules } from './mcp.js';
-import type { GateRequest, Opening } from './request.js';
+import { type GateRequest, type Opening, shorten, type Denial } from './request.js';
 import type { RouteTable } from './routes.js';
+import { denier } from './json-rpc.js';
 
 /** A protocol, or `chain`: what can be checked of a request without its body. */
 export type GateProtocol = Protocol | 'chain';
@@ -51,4 +51,30 @@ export function openRequest(protocol: GateProtocol, request: GateRequest, rules:
         throw new RangeError('there is no command for the chain alone');
       return openChain(request, rules.chainCommand);
   }
+}
+
+const HARMLESS: ReadonlySet<string> = new Set(['close', 'keep-alive', '']);
+
+/**
+ * Denies a request that would become another one on its way, for gates that proxies ask. After an upgrade, the proxy
+ * forwards bytes that no gate sees, and it removes headers that `Connection` names.
+ *
+ * @returns `null` if it will not
+ * @example denyHopByHop('mcp', request); // null
+ */
+export function denyHopByHop(protocol: Protocol, { headers }: Pick<GateRequest, 'headers'>): Denial | null {
+  const deny = (message: string) =>
+    denier(protocol, null, null)(gateFailure('HOP_BY_HOP_HEADER', protocol, message));
+  const [upgrade] = headers('upgrade');
+  if (upgrade !== undefined)
+    return deny(`the header Upgrade is ${JSON.stringify(shorten(upgrade))}, expected none`);
+  for (const value of headers('connection')) {
+    const named = value.split(',').map((name) => name.trim());
+    const other = named.find((name) => !HARMLESS.has(name.toLowerCase()));
+    if (other !== undefined)
+      return deny(
+        `the header Connection names ${JSON.stringify(shorten(other))}, expected close or keep-alive`,
+      );
+  }
+  return null;
 }

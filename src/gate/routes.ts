@@ -1,10 +1,21 @@
 import { isCommandPath } from '../protocol/claims.js';
 import { isJsonObject, parseStrictJson } from '../protocol/json.js';
-import type { HttpRoute } from './http.js';
+import type { Expectation } from './request.js';
 import { isParameterName, readQuery, segmentsOf, splitPath } from './path.js';
 
 /** The most routes of a table; a request is compared with those of its method. */
 export const MAX_ROUTES = 1000;
+
+/** What an HTTP route accepts, and what its handler acts on. */
+export interface HttpRoute extends Pick<Expectation, 'command' | 'tool'> {
+  /**
+   * The arguments in path and query, by name. `null` if the body alone is compared, as it is: nothing in path and query
+   * is an argument.
+   */
+  readonly parameters: Readonly<Record<string, string>> | null;
+  /** What the handler reads; `envelope` is JSON, too. */
+  readonly body: 'json' | 'envelope' | 'none';
+}
 
 interface Route {
   readonly method: string;

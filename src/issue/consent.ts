@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { CONSENT_MEMBERS, findConsentDefect, type Consent } from '../protocol/consent.js';
-import { digestOf } from '../protocol/digest.js';
-import { clock } from './delegation.js';
+import { digestOf } from '../protocol/jwt.js';
 import { show } from '../verify/codes.js';
 import { IssueError } from './issue-error.js';
-import { requireKnownOptions, requireNearTimes } from './options.js';
+import { clock, requireKnownOptions, requireNearTimes } from './options.js';
 
 /** Options of {@link createConsent}. */
 export interface ConsentOptions {

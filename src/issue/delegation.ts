@@ -9,7 +9,7 @@ import {
 } from './chain.js';
 import { requireConsentText } from './consent.js';
 import { refusal } from './issue-error.js';
-import { requireKnownOptions, requireNearTimes } from './options.js';
+import { clock, requireKnownOptions, requireNearTimes } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
 import { signClaims } from './sign-claims.js';
 import type { SigningKey } from './signing-key.js';
@@ -146,11 +146,6 @@ export function issueSubDelegation(options: SubDelegationOptions): string {
   requireValidChain(receipts, now, maxChainDepth);
   requireResolvable(issued.claims.aud, at);
   return jwt;
-}
-
-/** The current time in Unix seconds. */
-export function clock(): number {
-  return Math.floor(Date.now() / 1000);
 }
 
 const COMMON_OPTIONS = {

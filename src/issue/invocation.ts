@@ -8,9 +8,8 @@ import { checkStructure, openBundle, proveBundle } from '../verify/judge.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import { createBundle, type Bundle } from './bundle.js';
 import { DEFAULT_MAX_CHAIN_DEPTH, readChain, rulesFor } from './chain.js';
-import { clock } from './delegation.js';
 import { asIssueError, refusal } from './issue-error.js';
-import { requireKnownOptions, requireNearTimes } from './options.js';
+import { clock, requireKnownOptions, requireNearTimes } from './options.js';
 import { signClaims } from './sign-claims.js';
 import type { SigningKey } from './signing-key.js';
 

@@ -49,3 +49,8 @@ export function requireNearTimes(times: Readonly<Record<string, number | null | 
     );
   }
 }
+
+/** The current time in Unix seconds. */
+export function clock(): number {
+  return Math.floor(Date.now() / 1000);
+}

@@ -1,7 +1,7 @@
-import { isEnvelope } from '../gate/call-body.js';
+import { isEnvelope, unwrap } from '../gate/call-body.js';
 import { gateFailure } from '../gate/codes.js';
-import { unwrap } from '../gate/envelope.js';
-import { openHttp, withHttpBody, type HttpRoute } from '../gate/http.js';
+import { openHttp, withHttpBody } from '../gate/http.js';
+import type { HttpRoute } from '../gate/routes.js';
 import type { Denial, GateRequest, Opening, RequestBody } from '../gate/request.js';
 import type { BodyOptions, RouteOptions } from './options.js';
 

@@ -1,6 +1,7 @@
 import { decodeBase64url, decodeBase64urlBriefly, isUrlSafeText } from './base64url.js';
 import { isJsonObject, MAX_JSON_NODES, parseStrictJson, type JsonObject } from './json.js';
 import { decodeUtf8 } from './utf8.js';
+import { hash } from 'node:crypto';
 
 /** The header of everything issued here, encoded: `{"alg":"EdDSA","typ":"JWT"}`. */
 export const ISSUED_HEADER = Buffer.from('{"alg":"EdDSA","typ":"JWT"}').toString('base64url');
@@ -87,4 +88,14 @@ function decodeJsonSegment(
   const { value, defect } = parseStrictJson(text, maxNodes);
   if (defect) return `its ${segment} is not strict JSON: ${defect.message}`;
   return isJsonObject(value) ? value : `its ${segment} is not a JSON object`;
+}
+
+/**
+ * The digest by which receipts refer to one another: `sha256:` and 64 lowercase hex digits of SHA-256 over the ASCII
+ * bytes of the whole compact JWT.
+ *
+ * @example digestOf('eyJ….eyJ….c2ln'); // 'sha256:3f0a…'
+ */
+export function digestOf(jwt: string): string {
+  return `sha256:${hash('sha256', jwt, 'hex')}`;
 }

@@ -1,8 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import type { InvocationClaims } from '../protocol/claims.js';
 import { Failure, showTime, type Code } from '../verify/codes.js';
-import { replayKey } from './replay-key.js';
 import { ReplayStoreError, type ReplayStore } from './replay-store.js';
+import { createHash } from 'node:crypto';
 
 /** The rules by which an invocation may be used. */
 export interface ReplayRules {
@@ -97,4 +97,20 @@ function unavailable(jti: string, error: unknown): Failure {
     expected: 'a replay store that can tell',
     reason,
   });
+}
+
+const MAX_PLAIN_LENGTH = 200;
+
+/**
+ * The key of an invocation in a replay store: different for any two of scope, issuer and `jti`, however they are chosen,
+ * and of bounded length, since a caller chooses the `jti`.
+ *
+ * @param scope the name of the place that uses the invocation up; see {@link ReplayRules.scope}
+ * @example replayKey('verify', 'did:key:z6Mk…', 'inv:1'); // '6:verify13:did:key:z6Mk…inv:1'
+ */
+export function replayKey(scope: string, iss: string, jti: string): string {
+  const plain = `${scope.length}:${scope}${iss.length}:${iss}${jti}`;
+  if (plain.length <= MAX_PLAIN_LENGTH) return plain;
+  // A plain key starts with a digit, so none can be taken for a digest.
+  return `sha256:${createHash('sha256').update(plain).digest('hex')}`;
 }

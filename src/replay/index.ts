@@ -16,7 +16,7 @@ export {
   type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from './redis-store.js';
-export { replayKey } from './replay-key.js';
+export { replayKey } from './check-replay.js';
 export {
   ReplayStoreError,
   type ReplayLog,

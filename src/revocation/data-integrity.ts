@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { base58 } from '@scure/base';
 import { equalsByJcs, toJcs } from '../protocol/jcs.js';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
-import { verifyEd25519 } from '../signatures/verify-ed25519.js';
+import { verifyEd25519 } from '../signatures/in-thread.js';
 
 // 64 bytes have at most 88 base58 digits. Longer texts cannot be a signature.
 const MAX_PROOF_VALUE_LENGTH = 1 + 88;

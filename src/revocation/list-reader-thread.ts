@@ -1,19 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { bufferOver, transferable } from './list-reader.js';
-import { readStatusList, type ReadOptions, type StatusList } from './read-status-list.js';
-import { StatusListError, type StatusListFault } from './status-list-error.js';
-
-/** The input of the thread. */
-export interface ListTask {
-  readonly body: Uint8Array;
-  readonly contentType: string;
-  readonly options: ReadOptions;
-}
-
-/** The answer of the thread. An error is sent as its parts, since its class and fields would be lost. */
-export type ListAnswer =
-  | { readonly list: Omit<StatusList, 'bits'> & { readonly bits: Uint8Array } }
-  | { readonly list?: never; readonly fault: StatusListFault; readonly message: string };
+import { bufferOver, transferable, type ListAnswer, type ListTask } from './list-reader.js';
+import { readStatusList } from './read-status-list.js';
+import { StatusListError } from './status-list-error.js';
 
 const { body, contentType, options } = workerData as ListTask;
 try {

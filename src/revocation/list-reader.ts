@@ -1,12 +1,23 @@
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
-import type { ListAnswer, ListTask } from './list-reader-thread.js';
 import { isRaw, readStatusList, type ReadOptions, type StatusList } from './read-status-list.js';
-import { StatusListError } from './status-list-error.js';
+import { StatusListError, type StatusListFault } from './status-list-error.js';
 
 // A list within both limits takes a few milliseconds to read. A short body can unpack to a thousand times its length.
 const MAX_BYTES_HERE = 256 * 1024;
 const MAX_UNPACKED_BYTES_HERE = 1024 * 1024;
+
+/** The input of the thread. */
+export interface ListTask {
+  readonly body: Uint8Array;
+  readonly contentType: string;
+  readonly options: ReadOptions;
+}
+
+/** The answer of the thread. An error is sent as its parts, since its class and fields would be lost. */
+export type ListAnswer =
+  | { readonly list: Omit<StatusList, 'bits'> & { readonly bits: Uint8Array } }
+  | { readonly list?: never; readonly fault: StatusListFault; readonly message: string };
 
 /**
  * Reads a status list like {@link readStatusList}, with the same results and errors. A short list is read here, a

@@ -2,7 +2,7 @@ import { isJsonObject, MAX_JSON_NODES, parseStrictJson, type JsonObject } from '
 import { parseCompactJwt } from '../protocol/jwt.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
-import { verifyEd25519 } from '../signatures/verify-ed25519.js';
+import { verifyEd25519 } from '../signatures/in-thread.js';
 import { unpackBits } from './bitstring.js';
 import { narrowByClaims, readCredential, type StatusListCredential } from './credential.js';
 import { findProofDefect } from './data-integrity.js';

@@ -14,7 +14,7 @@ import {
 } from './configuration/configuration.js';
 import { showAddress, type ListenAddress } from './http/listen-address.js';
 import { releaseSignals } from './early-signals.js';
-import { loadFrontEnd } from './load/load.js';
+import { loadFrontEnd } from './http/load-front-end.js';
 import { warningsAboutMemory } from './configuration/memory-needs.js';
 import { checkNative } from './native.js';
 import { notifyReady } from './notify.js';

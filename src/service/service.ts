@@ -9,11 +9,12 @@ import { addressOf, listenAddressOf, type Configuration } from './configuration/
 import { DecisionLog } from './observe/decision-log.js';
 import { divideConnections } from './load/connections.js';
 import type { Certificate } from './http/certificate.js';
-import { loadFrontEnd, type LoadedFrontEnd } from './load/load.js';
+import { loadFrontEnd, type LoadedFrontEnd } from './http/load-front-end.js';
 import type { FrontEndName } from './http/front-end.js';
-import { openGate } from './routes/gate-open.js';
+import { openGate } from './routes/gate-decider.js';
 import { GrpcMetrics } from './grpc/metrics.js';
-import { openGrpc, type GrpcFrontEnd } from './grpc/open.js';
+import { openGrpc } from './grpc/open.js';
+import type { GrpcFrontEnd } from './grpc/server.js';
 import { LineFile } from './observe/line-file.js';
 import { Metrics } from './observe/metrics.js';
 import { Readiness } from './routes/readiness.js';

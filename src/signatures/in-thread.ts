@@ -1,7 +1,32 @@
+import sodium from 'sodium-native';
 import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../protocol/jwt.js';
 import type { SignatureStats, SignatureVerifier } from './signature-verifier.js';
-import { PUBLIC_KEY_BYTES, verifyEd25519 } from './verify-ed25519.js';
+
+// The binding's object has some hundred members and is searched at each use. Its types promise a boolean, but shared
+// memory gives undefined.
+const verifyDetached: (signature: Buffer, message: Buffer, publicKey: Buffer) => boolean | undefined =
+  sodium.crypto_sign_verify_detached;
+
+/** Bytes of an Ed25519 signature. */
+export const SIGNATURE_BYTES = 64;
+
+/** Bytes of an Ed25519 public key. */
+export const PUBLIC_KEY_BYTES = 32;
+
+/**
+ * Verifies one Ed25519 signature, strictly: S below the group order, no small-order or non-canonical key.
+ *
+ * None of the buffers may lie in a SharedArrayBuffer: sodium-native then answers `undefined`, which counts as false.
+ *
+ * @param signature 64 bytes; any other length is false (sodium-native itself accepts appended bytes)
+ * @param publicKey 32 bytes; any other length is false
+ * @see RFC 8032 §5.1.7, libsodium `crypto_sign_verify_detached`
+ */
+export function verifyEd25519(signature: Buffer, message: Buffer, publicKey: Buffer): boolean {
+  if (signature.length !== SIGNATURE_BYTES || publicKey.length !== PUBLIC_KEY_BYTES) return false;
+  return verifyDetached(signature, message, publicKey) === true;
+}
 
 // One message and its key at a time are copied here; only this thread ever touches them.
 let message = Buffer.alloc(16 * 1024);

@@ -1,9 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { SignatureCheck } from '../protocol/jwt.js';
-import { Batches } from './batches.js';
+import { Batches, Job, JobQueue } from './batches.js';
 import { verifyCheck } from './in-thread.js';
-import { Job, JobQueue } from './job-queue.js';
 import type { SignatureStats, SignatureObserver, SignatureVerifier } from './signature-verifier.js';
 import { BATCH_CHECKS } from './slot.js';
 

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../protocol/jwt.js';
-import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './verify-ed25519.js';
+import { PUBLIC_KEY_BYTES, SIGNATURE_BYTES } from './in-thread.js';
 
 // A slot is memory that the main thread shares with one worker at a time. For each check of a batch it holds the fields
 // below. Each kind of field has an area of its own, so that a worker can use the same views for every batch:

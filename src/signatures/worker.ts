@@ -1,6 +1,6 @@
 import { Piscina } from 'piscina';
 import { SLOT_BYTES, SlotReader, type Batch } from './slot.js';
-import { verifyEd25519 } from './verify-ed25519.js';
+import { verifyEd25519 } from './in-thread.js';
 
 // Set by the pool, which starts this module with its slots.
 const slots = (Piscina.workerData as SharedArrayBuffer[]).map((memory) => new Uint8Array(memory));

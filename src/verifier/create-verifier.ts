@@ -1,10 +1,9 @@
-import { isJsonObject } from '../protocol/json.js';
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../replay/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
 import type { Body } from '../verify/binding.js';
 import { Engine, type EngineObserver } from './engine.js';
 import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
-import { toVerdict, type Verdict } from './verdict.js';
+import { asksForDetails, toVerdict, type Verdict } from './verdict.js';
 
 /** Options of a single call of {@link Verifier.verify}. */
 export interface VerifyOptions {
@@ -67,11 +66,6 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
       await opened?.close();
     },
   };
-}
-
-/** Whether a bundle has the member `details: true`. */
-export function asksForDetails(bundle: unknown): boolean {
-  return isJsonObject(bundle) && Object.hasOwn(bundle, 'details') && bundle['details'] === true;
 }
 
 const nothing = () => undefined;

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../protocol/json.js';
 import { callContextOf, type CallContext } from '../gate/context.js';
 import type { Binding } from '../verify/binding.js';
 import type { Code } from '../verify/codes.js';
@@ -34,6 +35,11 @@ export type Verdict =
 export interface VerdictDetails extends CallContext {
   /** Absent if nothing was compared. */
   readonly binding?: Binding;
+}
+
+/** Whether a bundle has the member `details: true`. */
+export function asksForDetails(bundle: unknown): boolean {
+  return isJsonObject(bundle) && Object.hasOwn(bundle, 'details') && bundle['details'] === true;
 }
 
 /** Makes the verdict for an outcome, as a value. */

@@ -1,8 +1,7 @@
 import { Buffer } from 'node:buffer';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
-import { digestOf } from '../protocol/digest.js';
+import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
-import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
 import { isKnownMember, type Policy, type PolicyLimit } from '../protocol/policy.js';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { expect, it } from 'vitest';
-import { denyHopByHop } from '../../src/gate/hop-by-hop.js';
+import { denyHopByHop } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { drsContext, drsMiddleware } from '../../src/middleware/index.js';
 import { OPEN_ROUTE } from '../middleware/call.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ANY_ROUTE, openHttp, type HttpRoute } from '../../src/gate/http.js';
+import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
+import type { HttpRoute } from '../../src/gate/routes.js';
 import { openRequest } from '../../src/gate/open.js';
 import { headersOf, type RequestBody } from '../../src/gate/request.js';
 

@@ -11,7 +11,8 @@ import {
   type GateRules,
   type JudgedChain,
 } from '../../src/gate/decide.js';
-import { ANY_ROUTE, openHttp, type HttpRoute } from '../../src/gate/http.js';
+import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
+import type { HttpRoute } from '../../src/gate/routes.js';
 import { openRequest } from '../../src/gate/open.js';
 import { headersOf, type PendingCall } from '../../src/gate/request.js';
 import { responseTo } from '../../src/gate/response.js';

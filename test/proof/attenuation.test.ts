@@ -1,17 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { POLICY_MEMBERS, type PolicyMember } from '../../src/protocol/policy.js';
-import { findEscalation } from '../../src/verify/attenuation.js';
-import { findViolation } from '../../src/verify/call-policy.js';
-import {
-  anyArgument,
-  argumentOf,
-  KINDS,
-  PREFIX_LEMMAS,
-  Resources,
-  type Argument,
-  type Kind,
-} from './models.js';
+import { findEscalation, findViolation } from '../../src/verify/attenuation.js';
+import { anyArgument, argumentOf, KINDS, PREFIX_LEMMAS, Resources, type Argument, type Kind } from './models.js';
 import { openZ3, Problem, type Formula, type Z3 } from './problem.js';
 
 // Whatever a chain that verifies allows, each of its ancestors alone allows: proved by z3 for each row of the table of

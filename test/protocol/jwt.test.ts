@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeBase64url, decodeBase64urlBriefly, encodeBase64url } from '../../src/protocol/base64url.js';
-import { digestOf } from '../../src/protocol/digest.js';
-import { ISSUED_HEADER, parseCompactJwt } from '../../src/protocol/jwt.js';
+import { digestOf, ISSUED_HEADER, parseCompactJwt } from '../../src/protocol/jwt.js';
 import { makeBundle, sha256 } from '../support/chain.js';
 
 const segment = (text: string | Buffer) => Buffer.from(text).toString('base64url');

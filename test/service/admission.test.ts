@@ -4,8 +4,8 @@ import { Admission, type AdmissionLimits } from '../../src/service/load/admissio
 import { Backlog } from '../../src/service/load/backlog.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { Connections } from '../../src/service/load/connections.js';
-import { loadFrontEnd } from '../../src/service/load/load.js';
-import { openGate } from '../../src/service/routes/gate-open.js';
+import { loadFrontEnd } from '../../src/service/http/load-front-end.js';
+import { openGate } from '../../src/service/routes/gate-decider.js';
 import { Metrics } from '../../src/service/observe/metrics.js';
 import { RefusalLog } from '../../src/service/observe/refusal-log.js';
 import { VerdictLogs } from '../../src/service/observe/verdict-logs.js';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { HttpRequest } from '../../src/service/http/front-end.js';
 import { GateHead, readGateHead } from '../../src/service/http/gate-head.js';
-import { isForeignOrigin } from '../../src/service/http/origins.js';
-import { readHead, type RequestHead } from '../../src/service/http/request-head.js';
+import { isForeignOrigin, readHead, type RequestHead } from '../../src/service/http/request-head.js';
 
 type Headers = readonly (readonly [name: string, value: string])[];
 

@@ -1,15 +1,13 @@
+import fc from 'fast-check';
 import { createPublicKey, sign, verify } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import fc from 'fast-check';
 import { compactVerify, importJWK } from 'jose';
 import { describe, expect, it } from 'vitest';
-import { parseCompactJwt } from '../../src/protocol/jwt.js';
-import { InThreadVerifier } from '../../src/signatures/in-thread.js';
+import { parseCompactJwt, type SignatureCheck } from '../../src/protocol/jwt.js';
+import { InThreadVerifier, verifyEd25519 } from '../../src/signatures/in-thread.js';
 import { PoolVerifier } from '../../src/signatures/pool.js';
 import type { SignatureVerifier } from '../../src/signatures/signature-verifier.js';
-import { verifyEd25519 } from '../../src/signatures/verify-ed25519.js';
-import type { SignatureCheck } from '../../src/protocol/jwt.js';
 import { party, signJwt } from '../support/chain.js';
 import { readVectors } from '../support/vectors.js';
 import { newKeyPair } from '../support/key-pair.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Job, JobQueue } from '../../src/signatures/job-queue.js';
+import { Job, JobQueue } from '../../src/signatures/batches.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { SignatureCheck } from '../../src/protocol/jwt.js';
 

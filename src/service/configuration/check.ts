@@ -3,7 +3,7 @@ import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { connectRedis, placeOf, reasonOf } from '../../redis/connection.js';
 import type { Configuration } from './configuration.js';
-import { loadFrontEnd } from '../load/load.js';
+import { loadFrontEnd } from '../http/load-front-end.js';
 import { checkNative } from '../native.js';
 import { ServedRoutes } from '../routes/served-routes.js';
 

@@ -5,7 +5,7 @@ import type { Admission } from '../load/admission.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import type { GateDecider, GateDecision } from '../routes/gate-decider.js';
 import type { RateLimit } from '../load/rate-limit.js';
-import { newRequestId, readRequestId } from '../http/request-id.js';
+import { newRequestId, readRequestId } from '../http/request-head.js';
 import type { VerdictLogs } from '../observe/verdict-logs.js';
 import { readCheck, writeCheck, writeDenial } from './check.js';
 import { clientOfPeer } from './intake.js';

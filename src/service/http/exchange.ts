@@ -5,8 +5,7 @@ import { BodyReader, type BodyRules, type BodySink } from './body-reader.js';
 import type { Wire, WireAnswer } from './front-end.js';
 import type { Endpoint } from '../observe/metrics.js';
 import { clientOf } from '../load/rate-limit.js';
-import type { RequestHead } from './request-head.js';
-import { newRequestId } from './request-id.js';
+import { type RequestHead, newRequestId } from './request-head.js';
 
 /** Optional parts of an answer. */
 export interface AnswerOptions {

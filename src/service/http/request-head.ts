@@ -1,6 +1,6 @@
 import type { HttpRequest } from './front-end.js';
 import { GateHead } from './gate-head.js';
-import { readRequestId } from './request-id.js';
+import { randomBytes } from 'node:crypto';
 
 /** The headers of a request that every route needs. */
 export interface RequestHead {
@@ -105,4 +105,45 @@ function findFramingFault(): string | null {
   if (codings === 1 && coding.toLowerCase() !== 'chunked')
     return `Transfer-Encoding is ${JSON.stringify(coding.slice(0, 40))}, expected "chunked"`;
   return null;
+}
+
+// Covers what proxies and frameworks send: UUIDs, hex digits, base64 in both alphabets.
+const FORM = /^[\w.:@+/=-]{1,128}$/;
+// trace-id and parent-id of W3C Trace Context. Version ff and all-zero ids are invalid.
+const TRACEPARENT =
+  /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|-(?!.*[^!-~]).{0,100}$)/;
+
+const instance = randomBytes(6).toString('hex');
+let requests = 0;
+
+/**
+ * Returns the caller's request id if it is safe to log and send back: 1 to 128 letters, digits and `_ . : @ + / = -`.
+ * Otherwise returns `null`.
+ */
+export function readRequestId(text: string | null): string | null {
+  return text !== null && FORM.test(text) ? text : null;
+}
+
+/** Makes a request id that is unique among all instances. */
+export function newRequestId(): string {
+  return `${instance}-${(++requests).toString(36)}`;
+}
+
+/**
+ * The trace that a request belongs to, from its `traceparent` header (W3C Trace Context).
+ *
+ * @returns 32 hex digits; `null` if the header is absent or malformed
+ * @example traceIdOf('00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'); // '0af7651916cd43dd8448eb211c80319c'
+ */
+export function traceIdOf(traceparent: string | null): string | null {
+  return (traceparent !== null && TRACEPARENT.exec(traceparent)?.[1]) || null;
+}
+
+/**
+ * Whether a request may come from a web page that is not listed. Any page can send a POST to a verifier on its
+ * visitor's machine or network. Browsers send the origin of such a request; other clients do not.
+ */
+export function isForeignOrigin({ origin, fetchSite }: RequestHead, allowed: ReadonlySet<string>): boolean {
+  if (origin !== null) return !allowed.has(origin);
+  return fetchSite !== null && fetchSite !== 'none' && fetchSite !== 'same-origin';
 }

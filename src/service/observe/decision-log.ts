@@ -1,7 +1,7 @@
 import type { Outcome } from '../../verify/judge.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import type { LineFile } from './line-file.js';
-import { traceIdOf } from '../http/request-id.js';
+import { traceIdOf } from '../http/request-head.js';
 import { claimedFacts, MAX_LENGTH, printable } from './verdict-facts.js';
 
 /** Writes one JSON line for each verdict. */

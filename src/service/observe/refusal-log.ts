@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Outcome } from '../../verify/judge.js';
 import type { LoggedRequest } from '../http/exchange.js';
-import { traceIdOf } from '../http/request-id.js';
+import { traceIdOf } from '../http/request-head.js';
 import { Sampler } from './sampler.js';
 import { factsOf } from './verdict-facts.js';
 

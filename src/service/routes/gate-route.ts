@@ -2,7 +2,7 @@ import { bodyOfBytes } from '../../gate/call-body.js';
 import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context-headers.js';
 import type { GateProtocol } from '../../gate/open.js';
 import type { GateRequest } from '../../gate/request.js';
-import { PASSING_METHODS } from '../../gate/rpc-gate.js';
+import { PASSING_METHODS } from '../../gate/json-rpc.js';
 import { tooLargeMessage, type BodyIntake, type IntakeFault, type IntakeSink } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';

@@ -7,9 +7,10 @@ import type { Endpoint } from '../observe/metrics.js';
 import type { RouteContext } from './context.js';
 import { GateApiRoute } from './gate-api-route.js';
 import { GateRoute } from './gate-route.js';
-import { OPENAPI_JSON } from './openapi.js';
 import { RevokeRoute } from './revoke-route.js';
 import { VerifyRoute } from './verify-route.js';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 
 /** Answers a request. */
 type Serve = (exchange: Exchange, head: RequestHead, req: HttpRequest) => void;
@@ -148,3 +149,6 @@ function answerScrape(exchange: Exchange, { metrics, scrape, log }: RouteContext
     );
   });
 }
+
+/** `docs/openapi.yaml` as JSON text. The build converts it. */
+export const OPENAPI_JSON: string = readFileSync(createRequire(import.meta.url).resolve('#openapi'), 'utf8');

@@ -1,8 +1,7 @@
 import { isJsonObject } from '../../protocol/json.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import type { Call, Outcome } from '../../verify/judge.js';
-import { asksForDetails } from '../../verifier/create-verifier.js';
-import { toVerdictJson } from '../../verifier/verdict.js';
+import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
 import {
   readJson,

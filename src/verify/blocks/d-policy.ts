@@ -1,6 +1,5 @@
 import { coversCommand } from '../../protocol/claims.js';
-import { findEscalation } from '../attenuation.js';
-import { findViolation } from '../call-policy.js';
+import { findEscalation, findViolation } from '../attenuation.js';
 import { Failure, show } from '../codes.js';
 import type { Invocation, Receipt } from '../receipt.js';
 import type { Rules } from '../rules.js';

@@ -1,4 +1,4 @@
-import type { FrontEndName, OpenFrontEnd } from '../http/front-end.js';
+import type { FrontEndName, OpenFrontEnd } from './front-end.js';
 
 /** A front end that can be opened here. */
 export interface LoadedFrontEnd {
@@ -18,7 +18,7 @@ export interface LoadedFrontEnd {
 export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<LoadedFrontEnd> {
   if (wanted === 'node') return loadNode('FRONT_END asks for it', false);
   try {
-    const { openUws } = await import('../http/uws.js');
+    const { openUws } = await import('./uws.js');
     const why = wanted === 'auto' ? 'it loads, and is the faster one' : 'FRONT_END asks for it';
     const reason = `${why}; it answers HTTP/1.0 with 505, which FRONT_END=node speaks`;
     return { name: 'uws', reason, isFallback: false, open: openUws };
@@ -37,7 +37,7 @@ export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<Loade
 }
 
 async function loadNode(reason: string, isFallback: boolean): Promise<LoadedFrontEnd> {
-  const { openNode } = await import('../http/node.js');
+  const { openNode } = await import('./node.js');
   return { name: 'node', reason, isFallback, open: openNode };
 }
 
