@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { claimFamilies } from '../../scripts/worst-case/claims.js';
-import { fit, list } from '../../scripts/worst-case/family.js';
-import { gateFamilies } from '../../scripts/worst-case/gate.js';
-import { listFamilies } from '../../scripts/worst-case/lists.js';
-import { policyFamilies } from '../../scripts/worst-case/policies.js';
-import { sweep } from '../../scripts/worst-case/search.js';
-import { textFamilies } from '../../scripts/worst-case/texts.js';
-import { openPath } from '../../scripts/worst-case/paths.js';
+import { claimFamilies } from './claims.js';
+import { fit, list } from './family.js';
+import { gateFamilies } from './gate.js';
+import { listFamilies } from './lists.js';
+import { policyFamilies } from './policies.js';
+import { sweep } from './search.js';
+import { textFamilies } from './texts.js';
+import { openPath } from './paths.js';
 import { GATE_CATALOGUE, GATED_METHODS } from '../../src/gate/index.js';
 import { CATALOGUE } from '../../src/verify/codes.js';
 
