@@ -2,13 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import {
-  askOracle,
-  askOracleGate,
-  type Expected,
-  type GateAsked,
-  type Profile,
-} from './oracle.js';
+import { askOracle, askOracleGate, type Expected, type GateAsked, type Profile } from './oracle.js';
 import { GATE_CATALOGUE } from '../../src/gate/index.js';
 import { CATALOGUE } from '../../src/index.js';
 import { startService } from '../support/service.js';

@@ -105,6 +105,6 @@ for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
 vectors.push(...gateVectors(SEED, NOW, TIMES));
 
 const unseen = CATALOGUE.map(({ code }) => code).filter((code) => !codes.has(code));
-const file = new URL('../../../vectors.json', import.meta.url);
+const file = new URL('../../../test/conformance/vectors.json', import.meta.url);
 writeFileSync(file, `${JSON.stringify({ version: 1, profiles: PROFILES, vectors }, null, 1)}\n`);
 console.log(`${vectors.length} vectors; codes without one: ${unseen.join(', ') || 'none'}`);

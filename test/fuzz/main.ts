@@ -18,7 +18,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: String(Date.now() % 1e9) },
     /** Replaces the corpus in the repository by shortened texts that reached new code. Otherwise nothing is written there. */
     keep: { type: 'boolean', default: false },
-    out: { type: 'string', default: 'test/fuzz/failures' },
+    out: { type: 'string', default: 'reports/fuzz' },
   },
 });
 const [secs, seed] = [Number(values.secs), Number(values.seed)];

@@ -20,13 +20,13 @@ Runs the service under constant traffic with churn, and checks whether memory, d
 
   --minutes <n>   how long (60)
   --load <share>  how busy the service's cores are kept, between the floods (0.7)
-  --out <folder>  where soak.svg and soak.json go (bench/results/soak)
+  --out <folder>  where soak.svg and soak.json go (reports/soak)
 `;
 const { values: options } = parseArgs({
   options: {
     minutes: { type: 'string', default: '60' },
     load: { type: 'string', default: '0.7' },
-    out: { type: 'string', default: 'bench/results/soak' },
+    out: { type: 'string', default: 'reports/soak' },
     help: { type: 'boolean', default: false },
   },
 });
