@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { askOracle, askOracleGate, type Expected, type GateAsked, type Profile } from './oracle.js';
@@ -94,10 +96,19 @@ test('the service gives them over HTTP', async () => {
   }
 });
 
-test('a verifier that takes everything fails', async () => {
+test('the runner needs only Node and the vectors beside it, and a verifier that takes everything fails', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-vectors-'));
   const command = `node -e "require('readline').createInterface({input:process.stdin}).on('line',()=>console.log('{\\"valid\\":true}'))"`;
-  await expect(runner('--command', command)).rejects.toMatchObject({
-    code: 1,
-    stdout: expect.stringContaining('FAILED') as string,
-  });
+  try {
+    for (const file of ['run.mjs', 'vectors.json'])
+      copyFileSync(`test/conformance/${file}`, path.join(folder, file));
+    const copy = (...args: string[]) => run(process.execPath, ['run.mjs', ...args], { cwd: folder });
+    expect((await copy('--help')).stdout).toContain('run.mjs --url <address> | --command <command>');
+    await expect(copy('--command', command)).rejects.toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('FAILED') as string,
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

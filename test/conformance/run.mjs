@@ -115,8 +115,13 @@ async function main() {
       profile: { type: 'string', default: 'plain' },
       'admin-token': { type: 'string' },
       gate: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
     },
   });
+  if (values.help) {
+    console.log(HELP);
+    return 0;
+  }
   const { profiles, vectors } = readVectors();
   const profile = profiles[values.profile];
   if ((values.url === undefined) === (values.command === undefined) || profile === undefined) {
