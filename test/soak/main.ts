@@ -250,7 +250,7 @@ const share = medianOf(checked.map(({ processorShare }) => processorShare));
 const made = answersSoFar() / (lasted * 60);
 const title = `${made.toFixed(0)} calls/s for ${lasted.toFixed(0)} min, the service's cores ${(100 * share).toFixed(0)} % busy; load of the machine ${medianOf(loads).toFixed(1)} on ${cpus().length} cores`;
 mkdirSync(options.out, { recursive: true });
-writeFileSync(path.join(options.out, 'soak.svg'), await plot(samples, title, settledHours));
+writeFileSync(path.join(options.out, 'soak.svg'), plot(samples, title, settledHours));
 writeFileSync(
   path.join(options.out, 'soak.json'),
   `${JSON.stringify({ date: new Date().toISOString(), node: process.version, title, verdicts, answers: traffic.counts, floods, failedScrapes, leftOut: traffic.leftOut, violations: traffic.violations, samples })}\n`,
