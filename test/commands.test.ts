@@ -14,11 +14,12 @@ const { scripts } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'ut
 };
 /** The commands that are compiled first, and read options: an option that none has ends them before they do anything. */
 const commands = Object.entries(scripts).flatMap(([name, command]) => {
-  const [, project, program] = /tsgo -p (\S+) && node (?:--\S+ )*(\S+)/.exec(command) ?? [];
-  if (project === undefined || program === undefined) return [];
-  const source = program.replace(`${project}/.build/`, '').replace(/js$/, 'ts');
+  const [, compile, program] =
+    /(npm run --silent compile|tsgo -p \S+) && node (?:--\S+ )*(\S+)/.exec(command) ?? [];
+  if (compile === undefined || program === undefined) return [];
+  const source = program.replace(/^.*\.build\//, '').replace(/js$/, 'ts');
   return readFileSync(path.join(ROOT, source), 'utf8').includes('parseArgs')
-    ? [[name, project, program]]
+    ? [[name, compile, program]]
     : [];
 }) as [string, string, string][];
 
@@ -26,9 +27,12 @@ const commands = Object.entries(scripts).flatMap(([name, command]) => {
 describe('a command of package.json starts', () => {
   const builds = new Map<string, Promise<unknown>>();
 
-  it.each(commands)('%s', async (_, project, program) => {
-    if (!builds.has(project)) builds.set(project, node(TSGO, '-p', project));
-    await builds.get(project);
+  it.each(commands)('%s', async (_, compile, program) => {
+    const [, options = ''] = (compile.startsWith('tsgo') ? compile : (scripts['compile'] ?? '')).split(
+      'tsgo ',
+    );
+    if (!builds.has(compile)) builds.set(compile, node(TSGO, ...options.split(' ')));
+    await builds.get(compile);
     expect(existsSync(path.join(ROOT, program))).toBe(true);
     await expect(node(program, '--no-such-option')).rejects.toThrow("Unknown option '--no-such-option'");
   });

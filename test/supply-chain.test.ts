@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ServiceProcess } from '../scripts/faults/service-process.js';
+import { ServiceProcess } from './support/service-process.js';
 import { digestsModule } from '../scripts/record-native.mjs';
 import { checkNative } from '../src/service/native.js';
 import { NATIVE_DIGESTS } from '../src/service/native-digests.js';

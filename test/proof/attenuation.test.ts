@@ -2,7 +2,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { POLICY_MEMBERS, type PolicyMember } from '../../src/protocol/policy.js';
 import { findEscalation, findViolation } from '../../src/verify/attenuation.js';
-import { anyArgument, argumentOf, KINDS, PREFIX_LEMMAS, Resources, type Argument, type Kind } from './models.js';
+import {
+  anyArgument,
+  argumentOf,
+  KINDS,
+  PREFIX_LEMMAS,
+  Resources,
+  type Argument,
+  type Kind,
+} from './models.js';
 import { openZ3, Problem, type Formula, type Z3 } from './problem.js';
 
 // Whatever a chain that verifies allows, each of its ancestors alone allows: proved by z3 for each row of the table of

@@ -1,0 +1,22 @@
+import { afterAll, expect, test } from 'vitest';
+import { drive } from './drive.js';
+import * as gate from './gate.fuzz.js';
+import * as http from './http.fuzz.js';
+import * as pipeline from './pipeline.fuzz.js';
+import * as policy from './policy.fuzz.js';
+import * as revocation from './revocation.fuzz.js';
+import * as texts from './texts.fuzz.js';
+
+// The long run is `npm run fuzz`; this is a moment of each target, so that a target that no longer runs is noticed.
+const targets = [texts, policy, gate, revocation, pipeline, http].flatMap((file) => file.targets);
+
+afterAll(async () => {
+  await pipeline.close();
+  await http.close();
+});
+
+test.each(targets.map((target) => [target.name, target] as const))('%s holds', async (_, target) => {
+  const { executions, failures } = await drive(target, { milliseconds: 100, seed: 20_261_122 });
+  expect(failures).toEqual([]);
+  expect(executions).toBeGreaterThan(0);
+});

@@ -1,0 +1,59 @@
+// Records invocations and revocations like the service, and prints what each costs: bytes in Redis, and processor time.
+// Needs redis-server. `npm run compile && node .build/test/replay/measure-redis.js [count]`
+import { connectRedis } from '../../src/redis/connection.js';
+import { openRedisReplayStore, replayKey } from '../../src/replay/index.js';
+import { RedisLog } from '../../src/revocation/redis-log.js';
+import { RedisServer } from './redis-server.js';
+
+const count = Number(process.argv[2] ?? 200_000);
+const CONCURRENT = 256;
+
+const server = await RedisServer.start();
+const client = await connectRedis(server);
+
+/** The sum of figures that Redis says of itself. */
+async function figure(section: string, names: readonly string[]): Promise<number> {
+  const [info] = await client.info(section, true);
+  return names.reduce(
+    (sum, name) => sum + Number(new RegExp(`^${name}:(\\S+)`, 'm').exec(info ?? '')?.[1]),
+    0,
+  );
+}
+const usedBytes = () => figure('memory', ['used_memory']);
+const redisSeconds = () => figure('cpu', ['used_cpu_sys', 'used_cpu_user']);
+
+async function measure(name: string, record: (at: number) => Promise<unknown>): Promise<void> {
+  const [bytes, redis, own, start] = [
+    await usedBytes(),
+    await redisSeconds(),
+    process.cpuUsage(),
+    performance.now(),
+  ];
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: CONCURRENT }, async () => {
+      while (next < count) await record(next++);
+    }),
+  );
+  const rate = (1000 * count) / (performance.now() - start);
+  const { user, system } = process.cpuUsage(own);
+  const redisMicros = (1e6 * ((await redisSeconds()) - redis)) / count;
+  console.log(
+    `${name}: ${(((await usedBytes()) - bytes) / count).toFixed(0)} bytes each, ${rate.toFixed(0)} a second; ` +
+      `processor time each: Redis ${redisMicros.toFixed(1)} µs, client ${((user + system) / count).toFixed(1)} µs`,
+  );
+}
+
+try {
+  const store = await openRedisReplayStore({ url: server.url, timeoutMs: 10_000 }, { rollMs: -Infinity });
+  const iss = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
+  await measure('replay key', async (at) =>
+    store.record(replayKey('verify', iss, `inv:${at}-4f2c-9d1e`), 0, 961),
+  );
+  await store.close();
+  const log = new RedisLog(client);
+  await measure('revocation', (at) => log.append([at * 7]));
+} finally {
+  client.destroy();
+  await server.stop();
+}
