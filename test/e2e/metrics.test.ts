@@ -35,7 +35,6 @@ describe('the metrics', () => {
     expect(counted('drs_http_requests_total{endpoint="verify",status="400"}')).toBe(1);
     expect(counted('drs_http_requests_total{endpoint="other",status="404"}')).toBe(1);
     expect(counted('drs_http_requests_total{endpoint="revoke",status="401"}')).toBe(1);
-    expect(counted('drs_http_socket_wait_seconds_count')).toBeGreaterThanOrEqual(5);
   });
 
   it('count clients that go away', async () => {

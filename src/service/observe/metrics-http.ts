@@ -1,5 +1,4 @@
 import type { Registry } from 'prom-client';
-import { acceptOverflows } from '../load/accept-overflows.js';
 import type { Admission } from '../load/admission.js';
 import type { Connections, ListenerConnections } from '../load/connections.js';
 import { Distribution, SECONDS, showHistogram } from './distribution.js';
@@ -16,7 +15,6 @@ interface Requests {
 export class HttpMetrics<Endpoint extends string> {
   readonly #registry: Registry;
   readonly #requests: Readonly<Record<Endpoint, Requests>>;
-  readonly #socketWait = new Distribution(SECONDS);
 
   constructor(endpoints: readonly Endpoint[], registry: Registry) {
     this.#registry = registry;
@@ -30,12 +28,6 @@ export class HttpMetrics<Endpoint extends string> {
       'drs_http_request_duration_seconds',
       'Time from the request line to the answer',
       requests.map(([endpoint, { seconds }]) => ({ labels: { endpoint }, distribution: seconds })),
-    );
-    showHistogram(
-      registry,
-      'drs_http_socket_wait_seconds',
-      'Upper bound of the time that a request waited in its socket before it was read',
-      [{ labels: {}, distribution: this.#socketWait }],
     );
     showCounter(
       registry,
@@ -69,10 +61,6 @@ export class HttpMetrics<Endpoint extends string> {
     requests.seconds.observe(milliseconds / 1000);
     if (status === 0) requests.aborted++;
     else requests.answers.set(status, (requests.answers.get(status) ?? 0) + 1);
-  }
-
-  observeSocketWait(milliseconds: number): void {
-    this.#socketWait.observe(milliseconds / 1000);
   }
 
   show(routes: { readonly open: number }, admission: Admission, connections: ListenerConnections): void {
@@ -111,13 +99,6 @@ export class HttpMetrics<Endpoint extends string> {
       'Connections closed at once: too many, or too many of one client',
       labels,
       ofEach(({ refused }) => refused),
-    );
-    showCounter(
-      registry,
-      'drs_http_accept_overflows_total',
-      'Connections that the kernel dropped because nobody accepted them in time, of all programs in this network namespace',
-      [],
-      (set) => set(acceptOverflows()),
     );
     showGauge(registry, 'drs_verify_pending', 'Requests waiting for a verdict', () => admission.pending);
     showGauge(

@@ -5,7 +5,7 @@ import type { Engine } from '../../verifier/engine.js';
 import { GATE_PROTOCOLS } from '../../gate/index.js';
 import type { Admission } from '../load/admission.js';
 import { BodyIntake } from '../http/body-intake.js';
-import { BusyPoll } from '../load/busy-poll.js';
+import { openBusyPoll, type BusyPoll } from '../load/busy-poll.js';
 import type { Configuration } from '../configuration/configuration.js';
 import { Exchange, type ExchangeOwner } from '../http/exchange.js';
 import { GateApiRoute } from './gate-api-route.js';
@@ -20,7 +20,6 @@ import { isForeignOrigin } from '../http/origins.js';
 import { clientAddressOf, type ProxyTrust } from '../http/client-address.js';
 import { clientOf, RateLimit } from '../load/rate-limit.js';
 import { readHead, type RequestHead } from '../http/request-head.js';
-import { SocketWait } from '../load/socket-wait.js';
 import type { Readiness } from './readiness.js';
 import type { Rejection } from '../observe/rejections.js';
 import { RevokeRoute } from './revoke-route.js';
@@ -80,7 +79,6 @@ export class Routes implements ExchangeOwner {
   readonly #internal: Table;
   readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
-  readonly #socketWait: SocketWait;
   readonly #proxyTrust: ProxyTrust | null;
   readonly #notesAddress: boolean;
   #open = 0;
@@ -93,8 +91,7 @@ export class Routes implements ExchangeOwner {
     this.#proxyTrust = context.configuration.trustProxy ?? null;
     this.#notesAddress = context.configuration.decisionLog !== undefined;
     // On a single core, polling would take time from the client or the workers.
-    this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
-    this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
+    this.#busyPoll = openBusyPoll(availableParallelism() > 1 ? busyPollMicrosecs / 1000 : 0);
     const limit = () => {
       const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
       return rateLimit.isOn ? rateLimit : null;
@@ -217,7 +214,6 @@ export class Routes implements ExchangeOwner {
     this.#busyPoll.end();
     const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
     if (this.#notesAddress) exchange.address = exchange.clientAddress;
-    this.#context.metrics.http.observeSocketWait(this.#socketWait.waitOf(exchange.startedAt));
     try {
       this.#serve(route, method, exchange, head, req);
     } catch (error) {
