@@ -16,7 +16,7 @@ import { showAddress, type ListenAddress } from './http/listen-address.js';
 import { releaseSignals } from './early-signals.js';
 import { warningsAboutMemory } from './configuration/memory-needs.js';
 import { notifyReady } from './notify.js';
-import { printableUrl } from './configuration/printable-url.js';
+import { printableUrl } from '../revocation/printable-url.js';
 import { startService, type Membership, type Service } from './service.js';
 import { supervise } from './processes/supervise.js';
 

@@ -7,7 +7,7 @@ import type { Configuration } from '../configuration/configuration.js';
 import { ContextSigner } from './context-token.js';
 import { GateDecider } from './gate-decider.js';
 import type { Metrics } from '../observe/metrics.js';
-import { printableUrl } from '../configuration/printable-url.js';
+import { printableUrl } from '../../revocation/printable-url.js';
 import { ServedRoutes } from './served-routes.js';
 
 /** The gate of a service, shared by all transports. */
