@@ -13,10 +13,11 @@ import type { Certificate } from './http/certificate.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './load/load.js';
 import type { FrontEndName } from './http/front-end.js';
 import { openGate } from './routes/gate-open.js';
-import { GrpcMetrics } from './grpc/metrics.js';
 import { openGrpc, type GrpcFrontEnd } from './grpc/open.js';
 import { LineFile } from './observe/line-file.js';
+import { show } from './observe/exposition.js';
 import { Metrics } from './observe/metrics.js';
+import { METRICS } from './observe/metrics-table.js';
 import { Readiness } from './routes/readiness.js';
 import { RefusalLog } from './observe/refusal-log.js';
 import { Routes } from './routes/routes.js';
@@ -128,9 +129,19 @@ export async function startService(
   });
   const connections = divideConnections(configuration, log);
   const counted = [connections.http, connections.grpc, connections.metrics].filter((one) => one !== null);
-  if (decisions !== null) metrics.watchDecisions(decisions);
-  if (certificate !== null) metrics.watchCertificate(certificate);
-  metrics.watch(engine, configuration, routes, admission, connections);
+  const replays = { verify: engine.replays, gate: gate.replays };
+  const sources = {
+    metrics,
+    engine,
+    admission,
+    routes,
+    connections,
+    configuration,
+    replays,
+    decisions,
+    certificate,
+  };
+  show(metrics.registry, METRICS, sources);
   const { requestTimeoutSecs, metricsAddr } = configuration;
   const listenAddress = listenAddressOf(configuration);
   const common = { requestTimeoutSecs, certificate: certificate?.current ?? null };
@@ -147,12 +158,11 @@ export async function startService(
   let grpcPort: number | null = null;
   try {
     if (configuration.grpcPort !== undefined && connections.grpc !== null) {
-      const grpcMetrics = new GrpcMetrics(metrics.registry);
       const { decider } = gate;
       const { gateLimit: rateLimit } = routes;
       const shared = { configuration, readiness, admission, decider, verdicts, rateLimit, log };
       const { certificate } = common;
-      grpc = await openGrpc({ ...shared, connections: connections.grpc, certificate, metrics: grpcMetrics });
+      grpc = await openGrpc({ ...shared, connections: connections.grpc, certificate, metrics: metrics.grpc });
       grpcPort = await grpc.listen(configuration.host, configuration.grpcPort);
       connections.grpc.listenOn(grpcPort);
     }

@@ -59,13 +59,13 @@ describe('the metrics', () => {
     await service.post('/verify', bundle);
     await service.post('/verify', invoke(chain, { iat: 1 }));
     const text = await scrape(service);
-    expect(metricOf(text, 'drs_nonce_checks_total{result="replayed"}')).toBe(1);
-    expect(metricOf(text, 'drs_nonce_checks_total{result="stale"}')).toBe(1);
-    expect(metricOf(text, 'drs_nonce_checks_total{result="unavailable"}')).toBe(0);
-    const accepted = metricOf(text, 'drs_nonce_checks_total{result="accepted"}');
+    expect(metricOf(text, 'drs_replay_checks_total{scope="verify",result="replayed"}')).toBe(1);
+    expect(metricOf(text, 'drs_replay_checks_total{scope="verify",result="stale"}')).toBe(1);
+    expect(metricOf(text, 'drs_replay_checks_total{scope="verify",result="unavailable"}')).toBe(0);
+    const accepted = metricOf(text, 'drs_replay_checks_total{scope="verify",result="accepted"}');
     expect(accepted).toBeGreaterThanOrEqual(1);
-    expect(metricOf(text, 'drs_nonce_check_duration_seconds_count')).toBe(accepted + 2);
-    expect(metricOf(text, 'drs_replay_entries')).toBe(accepted);
+    expect(metricOf(text, 'drs_replay_check_duration_seconds_count{scope="verify"}')).toBe(accepted + 2);
+    expect(metricOf(text, 'drs_replay_entries{scope="verify"}')).toBe(accepted);
   });
 
   it('show the workers, their batches and how long both take', async () => {

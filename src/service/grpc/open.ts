@@ -7,7 +7,7 @@ import type { GateDecider } from '../routes/gate-decider.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Readiness } from '../routes/readiness.js';
 import type { VerdictLogs } from '../observe/verdict-logs.js';
-import type { GrpcMetrics } from './metrics.js';
+import type { GrpcMetrics } from '../observe/grpc-metrics.js';
 
 /** What gRPC shares with the HTTP side. */
 export interface GrpcContext {

@@ -24,7 +24,7 @@ import type { Receipt } from '../../verify/receipt.js';
 import type { Admission, Ticket } from '../load/admission.js';
 import type { Configuration } from '../configuration/configuration.js';
 import type { ContextSigner } from './context-token.js';
-import type { GateEndpoint, GateObserver } from '../observe/gate-metrics.js';
+import type { GateEndpoint, GateObserver } from '../observe/metrics.js';
 import type { Rejection } from '../observe/rejections.js';
 import { openingRulesOf, type ServedRoutes } from './served-routes.js';
 

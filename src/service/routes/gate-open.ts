@@ -38,7 +38,6 @@ export async function openGate(deps: {
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = ServedRoutes.read(gateRoutes);
   const replays = await openReplays(gateReplay, configuration, log);
-  metrics.gate.watch(replays);
   if (gateReplay === 'off')
     log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
   const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];

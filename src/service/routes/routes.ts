@@ -230,7 +230,7 @@ export class Routes implements ExchangeOwner {
     const { endpoint, startedAt, status, knownRequestId: requestId } = exchange;
     const milliseconds = performance.now() - startedAt;
     if (--this.#open === 0) this.#busyPoll.begin();
-    metrics.http.countRequest(endpoint, status, milliseconds);
+    metrics.countRequest(endpoint, status, milliseconds);
     if (log.levelVal <= DEBUG) {
       log.debug({ endpoint, status, milliseconds, ...(requestId === null ? {} : { requestId }) }, 'request');
     }
