@@ -74,7 +74,7 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
   });
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const listener = openListener(injector, connections, context.certificate);
-  metrics.watchCalls(intake);
+  metrics.openCalls = intake;
   return {
     listen: (host, port) => listener.listen(host, port),
     useCertificate: (certificate) => listener.useCertificate(certificate),

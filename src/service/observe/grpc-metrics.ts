@@ -20,36 +20,17 @@ const STATUSES = [
 ] as const;
 const CANCELLED = 1;
 
-class Calls {
-  readonly seconds = new Distribution(SECONDS);
-  /** How many calls ended with each status, by its number. */
-  readonly statuses = STATUSES.map(() => 0);
-}
-
 /** Counts calls over gRPC. */
 export class GrpcMetrics {
-  readonly #calls = new Map([...METHODS.keys()].map((path) => [path, new Calls()]));
-  #watched: { readonly open: number } | null = null;
-
-  /** Number of open calls. */
-  get open(): number {
-    return this.#watched?.open ?? 0;
-  }
-
-  /** How long calls took, by method. */
-  get seconds(): [string, Distribution][] {
-    return [...this.#calls].map(([path, { seconds }]) => [METHODS.get(path) ?? '', seconds]);
-  }
-
-  /** Ended calls by method and status; only the statuses that there were, and `ok`. */
-  get ended(): [string, [string, number][]][] {
-    return [...this.#calls].map(([path, { statuses }]) => [
-      METHODS.get(path) ?? '',
-      STATUSES.map((status, at): [string, number] => [status, statuses[at] ?? 0]).filter(
-        ([status, count]) => count > 0 || status === 'ok',
-      ),
-    ]);
-  }
+  /** By method. */
+  readonly calls: Readonly<Record<string, Calls>> = Object.fromEntries(
+    [...METHODS.values()].map((method) => [
+      method,
+      { seconds: new Distribution(SECONDS), statuses: new Map([['ok', 0]]) },
+    ]),
+  );
+  /** Where the open calls are counted. */
+  openCalls: { readonly open: number } = { open: 0 };
 
   /**
    * Counts a call that has ended.
@@ -58,16 +39,18 @@ export class GrpcMetrics {
    * @returns whether it was a question to the gate
    */
   countCall(path: string, status: number | null, milliseconds: number): boolean {
-    const calls = this.#calls.get(path);
+    const method = METHODS.get(path) ?? '';
+    const calls = this.calls[method];
     if (calls === undefined) return false;
     calls.seconds.observeMs(milliseconds);
-    const number = status ?? CANCELLED;
-    calls.statuses[number] = (calls.statuses[number] ?? 0) + 1;
-    return QUESTIONS.has(METHODS.get(path) ?? '');
+    const name = STATUSES[status ?? CANCELLED] ?? 'unknown';
+    calls.statuses.set(name, (calls.statuses.get(name) ?? 0) + 1);
+    return QUESTIONS.has(method);
   }
+}
 
-  /** Sets where the number of open calls is kept. */
-  watchCalls(calls: { readonly open: number }): void {
-    this.#watched = calls;
-  }
+interface Calls {
+  readonly seconds: Distribution;
+  /** How many calls ended with each status. */
+  readonly statuses: Map<string, number>;
 }

@@ -31,17 +31,17 @@ export interface Sources {
 export const METRICS: readonly Row<Sources>[] = [
   ['drs_verify_verifications_total', 'counter', 'Verdicts', ['result'], (s) => s.metrics.verdicts],
   ['drs_verify_errors_total', 'counter', 'Verdicts that were not valid, by code', ['block', 'code'], failures],
-  ['drs_verify_rejections_total', 'counter', 'Requests to /verify without a verdict', ['reason'], (s) => s.metrics.rejections.verify],
+  ['drs_verify_rejections_total', 'counter', 'Requests to /verify without a verdict', ['reason'], (s) => s.metrics.rejections],
   ['drs_verify_pending', 'gauge', 'Requests waiting for a verdict', [], (s) => s.admission.pending],
   ['drs_binding_checks_total', 'counter', 'Bodies compared with signed arguments', ['result'], (s) => s.metrics.bindings],
   ['drs_admin_calls_total', 'counter', 'Calls of /admin endpoints', ['outcome'], (s) => s.metrics.adminCalls],
   ['drs_decision_log_lines_total', 'counter', 'Lines of the decision log', ['outcome'], decisionLines],
 
   ['drs_gate_decisions_total', 'counter', 'Decisions of the gate; denials by code', ['protocol', 'decision', 'code'], (s) => s.metrics.decisions],
-  ['drs_gate_rejections_total', 'counter', 'Questions to the gate that were answered without a check of the call', ['endpoint', 'reason'], gateRejections],
-  ['drs_grpc_calls_total', 'counter', 'Calls over gRPC', ['method', 'status'], (s) => grpc(s)?.ended],
-  ['drs_grpc_call_duration_seconds', 'histogram', 'From the headers of a call to its end', ['method'], (s) => grpc(s)?.seconds],
-  ['drs_grpc_open_calls', 'gauge', 'Open calls over gRPC', [], (s) => grpc(s)?.open],
+  ['drs_gate_rejections_total', 'counter', 'Questions to the gate that were answered without a check of the call', ['endpoint', 'reason'], (s) => s.metrics.gateRejections],
+  ['drs_grpc_calls_total', 'counter', 'Calls over gRPC', ['method', 'status'], (s) => by(grpc(s)?.calls, (one) => one.statuses)],
+  ['drs_grpc_call_duration_seconds', 'histogram', 'From the headers of a call to its end', ['method'], (s) => by(grpc(s)?.calls, (one) => one.seconds)],
+  ['drs_grpc_open_calls', 'gauge', 'Open calls over gRPC', [], (s) => grpc(s)?.openCalls.open],
 
   ['drs_replay_checks_total', 'counter', 'Invocations checked for replay', ['scope', 'result'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].results)],
   ['drs_replay_check_duration_seconds', 'histogram', 'How long the replay store took', ['scope'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].seconds)],
@@ -101,10 +101,6 @@ function decisionLines({ decisions }: Sources): Values | undefined {
     : { written: decisions.lines.written, dropped: decisions.lines.dropped };
 }
 
-function gateRejections({ metrics: { rejections } }: Sources): Values {
-  return { gate: rejections.gate, grpc: rejections.grpc };
-}
-
 function grpc({ connections, metrics }: Sources) {
   return connections.grpc === null ? undefined : metrics.grpc;
 }
@@ -158,10 +154,11 @@ function one(...labels: readonly string[]): Values {
 
 /** What is read of each member, by its name; `undefined` if there is nothing to read. */
 function by<One, Label extends string>(
-  members: Readonly<Record<Label, One>>,
+  members: Readonly<Record<Label, One>> | undefined,
   read: (one: One, label: Label) => Values | undefined,
 ): Values | undefined {
   const values: [Label, Values][] = [];
+  if (members === undefined) return undefined;
   for (const label of Object.keys(members) as Label[]) {
     const value = read(members[label], label);
     if (value !== undefined) values.push([label, value]);

@@ -51,7 +51,8 @@ export class Metrics {
   readonly verdicts = { valid: 0, invalid: 0 };
   readonly failures = new Map<Code, number>(CATALOGUE.map(({ code }) => [code, 0]));
   readonly bindings: Record<Binding, number> = { match: 0, mismatch: 0, invalid_body: 0 };
-  readonly rejections = { verify: noRejections(), gate: noRejections(), grpc: noRejections() };
+  readonly rejections = noRejections();
+  readonly gateRejections = { gate: noRejections(), grpc: noRejections() };
   readonly adminCalls = forEach(ADMIN_OUTCOMES, () => 0);
   readonly requests = forEach(ENDPOINTS, () => ({
     seconds: new Distribution(SECONDS),
@@ -100,7 +101,7 @@ export class Metrics {
   readonly gate: GateObserver = {
     countOutcome: (outcome) => this.countOutcome(outcome),
     replayChecked: (result, milliseconds) => this.#countReplayCheck('gate', result, milliseconds),
-    rejected: (endpoint, reason) => this.rejections[endpoint][reason]++,
+    rejected: (endpoint, reason) => this.gateRejections[endpoint][reason]++,
     decided: (protocol, decision, code) =>
       increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : ''),
   };
@@ -122,7 +123,7 @@ export class Metrics {
 
   /** Counts a request to `/verify` without a verdict. */
   countRejection(reason: Rejection): void {
-    this.rejections.verify[reason]++;
+    this.rejections[reason]++;
   }
 
   countAdminCall(outcome: AdminOutcome): void {
