@@ -24,7 +24,7 @@ const LEFT_OUT = [
   'src/service/grpc/{listener,open,server}.ts',
   'src/service/processes/{child,metrics-link,run-child,service-process,supervise,supervisor}.ts',
   // Tables and files that are read once.
-  'src/service/{build-info,native,native-digests,routes/openapi}.ts',
+  'src/service/{build-info,routes/openapi}.ts',
 ];
 /** @type {(text: string) => unknown} */
 const parse = JSON.parse;

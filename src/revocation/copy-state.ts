@@ -1,5 +1,5 @@
 /** How a copy of the status list may be used at a given moment. */
-export type CopyState =
+type CopyState =
   /** Use it. */
   | 'fresh'
   /** Use it, and fetch in the background: its time to live is nearly over. */

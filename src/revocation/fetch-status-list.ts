@@ -1,14 +1,15 @@
 import { request, type Dispatcher } from 'undici';
+import { printableUrl } from './printable-url.js';
 import { StatusListError } from './status-list-error.js';
 
 /** Maximum size of a list in bytes, as sent. */
-export const MAX_WIRE_BYTES = 16 * 1024 * 1024;
+const MAX_WIRE_BYTES = 16 * 1024 * 1024;
 
 const MAX_REDIRECTS = 3;
 const REDIRECTS = [301, 302, 303, 307, 308];
 
 /** The answer of the list's server. */
-export type FetchedList =
+type FetchedList =
   | { readonly notModified: true }
   | {
       readonly notModified: false;
@@ -36,19 +37,10 @@ export async function fetchStatusList(
   } catch (error) {
     // The reason of the signal is a StatusListError too.
     if (error instanceof StatusListError) throw error;
-    throw new StatusListError('unreachable', `${withoutSecrets(url)} cannot be fetched: ${causeOf(error)}`, {
+    throw new StatusListError('unreachable', `${printableUrl(url)} cannot be fetched: ${causeOf(error)}`, {
       cause: error,
     });
   }
-}
-
-/**
- * A URL that is safe to log: without user, password and query, which may hold secrets.
- *
- * @example withoutSecrets(new URL('https://u:p@lists.example/1?key=s')); // 'https://lists.example/1'
- */
-export function withoutSecrets(url: URL): string {
-  return url.origin + url.pathname;
 }
 
 async function followRedirects(
@@ -81,27 +73,24 @@ async function followRedirects(
     if (!REDIRECTS.includes(statusCode)) {
       throw new StatusListError(
         'http_status',
-        `${withoutSecrets(url)} answers ${statusCode}, expected 200 and a list`,
+        `${printableUrl(url)} answers ${statusCode}, expected 200 and a list`,
       );
     }
     await body.dump();
     url = redirectTarget(url, one(headers['location']));
   }
-  throw new StatusListError(
-    'redirect',
-    `${withoutSecrets(start)} redirects more than ${MAX_REDIRECTS} times`,
-  );
+  throw new StatusListError('redirect', `${printableUrl(start)} redirects more than ${MAX_REDIRECTS} times`);
 }
 
 function redirectTarget(from: URL, location: string | undefined): URL {
   if (location === undefined || !URL.canParse(location, from.href)) {
-    throw new StatusListError('redirect', `${withoutSecrets(from)} redirects without a usable Location`);
+    throw new StatusListError('redirect', `${printableUrl(from)} redirects without a usable Location`);
   }
   const target = new URL(location, from);
   if (target.origin !== from.origin) {
     throw new StatusListError(
       'redirect',
-      `${withoutSecrets(from)} redirects to ${target.origin}, another origin, which is not followed; ` +
+      `${printableUrl(from)} redirects to ${target.origin}, another origin, which is not followed; ` +
         'if the list has moved, set STATUS_LIST_BASE_URL to its new place',
     );
   }

@@ -31,8 +31,6 @@ interface Deps {
  * @see docs/spec/revocation.md
  */
 export class IndexFile {
-  /** Number of damaged lines that were skipped at start. */
-  readonly damagedLines: number;
   readonly #path: string;
   readonly #handle: FileHandle;
   readonly #lock: FileLock;
@@ -47,14 +45,13 @@ export class IndexFile {
     handle: FileHandle,
     lock: FileLock,
     observer: RevocationObserver,
-    loaded: Loaded,
+    length: number,
   ) {
     this.#path = path;
     this.#handle = handle;
     this.#lock = lock;
     this.#observer = observer;
-    this.#length = loaded.length;
-    this.damagedLines = loaded.damagedLines;
+    this.#length = length;
   }
 
   /**
@@ -71,11 +68,11 @@ export class IndexFile {
       const target = await resolveLinks(path);
       lock = await lockFile(target);
       handle = await open(target, constants.O_RDWR | constants.O_CREAT, 0o640);
-      const loaded = await load(handle, target, into, deps);
+      const length = await load(handle, target, into, deps);
       // Also if nothing changed: the process that created the file may have been killed before its sync.
       await handle.sync();
       await syncFolder(dirname(target));
-      return new IndexFile(target, handle, lock, deps.observer, loaded);
+      return new IndexFile(target, handle, lock, deps.observer, length);
     } catch (error) {
       await handle?.close();
       await lock?.release();
@@ -143,17 +140,13 @@ export class IndexFile {
   }
 }
 
-interface Loaded {
-  readonly length: number;
-  readonly damagedLines: number;
-}
-
+/** @returns the offset after the last complete line */
 async function load(
   handle: FileHandle,
   path: string,
   into: IndexSet,
   { log, observer }: Deps,
-): Promise<Loaded> {
+): Promise<number> {
   const batch = new Float64Array(BATCH_INDICES);
   let inBatch = 0;
   let damagedLines = 0;
@@ -194,7 +187,7 @@ async function load(
       `${path} has ${damagedLines} damaged lines in all; they are skipped`,
     );
   }
-  return { length, damagedLines };
+  return length;
 }
 
 /**

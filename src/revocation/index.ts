@@ -44,8 +44,6 @@ export interface Revocation {
   readonly view: RevocationView;
   /** Entries of the local store. */
   readonly entries: number;
-  /** Damaged lines of the local store's file that were skipped at start. */
-  readonly damagedLines: number;
   /** Whether the copy of the local store is complete; always true if it is not in Redis. */
   readonly isStoreCurrent: boolean;
   /** Seconds since that copy was last known to be complete; `NaN` if the store is not in Redis. */
@@ -150,10 +148,6 @@ class OpenRevocation implements Revocation {
 
   get entries(): number {
     return this.#store.size;
-  }
-
-  get damagedLines(): number {
-    return this.#store.damagedLines;
   }
 
   get isStoreCurrent(): boolean {

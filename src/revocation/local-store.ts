@@ -57,11 +57,6 @@ export class LocalStore implements RevocationStore {
     return this.#indices.size;
   }
 
-  /** Number of lines of the file that were skipped at start. */
-  get damagedLines(): number {
-    return this.#file?.damagedLines ?? 0;
-  }
-
   has(index: number): boolean {
     return this.#indices.has(index);
   }

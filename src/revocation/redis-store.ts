@@ -59,7 +59,6 @@ export class RedisStore implements RevocationStore {
   readonly #deps: Deps;
   readonly #ended = new AbortController();
   #indices = new IndexSet();
-  #damaged = 0;
   /** The id of the last entry in the copy. */
   #readTo = BEGINNING;
   #session: Session | null = null;
@@ -105,10 +104,6 @@ export class RedisStore implements RevocationStore {
 
   get size(): number {
     return this.#indices.size;
-  }
-
-  get damagedLines(): number {
-    return this.#damaged;
   }
 
   get isCurrent(): boolean {
@@ -269,7 +264,6 @@ export class RedisStore implements RevocationStore {
       this.#indices.add(index);
       return;
     }
-    this.#damaged++;
     this.#deps.observer.storeLineDamaged?.();
     this.#deps.log.error(
       { entry: id },

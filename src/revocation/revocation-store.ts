@@ -2,8 +2,6 @@
 export interface RevocationStore {
   /** Revoked indices that this process knows. */
   readonly size: number;
-  /** Number of entries that were skipped because they could not be read. */
-  readonly damagedLines: number;
   /**
    * Whether every acknowledged revocation is in this process's copy, also one that another instance acknowledged.
    * Always true if the store is in this process.

@@ -3,7 +3,8 @@ import type { RemoteStatus } from '../verify/revocation-view.js';
 import { isBitSet } from './bitstring.js';
 import { copyState, type CopyLimits, type CopyTimes } from './copy-state.js';
 import { DEFAULT_MAX_WAIT_MS } from './defaults.js';
-import { fetchStatusList, withoutSecrets } from './fetch-status-list.js';
+import { fetchStatusList } from './fetch-status-list.js';
+import { printableUrl } from './printable-url.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import { readList } from './list-reader.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
@@ -28,7 +29,7 @@ export interface StatusListOptions {
 export type ListUnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
 
 /** Time limit of a whole fetch, from the connection to the last bit read. */
-export const GIVE_UP_MS = 10_000;
+const GIVE_UP_MS = 10_000;
 /** Minimum time between the starts of two fetches. */
 const MIN_GAP_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
@@ -230,7 +231,7 @@ export class StatusListCache {
     this.#copy = { list, etag, fetchedAt: this.#now(), validUntilMs: list.validUntilMs };
     if (list.entries < W3C_MIN_ENTRIES) {
       this.#log.warn(
-        { url: withoutSecrets(this.#url), entries: list.entries },
+        { url: printableUrl(this.#url), entries: list.entries },
         `the status list has fewer than ${W3C_MIN_ENTRIES} entries, the least that W3C asks for (herd privacy)`,
       );
     }
@@ -241,7 +242,7 @@ export class StatusListCache {
     this.#retries = 0;
     this.#failureLogged = null;
     if (this.#hasRefused)
-      this.#log.info({ url: withoutSecrets(this.#url) }, 'the status list can be fetched again');
+      this.#log.info({ url: printableUrl(this.#url) }, 'the status list can be fetched again');
     this.#hasRefused = false;
   }
 
@@ -257,7 +258,7 @@ export class StatusListCache {
     this.#log.error(
       {
         err: error,
-        url: withoutSecrets(this.#url),
+        url: printableUrl(this.#url),
         fault,
         copy: this.#stateAt(now),
         ageSecs: this.ageSecs,
@@ -284,7 +285,7 @@ export class StatusListCache {
     if (this.#hasRefused || this.#closed) return;
     this.#hasRefused = true;
     this.#log.error(
-      { url: withoutSecrets(this.#url), ageSecs: this.ageSecs },
+      { url: printableUrl(this.#url), ageSecs: this.ageSecs },
       'there is no usable copy of the status list: receipts with a status list index are refused until it is fetched',
     );
   }

@@ -14,11 +14,9 @@ import {
 } from './configuration/configuration.js';
 import { showAddress, type ListenAddress } from './http/listen-address.js';
 import { releaseSignals } from './early-signals.js';
-import { loadFrontEnd } from './http/load-front-end.js';
 import { warningsAboutMemory } from './configuration/memory-needs.js';
-import { checkNative } from './native.js';
 import { notifyReady } from './notify.js';
-import { printableUrl } from './configuration/printable-url.js';
+import { printableUrl } from '../revocation/printable-url.js';
 import { startService, type Membership, type Service } from './service.js';
 import { supervise } from './processes/supervise.js';
 
@@ -82,7 +80,6 @@ export async function startOrExit(
   membership: Membership | null = null,
 ): Promise<Service> {
   try {
-    if (configuration.verifyNative === 'on') await requireKnownBinaries(configuration);
     return await startService(configuration, log, membership);
   } catch (error) {
     log.fatal({ err: error }, 'the service cannot start');
@@ -94,14 +91,6 @@ export async function startOrExit(
 /** Milliseconds after which a process that was told to stop ends in any case. */
 export function closingMsOf({ shutdownDelaySecs, shutdownGraceSecs }: Configuration): number {
   return (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
-}
-
-/** @throws Error if a loaded binary is not one of those that were recorded */
-async function requireKnownBinaries({ frontEnd }: Configuration): Promise<void> {
-  // The front end may load a binary too, so it is loaded before the check.
-  await loadFrontEnd(frontEnd);
-  const { problems } = checkNative();
-  if (problems.length > 0) throw new Error(problems.join('\n'));
 }
 
 /**

@@ -12,11 +12,12 @@ import type { Certificate } from './http/certificate.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './http/load-front-end.js';
 import type { FrontEndName } from './http/front-end.js';
 import { openGate } from './routes/gate-decider.js';
-import { GrpcMetrics } from './grpc/metrics.js';
 import { openGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
 import { LineFile } from './observe/line-file.js';
+import { show } from './observe/exposition.js';
 import { Metrics } from './observe/metrics.js';
+import { METRICS } from './observe/metrics-table.js';
 import { Readiness } from './routes/readiness.js';
 import { RefusalLog } from './observe/refusal-log.js';
 import { Routes } from './routes/routes.js';
@@ -152,9 +153,11 @@ async function openService(
   });
   const connections = divideConnections(configuration, log);
   const counted = [connections.http, connections.grpc, connections.metrics].filter((one) => one !== null);
-  if (decisions !== null) metrics.watchDecisions(decisions);
-  if (certificate !== null) metrics.watchCertificate(certificate);
-  metrics.watch(engine, configuration, routes, admission, connections);
+  const sources = {
+    ...{ metrics, engine, admission, routes, connections, configuration, decisions, certificate },
+    replays: { verify: engine.replays, gate: gate.replays },
+  };
+  show(metrics.registry, METRICS, sources);
   const { requestTimeoutSecs, metricsAddr, grpcPort: wantedGrpcPort } = configuration;
   const listenAddress = listenAddressOf(configuration);
   const common = { requestTimeoutSecs, certificate: certificate?.current ?? null };
@@ -168,7 +171,7 @@ async function openService(
     grpc = opened.add(
       await openGrpc({
         ...{ ...shared, connections: connections.grpc, certificate: common.certificate },
-        metrics: new GrpcMetrics(metrics.registry),
+        metrics: metrics.grpc,
       }),
     );
     grpcPort = await grpc.listen(configuration.host, wantedGrpcPort);

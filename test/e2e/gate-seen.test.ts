@@ -8,7 +8,7 @@ const metricsOf = async ({ url }: RunningService) => (await fetch(`${url}/metric
 const rejections = (text: string, endpoint: string, reason: string) =>
   metricOf(text, `drs_gate_rejections_total{endpoint="${endpoint}",reason="${reason}"}`);
 const checksOf = (text: string, result: string) =>
-  metricOf(text, `drs_gate_nonce_checks_total{result="${result}"}`);
+  metricOf(text, `drs_replay_checks_total{scope="gate",result="${result}"}`);
 
 const clients = new Map<RunningService, Client>();
 afterAll(() => {
@@ -76,8 +76,8 @@ describe('the metrics of the gate', { shuffle: false }, () => {
     const text = await metricsOf(service);
     expect(checksOf(text, 'accepted')).toBe(1);
     expect(checksOf(text, 'replayed')).toBe(1);
-    expect(metricOf(text, 'drs_gate_nonce_check_duration_seconds_count')).toBe(2);
-    expect(metricOf(text, 'drs_gate_replay_entries')).toBe(1);
+    expect(metricOf(text, 'drs_replay_check_duration_seconds_count{scope="gate"}')).toBe(2);
+    expect(metricOf(text, 'drs_replay_entries{scope="gate"}')).toBe(1);
   });
 
   it('count what could not be read', async () => {

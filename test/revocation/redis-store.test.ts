@@ -12,12 +12,16 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
   const stores: RedisStore[] = [];
   let lines: string[] = [];
   let propagated: number[] = [];
+  let damaged = 0;
   const log = {
     info: (_: object, message: string) => lines.push(`info ${message}`),
     warn: (_: object, message: string) => lines.push(`warn ${message}`),
     error: (_: object, message: string) => lines.push(`error ${message}`),
   };
-  const observer = { revocationPropagated: (ms: number) => propagated.push(ms) };
+  const observer = {
+    revocationPropagated: (ms: number) => propagated.push(ms),
+    storeLineDamaged: () => damaged++,
+  };
   const open = async (url = redis.url, minReplicas = 0) => {
     const store = await RedisStore.open({ url, minReplicas }, { log, observer });
     stores.push(store);
@@ -33,6 +37,7 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     await command(redis, ['FLUSHALL']);
     lines = [];
     propagated = [];
+    damaged = 0;
   });
   afterAll(async () => {
     for (const store of stores) await store.close();
@@ -65,9 +70,9 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     ])
       await command(redis, ['XADD', LOG, '*', field ?? '', text ?? '']);
     await store.record(9);
-    expect([store.size, store.damagedLines]).toEqual([3, 4]);
+    expect([store.size, damaged]).toEqual([3, 4]);
     const later = await open();
-    expect([later.size, later.damagedLines, later.has(Number.MAX_SAFE_INTEGER)]).toEqual([3, 4, true]);
+    expect([later.size, damaged, later.has(Number.MAX_SAFE_INTEGER)]).toEqual([3, 8, true]);
   });
 
   it('goes on with its copy while Redis is away, is not current, and cannot revoke', async () => {

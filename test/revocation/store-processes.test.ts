@@ -60,7 +60,7 @@ test('kill -9 in a stream of revocations, four times: every acknowledged one is 
 
   const store = await openStore();
   expect(acknowledged.filter((index) => !store.has(index))).toEqual([]);
-  expect(store.damagedLines).toBe(0);
+  expect(recorder.damagedLines).toBe(0);
   await store.close();
   const lines = (await readFile(path, 'utf8')).split('\n');
   expect(lines.pop()).toBe('');

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { BusyPoll } from '../../src/service/load/busy-poll.js';
+import { openBusyPoll } from '../../src/service/load/busy-poll.js';
 
 /** A poll of 100 µs on an event loop whose every turn takes 15 µs. */
 function poll(microseconds = 100) {
   let micros = 0;
   let next: (() => void) | null = null;
-  const busyPoll = new BusyPoll(
-    microseconds,
+  const busyPoll = openBusyPoll(
+    microseconds / 1000,
     () => micros / 1000,
     (turn) => {
       expect(next).toBeNull();

@@ -11,7 +11,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'drs-check-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 const at = (...names: string[]) => path.join(folder, ...names);
 const problemsWith = (env: Record<string, string>) =>
-  findStartProblems(readConfiguration({ FRONT_END: 'node', VERIFY_NATIVE: 'off', ...env }));
+  findStartProblems(readConfiguration({ FRONT_END: 'node', ...env }));
 
 describe('the check before a start', () => {
   it('finds nothing where all can be used, and creates nothing', async () => {

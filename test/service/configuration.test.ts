@@ -6,7 +6,7 @@ import {
   warningsAbout,
 } from '../../src/service/configuration/configuration.js';
 import { isOneEditAway, variableOf } from '../../src/service/configuration/environment.js';
-import { printableUrl } from '../../src/service/configuration/printable-url.js';
+import { printableUrl } from '../../src/revocation/printable-url.js';
 import { problemsOf } from './problems-of.js';
 
 describe('the configuration', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { findMisspelt, isOneEditAway } from '../../src/service/configuration/environment.js';
+import { problemsOf } from './problems-of.js';
 
 describe('one edit', () => {
   it.each([
@@ -36,6 +37,12 @@ describe('one edit', () => {
   ])('is not what lies between %j and %j', (one, other) => {
     expect([isOneEditAway(one, other), isOneEditAway(other, one)]).toEqual([false, false]);
   });
+});
+
+it.each(['on', 'off'])('a variable of an earlier version is refused, with what holds now: %s', (value) => {
+  expect(problemsOf({ VERIFY_NATIVE: value })).toEqual([
+    'VERIFY_NATIVE is no variable of drs-verify any more: unset it, and install with npm ci, which checks every package by its hash',
+  ]);
 });
 
 describe('a misspelt variable', () => {

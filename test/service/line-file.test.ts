@@ -1,15 +1,18 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:fs';
-import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, open, readFile, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LineFile } from '../../src/service/observe/line-file.js';
 import { eventually } from '../support/eventually.js';
 
 const log = pino({ level: 'silent' });
+const CHILD = fileURLToPath(new URL('line-file-child.mjs', import.meta.url));
 
 describe('a file of lines', () => {
   let folder = '';
@@ -65,5 +68,25 @@ describe('a file of lines', () => {
     await lines.close();
     expect([lines.written, said.length]).toEqual([0, 1]);
     expect(said[0]).toContain('ENOSPC');
+  });
+
+  it('begins a new line after one that a full disk took in part, also if nothing of the next was taken', async () => {
+    const file = path.join(folder, 'limited');
+    // A limit of 1,024 bytes for files does what a full disk does: a write is cut, the next one fails.
+    const shell = ['-c', 'trap "" XFSZ; ulimit -f 1; exec "$0" "$@"', process.execPath, CHILD, file];
+    const child = spawn('bash', shell, { stdio: ['pipe', 'pipe', 'inherit'] });
+    const counts = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const write = async (line: string) => {
+      child.stdin.write(`${line}\n`);
+      return (await counts.next()).value as unknown;
+    };
+    expect(await write('a'.repeat(1000))).toBe('1 0');
+    expect(await write('b'.repeat(100))).toBe('1 1');
+    expect(await write('c')).toBe('1 2');
+    await truncate(file, 1010);
+    expect(await write('d')).toBe('2 2');
+    child.stdin.end();
+    await once(child, 'close');
+    expect(await readFile(file, 'utf8')).toBe(`${'a'.repeat(1000)}\n${'b'.repeat(9)}\nd\n`);
   });
 });

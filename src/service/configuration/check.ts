@@ -4,27 +4,21 @@ import path from 'node:path';
 import { connectRedis, placeOf, reasonOf } from '../../redis/connection.js';
 import type { Configuration } from './configuration.js';
 import { loadFrontEnd } from '../http/load-front-end.js';
-import { checkNative } from '../native.js';
 import { ServedRoutes } from '../routes/served-routes.js';
 
 const { R_OK, W_OK } = constants;
 
 /**
- * Tries what a valid configuration names: the front end, optional packages, binaries, files, folders and Redis. Each
+ * Tries what a valid configuration names: the front end, optional packages, files, folders and Redis. Each
  * attempt is bounded in time. Changes nothing: creates no file, takes no lock, listens on no port, and writes nothing to
  * Redis.
  *
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, verifyNative, gateRoutes, grpcPort, listen, decisionLog, revocationStorePath } =
-    configuration;
+  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, revocationStorePath } = configuration;
   const found = await Promise.all([
-    problemOf('FRONT_END', async () => {
-      await loadFrontEnd(frontEnd);
-      const { problems } = verifyNative === 'on' ? checkNative() : { problems: [] };
-      if (problems.length > 0) throw new Error(problems.join('\n  '));
-    }),
+    problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
     grpcPort === undefined ? null : problemOf('GRPC_PORT', () => import('../grpc/server.js')),
     usesRedis(configuration) ? problemOf('REDIS_URL', () => askRedis(configuration.redisUrl)) : null,
     revocationStorePath === undefined

@@ -8,7 +8,7 @@ import { findFileless, findForeign, findMisspelt, variableOf } from './environme
 import { readCertificate } from '../http/certificate.js';
 import { unixPathOf, type ListenAddress } from '../http/listen-address.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
-import { printableUrl } from './printable-url.js';
+import { printableUrl } from '../../revocation/printable-url.js';
 import { findUnshareable } from '../processes/unshareable.js';
 
 /** The schema of a text that a function reads. The function returns the value, or what is wrong with the text. */
@@ -61,8 +61,6 @@ const serviceOptions = verifierOptions.extend({
   frontEnd: z.enum(['auto', 'uws', 'node']).default('auto'),
   /** The largest request body of `/verify`, in bytes. */
   maxBodyBytes: count(1, 256 * 1024 * 1024).default(1024 * 1024),
-  /** Whether loaded binaries are compared with those recorded at packing; `off` for binaries you built yourself. */
-  verifyNative: z.enum(['on', 'off']).default('on'),
   /** Maximum number of requests that wait for a verdict; above it `/verify` answers 503. Bounds memory. */
   maxPending: count(1).default(4096),
   /** Milliseconds that a request may wait for the main thread in a burst; one that has waited longer gets a 503. */

@@ -20,10 +20,15 @@ export function findForeign(env: Environment): string[] {
     .map(([name, instead]) => `${name} is not a variable of drs-verify and does nothing here: ${instead}`);
 }
 
+/** Variables of earlier versions, and what to do instead. */
+const REMOVED: ReadonlyMap<string, string> = new Map([
+  ['VERIFY_NATIVE', 'unset it, and install with npm ci, which checks every package by its hash'],
+]);
+
 const MIN_LENGTH = 8;
 
 /**
- * Finds variables whose names differ from one of ours by one typing error. If `TRUSTED_ROOT` were ignored, for example,
+ * Finds variables that earlier versions had, and those whose names differ from one of ours by one typing error. If `TRUSTED_ROOT` were ignored, for example,
  * the service would trust everybody.
  *
  * @param names the names of our variables
@@ -32,6 +37,8 @@ export function findMisspelt(env: Environment, names: readonly string[]): string
   const problems: string[] = [];
   for (const found of Object.keys(env)) {
     if (!isSet(env, found) || names.includes(found)) continue;
+    const instead = REMOVED.get(found);
+    if (instead !== undefined) problems.push(`${found} is no variable of drs-verify any more: ${instead}`);
     const meant = names.find((name) => name.length >= MIN_LENGTH && isOneEditAway(found, name));
     if (meant !== undefined)
       problems.push(`${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`);

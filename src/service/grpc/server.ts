@@ -21,7 +21,7 @@ import type { GateDecider } from '../routes/gate-decider.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Readiness } from '../routes/readiness.js';
 import type { VerdictLogs } from '../observe/verdict-logs.js';
-import type { GrpcMetrics } from './metrics.js';
+import type { GrpcMetrics } from '../observe/grpc-metrics.js';
 
 const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
 const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';
@@ -118,7 +118,7 @@ export function openServer(context: GrpcContext): GrpcFrontEnd {
   });
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const listener = openListener(injector, connections, context.certificate);
-  metrics.watchCalls(intake);
+  metrics.openCalls = intake;
   return {
     listen: (host, port) => listener.listen(host, port),
     useCertificate: (certificate) => listener.useCertificate(certificate),

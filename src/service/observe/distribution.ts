@@ -1,5 +1,3 @@
-import type { Metric, Registry } from 'prom-client';
-
 /**
  * Buckets for durations, in seconds. A verification takes about 0.1 ms; prom-client's default buckets start at 5 ms.
  */
@@ -31,37 +29,8 @@ export class Distribution {
     counts[bucket] = (counts[bucket] as number) + 1;
     this.sum += value;
   }
-}
 
-/** One row of a histogram: its fixed labels, and its counts. */
-export interface Row {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly distribution: Distribution;
-}
-
-/**
- * Exports distributions as one Prometheus histogram. A row with labels is omitted until it has an observation.
- *
- * @param registry the registry to add the histogram to
- * @example showHistogram(registry, 'queue_seconds', 'Time in the queue', [{ labels: {}, distribution }]);
- */
-export function showHistogram(registry: Registry, name: string, help: string, rows: readonly Row[]): void {
-  const get = () =>
-    Promise.resolve({ name, help, type: 'histogram', aggregator: 'sum', values: rows.flatMap(valuesOf) });
-  const valuesOf = ({ labels, distribution: { buckets, counts, sum } }: Row) => {
-    let total = 0;
-    const values = counts.map((count, bucket) => ({
-      metricName: `${name}_bucket`,
-      labels: { le: buckets[bucket] ?? '+Inf', ...labels },
-      value: (total += count),
-    }));
-    if (total === 0 && Object.keys(labels).length > 0) return [];
-    return [
-      ...values,
-      { metricName: `${name}_sum`, labels, value: sum },
-      { metricName: `${name}_count`, labels, value: total },
-    ];
-  };
-  // A registry only calls `get`, but its type requires one of prom-client's own classes.
-  registry.registerMetric({ name, get } as unknown as Metric);
+  observeMs(milliseconds: number): void {
+    this.observe(milliseconds / 1000);
+  }
 }

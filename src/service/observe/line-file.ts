@@ -18,26 +18,35 @@ const CLOSE_MS = 2000;
 
 const { O_APPEND, O_CREAT, O_NONBLOCK, O_WRONLY } = constants;
 
+/** Lines that are written at once. */
+interface Chunk {
+  text: string;
+  lines: number;
+}
+
 /**
  * Appends lines to a file or to standard output (`-`) without blocking the caller. Lines wait in memory; if the
  * output is too slow, further lines are dropped and counted.
+ *
+ * pino's sonic-boom cannot do this: it counts bytes instead of lines, blocks a thread at a pipe without a reader, keeps
+ * trying without a pause while a disk is full, and may write into another file after it was closed.
  */
 export class LineFile {
   readonly #path: string;
   readonly #log: Logger;
   #sink: Sink;
-  /** Waiting lines; those before index `#next` are written already. */
-  #lines: string[] = [];
-  #next = 0;
+  #reopened: Sink | null = null;
+  readonly #chunks: Chunk[] = [];
+  /** The chunk that is being written; it is none of {@link #chunks}. */
+  #writing: Chunk | null = null;
   #waiting = 0;
   #written = 0;
   #dropped = 0;
   #isRunning = false;
   #isClosed = false;
-  /** Whether the last chunk was only partly written; the next chunk then begins with a line break. */
+  /** Whether the file ends with a part of a line; the next chunk then begins with a line break. */
   #isTorn = false;
   #loggedAt = -Infinity;
-  #reopened: Sink | null = null;
 
   private constructor(path: string, sink: Sink, log: Logger) {
     this.#path = path;
@@ -69,8 +78,14 @@ export class LineFile {
       this.#dropped++;
       return;
     }
-    this.#lines.push(line);
-    this.#waiting += line.length;
+    this.#waiting += line.length + 1;
+    const last = this.#chunks.at(-1);
+    if (last !== undefined && last.text.length + line.length < this.#sink.maxChunk) {
+      last.text += `${line}\n`;
+      last.lines++;
+    } else {
+      this.#chunks.push({ text: `${line}\n`, lines: 1 });
+    }
     if (this.#isRunning) return;
     this.#isRunning = true;
     setTimeout(() => void this.#run(), GATHER_MS).unref();
@@ -90,69 +105,46 @@ export class LineFile {
   async close(): Promise<void> {
     this.#isClosed = true;
     const end = performance.now() + CLOSE_MS;
-    while (this.#isRunning && performance.now() < end) {
+    // #run may pause after the last chunk: no need to wait for its end.
+    while ((this.#chunks.length > 0 || this.#writing !== null) && this.#isRunning && performance.now() < end)
       await pause(10);
-      // Every line is written or dropped: no need to wait until #run ends.
-      if (this.#lines.length === 0) break;
-    }
-    this.#dropped += this.#lines.length - this.#next;
-    this.#lines = [];
-    this.#next = this.#waiting = 0;
+    for (const { lines } of this.#chunks.splice(0)) this.#dropped += lines;
     await this.#reopened?.close();
     await this.#sink.close();
   }
 
   async #run(): Promise<void> {
-    while (this.#next < this.#lines.length) {
-      await this.#takeReopened();
-      const from = this.#next;
-      const text = this.#take();
+    while ((this.#writing = this.#chunks.shift() ?? null) !== null) {
+      const { text, lines } = this.#writing;
+      this.#waiting -= text.length;
       try {
-        await this.#append(Buffer.from(text));
-        this.#written += this.#next - from;
+        await this.#takeReopened();
+        await this.#append(text);
+        this.#written += lines;
       } catch (error) {
-        this.#dropped += this.#next - from;
+        this.#dropped += lines;
+        this.#writing = null;
         this.#complain(error as Error);
         if (this.#isClosed) break;
         await pause(FAULT_PAUSE_MS, undefined, { ref: false });
-      }
-      if (this.#next === this.#lines.length) {
-        this.#lines = [];
-        this.#next = 0;
       }
     }
     this.#isRunning = false;
     await this.#takeReopened();
   }
 
-  /** Takes the next lines: at least one, and as many as fit into a chunk. */
-  #take(): string {
-    let text = this.#isTorn ? '\n' : '';
-    do {
-      const line = this.#lines[this.#next++] as string;
-      this.#waiting -= line.length;
-      text += `${line}\n`;
-    } while (
-      this.#next < this.#lines.length &&
-      text.length + (this.#lines[this.#next] as string).length < this.#sink.maxChunk
-    );
-    return text;
-  }
-
-  async #append(chunk: Buffer): Promise<void> {
-    let at = 0;
-    this.#isTorn = false;
-    while (at < chunk.length) {
+  async #append(text: string): Promise<void> {
+    const bytes = Buffer.from(this.#isTorn ? `\n${text}` : text);
+    for (let at = 0; at < bytes.length;) {
       try {
-        at += await this.#sink.write(chunk, at);
+        at += await this.#sink.write(bytes, at);
+        this.#isTorn = at < bytes.length;
       } catch (error) {
-        this.#isTorn = at > 0;
         // EAGAIN: a pipe is full because its reader is slow.
         if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || this.#isClosed) throw error;
         await pause(FULL_PAUSE_MS, undefined, { ref: false });
       }
     }
-    this.#isTorn = false;
   }
 
   async #takeReopened(): Promise<void> {
@@ -178,7 +170,7 @@ export class LineFile {
 interface Sink {
   readonly maxChunk: number;
   /** Writes as many bytes from position `at` on as it can. @returns the number of bytes written */
-  write(chunk: Buffer, at: number): Promise<number>;
+  write(bytes: Buffer, at: number): Promise<number>;
   close(): Promise<void>;
 }
 

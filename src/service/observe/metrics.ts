@@ -1,176 +1,172 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { GATE_CATALOGUE } from '../../gate/codes.js';
+import type { GateProtocol } from '../../gate/open.js';
 import type { RevocationObserver } from '../../revocation/index.js';
-import type { Engine, EngineObserver } from '../../verifier/engine.js';
+import type { EngineObserver } from '../../verifier/engine.js';
+import type { ReplayObserver, ReplayResult } from '../../replay/index.js';
 import type { Outcome } from '../../verify/judge.js';
 import type { Binding } from '../../verify/binding.js';
 import { CATALOGUE, type Code } from '../../verify/codes.js';
-import type { Admission } from '../load/admission.js';
-import type { Configuration } from '../configuration/configuration.js';
-import type { ListenerConnections } from '../load/connections.js';
-import { GateMetrics } from './gate-metrics.js';
+import { GrpcMetrics } from './grpc-metrics.js';
+import { Distribution, SECONDS } from './distribution.js';
 import { noRejections, type Rejection } from './rejections.js';
-import { EngineMetrics } from './metrics-engine.js';
-import { HttpMetrics } from './metrics-http.js';
-import { showInfo } from './metrics-info.js';
-import { RevocationMetrics } from './metrics-revocation.js';
-import { showCounter, showGauge } from './metrics-show.js';
 
 /** The endpoints, as metrics name them; `other` stands for all unknown paths. */
-export const ENDPOINTS = [
-  'verify',
-  'gate',
-  'revoke',
-  'healthz',
-  'readyz',
-  'metrics',
-  'jwks',
-  'openapi',
-  'other',
-] as const;
+// prettier-ignore
+const ENDPOINTS = ['verify', 'gate', 'revoke', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'other'] as const;
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];
 
 /** The outcomes of calls of `/admin` endpoints. */
-export const ADMIN_OUTCOMES = [
-  'done',
-  'not_configured',
-  'unauthorized',
-  'rate_limited',
-  'malformed',
-  'too_large',
-  'timeout',
-  'overloaded',
-  'failed',
+// prettier-ignore
+const ADMIN_OUTCOMES = [
+  'done', 'not_configured', 'unauthorized', 'rate_limited', 'malformed', 'too_large', 'timeout', 'overloaded', 'failed',
 ] as const;
 
 /** A label of {@link ADMIN_OUTCOMES}. */
 export type AdminOutcome = (typeof ADMIN_OUTCOMES)[number];
 
-const BINDINGS = ['match', 'mismatch', 'invalid_body'] as const satisfies readonly Binding[];
+/** The ways to the gate: `/v1/gate` and `/gate/*` over HTTP, and gRPC. */
+export type GateEndpoint = 'gate' | 'grpc';
+
+/** Receives the events of the gate. */
+export interface GateObserver extends ReplayObserver {
+  /** A question was answered without a check of the call. */
+  rejected(endpoint: GateEndpoint, reason: Rejection): void;
+  /** @param code the code of a denial; empty for other decisions */
+  decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
+  countOutcome(outcome: Outcome): void;
+}
+
+const GATE_CODES: ReadonlySet<string> = new Set([...GATE_CATALOGUE, ...CATALOGUE].map(({ code }) => code));
+const FETCH_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const SYNC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+const PROPAGATION_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10];
+const BATCH_SIZES = [1, 2, 4, 8, 16, 24, 32];
 
 /**
- * The metrics of the service. Labels come from fixed sets. What is counted for every request is kept in plain numbers
- * and passed to prom-client at each scrape.
+ * Counts what happens, in plain numbers that `metrics-table.ts` reads for each scrape. Labels come from fixed sets. Only
+ * the methods and observers write the counts.
  */
 export class Metrics {
   readonly registry = new Registry();
+  readonly verdicts = { valid: 0, invalid: 0 };
+  readonly failures = new Map<Code, number>(CATALOGUE.map(({ code }) => [code, 0]));
+  readonly bindings: Record<Binding, number> = { match: 0, mismatch: 0, invalid_body: 0 };
+  readonly rejections = noRejections();
+  readonly gateRejections = { gate: noRejections(), grpc: noRejections() };
+  readonly adminCalls = forEach(ADMIN_OUTCOMES, () => 0);
+  readonly requests = forEach(ENDPOINTS, () => ({
+    seconds: new Distribution(SECONDS),
+    /** By status. */
+    answers: new Map<number, number>(),
+    aborted: 0,
+  }));
+  readonly decisions = { http: noDecisions(), mcp: noDecisions(), a2a: noDecisions(), chain: noDecisions() };
+  readonly replays = { verify: noReplayChecks(), gate: noReplayChecks() };
+  readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
+  readonly fetches = new Map<string, number>();
+  readonly fetchSeconds = new Distribution(FETCH_SECONDS);
+  readonly syncSeconds = new Distribution(SYNC_SECONDS);
+  readonly propagationSeconds = new Distribution(PROPAGATION_SECONDS);
+  readonly queueSeconds = new Distribution(SECONDS);
+  readonly batchSizes = new Distribution(BATCH_SIZES);
+  readonly batchSeconds = new Distribution(SECONDS);
+  readonly grpc = new GrpcMetrics();
+  /** Whether the last fetch of the status list succeeded; `false` before the first. */
+  isListFetched = false;
+  damagedLines = 0;
+  workerDeaths = 0;
+
   /** Receives the events of the verifier and its parts. */
-  readonly observer: RevocationObserver & EngineObserver;
-  readonly gate: GateMetrics;
-  readonly http: HttpMetrics<Endpoint>;
-  readonly #engine: EngineMetrics;
-  readonly #revocation: RevocationMetrics;
-  readonly #failures = new Map<Code, number>(CATALOGUE.map(({ code }) => [code, 0]));
-  readonly #bindings: Record<Binding, number> = { match: 0, mismatch: 0, invalid_body: 0 };
-  readonly #rejections = noRejections();
-  readonly #adminCalls = new Map<AdminOutcome, number>(ADMIN_OUTCOMES.map((outcome) => [outcome, 0]));
-  #valid = 0;
-  #invalid = 0;
+  readonly observer: RevocationObserver & EngineObserver = {
+    lookedUp: (source, revoked) => {
+      if (revoked) this.lookups[source].true++;
+      else this.lookups[source].false++;
+    },
+    statusListFetched: (outcome, milliseconds) => {
+      this.isListFetched = outcome === 'updated' || outcome === 'not_modified';
+      increment(this.fetches, outcome);
+      this.fetchSeconds.observeMs(milliseconds);
+    },
+    storeSynced: (milliseconds) => this.syncSeconds.observeMs(milliseconds),
+    revocationPropagated: (milliseconds) => this.propagationSeconds.observeMs(milliseconds),
+    storeLineDamaged: () => this.damagedLines++,
+    waited: (milliseconds) => this.queueSeconds.observeMs(milliseconds),
+    batchSent: (checks) => this.batchSizes.observe(checks),
+    batchReturned: (milliseconds) => this.batchSeconds.observeMs(milliseconds),
+    workerDied: () => this.workerDeaths++,
+    replayChecked: (result, milliseconds) => this.#countReplayCheck('verify', result, milliseconds),
+  };
+
+  /** Receives the events of the gate. */
+  readonly gate: GateObserver = {
+    countOutcome: (outcome) => this.countOutcome(outcome),
+    replayChecked: (result, milliseconds) => this.#countReplayCheck('gate', result, milliseconds),
+    rejected: (endpoint, reason) => this.gateRejections[endpoint][reason]++,
+    decided: (protocol, decision, code) =>
+      increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : ''),
+  };
 
   constructor() {
-    const { registry } = this;
-    collectDefaultMetrics({ register: registry });
-    showCounter(registry, 'drs_verify_verifications_total', 'Verdicts', ['result'], (set) => {
-      set(this.#valid, 'valid');
-      set(this.#invalid, 'invalid');
-    });
-    showCounter(
-      registry,
-      'drs_verify_errors_total',
-      'Verdicts that were not valid, by code',
-      ['block', 'code'],
-      (set) => {
-        for (const { block, code } of CATALOGUE) set(this.#failures.get(code) ?? 0, block, code);
-      },
-    );
-    showCounter(
-      registry,
-      'drs_binding_checks_total',
-      'Bodies compared with signed arguments',
-      ['result'],
-      (set) => {
-        for (const binding of BINDINGS) set(this.#bindings[binding], binding);
-      },
-    );
-    showCounter(
-      registry,
-      'drs_verify_rejections_total',
-      'Requests to /verify without a verdict',
-      ['reason'],
-      (set) => {
-        for (const [reason, count] of Object.entries(this.#rejections)) set(count, reason);
-      },
-    );
-    showCounter(registry, 'drs_admin_calls_total', 'Calls of /admin endpoints', ['outcome'], (set) => {
-      for (const [outcome, count] of this.#adminCalls) set(count, outcome);
-    });
-    this.http = new HttpMetrics(ENDPOINTS, registry);
-    this.#revocation = new RevocationMetrics(registry);
-    this.#engine = new EngineMetrics(registry);
-    this.observer = { ...this.#revocation.observer, ...this.#engine.observer };
-    this.gate = new GateMetrics(registry, (outcome) => this.countOutcome(outcome));
+    collectDefaultMetrics({ register: this.registry });
   }
 
   /** Counts a verdict. */
   countOutcome(outcome: Outcome): void {
     if (outcome.failure === null) {
-      this.#valid++;
-      if (outcome.binding !== null) this.#bindings[outcome.binding]++;
+      this.verdicts.valid++;
+      if (outcome.binding !== null) this.bindings[outcome.binding]++;
       return;
     }
-    this.#invalid++;
-    this.#failures.set(outcome.failure.code, (this.#failures.get(outcome.failure.code) ?? 0) + 1);
+    this.verdicts.invalid++;
+    increment(this.failures, outcome.failure.code);
   }
 
+  /** Counts a request to `/verify` without a verdict. */
   countRejection(reason: Rejection): void {
-    this.#rejections[reason]++;
+    this.rejections[reason]++;
   }
 
   countAdminCall(outcome: AdminOutcome): void {
-    this.#adminCalls.set(outcome, (this.#adminCalls.get(outcome) ?? 0) + 1);
+    this.adminCalls[outcome]++;
   }
 
-  /** Adds the metrics of the decision log. */
-  watchDecisions({
-    lines,
-  }: {
-    readonly lines: { readonly written: number; readonly dropped: number };
-  }): void {
-    showCounter(
-      this.registry,
-      'drs_decision_log_lines_total',
-      'Lines of the decision log',
-      ['outcome'],
-      (set) => {
-        set(lines.written, 'written');
-        set(lines.dropped, 'dropped');
-      },
-    );
+  /**
+   * Counts a finished request.
+   *
+   * @param status status of the answer; 0 if the client disconnected first. Only the service's own answers are counted,
+   *   so the set of statuses is fixed.
+   */
+  countRequest(endpoint: Endpoint, status: number, milliseconds: number): void {
+    const requests = this.requests[endpoint];
+    requests.seconds.observeMs(milliseconds);
+    if (status === 0) requests.aborted++;
+    else increment(requests.answers, status);
   }
 
-  /** Adds the end of the certificate's validity. */
-  watchCertificate(certificate: { readonly current: { readonly expiresAt: number } }): void {
-    showGauge(
-      this.registry,
-      'drs_tls_certificate_expiry_timestamp_seconds',
-      'When the certificate that is served expires, in Unix seconds',
-      () => certificate.current.expiresAt,
-    );
+  #countReplayCheck(scope: 'verify' | 'gate', result: ReplayResult, milliseconds: number): void {
+    const { results, seconds } = this.replays[scope];
+    results[result]++;
+    seconds.observeMs(milliseconds);
   }
+}
 
-  /** Adds the metrics that other parts of the service count themselves. */
-  watch(
-    engine: Engine,
-    configuration: Configuration,
-    routes: { readonly open: number },
-    admission: Admission,
-    connections: ListenerConnections,
-  ): void {
-    const { statusListBaseUrl } = configuration;
-    const isListFetched = statusListBaseUrl === undefined ? null : () => this.#revocation.isListFetched;
-    this.#engine.show(engine, this.gate.replays, isListFetched);
-    this.http.show(routes, admission, connections);
-    showInfo(this.registry, configuration);
-  }
+function increment<Key>(counts: Map<Key, number>, key: Key): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+function forEach<Label extends string, Count>(labels: readonly Label[], none: () => Count) {
+  return Object.fromEntries(labels.map((label) => [label, none()])) as Record<Label, Count>;
+}
+
+/** By decision and code. */
+function noDecisions() {
+  return { pass: new Map([['', 0]]), allow: new Map([['', 0]]), deny: new Map<string, number>() };
+}
+
+function noReplayChecks() {
+  const results: Record<ReplayResult, number> = { accepted: 0, replayed: 0, stale: 0, unavailable: 0 };
+  return { results, seconds: new Distribution(SECONDS) };
 }

@@ -58,7 +58,7 @@ export class VerdictLogs {
 }
 
 /** Receives what happens to one request to a gate. */
-export interface GateRecord {
+interface GateRecord {
   /** The verdict on the bundle. */
   readonly onVerdict: (outcome: Outcome, bundle: unknown) => void;
   /** The decision. Call this before the answer is sent. */

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import type { Logger } from 'pino';
-import { showCounter, showGauges } from '../observe/metrics-show.js';
+import { show, type Row } from '../observe/exposition.js';
 import type { ListeningFacts } from './messages.js';
 import { mergeScrapes } from './merge-scrapes.js';
 import { ServiceProcess, StartError, type Ending } from './service-process.js';
@@ -38,6 +38,12 @@ const LONG_LIFE_MS = 60_000;
 /** How many starts in a row may fail in one place while no process serves. */
 const MAX_FAILED_STARTS = 3;
 
+// prettier-ignore
+const METRICS: readonly Row<readonly Slot[]>[] = [
+  ['drs_process_up', 'gauge', '1 if the process serves', ['process'], (slots) => slots.map(({ name, current }) => [name, current === null ? 0 : 1])],
+  ['drs_process_deaths_total', 'counter', 'Processes that ended without having been told to', ['process'], (slots) => slots.map(({ name, deaths }) => [name, deaths])],
+];
+
 /**
  * Runs several processes of a service on one port. It restarts a process that dies. A roll replaces each process by a
  * new one, which listens before the old one leaves.
@@ -62,18 +68,7 @@ export class Supervisor {
       deaths: 0,
       quickDeaths: 0,
     }));
-    showGauges(this.#registry, 'drs_process_up', '1 if the process serves', ['process'], (set) => {
-      for (const { name, current } of this.#slots) set(current === null ? 0 : 1, name);
-    });
-    showCounter(
-      this.#registry,
-      'drs_process_deaths_total',
-      'Processes that ended without having been told to',
-      ['process'],
-      (set) => {
-        for (const { name, deaths } of this.#slots) set(deaths, name);
-      },
-    );
+    show(this.#registry, METRICS, this.#slots);
   }
 
   /**

@@ -21,12 +21,11 @@ import type { Receipt } from '../../verify/receipt.js';
 import type { Admission, Ticket } from '../load/admission.js';
 import type { Configuration } from '../configuration/configuration.js';
 import { ContextSigner } from './context-token.js';
-import type { GateEndpoint, GateObserver } from '../observe/gate-metrics.js';
+import type { GateEndpoint, GateObserver, Metrics } from '../observe/metrics.js';
 import type { Rejection } from '../observe/rejections.js';
 import { openingRulesOf, ServedRoutes } from './served-routes.js';
 import { openReplays } from '../../verifier/create-verifier.js';
-import type { Metrics } from '../observe/metrics.js';
-import { printableUrl } from '../configuration/printable-url.js';
+import { printableUrl } from '../../revocation/printable-url.js';
 
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
@@ -251,7 +250,6 @@ export async function openGate(deps: {
   const { gateReplay, gateRoutes, gateSigningKey, statusListBaseUrl } = configuration;
   const routes = ServedRoutes.read(gateRoutes);
   const replays = await openReplays(gateReplay, configuration, log);
-  metrics.gate.watch(replays);
   if (gateReplay === 'off')
     log.warn('GATE_REPLAY is off: a call that the gate allowed can be repeated while its delegation lives');
   const lists = statusListBaseUrl === undefined ? [] : [printableUrl(statusListBaseUrl)];

@@ -5,9 +5,8 @@ import { Exchange, type ExchangeOwner } from '../http/exchange.js';
 import type { HttpRequest, Wire } from '../http/front-end.js';
 import { GateHead, gateProtocolOf } from '../http/gate-head.js';
 import { isForeignOrigin, readHead, type RequestHead } from '../http/request-head.js';
-import { BusyPoll } from '../load/busy-poll.js';
+import { openBusyPoll, type BusyPoll } from '../load/busy-poll.js';
 import { clientOf, type RateLimit } from '../load/rate-limit.js';
-import { SocketWait } from '../load/socket-wait.js';
 import type { Rejection } from '../observe/rejections.js';
 import type { RouteContext } from './context.js';
 import { routeTables, type Route, type Table } from './table.js';
@@ -25,7 +24,6 @@ export class Routes implements ExchangeOwner {
   readonly #internal: Table;
   readonly #origins: ReadonlySet<string>;
   readonly #busyPoll: BusyPoll;
-  readonly #socketWait: SocketWait;
   readonly #proxyTrust: ProxyTrust | null;
   readonly #notesAddress: boolean;
   #open = 0;
@@ -38,8 +36,7 @@ export class Routes implements ExchangeOwner {
     this.#proxyTrust = context.configuration.trustProxy ?? null;
     this.#notesAddress = context.configuration.decisionLog !== undefined;
     // On a single core, polling would take time from the client or the workers.
-    this.#busyPoll = new BusyPoll(availableParallelism() > 1 ? busyPollMicrosecs : 0);
-    this.#socketWait = new SocketWait(() => this.#busyPoll.lookedAt);
+    this.#busyPoll = openBusyPoll(availableParallelism() > 1 ? busyPollMicrosecs / 1000 : 0);
     const { service, internal, gateLimit } = routeTables(context);
     this.#routes = service;
     this.#internal = internal;
@@ -73,7 +70,6 @@ export class Routes implements ExchangeOwner {
     this.#busyPoll.end();
     const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
     if (this.#notesAddress) exchange.address = exchange.clientAddress;
-    this.#context.metrics.http.observeSocketWait(this.#socketWait.waitOf(exchange.startedAt));
     try {
       this.#serve(route, method, exchange, head, req);
     } catch (error) {
@@ -90,7 +86,7 @@ export class Routes implements ExchangeOwner {
     const { endpoint, startedAt, status, knownRequestId: requestId } = exchange;
     const milliseconds = performance.now() - startedAt;
     if (--this.#open === 0) this.#busyPoll.begin();
-    metrics.http.countRequest(endpoint, status, milliseconds);
+    metrics.countRequest(endpoint, status, milliseconds);
     if (log.levelVal <= DEBUG) {
       log.debug({ endpoint, status, milliseconds, ...(requestId === null ? {} : { requestId }) }, 'request');
     }

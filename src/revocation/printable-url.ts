@@ -4,7 +4,8 @@
  *
  * @example printableUrl('https://me:pw@lists.example/1?key=k'); // 'https://lists.example/1'
  */
-export function printableUrl(text: string): string {
+export function printableUrl(url: string | URL): string {
+  const text = String(url);
   if (URL.canParse(text)) {
     const { protocol, host, pathname } = new URL(text);
     if (host !== '') return `${protocol}//${host}${pathname}`;
