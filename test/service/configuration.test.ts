@@ -5,7 +5,8 @@ import {
   VARIABLES,
   warningsAbout,
 } from '../../src/service/configuration/configuration.js';
-import { isOneEditAway, variableOf } from '../../src/service/configuration/environment.js';
+import { editDistance } from '../../src/protocol/nearest-name.js';
+import { variableOf } from '../../src/service/configuration/environment.js';
 import { printableUrl } from '../../src/service/configuration/printable-url.js';
 import { problemsOf } from './problems-of.js';
 
@@ -105,7 +106,8 @@ describe('the configuration', () => {
     expect(problemsOf({ HOSTS: 'x', POST: 'x', TRUSTED_ROOT: '', RUSTED_ROOT: 'x', PATH: '/bin' })).toEqual(
       [],
     );
-    for (const name of VARIABLES) expect(VARIABLES.filter((other) => isOneEditAway(name, other))).toEqual([]);
+    for (const name of VARIABLES)
+      expect(VARIABLES.filter((other) => editDistance(name, other, { limit: 1 }) <= 1)).toEqual([name]);
   });
 
   it('refuses a file for a variable that cannot come from a file, by name', () => {
