@@ -7,6 +7,8 @@ import {
 } from '../../src/service/configuration/configuration.js';
 import { editDistance } from '../../src/protocol/nearest-name.js';
 import { variableOf } from '../../src/service/configuration/environment.js';
+import { withTables } from '../../scripts/configuration-docs.mjs';
+import { describeVariables, helpOnVariables } from '../../src/service/configuration/documents.js';
 import { printableUrl } from '../../src/service/configuration/printable-url.js';
 import { problemsOf } from './problems-of.js';
 
@@ -114,7 +116,7 @@ describe('the configuration', () => {
     for (const name of ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'PORT', 'DRS_ADMIN_TOKEN_FILE'])
       expect(problemsOf({ [`${name}_FILE`]: '/run/secrets/x' })).toEqual([
         `${name}_FILE is set, and ${name} cannot come from a file: set ${name} itself ` +
-          '(only REDIS_URL, DRS_ADMIN_TOKEN, GATE_SIGNING_KEY can come from files)',
+          '(only DRS_ADMIN_TOKEN, REDIS_URL, GATE_SIGNING_KEY can come from files)',
       ]);
   });
 
@@ -171,11 +173,31 @@ describe('the configuration', () => {
     expect(warnings('1234567890123456')).toEqual([]);
   });
 
+  it('has a line of help for each variable', () => {
+    const lines = helpOnVariables().split('\n');
+    const names = lines.flatMap((line) => /^  ([A-Z_]+) /.exec(line)?.[1] ?? []);
+    expect(names.sort()).toEqual([...VARIABLES].sort());
+    expect(lines).toContain('  PORT                     Port to listen on. [8080]');
+    expect(lines.filter((line) => /[`[]http|\]\(|`/.test(line))).toEqual([]);
+  });
+
   describe('is documented in docs/configuration.md', () => {
     const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
     const rows = [...page.matchAll(/^\| `([A-Z][A-Z_]+)` \| (.+?) \| \S/gm)].map(
       ([, variable = '', documented = '']) => ({ variable, documented }),
     );
+
+    it('as the table of variables gives it', () => {
+      const wanted = withTables(page, describeVariables());
+      expect(page === wanted, 'run `npm run setup && node scripts/configuration-docs.mjs --write`').toBe(
+        true,
+      );
+      // Somebody has edited a row, or there is no place for a table.
+      expect(withTables(page.replace('| `8080` |', '| `8081` |'), describeVariables())).toBe(wanted);
+      expect(() => withTables(page.replace('## Load', '## Burden'), describeVariables())).toThrow(
+        '"## Load"',
+      );
+    });
 
     it('with each variable once', () => {
       expect(rows.map(({ variable }) => variable).sort()).toEqual([...VARIABLES].sort());

@@ -1,0 +1,126 @@
+import type { z } from 'zod';
+import { verifierOptions, type VerifierSettings } from '../../verifier/options.js';
+
+/** A value that is in order, or what is wrong with it. */
+export type Reading<T> = { readonly value: T } | { readonly problem: string };
+
+/** A kind of values that a variable can have. */
+export interface Kind<T> {
+  /** The values, in Markdown, for the documents. */
+  readonly values: string;
+  /** What a text stands for. A text that stands for no value of this kind stays as it is. */
+  readonly fromText: (text: string) => unknown;
+  /** Checks a value; a problem says what was expected. */
+  readonly check: (value: unknown) => Reading<T>;
+}
+
+const asItIs = (text: string): unknown => text;
+const toNumber = (text: string) => (/^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text);
+const toFlag = (text: string) => FLAGS.get(text) ?? text;
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ['1', true],
+  ['true', true],
+  ['0', false],
+  ['false', false],
+]);
+const toList = (text: string) =>
+  text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+
+function kindOf<T>(
+  values: string,
+  accepts: (value: unknown) => boolean,
+  { fromText = asItIs, expected = plain(values) } = {},
+): Kind<T> {
+  const check = (value: unknown): Reading<T> =>
+    accepts(value) ? { value: value as T } : { problem: `expected ${expected}` };
+  return { values, fromText, check };
+}
+
+/** Whole numbers. The unit is shown where values are described; a value has none. */
+export function count(min: number, max = Number.MAX_SAFE_INTEGER, unit = ''): Kind<number> {
+  const range = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `${min} to ${max}`;
+  return kindOf(
+    `${range} ${unit}`.trimEnd(),
+    (value) => Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max,
+    { fromText: toNumber, expected: `a whole number${unit && ` of ${unit}`}, ${range}` },
+  );
+}
+
+/** On or off. */
+export const flag: Kind<boolean> = kindOf('`0`, `1`', (value) => typeof value === 'boolean', {
+  fromText: toFlag,
+  expected: '1 or true, 0 or false',
+});
+
+/** One of these names. */
+export function oneOf<const Name extends string>(...names: readonly Name[]): Kind<Name> {
+  return kindOf(names.map((name) => `\`${name}\``).join(', '), (value) => names.includes(value as Name), {
+    expected: `one of ${names.map((name) => JSON.stringify(name)).join(', ')}`,
+  });
+}
+
+/** Any text, or those that a function accepts. */
+export function text(
+  values: string,
+  accepts: (text: string) => boolean = (value) => value !== '',
+): Kind<string> {
+  return kindOf(values, (value) => typeof value === 'string' && accepts(value));
+}
+
+/** A list of at least one. */
+export function listOf<T>(item: Kind<T>): Kind<T[]> {
+  const check = (value: unknown): Reading<T[]> => {
+    if (!Array.isArray(value) || value.length === 0)
+      return { problem: `expected a list with commas, each ${plain(item.values)}` };
+    const list: T[] = [];
+    for (const found of value as readonly unknown[]) {
+      const reading = item.check(found);
+      if ('problem' in reading) return { problem: `${reading.problem}, found ${JSON.stringify(found)}` };
+      list.push(reading.value);
+    }
+    return { value: list };
+  };
+  return { values: `list, each ${item.values}`, fromText: toList, check };
+}
+
+/** A text that a function reads; it returns the value, or what is wrong with the text. */
+export function parsed<T extends object>(
+  values: string,
+  read: (text: string) => T | { readonly problem: string },
+): Kind<T> {
+  const check = (value: unknown): Reading<T> => {
+    const found = read(String(value));
+    return 'problem' in found ? found : { value: found };
+  };
+  return { values, fromText: asItIs, check };
+}
+
+/** The kind and the default of an option of the library, which has its schema. */
+export function library(name: keyof VerifierSettings, values?: string) {
+  const schema: z.ZodType = verifierOptions.shape[name];
+  const { innerType = schema } = schema.def as { innerType?: z.ZodType };
+  const limits = innerType as { minValue?: number; maxValue?: number; options?: readonly string[] };
+  const like =
+    limits.minValue === undefined
+      ? oneOf(...(limits.options ?? []))
+      : count(limits.minValue, limits.maxValue);
+  const read = new Map<string, Kind<unknown>['fromText']>([
+    ['number', toNumber],
+    ['boolean', toFlag],
+    ['array', toList],
+  ]);
+  const check = (value: unknown): Reading<unknown> => {
+    const { success, data, error } = schema.safeParse(value);
+    return success ? { value: data } : { problem: error.issues.map(({ message }) => message).join('; ') };
+  };
+  const fromText = read.get(innerType.def.type) ?? asItIs;
+  return { kind: { values: values ?? like.values, fromText, check }, default: () => schema.parse(undefined) };
+}
+
+/** Markdown as plain text. */
+export function plain(markdown: string): string {
+  return markdown.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll('`', '');
+}
