@@ -75,6 +75,44 @@ describe('the configuration', () => {
     expect(problems[0]).toMatch(new RegExp(`^${variable} is "${value}": .`));
   });
 
+  it('says of each value what was expected, and of a list what was found in it', () => {
+    for (const [variable, value, says] of [
+      ['PORT', '70000', 'expected a whole number, 0 to 65535'],
+      ['MAX_BODY_BYTES', '1MB', 'expected a whole number of bytes, 1 to 268435456'],
+      ['MAX_PENDING', '-1', 'expected a whole number, at least 1'],
+      ['LOG_REFUSALS', 'some', 'expected one of "all", "sampled", "off"'],
+      ['SHARE_PORT', 'yes', 'expected 1 or true, 0 or false'],
+      ['READY_WITHOUT', ',', 'expected a list with commas, each replay'],
+      [
+        'GATE_PASS_METHODS',
+        'acme/x,y z',
+        'expected the name of a method such as acme/search, and not tools/call, found "y z"',
+      ],
+      [
+        'ALLOWED_ORIGINS',
+        'x,https://a.example,y',
+        'expected an origin such as https://app.example, found "x"; expected an origin such as https://app.example, found "y"',
+      ],
+      [
+        'GATE_CHAIN_ONLY',
+        '1',
+        'expected the command of the calls, such as /mcp/tools/call; unset it to turn /gate/chain off',
+      ],
+    ] as const)
+      expect(problemsOf({ [variable]: value })).toEqual([`${variable} is ${JSON.stringify(value)}: ${says}`]);
+  });
+
+  it('reads flags in two spellings', () => {
+    for (const [text, isShared] of [
+      ['1', true],
+      ['true', true],
+      ['0', false],
+      ['false', false],
+    ] as const)
+      expect(readConfiguration({ SHARE_PORT: text, GATE_REPLAY: 'off' }).sharePort).toBe(isShared);
+    for (const text of ['constructor', 'TRUE', '2']) expect(problemsOf({ SHARE_PORT: text })).toHaveLength(1);
+  });
+
   it.each(['has space', 'tab\there', 'snow\u2603man'])('refuses the admin token %j, unseen', (token) => {
     const problems = problemsOf({ DRS_ADMIN_TOKEN: token });
     expect(problems).toEqual([expect.stringMatching(/^DRS_ADMIN_TOKEN is \(hidden\): .*white space/)]);

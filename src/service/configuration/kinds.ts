@@ -62,12 +62,14 @@ export function oneOf<const Name extends string>(...names: readonly Name[]): Kin
   });
 }
 
-/** Any text, or those that a function accepts. */
+/** Any text, or those that a function accepts. The hint says more to whoever gives another. */
 export function text(
   values: string,
   accepts: (text: string) => boolean = (value) => value !== '',
+  hint = '',
 ): Kind<string> {
-  return kindOf(values, (value) => typeof value === 'string' && accepts(value));
+  const expected = `${plain(values)}${hint && `; ${hint}`}`;
+  return kindOf(values, (value) => typeof value === 'string' && accepts(value), { expected });
 }
 
 /** A list of at least one. */
@@ -76,12 +78,13 @@ export function listOf<T>(item: Kind<T>): Kind<T[]> {
     if (!Array.isArray(value) || value.length === 0)
       return { problem: `expected a list with commas, each ${plain(item.values)}` };
     const list: T[] = [];
+    const problems: string[] = [];
     for (const found of value as readonly unknown[]) {
       const reading = item.check(found);
-      if ('problem' in reading) return { problem: `${reading.problem}, found ${JSON.stringify(found)}` };
-      list.push(reading.value);
+      if ('problem' in reading) problems.push(`${reading.problem}, found ${JSON.stringify(found)}`);
+      else list.push(reading.value);
     }
-    return { value: list };
+    return problems.length > 0 ? { problem: problems.join('; ') } : { value: list };
   };
   return { values: `list, each ${item.values}`, fromText: toList, check };
 }
@@ -98,26 +101,33 @@ export function parsed<T extends object>(
   return { values, fromText: asItIs, check };
 }
 
-/** The kind and the default of an option of the library, which has its schema. */
-export function library(name: keyof VerifierSettings, values?: string) {
+/**
+ * The kind and the default of an option of the library, which has its schema.
+ *
+ * @param words the unit of a number, or the values of a text
+ */
+export function library(name: keyof VerifierSettings, words = '') {
   const schema: z.ZodType = verifierOptions.shape[name];
   const { innerType = schema } = schema.def as { innerType?: z.ZodType };
-  const limits = innerType as { minValue?: number; maxValue?: number; options?: readonly string[] };
-  const like =
-    limits.minValue === undefined
-      ? oneOf(...(limits.options ?? []))
-      : count(limits.minValue, limits.maxValue);
-  const read = new Map<string, Kind<unknown>['fromText']>([
-    ['number', toNumber],
-    ['boolean', toFlag],
-    ['array', toList],
+  const { minValue = 0, maxValue, options = [] } = innerType as Limits;
+  const like = new Map<string, Kind<unknown>>([
+    ['number', count(minValue, maxValue, words)],
+    ['boolean', flag],
+    ['enum', oneOf(...options)],
+    ['array', listOf(text(words))],
   ]);
   const check = (value: unknown): Reading<unknown> => {
     const { success, data, error } = schema.safeParse(value);
     return success ? { value: data } : { problem: error.issues.map(({ message }) => message).join('; ') };
   };
-  const fromText = read.get(innerType.def.type) ?? asItIs;
-  return { kind: { values: values ?? like.values, fromText, check }, default: () => schema.parse(undefined) };
+  const kind = { ...(like.get(innerType.def.type) ?? text(words)), check };
+  return { kind, default: () => schema.parse(undefined) };
+}
+
+interface Limits {
+  readonly minValue?: number;
+  readonly maxValue?: number;
+  readonly options?: readonly string[];
 }
 
 /** Markdown as plain text. */
