@@ -1,4 +1,5 @@
-import { isChainCommand, isPassMethod } from '../../gate/index.js';
+import { isChainCommand } from '../../gate/chain.js';
+import { isPassMethod } from '../../gate/mcp.js';
 import type { VerifierSettings } from '../../verifier/options.js';
 import { readProxyTrust } from '../http/client-address.js';
 import { unixPathOf } from '../http/listen-address.js';
