@@ -1,3 +1,4 @@
+import { readOption } from '../../verifier/kinds.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
 import { readCertificate } from '../http/certificate.js';
 import type { ListenAddress } from '../http/listen-address.js';
@@ -40,11 +41,7 @@ export function readConfiguration(env: Environment): Configuration {
   for (const [option, variable] of OPTIONS) {
     const inFile = files.secrets.get(option);
     const text = inFile ?? env[variableOf(option)]?.trim() ?? '';
-    const { kind, default: standard } = variable;
-    const reading =
-      text === ''
-        ? { value: typeof standard === 'function' ? standard(options) : standard }
-        : kind.check(kind.fromText(text));
+    const reading = readOption(variable, text === '' ? undefined : variable.kind.fromText(text), options);
     if ('problem' in reading)
       misread.push(
         `${variableOf(option)}${inFile === undefined ? '' : '_FILE'} is ${show(variable, text)}: ${reading.problem}`,

@@ -1,19 +1,25 @@
 import { isChainCommand } from '../../gate/chain.js';
 import { isPassMethod } from '../../gate/mcp.js';
-import type { VerifierSettings } from '../../verifier/options.js';
+import {
+  count,
+  flag,
+  listOf,
+  oneOf,
+  parsed,
+  text,
+  type FilledOptions,
+  type Option,
+} from '../../verifier/kinds.js';
+import { VERIFIER_OPTIONS } from '../../verifier/options.js';
 import { readProxyTrust } from '../http/client-address.js';
 import { unixPathOf } from '../http/listen-address.js';
 import { isSigningSeed } from '../routes/context-token.js';
 import { variableOf } from './environment.js';
-import { count, flag, library, listOf, oneOf, parsed, text, type Kind } from './kinds.js';
 
 /** What is known of an environment variable. Everything else is made from it: parsing, errors, help and documents. */
-export interface Variable {
-  readonly kind: Kind<unknown>;
+export interface Variable extends Option {
   /** What the variable means, in Markdown. The first sentence is its line in the help text. */
   readonly says: string;
-  /** Without it, the option is absent if the variable is unset. A function gets the options that stand further up. */
-  readonly default?: string | number | boolean | ((options: Readonly<Record<string, unknown>>) => unknown);
   /** The default in words, if it depends on the machine or on another variable. */
   readonly defaultWords?: string;
   /** Its value is never printed, and can come from a file: `<NAME>_FILE`. */
@@ -89,7 +95,7 @@ export const SECTIONS = {
       says: 'Proxies whose `X-Forwarded-For` is trusted: their number, or their addresses and networks (`10.0.0.0/8,fd00::/8`), `unix` for callers over a Unix socket. Unset, no proxy is trusted. See [Behind a proxy](operations.md#behind-a-proxy).' },
     maxBodyBytes: { kind: count(1, 256 * MIB, 'bytes'), default: MIB,
       says: 'Size of the largest body that `/verify` accepts.' },
-    maxChainDepth: { ...library('maxChainDepth'),
+    maxChainDepth: { ...VERIFIER_OPTIONS.maxChainDepth,
       says: 'Maximum number of delegation receipts in a bundle. With a higher value, one request can cost more signatures.' },
     maxConnections: { kind: count(1), defaultWords: 'what the limit of open files allows',
       says: 'Maximum number of connections, those on `METRICS_ADDR` not counted. Further ones are closed at once. With `GRPC_PORT`, a quarter is for gRPC. One client gets [seven eighths](spec/http.md#shares) at most.' },
@@ -97,7 +103,7 @@ export const SECTIONS = {
       says: 'Seconds within which the whole body of a request must arrive. Otherwise the answer is 408. A client that is refused while it sends may go on for as long again, so that it can read the answer.' },
   },
   Load: {
-    workerThreads: { ...library('workerThreads'), defaultWords: 'cores − 1',
+    workerThreads: { ...VERIFIER_OPTIONS.workerThreads, defaultWords: 'cores − 1',
       says: 'Threads that verify signatures. With 0, also the default on a single core, the main thread verifies them.' },
     queueBurstMs: { kind: count(1, 60_000, 'milliseconds'), default: 180,
       says: 'Milliseconds that a request may wait for the main thread in a burst; one that has waited longer gets a 503.' },
@@ -108,51 +114,51 @@ export const SECTIONS = {
     maxBodyMemory: { kind: count(1024, undefined, 'bytes'), defaultWords: '128 MiB, or 4 × `MAX_BODY_BYTES` if that is more',
       default: ({ maxBodyBytes }) => Math.max(128 * MIB, BODIES_IN_MEMORY * Number(maxBodyBytes)),
       says: 'Bytes of memory for bodies that are being read, parsed or waiting, and for their parsed form. Above it `/verify` answers 503. At least four times `MAX_BODY_BYTES`.' },
-    receiptCacheBytes: { ...library('receiptCacheBytes', 'bytes'),
+    receiptCacheBytes: { ...VERIFIER_OPTIONS.receiptCacheBytes,
       says: 'Bytes of memory for receipts that were verified; 0 switches the cache off. The cache never changes a verdict.' },
     busyPollMicrosecs: { kind: count(0, 100_000, 'microseconds'), default: 200,
       says: 'For this many microseconds after its last answer the service looks for the next request without sleeping. With 0 it sleeps at once.' },
   },
   'What is accepted': {
-    trustedRoots: { ...library('trustedRoots', 'a did:key'), restrictsTrust: true,
+    trustedRoots: { ...VERIFIER_OPTIONS.trustedRoots, restrictsTrust: true,
       says: 'Accept only chains whose first issuer is one of these DIDs. Unset, anybody can be the root principal: the caller must check `root_principal`.' },
-    serverIdentity: { ...library('serverIdentity', 'a text, or `any`'), restrictsTrust: true,
+    serverIdentity: { ...VERIFIER_OPTIONS.serverIdentity, restrictsTrust: true,
       says: 'Accept only invocations whose `tool_server` is this text. `any`: accept those for any tool server. Unset, `/verify` accepts all of them, with a warning at the start, and the gate refuses every call (`TOOL_SERVER_MISMATCH`).' },
-    requireBinding: { ...library('requireBinding'),
+    requireBinding: { ...VERIFIER_OPTIONS.requireBinding,
       says: 'With `1`, a request without a `body`, or with another body than the signed one, is not valid. For callers that read only `valid`.' },
-    clockSkewSecs: { ...library('clockSkewSecs', 'seconds'),
+    clockSkewSecs: { ...VERIFIER_OPTIONS.clockSkewSecs,
       says: 'Seconds by which a receipt may be used before its `nbf` and after its `exp`.' },
   },
   Revocation: {
     drsAdminToken: { kind: text('printable ASCII without white space', (token) => /^[!-~]+$/.test(token), 'no request can carry another'), isSecret: true,
       says: 'Bearer token of `/admin/revoke`. Everybody who has it can revoke. Fewer than 16 characters get a warning. Unset, the endpoint is off.' },
-    revocationStore: { ...library('revocationStore'), defaultWords: '`file` if `REVOCATION_STORE_PATH` is set, else `memory`',
+    revocationStore: { ...VERIFIER_OPTIONS.revocationStore, defaultWords: '`file` if `REVOCATION_STORE_PATH` is set, else `memory`',
       says: 'Where local revocations are kept. `memory`: lost on restart. `file`: in `REVOCATION_STORE_PATH`, for one process. `redis`: at `REDIS_URL`, shared by all instances; see [scaling.md](scaling.md#revocations-in-redis).' },
-    revocationStorePath: { ...library('revocationStorePath', path.values),
+    revocationStorePath: { ...VERIFIER_OPTIONS.revocationStorePath,
       says: 'File in which local revocations are kept. Only one process at a time can use it.' },
-    revocationMinReplicas: { ...library('revocationMinReplicas'),
+    revocationMinReplicas: { ...VERIFIER_OPTIONS.revocationMinReplicas,
       says: 'Number of Redis replicas that must have a revocation before it is acknowledged. Set it to 1 or more if a replica can become the primary.' },
-    statusListBaseUrl: { ...library('statusListBaseUrl', 'URL with `http://` or `https://`'), isUrl: true,
+    statusListBaseUrl: { ...VERIFIER_OPTIONS.statusListBaseUrl, isUrl: true,
       says: 'URL of the W3C Bitstring Status List. Unset, only the local store revokes.' },
-    statusListIssuer: { ...library('statusListIssuer', 'a did:key'), restrictsTrust: true,
+    statusListIssuer: { ...VERIFIER_OPTIONS.statusListIssuer, restrictsTrust: true,
       says: 'Accept only lists that this did:key signed.' },
-    statusCacheTtlSecs: { ...library('statusCacheTtlSecs', 'seconds'),
+    statusCacheTtlSecs: { ...VERIFIER_OPTIONS.statusCacheTtlSecs,
       says: 'Seconds for which a fetched list is used. A remote revocation may go unnoticed for this long.' },
-    statusMaxStaleSecs: { ...library('statusMaxStaleSecs', 'seconds'),
+    statusMaxStaleSecs: { ...VERIFIER_OPTIONS.statusMaxStaleSecs,
       says: 'Seconds for which an expired list is still used while the service tries to fetch a new one. With 0 receipts that need the list are refused at once.' },
-    statusFetchTimeoutMs: { ...library('statusFetchTimeoutMs', 'milliseconds'),
+    statusFetchTimeoutMs: { ...VERIFIER_OPTIONS.statusFetchTimeoutMs,
       says: 'Milliseconds that a verification waits for a list if there is no usable copy. Then it is refused (`REVOCATION_CHECK_FAILED`).' },
   },
   Replay: {
-    replayProtection: { ...library('replayProtection'),
+    replayProtection: { ...VERIFIER_OPTIONS.replayProtection,
       says: '`memory` or `redis`: `/verify` refuses an invocation that was used before. Unset, the caller must detect replays.' },
-    replayWindowSecs: { ...library('replayWindowSecs', 'seconds'),
+    replayWindowSecs: { ...VERIFIER_OPTIONS.replayWindowSecs,
       says: 'Seconds for which an invocation is fresh.' },
-    replayMaxEntries: { ...library('replayMaxEntries'),
+    replayMaxEntries: { ...VERIFIER_OPTIONS.replayMaxEntries,
       says: 'Maximum number of invocations on record with `memory`, about 300 bytes each. You need calls per second × (window + 61 s). When the record is full, calls are refused.' },
-    redisUrl: { ...library('redisUrl', 'URL with `redis://` or `rediss://`, or several'), isSecret: true, isUrl: true,
+    redisUrl: { ...VERIFIER_OPTIONS.redisUrl, isSecret: true, isUrl: true,
       says: 'Where Redis is, for `REPLAY_PROTECTION=redis`, `GATE_REPLAY=redis` and `REVOCATION_STORE=redis`. Separate several servers by commas: the primary among them is used. For a Redis Cluster, some of its nodes are enough. Its `maxmemory-policy` must be `noeviction`; the service checks it every few seconds.' },
-    redisTimeoutMs: { ...library('redisTimeoutMs', 'milliseconds'),
+    redisTimeoutMs: { ...VERIFIER_OPTIONS.redisTimeoutMs,
       says: 'Milliseconds to wait for an answer from Redis to each command, from the moment at which it is sent. After that the call is refused. After three timeouts in a row all calls are refused at once, until Redis answers again.' },
   },
   Gate: {
@@ -187,17 +193,8 @@ type Intersection<U> = (U extends unknown ? (rows: U) => void : never) extends (
   ? I
   : never;
 type Rows = Intersection<(typeof SECTIONS)[keyof typeof SECTIONS]>;
-type ValueOf<Row> = Row extends { readonly kind: Kind<infer T> } ? T : never;
-type WithDefault = {
-  [Name in keyof Rows]: Rows[Name] extends { default: unknown } ? Name : never;
-}[keyof Rows];
-
 /** The configuration of the service. */
-export type Configuration = VerifierSettings & {
-  [Name in Exclude<WithDefault, keyof VerifierSettings>]: ValueOf<Rows[Name]>;
-} & {
-  [Name in Exclude<keyof Rows, WithDefault | keyof VerifierSettings>]?: ValueOf<Rows[Name]> | undefined;
-};
+export type Configuration = FilledOptions<Rows>;
 
 /** The variables by the names of their options. */
 export const OPTIONS: ReadonlyMap<string, Variable> = new Map(

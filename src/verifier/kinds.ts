@@ -1,10 +1,7 @@
-import type { z } from 'zod';
-import { verifierOptions, type VerifierSettings } from '../../verifier/options.js';
-
 /** A value that is in order, or what is wrong with it. */
 export type Reading<T> = { readonly value: T } | { readonly problem: string };
 
-/** A kind of values that a variable can have. */
+/** A kind of values that options can have. */
 export interface Kind<T> {
   /** The values, in Markdown, for the documents. */
   readonly values: string;
@@ -52,7 +49,7 @@ export function count(min: number, max = Number.MAX_SAFE_INTEGER, unit = ''): Ki
 /** On or off. */
 export const flag: Kind<boolean> = kindOf('`0`, `1`', (value) => typeof value === 'boolean', {
   fromText: toFlag,
-  expected: '1 or true, 0 or false',
+  expected: 'true or false',
 });
 
 /** One of these names. */
@@ -60,6 +57,36 @@ export function oneOf<const Name extends string>(...names: readonly Name[]): Kin
   return kindOf(names.map((name) => `\`${name}\``).join(', '), (value) => names.includes(value as Name), {
     expected: `one of ${names.map((name) => JSON.stringify(name)).join(', ')}`,
   });
+}
+
+/** What an option is read as, and what it is if it is not given. A function gets the options before it. */
+export interface Option {
+  readonly kind: Kind<unknown>;
+  readonly default?: string | number | boolean | ((options: Readonly<Record<string, unknown>>) => unknown);
+}
+
+type ValueOf<Row> = Row extends { readonly kind: Kind<infer T> } ? T : never;
+type WithDefault<Rows> = {
+  [Name in keyof Rows]: Rows[Name] extends { default: unknown } ? Name : never;
+}[keyof Rows];
+
+/** Options that may be given. */
+export type GivenOptions<Rows> = { [Name in keyof Rows]?: ValueOf<Rows[Name]> | undefined };
+
+/** Options with defaults filled in. */
+export type FilledOptions<Rows> = { [Name in WithDefault<Rows>]: ValueOf<Rows[Name]> } & Omit<
+  GivenOptions<Rows>,
+  WithDefault<Rows>
+>;
+
+/** Reads an option, given or not. */
+export function readOption(
+  { kind, default: standard }: Option,
+  value: unknown,
+  before: Readonly<Record<string, unknown>>,
+): Reading<unknown> {
+  if (value !== undefined) return kind.check(value);
+  return { value: typeof standard === 'function' ? standard(before) : standard };
 }
 
 /** Any text, or those that a function accepts. The hint says more to whoever gives another. */
@@ -76,18 +103,20 @@ export function text(
 export function listOf<T>(item: Kind<T>): Kind<T[]> {
   const check = (value: unknown): Reading<T[]> => {
     if (!Array.isArray(value) || value.length === 0)
-      return { problem: `expected a list with commas, each ${plain(item.values)}` };
+      return { problem: `expected a list of at least one, each ${plain(item.values)}` };
     const list: T[] = [];
     const problems: string[] = [];
     for (const found of value as readonly unknown[]) {
       const reading = item.check(found);
-      if ('problem' in reading) problems.push(`${reading.problem}, found ${JSON.stringify(found)}`);
+      if ('problem' in reading) problems.push(`${reading.problem}, found ${shown(found)}`);
       else list.push(reading.value);
     }
     return problems.length > 0 ? { problem: problems.join('; ') } : { value: list };
   };
   return { values: `list, each ${item.values}`, fromText: toList, check };
 }
+
+const shown = (value: unknown) => (typeof value === 'string' ? JSON.stringify(value) : typeof value);
 
 /** A text that a function reads; it returns the value, or what is wrong with the text. */
 export function parsed<T extends object>(
@@ -99,35 +128,6 @@ export function parsed<T extends object>(
     return 'problem' in found ? found : { value: found };
   };
   return { values, fromText: asItIs, check };
-}
-
-/**
- * The kind and the default of an option of the library, which has its schema.
- *
- * @param words the unit of a number, or the values of a text
- */
-export function library(name: keyof VerifierSettings, words = '') {
-  const schema: z.ZodType = verifierOptions.shape[name];
-  const { innerType = schema } = schema.def as { innerType?: z.ZodType };
-  const { minValue = 0, maxValue, options = [] } = innerType as Limits;
-  const like = new Map<string, Kind<unknown>>([
-    ['number', count(minValue, maxValue, words)],
-    ['boolean', flag],
-    ['enum', oneOf(...options)],
-    ['array', listOf(text(words))],
-  ]);
-  const check = (value: unknown): Reading<unknown> => {
-    const { success, data, error } = schema.safeParse(value);
-    return success ? { value: data } : { problem: error.issues.map(({ message }) => message).join('; ') };
-  };
-  const kind = { ...(like.get(innerType.def.type) ?? text(words)), check };
-  return { kind, default: () => schema.parse(undefined) };
-}
-
-interface Limits {
-  readonly minValue?: number;
-  readonly maxValue?: number;
-  readonly options?: readonly string[];
 }
 
 /** Markdown as plain text. */
