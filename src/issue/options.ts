@@ -1,5 +1,5 @@
 import { IssueError } from './issue-error.js';
-import { nearestName } from './nearest-name.js';
+import { nearestName } from '../protocol/nearest-name.js';
 
 /**
  * Refuses unknown options: a misspelt one would otherwise be silently ignored.

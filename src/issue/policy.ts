@@ -6,7 +6,7 @@ import {
   type Policy,
 } from '../protocol/policy.js';
 import { IssueError } from './issue-error.js';
-import { nearestName } from './nearest-name.js';
+import { nearestName } from '../protocol/nearest-name.js';
 
 /** A policy member of your own, which your tool server enforces. Its name contains a `:` or a `.`. */
 export type NamespacedMember = `${string}:${string}` | `${string}.${string}`;

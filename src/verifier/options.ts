@@ -1,91 +1,99 @@
-import { z } from 'zod';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { nearestName } from '../protocol/nearest-name.js';
 import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../replay/index.js';
 import { DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
+import {
+  count,
+  flag,
+  listOf,
+  oneOf,
+  readOption,
+  text,
+  type FilledOptions,
+  type GivenOptions,
+  type Option,
+} from './kinds.js';
 import { resourcesHere } from './resources.js';
 
-/** The schema of an integer option. */
-export const count = (min: number, max = Number.MAX_SAFE_INTEGER) => z.number().int().min(min).max(max);
-const did = z.string().refine((text) => DEFAULT_KEYS.publicKeyOf(text) !== null, {
-  error: ({ input }) => `${JSON.stringify(input)} is not ${DEFAULT_KEYS.expected}`,
-});
+const did = text(DEFAULT_KEYS.expected, (value) => DEFAULT_KEYS.publicKeyOf(value) !== null);
+const path = text('a path');
 
 /**
  * The options of a verifier. The service reads each one from an environment variable: `maxChainDepth` from
  * `MAX_CHAIN_DEPTH`.
  */
-export const verifierOptions = z.strictObject({
+export const VERIFIER_OPTIONS = {
   /** Maximum number of delegation receipts in a bundle. With a higher value, one request can cost more signatures. */
-  maxChainDepth: count(1, 1024).default(16),
+  maxChainDepth: { kind: count(1, 1024), default: 16 },
   /** Seconds by which `nbf` and `exp` are relaxed. A higher value keeps expired receipts alive for as long. */
-  clockSkewSecs: count(0, 86_400).default(0),
+  clockSkewSecs: { kind: count(0, 86_400, 'seconds'), default: 0 },
   /**
    * Accept only invocations with this `tool_server`. If unset or `any`, calls for other servers are valid here too. The
    * gate of the service refuses calls if it is unset.
    */
-  serverIdentity: z.string().min(1).optional(),
+  serverIdentity: { kind: text('a text, or `any`') },
   /** Accept only these root principals. If unset, anyone can be a root: the caller must check `root_principal`. */
-  trustedRoots: z.array(did).min(1).optional(),
+  trustedRoots: { kind: listOf(did) },
   /**
    * `true` (`REQUIRE_BINDING=1`): a call is invalid if it has no body, or a body that was not signed. For callers
    * that read only `valid`.
    */
-  requireBinding: z.boolean().default(false),
+  requireBinding: { kind: flag, default: false },
   /** Threads that verify signatures; 0 verifies on the calling thread. */
-  workerThreads: count(0, 256).default(() => Math.max(0, Math.floor(resourcesHere().cores) - 1)),
+  workerThreads: { kind: count(0, 256), default: () => Math.max(0, Math.floor(resourcesHere().cores) - 1) },
   /** Bytes for the cache of verified receipts; 0 turns it off. The cache never changes a verdict. */
-  receiptCacheBytes: count(0).default(64 * 1024 * 1024),
+  receiptCacheBytes: { kind: count(0, undefined, 'bytes'), default: 64 * 1024 * 1024 },
   /**
    * Where local revocations are kept: `memory` (lost on restart), `file`, or `redis`, where all instances share them.
    * Default: `file` if `revocationStorePath` is set, else `memory`.
    */
-  revocationStore: z.enum(['memory', 'file', 'redis']).optional(),
+  revocationStore: { kind: oneOf('memory', 'file', 'redis') },
   /** An append-only file of locally revoked indices. Only one process at a time can use it. */
-  revocationStorePath: z.string().min(1).optional(),
+  revocationStorePath: { kind: path },
   /** Replicas of Redis that must have a revocation before it is acknowledged; 0 survives no fail-over of Redis. */
-  revocationMinReplicas: count(0, 16).default(0),
+  revocationMinReplicas: { kind: count(0, 16), default: 0 },
   /** The URL of the W3C Bitstring Status List. If unset, only local revocations count. */
-  statusListBaseUrl: z.url({ protocol: /^https?$/ }).optional(),
+  statusListBaseUrl: {
+    kind: text('a URL with `http://` or `https://`', (url) => /^https?:\/\//i.test(url) && URL.canParse(url)),
+  },
   /** Seconds for which a fetched list is used. A remote revocation may go unnoticed for this long. */
-  statusCacheTtlSecs: count(1, 31_536_000).default(300),
+  statusCacheTtlSecs: { kind: count(1, 31_536_000, 'seconds'), default: 300 },
   /** Seconds for which an expired list is still used while fetches are tried; 0 fails closed at once. */
-  statusMaxStaleSecs: count(0, 31_536_000).default(0),
+  statusMaxStaleSecs: { kind: count(0, 31_536_000, 'seconds'), default: 0 },
   /** Milliseconds for which a verification waits for the list if there is no usable copy, before it is refused. */
-  statusFetchTimeoutMs: count(1, 10_000).default(DEFAULT_MAX_WAIT_MS),
+  statusFetchTimeoutMs: { kind: count(1, 10_000, 'milliseconds'), default: DEFAULT_MAX_WAIT_MS },
   /** Accept only lists signed by this did:key. If unset, whoever answers at the URL can revoke and undo revocations. */
-  statusListIssuer: did.optional(),
+  statusListIssuer: { kind: did },
   /**
    * Refuse an invocation that was used before. Used ones are recorded in this process, or in Redis for all instances.
    */
-  replayProtection: z.enum(['memory', 'redis']).optional(),
+  replayProtection: { kind: oneOf('memory', 'redis') },
   /** Maximum age of an invocation in seconds; used ones are recorded for as long. A higher value takes more memory. */
-  replayWindowSecs: count(1, 31_536_000).default(DEFAULT_REPLAY_WINDOW_SECS),
+  replayWindowSecs: { kind: count(1, 31_536_000, 'seconds'), default: DEFAULT_REPLAY_WINDOW_SECS },
   /** Maximum number of invocations recorded in this process, about 300 bytes each. When full, calls are refused. */
-  replayMaxEntries: count(1).default(1_000_000),
+  replayMaxEntries: { kind: count(1), default: 1_000_000 },
   /**
    * The URL of Redis for `replayProtection` and `revocationStore`; several servers are separated by commas. Whoever
    * controls Redis can allow replays and delete revocations.
    */
-  redisUrl: z
-    .string()
-    .refine(
-      (text) => text.split(',').every((url) => isRedisUrl(url.trim())),
-      'expected redis:// or rediss://',
-    )
-    .default('redis://127.0.0.1:6379'),
+  redisUrl: {
+    kind: text('a URL with `redis://` or `rediss://`, or several', areRedisUrls),
+    default: 'redis://127.0.0.1:6379',
+  },
   /** Milliseconds to wait for an answer from Redis before a call is refused. Any call may have to wait this long. */
-  redisTimeoutMs: count(1, 60_000).default(DEFAULT_REDIS_TIMEOUT_MS),
-});
+  redisTimeoutMs: { kind: count(1, 60_000, 'milliseconds'), default: DEFAULT_REDIS_TIMEOUT_MS },
+} satisfies Record<string, Option>;
 
-function isRedisUrl(text: string): boolean {
-  return /^rediss?:\/\/\S+$/.test(text) && URL.canParse(text);
+function areRedisUrls(text: string): boolean {
+  const urls = text.split(',').map((url) => url.trim());
+  return urls.every((url) => /^rediss?:\/\/\S+$/.test(url) && URL.canParse(url));
 }
 
 /** Options of a verifier, all optional. */
-export type VerifierOptions = z.input<typeof verifierOptions>;
+export type VerifierOptions = GivenOptions<typeof VERIFIER_OPTIONS>;
 
 /** Options of a verifier with defaults filled in. */
-export type VerifierSettings = z.output<typeof verifierOptions>;
+export type VerifierSettings = FilledOptions<typeof VERIFIER_OPTIONS>;
 
 /** The options are invalid. The message lists every problem, one per line. */
 export class OptionsError extends Error {
@@ -105,22 +113,31 @@ export class OptionsError extends Error {
  * @throws OptionsError with all problems
  */
 export function readVerifierOptions(options: VerifierOptions): VerifierSettings {
-  const missing = Object.entries(options).filter(([, value]) => value === undefined);
-  if (missing.length > 0)
-    throw new OptionsError(
-      missing.map(([name]) => `${name}: it is undefined, expected a value; for the default, leave it out`),
-    );
-  // Without a prototype: what others add to Object.prototype is no option.
-  const own: unknown = Object.assign(Object.create(null), options);
-  const { success, data, error } = verifierOptions.safeParse(own);
-  if (success) {
-    const problems = findContradictions(data, (option) => option);
-    if (problems.length === 0) return data;
-    throw new OptionsError(problems);
+  const problems: string[] = [];
+  const settings: Record<string, unknown> = {};
+  for (const [name, option] of Object.entries<Option>(VERIFIER_OPTIONS)) {
+    const isGiven = Object.hasOwn(options, name);
+    const given = isGiven ? options[name as keyof VerifierOptions] : undefined;
+    if (isGiven && given === undefined) {
+      problems.push(`${name}: it is undefined, expected a value; for the default, leave it out`);
+      continue;
+    }
+    const reading = readOption(option, given, settings);
+    if ('problem' in reading) problems.push(`${name}: ${reading.problem}`);
+    else if (reading.value !== undefined) settings[name] = reading.value;
   }
-  throw new OptionsError(
-    error.issues.map((issue) => `${issue.path.join('.') || 'options'}: ${issue.message}`),
-  );
+  for (const name of Object.keys(options))
+    if (!Object.hasOwn(VERIFIER_OPTIONS, name)) problems.push(unknownOption(name));
+  // Each option is of its kind, if there is no problem.
+  const checked = settings as unknown as VerifierSettings;
+  if (problems.length === 0) problems.push(...findContradictions(checked, (option) => option));
+  if (problems.length > 0) throw new OptionsError(problems);
+  return checked;
+}
+
+function unknownOption(name: string): string {
+  const near = nearestName(name, Object.keys(VERIFIER_OPTIONS));
+  return `${name}: it is not an option of a verifier${near === null ? '; leave it out' : `, expected ${near}`}`;
 }
 
 /**

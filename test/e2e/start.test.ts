@@ -23,11 +23,11 @@ if (process.env['TEST_FRONT_END'] !== 'node') {
       for (const says of [
         /PORT is "70000": .*65535/,
         /MAX_BODY_BYTES is "1MB": .*number/,
-        /WORKER_THREADS is "-1": .*>=0/,
+        /WORKER_THREADS is "-1": .*0 to 256/,
         /TRUSTED_ROOTS is .*did:web:example\.org/,
         /STATUS_LIST_BASE_URL is "ftp:/,
         /LOG_LEVEL is "loud": .*"info"/,
-        /CLOCK_SKEW_SECS is "1.5": .*int/,
+        /CLOCK_SKEW_SECS is "1.5": .*whole number of seconds/,
       ]) {
         expect(stderr).toMatch(says);
       }

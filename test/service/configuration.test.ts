@@ -5,7 +5,10 @@ import {
   VARIABLES,
   warningsAbout,
 } from '../../src/service/configuration/configuration.js';
-import { isOneEditAway, variableOf } from '../../src/service/configuration/environment.js';
+import { editDistance } from '../../src/protocol/nearest-name.js';
+import { variableOf } from '../../src/service/configuration/environment.js';
+import { withTables } from '../../scripts/configuration-docs.mjs';
+import { describeVariables, helpOnVariables } from '../../src/service/configuration/documents.js';
 import { printableUrl } from '../../src/revocation/printable-url.js';
 import { problemsOf } from './problems-of.js';
 
@@ -72,6 +75,44 @@ describe('the configuration', () => {
     expect(problems[0]).toMatch(new RegExp(`^${variable} is "${value}": .`));
   });
 
+  it('says of each value what was expected, and of a list what was found in it', () => {
+    for (const [variable, value, says] of [
+      ['PORT', '70000', 'expected a whole number, 0 to 65535'],
+      ['MAX_BODY_BYTES', '1MB', 'expected a whole number of bytes, 1 to 268435456'],
+      ['MAX_PENDING', '-1', 'expected a whole number, at least 1'],
+      ['LOG_REFUSALS', 'some', 'expected one of "all", "sampled", "off"'],
+      ['SHARE_PORT', 'yes', 'expected true or false'],
+      ['READY_WITHOUT', ',', 'expected a list of at least one, each replay'],
+      [
+        'GATE_PASS_METHODS',
+        'acme/x,y z',
+        'expected the name of a method such as acme/search, and not tools/call, found "y z"',
+      ],
+      [
+        'ALLOWED_ORIGINS',
+        'x,https://a.example,y',
+        'expected an origin such as https://app.example, found "x"; expected an origin such as https://app.example, found "y"',
+      ],
+      [
+        'GATE_CHAIN_ONLY',
+        '1',
+        'expected the command of the calls, such as /mcp/tools/call; unset it to turn /gate/chain off',
+      ],
+    ] as const)
+      expect(problemsOf({ [variable]: value })).toEqual([`${variable} is ${JSON.stringify(value)}: ${says}`]);
+  });
+
+  it('reads flags in two spellings', () => {
+    for (const [text, isShared] of [
+      ['1', true],
+      ['true', true],
+      ['0', false],
+      ['false', false],
+    ] as const)
+      expect(readConfiguration({ SHARE_PORT: text, GATE_REPLAY: 'off' }).sharePort).toBe(isShared);
+    for (const text of ['constructor', 'TRUE', '2']) expect(problemsOf({ SHARE_PORT: text })).toHaveLength(1);
+  });
+
   it.each(['has space', 'tab\there', 'snow\u2603man'])('refuses the admin token %j, unseen', (token) => {
     const problems = problemsOf({ DRS_ADMIN_TOKEN: token });
     expect(problems).toEqual([expect.stringMatching(/^DRS_ADMIN_TOKEN is \(hidden\): .*white space/)]);
@@ -105,14 +146,15 @@ describe('the configuration', () => {
     expect(problemsOf({ HOSTS: 'x', POST: 'x', TRUSTED_ROOT: '', RUSTED_ROOT: 'x', PATH: '/bin' })).toEqual(
       [],
     );
-    for (const name of VARIABLES) expect(VARIABLES.filter((other) => isOneEditAway(name, other))).toEqual([]);
+    for (const name of VARIABLES)
+      expect(VARIABLES.filter((other) => editDistance(name, other, { limit: 1 }) <= 1)).toEqual([name]);
   });
 
   it('refuses a file for a variable that cannot come from a file, by name', () => {
     for (const name of ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'PORT', 'DRS_ADMIN_TOKEN_FILE'])
       expect(problemsOf({ [`${name}_FILE`]: '/run/secrets/x' })).toEqual([
         `${name}_FILE is set, and ${name} cannot come from a file: set ${name} itself ` +
-          '(only REDIS_URL, DRS_ADMIN_TOKEN, GATE_SIGNING_KEY can come from files)',
+          '(only DRS_ADMIN_TOKEN, REDIS_URL, GATE_SIGNING_KEY can come from files)',
       ]);
   });
 
@@ -169,11 +211,31 @@ describe('the configuration', () => {
     expect(warnings('1234567890123456')).toEqual([]);
   });
 
+  it('has a line of help for each variable', () => {
+    const lines = helpOnVariables().split('\n');
+    const names = lines.flatMap((line) => /^  ([A-Z_]+) /.exec(line)?.[1] ?? []);
+    expect(names.sort()).toEqual([...VARIABLES].sort());
+    expect(lines).toContain('  PORT                     Port to listen on. [8080]');
+    expect(lines.filter((line) => /[`[]http|\]\(|`/.test(line))).toEqual([]);
+  });
+
   describe('is documented in docs/configuration.md', () => {
     const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
     const rows = [...page.matchAll(/^\| `([A-Z][A-Z_]+)` \| (.+?) \| \S/gm)].map(
       ([, variable = '', documented = '']) => ({ variable, documented }),
     );
+
+    it('as the table of variables gives it', () => {
+      const wanted = withTables(page, describeVariables());
+      expect(page === wanted, 'run `npm run setup && node scripts/configuration-docs.mjs --write`').toBe(
+        true,
+      );
+      // Somebody has edited a row, or there is no place for a table.
+      expect(withTables(page.replace('| `8080` |', '| `8081` |'), describeVariables())).toBe(wanted);
+      expect(() => withTables(page.replace('## Load', '## Burden'), describeVariables())).toThrow(
+        '"## Load"',
+      );
+    });
 
     it('with each variable once', () => {
       expect(rows.map(({ variable }) => variable).sort()).toEqual([...VARIABLES].sort());

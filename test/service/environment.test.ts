@@ -1,43 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { findMisspelt, isOneEditAway } from '../../src/service/configuration/environment.js';
+import { findMisspelt } from '../../src/service/configuration/environment.js';
 import { problemsOf } from './problems-of.js';
-
-describe('one edit', () => {
-  it.each([
-    ['', 'a'],
-    ['abc', 'abcd'],
-    ['abc', 'xabc'],
-    ['abc', 'abxc'],
-    ['abb', 'abbb'],
-    ['abc', 'abd'],
-    ['abc', 'xbc'],
-    ['abc', 'bac'],
-    ['abc', 'acb'],
-  ])('lies between %j and %j', (one, other) => {
-    expect([isOneEditAway(one, other), isOneEditAway(other, one)]).toEqual([true, true]);
-  });
-
-  it.each([
-    ['', ''],
-    ['abc', 'abc'],
-    ['', 'ab'],
-    ['abc', 'abcde'],
-    ['abc', 'xabcy'],
-    ['abcd', 'acdx'],
-    ['abcd', 'axbx'],
-    // Two neighbours are not swapped, or more than these differ.
-    ['abcd', 'axyd'],
-    ['abcd', 'acxd'],
-    ['abcd', 'axbd'],
-    ['abcd', 'acbx'],
-    ['abcd', 'badc'],
-    ['abcd', 'bxcd'],
-    ['aabc', 'abcx'],
-    ['abcx', 'bcxyz'],
-  ])('is not what lies between %j and %j', (one, other) => {
-    expect([isOneEditAway(one, other), isOneEditAway(other, one)]).toEqual([false, false]);
-  });
-});
 
 it.each(['on', 'off'])('a variable of an earlier version is refused, with what holds now: %s', (value) => {
   expect(problemsOf({ VERIFY_NATIVE: value })).toEqual([

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { SERVICE_COMMAND, startService } from '../support/service.js';
 import { problemsOf } from './problems-of.js';
 
@@ -107,5 +107,24 @@ describe('serve --check', () => {
     expect(status).toBe(2);
     expect(stderr).toMatch(/PORT is "x"/);
     expect(stderr).toMatch(/TRUSTED_ROOT is not a variable/);
+  });
+});
+
+describe('serve --help', () => {
+  it.each([
+    ['serve', '--help'],
+    ['serve', '-h'],
+  ])('%s %s ends with 0, with each variable and its default', (...words) => {
+    const [program = ''] = SERVICE_COMMAND;
+    // A wrong configuration does not matter.
+    const env = { PATH: process.env['PATH'] ?? '', PORT: 'x' };
+    const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...words], {
+      env,
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([0, '']);
+    for (const name of VARIABLES) expect(stdout).toMatch(new RegExp(`^  ${name} +[A-Zm]`, 'm'));
+    expect(stdout).toMatch(/^ {2}PORT +Port to listen on\. \[8080\]$/m);
+    expect(stdout).toContain('docs/configuration.md');
   });
 });

@@ -19,11 +19,36 @@ describe('createVerifier', () => {
       expect.unreachable();
     } catch (error) {
       expect(error).toBeInstanceOf(OptionsError);
-      expect((error as OptionsError).problems).toHaveLength(4);
-      expect((error as OptionsError).message).toMatch(
-        /maxChainDepth.*trustedRoots.*statusListBaseUrl.*workerTreads/s,
-      );
+      expect((error as OptionsError).problems).toEqual([
+        'maxChainDepth: expected a whole number, 1 to 1024',
+        'trustedRoots: expected a did:key of an Ed25519 key, found "x"',
+        'statusListBaseUrl: expected a URL with http:// or https://',
+        'workerTreads: it is not an option of a verifier, expected workerThreads',
+      ]);
+      expect((error as OptionsError).message).toBe((error as OptionsError).problems.join('\n'));
     }
+  });
+
+  it.each([
+    { maxChainDepth: '4' },
+    { maxChainDepth: NaN },
+    { maxChainDepth: 1.5 },
+    { maxChainDepth: null },
+    { trustedRoots: [] },
+    { trustedRoots: 'any' },
+    { trustedRoots: [7n] },
+    { serverIdentity: '' },
+    { requireBinding: '0' },
+    { requireBinding: 1 },
+    { revocationStore: 'disk' },
+    { statusListBaseUrl: new URL('https://lists.example') },
+    { statusListBaseUrl: 'ftp://lists.example' },
+    { statusListBaseUrl: 'https:lists.example' },
+    { redisUrl: 'redis://a,http://b' },
+    { toString: 1 },
+    JSON.parse('{"__proto__": 1}') as object,
+  ])('refuses %o', (options) => {
+    expect(() => createVerifier(options)).toThrow(new RegExp(`^${Object.keys(options)[0]}: .+`));
   });
 
   it('takes no option that is undefined, and none from a prototype', async () => {

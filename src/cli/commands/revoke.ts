@@ -38,10 +38,7 @@ Examples:
 }
 
 function readAdminToken(): string {
-  const { secrets, problems } = readSecretFiles({
-    DRS_ADMIN_TOKEN: process.env['DRS_ADMIN_TOKEN'],
-    DRS_ADMIN_TOKEN_FILE: process.env['DRS_ADMIN_TOKEN_FILE'],
-  });
+  const { secrets, problems } = readSecretFiles(process.env, ['drsAdminToken']);
   const [problem] = problems;
   if (problem !== undefined) throw new CommandError(problem, 'name a file with the token of the service');
   const inFile = secrets.get('drsAdminToken');

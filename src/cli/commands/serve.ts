@@ -2,11 +2,11 @@ import type { Command } from 'commander';
 
 /** `drs serve` */
 export function addServe(program: Command): void {
-  program
-    .command('serve')
+  const command = program.command('serve');
+  command
     .summary('run the verification service')
     .description(
-      'Runs the verification service until SIGTERM or SIGINT. It is configured by environment variables;\nwith a problem in the configuration it says so and exits with 2.',
+      'Runs the verification service until SIGTERM or SIGINT. It is configured by environment variables, which `drs-verify serve --help` lists; with a problem in the configuration it says so and exits with 2.',
     )
     .addHelpText(
       'after',
@@ -25,7 +25,15 @@ Examples:
       '--processes <number>',
       'run this number of processes on one port, under a supervisor (PROCESSES)',
     )
-    .action(async ({ check, processes }: { check?: true; processes?: string }) => {
+    // Not commander's own: the list of variables comes from modules that only this command needs.
+    .helpOption(false)
+    .option('-h, --help', 'display help for command, with all variables')
+    .action(async ({ check, processes, help }: { check?: true; processes?: string; help?: true }) => {
+      if (help) {
+        const { helpOnVariables } = await import('../../service/configuration/documents.js');
+        const where = 'docs/configuration.md says more of each variable, and which values it has.\n';
+        command.addHelpText('after', `\nVariables:\n\n${helpOnVariables()}\n\n${where}`).help();
+      }
       // Only this command needs the native server; loading it would slow down every other.
       const { serve } = await import('../../service/main.js');
       await serve(processes === undefined ? process.env : { ...process.env, PROCESSES: processes }, check);

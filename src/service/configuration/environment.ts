@@ -1,3 +1,5 @@
+import { editDistance } from '../../protocol/nearest-name.js';
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The name of an option's environment variable: `MAX_BODY_BYTES` for `maxBodyBytes`. */
@@ -39,7 +41,9 @@ export function findMisspelt(env: Environment, names: readonly string[]): string
     if (!isSet(env, found) || names.includes(found)) continue;
     const instead = REMOVED.get(found);
     if (instead !== undefined) problems.push(`${found} is no variable of drs-verify any more: ${instead}`);
-    const meant = names.find((name) => name.length >= MIN_LENGTH && isOneEditAway(found, name));
+    const meant = names.find(
+      (name) => name.length >= MIN_LENGTH && editDistance(found, name, { limit: 1 }) <= 1,
+    );
     if (meant !== undefined)
       problems.push(`${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`);
   }
@@ -66,16 +70,4 @@ export function findFileless(env: Environment, names: readonly string[]): string
 
 function isSet(env: Environment, name: string): boolean {
   return (env[name] ?? '').trim() !== '';
-}
-
-/** Whether one insertion, deletion, replacement or swap of neighbours turns one text into the other. */
-export function isOneEditAway(one: string, other: string): boolean {
-  if (one === other || Math.abs(one.length - other.length) > 1) return false;
-  let at = 0;
-  while (at < one.length && at < other.length && one[at] === other[at]) at++;
-  const rest = (text: string, from: number) => text.slice(at + from);
-  if (one.length > other.length) return rest(one, 1) === rest(other, 0);
-  if (one.length < other.length) return rest(one, 0) === rest(other, 1);
-  if (rest(one, 1) === rest(other, 1)) return true;
-  return one[at] === other[at + 1] && one[at + 1] === other[at] && rest(one, 2) === rest(other, 2);
 }

@@ -3,24 +3,26 @@ import { variableOf } from './environment.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Maps each variable that names a file with a secret to the option that the file holds. */
-export const SECRET_FILES: ReadonlyMap<string, string> = new Map(
-  ['drsAdminToken', 'gateSigningKey', 'redisUrl'].map((option) => [`${variableOf(option)}_FILE`, option]),
-);
-
 const MAX_BYTES = 4096;
 
 /**
  * Reads the secrets that are in files. Files are safer than variables, which show up in process lists, crash reports
  * and container settings. A line break at the end of a file is dropped, since editors and `echo` add one.
+ *
+ * @param options the names of the options that are secrets
+ * @example readSecretFiles(process.env, ['drsAdminToken']).secrets.get('drsAdminToken'); // of DRS_ADMIN_TOKEN_FILE
  */
-export function readSecretFiles(env: Environment): {
+export function readSecretFiles(
+  env: Environment,
+  options: readonly string[],
+): {
   readonly secrets: ReadonlyMap<string, string>;
   readonly problems: readonly string[];
 } {
   const secrets = new Map<string, string>();
   const problems: string[] = [];
-  for (const [variable, option] of SECRET_FILES) {
+  for (const option of options) {
+    const variable = `${variableOf(option)}_FILE`;
     const path = env[variable]?.trim() ?? '';
     if (path === '') continue;
     if ((env[variableOf(option)] ?? '').trim() !== '') {

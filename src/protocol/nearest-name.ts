@@ -10,7 +10,7 @@ export function nearestName(name: string, known: readonly string[]): string | nu
   let nearest: string | null = null;
   let least = Math.max(2, plain.length / 3);
   for (const candidate of known) {
-    const cost = costOf(plain, plainForm(candidate));
+    const cost = editDistance(plain, plainForm(candidate), { added: LEFT_OUT });
     if (cost <= least && (nearest === null || cost < least)) [nearest, least] = [candidate, cost];
   }
   return nearest;
@@ -26,16 +26,27 @@ function plainForm(name: string): string {
 // People leave words out (`tools`, `max_cost`) far more often than they put wrong ones in.
 const LEFT_OUT = 0.25;
 
-/** The edit distance between two texts: 1 for a deleted or replaced character, less for an added one. */
-function costOf(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, at) => at * LEFT_OUT);
+/**
+ * The edit distance between two texts: 1 for each character that is deleted or replaced and for two neighbours that are
+ * swapped, `added` for one that is added.
+ *
+ * @param limit for a greater distance the result is `Infinity`, and most of the work is saved
+ */
+export function editDistance(from: string, to: string, { added = 1, limit = Infinity } = {}): number {
+  if (from.length - to.length > limit || (to.length - from.length) * added > limit) return Infinity;
+  let before: number[] = [];
+  let row = Array.from({ length: to.length + 1 }, (_, at) => at * added);
   for (let at = 1; at <= from.length; at++) {
     const next = [at];
     for (let other = 1; other <= to.length; other++) {
       const replaced = (row[other - 1] ?? 0) + (from[at - 1] === to[other - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[other] ?? 0) + 1, (next[other - 1] ?? 0) + LEFT_OUT));
+      const isSwapped = from[at - 1] === to[other - 2] && from[at - 2] === to[other - 1];
+      const swapped = isSwapped ? (before[other - 2] ?? 0) + 1 : Infinity;
+      next.push(Math.min(replaced, swapped, (row[other] ?? 0) + 1, (next[other - 1] ?? 0) + added));
     }
-    row = next;
+    if (Math.min(...next) > limit) return Infinity;
+    [before, row] = [row, next];
   }
-  return row[to.length] ?? 0;
+  const distance = row[to.length] ?? 0;
+  return distance > limit ? Infinity : distance;
 }

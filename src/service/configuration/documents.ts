@@ -1,0 +1,51 @@
+import { variableOf } from './environment.js';
+import { plain } from '../../verifier/kinds.js';
+import { SECTIONS, type Variable } from './variables.js';
+
+/** What the documents say of a variable, in Markdown. */
+export interface Described {
+  readonly name: string;
+  /** The default in code format is what one would set; one in words depends on the machine or another variable. */
+  readonly default: string;
+  readonly values: string;
+  readonly says: string;
+}
+
+/** Describes the variables, by the headings of docs/configuration.md. */
+export function describeVariables(): ReadonlyMap<string, readonly Described[]> {
+  return new Map(
+    Object.entries<Record<string, Variable>>(SECTIONS).map(([heading, rows]) => [
+      heading,
+      Object.entries(rows).flatMap(describe),
+    ]),
+  );
+}
+
+function describe([option, variable]: [string, Variable]): Described[] {
+  const { kind, says, isSecret } = variable;
+  const name = variableOf(option);
+  const described = { name, default: defaultOf(variable), values: kind.values, says };
+  if (!isSecret) return [described];
+  const file = `File with the value of \`${name}\`, instead of the variable. One line break at its end is cut off.`;
+  return [described, { name: `${name}_FILE`, default: 'unset', values: 'a path', says: file }];
+}
+
+function defaultOf({ default: standard, defaultWords }: Variable): string {
+  if (defaultWords !== undefined) return defaultWords;
+  const value = typeof standard === 'function' ? standard({}) : standard;
+  if (value === undefined) return 'unset';
+  return `\`${typeof value === 'boolean' ? Number(value) : (value as string | number)}\``;
+}
+
+/** Describes each variable in a line, for the help text: its first sentence and its default. */
+export function helpOnVariables(): string {
+  return [...describeVariables()]
+    .map(([heading, variables]) => {
+      const lines = variables.map(({ name, default: standard, says }) => {
+        const [sentence = ''] = plain(says).split(/(?<=\.) /);
+        return `  ${name.padEnd(24)} ${sentence}${standard === 'unset' ? '' : ` [${plain(standard)}]`}`;
+      });
+      return `${heading}:\n${lines.join('\n')}`;
+    })
+    .join('\n\n');
+}

@@ -1,0 +1,209 @@
+import { isChainCommand } from '../../gate/chain.js';
+import { isPassMethod } from '../../gate/mcp.js';
+import {
+  count,
+  flag,
+  listOf,
+  oneOf,
+  parsed,
+  text,
+  type FilledOptions,
+  type Option,
+} from '../../verifier/kinds.js';
+import { VERIFIER_OPTIONS } from '../../verifier/options.js';
+import { readProxyTrust } from '../http/client-address.js';
+import { unixPathOf } from '../http/listen-address.js';
+import { isSigningSeed } from '../routes/context-token.js';
+import { variableOf } from './environment.js';
+
+/** What is known of an environment variable. Everything else is made from it: parsing, errors, help and documents. */
+export interface Variable extends Option {
+  /** What the variable means, in Markdown. The first sentence is its line in the help text. */
+  readonly says: string;
+  /** The default in words, if it depends on the machine or on another variable. */
+  readonly defaultWords?: string;
+  /** Its value is never printed, and can come from a file: `<NAME>_FILE`. */
+  readonly isSecret?: true;
+  /** It is a URL, of which user, password and query are never printed. */
+  readonly isUrl?: true;
+  /** Unset it means that anybody is trusted, so that an empty one is refused: a template may lack a value. */
+  readonly restrictsTrust?: true;
+}
+
+const MIB = 1024 * 1024;
+/** How many of the largest bodies have room at least. */
+export const BODIES_IN_MEMORY = 4;
+
+const path = text('a path');
+const isOrigin = (value: string) => URL.canParse(value) && new URL(value).origin === value;
+
+/**
+ * The host and the port of an address such as `127.0.0.1:9464` or `[::1]:9464`; `null` if the text is not an address.
+ */
+export function addressOf(value: string): { readonly host: string; readonly port: number } | null {
+  const [, ipv6, name, digits] = /^(?:\[([\da-fA-F:.]+)\]|([^\s:[\]/]+)):(\d{1,5})$/.exec(value) ?? [];
+  const port = Number(digits);
+  return port <= 65_535 ? { host: (ipv6 ?? name) as string, port } : null;
+}
+
+/**
+ * The variables of the service by the headings of docs/configuration.md, each by the name of its option. After a change,
+ * run `node scripts/configuration-docs.mjs --write`, and say in docs/threat-model.md what an attacker gains.
+ */
+// prettier-ignore
+export const SECTIONS = {
+  'Address and log': {
+    host: { kind: text('an address or a host name'), default: '127.0.0.1',
+      says: 'Address to listen on. With anything but a loopback address, other machines can send requests.' },
+    port: { kind: count(0, 65_535), default: 8080,
+      says: 'Port to listen on. With 0 the service chooses a free port and logs it.' },
+    listen: { kind: parsed('`unix:` and an absolute path, such as `unix:/run/drs/verify.sock`', unixPathOf),
+      says: 'Unix socket to listen on instead of `HOST` and `PORT`. See [Unix sockets](operations.md#unix-sockets).' },
+    listenMode: { kind: text('three octal digits, such as `660`', (mode) => /^0?[0-7]{3}$/.test(mode)), default: '660',
+      says: 'Permissions of the socket\'s file. Users who may write to the file can call.' },
+    tlsCertFile: { kind: path,
+      says: 'PEM file with a certificate and its chain. With it the service accepts only TLS, on `PORT`, `METRICS_ADDR` and `GRPC_PORT`. Read again on SIGHUP. See [TLS](operations.md#tls).' },
+    tlsKeyFile: { kind: path,
+      says: 'PEM file with the certificate\'s private key, without a passphrase.' },
+    processes: { kind: count(1, 256), default: 1,
+      says: 'Processes that share the port, under a supervisor that restarts them; the same as `drs-verify serve --processes`. See [scaling.md](scaling.md#several-processes-on-one-port).' },
+    sharePort: { kind: flag, default: false,
+      says: 'With `1`, other processes of the same user can listen on the port, too, and get a part of the connections. For your own supervisor; `PROCESSES` sets it automatically.' },
+    frontEnd: { kind: oneOf('auto', 'uws', 'node'), default: 'auto',
+      says: 'The HTTP library: `uws` (uWebSockets.js), `node` (`node:http`), or `auto`: uWebSockets.js if it loads, otherwise `node:http`. See [Which front end](operations.md#which-front-end).' },
+    logLevel: { kind: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), default: 'info',
+      says: 'The least severe message that is logged. The log goes to standard output, one JSON object a line.' },
+    logRefusals: { kind: oneOf('all', 'sampled', 'off'), default: 'sampled',
+      says: 'Which verdicts that are not valid are logged: `all`, `sampled` (10 in a second, and the number of others), or `off`. See [observability.md](observability.md#refusals).' },
+    decisionLog: { kind: text('a path, or `-`'),
+      says: 'File for one JSON line about each verdict, or `-` for standard output. It records who called which tool. See [observability.md](observability.md#the-decision-log).' },
+    metricsAddr: { kind: text('an address and a port, such as `127.0.0.1:9464` or `[::1]:9464`', (at) => addressOf(at) !== null),
+      says: 'Another address for `/metrics`. `/metrics` is then no longer served on `HOST` and `PORT`. `/healthz` and `/readyz` are served on both.' },
+    adminOnMetricsAddr: { kind: flag, default: false,
+      says: 'With `1`, `/admin/revoke` is served on `METRICS_ADDR` and no longer on `HOST` and `PORT`.' },
+  },
+  'Who may ask, and how much': {
+    allowedOrigins: { kind: listOf(text('an origin such as `https://app.example`', isOrigin)),
+      says: 'Origins of web pages that may call. Requests from all other pages get 403.' },
+    rateLimitPerIp: { kind: count(0, undefined, 'requests per second'), default: 0,
+      says: 'Requests per second for each client (an IPv4 address, or an IPv6 /64); 0 is no limit. `/verify`, `/admin/revoke`, the gate endpoints and unknown paths are counted separately.' },
+    rateLimitGlobal: { kind: count(0, undefined, 'requests per second'), default: 0,
+      says: 'Requests per second for all clients together; 0 is no limit. Counted separately in the same way.' },
+    trustProxy: { kind: parsed('`1` to `16`, or a list of addresses, networks and `unix`', readProxyTrust),
+      says: 'Proxies whose `X-Forwarded-For` is trusted: their number, or their addresses and networks (`10.0.0.0/8,fd00::/8`), `unix` for callers over a Unix socket. Unset, no proxy is trusted. See [Behind a proxy](operations.md#behind-a-proxy).' },
+    maxBodyBytes: { kind: count(1, 256 * MIB, 'bytes'), default: MIB,
+      says: 'Size of the largest body that `/verify` accepts.' },
+    maxChainDepth: { ...VERIFIER_OPTIONS.maxChainDepth,
+      says: 'Maximum number of delegation receipts in a bundle. With a higher value, one request can cost more signatures.' },
+    maxConnections: { kind: count(1), defaultWords: 'what the limit of open files allows',
+      says: 'Maximum number of connections, those on `METRICS_ADDR` not counted. Further ones are closed at once. With `GRPC_PORT`, a quarter is for gRPC. One client gets [seven eighths](spec/http.md#shares) at most.' },
+    requestTimeoutSecs: { kind: count(1, 3600, 'seconds'), default: 10,
+      says: 'Seconds within which the whole body of a request must arrive. Otherwise the answer is 408. A client that is refused while it sends may go on for as long again, so that it can read the answer.' },
+  },
+  Load: {
+    workerThreads: { ...VERIFIER_OPTIONS.workerThreads, defaultWords: 'cores − 1',
+      says: 'Threads that verify signatures. With 0, also the default on a single core, the main thread verifies them.' },
+    queueBurstMs: { kind: count(1, 60_000, 'milliseconds'), default: 180,
+      says: 'Milliseconds that a request may wait for the main thread in a burst; one that has waited longer gets a 503.' },
+    queueTargetMs: { kind: count(1, 60_000, 'milliseconds'), default: 100,
+      says: 'Milliseconds that a request may wait in a lasting overload, in which waiting only makes all answers later. At most `QUEUE_BURST_MS` counts.' },
+    maxPending: { kind: count(1), default: 4096,
+      says: 'Maximum number of requests that wait for a verdict. Above it `/verify` answers 503.' },
+    maxBodyMemory: { kind: count(1024, undefined, 'bytes'), defaultWords: '128 MiB, or 4 × `MAX_BODY_BYTES` if that is more',
+      default: ({ maxBodyBytes }) => Math.max(128 * MIB, BODIES_IN_MEMORY * Number(maxBodyBytes)),
+      says: 'Bytes of memory for bodies that are being read, parsed or waiting, and for their parsed form. Above it `/verify` answers 503. At least four times `MAX_BODY_BYTES`.' },
+    receiptCacheBytes: { ...VERIFIER_OPTIONS.receiptCacheBytes,
+      says: 'Bytes of memory for receipts that were verified; 0 switches the cache off. The cache never changes a verdict.' },
+    busyPollMicrosecs: { kind: count(0, 100_000, 'microseconds'), default: 200,
+      says: 'For this many microseconds after its last answer the service looks for the next request without sleeping. With 0 it sleeps at once.' },
+  },
+  'What is accepted': {
+    trustedRoots: { ...VERIFIER_OPTIONS.trustedRoots, restrictsTrust: true,
+      says: 'Accept only chains whose first issuer is one of these DIDs. Unset, anybody can be the root principal: the caller must check `root_principal`.' },
+    serverIdentity: { ...VERIFIER_OPTIONS.serverIdentity, restrictsTrust: true,
+      says: 'Accept only invocations whose `tool_server` is this text. `any`: accept those for any tool server. Unset, `/verify` accepts all of them, with a warning at the start, and the gate refuses every call (`TOOL_SERVER_MISMATCH`).' },
+    requireBinding: { ...VERIFIER_OPTIONS.requireBinding,
+      says: 'With `1`, a request without a `body`, or with another body than the signed one, is not valid. For callers that read only `valid`.' },
+    clockSkewSecs: { ...VERIFIER_OPTIONS.clockSkewSecs,
+      says: 'Seconds by which a receipt may be used before its `nbf` and after its `exp`.' },
+  },
+  Revocation: {
+    drsAdminToken: { kind: text('printable ASCII without white space', (token) => /^[!-~]+$/.test(token), 'no request can carry another'), isSecret: true,
+      says: 'Bearer token of `/admin/revoke`. Everybody who has it can revoke. Fewer than 16 characters get a warning. Unset, the endpoint is off.' },
+    revocationStore: { ...VERIFIER_OPTIONS.revocationStore, defaultWords: '`file` if `REVOCATION_STORE_PATH` is set, else `memory`',
+      says: 'Where local revocations are kept. `memory`: lost on restart. `file`: in `REVOCATION_STORE_PATH`, for one process. `redis`: at `REDIS_URL`, shared by all instances; see [scaling.md](scaling.md#revocations-in-redis).' },
+    revocationStorePath: { ...VERIFIER_OPTIONS.revocationStorePath,
+      says: 'File in which local revocations are kept. Only one process at a time can use it.' },
+    revocationMinReplicas: { ...VERIFIER_OPTIONS.revocationMinReplicas,
+      says: 'Number of Redis replicas that must have a revocation before it is acknowledged. Set it to 1 or more if a replica can become the primary.' },
+    statusListBaseUrl: { ...VERIFIER_OPTIONS.statusListBaseUrl, isUrl: true,
+      says: 'URL of the W3C Bitstring Status List. Unset, only the local store revokes.' },
+    statusListIssuer: { ...VERIFIER_OPTIONS.statusListIssuer, restrictsTrust: true,
+      says: 'Accept only lists that this did:key signed.' },
+    statusCacheTtlSecs: { ...VERIFIER_OPTIONS.statusCacheTtlSecs,
+      says: 'Seconds for which a fetched list is used. A remote revocation may go unnoticed for this long.' },
+    statusMaxStaleSecs: { ...VERIFIER_OPTIONS.statusMaxStaleSecs,
+      says: 'Seconds for which an expired list is still used while the service tries to fetch a new one. With 0 receipts that need the list are refused at once.' },
+    statusFetchTimeoutMs: { ...VERIFIER_OPTIONS.statusFetchTimeoutMs,
+      says: 'Milliseconds that a verification waits for a list if there is no usable copy. Then it is refused (`REVOCATION_CHECK_FAILED`).' },
+  },
+  Replay: {
+    replayProtection: { ...VERIFIER_OPTIONS.replayProtection,
+      says: '`memory` or `redis`: `/verify` refuses an invocation that was used before. Unset, the caller must detect replays.' },
+    replayWindowSecs: { ...VERIFIER_OPTIONS.replayWindowSecs,
+      says: 'Seconds for which an invocation is fresh.' },
+    replayMaxEntries: { ...VERIFIER_OPTIONS.replayMaxEntries,
+      says: 'Maximum number of invocations on record with `memory`, about 300 bytes each. You need calls per second × (window + 61 s). When the record is full, calls are refused.' },
+    redisUrl: { ...VERIFIER_OPTIONS.redisUrl, isSecret: true, isUrl: true,
+      says: 'Where Redis is, for `REPLAY_PROTECTION=redis`, `GATE_REPLAY=redis` and `REVOCATION_STORE=redis`. Separate several servers by commas: the primary among them is used. For a Redis Cluster, some of its nodes are enough. Its `maxmemory-policy` must be `noeviction`; the service checks it every few seconds.' },
+    redisTimeoutMs: { ...VERIFIER_OPTIONS.redisTimeoutMs,
+      says: 'Milliseconds to wait for an answer from Redis to each command, from the moment at which it is sent. After that the call is refused. After three timeouts in a row all calls are refused at once, until Redis answers again.' },
+  },
+  Gate: {
+    gateReplay: { kind: oneOf('memory', 'redis', 'off'), default: 'memory',
+      says: 'Where the gate records used invocations: `memory` (this process), `redis` (all instances, at `REDIS_URL`) or `off`. With `off` a call that was allowed can be repeated.' },
+    grpcPort: { kind: count(0, 65_535),
+      says: 'Port on `HOST` for gateways that ask over gRPC; with TLS if `TLS_CERT_FILE` is set. With 0 the service chooses a free port and logs it. Unset, gRPC is off. It needs the optional packages `@grpc/grpc-js` and `protobufjs`. See [gRPC](gateways.md#grpc).' },
+    grpcProtocol: { kind: oneOf('http', 'mcp', 'a2a'), default: 'mcp',
+      says: 'The protocol of a gRPC question if the gateway does not set `context_extensions.drs_protocol`. The wrong protocol checks something else: with `mcp`, everything passes but the [methods of MCP](spec/gate.md#mcp-methods) that are checked.' },
+    gateChainOnly: { kind: text('the command of the calls, such as `/mcp/tools/call`', isChainCommand, 'unset it to turn /gate/chain off'),
+      says: 'The command of `/gate/chain`. The endpoint cannot compare a call with its signed arguments; it is for proxies that cannot send the body. If unset, it does not exist.' },
+    gateMethods: { kind: oneOf('all', 'tools'), default: 'all',
+      says: 'Which [methods of MCP](spec/gate.md#mcp-methods) are checked. `all`: calls of tools, and reading of resources, prompts, completions and tasks. `tools`: calls of tools only; whoever reaches the server can then read every resource, prompt and task without a delegation.' },
+    gatePassMethods: { kind: listOf(text('the name of a method such as `acme/search`, and not `tools/call`', isPassMethod)),
+      says: 'MCP methods that pass besides [those of the protocol](spec/gate.md#mcp-methods). Nothing about them is checked. Other unknown methods are refused (`UNKNOWN_METHOD`).' },
+    gateRoutes: { kind: text('a path, or `any`'),
+      says: 'File with the [routes](spec/gate.md#routes) of `/gate/http`, and of `/v1/gate` and gRPC with `http`: which method and path call which tool, with which arguments. Read again on SIGHUP. Unset, every call over `http` is refused. `any`: only the body is compared, so a call that was signed for one path passes on every other.' },
+    gateSigningKey: { kind: text('32 bytes in base64url, such as the member `d` of a file by `drs-verify keygen`', isSigningSeed), isSecret: true,
+      says: 'Ed25519 seed that signs the context of allowed calls as `X-DRS-Context`. Everybody who has it can make a tool server believe that this gate allowed a call. Unset, contexts are not signed.' },
+  },
+  'Readiness and shutdown': {
+    readyWithout: { kind: listOf(oneOf('replay')),
+      says: 'What the service can be ready without: `replay`, the record of used invocations. `/readyz` then answers 200 while that record cannot be used, although calls are refused. See [operations.md](operations.md#ready).' },
+    shutdownDelaySecs: { kind: count(0, 3600, 'seconds'), default: 0,
+      says: 'Seconds between the signal to stop and the drain. Meanwhile only `/readyz` fails. Choose more time than your balancer needs to notice.' },
+    shutdownGraceSecs: { kind: count(1, 3600, 'seconds'), default: 10,
+      says: 'Seconds within which requests in flight must be answered before the process ends.' },
+  },
+} satisfies Record<string, Record<string, Variable>>;
+
+type Intersection<U> = (U extends unknown ? (rows: U) => void : never) extends (rows: infer I) => void
+  ? I
+  : never;
+type Rows = Intersection<(typeof SECTIONS)[keyof typeof SECTIONS]>;
+/** The configuration of the service. */
+export type Configuration = FilledOptions<Rows>;
+
+/** The variables by the names of their options. */
+export const OPTIONS: ReadonlyMap<string, Variable> = new Map(
+  Object.values(SECTIONS).flatMap((rows) => Object.entries<Variable>(rows)),
+);
+
+/** The options whose values are secrets, and can come from files. */
+export const SECRETS = [...OPTIONS].filter(([, { isSecret }]) => isSecret).map(([name]) => name);
+
+/** The environment variables that are read. */
+export const VARIABLES: readonly string[] = [
+  ...[...OPTIONS.keys()].map(variableOf),
+  ...SECRETS.map((name) => `${variableOf(name)}_FILE`),
+];
