@@ -84,7 +84,7 @@ export function placeOf(url: string): string {
 }
 
 /** The URLs of a list. */
-export function splitUrls(list: string): string[] {
+function splitUrls(list: string): string[] {
   return list
     .split(',')
     .map((url) => url.trim())

@@ -2,7 +2,7 @@ import { request, type Dispatcher } from 'undici';
 import { StatusListError } from './status-list-error.js';
 
 /** Maximum size of a list in bytes, as sent. */
-export const MAX_WIRE_BYTES = 16 * 1024 * 1024;
+const MAX_WIRE_BYTES = 16 * 1024 * 1024;
 
 const MAX_REDIRECTS = 3;
 const REDIRECTS = [301, 302, 303, 307, 308];

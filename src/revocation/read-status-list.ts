@@ -54,7 +54,7 @@ const JWT_TYPES = ['application/vc+jwt', 'application/jwt', 'application/vc+ld+j
 const RAW_TYPES = ['application/octet-stream', 'binary/octet-stream'];
 
 /** The media type in a `Content-Type`. It alone decides in which form the list is read. */
-export function mediaTypeOf(contentType: string): string {
+function mediaTypeOf(contentType: string): string {
   return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
 

@@ -28,7 +28,7 @@ export interface StatusListOptions {
 export type ListUnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
 
 /** Time limit of a whole fetch, from the connection to the last bit read. */
-export const GIVE_UP_MS = 10_000;
+const GIVE_UP_MS = 10_000;
 /** Minimum time between the starts of two fetches. */
 const MIN_GAP_MS = 1_000;
 const MAX_RETRY_MS = 30_000;

@@ -20,7 +20,7 @@ export type BodySink = (body: Buffer | BodyFault) => void;
 /** Small pieces are gathered in segments of this size: a body of many tiny ones takes no more memory than is counted. */
 const SEGMENT_BYTES = 16 * 1024;
 /** Each piece takes some 200 ns, however small it is. */
-export const MAX_PIECES = 65_536;
+const MAX_PIECES = 65_536;
 const WAKE_MS = 4000;
 
 /** Says what `too_large` means. */
