@@ -22,7 +22,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'service/*',
     'service/{grpc,supervisor}/*',
     'gate/attacks',
-    'e2e/{gate,gate-context,gate-routes,gate-wire,gate-wire-grpc,grpc,http,metrics,seen,trust-proxy}',
+    'e2e/{gate,gate-context,gate-routes,gate-wire,gate-wire-grpc,grpc,http,logs-and-traces,metrics,trust-proxy}',
   ],
 };
 /** These start programs, and wait for them in real time. */
