@@ -22,7 +22,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'service/*',
     'service/{grpc,supervisor}/*',
     'gate/attacks',
-    'e2e/{gate,gate-context,gate-routes,gate-wire,gate-wire-grpc,grpc,http,metrics,seen,trust-proxy}',
+    'e2e/{gate,gate-context,gate-routes,gate-wire,gate-wire-grpc,grpc,http,logs-and-traces,metrics,trust-proxy}',
   ],
 };
 /** These start programs, and wait for them in real time. */
@@ -59,7 +59,7 @@ export default defineConfig({
     // A fault is planted in each test file's code once, not loaded anew for each of them.
     isolate: false,
     // uWebSockets.js ends the process if a fault lets an error reach it; `node:http` does not.
-    env: { MUTATION_RUN: '1', ...(folder === 'server' && { TEST_FRONT_END: 'node' }) },
+    env: { MUTATION_RUN: '1', ...(folder === 'service' && { TEST_FRONT_END: 'node' }) },
     // A planted fault that makes a test wait is found as soon as this is over; the tests themselves take seconds altogether.
     testTimeout: 10_000,
     hookTimeout: 10_000,

@@ -67,7 +67,7 @@ function checkFiles(files) {
 
   const allowed =
     /^(dist|src|docs|deploy|examples)\/|^(scripts\/drs\.mjs|package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE)$/;
-  const stray = /^(dist|src)\/cli\/demo|node_modules|\.tgz$|\.key$|\.log$|\/\./;
+  const stray = /node_modules|\.tgz$|\.key$|\.log$|\/\./;
   expectNone(
     'packed, but should not be',
     files.filter((name) => !allowed.test(name) || stray.test(name)),
@@ -168,6 +168,7 @@ try {
   const expected = `${/** @type {{ version: string }} */ (parse(read('package.json'))).version} (commit ${commit})`;
   if (version !== expected) throw new Error(`drs-verify --version says ${version}, expected ${expected}`);
   await startAndStop('npx', ['drs-verify', 'serve'], at('user'));
+  run('npx', ['drs-verify', 'demo'], at('user'));
   cpSync(path.join(root, 'test', 'package', 'use.mjs'), at('user', 'use.mjs'));
   run(process.execPath, ['use.mjs'], at('user'));
 

@@ -32,7 +32,7 @@ const FAULTS = [
     'main',
     'service.reopenLogs().then(',
     'Promise.resolve().then(',
-    'seen',
+    'logs-and-traces',
     'goes on in a new file after SIGHUP',
   ],
   [
@@ -51,7 +51,7 @@ const FAULTS = [
     'TLS',
   ],
   ['notify', "['--ready']", "['--status=x']", 'notify', 'is told once that the service is ready'],
-  ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'seen', 'continues traces'],
+  ['observe/tracing', 'span.end(startTime + milliseconds);', '', 'logs-and-traces', 'continues traces'],
   [
     'service',
     'if (!isUrgent) await sleep(shutdownDelaySecs * 1000);',

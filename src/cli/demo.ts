@@ -161,13 +161,22 @@ function refusalOf(issue: () => unknown): string {
   }
 }
 
-const service = await startService(randomBytes(16).toString('base64url'));
-try {
-  say(dim(`This demo has started a service of its own at ${service.url}`));
-  await tell(service);
-} finally {
-  await service.stop();
+/**
+ * Starts a service, and tells the whole story against it.
+ *
+ * @returns whether all verdicts were as expected
+ */
+export async function playDemo(): Promise<boolean> {
+  const service = await startService(randomBytes(16).toString('base64url'));
+  try {
+    say(dim(`This demo has started a service of its own at ${service.url}`));
+    await tell(service);
+  } finally {
+    await service.stop();
+  }
+  const isAsExpected = surprises === 0;
+  say(
+    isAsExpected ? '\nAll verdicts were as expected.' : red(`\n${surprises} verdicts were not as expected.`),
+  );
+  return isAsExpected;
 }
-const isAsExpected = surprises === 0;
-say(isAsExpected ? '\nAll verdicts were as expected.' : red(`\n${surprises} verdicts were not as expected.`));
-process.exitCode = isAsExpected ? 0 : 1;

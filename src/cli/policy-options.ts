@@ -56,7 +56,7 @@ export async function readJsonObject(text: string, option: string): Promise<Json
 }
 
 /** Reads a number of an option. */
-export function parseNumber(text: string): number {
+function parseNumber(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('Expected a number.');
   return value;

@@ -95,7 +95,7 @@ export const MCP_COMMAND_PREFIX = '/mcp/';
 export const MCP_COMMAND = `${MCP_COMMAND_PREFIX}${TOOLS_CALL}`;
 
 /** The signed argument with the members of `params` that the server acts on and that have no place of their own. */
-export const SIGNED_PARAMS = 'xyz.okeyamy.drs/params';
+const SIGNED_PARAMS = 'xyz.okeyamy.drs/params';
 
 const RESERVED = ['tool', SIGNED_PARAMS] as const;
 

@@ -89,12 +89,12 @@ export function gateAnswer(
 }
 
 /** Makes the body of a denial over plain HTTP. */
-export function httpRefusal({ code, message, suggestion, verdict }: GateFailure): HttpRefusal {
+function httpRefusal({ code, message, suggestion, verdict }: GateFailure): HttpRefusal {
   return { ...verdict, error: { code, message, suggestion } };
 }
 
 /** Makes the JSON-RPC response to a denied request. */
-export function rpcRefusal({ id, failure }: Pick<Denial, 'id' | 'failure'>): RpcRefusal {
+function rpcRefusal({ id, failure }: Pick<Denial, 'id' | 'failure'>): RpcRefusal {
   return { jsonrpc: '2.0', id, error: rpcError(failure) };
 }
 

@@ -4,7 +4,7 @@ import type { Expectation } from './request.js';
 import { isParameterName, readQuery, segmentsOf, splitPath } from './path.js';
 
 /** The most routes of a table; a request is compared with those of its method. */
-export const MAX_ROUTES = 1000;
+const MAX_ROUTES = 1000;
 
 /** What an HTTP route accepts, and what its handler acts on. */
 export interface HttpRoute extends Pick<Expectation, 'command' | 'tool'> {

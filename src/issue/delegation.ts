@@ -15,7 +15,7 @@ import { signClaims } from './sign-claims.js';
 import type { SigningKey } from './signing-key.js';
 
 /** The default lifetime of a receipt: an hour. */
-export const DEFAULT_LIFETIME_SECS = 3600;
+const DEFAULT_LIFETIME_SECS = 3600;
 
 /** What root and sub-delegations have in common. All times in Unix seconds. */
 export interface DelegationOptions {

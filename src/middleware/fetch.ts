@@ -82,7 +82,7 @@ function withJson(request: Request, json: string): Request {
 }
 
 /** The headers of a request. Repeated headers are joined with a comma, which the gate detects. */
-export function headersOfFetch(headers: Headers): HeaderLookup {
+function headersOfFetch(headers: Headers): HeaderLookup {
   return (name) => {
     const value = headers.get(name);
     return value === null ? [] : [value];

@@ -1,7 +1,7 @@
-import { within } from './within.js';
+import { rejectAfter } from './reject-after.js';
 
 /** Time limit for connecting and for the checks before a Redis is used. No verification waits for these. */
-export const PATIENCE_MS = 5_000;
+export const CONNECT_TIMEOUT_MS = 5_000;
 
 /** A connection to one Redis primary, or to all primaries of a Redis Cluster. Replies are in RESP 2 form. */
 export interface RedisConnection {
@@ -84,7 +84,7 @@ export function placeOf(url: string): string {
 }
 
 /** The URLs of a list. */
-export function splitUrls(list: string): string[] {
+function splitUrls(list: string): string[] {
   return list
     .split(',')
     .map((url) => url.trim())
@@ -118,7 +118,7 @@ async function connectOne(
   const connection = await openClient(redis, client, onLost);
   try {
     // All sections: one has the role, another says whether it is a cluster.
-    const facts = await askInfo(redis, within(PATIENCE_MS, client.info()));
+    const facts = await askInfo(redis, rejectAfter(CONNECT_TIMEOUT_MS, client.info()));
     return { connection, facts: facts ?? '' };
   } catch (error) {
     connection.destroy();
@@ -137,7 +137,7 @@ async function openClient(
     if (isConnected) onLost(error);
   });
   try {
-    await within(PATIENCE_MS, client.connect());
+    await rejectAfter(CONNECT_TIMEOUT_MS, client.connect());
   } catch (error) {
     client.destroy();
     throw error;
@@ -149,7 +149,7 @@ async function openClient(
       return client.isReady;
     },
     send: (_, command) => client.sendCommand(command),
-    info: async (section) => [await askInfo(redis, within(PATIENCE_MS, client.info(section)))],
+    info: async (section) => [await askInfo(redis, rejectAfter(CONNECT_TIMEOUT_MS, client.info(section)))],
     duplicate: () => openClient(redis, client.duplicate(), onLost),
     close: async () => {
       if (client.isReady) await client.close();
@@ -175,13 +175,15 @@ async function connectCluster(
       ...(password === '' ? {} : { password: decodeURIComponent(password) }),
       disableOfflineQueue: true,
       socket:
-        protocol === 'rediss:' ? { tls: true, connectTimeout: PATIENCE_MS } : { connectTimeout: PATIENCE_MS },
+        protocol === 'rediss:'
+          ? { tls: true, connectTimeout: CONNECT_TIMEOUT_MS }
+          : { connectTimeout: CONNECT_TIMEOUT_MS },
     },
   });
   cluster.on('error', onLost);
   cluster.on('node-error', onLost);
   try {
-    await within(PATIENCE_MS, cluster.connect());
+    await rejectAfter(CONNECT_TIMEOUT_MS, cluster.connect());
   } catch (error) {
     cluster.destroy();
     throw error;
@@ -194,8 +196,8 @@ async function connectCluster(
     send: (key, command) => cluster.sendCommand(key, false, [...command]),
     info: async (section, isEachNeeded) => {
       const asking = cluster.masters.map(async (node) => {
-        const client = await within(PATIENCE_MS, Promise.resolve(cluster.nodeClient(node)));
-        return askInfo(redis, within(PATIENCE_MS, client.info(section)));
+        const client = await rejectAfter(CONNECT_TIMEOUT_MS, Promise.resolve(cluster.nodeClient(node)));
+        return askInfo(redis, rejectAfter(CONNECT_TIMEOUT_MS, client.info(section)));
       });
       if (isEachNeeded) return Promise.all(asking);
       const answers = await Promise.allSettled(asking);
@@ -228,6 +230,6 @@ function newClient(redis: Redis, url: string) {
     // With a queue, commands (and verifications) would wait until Redis is back.
     disableOfflineQueue: true,
     // The caller reconnects, and asks again which server is the primary.
-    socket: { connectTimeout: PATIENCE_MS, reconnectStrategy: false },
+    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: false },
   });
 }

@@ -1,7 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { connectRedis, PATIENCE_MS, placeOf, reasonOf, type RedisConnection } from '../redis/connection.js';
+import {
+  connectRedis,
+  CONNECT_TIMEOUT_MS,
+  placeOf,
+  reasonOf,
+  type RedisConnection,
+} from '../redis/connection.js';
 import { readMemory } from '../redis/memory.js';
-import { within } from '../redis/within.js';
+import { rejectAfter } from '../redis/reject-after.js';
 import { Breaker } from './breaker.js';
 import { nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
 import {
@@ -183,7 +189,7 @@ class RedisReplayStore implements ReplayStore {
     const connection = this.#connection;
     this.#connection = null;
     if (connection?.isReady === true)
-      await within(this.#timeoutMs, connection.close()).catch(() => undefined);
+      await rejectAfter(this.#timeoutMs, connection.close()).catch(() => undefined);
     connection?.destroy();
   }
 
@@ -214,7 +220,7 @@ class RedisReplayStore implements ReplayStore {
 
   async #send(key: string, command: readonly string[]): Promise<unknown> {
     if (this.#connection === null) throw new Error('there is no connection');
-    return within(this.#timeoutMs, this.#connection.send(key, command));
+    return rejectAfter(this.#timeoutMs, this.#connection.send(key, command));
   }
 
   /** Looks at Redis every few seconds, with jitter. While the breaker is open, its probes look instead. */
@@ -234,7 +240,7 @@ class RedisReplayStore implements ReplayStore {
 
   /** Until Redis has read its data from the disk, it answers INFO and refuses writes. */
   async #lookOnceLoaded(connection: RedisConnection): Promise<void> {
-    const deadline = performance.now() + PATIENCE_MS;
+    const deadline = performance.now() + CONNECT_TIMEOUT_MS;
     for (;;) {
       try {
         await this.#look(connection, true);
@@ -272,7 +278,10 @@ class RedisReplayStore implements ReplayStore {
     if (connection.isCluster) return;
     // With a write: a Redis that has become a replica, or cannot write its disk, still answers other commands.
     const name = `${this.#keyPrefix}probe`;
-    await within(PATIENCE_MS, connection.send(name, ['SET', name, '1', 'PX', String(PROBE_TTL_MS)]));
+    await rejectAfter(
+      CONNECT_TIMEOUT_MS,
+      connection.send(name, ['SET', name, '1', 'PX', String(PROBE_TTL_MS)]),
+    );
   }
 
   async #probe(): Promise<void> {

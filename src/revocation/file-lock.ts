@@ -47,7 +47,7 @@ export async function lockFile(path: string): Promise<FileLock> {
     const found = await readLock(lockPath);
     if (found === null) continue;
     if (await isAlive(found.owner, found.touchedMs)) {
-      const who = await introduce(found.owner);
+      const who = await describeOwner(found.owner);
       throw locked(path, lockPath, who);
     }
     await removeStale(path, lockPath, found.text);
@@ -153,7 +153,7 @@ async function removeStale(path: string, lockPath: string, text: string): Promis
 }
 
 /** Describes an owner for a person. */
-async function introduce(owner: Owner | null): Promise<string> {
+async function describeOwner(owner: Owner | null): Promise<string> {
   if (owner === null) return 'a process that is just starting';
   const who = `process ${owner.pid} on ${owner.host}`;
   return owner.realm === (await realmOfThisProcess())

@@ -7,17 +7,10 @@ import type { RevocationStore } from './revocation-store.js';
 import type { ListUnreadyReason, StatusListCache, StatusListOptions } from './status-list-cache.js';
 
 export type { RevocationLog, RevocationObserver } from './observer.js';
-export type { RedisStoreOptions } from './redis-store.js';
-export {
-  exportRevocations,
-  importRevocations,
-  type ImportOptions,
-  type ImportReport,
-} from './redis-transfer.js';
 export { DEFAULT_MAX_WAIT_MS } from './defaults.js';
 export type { StatusListOptions } from './status-list-cache.js';
-export type { FetchOutcome, StatusListFault } from './status-list-error.js';
-export { RevocationStoreError, type RevocationStoreFault } from './store-error.js';
+export type { FetchOutcome } from './status-list-error.js';
+export { RevocationStoreError } from './store-error.js';
 
 /** Why an instance is not ready. */
 export type UnreadyReason = ListUnreadyReason | 'revocation_store_unreachable';

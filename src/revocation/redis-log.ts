@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RedisConnection } from '../redis/connection.js';
-import { within } from '../redis/within.js';
+import { rejectAfter } from '../redis/reject-after.js';
 
 // A common hash tag, so that a Redis Cluster keeps all keys on one node.
 const TAG = '{drs:revocations}';
@@ -52,7 +52,7 @@ export class RedisLog {
   /** Like {@link readAfter}, but at the end of the log it waits for new entries. Blocks its connection. */
   async waitAfter(id: string, waitMs: number): Promise<LogEntry[]> {
     const command = ['XREAD', 'COUNT', String(PAGE), 'BLOCK', String(waitMs), 'STREAMS', LOG_KEY, id];
-    const reply = await within(waitMs + TIMEOUT_MS, this.#connection.send(LOG_KEY, command));
+    const reply = await rejectAfter(waitMs + TIMEOUT_MS, this.#connection.send(LOG_KEY, command));
     return reply === null ? [] : toEntries((reply as [[string, unknown]])[0][1]);
   }
 
@@ -112,7 +112,7 @@ export class RedisLog {
   }
 
   #send(...command: string[]): Promise<unknown> {
-    return within(TIMEOUT_MS, this.#connection.send(LOG_KEY, command));
+    return rejectAfter(TIMEOUT_MS, this.#connection.send(LOG_KEY, command));
   }
 }
 

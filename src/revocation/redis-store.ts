@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connectRedis, placeOf, reasonOf, type RedisConnection } from '../redis/connection.js';
-import { within } from '../redis/within.js';
+import { rejectAfter } from '../redis/reject-after.js';
 import { IndexSet } from './index-set.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
 import { BEGINNING, RedisLog, type LogEntry } from './redis-log.js';
@@ -148,11 +148,11 @@ export class RedisStore implements RevocationStore {
     this.#session = null;
     this.#leaseUntil = -Infinity;
     if (session !== null) {
-      await within(CLOSE_MS, session.log.leave(this.#reader)).catch(() => undefined);
+      await rejectAfter(CLOSE_MS, session.log.leave(this.#reader)).catch(() => undefined);
       endSession(session);
     }
     // While it connects to an unreachable Redis, this takes long. It ends by itself.
-    await within(CLOSE_MS, this.#following).catch(() => undefined);
+    await rejectAfter(CLOSE_MS, this.#following).catch(() => undefined);
   }
 
   /** A method, not a field: TypeScript would assume that a field does not change between two checks. */

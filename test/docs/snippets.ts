@@ -56,7 +56,7 @@ export function snippetsOf(document: string, text: string): Snippet[] {
 }
 
 /** README.md and the documents in docs/. */
-export const documents: readonly string[] = [
+const documents: readonly string[] = [
   'README.md',
   ...readdirSync(path.join(root, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.md'))

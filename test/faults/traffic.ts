@@ -257,7 +257,7 @@ export class Traffic {
 }
 
 /** Posts JSON. @returns `null` if no complete answer came */
-export async function post(
+async function post(
   agent: Agent | undefined,
   url: string,
   body: string,

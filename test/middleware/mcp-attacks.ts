@@ -10,7 +10,7 @@ export const call = (args: object, bundle: object | string | undefined, key = KE
   return { name: tool, arguments: rest, _meta: meta };
 };
 export const invalid = (code: string) => ({ valid: false, code });
-export const mismatch = (binding: string) => ({
+const mismatch = (binding: string) => ({
   valid: true,
   binding,
   code: 'BINDING_MISMATCH',

@@ -129,7 +129,7 @@ export function stringOf(object: JsonObject, name: string): string | undefined {
 }
 
 /** Reads an optional member. `null` means the same as absence. */
-export function optional(object: JsonObject, name: string): Json | undefined {
+function optional(object: JsonObject, name: string): Json | undefined {
   const value = member(object, name);
   return value?.kind === 'null' ? undefined : value;
 }

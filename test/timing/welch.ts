@@ -39,7 +39,7 @@ export function compare(left: readonly number[], right: readonly number[]): Comp
 }
 
 /** Welch's t: how many standard errors the mean of the second is above that of the first. */
-export function welch(left: readonly number[], right: readonly number[]): number {
+function welch(left: readonly number[], right: readonly number[]): number {
   const [a, b] = [momentsOf(left), momentsOf(right)];
   const error = Math.sqrt(a.variance / left.length + b.variance / right.length);
   return error === 0 ? (a.mean === b.mean ? 0 : Infinity) : (b.mean - a.mean) / error;

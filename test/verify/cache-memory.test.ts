@@ -17,7 +17,7 @@ const shapes = [
   'texts beyond Latin-1',
 ];
 
-it.each(shapes.flatMap((shape) => [[shape, 'receipt'] as const, [shape, 'chain'] as const]))(
+it.concurrent.each(shapes.flatMap((shape) => [[shape, 'receipt'] as const, [shape, 'chain'] as const]))(
   'a cache of entries with %s (%s) counts at least what the heap holds of it',
   async (shape, kind) => {
     // One thread: what V8 compiles and collects on other threads moves the figure by 500 kB from run to run.

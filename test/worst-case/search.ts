@@ -43,7 +43,7 @@ const PARTS = [1 / 128, 1 / 32, 1 / 8, 1 / 2, 1];
  *
  * @returns `null` if no body with these parameters is small enough
  */
-export async function measure(
+async function measure(
   family: Family,
   parameters: Parameters,
   maxBytes: number,

@@ -7,7 +7,7 @@ import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
 
 /** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
-export const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
+const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
 
 /** Lifetime of a signed context in seconds: covers the way from gate to tool server, and small clock differences. */
 const LIFETIME_SECS = 30;

@@ -151,4 +151,4 @@ function answerScrape(exchange: Exchange, { metrics, scrape, log }: RouteContext
 }
 
 /** `docs/openapi.yaml` as JSON text. The build converts it. */
-export const OPENAPI_JSON: string = readFileSync(createRequire(import.meta.url).resolve('#openapi'), 'utf8');
+const OPENAPI_JSON: string = readFileSync(createRequire(import.meta.url).resolve('#openapi'), 'utf8');

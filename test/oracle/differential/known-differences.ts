@@ -4,7 +4,7 @@ import type { Difference } from './run.js';
  * Differences that are known and accepted for now, each with its reason. A run counts them, but does not fail because
  * of them. The list is empty if the code follows the specification.
  */
-export const knownDifferences: {
+const knownDifferences: {
   readonly reason: string;
   readonly applies: (difference: Difference) => boolean;
 }[] = [];

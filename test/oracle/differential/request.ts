@@ -157,5 +157,3 @@ function sorted(json: Json): string {
   const members = json.members.map(([name, value]) => `${JSON.stringify(name)}:${sorted(value)}`).sort();
   return `{${members.join()}}`;
 }
-
-export { setMember };

@@ -20,7 +20,7 @@ const pairs: readonly Pair[] = Array.from({ length: 10 }, (_, number) => {
 
 export const KEYS = pairs.length;
 
-export const toDid = (key: Uint8Array): string =>
+const toDid = (key: Uint8Array): string =>
   `did:key:z${toBase58(Buffer.concat([Buffer.from([0xed, 0x01]), key]))}`;
 
 const dids = pairs.map(({ bytes }) => toDid(bytes));

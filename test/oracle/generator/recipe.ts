@@ -225,5 +225,3 @@ export function editAt(json: Json, path: Path, text: string | undefined, twice: 
   if (twice) return { kind: 'object', members: [...json.members, [step, parse(text)]] };
   return setMember(json, step, parse(text));
 }
-
-export { didOf };

@@ -44,9 +44,9 @@ export const ODD: readonly string[] = [
   '{"0":"search","length":1}',
 ];
 
-export const TOOLS = ['search', 'fetch', 'delete', '*', 'constructor', ''];
-export const CLASSES = ['public', 'private', '*', '__proto__'];
-export const RESOURCES = [
+const TOOLS = ['search', 'fetch', 'delete', '*', 'constructor', ''];
+const CLASSES = ['public', 'private', '*', '__proto__'];
+const RESOURCES = [
   'file:///data/*',
   'file:///data/a',
   'file:///data/a/*',

@@ -4,7 +4,7 @@
  * A busy thread does not use up the time: it begins when the client has sent the command, and an answer that has
  * already arrived counts.
  */
-export async function within<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {
+export async function rejectAfter<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   let sent: NodeJS.Immediate | undefined;
   const timeout = new Promise<never>((_, reject) => {

@@ -1,0 +1,214 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+
+// No runner of GitHub is here: this checks that the files say what they must, and that what they name exists.
+
+interface Step {
+  readonly name?: string;
+  readonly uses?: string;
+  readonly run?: string;
+  readonly with?: Readonly<Record<string, unknown>>;
+}
+interface Job {
+  readonly uses?: string;
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly 'timeout-minutes'?: number;
+  readonly strategy?: { readonly matrix: { readonly include: readonly { node: number; image: string }[] } };
+  readonly steps?: readonly Step[];
+}
+interface Workflow {
+  readonly on: Readonly<Record<string, unknown>>;
+  readonly permissions: Readonly<Record<string, string>>;
+  readonly jobs: Readonly<Record<string, Job>>;
+}
+interface Form {
+  readonly name: string;
+  readonly description: string;
+  readonly body: readonly {
+    readonly type: string;
+    readonly id?: string;
+    readonly attributes: { readonly label?: string; readonly value?: string };
+  }[];
+}
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
+const load = (file: string) => parse(read(`.github/workflows/${file}`)) as Workflow;
+const { scripts, engines } = JSON.parse(read('package.json')) as {
+  scripts: Record<string, string>;
+  engines: { node: string };
+};
+
+const workflows = readdirSync(path.join(root, '.github/workflows'));
+const forms = readdirSync(path.join(root, '.github/ISSUE_TEMPLATE')).filter((file) => file !== 'config.yml');
+/** Files that a step makes. */
+const MADE = new Set(['sbom.cdx.json']);
+
+/** What a text names and the repository does not have: scripts of npm, and files. */
+function findMissing(text: string): string[] {
+  const named = [...text.matchAll(/\bnpm run (?:--silent )?([\w:-]+)/g)].map(([, script = '']) => script);
+  const files = [
+    ...text.matchAll(/(?<![\w./-])((?:\.ci|bench|deploy|docs|scripts|src|test)\/[\w./-]*\w)/g),
+    ...text.matchAll(/(?<![\w./-])([A-Za-z][\w.-]*\.(?:md|json|mjs|ts))\b/g),
+  ].map(([, file = '']) => file);
+  return [
+    ...named.filter((script) => !(script in scripts)),
+    ...files.filter((file) => !MADE.has(file) && !existsSync(path.join(root, file))),
+  ];
+}
+
+it('finds what is missing', () => {
+  expect(findMissing('npm run nothing && node scripts/none.mjs NONE.md # npm run lint, LICENSE')).toEqual([
+    'nothing',
+    'scripts/none.mjs',
+    'NONE.md',
+  ]);
+});
+
+describe.each(workflows)('.github/workflows/%s', (file) => {
+  const { permissions, jobs } = load(file);
+  const steps = Object.values(jobs).flatMap((job) => job.steps ?? []);
+
+  it('names only scripts and files that exist', () => {
+    expect(findMissing(read(`.github/workflows/${file}`))).toEqual([]);
+  });
+
+  it('may read the code, and no more where a job does not say so', () => {
+    expect(permissions).toEqual({ contents: 'read' });
+  });
+
+  it('pins each action by a commit, beside its version', () => {
+    for (const { uses } of [...steps, ...Object.values(jobs)]) {
+      if (uses === undefined) continue;
+      if (uses.startsWith('./')) expect(existsSync(path.join(root, uses)), uses).toBe(true);
+      else expect(uses).toMatch(/^actions\/(?:checkout|setup-node)@[\da-f]{40}$/);
+    }
+    for (const line of read(`.github/workflows/${file}`).split('\n'))
+      if (line.includes('uses: actions/')) expect(line).toMatch(/@[\da-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+
+  it('leaves no token behind for later steps', () => {
+    for (const { uses, with: inputs } of steps)
+      if (uses?.startsWith('actions/checkout@'))
+        expect(inputs).toMatchObject({ 'persist-credentials': false });
+  });
+
+  it('puts no text of others into a shell, and every script is one that bash can read', () => {
+    for (const { run } of steps) {
+      if (run === undefined) continue;
+      expect(run).not.toContain('${{');
+      expect(spawnSync('bash', ['-n', '-c', run], { encoding: 'utf8' }).stderr).toBe('');
+    }
+  });
+
+  it('ends a job that hangs', () => {
+    for (const { uses, 'timeout-minutes': minutes } of Object.values(jobs))
+      if (uses === undefined) expect(minutes).toBeLessThanOrEqual(60);
+  });
+});
+
+describe('ci.yml', () => {
+  const { on, jobs } = load('ci.yml');
+
+  it('calls the gate for each change, on every release of Node that has long-term support', () => {
+    expect(Object.keys(on).sort()).toEqual(['pull_request', 'push', 'workflow_call']);
+    const { strategy, steps = [] } = jobs['gate'] ?? {};
+    const matrix = strategy?.matrix.include ?? [];
+    expect(matrix.map(({ node }) => node)).toEqual([20, 22, 24]);
+    for (const { node, image } of matrix) {
+      expect(engines.node).toContain(String(node));
+      expect(image).toMatch(new RegExp(`^node:${node}-`));
+    }
+    expect(steps.map(({ run }) => run)).toContain('bash .ci/run');
+    expect(execFileSync('git', ['ls-files', '--stage', '.ci/run'], { cwd: root, encoding: 'utf8' })).toMatch(
+      /^100755 /,
+    );
+  });
+});
+
+describe('release.yml', () => {
+  const { on, jobs } = load('release.yml');
+  const runsOf = (job: string) => (jobs[job]?.steps ?? []).flatMap(({ run }) => run ?? []).join('\n');
+
+  it('runs for a tag, after the gate, and each job may do one thing', () => {
+    expect(on).toEqual({ push: { tags: ['v*'] } });
+    expect(jobs['gate']?.uses).toBe('./.github/workflows/ci.yml');
+    const allowed = Object.entries(jobs).map(([name, { permissions = {} }]) => [
+      name,
+      Object.keys(permissions).filter((permission) => permissions[permission] === 'write'),
+    ]);
+    expect(Object.fromEntries(allowed)).toEqual({
+      gate: [],
+      version: [],
+      npm: ['id-token'],
+      image: ['packages'],
+      notes: ['contents'],
+    });
+  });
+
+  it('publishes with provenance, an SBOM, and the image of deploy/', () => {
+    expect(runsOf('npm')).toContain('npm publish --provenance');
+    expect(runsOf('image')).toContain('--file deploy/Dockerfile');
+    expect(runsOf('image')).toContain('--build-arg DRS_COMMIT="$GITHUB_SHA"');
+    expect(read('deploy/Dockerfile')).toContain('ARG DRS_COMMIT');
+    expect(runsOf('notes')).toMatch(/npm run --silent sbom -- --out sbom\.cdx\.json\n[^]* sbom\.cdx\.json/);
+  });
+
+  it('only for a tag that names the version, with a section of the changelog', () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-release-'));
+    const [script = ''] = (jobs['version']?.steps ?? []).flatMap(({ run }) => run ?? []);
+    const check = (tag: string) =>
+      spawnSync('bash', ['-e', '-c', script], {
+        cwd: folder,
+        env: { ...process.env, GITHUB_REF_NAME: tag },
+        encoding: 'utf8',
+      });
+    try {
+      writeFileSync(path.join(folder, 'package.json'), '{"version":"1.2.0"}');
+      writeFileSync(path.join(folder, 'CHANGELOG.md'), '# Changelog\n\n## [Unreleased]\n');
+      expect(check('v1.3.0')).toMatchObject({
+        status: 1,
+        stderr: expect.stringContaining('v1.2.0') as string,
+      });
+      expect(check('v1.2.0')).toMatchObject({
+        status: 1,
+        stderr: expect.stringContaining('## [1.2.0]') as string,
+      });
+      writeFileSync(path.join(folder, 'CHANGELOG.md'), '# Changelog\n\n## [1.2.0] - 2026-12-01\n');
+      expect(check('v1.2.0')).toMatchObject({ status: 0, stderr: '' });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe('templates', () => {
+  it.each(forms)('the form %s has fields that can be told apart, and names what exists', (file) => {
+    const text = read(`.github/ISSUE_TEMPLATE/${file}`);
+    const { name, description, body } = parse(text) as Form;
+    expect([name, description].every((word) => word.length > 0)).toBe(true);
+    const fields = body.filter(({ type }) => type !== 'markdown');
+    expect(fields.length).toBeGreaterThan(1);
+    for (const { type, id, attributes } of fields) {
+      expect(['input', 'textarea', 'dropdown', 'checkboxes']).toContain(type);
+      expect([id, attributes.label]).toEqual([expect.any(String), expect.any(String)]);
+    }
+    expect(new Set(fields.map(({ id }) => id)).size).toBe(fields.length);
+    expect(findMissing(text)).toEqual([]);
+  });
+
+  it('there is one for a bug and one for a request, and no vulnerability is told in public', () => {
+    expect(forms.sort()).toEqual(['bug.yml', 'request.yml']);
+    expect(read('.github/ISSUE_TEMPLATE/bug.yml')).toContain('SECURITY.md');
+    expect(parse(read('.github/ISSUE_TEMPLATE/config.yml'))).toEqual({ blank_issues_enabled: false });
+  });
+
+  it('the one for changes names what exists', () => {
+    expect(findMissing(read('.github/PULL_REQUEST_TEMPLATE.md'))).toEqual([]);
+  });
+});
