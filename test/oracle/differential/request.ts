@@ -1,6 +1,6 @@
 import { fromValue, readJson, writeJson, type Json } from '../json.js';
 import { verify, type Answer, type Question, type Revocation, type Settings } from '../oracle.js';
-import { buildBundle, setMember, type Recipe } from '../generator/recipe.js';
+import { buildBundle, type Recipe } from '../generator/recipe.js';
 import { verifyRemembered as verifySignature } from './signatures.js';
 
 /** How the body of a call is passed to the library. Over HTTP it is always in the request. */

@@ -1,6 +1,6 @@
 import { digestOf } from '../encoding.js';
 import { readJson, writeJson, type Json, type JsonObject } from '../json.js';
-import { didOf, forge, signWith, type Forgery } from './keys.js';
+import { forge, signWith, type Forgery } from './keys.js';
 
 /** A receipt or an invocation, and the key that signs it. Its links to the chain are filled in when it is built. */
 export interface Link {
