@@ -49,6 +49,8 @@ export interface Service {
    * @param signal ends the wait
    */
   retire(signal: AbortSignal): Promise<void>;
+  /** The metrics of this process alone. */
+  scrape(): Promise<string>;
   /** Reopens the log files, after they were renamed (log rotation). */
   reopenLogs(): Promise<void>;
   /**
@@ -73,8 +75,6 @@ export interface Membership {
   readonly process: string;
   /** The metrics of all processes. */
   readonly scrapeAll: () => Promise<string>;
-  /** Called with a function that returns the metrics of this process alone. */
-  readonly onScrape: (scrape: () => Promise<string>) => void;
 }
 
 const DRAIN_POLL_MS = 10;
@@ -108,10 +108,7 @@ export async function startService(
   const verdicts = new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions);
   const tracing = await openTracing();
   const scrapeThis = () => metrics.registry.metrics();
-  if (membership !== null) {
-    metrics.registry.setDefaultLabels({ process: membership.process });
-    membership.onScrape(scrapeThis);
-  }
+  if (membership !== null) metrics.registry.setDefaultLabels({ process: membership.process });
   const readiness = new Readiness(admission, engine, gate.replays, configuration);
   const routes = new Routes({
     engine,
@@ -177,6 +174,7 @@ export async function startService(
     grpcPort,
     frontEnd: loaded.name,
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
+    scrape: scrapeThis,
     reopenLogs: () => verdicts.reopen(),
     reloadRoutes: () => {
       gate.routes.reload();

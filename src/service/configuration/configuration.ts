@@ -8,7 +8,7 @@ import { readCertificate } from '../http/certificate.js';
 import { unixPathOf, type ListenAddress } from '../http/listen-address.js';
 import { readSecretFiles, SECRET_FILES } from './secret-files.js';
 import { printableUrl } from './printable-url.js';
-import { findUnshareable } from '../processes/unshareable.js';
+import { findUnshareable } from './unshareable.js';
 
 /** The schema of a text that a function reads. The function returns the value, or what is wrong with the text. */
 const parsed = <T extends object>(read: (text: string) => T | { readonly problem: string }) =>

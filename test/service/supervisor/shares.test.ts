@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { mergeScrapes } from '../../../src/service/processes/merge-scrapes.js';
-import { shareOut } from '../../../src/service/processes/share-out.js';
+import { shareOut } from '../../../src/service/configuration/share-out.js';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;

@@ -1,3 +1,4 @@
+import { OptionsError } from '../../verifier/options.js';
 import type { Resources } from '../../verifier/resources.js';
 
 const MIB = 1024 * 1024;
@@ -15,7 +16,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * for its cache and bodies, and of the rate limits, so that all processes together keep the limits. Threads and memory
  * that are set in the environment are not divided: each process gets them.
  *
- * @throws RangeError if there is not enough memory
+ * @throws OptionsError if there is not enough memory
  */
 export function shareOut(
   env: Environment,
@@ -25,10 +26,10 @@ export function shareOut(
   const memory = Math.floor(memoryBytes / processes);
   if (memory < MIN_SHARE_BYTES) {
     const possible = Math.max(1, Math.floor(memoryBytes / MIN_SHARE_BYTES));
-    throw new RangeError(
+    throw new OptionsError([
       `PROCESSES is ${processes}, which leaves each ${Math.floor(memory / MIB)} MiB of memory, expected at least ` +
         `${MIN_SHARE_BYTES / MIB}: start at most ${possible}, or raise the memory limit`,
-    );
+    ]);
   }
   const left = memory - BASE_BYTES;
   const shares: Record<string, number> = {
