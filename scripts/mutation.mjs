@@ -16,7 +16,7 @@ const LEFT_OUT = [
   'src/revocation/list-reader-thread.ts',
   // Start, signals, sockets, several processes: only a process of its own shows them. scripts/planted-faults.mjs plants
   // faults in these.
-  'src/service/{early-signals,end-gracefully,main,notify,service}.ts',
+  'src/service/{early-signals,main,notify,running,service}.ts',
   'src/service/configuration/check.ts',
   'src/service/observe/tracing.ts',
   'src/service/http/{certificate,find-port,front-end,holders,listen-address,node*,served-certificate,unix-socket,uws*}.ts',

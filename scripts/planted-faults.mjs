@@ -27,7 +27,7 @@ const FAULTS = [
     'names every problem of the configuration',
   ],
   ['main', 'await running?.close(err !== undefined);', '', 'load', 'is unhealthy while it drains'],
-  ['end-gracefully', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
+  ['running', "= ['SIGHUP', 'SIGUSR2']", '= []', 'life-cycle', 'is not what SIGHUP asks for'],
   [
     'main',
     'service.reopenLogs().then(',
@@ -134,7 +134,7 @@ const FAULTS = [
   [
     'processes/supervisor',
     "send(place.current, { kind: 'retire' });",
-    'place.current.process.kill();',
+    "place.current.process.kill('SIGKILL');",
     'processes',
     'are replaced on SIGHUP',
   ],
@@ -154,6 +154,21 @@ const FAULTS = [
   ],
   [
     'processes/child',
+    'if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;',
+    '',
+    'processes',
+    'end when their supervisor is killed',
+  ],
+  ['processes/child', "tell({ kind: 'stop' });", '', 'processes', 'stops at once with 0'],
+  [
+    'processes/supervisor',
+    'while (this.#wantedRolls > 1)',
+    'while (false)',
+    'processes',
+    'replaces the processes once more',
+  ],
+  [
+    'processes/child',
     'process.on(signal, () => undefined);',
     ';',
     'processes',
@@ -161,7 +176,7 @@ const FAULTS = [
   ],
   [
     'processes/supervisor',
-    "process.once('exit', () => supervisor.kill());",
+    "process.once('exit', () => running().forEach((worker) => worker.process.kill('SIGKILL')));",
     '',
     'processes',
     'ends all processes at once on a second signal',

@@ -13,14 +13,14 @@ import {
 } from './configuration/configuration.js';
 import { showAddress, type ListenAddress } from './http/listen-address.js';
 import { releaseSignals } from './early-signals.js';
-import { closingMsOf, endGracefully } from './end-gracefully.js';
+import { closingMsOf, endGracefully, StartError, type Running } from './running.js';
 import { loadFrontEnd } from './load/load.js';
 import { warningsAboutMemory } from './configuration/memory-needs.js';
 import { checkNative } from './native.js';
 import { notifyReady } from './notify.js';
 import { printableUrl } from './configuration/printable-url.js';
 import { startService, type Membership, type Service } from './service.js';
-import { startProcesses, StartError } from './processes/supervisor.js';
+import { Supervisor } from './processes/supervisor.js';
 
 /**
  * Runs the service until a signal ends it. Never throws. An invalid configuration ends the process with exit code 2
@@ -61,25 +61,16 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
       await running?.close(err !== undefined);
     },
   });
-  running = await orExit(log, () =>
-    configuration.processes > 1 ? startProcesses(env, configuration, log) : startAlone(configuration, log),
+  const started = await orExit<Running>(log, () =>
+    configuration.processes > 1 ? Supervisor.start(env, configuration, log) : startAlone(configuration, log),
   );
-  process.on('SIGHUP', running.reload);
-  process.on('SIGUSR2', running.toggleLogLevel);
+  running = started;
+  process.on('SIGHUP', () => void started.reload());
+  process.on('SIGUSR2', () => started.toggleLogLevel());
   releaseSignals();
   // This comes last, since a program that waits for this line may send a signal at once.
-  log.info(running.facts, 'listening');
+  log.info(started.facts, 'listening');
   notifyReady(env, log);
-}
-
-/** What signals act on: a service in this process, or several processes. */
-export interface Running {
-  /** What is logged about it. */
-  readonly facts: object;
-  /** @param isUrgent skips the delay */
-  readonly close: (isUrgent: boolean) => Promise<void>;
-  readonly reload: () => void;
-  readonly toggleLogLevel: () => void;
 }
 
 /** Reads the configuration, or ends the process with 2, saying what is wrong with it. */
@@ -124,7 +115,7 @@ async function startAlone(configuration: Configuration, log: Logger): Promise<Ru
     reload: () => {
       reloadCertificate(service, log);
       reloadRoutes(service, log);
-      service.reopenLogs().then(
+      return service.reopenLogs().then(
         () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
         (error: unknown) =>
           log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),

@@ -1,5 +1,7 @@
 import { OptionsError } from '../../verifier/options.js';
 import type { Resources } from '../../verifier/resources.js';
+import { findPort } from '../http/find-port.js';
+import { addressOf, type Configuration } from './configuration.js';
 
 const MIB = 1024 * 1024;
 /** The memory of a process besides its cache and its bodies. */
@@ -46,4 +48,20 @@ export function shareOut(
   for (const name of Object.keys(shares)) if (isSet(name)) Reflect.deleteProperty(shares, name);
   for (const name of LIMITS) if (isSet(name)) shares[name] = Math.ceil(Number(env[name]) / processes);
   return Object.fromEntries(Object.entries(shares).map(([name, value]) => [name, String(value)]));
+}
+
+/**
+ * The addresses of all processes: port 0 becomes a free port, the same one for all.
+ *
+ * @throws Error if another service has a port
+ */
+export async function addressesOfAll({
+  host,
+  port,
+  metricsAddr = '',
+}: Configuration): Promise<Record<string, string>> {
+  const PORT = await findPort(host, port);
+  const metrics = addressOf(metricsAddr);
+  if (metrics === null) return { PORT };
+  return { PORT, METRICS_ADDR: metricsAddr.replace(/\d+$/, await findPort(metrics.host, metrics.port)) };
 }

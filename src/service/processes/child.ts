@@ -19,11 +19,13 @@ let obey = ({ kind }: Message): void => {
   if (kind === 'stop' || kind === 'orphaned') process.exit(kind === 'stop' ? 0 : 1);
 };
 process.on('message', (message: Message) => obey(message));
+// node:cluster has thrown away what came before.
+tell({ kind: 'stop' });
 process.on('disconnect', () => obey({ kind: 'orphaned' }));
 // Otherwise node:cluster ends this process as soon as its supervisor is gone, and open requests get no answer.
 if (cluster.worker) cluster.worker.exitedAfterDisconnect = true;
 
-const { closingMsOf, endGracefully } = await import('../end-gracefully.js');
+const { closingMsOf, endGracefully } = await import('../running.js');
 const { factsOf, openLog, orExit, readOrExit, startHere, toggleLogLevel } = await import('../main.js');
 
 let scraping: Promise<string> | null = null;
@@ -33,7 +35,7 @@ const scrapeAll = (): Promise<string> =>
   (scraping ??= new Promise<string>((resolve, reject) => {
     scraped = resolve;
     setTimeout(reject, METRICS_MS, new Error('the supervisor did not gather the metrics of all processes'));
-    tell({ kind: 'allMetrics' });
+    tell({ kind: 'scrape' });
   }).finally(() => (scraping = null)));
 
 const name = process.argv[2] ?? '';
@@ -55,15 +57,14 @@ const { close } = endGracefully({
     await service.close(why !== 'stop');
   },
 });
-obey = (message) => {
-  const { kind } = message;
-  if (kind === 'ping') tell(message);
+obey = ({ kind, text = '' }) => {
+  if (kind === 'ping') tell({ kind });
   else if (kind === 'logLevel') toggleLogLevel(log, configuration);
-  else if (kind === 'allMetrics') scraped?.(message.text ?? '');
+  else if (kind === 'scrape') scraped?.(text);
   else if (kind === 'metrics')
     // If this fails, the supervisor leaves this process out.
     service.scrape().then(
-      (text) => tell({ kind, text }),
+      (own) => tell({ kind, text: own }),
       () => undefined,
     );
   else if (kind !== 'listening') {

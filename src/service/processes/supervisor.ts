@@ -4,18 +4,16 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import { resourcesHere } from '../../verifier/resources.js';
-import { addressOf, type Configuration } from '../configuration/configuration.js';
-import { shareOut } from '../configuration/share-out.js';
-import { findPort } from '../http/find-port.js';
-import type { Running } from '../main.js';
-import { mergeScrapes } from './merge-scrapes.js';
+import type { Configuration } from '../configuration/configuration.js';
+import { addressesOfAll, shareOut } from '../configuration/share-out.js';
+import { StartError, type Running } from '../running.js';
+import { mergeScrapes } from '../observe/process-metrics.js';
 
 /** What the supervisor and its processes send each other. An answer has the kind of its question. */
 export interface Message {
   /** `retire`: another process has taken its place. `orphaned`: a process tells it itself if its supervisor is gone. */
-  readonly kind:
-    'stop' | 'retire' | 'orphaned' | 'logLevel' | 'ping' | 'metrics' | 'allMetrics' | 'listening';
-  /** The metrics, in an answer. */
+  readonly kind: 'stop' | 'retire' | 'orphaned' | 'logLevel' | 'ping' | 'metrics' | 'scrape' | 'listening';
+  /** Metrics: with `metrics` those of one process, with `scrape` those of all. */
   readonly text?: string;
   /** What is logged about a process that listens. */
   readonly facts?: object;
@@ -45,49 +43,9 @@ const LONG_LIFE_MS = 60_000;
 /** How many starts in a row may fail in one place while no process serves. */
 const MAX_FAILED_STARTS = 3;
 
-/**
- * Starts `PROCESSES` processes on one port. They end with this process.
- *
- * @param env the environment of each process, before {@link shareOut} changes it
- * @throws OptionsError if there is not enough memory; {@link StartError} if a process does not start
- */
-export async function startProcesses(
-  env: NodeJS.ProcessEnv,
-  { processes, host, port, metricsAddr }: Configuration,
-  log: Logger,
-): Promise<Running> {
-  const { cores, memoryBytes } = resourcesHere();
-  const shares = shareOut(env, processes, { cores, memoryBytes });
-  const childEnv: NodeJS.ProcessEnv = { ...env, ...shares, PROCESSES: '1', SHARE_PORT: '1' };
-  // Port 0 becomes a free port, the same one for all.
-  childEnv['PORT'] = await findPort(host, port);
-  const metrics = addressOf(metricsAddr ?? '');
-  if (metrics !== null)
-    childEnv['METRICS_ADDR'] = metricsAddr?.replace(/\d+$/, await findPort(metrics.host, metrics.port));
-  const supervisor = new Supervisor(childEnv, processes, log);
-  // Whatever ends this process. Those that should end in order have done so before.
-  process.once('exit', () => supervisor.kill());
-  const facts = await supervisor.start();
-  return {
-    facts: { ...facts, processes, cores, shares },
-    close: () => supervisor.stop(),
-    reload: () => void supervisor.roll(),
-    toggleLogLevel: () => supervisor.tell({ kind: 'logLevel' }),
-  };
-}
-
-/** A process did not begin to listen. It has said why. */
-export class StartError extends Error {
-  /** The exit code of the process that did not start. */
-  readonly code: number;
-  constructor(ending: string, code: number | null) {
-    super(`a process ended with ${ending} before it listened`);
-    this.code = code ?? 1;
-  }
-}
-
-/** Runs the processes, and starts another one where one dies. */
-class Supervisor {
+/** Runs several processes of a service on one port, and starts another one where one dies. */
+export class Supervisor implements Running {
+  facts: object = {};
   readonly #env: NodeJS.ProcessEnv;
   readonly #log: Logger;
   readonly #places: readonly Place[];
@@ -97,27 +55,33 @@ class Supervisor {
   #isStopping = false;
   #wantedRolls = 0;
 
-  constructor(env: NodeJS.ProcessEnv, processes: number, log: Logger) {
+  private constructor(env: NodeJS.ProcessEnv, processes: number, log: Logger) {
     this.#env = env;
     this.#log = log;
-    this.#places = Array.from({ length: processes }, (_, at) => ({
-      name: `${at}`,
-      current: null,
-      deaths: 0,
-      pauseMs: FIRST_PAUSE_MS,
-    }));
+    const empty = { current: null, deaths: 0, pauseMs: FIRST_PAUSE_MS };
+    this.#places = Array.from({ length: processes }, (_, at) => ({ name: `${at}`, ...empty }));
   }
 
-  /** Starts all processes; the first one alone, so that a wrong configuration is reported once. Returns its facts. */
-  async start(): Promise<object> {
-    const [first, ...others] = this.#places as [Place, ...Place[]];
-    const facts = await this.#fill(first);
-    await Promise.all(others.map((place) => this.#fill(place)));
-    return facts;
+  /** Starts the processes. @throws OptionsError if the memory is too small; {@link StartError} if one does not start */
+  static async start(env: NodeJS.ProcessEnv, configuration: Configuration, log: Logger): Promise<Supervisor> {
+    const { processes } = configuration;
+    const { cores, memoryBytes } = resourcesHere();
+    const shares = shareOut(env, processes, { cores, memoryBytes });
+    const addresses = await addressesOfAll(configuration);
+    const childEnv = { ...env, ...shares, ...addresses, PROCESSES: '1', SHARE_PORT: '1' };
+    const supervisor = new Supervisor(childEnv, processes, log);
+    // Whatever ends this process. Those that should end in order have done so before.
+    process.once('exit', () => running().forEach((worker) => worker.process.kill('SIGKILL')));
+    const [first, ...others] = supervisor.#places as [Place, ...Place[]];
+    // The first one starts alone, so that a wrong configuration is reported once.
+    const facts = await supervisor.#fill(first);
+    await Promise.all(others.map((place) => supervisor.#fill(place)));
+    supervisor.facts = { ...facts, processes, cores, shares };
+    return supervisor;
   }
 
   /** Replaces every process by a new one, one after the other. If a new one does not start, the old ones stay. */
-  async roll(): Promise<void> {
+  async reload(): Promise<void> {
     // If another roll is wanted while this one runs, a second round follows: files may have changed in between.
     if (++this.#wantedRolls > 1) return;
     try {
@@ -140,25 +104,17 @@ class Supervisor {
     this.#wantedRolls = 0;
   }
 
-  tell(message: Message): void {
-    for (const worker of running()) send(worker, message);
+  toggleLogLevel(): void {
+    for (const worker of running()) send(worker, { kind: 'logLevel' });
   }
 
-  /** @throws Error if a process did not end with exit code 0 */
-  async stop(): Promise<void> {
+  /** @throws Error if a process does not end with exit code 0 */
+  async close(): Promise<void> {
     this.#log.info('shutting down all processes');
     this.#isStopping = true;
-    this.tell({ kind: 'stop' });
+    for (const worker of running()) send(worker, { kind: 'stop' });
     const codes = await Promise.all(running().map(ended));
     if (codes.some((code) => code !== 0)) throw new Error('a process did not end with exit code 0');
-  }
-
-  kill(): void {
-    for (const worker of running()) worker.process.kill('SIGKILL');
-  }
-
-  #mayFill({ current }: Place): boolean {
-    return current === null && !this.#isStopping;
   }
 
   /** Starts a process. Once it listens, it takes the place, and the one that had it retires. */
@@ -177,15 +133,15 @@ class Supervisor {
       worker.process.kill('SIGKILL');
     }, PING_MS);
     return new Promise((resolve, reject) => {
-      worker.on('message', (message: Message) => {
-        unanswered = 0;
-        if (message.kind === 'listening' && !worker.isDead()) {
+      worker.on('message', ({ kind, text = '', facts = {} }: Message) => {
+        if (kind !== 'stop') unanswered = 0;
+        else if (this.#isStopping) send(worker, { kind }); // a new process asks
+        if (kind === 'listening' && !worker.isDead()) {
           if (place.current !== null) send(place.current, { kind: 'retire' });
           place.current = worker;
-          resolve(message.facts ?? {});
-        } else if (message.kind === 'metrics') this.#asked.get(worker)?.(message.text ?? '');
-        else if (message.kind === 'allMetrics')
-          void this.#scrape().then((text) => send(worker, { kind: 'allMetrics', text }));
+          resolve(facts);
+        } else if (kind === 'metrics') this.#asked.get(worker)?.(text);
+        else if (kind === 'scrape') void this.#scrape().then((all) => send(worker, { kind, text: all }));
       });
       // A process that could not be forked has an error, and does not exit.
       worker.on('error', (error) => {
@@ -195,7 +151,7 @@ class Supervisor {
       worker.once('exit', (code: number | null, signal: NodeJS.Signals | null) => {
         clearInterval(pings);
         const ending = signal ?? `exit code ${code}`;
-        reject(new StartError(ending, code));
+        reject(new StartError(`a process ended with ${ending} before it listened`, code ?? 1));
         if (place.current !== worker) return;
         place.current = null;
         if (this.#isStopping) return;
@@ -210,17 +166,18 @@ class Supervisor {
 
   /** Starts processes in an empty place until one listens. Never rejects. */
   async #refill(place: Place): Promise<void> {
+    // A roll may have filled the place meanwhile.
+    const isOver = () => this.#isStopping || place.current !== null;
     for (let failures = 1; ; failures++) {
       await pause(place.pauseMs);
       place.pauseMs = Math.min(2 * place.pauseMs, MAX_PAUSE_MS);
-      // A roll may have filled the place meanwhile.
-      if (!this.#mayFill(place)) return;
+      if (isOver()) return;
       try {
         await this.#fill(place);
         this.#log.info({ process: place.name }, 'a process was started again');
         return;
       } catch (err) {
-        if (!this.#mayFill(place)) return;
+        if (isOver()) return;
         this.#log.error({ process: place.name, err }, 'a process does not start again');
         if (failures < MAX_FAILED_STARTS || this.#places.some(({ current }) => current !== null)) continue;
         this.#log.fatal('no process serves, and none can be started: giving up');
@@ -231,6 +188,10 @@ class Supervisor {
 
   /** The metrics of all processes in one text. Calls share one answer while it is being gathered. */
   #scrape(): Promise<string> {
+    return (this.#scraping ??= this.#gather().finally(() => (this.#scraping = null)));
+  }
+
+  async #gather(): Promise<string> {
     const serving = this.#places.flatMap(({ current }) => current ?? []);
     const metricsOf = (worker: Worker) =>
       new Promise<string>((resolve) => {
@@ -238,23 +199,8 @@ class Supervisor {
         setTimeout(resolve, METRICS_MS, '');
         send(worker, { kind: 'metrics' });
       }).finally(() => this.#asked.delete(worker));
-    return (this.#scraping ??= Promise.all(serving.map(metricsOf))
-      .then((texts) => mergeScrapes([this.#ownMetrics(), ...texts]))
-      .finally(() => (this.#scraping = null)));
-  }
-
-  #ownMetrics(): string {
-    const up = this.#places.map(
-      (place) => `drs_process_up{process="${place.name}"} ${place.current ? 1 : 0}`,
-    );
-    const total = 'drs_process_deaths_total';
-    const deaths = this.#places.map((place) => `${total}{process="${place.name}"} ${place.deaths}`);
-    return [
-      '# HELP drs_process_up 1 if the process serves\n# TYPE drs_process_up gauge',
-      ...up,
-      `# HELP ${total} Processes that ended without having been told to\n# TYPE ${total} counter`,
-      ...deaths,
-    ].join('\n');
+    const texts = await Promise.all(serving.map(metricsOf));
+    return mergeScrapes(this.#places, texts);
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { mergeScrapes } from '../../../src/service/processes/merge-scrapes.js';
 import { shareOut } from '../../../src/service/configuration/share-out.js';
+import { mergeScrapes } from '../../../src/service/observe/process-metrics.js';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
@@ -54,7 +54,21 @@ describe('the metrics of several processes', () => {
       (name) =>
         `# HELP a What a is\n# TYPE a counter\na{process="${name}"} 1\n\n# HELP b${name} What\n# TYPE b${name} gauge\nb${name} 2\n`,
     );
-    expect(mergeScrapes(scrapes)).toBe(`# HELP a What a is
+    const places = [
+      { name: '0', current: {}, deaths: 2 },
+      { name: '1', current: null, deaths: 0 },
+    ];
+    expect(mergeScrapes(places, scrapes)).toBe(`# HELP drs_process_up 1 if the process serves
+# TYPE drs_process_up gauge
+drs_process_up{process="0"} 1
+drs_process_up{process="1"} 0
+
+# HELP drs_process_deaths_total Processes that ended without having been told to
+# TYPE drs_process_deaths_total counter
+drs_process_deaths_total{process="0"} 2
+drs_process_deaths_total{process="1"} 0
+
+# HELP a What a is
 # TYPE a counter
 a{process="0"} 1
 a{process="1"} 1

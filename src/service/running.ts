@@ -5,6 +5,27 @@ import type { Configuration } from './configuration/configuration.js';
 /** Time after the grace period to close stores and logs. */
 const CLOSING_MS = 5000;
 
+/** What signals act on: a service in this process, or several processes. */
+export interface Running {
+  /** What is logged about it. */
+  readonly facts: object;
+  /** @param isUrgent skips the delay */
+  close(isUrgent: boolean): Promise<void>;
+  /** Never rejects. */
+  reload(): Promise<void>;
+  toggleLogLevel(): void;
+}
+
+/** One of several processes did not begin to listen. It has said why. */
+export class StartError extends Error {
+  /** The exit code of that process. */
+  readonly code: number;
+  constructor(message: string, code: number) {
+    super(message);
+    this.code = code;
+  }
+}
+
 /** How a process ends. */
 interface Ending {
   readonly log: Logger;
