@@ -19,7 +19,7 @@ const LEFT_OUT = [
   'src/service/{early-signals,main,notify,running,service}.ts',
   'src/service/configuration/check.ts',
   'src/service/observe/tracing.ts',
-  'src/service/http/{certificate,find-port,front-end,holders,listen-address,node*,served-certificate,unix-socket,uws*}.ts',
+  'src/service/http/{certificate,front-end,holders,listen-address,node*,served-certificate,unix-socket,uws*}.ts',
   'src/service/load/{connections,load}.ts',
   'src/service/grpc/{listener,open,server}.ts',
   'src/service/processes/{child,supervisor}.ts',

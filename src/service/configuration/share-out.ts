@@ -59,7 +59,7 @@ export async function addressesOfAll({
   host,
   port,
   metricsAddr = '',
-}: Configuration): Promise<Record<string, string>> {
+}: Pick<Configuration, 'host' | 'port' | 'metricsAddr'>): Promise<Record<string, string>> {
   const PORT = await findPort(host, port);
   const metrics = addressOf(metricsAddr);
   if (metrics === null) return { PORT };

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { shareOut } from '../../../src/service/configuration/share-out.js';
+import { addressesOfAll, shareOut } from '../../../src/service/configuration/share-out.js';
 import { mergeScrapes } from '../../../src/service/observe/process-metrics.js';
 
 const MIB = 1024 ** 2;
@@ -45,6 +47,29 @@ describe('what each of several processes gets', () => {
     });
     expect(shareOut({ RATE_LIMIT_PER_IP: '0' }, 4, machine)).toMatchObject({ RATE_LIMIT_PER_IP: '0' });
     expect(shareOut({}, 4, machine)).not.toHaveProperty('RATE_LIMIT_PER_IP');
+  });
+});
+
+describe('the addresses of all processes', () => {
+  it('are as they are set, with a free port instead of 0', async () => {
+    const set = { host: '127.0.0.1', port: 0 };
+    expect(await addressesOfAll(set)).toEqual({ PORT: expect.stringMatching(/^[1-9]\d{2,4}$/) as unknown });
+    const { METRICS_ADDR = '', ...rest } = await addressesOfAll({ ...set, metricsAddr: 'localhost:0' });
+    expect(METRICS_ADDR).toMatch(/^localhost:[1-9]\d{2,4}$/);
+    expect(Object.keys(rest)).toEqual(['PORT']);
+    const port = Number(rest['PORT']);
+    expect(await addressesOfAll({ ...set, port })).toEqual({ PORT: `${port}` });
+  });
+
+  it('are not those of another service', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const message = `cannot listen on 127.0.0.1:${port}: another process has the port`;
+    await expect(addressesOfAll({ host: '127.0.0.1', port })).rejects.toThrow(message);
+    const metricsAddr = `127.0.0.1:${port}`;
+    await expect(addressesOfAll({ host: '127.0.0.1', port: 0, metricsAddr })).rejects.toThrow(message);
+    other.close();
   });
 });
 
