@@ -33,7 +33,7 @@ const FAULTS = [
     'service.reopenLogs().then(',
     'Promise.resolve().then(',
     'seen',
-    'goes on in a new file after SIGHUP',
+    'a service with a file of decisions, no log of refusals, and an internal address',
   ],
   [
     'main',
