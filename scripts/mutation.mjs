@@ -16,13 +16,13 @@ const LEFT_OUT = [
   'src/revocation/list-reader-thread.ts',
   // Start, signals, sockets, several processes: only a process of its own shows them. scripts/planted-faults.mjs plants
   // faults in these.
-  'src/service/{early-signals,main,notify,service}.ts',
+  'src/service/{early-signals,main,notify,running,service}.ts',
   'src/service/configuration/check.ts',
   'src/service/observe/tracing.ts',
   'src/service/http/{certificate,front-end,holders,listen-address,node*,served-certificate,unix-socket,uws*}.ts',
   'src/service/load/{connections,load}.ts',
   'src/service/grpc/{listener,open,server}.ts',
-  'src/service/processes/{child,metrics-link,run-child,service-process,supervise,supervisor}.ts',
+  'src/service/processes/{child,supervisor}.ts',
   // Tables and files that are read once.
   'src/service/{build-info,routes/openapi}.ts',
 ];

@@ -1,5 +1,4 @@
 import { getHeapStatistics } from 'node:v8';
-import closeWithGrace from 'close-with-grace';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../verifier/options.js';
 import { BUILD } from './build-info.js';
@@ -14,14 +13,12 @@ import {
 } from './configuration/configuration.js';
 import { showAddress, type ListenAddress } from './http/listen-address.js';
 import { releaseSignals } from './early-signals.js';
+import { closingMsOf, endGracefully, StartError, type Running } from './running.js';
 import { warningsAboutMemory } from './configuration/memory-needs.js';
 import { notifyReady } from './notify.js';
 import { printableUrl } from '../revocation/printable-url.js';
 import { startService, type Membership, type Service } from './service.js';
-import { supervise } from './processes/supervise.js';
-
-/** Time after the grace period to close stores and logs. */
-const CLOSING_MS = 5000;
+import { Supervisor } from './processes/supervisor.js';
 
 /**
  * Runs the service until a signal ends it. Never throws. An invalid configuration ends the process with exit code 2
@@ -49,15 +46,28 @@ export async function serve(env: NodeJS.ProcessEnv, isCheck = false): Promise<vo
   }
   const log = openLog(configuration);
   for (const warning of warnings) log.warn(warning);
-  if (configuration.processes > 1) {
-    await supervise(env, configuration, log);
-    return;
-  }
-  const service = await startOrExit(configuration, log);
-  stopOnSignals(configuration, service, log);
+  let running: Running | null = null;
+  endGracefully({
+    log,
+    delayMs: closingMsOf(configuration),
+    close: async ({ signal, err }) => {
+      const { shutdownDelaySecs, processes } = configuration;
+      log.info(
+        { signal, shutdownDelaySecs, processes },
+        'shutting down: what is in flight is answered first',
+      );
+      await running?.close(err !== undefined);
+    },
+  });
+  const started = await orExit<Running>(log, () =>
+    configuration.processes > 1 ? Supervisor.start(env, configuration, log) : startAlone(configuration, log),
+  );
+  running = started;
+  process.on('SIGHUP', () => void started.reload());
+  process.on('SIGUSR2', () => started.toggleLogLevel());
   releaseSignals();
   // This comes last, since a program that waits for this line may send a signal at once.
-  log.info(factsOf(configuration, service), 'listening');
+  log.info(started.facts, 'listening');
   notifyReady(env, log);
 }
 
@@ -73,24 +83,43 @@ export function readOrExit(env: NodeJS.ProcessEnv): Configuration {
   }
 }
 
-/** Starts the service, or ends the process with 1, saying why it cannot start. */
-export async function startOrExit(
-  configuration: Configuration,
-  log: Logger,
-  membership: Membership | null = null,
-): Promise<Service> {
+/** Starts something, or ends the process, saying why it cannot start: with 2 if that is due to the configuration, else 1. */
+export async function orExit<T>(log: Logger, start: () => Promise<T>): Promise<T> {
   try {
-    return await startService(configuration, log, membership);
+    return await start();
   } catch (error) {
+    if (error instanceof StartError) process.exit(error.code);
     log.fatal({ err: error }, 'the service cannot start');
     console.error(`drs-verify cannot start: ${(error as Error).message}`);
-    process.exit(1);
+    process.exit(error instanceof OptionsError ? 2 : 1);
   }
 }
 
-/** Milliseconds after which a process that was told to stop ends in any case. */
-export function closingMsOf({ shutdownDelaySecs, shutdownGraceSecs }: Configuration): number {
-  return (shutdownDelaySecs + shutdownGraceSecs) * 1000 + CLOSING_MS;
+/** Starts the service in this process. @throws Error if it cannot start */
+export async function startHere(
+  configuration: Configuration,
+  log: Logger,
+  membership: Membership | null,
+): Promise<Service> {
+  return startService(configuration, log, membership);
+}
+
+async function startAlone(configuration: Configuration, log: Logger): Promise<Running> {
+  const service = await startHere(configuration, log, null);
+  return {
+    facts: factsOf(configuration, service),
+    close: (isUrgent) => service.close(isUrgent),
+    reload: () => {
+      reloadCertificate(service, log);
+      reloadRoutes(service, log);
+      return service.reopenLogs().then(
+        () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
+        (error: unknown) =>
+          log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),
+      );
+    },
+    toggleLogLevel: () => toggleLogLevel(log, configuration),
+  };
 }
 
 /**
@@ -103,38 +132,10 @@ export function openLog({ logLevel }: Configuration): Logger {
   return pino({ name: 'drs-verify', level: logLevel }, output);
 }
 
-function stopOnSignals(configuration: Configuration, service: Service, log: Logger): void {
-  const { shutdownDelaySecs, logLevel } = configuration;
-  const delay = closingMsOf(configuration);
-  closeWithGrace(
-    {
-      delay,
-      logger: false,
-      skip: ['SIGHUP', 'SIGUSR2'],
-      onSecondSignal: (signal) => log.warn({ signal }, 'a second signal: ending at once'),
-      onSecondError: (err) => log.fatal({ err }, 'an error that nothing caught, while shutting down'),
-      onTimeout: () => log.error({ afterMs: delay }, 'shutting down took too long: ending at once'),
-    },
-    async ({ signal, err }) => {
-      if (err) log.fatal({ err }, 'an error that nothing caught');
-      log.info({ signal, shutdownDelaySecs }, 'shutting down: what is in flight is answered first');
-      await service.close(err !== undefined);
-      log.info('stopped');
-    },
-  );
-  process.on('SIGHUP', () => {
-    reloadCertificate(service, log);
-    reloadRoutes(service, log);
-    service.reopenLogs().then(
-      () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
-      (error: unknown) =>
-        log.error({ err: error }, 'the decision log could not be reopened: the old file is still written'),
-    );
-  });
-  process.on('SIGUSR2', () => {
-    log.level = log.level === 'debug' ? logLevel : 'debug';
-    log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
-  });
+/** Switches between the configured log level and `debug`. */
+export function toggleLogLevel(log: Logger, { logLevel }: Configuration): void {
+  log.level = log.level === 'debug' ? logLevel : 'debug';
+  log.warn({ logLevel: log.level }, 'SIGUSR2 changed the log level');
 }
 
 function reloadCertificate(service: Service, log: Logger): void {

@@ -50,6 +50,8 @@ export interface Service {
    * @param signal ends the wait
    */
   retire(signal: AbortSignal): Promise<void>;
+  /** The metrics of this process alone. */
+  scrape(): Promise<string>;
   /** Reopens the log files, after they were renamed (log rotation). */
   reopenLogs(): Promise<void>;
   /**
@@ -74,8 +76,6 @@ export interface Membership {
   readonly process: string;
   /** The metrics of all processes. */
   readonly scrapeAll: () => Promise<string>;
-  /** Called with a function that returns the metrics of this process alone. */
-  readonly onScrape: (scrape: () => Promise<string>) => void;
 }
 
 const DRAIN_POLL_MS = 10;
@@ -133,10 +133,7 @@ async function openService(
   const gate = opened.add(await openGate({ engine, configuration, admission, metrics, log }));
   const tracing = await openTracing();
   const scrapeThis = () => metrics.registry.metrics();
-  if (membership !== null) {
-    metrics.registry.setDefaultLabels({ process: membership.process });
-    membership.onScrape(scrapeThis);
-  }
+  if (membership !== null) metrics.registry.setDefaultLabels({ process: membership.process });
   const readiness = new Readiness(admission, engine, gate.replays, configuration);
   const routes = new Routes({
     engine,
@@ -198,6 +195,7 @@ async function openService(
     grpcPort,
     frontEnd: loaded.name,
     maxConnections: connections.http.limit + (connections.grpc?.limit ?? 0),
+    scrape: scrapeThis,
     reopenLogs: () => verdicts.reopen(),
     reloadRoutes: () => {
       gate.routes.reload();

@@ -32,6 +32,19 @@ const noneRuns = (pids: readonly number[]) =>
   eventually(() => expect(pids.filter((pid) => isRunning(pid))).toEqual([]));
 const messagesOf = ({ log }: Pick<RunningService, 'log'>) => log.map(({ msg }) => String(msg)).join('\n');
 const metricsOf = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
+/** Sends the beginning of a request, which a process of the service then has. Returns the rest of its body, too. */
+async function holdRequest(service: RunningService) {
+  const connection = await connectRaw(service.port);
+  const body = JSON.stringify(makeBundle(1));
+  const head = `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`;
+  connection.socket.write(head + body.slice(0, 9));
+  await eventually(async () => {
+    const open = (await metricsOf(service)).matchAll(/^drs_http_open_requests{process="."} (\d+)$/gm);
+    // The other one is the question for the metrics.
+    expect([...open].reduce((sum, [, count]) => sum + Number(count), 0)).toBe(2);
+  });
+  return { ...connection, rest: body.slice(9) };
+}
 /** Between two scrapes: each costs all processes some milliseconds. */
 const SCRAPE_MS = 300;
 const startThree = () => startService({ PROCESSES: '3', GATE_REPLAY: 'off', WORKER_THREADS: '0' });
@@ -145,16 +158,7 @@ describe.runIf(canShare)('three processes on one port', { shuffle: false }, () =
   it('stops all processes on SIGTERM, which may reach them as well, and answers what is in flight', async () => {
     const before = service.log.length;
     const pids = childrenOf(service);
-    const held = await connectRaw(service.port);
-    const body = JSON.stringify(makeBundle(1));
-    held.socket.write(
-      `POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 9)}`,
-    );
-    await eventually(async () => {
-      const open = (await metricsOf(service)).matchAll(/^drs_http_open_requests{process="."} (\d+)$/gm);
-      // The other one is the question for the metrics.
-      expect([...open].reduce((sum, [, count]) => sum + Number(count), 0)).toBe(2);
-    });
+    const held = await holdRequest(service);
     // A signal to the whole group, as systemd and a terminal send it.
     for (const pid of pids) process.kill(pid, 'SIGTERM');
     for (const pid of pids) process.kill(pid, 'SIGTERM');
@@ -162,7 +166,7 @@ describe.runIf(canShare)('three processes on one port', { shuffle: false }, () =
     await eventually(() =>
       expect(messagesOf({ log: service.log.slice(before) })).toContain('shutting down: what is in flight'),
     );
-    held.socket.write(body.slice(9));
+    held.socket.write(held.rest);
     expect(await held.closed).toContain('"valid":true');
     expect(await stopped).toBe(0);
     await noneRuns(pids);
@@ -180,11 +184,54 @@ describe.runIf(canShare).concurrent('the supervisor', () => {
     await noneRuns(pids);
   });
 
-  it('end when their supervisor is killed', async () => {
+  it('stops at once with 0 while a process starts, which has not even begun to listen to its supervisor', async () => {
+    const service = await startTwo();
+    service.child.kill('SIGHUP');
+    await eventually(() => expect(messagesOf(service)).toContain('rolling: each process'));
+    const pids = childrenOf(service);
+    expect(pids).toHaveLength(3);
+    expect(await service.stop()).toBe(0);
+    await noneRuns(pids);
+    expect(messagesOf(service)).not.toContain('shutting down took too long');
+  });
+
+  it('replaces the processes once more if it is told to while it does', async () => {
+    const service = await startTwo();
+    service.child.kill('SIGHUP');
+    await eventually(() => expect(messagesOf(service)).toContain('rolling: each process'));
+    service.child.kill('SIGHUP');
+    const rolls = () => service.log.filter(({ msg }) => msg === 'rolled: all processes are new');
+    await eventually(() => expect(rolls()).toHaveLength(2));
+    expect(await service.stop()).toBe(0);
+  });
+
+  it('gives all one address for their metrics', async () => {
+    const service = await startTwo({ METRICS_ADDR: '127.0.0.1:0' });
+    const url = String(service.log.find(({ msg }) => msg === 'listening')?.['metricsUrl']);
+    for (let time = 0; time < 8; time++) {
+      const response = await fetch(url, { headers: { Connection: 'close' } });
+      expect(await response.text()).toMatch(
+        /^drs_process_up{process="0"} 1\ndrs_process_up{process="1"} 1$/m,
+      );
+    }
+    const { code, stderr } = await runToExit({
+      METRICS_ADDR: new URL(url).host,
+      PROCESSES: '2',
+      GATE_REPLAY: 'off',
+    });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('another process has the port')]);
+    expect(await service.stop()).toBe(0);
+  });
+
+  it('end when their supervisor is killed, and answer what is in flight', async () => {
     const service = await startTwo();
     const pids = childrenOf(service);
     expect(pids).toHaveLength(2);
+    const held = await holdRequest(service);
     service.child.kill('SIGKILL');
+    await eventually(() => expect(messagesOf(service)).toContain('the supervisor is gone: shutting down'));
+    held.socket.write(held.rest);
+    expect(await held.closed).toContain('"valid":true');
     await noneRuns(pids);
   });
 

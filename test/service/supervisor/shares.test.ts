@@ -1,6 +1,8 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { mergeScrapes } from '../../../src/service/processes/merge-scrapes.js';
-import { shareOut } from '../../../src/service/processes/share-out.js';
+import { addressesOfAll, shareOut } from '../../../src/service/configuration/share-out.js';
+import { mergeScrapes } from '../../../src/service/observe/process-metrics.js';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
@@ -48,13 +50,50 @@ describe('what each of several processes gets', () => {
   });
 });
 
+describe('the addresses of all processes', () => {
+  it('are as they are set, with a free port instead of 0', async () => {
+    const set = { host: '127.0.0.1', port: 0 };
+    expect(await addressesOfAll(set)).toEqual({ PORT: expect.stringMatching(/^[1-9]\d{2,4}$/) as unknown });
+    const { METRICS_ADDR = '', ...rest } = await addressesOfAll({ ...set, metricsAddr: 'localhost:0' });
+    expect(METRICS_ADDR).toMatch(/^localhost:[1-9]\d{2,4}$/);
+    expect(Object.keys(rest)).toEqual(['PORT']);
+    const port = Number(rest['PORT']);
+    expect(await addressesOfAll({ ...set, port })).toEqual({ PORT: `${port}` });
+  });
+
+  it('are not those of another service', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const message = `cannot listen on 127.0.0.1:${port}: another process has the port`;
+    await expect(addressesOfAll({ host: '127.0.0.1', port })).rejects.toThrow(message);
+    const metricsAddr = `127.0.0.1:${port}`;
+    await expect(addressesOfAll({ host: '127.0.0.1', port: 0, metricsAddr })).rejects.toThrow(message);
+    other.close();
+  });
+});
+
 describe('the metrics of several processes', () => {
   it('are put together with each metric once', () => {
     const scrapes = ['0', '1'].map(
       (name) =>
         `# HELP a What a is\n# TYPE a counter\na{process="${name}"} 1\n\n# HELP b${name} What\n# TYPE b${name} gauge\nb${name} 2\n`,
     );
-    expect(mergeScrapes(scrapes)).toBe(`# HELP a What a is
+    const places = [
+      { name: '0', current: {}, deaths: 2 },
+      { name: '1', current: null, deaths: 0 },
+    ];
+    expect(mergeScrapes(places, scrapes)).toBe(`# HELP drs_process_up 1 if the process serves
+# TYPE drs_process_up gauge
+drs_process_up{process="0"} 1
+drs_process_up{process="1"} 0
+
+# HELP drs_process_deaths_total Processes that ended without having been told to
+# TYPE drs_process_deaths_total counter
+drs_process_deaths_total{process="0"} 2
+drs_process_deaths_total{process="1"} 0
+
+# HELP a What a is
 # TYPE a counter
 a{process="0"} 1
 a{process="1"} 1

@@ -1,4 +1,7 @@
+import { OptionsError } from '../../verifier/options.js';
 import type { Resources } from '../../verifier/resources.js';
+import { findPort } from '../http/find-port.js';
+import { addressOf, type Configuration } from './configuration.js';
 
 const MIB = 1024 * 1024;
 /** The memory of a process besides its cache and its bodies. */
@@ -15,7 +18,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * for its cache and bodies, and of the rate limits, so that all processes together keep the limits. Threads and memory
  * that are set in the environment are not divided: each process gets them.
  *
- * @throws RangeError if there is not enough memory
+ * @throws OptionsError if there is not enough memory
  */
 export function shareOut(
   env: Environment,
@@ -25,10 +28,10 @@ export function shareOut(
   const memory = Math.floor(memoryBytes / processes);
   if (memory < MIN_SHARE_BYTES) {
     const possible = Math.max(1, Math.floor(memoryBytes / MIN_SHARE_BYTES));
-    throw new RangeError(
+    throw new OptionsError([
       `PROCESSES is ${processes}, which leaves each ${Math.floor(memory / MIB)} MiB of memory, expected at least ` +
         `${MIN_SHARE_BYTES / MIB}: start at most ${possible}, or raise the memory limit`,
-    );
+    ]);
   }
   const left = memory - BASE_BYTES;
   const shares: Record<string, number> = {
@@ -45,4 +48,20 @@ export function shareOut(
   for (const name of Object.keys(shares)) if (isSet(name)) Reflect.deleteProperty(shares, name);
   for (const name of LIMITS) if (isSet(name)) shares[name] = Math.ceil(Number(env[name]) / processes);
   return Object.fromEntries(Object.entries(shares).map(([name, value]) => [name, String(value)]));
+}
+
+/**
+ * The addresses of all processes: port 0 becomes a free port, the same one for all.
+ *
+ * @throws Error if another service has a port
+ */
+export async function addressesOfAll({
+  host,
+  port,
+  metricsAddr = '',
+}: Pick<Configuration, 'host' | 'port' | 'metricsAddr'>): Promise<Record<string, string>> {
+  const PORT = await findPort(host, port);
+  const metrics = addressOf(metricsAddr);
+  if (metrics === null) return { PORT };
+  return { PORT, METRICS_ADDR: metricsAddr.replace(/\d+$/, await findPort(metrics.host, metrics.port)) };
 }
