@@ -89,6 +89,7 @@ export default defineConfig({
     'node_modules',
     'bench/results',
     'bench/.build',
+    'bench/peers',
     // Plain JavaScript for anybody to copy, without types.
     'conformance/*.mjs',
     'deploy/gateways/**/*.js',
@@ -102,7 +103,6 @@ export default defineConfig({
     'conformance/.build',
     'scripts/*/.build',
     'test/oracle/.build',
-    'bench/report/browser',
     'docs/api',
   ],
   rules: {

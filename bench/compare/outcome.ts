@@ -1,4 +1,5 @@
 import { mean, median } from 'simple-statistics';
+import { NOISY } from '../run/results.js';
 import { effectOf, verdictOf, type Effect, type Verdict } from './paired.js';
 import { QUANTITIES, type Case, type Quantity, type Restart } from './pair.js';
 
@@ -8,9 +9,6 @@ export const MIN_RESTARTS = 8;
 // A comparison looks at its result after each restart and stops when it can tell: with the usual 95 % it would stop by
 // chance too often (test/bench/paired.test.ts).
 const CONFIDENCE = 0.99;
-
-/** If other programs have more than this share of the cores, the result says so. */
-export const NOISY = 0.1;
 
 /** One quantity of one case. */
 export interface Finding {

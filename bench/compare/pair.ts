@@ -1,12 +1,13 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { mean, median, medianAbsoluteDeviation } from 'simple-statistics';
-import { checkAnswers } from '../load/check-answers.js';
-import { program } from '../run/paths.js';
+import { checkAnswers } from '../load/measure-load.js';
+import { program } from '../run/programs.js';
 import { startTree, type ServerProcess } from '../service/start.js';
-import { COLD_CACHE_BYTES, type Workloads } from '../workload/workload.js';
+import { COLD_CACHE_BYTES, type Workload, type Workloads } from '../workload/workload.js';
 import { hodgesLehmann, logRatioOf, type Quad } from './paired.js';
-import { Slicer, type Slice, type SliceOrder } from './slices.js';
 import type { Tree } from './trees.js';
 
 /** The traffic that the two versions get. */
@@ -27,8 +28,6 @@ export interface Restart {
   readonly means: Readonly<Record<Quantity, readonly [a: number, b: number]>>;
   /** Share of the cores that others had, for each slice. */
   readonly others: readonly number[];
-  /** Time per request in which the service was ready to run but did not get a core. */
-  readonly waited: number;
   /** The cost of the planted work in each request; `null` if none was planted. */
   readonly planted: Planted | null;
 }
@@ -245,6 +244,85 @@ function summarise(
     effects: each((quads) => hodgesLehmann(quads.map(logRatioOf))),
     means: each((quads) => [mean(quads.flatMap(({ a }) => a)), mean(quads.flatMap(({ b }) => b))] as const),
     others: loaded.flatMap((quad) => quad.map(({ others }) => others)),
-    waited: mean(loaded.flatMap((quad) => quad.map(({ waited }) => waited))),
   };
+}
+
+/** The two services of a pair, and their requests. */
+export interface SlicesJob {
+  readonly sides: readonly [Side, Side];
+  readonly workload: Workload;
+}
+
+/** A service under load. */
+export interface Side {
+  readonly port: number;
+  readonly pid: number;
+}
+
+/**
+ * One slice: a closed loop on one side. It ends after a number of requests, so that slow and fast moments of the
+ * machine have equal weight, and at the latest after a time.
+ */
+export interface SliceOrder {
+  readonly side: 0 | 1;
+  readonly connections: number;
+  readonly requests: number;
+  readonly milliseconds: number;
+}
+
+/** The result of a slice; times in µs. */
+export interface Slice {
+  readonly requests: number;
+  readonly seconds: number;
+  /** Processor time of the service per request. */
+  readonly cpu: number;
+  readonly p50: number;
+  readonly p99: number;
+  /** Share of all cores that neither the service nor the generator had. */
+  readonly others: number;
+  readonly wrong: number;
+  readonly firstWrong: string;
+}
+
+/** The load generator for slices: one process for both sides, since two processes would differ. */
+export class Slicer {
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  static async start(job: SlicesJob): Promise<Slicer> {
+    const child = fork(program('compare/slices-process.js'), [JSON.stringify(job)], {
+      // Otherwise V8's helper threads take cores from the service, in bursts.
+      execArgv: ['--single-threaded'],
+    });
+    const slicer = new Slicer(child);
+    await slicer.#reply();
+    return slicer;
+  }
+
+  async slice(order: SliceOrder): Promise<Slice> {
+    this.#child.send(order);
+    return (await this.#reply()) as Slice;
+  }
+
+  stop(): void {
+    this.#child.kill();
+  }
+
+  async #reply(): Promise<unknown> {
+    const ended = new AbortController();
+    const gone = once(this.#child, 'exit', { signal: ended.signal }).then(([code]: unknown[]) => {
+      throw new Error(`the generator of slices ended with ${String(code)}`);
+    });
+    // It rejects when it is aborted below, if the answer comes first.
+    gone.catch(() => undefined);
+    try {
+      const [message] = (await Promise.race([once(this.#child, 'message'), gone])) as unknown[];
+      return message;
+    } finally {
+      ended.abort();
+    }
+  }
 }

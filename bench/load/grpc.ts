@@ -2,10 +2,9 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import { newLatencies } from '../measure/latencies.js';
-import type { GateCall } from '../workload/gate.js';
-import { GOOD_MS } from './crowd.js';
-import type { LoadResult, Target } from './load-result.js';
+import { newLatencies } from '../measure/statistics.js';
+import type { GateCall } from '../workload/workload.js';
+import { GOOD_MS, type LoadResult, type Target } from './open-loop.js';
 
 const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 /** The status of a call that is refused because of overload. */
@@ -87,7 +86,6 @@ export async function runGrpc(
   let wrong = 0;
   let firstWrong = '';
   let next = 0;
-  const cpuBefore = process.cpuUsage();
   const startedAt = performance.now();
   const endsAt = startedAt + seconds * 1000;
   const ask = (client: Client) =>
@@ -122,10 +120,9 @@ export async function runGrpc(
   } finally {
     for (const client of clients) client.close();
   }
-  const { user, system } = process.cpuUsage(cpuBefore);
   return {
     seconds: (performance.now() - startedAt) / 1000,
-    ...{ requests, good, refused, latencies, wrong, firstWrong, generatorTime: user + system },
+    ...{ requests, good, refused, latencies, wrong, firstWrong },
   };
 }
 

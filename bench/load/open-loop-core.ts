@@ -1,10 +1,44 @@
 import type { Histogram } from 'hdr-histogram-js';
-import { newLatencies } from '../measure/latencies.js';
-import type { Exchange } from '../workload/chains.js';
+import { quantile } from 'simple-statistics';
+import { newLatencies } from '../measure/statistics.js';
+
+/** How requests arrive: at equal distances, or independently of each other like those of many clients. */
+export type Arrivals = 'even' | 'poisson';
+
+/** Numbers between 0 and 1, the same for the same seed (Park and Miller's generator). */
+export function uniform(seed: number): () => number {
+  let state = (Math.abs(Math.trunc(seed)) % 2_147_483_646) + 1;
+  return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
+}
+
+/**
+ * The time at which each request should leave, in µs after the start, in ascending order.
+ *
+ * @param rate mean number of requests per second
+ * @param count number of requests; with `poisson` the last one leaves after about `count / rate` seconds
+ */
+export function intendedTimes(arrivals: Arrivals, rate: number, count: number, seed = 1): Float64Array {
+  const times = new Float64Array(count);
+  const random = uniform(seed);
+  let at = 0;
+  for (let n = 0; n < count; n++) {
+    times[n] = arrivals === 'even' ? (n / rate) * 1e6 : at;
+    // The gaps of a Poisson process are exponentially distributed.
+    at += (-Math.log(random()) / rate) * 1e6;
+  }
+  return times;
+}
+
+/** A request as the generator sends it, and what its answer must be. */
+export interface Prepared {
+  readonly bytes: Buffer;
+  /** The exact answer; empty if only the marker is known. */
+  readonly answer: string;
+}
 
 /** What the core needs of a connection, which has at most one request at a time. */
 export interface Line {
-  send(body: string, underway: Underway): void;
+  send(bytes: Buffer, underway: Underway): void;
   close(): void;
 }
 
@@ -40,6 +74,8 @@ export interface Tally {
   /** When the last answer came, in µs after the start. */
   lastAnswerAt: number;
   answered: number;
+  /** Answers within {@link OpenLoopRules.goodMicros}. */
+  good: number;
   refused: number;
   /** Requests without an answer within the client's patience, whether sent or not. */
   timedOut: number;
@@ -47,10 +83,15 @@ export interface Tally {
   firstWrong: string;
 }
 
-/** How an open loop is run. */
+/** How a loop is run. */
 export interface OpenLoopRules {
-  /** The intended send times of all requests, in µs after the start, ascending. */
-  readonly intended: Float64Array;
+  /**
+   * An open loop: the intended send times of all requests, in µs after the start, ascending. A closed loop: how many
+   * requests it sends at most, each as soon as a connection is free, and when it stops.
+   */
+  readonly intended: Float64Array | { readonly requests: number; readonly untilMicros: number };
+  /** A later answer is of no use to the client. */
+  readonly goodMicros: number;
   /** Requests with an earlier intended send time do not count. */
   readonly warmUpMicros: number;
   /** A client gives up this long after the intended send time; `null`: never. */
@@ -59,7 +100,7 @@ export interface OpenLoopRules {
   readonly mayRefuse: boolean;
   /** Requests with a later intended send time count only in {@link Tally.recovery}. */
   readonly recoveryFromMicros: number;
-  /** A text that each answer must contain if the whole answer is not known. */
+  /** A text that each answer must contain if the whole answer is not known; `Name: value` stands for a header. */
   readonly marker: string;
 }
 
@@ -67,21 +108,21 @@ export interface OpenLoopRules {
 export interface OpenLoopDeps {
   /** µs since the start. */
   readonly now: () => number;
-  readonly next: () => Exchange;
+  readonly next: () => Prepared;
   /** Called for each connection that can no longer be used. */
   readonly replace: () => void;
 }
 
 /**
- * The bookkeeping of an open loop, without sockets, clocks and threads: which request is due, on which connection it is
- * sent, and how its answer counts.
+ * The bookkeeping of a load generator, without sockets, clocks and threads: which request is due, on which connection it
+ * is sent, and how its answer counts.
  */
 export class OpenLoopCore {
   readonly tally: Tally = {
     ...{ latencies: newLatencies(), refusals: newLatencies() },
     recovery: [],
     ...{ sendDelays: newLatencies(), connectionWaits: newLatencies() },
-    ...{ lastAnswerAt: 0, answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
+    ...{ lastAnswerAt: 0, answered: 0, good: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
   };
   readonly #rules: OpenLoopRules;
   readonly #deps: OpenLoopDeps;
@@ -100,12 +141,14 @@ export class OpenLoopCore {
 
   /** Whether every request has been sent, and is answered or timed out. */
   get isDone(): boolean {
-    return this.#next >= this.#rules.intended.length && this.#pending === 0;
+    return !this.hasMore && this.#pending === 0;
   }
 
   /** Whether a request is still to be sent. */
   get hasMore(): boolean {
-    return this.#next < this.#rules.intended.length;
+    const { intended } = this.#rules;
+    if (intended instanceof Float64Array) return this.#next < intended.length;
+    return this.#next < intended.requests && this.#deps.now() < intended.untilMicros;
   }
 
   /** Adds a connection that is ready. */
@@ -117,13 +160,13 @@ export class OpenLoopCore {
   tick(): void {
     this.#giveUp();
     const { intended, warmUpMicros } = this.#rules;
-    while (this.#next < intended.length) {
-      const intendedAt = intended[this.#next] ?? 0;
+    while (this.hasMore) {
       const now = this.#deps.now();
+      const intendedAt = intended instanceof Float64Array ? (intended[this.#next] ?? 0) : now;
       if (intendedAt > now) return;
       const free = this.#free.shift();
       if (free === undefined) return;
-      const { body, answer } = this.#deps.next();
+      const { bytes, answer } = this.#deps.next();
       this.#next++;
       this.#pending++;
       const isWarmUp = intendedAt < warmUpMicros;
@@ -137,12 +180,12 @@ export class OpenLoopCore {
         isOver: false,
       };
       if (this.#rules.patienceMicros !== null) this.#underway.push(underway);
-      free.line.send(body, underway);
+      free.line.send(bytes, underway);
     }
   }
 
   /** An answer came. */
-  answered(underway: Underway, status: number, body: string): void {
+  answered(underway: Underway, status: number, body: string, head = ''): void {
     if (underway.isOver) return;
     this.#close(underway);
     this.add(underway.line);
@@ -155,10 +198,11 @@ export class OpenLoopCore {
       return;
     }
     const { answer } = underway;
-    const isRight = status === 200 && (answer === '' ? body.includes(this.#rules.marker) : body === answer);
+    const isRight = status === 200 && (answer === '' ? this.#isMarked(head, body) : body === answer);
     if (!isRight) this.#blame(`${status} ${body.slice(0, 300)}`);
     if (underway.isWarmUp || this.#isRecovery(underway.intendedAt, latency)) return;
     this.tally.answered++;
+    if (latency <= this.#rules.goodMicros) this.tally.good++;
     record(this.tally.latencies, latency);
   }
 
@@ -174,10 +218,16 @@ export class OpenLoopCore {
 
   /** Ends the loop. Requests without an answer count as wrong. */
   end(): void {
-    const left = this.#pending + this.#rules.intended.length - this.#next;
-    for (let at = 0; at < left; at++) this.#blame('no answer within the time');
-    this.#next = this.#rules.intended.length;
+    const { intended } = this.#rules;
+    const unsent = intended instanceof Float64Array ? intended.length - this.#next : 0;
+    for (let left = this.#pending + unsent; left > 0; left--) this.#blame('no answer within the time');
+    this.#next = Infinity;
     this.#pending = 0;
+  }
+
+  #isMarked(head: string, body: string): boolean {
+    const { marker } = this.#rules;
+    return body.includes(marker) || `${head}\r\n`.toLowerCase().includes(`\r\n${marker.toLowerCase()}\r\n`);
   }
 
   #close(underway: Underway): void {
@@ -202,6 +252,7 @@ export class OpenLoopCore {
       this.#underway = this.#underway.slice(this.#oldest);
       this.#oldest = 0;
     }
+    if (!(intended instanceof Float64Array)) return;
     // These found no free connection in time.
     while (this.#next < intended.length && (intended[this.#next] ?? 0) <= limit) {
       this.#timedOut(intended[this.#next] ?? 0);
@@ -230,3 +281,30 @@ export class OpenLoopCore {
 
 const record = (histogram: Histogram, micros: number) =>
   histogram.recordValue(Math.max(1, Math.round(micros)));
+
+const WINDOW_MICROS = 100_000;
+
+/**
+ * How long the service took to be back to normal after the overload: the start of the first window of 100 ms after
+ * which no request was refused or timed out, and p99 stayed within a limit.
+ *
+ * @param normalMicros the limit of p99
+ * @param seconds how long the recovery was watched; also the result if the service was not back to normal by then
+ * @returns µs
+ */
+export function backToNormalAfter(
+  recovery: readonly Recovered[],
+  normalMicros: number,
+  seconds: number,
+): number {
+  for (let window = Math.ceil((seconds * 1e6) / WINDOW_MICROS) - 1; window >= 0; window--) {
+    const from = window * WINDOW_MICROS;
+    const took = recovery
+      .filter(([at]) => at >= from && at < from + WINDOW_MICROS)
+      .map(([, micros]) => micros);
+    const hasFailed = took.includes(null);
+    if (hasFailed || (took.length > 0 && quantile(took as number[], 0.99) > normalMicros))
+      return from + WINDOW_MICROS;
+  }
+  return 0;
+}

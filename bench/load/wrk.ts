@@ -1,11 +1,9 @@
-import type { Histogram } from 'hdr-histogram-js';
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
-import { newLatencies } from '../measure/latencies.js';
-import { source } from '../run/paths.js';
+import { newLatencies } from '../measure/statistics.js';
+import { runProgram, source } from '../run/programs.js';
 import type { Workload } from '../workload/workload.js';
-import type { LoadResult, Target } from './load-result.js';
-import { runProgram } from './run-program.js';
+import type { LoadResult, Target } from './open-loop.js';
 
 /** How often each latency occurred. */
 export type Counts = readonly (readonly [microseconds: number, count: number])[];
@@ -25,16 +23,13 @@ export function wrkVersion(): string | null {
   return error === undefined ? (/^wrk (\S+)/.exec(stdout)?.[1] ?? 'unknown') : null;
 }
 
-/**
- * Runs a closed loop with wrk: each connection sends its next request when the last one is answered. wrk corrects its
- * latencies for coordinated omission by the mean interval of a connection; `uncorrected` has the measured ones.
- */
+/** Runs a closed loop with wrk: each connection sends its next request when the last one is answered. */
 export async function runWrk(
   workload: Workload,
   { port, connections, seconds }: Target,
 ): Promise<LoadResult> {
   const threads = Math.min(connections, Math.max(1, Math.floor(availableParallelism() / 2)));
-  const { output, processorTime } = await runProgram('wrk', [
+  const { output } = await runProgram('wrk', [
     ...['-t', String(threads), '-c', String(connections), '-d', `${Math.max(1, Math.round(seconds))}s`],
     // A late answer is a latency, not a wrong answer.
     ...['--timeout', '30s'],
@@ -48,27 +43,21 @@ export async function runWrk(
   const result = JSON.parse(line) as WrkOutput;
   // Integer arithmetic, like wrk.
   const interval = Math.floor(result.durationUs / Math.max(1, Math.floor(result.requests / connections)));
+  const latencies = newLatencies();
+  for (const [value, count] of uncorrect(result.latencies, interval))
+    latencies.recordValueWithCount(value, count);
   return {
-    seconds: result.durationUs / 1e6,
-    requests: result.requests,
-    latencies: histogramOf(result.latencies),
-    uncorrected: histogramOf(uncorrect(result.latencies, interval)),
+    ...{ seconds: result.durationUs / 1e6, requests: result.requests, latencies },
     wrong: result.wrong + result.errors,
     firstWrong: result.firstWrong || (result.errors > 0 ? 'a connection error or a time-out' : ''),
-    generatorTime: processorTime,
   };
 }
 
-function histogramOf(counts: Counts): Histogram {
-  const latencies = newLatencies();
-  for (const [value, count] of counts) latencies.recordValueWithCount(value, count);
-  return latencies;
-}
-
 /**
- * Undoes the correction for coordinated omission (`stats_correct` in wrk's stats.c). For each latency of at least two
- * intervals, wrk adds those of the requests that would have been sent meanwhile. Each is one interval shorter than the
- * one before it, as long as it is longer than an interval.
+ * The latencies of the requests that were really sent. wrk corrects its own for coordinated omission (`stats_correct` in
+ * wrk's stats.c): for each latency of at least two intervals, it adds those of the requests that would have been sent
+ * meanwhile. Each is one interval shorter than the one before it, as long as it is longer than an interval. Open loops
+ * measure that; a closed loop is to show what its clients saw.
  *
  * @param counts in ascending order
  * @param interval time between the requests of a connection, in µs

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { forge, garble, makeCall, makeChain, type Exchange } from './chains.js';
+import { CALL_ARGS, forge, garble, makeCall, makeChain, type Exchange } from './chains.js';
 
 /** Kinds of traffic. The glossary of the report explains the first three; an attacker sends the others. */
 export type Traffic = 'warm' | 'cold' | 'mixed' | 'forged' | 'malformed';
@@ -51,15 +51,9 @@ export class Workloads {
   readonly #written = new Map<string, Omit<Workload, 'coldStart'>>();
   readonly #coldStarts = new Map<string, number>();
 
-  readonly #coldReceipts: number;
-
-  /**
-   * @param directory the directory for the files; the caller removes it
-   * @param coldReceipts number of receipts in the bundles of cold traffic, for each depth
-   */
-  constructor(directory: string, coldReceipts = COLD_RECEIPTS) {
+  /** @param directory the directory for the files; the caller removes it */
+  constructor(directory: string) {
     this.directory = directory;
-    this.#coldReceipts = coldReceipts;
   }
 
   /** Calls under a few chains. */
@@ -74,7 +68,7 @@ export class Workloads {
   /** One call under each of many chains. */
   cold(depth: number): readonly Exchange[] {
     return this.#memo(this.#cold, depth, () =>
-      Array.from({ length: Math.ceil(this.#coldReceipts / depth) }, () => makeCall(makeChain(depth))),
+      Array.from({ length: Math.ceil(COLD_RECEIPTS / depth) }, () => makeCall(makeChain(depth))),
     );
   }
 
@@ -140,4 +134,49 @@ export class Workloads {
     kept.set(key, made);
     return made;
   }
+}
+
+/** One call, in the form for each endpoint. */
+export interface GateCall {
+  /** For `/verify`: the bundle, and the arguments to which it must be bound. */
+  readonly verify: string;
+  /** For a gate: the bundle in base64url, and the MCP message. */
+  readonly bundle: string;
+  readonly message: string;
+}
+
+const { tool, ...args } = CALL_ARGS;
+const params = { name: tool, arguments: args };
+const MESSAGE = JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params });
+
+/** The warm calls of a depth. */
+export function gateCalls(workloads: Workloads, depth: number): GateCall[] {
+  return workloads.warm(depth).map(({ body }) => ({
+    verify: JSON.stringify({ ...(JSON.parse(body) as object), body: CALL_ARGS }),
+    bundle: Buffer.from(body).toString('base64url'),
+    message: MESSAGE,
+  }));
+}
+
+/** The same calls as files: for `/verify`, and for the gate. */
+export function gateWorkloads(
+  workloads: Workloads,
+  depth: number,
+): Readonly<Record<'verify' | 'gate', Workload>> {
+  const calls = gateCalls(workloads, depth);
+  const write = (name: string, lines: readonly string[], marker: string, target: string): Workload => {
+    const bodiesFile = path.join(workloads.directory, `gate-${name}-${depth}.bodies`);
+    writeFileSync(bodiesFile, lines.map((line) => `${line}\n`).join(''));
+    return {
+      ...{ traffic: 'warm', depth, bodiesFile, answersFile: '', marker, path: target },
+      ...{ coldBodiesFile: '', coldAnswersFile: '', coldEvery: 0, coldStart: 0 },
+      bodyBytes: Math.round(lines.reduce((sum, { length }) => sum + length, 0) / lines.length),
+    };
+  };
+  const bodies = calls.map(({ verify }) => verify);
+  const gated = calls.map(({ bundle, message }) => `${bundle}\t${message}`);
+  return {
+    verify: write('verify', bodies, `"chain_depth":${depth},`, '/verify'),
+    gate: write('gate', gated, `X-DRS-Chain-Depth: ${depth}`, '/gate/mcp'),
+  };
 }
