@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkAnswers } from './load/measure-load.js';
-import { runWrk } from './load/wrk.js';
+import { runClosedLoop } from './load/open-loop.js';
 import { monotonic, profilingArgs, readProfiles, selfTimes, trimProfile } from './measure/cpu-profile.js';
 import { ROOT } from './run/programs.js';
 import { describeCommit } from './run/results.js';
 import { startService } from './service/start.js';
 import { COLD_CACHE_BYTES, Workloads, type Traffic } from './workload/workload.js';
 
-const USAGE = `npm run bench:profile -- [--traffic warm|cold|mixed|forged|malformed] [--depth 4] [--connections 32] [--seconds 5]
+const USAGE = `npm run bench:profile -- [--traffic warm|cold|forged|malformed] [--depth 4] [--connections 32] [--seconds 5]
 
 Writes a CPU profile of each thread under load: drop it on https://www.speedscope.app (it stays in the browser), or open it in
 Chrome's DevTools.
@@ -50,10 +50,10 @@ async function main(): Promise<void> {
     const target = { port: service.port, connections };
     await checkAnswers(service.port, workloads.warm(depth));
     const warmUp = workloads.files(traffic, depth);
-    await runWrk(warmUp, { ...target, seconds: 2 });
+    await runClosedLoop(warmUp, { ...target, seconds: 2 });
     workloads.advance(warmUp, 100_000);
     const from = monotonic();
-    const result = await runWrk(workloads.files(traffic, depth), { ...target, seconds });
+    const result = await runClosedLoop(workloads.files(traffic, depth), { ...target, seconds });
     const until = monotonic();
     await service.stop();
     if (result.wrong > 0) throw new Error(`${result.wrong} wrong answers; the first: ${result.firstWrong}`);

@@ -26,9 +26,6 @@ export interface Finding {
 export interface Outcome {
   readonly versions: readonly [string, string];
   readonly detect: number;
-  readonly planted: number;
-  /** What the planted work really took, as a share of the rest of B's processor time, measured by B itself. */
-  readonly burnt: number | null;
   readonly restarts: number;
   readonly seconds: number;
   readonly findings: readonly Finding[];
@@ -79,16 +76,7 @@ export function describeVerdict({ effect, verdict }: Finding, detect: number): s
 }
 
 /** The outcome for a person. */
-export function renderOutcome({
-  versions,
-  detect,
-  planted,
-  burnt,
-  restarts,
-  seconds,
-  findings,
-  others,
-}: Outcome): string {
+export function renderOutcome({ versions, detect, restarts, seconds, findings, others }: Outcome): string {
   const head = ['', 'A', 'B', 'B to A', 'interval', ''];
   const rows = findings.map((finding) => {
     const { traffic, depth, quantity, means, effect, isGate } = finding;
@@ -112,7 +100,7 @@ export function renderOutcome({
   const confidence = Math.min(...findings.map(({ effect }) => effect.confidence));
   const busy = median(others.filter((share) => !Number.isNaN(share)).concat(others.length === 0 ? [0] : []));
   return [
-    `A: ${versions[0]}   B: ${versions[1]}${planted > 0 ? `, which burns ${(100 * planted).toFixed(0)} % more (planted; by its own clock ${(100 * (burnt ?? Number.NaN)).toFixed(1)} %)` : ''}`,
+    `A: ${versions[0]}   B: ${versions[1]}`,
     '',
     ...lines,
     '',

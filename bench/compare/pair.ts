@@ -1,8 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
-import { mean, median, medianAbsoluteDeviation } from 'simple-statistics';
+import { mean, medianAbsoluteDeviation } from 'simple-statistics';
 import { checkAnswers } from '../load/measure-load.js';
 import { program } from '../run/programs.js';
 import { startTree, type ServerProcess } from '../service/start.js';
@@ -28,15 +26,6 @@ export interface Restart {
   readonly means: Readonly<Record<Quantity, readonly [a: number, b: number]>>;
   /** Share of the cores that others had, for each slice. */
   readonly others: readonly number[];
-  /** The cost of the planted work in each request; `null` if none was planted. */
-  readonly planted: Planted | null;
-}
-
-/** Medians in µs of processor time, which slow moments of the machine do not change. */
-export interface Planted {
-  readonly work: number;
-  /** Of the whole request, under load. */
-  readonly request: number;
 }
 
 /** How a pair is measured. */
@@ -47,7 +36,7 @@ export interface PairPlan {
   readonly isSwapped: boolean;
   /** Rounds of additional work that B does in each request, to show that the comparison finds them; 0 for none. */
   readonly plantedRounds: number;
-  /** `WORKER_THREADS`; `null` for the default. Planted work always runs without threads. */
+  /** `WORKER_THREADS`; `null` for the default. Planted work runs without threads. */
   readonly workers?: number | null;
   /** Minimum number of quads; default 6. With fewer, the spread within a pair is not known. */
   readonly minQuads?: number;
@@ -71,7 +60,7 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
-  const { request, ...restart } = await withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
+  return withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
     for (let at = 0; at < WARM_UPS; at++)
       for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
     for (const side of [0, 1] as const) await take({ ...ALONE, side });
@@ -82,11 +71,8 @@ export async function measurePair(
       loaded.push(await takeQuad(take, LOADED, isReversed));
       alone.push(await takeQuad(take, ALONE, isReversed));
     }
-    const ofB = loaded.flatMap((quad) => quad.slice(2).map(cpuOf));
-    return { ...summarise(loaded, alone), request: median(ofB) };
+    return summarise(loaded, alone);
   });
-  if (plan.plantedRounds === 0) return { ...restart, planted: null };
-  return { ...restart, planted: { request, work: Number(readFileSync(reportOf(workloads), 'utf8')) } };
 }
 
 /**
@@ -112,9 +98,6 @@ export async function measureProcessorTime(
   });
 }
 
-/** The file in which the planted process writes how long its work took. */
-const reportOf = ({ directory }: Workloads) => path.join(directory, 'planted');
-
 const cpuOf = (slice: Slice | undefined) => slice?.cpu ?? Number.NaN;
 
 type Take = (order: SliceOrder) => Promise<Slice>;
@@ -127,7 +110,7 @@ async function withPair<Value>(
   plan: Omit<PairPlan, 'precision'>,
   use: (take: Take) => Promise<Value>,
 ): Promise<Value> {
-  const services = await startPair(trees, traffic === 'cold', plan, reportOf(workloads));
+  const services = await startPair(trees, traffic === 'cold', plan);
   let slicer: Slicer | undefined;
   try {
     const exchanges = traffic === 'cold' ? workloads.cold(depth).slice(-64) : workloads.warm(depth);
@@ -165,7 +148,6 @@ async function startPair(
   trees: readonly [Tree, Tree],
   isCold: boolean,
   { isSwapped, plantedRounds, workers = null }: Omit<PairPlan, 'precision'>,
-  report: string,
 ): Promise<[ServerProcess, ServerProcess]> {
   const env = {
     // Work is compared. A service that polls while it waits would hide it: it polls less when it has more work.
@@ -173,23 +155,15 @@ async function startPair(
     // The second for commits that do not know the first.
     QUEUE_BURST_MS: '60000',
     QUEUE_TARGET_MS: '60000',
-    // A busier main thread hands more signatures to the workers, which costs time in addition to the planted work. This
-    // explains a part of why estimates lie above the planted work, but not all of it: see docs/performance.md.
-    ...(plantedRounds > 0
-      ? { WORKER_THREADS: '0' }
-      : workers === null
-        ? {}
-        : { WORKER_THREADS: String(workers) }),
+    ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
+    ...(workers === null ? {} : { WORKER_THREADS: String(workers) }),
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };
   const start = (side: 0 | 1) =>
+    // Both are started in the same way, but A does no additional work.
     startTree(trees[side].folder, {
-      nodeArgs: ['--import', program('compare/planted-process.js')],
-      // Both are started in the same way, but A does no additional work.
-      env: {
-        ...env,
-        ...{ BENCH_PLANTED_ROUNDS: String(side === 1 ? plantedRounds : 0), BENCH_PLANTED_REPORT: report },
-      },
+      nodeArgs: plantedRounds > 0 ? ['--import', program('compare/planted-process.js')] : [],
+      env: { ...env, BENCH_PLANTED_ROUNDS: String(side === 1 ? plantedRounds : 0) },
     });
   if (!isSwapped) {
     const a = await start(0);
@@ -232,10 +206,7 @@ function isPrecise(
   });
 }
 
-function summarise(
-  loaded: readonly (readonly Slice[])[],
-  alone: readonly (readonly Slice[])[],
-): Omit<Restart, 'planted'> {
+function summarise(loaded: readonly (readonly Slice[])[], alone: readonly (readonly Slice[])[]): Restart {
   const each = <Value>(value: (quads: readonly Quad[]) => Value) =>
     Object.fromEntries(
       QUANTITIES.map((quantity) => [quantity, value(quadsOf(quantity, loaded, alone))]),

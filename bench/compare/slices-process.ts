@@ -1,5 +1,5 @@
 import { Connection } from '../load/connection.js';
-import { RequestSource } from '../load/request-source.js';
+import { requestsOf } from '../load/request-source.js';
 import { coreTimes, scheduledOf, type CoreTimes } from '../measure/processor-time.js';
 import { newLatencies } from '../measure/statistics.js';
 import type { Slice, SliceOrder, SlicesJob } from './pair.js';
@@ -7,7 +7,7 @@ import type { Slice, SliceOrder, SlicesJob } from './pair.js';
 const { sides, workload } = JSON.parse(process.argv[2] ?? '') as SlicesJob;
 
 /** Both sides get the same requests in the same order, each from a source of its own. */
-const sources = sides.map(() => new RequestSource(workload));
+const sources = sides.map(() => requestsOf(workload));
 const lines = sides.map(() => [] as Connection<number>[]);
 
 let latencies = newLatencies();
@@ -22,7 +22,7 @@ let finish: () => void = () => undefined;
 const micros = () => Number(process.hrtime.bigint()) / 1000;
 
 function sendOn(line: Connection<number>, side: number): void {
-  const { bytes } = (sources[side] as RequestSource).next();
+  const { bytes } = (sources[side] as ReturnType<typeof requestsOf>)();
   underway++;
   left--;
   line.send(bytes, micros());

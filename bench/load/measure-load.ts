@@ -4,8 +4,7 @@ import type { Bench } from '../run/suite.js';
 import type { ServerProcess } from '../service/start.js';
 import type { Exchange } from '../workload/chains.js';
 import type { Workload } from '../workload/workload.js';
-import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type LoadResult } from './open-loop.js';
-import { runWrk } from './wrk.js';
+import { OPEN_LOOP_CONNECTIONS, runClosedLoop, runOpenLoop, type LoadResult } from './open-loop.js';
 
 /** One closed-loop measurement. */
 export interface ClosedLoop {
@@ -24,7 +23,7 @@ export interface ClosedLoop {
 const MAX_COLD_HITS = 0.01;
 
 /**
- * Runs wrk against a server and records throughput, latencies and processor time per request. A run with a wrong answer
+ * Runs a closed loop against a server and records throughput, latencies and processor time per request. A run with a wrong answer
  * is recorded as such, which makes everything void.
  *
  * @returns also the processor time of the server for a request, in µs; `null` if it is not known
@@ -39,11 +38,12 @@ export async function measureClosedLoop(
   const before = await countersOf(loop);
   const timeBefore = server.processorTime();
   const result = await bench.watch(id, server.pids, () =>
-    runWrk(workload, { port: server.port, connections, seconds }),
+    runClosedLoop(workload, { port: server.port, connections, seconds }),
   );
   const timeAfter = server.processorTime();
   const after = await countersOf(loop);
-  bench.workloads.advance(workload, result.requests + connections);
+  // With those of the warm-up.
+  bench.workloads.advance(workload, 2 * result.requests + connections);
   recorder.blame(id, result.wrong, result.firstWrong);
   const hits = after.hits - before.hits;
   const requests = after.verdicts - before.verdicts || result.requests;
@@ -105,17 +105,12 @@ export async function measureCapacity(
   { port }: { readonly port: number },
 ): Promise<number> {
   const result = await runOpenLoop(workload, {
-    ...{
-      port,
-      connections: OPEN_LOOP_CONNECTIONS,
-      clients: { requests: null },
-      seconds: 1.5,
-      warmUpSeconds: 0.5,
-    },
+    ...{ port, connections: OPEN_LOOP_CONNECTIONS, clients: { requests: null } },
+    ...{ seconds: 1.5, warmUpSeconds: 0.5 },
   });
-  workloads.advance(workload, 1.5 * result.requests + OPEN_LOOP_CONNECTIONS);
+  workloads.advance(workload, 2 * result.requests);
   if (result.wrong > 0) throw new Error(`wrong answers at capacity: ${result.firstWrong}`);
-  return result.requests / result.elapsedSeconds;
+  return result.requests / result.seconds;
 }
 
 /**

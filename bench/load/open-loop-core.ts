@@ -1,5 +1,4 @@
 import type { Histogram } from 'hdr-histogram-js';
-import { quantile } from 'simple-statistics';
 import { newLatencies } from '../measure/statistics.js';
 
 /** How requests arrive: at equal distances, or independently of each other like those of many clients. */
@@ -53,20 +52,10 @@ export interface Underway {
   isOver: boolean;
 }
 
-/**
- * A request that shows whether a service is back to normal: its intended send time (µs after the start of the
- * recovery), and how long its answer took since then (µs; `null` if it was refused or timed out).
- */
-export type Recovered = readonly [intendedAt: number, micros: number | null];
-
 /** What an open loop measured, without the warm-up. Latencies count from the intended send time. */
 export interface Tally {
   /** Latencies of correct answers. */
   readonly latencies: Histogram;
-  /** Latencies of refusals (503 and 429), if these are expected. */
-  readonly refusals: Histogram;
-  /** The outcome of each request whose intended send time is after {@link OpenLoopRules.recoveryFromMicros}. */
-  readonly recovery: Recovered[];
   /** How late the generator was: the time from when a request was due and a connection free. */
   readonly sendDelays: Histogram;
   /** How long due requests waited for a free connection. */
@@ -74,8 +63,7 @@ export interface Tally {
   /** When the last answer came, in µs after the start. */
   lastAnswerAt: number;
   answered: number;
-  /** Answers within {@link OpenLoopRules.goodMicros}. */
-  good: number;
+  /** Answered with 503 or 429, if that is expected. */
   refused: number;
   /** Requests without an answer within the client's patience, whether sent or not. */
   timedOut: number;
@@ -90,16 +78,12 @@ export interface OpenLoopRules {
    * requests it sends at most, each as soon as a connection is free, and when it stops.
    */
   readonly intended: Float64Array | { readonly requests: number; readonly untilMicros: number };
-  /** A later answer is of no use to the client. */
-  readonly goodMicros: number;
   /** Requests with an earlier intended send time do not count. */
   readonly warmUpMicros: number;
   /** A client gives up this long after the intended send time; `null`: never. */
   readonly patienceMicros: number | null;
   /** Whether 503 and 429 count as refusals instead of wrong answers. */
   readonly mayRefuse: boolean;
-  /** Requests with a later intended send time count only in {@link Tally.recovery}. */
-  readonly recoveryFromMicros: number;
   /** A text that each answer must contain if the whole answer is not known; `Name: value` stands for a header. */
   readonly marker: string;
 }
@@ -119,10 +103,8 @@ export interface OpenLoopDeps {
  */
 export class OpenLoopCore {
   readonly tally: Tally = {
-    ...{ latencies: newLatencies(), refusals: newLatencies() },
-    recovery: [],
-    ...{ sendDelays: newLatencies(), connectionWaits: newLatencies() },
-    ...{ lastAnswerAt: 0, answered: 0, good: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
+    ...{ latencies: newLatencies(), sendDelays: newLatencies(), connectionWaits: newLatencies() },
+    ...{ lastAnswerAt: 0, answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
   };
   readonly #rules: OpenLoopRules;
   readonly #deps: OpenLoopDeps;
@@ -170,7 +152,7 @@ export class OpenLoopCore {
       this.#next++;
       this.#pending++;
       const isWarmUp = intendedAt < warmUpMicros;
-      if (!isWarmUp && intendedAt < this.#rules.recoveryFromMicros) {
+      if (!isWarmUp) {
         const couldLeaveAt = Math.max(intendedAt, free.since);
         record(this.tally.sendDelays, now - couldLeaveAt);
         record(this.tally.connectionWaits, couldLeaveAt - intendedAt);
@@ -190,20 +172,16 @@ export class OpenLoopCore {
     this.#close(underway);
     this.add(underway.line);
     this.tally.lastAnswerAt = this.#deps.now();
-    const latency = this.tally.lastAnswerAt - underway.intendedAt;
     if (this.#rules.mayRefuse && (status === 503 || status === 429)) {
-      if (underway.isWarmUp || this.#isRecovery(underway.intendedAt, null)) return;
-      this.tally.refused++;
-      record(this.tally.refusals, latency);
+      if (!underway.isWarmUp) this.tally.refused++;
       return;
     }
     const { answer } = underway;
     const isRight = status === 200 && (answer === '' ? this.#isMarked(head, body) : body === answer);
     if (!isRight) this.#blame(`${status} ${body.slice(0, 300)}`);
-    if (underway.isWarmUp || this.#isRecovery(underway.intendedAt, latency)) return;
+    if (underway.isWarmUp) return;
     this.tally.answered++;
-    if (latency <= this.#rules.goodMicros) this.tally.good++;
-    record(this.tally.latencies, latency);
+    record(this.tally.latencies, this.tally.lastAnswerAt - underway.intendedAt);
   }
 
   /** A connection broke, with or without an open request. */
@@ -261,16 +239,7 @@ export class OpenLoopCore {
   }
 
   #timedOut(intendedAt: number): void {
-    if (intendedAt < this.#rules.warmUpMicros || this.#isRecovery(intendedAt, null)) return;
-    this.tally.timedOut++;
-  }
-
-  /** Records the outcome of a request, if it belongs to the recovery. @returns whether it does */
-  #isRecovery(intendedAt: number, micros: number | null): boolean {
-    const from = this.#rules.recoveryFromMicros;
-    if (intendedAt < from) return false;
-    this.tally.recovery.push([Math.round(intendedAt - from), micros === null ? null : Math.round(micros)]);
-    return true;
+    if (intendedAt >= this.#rules.warmUpMicros) this.tally.timedOut++;
   }
 
   #blame(reason: string): void {
@@ -281,30 +250,3 @@ export class OpenLoopCore {
 
 const record = (histogram: Histogram, micros: number) =>
   histogram.recordValue(Math.max(1, Math.round(micros)));
-
-const WINDOW_MICROS = 100_000;
-
-/**
- * How long the service took to be back to normal after the overload: the start of the first window of 100 ms after
- * which no request was refused or timed out, and p99 stayed within a limit.
- *
- * @param normalMicros the limit of p99
- * @param seconds how long the recovery was watched; also the result if the service was not back to normal by then
- * @returns µs
- */
-export function backToNormalAfter(
-  recovery: readonly Recovered[],
-  normalMicros: number,
-  seconds: number,
-): number {
-  for (let window = Math.ceil((seconds * 1e6) / WINDOW_MICROS) - 1; window >= 0; window--) {
-    const from = window * WINDOW_MICROS;
-    const took = recovery
-      .filter(([at]) => at >= from && at < from + WINDOW_MICROS)
-      .map(([, micros]) => micros);
-    const hasFailed = took.includes(null);
-    if (hasFailed || (took.length > 0 && quantile(took as number[], 0.99) > normalMicros))
-      return from + WINDOW_MICROS;
-  }
-  return 0;
-}

@@ -14,70 +14,46 @@ const DEPTHS = [1, 2, 3, 4, 8, 16];
 // The floor of the machine on which the throughput bars were set. They are scaled to the floor of this machine.
 const REFERENCE_FLOOR = 52;
 
+const bar = (what: string, id: string, unit: Bar['unit'], limit: number): Bar => ({ what, id, unit, limit });
+
 /** The bars that the suite measures: at most so much, but for rates and goodput, which must be at least so much. */
 export const BARS: readonly Bar[] = [
-  ...([1, 4, 16] as const).map((depth): Bar => {
-    const id = `throughput/warm/d${depth}/c128/cpu`;
-    return {
-      what: `warm CPU, depth ${depth}, 128 connections`,
-      id,
-      unit: 'floors',
-      limit: depth === 16 ? 2 : 1.6,
-    };
-  }),
-  ...DEPTHS.map((depth): Bar => {
-    const id = `throughput/cold/d${depth}/c32/cpu`;
-    return { what: `cold CPU, depth ${depth}`, id, unit: 'floors', limit: 1.12 * (depth + 1) + 0.9 };
-  }),
-  ...Object.entries({ 1: 14_000, 4: 13_000, 16: 10_500 }).map(([depth, limit]): Bar => ({
-    what: `warm throughput, depth ${depth}, 32 connections, scaled to a floor of ${REFERENCE_FLOOR} µs`,
-    ...{ id: `throughput/warm/d${depth}/c32/throughput`, unit: '/s', limit },
-  })),
-  ...[1, 4, 16].flatMap((depth): Bar[] => {
-    const id = `throughput/warm/d${depth}/c1`;
+  ...[1, 4, 16].flatMap((depth) => {
+    const id = `throughput/warm/d${depth}`;
     return [
-      { what: `p50 at 1 connection, warm, depth ${depth}`, id: `${id}/p50`, unit: 'floors', limit: 2.2 },
-      { what: `p99 at 1 connection, warm, depth ${depth}`, id: `${id}/p99`, unit: 'floors', limit: 4 },
+      bar(`warm CPU, depth ${depth}, 128 connections`, `${id}/c128/cpu`, 'floors', depth === 16 ? 2 : 1.6),
+      bar(`p50 at 1 connection, warm, depth ${depth}`, `${id}/c1/p50`, 'floors', 2.2),
+      bar(`p99 at 1 connection, warm, depth ${depth}`, `${id}/c1/p99`, 'floors', 4),
     ];
   }),
-  ...DEPTHS.map((depth): Bar => {
-    const id = `latency/warm/d${depth}/at50/p99`;
-    return { what: `p99 at half load, open loop, warm, depth ${depth}`, id, unit: 'floors', limit: 20 };
+  ...DEPTHS.flatMap((depth) => [
+    bar(`cold CPU, depth ${depth}`, `throughput/cold/d${depth}/c32/cpu`, 'floors', 1.12 * (depth + 1) + 0.9),
+    bar(`p99 at half load, warm, depth ${depth}`, `latency/warm/d${depth}/at50/p99`, 'floors', 20),
+    bar(`added by /gate/mcp over /verify, depth ${depth}`, `gate/added/d${depth}/cpu`, 'floors', 0.25),
+  ]),
+  ...Object.entries({ 1: 14_000, 4: 13_000, 16: 10_500 }).map(([depth, limit]) => {
+    const what = `warm throughput, depth ${depth}, scaled to a floor of ${REFERENCE_FLOOR} µs`;
+    return bar(what, `throughput/warm/d${depth}/c32/throughput`, '/s', limit);
   }),
-  {
-    what: 'library, no threads, warm, depth 4',
-    ...{ id: 'throughput/library/warm/d4/cpu', unit: 'floors', limit: 1.25 },
-  },
-  ...DEPTHS.map((depth): Bar => {
-    const what = `added by /gate/mcp over /verify, depth ${depth}`;
-    return { what, id: `gate/added/d${depth}/cpu`, unit: 'floors', limit: 0.25 };
-  }),
-  ...(['some', '0'] as const).flatMap((workers) => {
-    const of = `three times the capacity, ${workers === '0' ? 'without' : 'with'} workers:`;
-    const id = `overload/w-${workers}/x3`;
+  bar('library, no threads, warm, depth 4', 'throughput/library/warm/d4/cpu', 'floors', 1.25),
+  ...Object.entries({ some: 'with', 0: 'without' }).flatMap(([name, workers]) => {
+    const [of, id] = [`three times the capacity, ${workers} workers:`, `overload/w-${name}/x3`];
     return [
-      {
-        what: `${of} goodput, of the capacity`,
-        id: `${id}/goodput-of-capacity`,
-        unit: '%',
-        limit: 90,
-      } as const,
-      { what: `${of} p99 of what is accepted`, id: `${id}/p99`, unit: 'ms', limit: 150 } as const,
-      { what: `${of} p99 of /healthz`, id: `${id}/healthz-p99`, unit: 'ms', limit: 50 } as const,
-      { what: `${of} back to normal`, id: `${id}/back-to-normal`, unit: 'ms', limit: 1000 } as const,
+      bar(`${of} goodput, of the capacity`, `${id}/goodput-of-capacity`, '%', 90),
+      bar(`${of} p99 of what is accepted`, `${id}/p99`, 'ms', 150),
+      bar(`${of} p99 of /healthz`, `${id}/healthz-p99`, 'ms', 50),
     ];
   }),
-  ...Object.entries({
-    ...{ 'burst-200-cold': 0, 'burst-1000-warm': 0, 'loop-512-warm': 1, 'loop-256-cold': 1 },
-    ...{ 'gate-burst-1000-warm': 0, 'grpc-burst-1000-warm': 0 },
-  }).map(([crowd, limit]): Bar => {
-    return {
-      what: `${crowd.replaceAll('-', ' ')}: refused`,
-      id: `overload/${crowd}/refused`,
-      unit: '%',
-      limit,
-    };
-  }),
+  ...[
+    'burst-200-cold',
+    'burst-1000-warm',
+    'loop-512-warm',
+    'loop-256-cold',
+    'gate-burst-1000-warm',
+    'grpc-burst-1000-warm',
+  ].map((crowd) =>
+    bar(`${crowd}: refused`, `overload/${crowd}/refused`, '%', crowd.startsWith('loop') ? 1 : 0),
+  ),
 ];
 
 /** A bar and its result. */

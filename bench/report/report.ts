@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import { source } from '../run/programs.js';
 import { finderOf, noisyIn, type Results } from '../run/results.js';
 import { checkBars } from './bars.js';
 import { drawCost, drawKnee, drawLatency, drawOverload, drawParts, drawPeers } from './charts.js';
@@ -9,6 +7,31 @@ import { BAR_HEAD, cellsOf, formatValue } from './table.js';
 /** The widths in px of the charts: as wide as the text, and for a phone. A style sheet shows one of them. */
 const WIDE = 736;
 const SLIM = 350;
+
+const STYLE = `
+body { margin: 0 auto; padding: 1rem; max-width: 48rem; color: #1b1f24; background: #fff; font: 16px/1.5 system-ui, sans-serif }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.5rem 0 }
+h2 { font-size: 1.2rem; margin: 2rem 0 0.6rem }
+p { margin: 0.3rem 0 }
+.faint, .tile i { color: #59636e; font-size: 0.9rem }
+.void { background: #b3261e; color: #fff; padding: 0.6rem 0.8rem; border-radius: 6px }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: 0.7rem }
+.tile { border: 1px solid #d5dae0; border-radius: 6px; padding: 0.5rem 0.8rem }
+.tile b { font-size: 1.5rem }
+.tile i { display: block; font-style: normal }
+figure { margin: 0.6rem 0 1rem; break-inside: avoid }
+figure svg { display: block; width: 100%; height: auto }
+table { width: 100%; border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums }
+th, td { padding: 0.2rem 0.5rem 0.2rem 0; border-bottom: 1px solid #d5dae0; text-align: left }
+@media (max-width: 34rem) {
+  .wide, thead { display: none }
+  table, tbody, tr, td { display: block }
+  td { border: 0; padding: 0 }
+  td:first-child { font-weight: 600; padding-top: 0.4rem }
+  td + td::before { content: attr(data-label) ' '; color: #59636e }
+}
+@media (min-width: 34.01rem) { .slim { display: none } }
+`;
 
 const escape = (text: string) =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
@@ -138,7 +161,7 @@ export async function renderReport(results: Results): Promise<string> {
 <meta name="viewport" content="width=device-width, initial-scale=1" />
 <link rel="icon" href="data:," />
 <title>drs-verify: what a verification costs</title>
-<style>${readFileSync(source('report/style.css'), 'utf8')}</style>
+<style>${STYLE}</style>
 </head>
 <body>
 <h1>What a verification costs</h1>

@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, release, totalmem, type as systemType } from 'node:os';
 import path from 'node:path';
-import { wrkVersion } from '../load/wrk.js';
 import { ROOT } from './programs.js';
 
 /** The version of the file format. It is raised if readers of the old version could not read the new one. */
@@ -121,7 +120,6 @@ export function describeVersions(): Results['versions'] {
   );
   return {
     node: process.versions.node,
-    wrk: wrkVersion() ?? 'not installed',
     ...Object.fromEntries(packages),
   };
 }

@@ -1,7 +1,6 @@
 import { median } from 'simple-statistics';
 import { runGrpc } from '../load/grpc.js';
 import { measureClosedLoop } from '../load/measure-load.js';
-import { wrkVersion } from '../load/wrk.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { startService, type ServerProcess } from '../service/start.js';
 import { gateCalls, gateWorkloads } from '../workload/workload.js';
@@ -18,11 +17,7 @@ export const gate: Suite = {
   name: 'gate',
   about: '/gate/mcp and gRPC beside /verify for the same calls; /gate/mcp by connections',
   run: async (bench) => {
-    const { plan, recorder } = bench;
-    if (wrkVersion() === null) {
-      recorder.skip('gate', 'wrk is not installed (Debian: apt-get install wrk)');
-      return;
-    }
+    const { plan } = bench;
     for (let round = 1; round <= plan.runs; round++) {
       // Calls are repeated here, so replay protection is off, as it is for /verify.
       const server = await startService({ GATE_REPLAY: 'off', GRPC_PORT: '0' });

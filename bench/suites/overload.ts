@@ -1,8 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { runGrpc } from '../load/grpc.js';
 import { checkAnswers, measureCapacity, prime } from '../load/measure-load.js';
-import { backToNormalAfter } from '../load/open-loop-core.js';
-import { GOOD_MS, runOpenLoop, type OpenLoopResult } from '../load/open-loop.js';
+import { runOpenLoop, type OpenLoopResult } from '../load/open-loop.js';
 import { HealthProbe } from '../measure/health-probe.js';
 import { describeSplit, SPLIT } from '../run/cores.js';
 import type { Bench, Suite } from '../run/suite.js';
@@ -14,10 +13,6 @@ const DEPTH = 4;
 const CONNECTIONS = 1_000;
 const FACTORS = [1, 2, 3] as const;
 const PATIENCE_MS = 1_000;
-/** Offered right after three times the capacity, to see when the service is back to normal. */
-const RECOVERY = { share: 0.5, seconds: 2 } as const;
-/** p99 of a service that is back to normal is at most this, in µs. */
-const NORMAL_MICROS = 50_000;
 const COLD = { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) };
 
 /** More traffic than the service can serve. */
@@ -62,17 +57,16 @@ async function measureFactors(bench: Bench, workers: number): Promise<void> {
     const id = `${base}/x${factor}`;
     const parameters = { workers, factor, depth: DEPTH, traffic: 'cold', connections: CONNECTIONS };
     const rate = Math.round(factor * capacity);
-    const recovery = factor === 3 ? { rate: RECOVERY.share * capacity, seconds: RECOVERY.seconds } : null;
     await withService({}, async (server) => {
       const workload = workloads.files('cold', DEPTH);
       const probe = new HealthProbe(server);
       const offer = () =>
         runOpenLoop(workload, {
           ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
-          ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true, recovery },
+          ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true },
         });
       const result = await bench.watch(id, server.pids, offer, SERVICE_CORES);
-      workloads.advance(workload, rate * (plan.overloadSeconds + 1 + RECOVERY.seconds));
+      workloads.advance(workload, rate * (plan.overloadSeconds + 1));
       await probe.stop();
       recorder.blame(id, result.wrong, result.firstWrong);
       const perSecond = (count: number) => count / plan.overloadSeconds;
@@ -84,10 +78,6 @@ async function measureFactors(bench: Bench, workers: number): Promise<void> {
       recorder.record(`${id}/refused`, perSecond(result.refused), parameters, ['1/s', 'neither']);
       recorder.record(`${id}/timed-out`, perSecond(result.timedOut), parameters, ['1/s', 'lower']);
       recorder.recordLatencies(id, result.latencies, parameters);
-      if (recovery !== null) {
-        const after = backToNormalAfter(result.recovery, NORMAL_MICROS, recovery.seconds);
-        recorder.record(`${id}/back-to-normal`, after, parameters, ['µs', 'lower']);
-      }
       const health = probe.latencies.getValueAtPercentile(99);
       recorder.record(`${id}/healthz-p99`, health, parameters, ['µs', 'lower']);
       recorder.record(`${id}/resident-highest`, probe.highestResident, parameters, ['bytes', 'lower']);
@@ -121,14 +111,14 @@ const CROWDS: readonly Crowd[] = [
   { name: 'burst-1000-warm', clients: 1000, traffic: 'warm', isBurst: true },
   { name: 'loop-512-warm', clients: 512, traffic: 'warm' },
   { name: 'loop-256-cold', clients: 256, traffic: 'cold' },
-  { name: 'giving-up-1000-warm', clients: 1000, traffic: 'warm', patienceMs: GOOD_MS },
+  { name: 'giving-up-1000-warm', clients: 1000, traffic: 'warm', patienceMs: 200 },
   { name: 'gate-burst-1000-warm', clients: 1000, traffic: 'warm', isBurst: true, way: 'gate' },
   { name: 'grpc-burst-1000-warm', clients: 1000, traffic: 'warm', isBurst: true, way: 'grpc' },
 ];
 
-type Fared = Pick<OpenLoopResult, 'requests' | 'good' | 'refused' | 'latencies' | 'wrong' | 'firstWrong'> & {
+type Fared = Pick<OpenLoopResult, 'requests' | 'refused' | 'latencies' | 'wrong' | 'firstWrong'> & {
   readonly timedOut: number;
-  readonly elapsedSeconds: number;
+  readonly seconds: number;
 };
 
 /** Measures how a burst or a crowd of clients fares, with a service of its own on all cores. */
@@ -154,7 +144,7 @@ async function measureCrowd(bench: Bench, crowd: Crowd): Promise<void> {
     const parameters = { traffic, clients, depth: DEPTH };
     const refused = fared.refused / (fared.requests + fared.refused + fared.timedOut);
     recorder.record(`${id}/refused`, refused, parameters);
-    recorder.record(`${id}/goodput`, fared.good / fared.elapsedSeconds, parameters);
+    recorder.record(`${id}/goodput`, fared.requests / fared.seconds, parameters);
     recorder.recordLatencies(id, fared.latencies, parameters);
     recorder.blame(id, fared.wrong, fared.firstWrong);
     say(`${id}: ${(100 * refused).toFixed(1)} % refused, ${fared.timedOut} gave up, ${probe.describe()}`);
@@ -176,7 +166,7 @@ async function ask(
       ...{ port: server.grpcPort ?? 0, connections: clients, seconds },
       requestsEach: isBurst ? 1 : Infinity,
     });
-    return { ...result, timedOut: 0, elapsedSeconds: result.seconds };
+    return { ...result, timedOut: 0 };
   }
   const workload = way === 'gate' ? gateWorkloads(workloads, DEPTH).gate : workloads.files(traffic, DEPTH);
   const result = await runOpenLoop(workload, {

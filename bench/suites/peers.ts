@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
-import { wrkVersion } from '../load/wrk.js';
 import { runProgram, source } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { ServerProcess, startService } from '../service/start.js';
@@ -28,10 +27,6 @@ export const peers: Suite = {
   about: 'Fastify + libsodium + memo (also on node:cluster), Express + jose; UCAN and Biscuit in process',
   run: async (bench) => {
     const { recorder, say } = bench;
-    if (wrkVersion() === null) {
-      recorder.skip('peers', 'wrk is not installed (Debian: apt-get install wrk)');
-      return;
-    }
     const servers = new Map<string, ServerProcess>();
     try {
       for (const [name, start] of Object.entries(SERVERS)) servers.set(name, await start());

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { prime } from '../load/measure-load.js';
-import { runWrk, wrkVersion } from '../load/wrk.js';
+import { runClosedLoop } from '../load/open-loop.js';
 import { residentOf } from '../measure/processor-time.js';
 import { newLatencies } from '../measure/statistics.js';
 import type { Bench, Suite } from '../run/suite.js';
@@ -29,10 +29,6 @@ export const processes: Suite = {
   name: 'processes',
   about: 'one process with workers against several without, each on a port of its own, at 1 to all cores',
   run: async (bench) => {
-    if (wrkVersion() === null) {
-      bench.recorder.skip('processes', 'wrk is not installed (Debian: apt-get install wrk)');
-      return;
-    }
     for (let run = 1; run <= bench.plan.runs; run++) {
       for (const layout of layouts()) {
         for (const traffic of ['warm', 'cold'] as const) await measure(bench, layout, traffic);
@@ -57,9 +53,9 @@ async function measure(bench: Bench, layout: Layout, traffic: 'warm' | 'cold'): 
       const workload = workloads.files(traffic, DEPTH);
       const connections = Math.ceil(CONNECTIONS / layout.processes);
       const results = await Promise.all(
-        servers.map(({ port }) => runWrk(workload, { port, connections, seconds })),
+        servers.map(({ port }) => runClosedLoop(workload, { port, connections, seconds })),
       );
-      workloads.advance(workload, Math.max(...results.map(({ requests }) => requests)) + connections);
+      workloads.advance(workload, 2 * Math.max(...results.map(({ requests }) => requests)));
       for (const { wrong, firstWrong } of results) recorder.blame(id, wrong, firstWrong);
       return results;
     };

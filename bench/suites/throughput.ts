@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import path from 'node:path';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
-import { runWrk, wrkVersion } from '../load/wrk.js';
+import { runClosedLoop } from '../load/open-loop.js';
 import {
   monotonic,
   partOf,
@@ -32,10 +32,6 @@ export const throughput: Suite = {
   about: 'processor time, throughput and latency of the service at 1 to 512 connections; where the time goes',
   run: async (bench) => {
     const { plan, recorder } = bench;
-    if (wrkVersion() === null) {
-      recorder.skip('throughput', 'wrk is not installed (Debian: apt-get install wrk)');
-      return;
-    }
     const cases = casesOf(plan);
     // Each round runs all cases once, with new processes. So the runs of a figure are spread over the whole time and
     // over several compilations of the code, and their spread includes the effects of both.
@@ -43,7 +39,7 @@ export const throughput: Suite = {
       await measureLibrary(bench);
       if (plan.mode !== 'smoke') await measureNoOp(bench);
       for (const isCold of [false, true]) {
-        const own = cases.filter(({ traffic }) => isCold === (traffic === 'cold' || traffic === 'mixed'));
+        const own = cases.filter(({ traffic }) => isCold === (traffic === 'cold'));
         const server = await startService(environmentOf(isCold));
         try {
           for (const depth of new Set(own.map(({ depth }) => depth))) await prime(bench, server, depth);
@@ -88,7 +84,6 @@ function casesOf({ mode, depths, coreDepths }: Plan): Case[] {
     ...usual,
     ...[1, 128].flatMap((count) => all('warm', coreDepths, count)),
     ...[8, 512].flatMap((count) => all('warm', [usualDepth], count)),
-    ...all('mixed', coreDepths, connections),
     ...all('forged', [usualDepth], connections),
     ...all('malformed', [usualDepth], connections),
   ];
@@ -158,10 +153,10 @@ async function measureParts(bench: Bench, traffic: 'warm' | 'cold', depth: numbe
     for (const seconds of [1, PROFILE_SECONDS]) {
       const workload = workloads.files(traffic, depth);
       from = monotonic();
-      const result = await runWrk(workload, { port: server.port, connections, seconds });
+      const result = await runClosedLoop(workload, { port: server.port, connections, seconds });
       until = monotonic();
       requests = result.requests;
-      workloads.advance(workload, requests + connections);
+      workloads.advance(workload, 2 * requests);
       recorder.blame(id, result.wrong, result.firstWrong);
     }
   } finally {
