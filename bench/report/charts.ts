@@ -83,8 +83,8 @@ function drawPanels(
     const value = (field: string) => ({ field, type: 'quantitative', scale, axis });
     const last = Math.max(...rows.map((row) => row.x));
     return {
-      title: { text: title, fontSize: 13, fontWeight: 'normal' },
-      width: isNarrow ? size.width - 100 : (size.width - 70) / panels.length - 35,
+      title: { text: title, fontSize: 13, fontWeight: 'normal', frame: 'group' },
+      width: isNarrow ? size.width - 100 : (size.width - 95) / panels.length - 35,
       height: 230,
       data: { values: rows },
       encoding: { x: { field: 'x', type: 'quantitative', ...x } },
@@ -97,16 +97,16 @@ function drawPanels(
                 encoding: { x: null, y: value('from'), y2: { field: 'to' } },
               },
               {
-                data: { values: [{ to: band.upTo }] },
+                data: { values: [{ from: least }] },
                 mark: {
                   type: 'text',
                   text: band.label,
                   align: 'left',
-                  dy: 9,
+                  dy: -9,
                   color: '#555d66',
                   fontSize: 11,
                 },
-                encoding: { x: { value: 5 }, y: value('to') },
+                encoding: { x: { value: 5 }, y: value('from') },
               },
             ]
           : []),
@@ -134,8 +134,8 @@ function drawPanels(
   });
   return draw({
     ...(size.title === undefined ? {} : { title: size.title }),
-    ...(isNarrow ? { vconcat: specs } : { hconcat: specs }),
-    ...{ padding: { left: 5, top: 5, bottom: 5, right: 30 }, spacing: 22 },
+    ...(isNarrow ? { vconcat: specs } : { hconcat: specs, bounds: 'flush' }),
+    ...{ padding: { left: 5, top: 5, bottom: 5, right: 30 }, spacing: isNarrow ? 22 : 55 },
   } as unknown as TopLevelSpec);
 }
 
@@ -154,7 +154,7 @@ const depthsIn = ({ figures }: Results, pattern: RegExp) =>
 /** What the machine alone adds: p99 of the generator against a server that does nothing, in ms. */
 function machineBand(results: Results) {
   const figure = finderOf(results)('latency/machine/p99');
-  return figure === undefined ? null : { upTo: figure.median / 1000, label: 'up to here: the machine alone' };
+  return figure === undefined ? null : { upTo: figure.median / 1000, label: 'grey: the machine alone' };
 }
 
 /**
@@ -178,11 +178,12 @@ export async function drawLatency(results: Results, width: number): Promise<stri
     return { title, rows, x: depthAxis(depths), band: machineBand(results) };
   });
   const title = {
-    text: 'How long a caller waits for a verdict, at half the capacity',
-    subtitle:
-      width < 500
-        ? ['grey: p99 of a server that does nothing', 'here; bars: the interval of each median']
-        : 'grey: p99 of a server that does nothing, on this machine; bars: the interval of each median',
+    text: 'Time to a verdict at half the capacity',
+    // The layout takes a line of text for wider than it is.
+    subtitle: [
+      'grey: p99 of a server that does nothing, on this machine',
+      'bars: the intervals of the medians',
+    ],
   };
   return drawPanels(panels, { title: 'ms', isLog: true }, { width, title });
 }

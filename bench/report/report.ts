@@ -9,12 +9,12 @@ const WIDE = 736;
 const SLIM = 350;
 
 const STYLE = `
-body { margin: 0 auto; padding: 1rem; max-width: 48rem; color: #1b1f24; background: #fff; font: 16px/1.5 system-ui, sans-serif }
+body { box-sizing: border-box; margin: 0 auto; padding: 1rem; max-width: 48rem; color: #1b1f24; background: #fff; font: 16px/1.5 system-ui, sans-serif }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.5rem 0 }
 h2 { font-size: 1.2rem; margin: 2rem 0 0.6rem }
 p { margin: 0.3rem 0 }
 .faint, .tile i { color: #59636e; font-size: 0.9rem }
-.void { background: #b3261e; color: #fff; padding: 0.6rem 0.8rem; border-radius: 6px }
+.void, .noisy { background: #b3261e; color: #fff; padding: 0.6rem 0.8rem; border-radius: 6px }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: 0.7rem }
 .tile { border: 1px solid #d5dae0; border-radius: 6px; padding: 0.5rem 0.8rem }
 .tile b { font-size: 1.5rem }
@@ -167,7 +167,7 @@ export async function renderReport(results: Results): Promise<string> {
 <h1>What a verification costs</h1>
 ${about.map((line) => p(line, 'faint')).join('\n')}
 ${wrong === undefined ? '' : p(`This run is void: ${wrong.count} wrong answers in ${wrong.where}. The first: ${wrong.first}`, 'void')}
-${noisy === 0 ? '' : p(`Noisy: others had more than a tenth of the cores in ${noisy} of ${interference.length} measurements.`, 'void')}
+${noisy === 0 ? '' : p(`Noisy: others had more than a tenth of the cores in ${noisy} of ${interference.length} measurements.`, 'noisy')}
 ${shown.map(([id, title, content]) => `<section id="${id}"><h2>${title}</h2>\n${content.join('\n')}</section>`).join('\n')}
 <p class="faint">Compare commits with npm run bench:compare; never two reports.</p>
 </body>

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { parseCoreTimes, scheduledOf } from '../../bench/measure/scheduler.js';
+import { parseCoreTimes, scheduledOf } from '../../bench/measure/processor-time.js';
 
 describe('what the kernel accounts', () => {
   it('is read from /proc/stat', () => {
