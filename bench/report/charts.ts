@@ -6,6 +6,9 @@ import { finderOf, type Estimate, type Figure, type Results } from '../run/resul
 export const NARROW = 250;
 
 const COLOURS = {
+  answered: '#3b9b6b',
+  refused: '#d08a1d',
+  'timed out': '#b8433c',
   p99: '#b8433c',
   p50: '#2f6fb0',
   warm: '#b8433c',
@@ -119,7 +122,7 @@ function drawPanels(
           encoding: {
             ...{ y: value('median'), color },
             strokeDash: {
-              condition: { test: "datum.series === 'signatures alone'", value: [4, 3] },
+              condition: { test: "datum.series === 'signatures'", value: [4, 3] },
               value: [1, 0],
             },
           },
@@ -200,7 +203,7 @@ export async function drawCost(results: Results, width: number): Promise<string 
       const median = traffic === 'warm' ? 1 : depth + 1;
       return [
         { ...floors, x: depth, series: traffic },
-        { x: depth, series: 'signatures alone', median, low: median, high: median },
+        { x: depth, series: 'signatures', median, low: median, high: median },
       ];
     });
     return { title: `${traffic}, 32 connections`, rows, x: depthAxis(depths) };
@@ -273,7 +276,7 @@ export async function drawParts(results: Results, width: number): Promise<string
       },
       color: {
         ...{ field: 'part', type: 'nominal', title: null, sort: null },
-        ...{ legend: { columns: isNarrow ? 2 : 5, labelLimit: 150 }, scale: { scheme: 'tableau10' } },
+        ...{ legend: { columns: isNarrow ? 2 : 4, labelLimit: 250 }, scale: { scheme: 'tableau10' } },
       },
       order: { field: 'share', sort: 'descending', type: 'quantitative' },
     },

@@ -64,8 +64,9 @@ function tilesOf(results: Results, wanted: Readonly<Record<string, string>>): st
   const tiles = Object.entries(wanted).flatMap(([id, what]) => {
     const figure = find(id);
     if (figure === undefined) return [];
-    const inFloors = figure.unit === 'µs' && figure.floors !== null;
-    const { median, low, high } = inFloors ? (figure.floors ?? figure) : figure;
+    // Rates have floors, too, but say nothing to a reader in them.
+    const inFloors = figure.unit === 'µs' ? figure.floors : null;
+    const { median, low, high } = inFloors ?? figure;
     const show = (value: number) => (inFloors ? value.toFixed(2) : formatValue(value, figure.unit));
     const value = `<b data-figure="${id}" data-as="${inFloors ? 'floors' : figure.unit}">${show(median)}</b>`;
     const micros = inFloors ? `, ${formatValue(figure.median, 'µs')}` : '';
@@ -188,7 +189,7 @@ function figureTable(results: Results, suite: string, quantities: readonly strin
       if (figure === undefined) return '–';
       const { median, low, high, unit, runs } = figure;
       const interval =
-        low === high || runs < 2 ? '' : ` (${formatValue(low, '')} … ${formatValue(high, unit)})`;
+        low === high || runs < 2 ? '' : ` (${formatValue(low, unit)} … ${formatValue(high, unit)})`;
       return `${formatValue(median, unit)}${interval}`;
     }),
   ]);

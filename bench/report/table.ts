@@ -54,6 +54,7 @@ export function formatValue(value: number, unit: string): string {
       'en-GB',
       Math.abs(number) >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 },
     );
+  if (unit === 'count') return show(value);
   if (unit === 'bytes') return `${show(value / 1e6)} MB`;
   if (unit === 'ratio') return `${show(100 * value)} %`;
   if (unit === 'µs' && value >= 10_000) return `${show(value / 1000)} ms`;

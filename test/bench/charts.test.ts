@@ -86,7 +86,7 @@ describe('the charts', () => {
   });
 
   it.each([
-    ['cost', drawCost, ['signatures alone', 'processor time, floors']],
+    ['cost', drawCost, ['signatures', 'processor time, floors']],
     ['the knee', drawKnee, ['% of the capacity', 'warm, depth 4', 'grey: the machine alone']],
     ['overload', drawOverload, ['answered', 'refused', 'times the capacity']],
     ['the parts', drawParts, ['libsodium', 'sockets and kernel', 'warm, depth 4']],
