@@ -188,7 +188,7 @@ export async function drawLatency(results: Results, width: number): Promise<stri
       'bars: the intervals of the medians',
     ],
   };
-  return drawPanels(panels, { title: 'ms', isLog: true }, { width, title });
+  return drawPanels(panels, { title: 'ms', isLog: true }, width < 500 ? { width } : { width, title });
 }
 
 /** Draws processor time by depth beside the signatures alone. */
@@ -276,7 +276,7 @@ export async function drawParts(results: Results, width: number): Promise<string
       },
       color: {
         ...{ field: 'part', type: 'nominal', title: null, sort: null },
-        ...{ legend: { columns: isNarrow ? 2 : 4, labelLimit: 250 }, scale: { scheme: 'tableau10' } },
+        ...{ legend: { columns: isNarrow ? 1 : 4, labelLimit: 250 }, scale: { scheme: 'tableau10' } },
       },
       order: { field: 'share', sort: 'descending', type: 'quantitative' },
     },
