@@ -6,7 +6,7 @@ import { requestsOf } from './request-source.js';
 
 // The generator's process. One thread: it does less for a request than the main thread of a service.
 
-/** How long to wait at the end for requests without an answer. */
+/** How long to wait at the end for what is unsent or unanswered: all connections may have broken. */
 const DRAIN_MS = 10_000;
 /** The pause before a connection that could not be opened is tried again. */
 const REOPEN_MS = 10;
@@ -68,10 +68,7 @@ const again = (look: () => void) => (clients === null ? setImmediate(look) : set
 function keepTime(): void {
   core.tick();
   if (core.hasMore) again(keepTime);
-  else {
-    setTimeout(end, DRAIN_MS);
-    waitForAnswers();
-  }
+  else waitForAnswers();
 }
 
 function waitForAnswers(): void {
@@ -80,7 +77,11 @@ function waitForAnswers(): void {
   else again(waitForAnswers);
 }
 
+let isEnded = false;
+
 function end(): void {
+  if (isEnded) return;
+  isEnded = true;
   core.end();
   const { latencies, sendDelays, connectionWaits, ...counts } = core.tally;
   const report: OpenLoopReport = {
@@ -92,4 +93,5 @@ function end(): void {
 
 for (let at = 0; at < job.connections; at++) await openLine();
 startedAt = process.hrtime.bigint();
+setTimeout(end, loadMicros / 1000 + DRAIN_MS);
 keepTime();
