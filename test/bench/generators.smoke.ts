@@ -253,7 +253,7 @@ describe('a connection of our own', () => {
       request.on('end', () => request.socket.end());
     });
     const { wrong, firstWrong } = await runOpenLoop(numbered(40, 'right'), {
-      ...{ port, connections: 4, seconds: 1, warmUpSeconds: 0, rate: 10 },
+      ...{ port, connections: 4, seconds: 1, warmUpSeconds: 0, clients: { requests: null } },
     });
     expect(wrong).toBeGreaterThan(0);
     expect(firstWrong).toBe('the service closed the connection');
