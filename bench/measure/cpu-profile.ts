@@ -56,14 +56,15 @@ export function selfTimes({ nodes, samples, timeDeltas }: CpuProfile, nameOf: (f
 
 /** The part of the service to which a function belongs: its folder below dist/, or whose code it is. */
 export function partOf({ functionName, url }: Frame): string {
-  if (functionName === '(idle)') return 'idle';
+  // A worker of Piscina waits for its next task in a function of that name.
+  if (functionName === '(idle)' || functionName === 'atomicsWaitLoop') return 'idle';
   if (/sign_verify/.test(functionName)) return 'libsodium';
   if (functionName === '(garbage collector)') return 'garbage collection';
   // Native code that V8 does not know: the event loop of uWebSockets.js, sockets, the kernel.
   if (functionName === '(program)' || functionName === '(root)') return 'sockets and kernel';
-  const [, folder] = /\/dist\/([\w-]+)\//.exec(url) ?? [];
   const [, library] = /\/node_modules\/((?:@[\w.-]+\/)?[\w.-]+)\//.exec(url) ?? [];
-  return folder ?? library ?? (functionName === 'JSON.parse' || url === '' ? 'built-in functions' : 'node');
+  const [, folder] = /\/dist\/([\w-]+)\//.exec(url) ?? [];
+  return library ?? folder ?? (functionName === 'JSON.parse' || url === '' ? 'built-in functions' : 'node');
 }
 
 /** Reads one profile for each thread; Node names them CPU.<date>.<time>.<pid>.<thread>.<number>.cpuprofile. */

@@ -34,10 +34,11 @@ describe('a profile', () => {
 
   it.each([
     ['(idle)', '', 'idle'],
+    ['atomicsWaitLoop', 'file:///x/node_modules/piscina/dist/worker.js', 'idle'],
     ['(program)', '', 'sockets and kernel'],
     ['exports.crypto_sign_verify_detached', 'file:///x/node_modules/sodium-native/index.js', 'libsodium'],
     ['judge', 'file:///x/dist/verify/judge.js', 'verify'],
-    ['add', 'file:///x/node_modules/@scure/base/index.js', '@scure/base'],
+    ['add', 'file:///x/node_modules/@scure/base/dist/base/index.js', '@scure/base'],
     ['parse', '', 'built-in functions'],
     ['emit', 'node:events', 'node'],
   ])('says whose time %s of %j is', (functionName, url, part) => {
