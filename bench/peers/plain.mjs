@@ -1,4 +1,3 @@
-// @ts-nocheck -- a peer is plain JavaScript: its packages are not those of the project.
 import { createHash } from 'node:crypto';
 
 // The verification as an engineer would write it from docs/spec in an afternoon: blocks A to F one after the other. It

@@ -1,4 +1,3 @@
-// @ts-nocheck -- a peer is plain JavaScript: its packages are not those of the project.
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';

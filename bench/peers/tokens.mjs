@@ -1,4 +1,3 @@
-// @ts-nocheck -- a peer is plain JavaScript: its packages are not those of the project.
 
 // The same chain in other formats, in process. Each peer makes a token of `depth` delegations and returns what verifies
 // it, and two calls that it must refuse.
