@@ -93,11 +93,11 @@ export default defineConfig({
     'node_modules',
     'bench/results',
     '**/.build',
+    'bench/peers',
     // Plain JavaScript for anybody to copy, without types.
     'test/conformance/*.mjs',
     'deploy/gateways/**/*.js',
     '.stryker-tmp',
-    'bench/report/browser',
     'docs/api',
   ],
   rules: {

@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs';
-import { readCompareOptions, USAGE } from './compare/options.js';
 import { exitCodeOf, renderOutcome } from './compare/outcome.js';
 import { compareWithParent } from './compare/parent.js';
-import { compareVersions, withVersions } from './compare/run.js';
+import { compareVersions, readCompareOptions, USAGE, withVersions } from './compare/run.js';
 
 async function main(): Promise<number> {
   if (process.argv.slice(2).join(' ') === '--parent')

@@ -1,43 +1,43 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { parseArgs } from 'node:util';
 import { drawLatency, drawOverload } from './report/charts.js';
-import { fillDocument, fillReadme } from './report/document.js';
-import { ROOT } from './run/paths.js';
-import { readResults } from './run/read-results.js';
+import { addRun, fillReadme, keep, keptResults, writeKept, type KeptRun } from './report/kept.js';
+import { ROOT } from './run/programs.js';
+import { readResults } from './run/results.js';
 
-/** The results in the repository, in the order of their names. The first is the main one. */
-const KEPT = path.join(ROOT, 'bench', 'runs');
+const USAGE = `npm run bench:document -- [bench/results/<run> …]
 
-async function main(given: readonly string[]): Promise<void> {
-  const files =
-    given.length > 0
-      ? given
-      : readdirSync(KEPT)
-          .filter((name) => name.endsWith('.json'))
-          .sort()
-          .map((name) => path.join(KEPT, name));
-  const [first, ...longer] = files.map(readResults);
-  if (first === undefined) throw new Error(`${KEPT} holds no results; copy the results.json of a run there`);
-  const document = path.join(ROOT, 'docs', 'performance.md');
-  writeFileSync(document, fillDocument(readFileSync(document, 'utf8'), first, longer));
-  const readme = path.join(ROOT, 'README.md');
-  writeFileSync(readme, fillReadme(readFileSync(readme, 'utf8'), [first, ...longer]));
-  for (const results of [first, ...longer]) {
-    for (const [name, draw] of [
-      ['latency-by-depth', drawLatency],
-      ['overload', drawOverload],
-    ] as const) {
-      const svg = await draw(results);
-      if (svg !== null) writeFileSync(path.join(ROOT, 'docs', `${name}.svg`), `${svg}\n`);
-    }
+Keeps the main figures of runs in bench/results.json, and draws the picture and the sentence of the README, and the
+pictures of docs/, from it. Use runs from a machine that does nothing else.
+`;
+const KEPT = path.join(ROOT, 'bench', 'results.json');
+/** In px: as wide as a README is on most screens. */
+const WIDTH = 640;
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { help: { type: 'boolean', short: 'h', default: false } },
+  });
+  if (values.help) {
+    process.stdout.write(USAGE);
+    return;
   }
-  process.stdout.write(
-    `filled docs/performance.md and README.md and drew its pictures from ${files.join(', ')}\n`,
-  );
+  const known = existsSync(KEPT) ? (JSON.parse(readFileSync(KEPT, 'utf8')) as KeptRun[]) : [];
+  const runs = positionals.map((given) => keep(readResults(given))).reduce(addRun, known);
+  writeFileSync(KEPT, writeKept(runs));
+  const readme = path.join(ROOT, 'README.md');
+  writeFileSync(readme, fillReadme(readFileSync(readme, 'utf8'), runs));
+  for (const [name, draw] of Object.entries({ 'latency-by-depth': drawLatency, overload: drawOverload })) {
+    const svg = await draw(keptResults(runs), WIDTH);
+    if (svg !== null) writeFileSync(path.join(ROOT, 'docs', `${name}.svg`), `${svg}\n`);
+  }
+  process.stdout.write(`${runs.length} runs are kept; README.md and its pictures are made from them\n`);
 }
 
 try {
-  await main(process.argv.slice(2));
+  await main();
 } catch (error) {
   process.stderr.write(`bench:document: ${(error as Error).message}\n`);
   process.exitCode = 2;

@@ -1,20 +1,24 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { describeCommit, describeMachine, describeVersions } from './run/environment.js';
 import { measureFloor } from './measure/floor.js';
-import { median } from './measure/statistics.js';
 import { Watch } from './measure/watch.js';
-import { readOptions, USAGE, type Options } from './run/options.js';
-import { ROOT } from './run/paths.js';
-import { Recorder } from './run/recorder.js';
-import { limitsExceeded } from './report/limits.js';
-import { renderReport } from './report/render.js';
+import { limitsExceeded } from './report/bars.js';
+import { renderReport } from './report/report.js';
 import { renderTable } from './report/table.js';
-import { RESULTS_SCHEMA, type Figure, type Results } from './run/results.js';
+import { readOptions, USAGE, type Options } from './run/options.js';
+import { ROOT } from './run/programs.js';
+import { Recorder } from './run/recorder.js';
+import {
+  describeCommit,
+  describeMachine,
+  describeVersions,
+  finderOf,
+  RESULTS_SCHEMA,
+  type Results,
+} from './run/results.js';
 import type { Bench, Suite } from './run/suite.js';
 import { ALL_SUITES, DEFAULT_SUITES, SMOKE_SUITES } from './suites/all.js';
-import { runIsolated } from './suites/isolated.js';
 import { Workloads } from './workload/workload.js';
 
 /** How often a smoke run repeats the suites in which a figure is above its limit. */
@@ -29,7 +33,7 @@ async function main(): Promise<number> {
   }
   const suites = choose(options);
   const startedAt = new Date();
-  const recorder = new Recorder(() => measureFloor(options.plan.floorSeconds));
+  const recorder = new Recorder(() => measureFloor());
   const scratch = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
   const start = performance.now();
   const machine = describeMachine();
@@ -37,7 +41,7 @@ async function main(): Promise<number> {
   const bench: Bench = {
     ...{ plan: options.plan, recorder, workloads: new Workloads(scratch) },
     watch: async (id, pids, measure, cores) => {
-      const { value, interference } = await watch.during([pids].flat(), measure, cores);
+      const { value, interference } = await watch.during(pids, measure, cores);
       recorder.surround(id, interference);
       return value;
     },
@@ -50,7 +54,9 @@ async function main(): Promise<number> {
     recorder.measureFloor();
     for (const suite of suites) await runSuite(suite, bench);
     for (let again = 0; options.plan.mode === 'smoke' && again < REPEATS; again++) {
-      const exceeded = new Set(excessOf(recorder.figures()).map(({ suite }) => suite));
+      const exceeded = new Set(
+        limitsExceeded(finderOf({ figures: recorder.figures() })).map(({ suite }) => suite),
+      );
       for (const suite of suites) if (exceeded.has(suite.name)) await runSuite(suite, bench);
     }
   } finally {
@@ -74,9 +80,8 @@ async function main(): Promise<number> {
     ...{ commit, isDirty, machine, versions: describeVersions() },
     isVoid: recorder.wrongVerdicts.length > 0,
     wrongVerdicts: recorder.wrongVerdicts,
-    floorMicroseconds: median(figures.find(({ id }) => id === 'floor/verify')?.samples ?? []),
+    floorMicroseconds: figures.find(({ id }) => id === 'floor/verify')?.median ?? Number.NaN,
     figures,
-    distributions: recorder.writeDistributions(directory),
     interference: recorder.interference,
     skipped: recorder.skipped,
     notes: recorder.notes,
@@ -85,28 +90,25 @@ async function main(): Promise<number> {
   writeFileSync(path.join(directory, 'report.html'), await renderReport(results));
   process.stdout.write(renderTable(results));
   process.stdout.write(
-    `\n${path.relative(process.cwd(), directory) || '.'}/ has results.json, report.html, histograms/\n`,
+    `\n${path.relative(process.cwd(), directory) || '.'}/ has results.json and report.html\n`,
   );
   return conclude(results);
 }
 
-function choose({ only, peers: withPeers, plan }: Options): readonly Suite[] {
-  const all = ALL_SUITES;
-  if (only === null) {
-    const chosen = plan.mode === 'smoke' ? SMOKE_SUITES : DEFAULT_SUITES;
-    return withPeers ? all.filter((suite) => suite.name === 'peers' || chosen.includes(suite)) : chosen;
-  }
-  const unknown = only.filter((name) => !all.some((suite) => suite.name === name));
+function choose({ only, plan }: Options): readonly Suite[] {
+  if (only === null) return plan.mode === 'smoke' ? SMOKE_SUITES : DEFAULT_SUITES;
+  const unknown = only.filter((name) => !ALL_SUITES.some((suite) => suite.name === name));
   if (unknown.length > 0) {
-    throw new Error(`--only names ${unknown.join(', ')}, expected ${all.map(({ name }) => name).join(', ')}`);
+    const names = ALL_SUITES.map(({ name }) => name).join(', ');
+    throw new Error(`--only names ${unknown.join(', ')}, expected ${names}`);
   }
-  return all.filter(({ name }) => only.includes(name) || (withPeers && name === 'peers'));
+  return ALL_SUITES.filter(({ name }) => only.includes(name));
 }
 
 /** A suite that cannot run is reported; the others still do. */
 async function runSuite(suite: Suite, bench: Bench): Promise<void> {
   try {
-    await (suite.isIsolated === true ? runIsolated(suite, bench) : suite.run(bench));
+    await suite.run(bench);
   } catch (error) {
     process.stderr.write(`${suite.name} stopped: ${(error as Error).stack ?? String(error)}\n`);
     bench.recorder.skip(suite.name, `it stopped: ${(error as Error).message}`);
@@ -114,16 +116,13 @@ async function runSuite(suite: Suite, bench: Bench): Promise<void> {
   }
 }
 
-const excessOf = (figures: readonly Figure[]) =>
-  limitsExceeded((wanted) => figures.find(({ id }) => id === wanted));
-
 function conclude(results: Results): number {
   for (const { where, count, first } of results.wrongVerdicts) {
     process.stderr.write(`VOID: ${count} wrong answers in ${where}; the first: ${first}\n`);
   }
   if (results.isVoid) return 1;
   if (results.mode !== 'smoke') return 0;
-  const exceeded = excessOf(results.figures);
+  const exceeded = limitsExceeded(finderOf(results));
   for (const { message } of exceeded) process.stderr.write(`LIMIT: ${message}\n`);
   return exceeded.length > 0 ? 1 : 0;
 }

@@ -1,4 +1,5 @@
 import { mean, median } from 'simple-statistics';
+import { NOISY } from '../run/results.js';
 import { effectOf, verdictOf, type Effect, type Verdict } from './paired.js';
 import { QUANTITIES, type Case, type Quantity, type Restart } from './pair.js';
 
@@ -8,9 +9,6 @@ export const MIN_RESTARTS = 8;
 // A comparison looks at its result after each restart and stops when it can tell: with the usual 95 % it would stop by
 // chance too often (test/bench/paired.test.ts).
 const CONFIDENCE = 0.99;
-
-/** If other programs have more than this share of the cores, the result says so. */
-export const NOISY = 0.1;
 
 /** One quantity of one case. */
 export interface Finding {
@@ -28,9 +26,6 @@ export interface Finding {
 export interface Outcome {
   readonly versions: readonly [string, string];
   readonly detect: number;
-  readonly planted: number;
-  /** What the planted work really took, as a share of the rest of B's processor time, measured by B itself. */
-  readonly burnt: number | null;
   readonly restarts: number;
   readonly seconds: number;
   readonly findings: readonly Finding[];
@@ -81,16 +76,7 @@ export function describeVerdict({ effect, verdict }: Finding, detect: number): s
 }
 
 /** The outcome for a person. */
-export function renderOutcome({
-  versions,
-  detect,
-  planted,
-  burnt,
-  restarts,
-  seconds,
-  findings,
-  others,
-}: Outcome): string {
+export function renderOutcome({ versions, detect, restarts, seconds, findings, others }: Outcome): string {
   const head = ['', 'A', 'B', 'B to A', 'interval', ''];
   const rows = findings.map((finding) => {
     const { traffic, depth, quantity, means, effect, isGate } = finding;
@@ -114,7 +100,7 @@ export function renderOutcome({
   const confidence = Math.min(...findings.map(({ effect }) => effect.confidence));
   const busy = median(others.filter((share) => !Number.isNaN(share)).concat(others.length === 0 ? [0] : []));
   return [
-    `A: ${versions[0]}   B: ${versions[1]}${planted > 0 ? `, which burns ${(100 * planted).toFixed(0)} % more (planted; by its own clock ${(100 * (burnt ?? Number.NaN)).toFixed(1)} %)` : ''}`,
+    `A: ${versions[0]}   B: ${versions[1]}`,
     '',
     ...lines,
     '',

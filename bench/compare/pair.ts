@@ -1,12 +1,11 @@
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
-import { mean, median, medianAbsoluteDeviation } from 'simple-statistics';
-import { checkAnswers } from '../load/check-answers.js';
-import { program } from '../run/paths.js';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mean, medianAbsoluteDeviation } from 'simple-statistics';
+import { checkAnswers } from '../load/measure-load.js';
+import { program } from '../run/programs.js';
 import { startTree, type ServerProcess } from '../service/start.js';
-import { COLD_CACHE_BYTES, type Workloads } from '../workload/workload.js';
+import { COLD_CACHE_BYTES, type Workload, type Workloads } from '../workload/workload.js';
 import { hodgesLehmann, logRatioOf, type Quad } from './paired.js';
-import { Slicer, type Slice, type SliceOrder } from './slices.js';
 import type { Tree } from './trees.js';
 
 /** The traffic that the two versions get. */
@@ -27,17 +26,6 @@ export interface Restart {
   readonly means: Readonly<Record<Quantity, readonly [a: number, b: number]>>;
   /** Share of the cores that others had, for each slice. */
   readonly others: readonly number[];
-  /** Time per request in which the service was ready to run but did not get a core. */
-  readonly waited: number;
-  /** The cost of the planted work in each request; `null` if none was planted. */
-  readonly planted: Planted | null;
-}
-
-/** Medians in µs of processor time, which slow moments of the machine do not change. */
-export interface Planted {
-  readonly work: number;
-  /** Of the whole request, under load. */
-  readonly request: number;
 }
 
 /** How a pair is measured. */
@@ -48,7 +36,7 @@ export interface PairPlan {
   readonly isSwapped: boolean;
   /** Rounds of additional work that B does in each request, to show that the comparison finds them; 0 for none. */
   readonly plantedRounds: number;
-  /** `WORKER_THREADS`; `null` for the default. Planted work always runs without threads. */
+  /** `WORKER_THREADS`; `null` for the default. Planted work runs without threads. */
   readonly workers?: number | null;
   /** Minimum number of quads; default 6. With fewer, the spread within a pair is not known. */
   readonly minQuads?: number;
@@ -72,7 +60,7 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
-  const { request, ...restart } = await withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
+  return withPair(trees, { traffic, depth }, workloads, plan, async (take) => {
     for (let at = 0; at < WARM_UPS; at++)
       for (const side of [0, 1] as const) await take({ ...WARM_UP, side });
     for (const side of [0, 1] as const) await take({ ...ALONE, side });
@@ -83,11 +71,8 @@ export async function measurePair(
       loaded.push(await takeQuad(take, LOADED, isReversed));
       alone.push(await takeQuad(take, ALONE, isReversed));
     }
-    const ofB = loaded.flatMap((quad) => quad.slice(2).map(cpuOf));
-    return { ...summarise(loaded, alone), request: median(ofB) };
+    return summarise(loaded, alone);
   });
-  if (plan.plantedRounds === 0) return { ...restart, planted: null };
-  return { ...restart, planted: { request, work: Number(readFileSync(reportOf(workloads), 'utf8')) } };
 }
 
 /**
@@ -113,9 +98,6 @@ export async function measureProcessorTime(
   });
 }
 
-/** The file in which the planted process writes how long its work took. */
-const reportOf = ({ directory }: Workloads) => path.join(directory, 'planted');
-
 const cpuOf = (slice: Slice | undefined) => slice?.cpu ?? Number.NaN;
 
 type Take = (order: SliceOrder) => Promise<Slice>;
@@ -128,7 +110,7 @@ async function withPair<Value>(
   plan: Omit<PairPlan, 'precision'>,
   use: (take: Take) => Promise<Value>,
 ): Promise<Value> {
-  const services = await startPair(trees, traffic === 'cold', plan, reportOf(workloads));
+  const services = await startPair(trees, traffic === 'cold', plan);
   let slicer: Slicer | undefined;
   try {
     const exchanges = traffic === 'cold' ? workloads.cold(depth).slice(-64) : workloads.warm(depth);
@@ -166,7 +148,6 @@ async function startPair(
   trees: readonly [Tree, Tree],
   isCold: boolean,
   { isSwapped, plantedRounds, workers = null }: Omit<PairPlan, 'precision'>,
-  report: string,
 ): Promise<[ServerProcess, ServerProcess]> {
   const env = {
     // Work is compared. A service that polls while it waits would hide it: it polls less when it has more work.
@@ -174,23 +155,15 @@ async function startPair(
     // The second for commits that do not know the first.
     QUEUE_BURST_MS: '60000',
     QUEUE_TARGET_MS: '60000',
-    // A busier main thread hands more signatures to the workers, which costs time in addition to the planted work. This
-    // explains a part of why estimates lie above the planted work, but not all of it: see docs/performance.md.
-    ...(plantedRounds > 0
-      ? { WORKER_THREADS: '0' }
-      : workers === null
-        ? {}
-        : { WORKER_THREADS: String(workers) }),
+    ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
+    ...(workers === null ? {} : { WORKER_THREADS: String(workers) }),
     ...(isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {}),
   };
   const start = (side: 0 | 1) =>
+    // Both are started in the same way, but A does no additional work.
     startTree(trees[side].folder, {
-      nodeArgs: ['--import', program('compare/planted-process.js')],
-      // Both are started in the same way, but A does no additional work.
-      env: {
-        ...env,
-        ...{ BENCH_PLANTED_ROUNDS: String(side === 1 ? plantedRounds : 0), BENCH_PLANTED_REPORT: report },
-      },
+      nodeArgs: plantedRounds > 0 ? ['--import', program('compare/planted-process.js')] : [],
+      env: { ...env, BENCH_PLANTED_ROUNDS: String(side === 1 ? plantedRounds : 0) },
     });
   if (!isSwapped) {
     const a = await start(0);
@@ -233,10 +206,7 @@ function isPrecise(
   });
 }
 
-function summarise(
-  loaded: readonly (readonly Slice[])[],
-  alone: readonly (readonly Slice[])[],
-): Omit<Restart, 'planted'> {
+function summarise(loaded: readonly (readonly Slice[])[], alone: readonly (readonly Slice[])[]): Restart {
   const each = <Value>(value: (quads: readonly Quad[]) => Value) =>
     Object.fromEntries(
       QUANTITIES.map((quantity) => [quantity, value(quadsOf(quantity, loaded, alone))]),
@@ -245,6 +215,85 @@ function summarise(
     effects: each((quads) => hodgesLehmann(quads.map(logRatioOf))),
     means: each((quads) => [mean(quads.flatMap(({ a }) => a)), mean(quads.flatMap(({ b }) => b))] as const),
     others: loaded.flatMap((quad) => quad.map(({ others }) => others)),
-    waited: mean(loaded.flatMap((quad) => quad.map(({ waited }) => waited))),
   };
+}
+
+/** The two services of a pair, and their requests. */
+export interface SlicesJob {
+  readonly sides: readonly [Side, Side];
+  readonly workload: Workload;
+}
+
+/** A service under load. */
+export interface Side {
+  readonly port: number;
+  readonly pid: number;
+}
+
+/**
+ * One slice: a closed loop on one side. It ends after a number of requests, so that slow and fast moments of the
+ * machine have equal weight, and at the latest after a time.
+ */
+export interface SliceOrder {
+  readonly side: 0 | 1;
+  readonly connections: number;
+  readonly requests: number;
+  readonly milliseconds: number;
+}
+
+/** The result of a slice; times in µs. */
+export interface Slice {
+  readonly requests: number;
+  readonly seconds: number;
+  /** Processor time of the service per request. */
+  readonly cpu: number;
+  readonly p50: number;
+  readonly p99: number;
+  /** Share of all cores that neither the service nor the generator had. */
+  readonly others: number;
+  readonly wrong: number;
+  readonly firstWrong: string;
+}
+
+/** The load generator for slices: one process for both sides, since two processes would differ. */
+class Slicer {
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  static async start(job: SlicesJob): Promise<Slicer> {
+    const child = fork(program('compare/slices-process.js'), [JSON.stringify(job)], {
+      // Otherwise V8's helper threads take cores from the service, in bursts.
+      execArgv: ['--single-threaded'],
+    });
+    const slicer = new Slicer(child);
+    await slicer.#reply();
+    return slicer;
+  }
+
+  async slice(order: SliceOrder): Promise<Slice> {
+    this.#child.send(order);
+    return (await this.#reply()) as Slice;
+  }
+
+  stop(): void {
+    this.#child.kill();
+  }
+
+  async #reply(): Promise<unknown> {
+    const ended = new AbortController();
+    const gone = once(this.#child, 'exit', { signal: ended.signal }).then(([code]: unknown[]) => {
+      throw new Error(`the generator of slices ended with ${String(code)}`);
+    });
+    // It rejects when it is aborted below, if the answer comes first.
+    gone.catch(() => undefined);
+    try {
+      const [message] = (await Promise.race([once(this.#child, 'message'), gone])) as unknown[];
+      return message;
+    } finally {
+      ended.abort();
+    }
+  }
 }

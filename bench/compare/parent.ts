@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { median } from 'simple-statistics';
-import { ROOT } from '../run/paths.js';
+import { ROOT } from '../run/programs.js';
 import { Workloads } from '../workload/workload.js';
 import { measureProcessorTime } from './pair.js';
 import { buildTree, removeTree, type Tree } from './trees.js';

@@ -1,18 +1,102 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { mean, median } from 'simple-statistics';
+import { parseArgs } from 'node:util';
+import { mean } from 'simple-statistics';
 import { Workloads } from '../workload/workload.js';
-import type { CompareOptions } from './options.js';
 import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from './outcome.js';
-import { measurePair, type Case, type Restart } from './pair.js';
+import { measurePair, type Case, type Quantity, type Restart } from './pair.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
+
+/** The options of `npm run bench:compare`. */
+export interface CompareOptions {
+  readonly versions: readonly [a: string, b: string];
+  readonly cases: readonly Case[];
+  /** The smallest effect that counts, as a share: 0.05. */
+  readonly detect: number;
+  readonly minutes: number;
+  /** The quantities that decide the exit code. */
+  readonly gates: readonly Quantity[];
+  /** `WORKER_THREADS` of both; `null` for each version's own default. */
+  readonly workers: number | null;
+  /** The file for the result as JSON. */
+  readonly out: string | null;
+}
+
+/** For `--help`. */
+export const USAGE = `npm run bench:compare -- --commits <a> <b> [options]
+
+  <a>, <b>          commits, or folders with a working copy (its changes are taken along)
+  --depth <1,4>     receipts in the chain (default 4)
+  --warm, --cold    traffic (default warm)
+  --detect <5>      the smallest regression that counts, in percent (default 5)
+  --minutes <5>     gives up after so long: "cannot tell"
+  --gate <cpu>      what decides: cpu, latency or both (default cpu,latency)
+  --workers <0>     WORKER_THREADS of both (default: that of each version)
+  --out <file>      writes the result as JSON, too
+
+npm run bench:compare -- --parent   for CI: this working copy with the commit before it, within some 45 s; 10 % counts.
+                                    Exit code 1 for a regression; else 0, also where it cannot tell.
+
+Exit code: 0 no regression of that size, 1 a regression, 2 it cannot tell (or could not run).
+`;
+
+const GATES: Readonly<Record<string, Quantity>> = { cpu: 'cpu', latency: 'latency p50' };
+
+/** @returns `null` if help is asked for. @throws Error that names what is wrong */
+export function readCompareOptions(args: readonly string[]): CompareOptions | null {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      commits: { type: 'boolean', default: false },
+      depth: { type: 'string', default: '4' },
+      warm: { type: 'boolean', default: false },
+      cold: { type: 'boolean', default: false },
+      detect: { type: 'string', default: '5' },
+      minutes: { type: 'string', default: '5' },
+      gate: { type: 'string', default: 'cpu,latency' },
+      workers: { type: 'string' },
+      out: { type: 'string' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) return null;
+  const [a, b, ...more] = positionals;
+  if (!values.commits || a === undefined || b === undefined || more.length > 0)
+    throw new Error(
+      `expected --commits and two versions, found ${positionals.join(' ') || 'none'}\n${USAGE}`,
+    );
+  const depths = values.depth.split(',').map((text) => number('depth', text, 1, 16));
+  const traffics = values.cold
+    ? values.warm
+      ? (['warm', 'cold'] as const)
+      : (['cold'] as const)
+    : (['warm'] as const);
+  return {
+    versions: [a, b],
+    cases: traffics.flatMap((traffic) => depths.map((depth) => ({ traffic, depth }))),
+    detect: number('detect', values.detect, 0.1, 100) / 100,
+    minutes: number('minutes', values.minutes, 0.1, 600),
+    workers: values.workers === undefined ? null : number('workers', values.workers, 0, 64),
+    gates: values.gate.split(',').map((name) => {
+      const gate = GATES[name];
+      if (gate === undefined)
+        throw new Error(`--gate has ${JSON.stringify(name)}, expected cpu, latency or both`);
+      return gate;
+    }),
+    out: values.out ?? null,
+  };
+}
+
+function number(option: string, text: string, min: number, max: number): number {
+  const value = Number(text);
+  if (text.trim() !== '' && value >= min && value <= max) return value;
+  throw new Error(`--${option} has ${JSON.stringify(text)}, expected a number from ${min} to ${max}`);
+}
 
 /** The required precision of effects within a pair, as a fraction of the effect to detect. */
 const PRECISION = 1 / 4;
-
-/** Some 20 µs of planted work. */
-const TRIAL_ROUNDS = 600;
 
 /** Two built versions, and the requests that they get. */
 export interface Built {
@@ -44,31 +128,21 @@ export async function withVersions<Result>(
 /** Measures pair after pair of processes, until the result is clear or the time is over. */
 export async function compareVersions(
   { trees, workloads }: Built,
-  { cases, detect, gates, minutes, planted, workers }: Omit<CompareOptions, 'versions' | 'out'>,
+  { cases, detect, gates, minutes, workers }: Omit<CompareOptions, 'versions' | 'out'>,
   say: (what: string) => void,
 ): Promise<Outcome> {
   const started = performance.now();
   const seconds = () => (performance.now() - started) / 1000;
   const measured = new Map(cases.map((one) => [one, [] as Restart[]]));
-  const plantedIn = new Map<Case, number>();
   const others: number[] = [];
-  const burnt: number[] = [];
   for (let restart = 1; ; restart++) {
     for (const [one, restarts] of measured) {
-      if (planted > 0 && !plantedIn.has(one)) {
-        // First measure what a request costs, and what the rounds cost under the same load: without load they cost
-        // less.
-        const plan = { precision: 1, isSwapped: false, plantedRounds: TRIAL_ROUNDS, workers };
-        const trial = await measurePair(trees, one, workloads, plan);
-        plantedIn.set(one, Math.max(1, Math.round((TRIAL_ROUNDS * planted) / shareOf(trial))));
-      }
       const result = await measurePair(trees, one, workloads, {
         ...{ precision: PRECISION * detect, isSwapped: restart % 2 === 0 },
-        ...{ plantedRounds: plantedIn.get(one) ?? 0, workers },
+        ...{ plantedRounds: 0, workers },
       });
       restarts.push(result);
       others.push(mean(result.others));
-      if (result.planted !== null) burnt.push(shareOf(result));
       const effect = 100 * Math.expm1(result.effects.cpu);
       say(`restart ${restart}, ${one.traffic} depth ${one.depth}: CPU ${effect.toFixed(1)} %`);
     }
@@ -78,12 +152,8 @@ export async function compareVersions(
     );
     if (exitCodeOf(findings) === 2 && seconds() < 60 * minutes) continue;
     return {
-      ...{ versions: [trees[0].name, trees[1].name], detect, planted, restarts: restart },
-      ...{ seconds: seconds(), findings, others, burnt: burnt.length === 0 ? null : median(burnt) },
+      ...{ versions: [trees[0].name, trees[1].name], detect, restarts: restart },
+      ...{ seconds: seconds(), findings, others },
     };
   }
 }
-
-/** The planted work as a share of the rest of a request. */
-const shareOf = ({ planted }: Restart) =>
-  planted === null ? Number.NaN : planted.work / (planted.request - planted.work);

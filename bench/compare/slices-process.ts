@@ -1,14 +1,13 @@
-import { Connection, toRequest } from '../load/connection.js';
-import { RequestSource } from '../load/request-source.js';
-import { newLatencies } from '../measure/latencies.js';
-import { coreTimes, scheduledOf, type CoreTimes } from '../measure/scheduler.js';
-import type { Slice, SliceOrder, SlicesJob } from './slices.js';
+import { Connection } from '../load/connection.js';
+import { requestsOf } from '../load/request-source.js';
+import { coreTimes, scheduledOf, type CoreTimes } from '../measure/processor-time.js';
+import { newLatencies } from '../measure/statistics.js';
+import type { Slice, SliceOrder, SlicesJob } from './pair.js';
 
 const { sides, workload } = JSON.parse(process.argv[2] ?? '') as SlicesJob;
 
 /** Both sides get the same requests in the same order, each from a source of its own. */
-const sources = sides.map(() => new RequestSource(workload));
-const requestBytes = new Map<string, Buffer>();
+const sources = sides.map(() => requestsOf(workload));
 const lines = sides.map(() => [] as Connection<number>[]);
 
 let latencies = newLatencies();
@@ -22,17 +21,11 @@ let finish: () => void = () => undefined;
 
 const micros = () => Number(process.hrtime.bigint()) / 1000;
 
-function bytesOf(body: string): Buffer {
-  let bytes = requestBytes.get(body);
-  if (bytes === undefined) requestBytes.set(body, (bytes = toRequest(body)));
-  return bytes;
-}
-
 function sendOn(line: Connection<number>, side: number): void {
-  const exchange = (sources[side] as RequestSource).next();
+  const { bytes } = (sources[side] as ReturnType<typeof requestsOf>)();
   underway++;
   left--;
-  line.send(bytesOf(exchange.body), micros());
+  line.send(bytes, micros());
 }
 
 function openLine(side: 0 | 1): Promise<Connection<number>> {
@@ -84,7 +77,6 @@ async function run({ side, connections, requests, milliseconds }: SliceOrder): P
     requests: count,
     seconds: took / 1e6,
     cpu: ran / count,
-    waited: ((service?.waited ?? Number.NaN) - (before.service?.waited ?? Number.NaN)) / count,
     p50: latencies.getValueAtPercentile(50),
     p99: latencies.getValueAtPercentile(99),
     others: shareOfOthers(before.cores, cores, ran + own_.user + own_.system),

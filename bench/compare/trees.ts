@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
-import { ROOT } from '../run/paths.js';
+import { ROOT } from '../run/programs.js';
 
 /** A version of the service, built in a folder of its own. */
 export interface Tree {
@@ -54,12 +54,22 @@ export function buildTree(
     folder,
     timeoutMs,
   );
-  // The build also makes this file. It does not affect verdicts, so any version of it will do.
-  const description = path.join(ROOT, 'dist', 'server', 'openapi.json');
-  const copy = path.join(folder, 'dist', 'server', 'openapi.json');
-  if (existsSync(description) && !existsSync(copy)) cpSync(description, copy);
+  // The build also makes these files, which the service imports by name. They do not affect verdicts, so those of this
+  // clone will do.
+  const have = importsOf(ROOT);
+  // Where older versions look for it.
+  const wanted = { '#openapi': './dist/server/openapi.json', ...importsOf(folder) };
+  for (const [alias, file] of Object.entries(wanted)) {
+    const made = path.join(ROOT, have[alias] ?? file);
+    const copy = path.join(folder, file);
+    if (file.endsWith('.json') && existsSync(made) && !existsSync(copy)) cpSync(made, copy);
+  }
   return { name, folder };
 }
+
+const importsOf = (root: string): Readonly<Record<string, string>> =>
+  (JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { imports?: Record<string, string> })
+    .imports ?? {};
 
 /** Removes what {@link buildTree} made. */
 export function removeTree(folder: string): void {

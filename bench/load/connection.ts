@@ -55,13 +55,6 @@ export class Connection<About> {
     return connection;
   }
 
-  /** A connection that is still being opened. What is sent meanwhile leaves once it is open. */
-  static begin<About>(port: number, answers: Answers<About>): Connection<About> {
-    const connection = new Connection(port, answers);
-    connection.#watch();
-    return connection;
-  }
-
   #watch(): void {
     const onBroken = (reason: string) => {
       if (this.#isClosed) return;

@@ -2,10 +2,9 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import { newLatencies } from '../measure/latencies.js';
-import type { GateCall } from '../workload/gate.js';
-import { GOOD_MS } from './crowd.js';
-import type { LoadResult, Target } from './load-result.js';
+import { newLatencies } from '../measure/statistics.js';
+import type { GateCall } from '../workload/workload.js';
+import type { LoadResult, Target } from './open-loop.js';
 
 const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 /** The status of a call that is refused because of overload. */
@@ -17,8 +16,6 @@ const CHANNELS = 2;
 export interface GrpcResult extends LoadResult {
   /** Calls that were refused because of overload; they are not in {@link LoadResult.requests}. */
   readonly refused: number;
-  /** Answered within {@link GOOD_MS}. */
-  readonly good: number;
 }
 
 interface CheckAnswer {
@@ -83,11 +80,9 @@ export async function runGrpc(
   const latencies = newLatencies();
   let requests = 0;
   let refused = 0;
-  let good = 0;
   let wrong = 0;
   let firstWrong = '';
   let next = 0;
-  const cpuBefore = process.cpuUsage();
   const startedAt = performance.now();
   const endsAt = startedAt + seconds * 1000;
   const ask = (client: Client) =>
@@ -107,7 +102,6 @@ export async function runGrpc(
           const fault = error === null ? faultIn(answer ?? {}, depth) : error.message;
           const took = performance.now() - sentAt;
           requests++;
-          if (took <= GOOD_MS) good++;
           latencies.recordValue(Math.max(1, Math.round(took * 1000)));
           if (fault !== null && wrong++ === 0) firstWrong = fault;
           resolve();
@@ -122,10 +116,9 @@ export async function runGrpc(
   } finally {
     for (const client of clients) client.close();
   }
-  const { user, system } = process.cpuUsage(cpuBefore);
   return {
     seconds: (performance.now() - startedAt) / 1000,
-    ...{ requests, good, refused, latencies, wrong, firstWrong, generatorTime: user + system },
+    ...{ requests, refused, latencies, wrong, firstWrong },
   };
 }
 

@@ -1,12 +1,10 @@
-import type { Tool } from '../run/plan.js';
-import type { Better, Parameters } from '../run/results.js';
-import type { ServerProcess } from '../service/start.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Parameters } from '../run/results.js';
 import type { Bench } from '../run/suite.js';
+import type { ServerProcess } from '../service/start.js';
+import type { Exchange } from '../workload/chains.js';
 import type { Workload } from '../workload/workload.js';
-import { runAutocannon } from './autocannon.js';
-import { checkAnswers } from './check-answers.js';
-import type { LoadResult } from './load-result.js';
-import { runWrk, wrkVersion } from './wrk.js';
+import { OPEN_LOOP_CONNECTIONS, runClosedLoop, runOpenLoop, type LoadResult } from './open-loop.js';
 
 /** One closed-loop measurement. */
 export interface ClosedLoop {
@@ -15,42 +13,37 @@ export interface ClosedLoop {
   readonly server: ServerProcess;
   /** Whether the server has the metrics of the service, which count requests better than a generator can. */
   readonly hasMetrics: boolean;
-  readonly tool: Tool;
   readonly workload: Workload;
   readonly connections: number;
   readonly seconds: number;
 }
-
-/** The result of a closed loop. */
-export interface ClosedLoopResult extends LoadResult {
-  /** Processor time of the server for a request, in µs; `null` if it is not known. */
-  readonly cpu: number | null;
-}
-
-/** Uses wrk if it is installed, since it takes the least processor time from the service. */
-export const bestTool = (): Tool => (wrkVersion() === null ? 'autocannon' : 'wrk');
 
 // The bundles are sent in a loop. A bundle may enter the cache the second time it is sent, and a few are still there
 // the third time.
 const MAX_COLD_HITS = 0.01;
 
 /**
- * Runs a load against a server and records throughput, latencies and processor time per request. A run with a wrong
- * answer is recorded as such, which makes everything void.
+ * Runs a closed loop against a server and records throughput, latencies and processor time per request. A run with a wrong answer
+ * is recorded as such, which makes everything void.
+ *
+ * @returns also the processor time of the server for a request, in µs; `null` if it is not known
  */
-export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise<ClosedLoopResult> {
-  const { id, server, tool, workload, connections, seconds } = loop;
+export async function measureClosedLoop(
+  bench: Bench,
+  loop: ClosedLoop,
+): Promise<LoadResult & { readonly cpu: number | null }> {
+  const { id, server, workload, connections, seconds } = loop;
   const parameters = { ...loop.parameters, bodyBytes: workload.bodyBytes };
   const { recorder } = bench;
   const before = await countersOf(loop);
   const timeBefore = server.processorTime();
-  const run = tool === 'wrk' ? runWrk : runAutocannon;
   const result = await bench.watch(id, server.pids, () =>
-    run(workload, { port: server.port, connections, seconds }),
+    runClosedLoop(workload, { port: server.port, connections, seconds }),
   );
   const timeAfter = server.processorTime();
   const after = await countersOf(loop);
-  bench.workloads.advance(workload, result.requests + connections);
+  // With those of the warm-up.
+  bench.workloads.advance(workload, 2 * result.requests + connections);
   recorder.blame(id, result.wrong, result.firstWrong);
   const hits = after.hits - before.hits;
   const requests = after.verdicts - before.verdicts || result.requests;
@@ -60,32 +53,14 @@ export async function measureClosedLoop(bench: Bench, loop: ClosedLoop): Promise
     recorder.skip(id, `not cold: ${found}, expected at most ${Math.floor(maxHits)}`);
     return { ...result, cpu: null };
   }
-  recorder.record({
-    ...{ id: `${id}/throughput`, unit: '1/s', better: 'higher', parameters },
-    value: result.requests / result.seconds,
-  });
+  recorder.record(`${id}/throughput`, result.requests / result.seconds, parameters);
   recorder.recordLatencies(id, result.latencies, parameters);
-  if (result.uncorrected !== undefined) {
-    const value = result.uncorrected.getValueAtPercentile(99);
-    recorder.record({ id: `${id}/p99-uncorrected`, unit: 'µs', better: 'neither', value, parameters });
-  }
-  const time = (name: string, better: Better, microseconds: number) =>
-    recorder.record({ id: `${id}/${name}`, unit: 'µs', better, parameters, value: microseconds / requests });
-  let cpu: number | null = null;
-  if (timeBefore !== null && timeAfter !== null) {
-    time('cpu', 'lower', timeAfter.total - timeBefore.total);
-    cpu = (timeAfter.total - timeBefore.total) / requests;
-    checkArithmetic(bench, loop, cpu);
-    // The main thread's share depends on how much the workers take over. Only the sum of both can be compared.
-    time('main-thread-cpu', 'neither', timeAfter.mainThread - timeBefore.mainThread);
-  }
-  if (result.generatorTime !== null) {
-    const value = result.generatorTime / requests;
-    recorder.record({ id: `${id}/generator-cpu`, unit: 'µs', better: 'neither', value, parameters });
-  }
-  if (workload.traffic === 'malformed' && after.signatures > before.signatures) {
+  if (workload.traffic === 'malformed' && after.signatures > before.signatures)
     recorder.skip(id, `${after.signatures - before.signatures} malformed requests had a signature verified`);
-  }
+  if (timeBefore === null || timeAfter === null) return { ...result, cpu: null };
+  const cpu = (timeAfter - timeBefore) / requests;
+  recorder.record(`${id}/cpu`, cpu, parameters);
+  checkArithmetic(bench, loop, cpu);
   return { ...result, cpu };
 }
 
@@ -119,18 +94,74 @@ async function countersOf({ server, hasMetrics }: ClosedLoop) {
 }
 
 /**
+ * The number of requests per second that a service answers if another one is always waiting. The open-loop generator
+ * itself measures it, because the generator's share of the cores decides what is left for the service.
+ *
+ * @throws Error if an answer is wrong
+ */
+export async function measureCapacity(
+  { workloads }: Bench,
+  workload: Workload,
+  { port }: { readonly port: number },
+): Promise<number> {
+  const result = await runOpenLoop(workload, {
+    ...{ port, connections: OPEN_LOOP_CONNECTIONS, clients: { requests: null } },
+    ...{ seconds: 1.5, warmUpSeconds: 0.5 },
+  });
+  workloads.advance(workload, 2 * result.requests);
+  if (result.wrong > 0) throw new Error(`wrong answers at capacity: ${result.firstWrong}`);
+  return result.requests / result.seconds;
+}
+
+/**
  * Checks the answers of a server exactly, and warms it up.
  *
  * @param mayRefuse whether the server sheds load; then refused requests are sent again
  */
 export async function prime(
-  bench: Bench,
-  server: ServerProcess,
+  { recorder, workloads }: Bench,
+  { port }: { readonly port: number },
   depth: number,
   { mayRefuse = false }: { readonly mayRefuse?: boolean } = {},
 ): Promise<void> {
   // Warm bundles, also before cold traffic: cold bundles that are sent here could still be cached in a fast run.
-  const exchanges = bench.workloads.warm(depth);
-  const { wrong, firstWrong } = await checkAnswers(server.port, exchanges, mayRefuse);
-  bench.recorder.blame(`the first requests at depth ${depth}`, wrong, firstWrong);
+  const { wrong, firstWrong } = await checkAnswers(port, workloads.warm(depth), mayRefuse);
+  recorder.blame(`the first requests at depth ${depth}`, wrong, firstWrong);
+}
+
+const CHECKERS = 8;
+/** The pause before a refused request is sent again, and how often it is sent again. */
+const RETRY_MS = 50;
+const MAX_RETRIES = 100;
+
+/**
+ * Sends each request once, eight at a time, and compares the answers to the letter. This also fills the cache with the
+ * receipts and warms up the code.
+ *
+ * @param mayRefuse whether a request that is answered with 503 is sent again: a service that sheds load may refuse
+ *   while its code is still being compiled. Otherwise a 503 is a wrong answer.
+ */
+export async function checkAnswers(port: number, exchanges: readonly Exchange[], mayRefuse = false) {
+  let next = 0;
+  const wrong: string[] = [];
+  const ask = async (body: string, retries: number): Promise<string> => {
+    const headers = { 'Content-Type': 'application/json' };
+    const response = await fetch(`http://127.0.0.1:${port}/verify`, { method: 'POST', headers, body });
+    const text = `${response.status} ${await response.text()}`;
+    if (!mayRefuse || response.status !== 503 || retries === 0) return text;
+    await sleep(RETRY_MS);
+    return ask(body, retries - 1);
+  };
+  const share = async () => {
+    for (let exchange = exchanges[next++]; exchange !== undefined; exchange = exchanges[next++]) {
+      const { body, answer } = exchange;
+      const found = await ask(body, MAX_RETRIES).catch((error: unknown) =>
+        String((error as Error).cause ?? error),
+      );
+      if (found !== `200 ${answer}`)
+        wrong.push(`${found.slice(0, 300)}, expected 200 ${answer.slice(0, 300)}`);
+    }
+  };
+  await Promise.all(Array.from({ length: CHECKERS }, share));
+  return { wrong: wrong.length, firstWrong: wrong[0] ?? '' };
 }

@@ -1,10 +1,43 @@
 import type { Histogram } from 'hdr-histogram-js';
-import { newLatencies } from '../measure/latencies.js';
-import type { Exchange } from '../workload/chains.js';
+import { newLatencies } from '../measure/statistics.js';
+
+/** How requests arrive: at equal distances, or independently of each other like those of many clients. */
+export type Arrivals = 'even' | 'poisson';
+
+/** Numbers between 0 and 1, the same for the same seed (Park and Miller's generator). */
+export function uniform(seed: number): () => number {
+  let state = (Math.abs(Math.trunc(seed)) % 2_147_483_646) + 1;
+  return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
+}
+
+/**
+ * The time at which each request should leave, in µs after the start, in ascending order.
+ *
+ * @param rate mean number of requests per second
+ * @param count number of requests; with `poisson` the last one leaves after about `count / rate` seconds
+ */
+export function intendedTimes(arrivals: Arrivals, rate: number, count: number, seed = 1): Float64Array {
+  const times = new Float64Array(count);
+  const random = uniform(seed);
+  let at = 0;
+  for (let n = 0; n < count; n++) {
+    times[n] = arrivals === 'even' ? (n / rate) * 1e6 : at;
+    // The gaps of a Poisson process are exponentially distributed.
+    at += (-Math.log(random()) / rate) * 1e6;
+  }
+  return times;
+}
+
+/** A request as the generator sends it, and what its answer must be. */
+export interface Prepared {
+  readonly bytes: Buffer;
+  /** The exact answer; empty if only the marker is known. */
+  readonly answer: string;
+}
 
 /** What the core needs of a connection, which has at most one request at a time. */
 export interface Line {
-  send(body: string, underway: Underway): void;
+  send(bytes: Buffer, underway: Underway): void;
   close(): void;
 }
 
@@ -19,20 +52,10 @@ export interface Underway {
   isOver: boolean;
 }
 
-/**
- * A request that shows whether a service is back to normal: its intended send time (µs after the start of the
- * recovery), and how long its answer took since then (µs; `null` if it was refused or timed out).
- */
-export type Recovered = readonly [intendedAt: number, micros: number | null];
-
 /** What an open loop measured, without the warm-up. Latencies count from the intended send time. */
 export interface Tally {
   /** Latencies of correct answers. */
   readonly latencies: Histogram;
-  /** Latencies of refusals (503 and 429), if these are expected. */
-  readonly refusals: Histogram;
-  /** The outcome of each request whose intended send time is after {@link OpenLoopRules.recoveryFromMicros}. */
-  readonly recovery: Recovered[];
   /** How late the generator was: the time from when a request was due and a connection free. */
   readonly sendDelays: Histogram;
   /** How long due requests waited for a free connection. */
@@ -40,6 +63,7 @@ export interface Tally {
   /** When the last answer came, in µs after the start. */
   lastAnswerAt: number;
   answered: number;
+  /** Answered with 503 or 429, if that is expected. */
   refused: number;
   /** Requests without an answer within the client's patience, whether sent or not. */
   timedOut: number;
@@ -47,19 +71,20 @@ export interface Tally {
   firstWrong: string;
 }
 
-/** How an open loop is run. */
+/** How a loop is run. */
 export interface OpenLoopRules {
-  /** The intended send times of all requests, in µs after the start, ascending. */
-  readonly intended: Float64Array;
+  /**
+   * An open loop: the intended send times of all requests, in µs after the start, ascending. A closed loop: how many
+   * requests it sends at most, each as soon as a connection is free, and when it stops.
+   */
+  readonly intended: Float64Array | { readonly requests: number; readonly untilMicros: number };
   /** Requests with an earlier intended send time do not count. */
   readonly warmUpMicros: number;
   /** A client gives up this long after the intended send time; `null`: never. */
   readonly patienceMicros: number | null;
   /** Whether 503 and 429 count as refusals instead of wrong answers. */
   readonly mayRefuse: boolean;
-  /** Requests with a later intended send time count only in {@link Tally.recovery}. */
-  readonly recoveryFromMicros: number;
-  /** A text that each answer must contain if the whole answer is not known. */
+  /** A text that each answer must contain if the whole answer is not known; `Name: value` stands for a header. */
   readonly marker: string;
 }
 
@@ -67,20 +92,18 @@ export interface OpenLoopRules {
 export interface OpenLoopDeps {
   /** µs since the start. */
   readonly now: () => number;
-  readonly next: () => Exchange;
+  readonly next: () => Prepared;
   /** Called for each connection that can no longer be used. */
   readonly replace: () => void;
 }
 
 /**
- * The bookkeeping of an open loop, without sockets, clocks and threads: which request is due, on which connection it is
- * sent, and how its answer counts.
+ * The bookkeeping of a load generator, without sockets, clocks and threads: which request is due, on which connection it
+ * is sent, and how its answer counts.
  */
 export class OpenLoopCore {
   readonly tally: Tally = {
-    ...{ latencies: newLatencies(), refusals: newLatencies() },
-    recovery: [],
-    ...{ sendDelays: newLatencies(), connectionWaits: newLatencies() },
+    ...{ latencies: newLatencies(), sendDelays: newLatencies(), connectionWaits: newLatencies() },
     ...{ lastAnswerAt: 0, answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
   };
   readonly #rules: OpenLoopRules;
@@ -100,12 +123,14 @@ export class OpenLoopCore {
 
   /** Whether every request has been sent, and is answered or timed out. */
   get isDone(): boolean {
-    return this.#next >= this.#rules.intended.length && this.#pending === 0;
+    return !this.hasMore && this.#pending === 0;
   }
 
   /** Whether a request is still to be sent. */
   get hasMore(): boolean {
-    return this.#next < this.#rules.intended.length;
+    const { intended } = this.#rules;
+    if (intended instanceof Float64Array) return this.#next < intended.length;
+    return this.#next < intended.requests && this.#deps.now() < intended.untilMicros;
   }
 
   /** Adds a connection that is ready. */
@@ -117,17 +142,17 @@ export class OpenLoopCore {
   tick(): void {
     this.#giveUp();
     const { intended, warmUpMicros } = this.#rules;
-    while (this.#next < intended.length) {
-      const intendedAt = intended[this.#next] ?? 0;
+    while (this.hasMore) {
       const now = this.#deps.now();
+      const intendedAt = intended instanceof Float64Array ? (intended[this.#next] ?? 0) : now;
       if (intendedAt > now) return;
       const free = this.#free.shift();
       if (free === undefined) return;
-      const { body, answer } = this.#deps.next();
+      const { bytes, answer } = this.#deps.next();
       this.#next++;
       this.#pending++;
       const isWarmUp = intendedAt < warmUpMicros;
-      if (!isWarmUp && intendedAt < this.#rules.recoveryFromMicros) {
+      if (!isWarmUp) {
         const couldLeaveAt = Math.max(intendedAt, free.since);
         record(this.tally.sendDelays, now - couldLeaveAt);
         record(this.tally.connectionWaits, couldLeaveAt - intendedAt);
@@ -137,29 +162,26 @@ export class OpenLoopCore {
         isOver: false,
       };
       if (this.#rules.patienceMicros !== null) this.#underway.push(underway);
-      free.line.send(body, underway);
+      free.line.send(bytes, underway);
     }
   }
 
   /** An answer came. */
-  answered(underway: Underway, status: number, body: string): void {
+  answered(underway: Underway, status: number, body: string, head = ''): void {
     if (underway.isOver) return;
     this.#close(underway);
     this.add(underway.line);
     this.tally.lastAnswerAt = this.#deps.now();
-    const latency = this.tally.lastAnswerAt - underway.intendedAt;
     if (this.#rules.mayRefuse && (status === 503 || status === 429)) {
-      if (underway.isWarmUp || this.#isRecovery(underway.intendedAt, null)) return;
-      this.tally.refused++;
-      record(this.tally.refusals, latency);
+      if (!underway.isWarmUp) this.tally.refused++;
       return;
     }
     const { answer } = underway;
-    const isRight = status === 200 && (answer === '' ? body.includes(this.#rules.marker) : body === answer);
+    const isRight = status === 200 && (answer === '' ? this.#isMarked(head, body) : body === answer);
     if (!isRight) this.#blame(`${status} ${body.slice(0, 300)}`);
-    if (underway.isWarmUp || this.#isRecovery(underway.intendedAt, latency)) return;
+    if (underway.isWarmUp) return;
     this.tally.answered++;
-    record(this.tally.latencies, latency);
+    record(this.tally.latencies, this.tally.lastAnswerAt - underway.intendedAt);
   }
 
   /** A connection broke, with or without an open request. */
@@ -174,10 +196,16 @@ export class OpenLoopCore {
 
   /** Ends the loop. Requests without an answer count as wrong. */
   end(): void {
-    const left = this.#pending + this.#rules.intended.length - this.#next;
-    for (let at = 0; at < left; at++) this.#blame('no answer within the time');
-    this.#next = this.#rules.intended.length;
+    const { intended } = this.#rules;
+    const unsent = intended instanceof Float64Array ? intended.length - this.#next : 0;
+    for (let left = this.#pending + unsent; left > 0; left--) this.#blame('no answer within the time');
+    this.#next = Infinity;
     this.#pending = 0;
+  }
+
+  #isMarked(head: string, body: string): boolean {
+    const { marker } = this.#rules;
+    return body.includes(marker) || `${head}\r\n`.toLowerCase().includes(`\r\n${marker.toLowerCase()}\r\n`);
   }
 
   #close(underway: Underway): void {
@@ -202,6 +230,7 @@ export class OpenLoopCore {
       this.#underway = this.#underway.slice(this.#oldest);
       this.#oldest = 0;
     }
+    if (!(intended instanceof Float64Array)) return;
     // These found no free connection in time.
     while (this.#next < intended.length && (intended[this.#next] ?? 0) <= limit) {
       this.#timedOut(intended[this.#next] ?? 0);
@@ -210,16 +239,7 @@ export class OpenLoopCore {
   }
 
   #timedOut(intendedAt: number): void {
-    if (intendedAt < this.#rules.warmUpMicros || this.#isRecovery(intendedAt, null)) return;
-    this.tally.timedOut++;
-  }
-
-  /** Records the outcome of a request, if it belongs to the recovery. @returns whether it does */
-  #isRecovery(intendedAt: number, micros: number | null): boolean {
-    const from = this.#rules.recoveryFromMicros;
-    if (intendedAt < from) return false;
-    this.tally.recovery.push([Math.round(intendedAt - from), micros === null ? null : Math.round(micros)]);
-    return true;
+    if (intendedAt >= this.#rules.warmUpMicros) this.tally.timedOut++;
   }
 
   #blame(reason: string): void {

@@ -1,10 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newLatencies } from './latencies.js';
+import { residentOf } from './processor-time.js';
+import { newLatencies } from './statistics.js';
 
 const PROBE_EVERY_MS = 100;
 const PROBE_PATIENCE_MS = 10_000;
-const PAGE_BYTES = 4096;
 
 /** Asks `/healthz` like an orchestrator, on a new connection each time, and watches memory. */
 export class HealthProbe {
@@ -46,14 +45,5 @@ export class HealthProbe {
       this.highestResident = Math.max(this.highestResident, residentOf(this.#server.pid));
       await sleep(PROBE_EVERY_MS);
     }
-  }
-}
-
-/** Resident memory of a process in bytes, from `/proc/<pid>/statm`; 0 if there is no such file. */
-export function residentOf(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]) * PAGE_BYTES;
-  } catch {
-    return 0;
   }
 }

@@ -3,9 +3,8 @@ import { availableParallelism } from 'node:os';
 import { createInterface } from 'node:readline';
 import { harmonicMean } from 'simple-statistics';
 import { CORES, pinned } from '../run/cores.js';
-import { program } from '../run/paths.js';
-import { processorTimeOfEndedChildren } from './processor-time.js';
-import { coreTimes, scheduledOf, type CoreTimes } from './scheduler.js';
+import { program } from '../run/programs.js';
+import { coreTimes, processorTimeOfEndedChildren, scheduledOf, type CoreTimes } from './processor-time.js';
 
 /** The state of the machine while something was measured. */
 export interface Disturbance {
@@ -44,7 +43,7 @@ export class Watch {
 
   /** Starts the samplers. If `taskset` is missing, they are not pinned, and the scheduler distributes them. */
   static start(): Watch {
-    const file = program('measure/floor-sampler-process.js');
+    const file = program('measure/floor-process.js');
     const places: (number[] | null)[] =
       CORES?.map((core) => [core]) ?? Array.from({ length: availableParallelism() }, () => null);
     const samplers = places.map((cores) =>

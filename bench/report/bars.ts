@@ -1,183 +1,113 @@
-import { intervalOf } from '../measure/interval.js';
-import { figureOf, type Figure, type Results } from '../run/results.js';
+import { finderOf, type Estimate, type Figure, type Results } from '../run/results.js';
 
-/** A limit on speed that the project promises, as a ratio to the floor of the same run. */
+/** A limit on speed that the project promises. */
 export interface Bar {
   readonly what: string;
   /** The id of the figure that is checked. */
   readonly id: string;
-  readonly better: 'lower' | 'higher';
-  /** In the unit of `measure`. */
-  readonly bar: number;
-  readonly aim: number;
-  readonly measure: (median: number, floorMicroseconds: number) => number;
-  readonly show: (value: number) => string;
-  /** Whether one run is enough, for example for bytes after a million requests, which hardly vary. */
-  readonly isOneRunEnough?: boolean;
-  /** The minimum values of the figure's parameters for which the bar applies. */
-  readonly atLeast?: Readonly<Record<string, number>>;
+  /** µs of processor time and latencies are in floors of the same run; all else in the unit of the figure. */
+  readonly unit: 'floors' | 'ms' | '%' | '/s';
+  readonly limit: number;
 }
 
+const DEPTHS = [1, 2, 3, 4, 8, 16];
 // The floor of the machine on which the throughput bars were set. They are scaled to the floor of this machine.
 const REFERENCE_FLOOR = 52;
 
-const inFloors = (microseconds: number, floor: number) => microseconds / floor;
-const floors = (value: number) => `${value.toFixed(2)} floors`;
-const scaledToReference = (rate: number, floor: number) => (rate * floor) / REFERENCE_FLOOR;
-const perSecond = (value: number) => `${Math.round(value)} /s`;
-const megabytes = (value: number) => `${Math.round(value / 1e6)} MB`;
+const bar = (what: string, id: string, unit: Bar['unit'], limit: number): Bar => ({ what, id, unit, limit });
 
-const lower = (what: string, id: string, bar: number, aim: number): Bar => ({
-  ...{ what, id, better: 'lower', bar, aim, measure: inFloors, show: floors },
-});
-
-const WARM_CPU = [
-  [1, 1.6, 1.45],
-  [2, 1.6, 1.45],
-  [4, 1.6, 1.45],
-  [16, 2, 1.75],
-] as const;
-const THROUGHPUT = [
-  [1, 14_000, 17_000],
-  [4, 13_000, 16_000],
-  [16, 10_500, 13_000],
-] as const;
-const DEPTHS = [1, 2, 3, 4, 8, 16];
-
-const OVERLOAD_BARS = [
-  ['goodput', 'goodput-of-peak', 'higher', 0.9],
-  ['p99 of what is accepted', 'x3/p99', 'lower', 150_000],
-  ['p99 of /healthz', 'x3/healthz-p99', 'lower', 50_000],
-  ['back to normal', 'x3/back-to-normal', 'lower', 1_000_000],
-] as const;
-
-/** A burst larger than what can be served in time is refused only what would have waited for so long. */
-const LEAST_WAIT_MICROS = 100_000;
-const CROWD_BARS = [
-  ['burst-200-cold', 'refused', 'lower', 0],
-  ['burst-1000-warm', 'refused', 'lower', 0],
-  ['burst-1000-cold', 'fastest-refusal', 'higher', LEAST_WAIT_MICROS],
-  ['loop-512-warm', 'refused', 'lower', 0.01],
-  ['loop-1000-warm', 'refused', 'lower', 0.01],
-  ['loop-256-cold', 'refused', 'lower', 0.01],
-  ['giving-up-1000-warm', 'goodput-of-peak', 'higher', 0.7],
-  ['gate-burst-1000-warm', 'refused', 'lower', 0],
-  ['gate-loop-512-warm', 'refused', 'lower', 0.01],
-  ['grpc-burst-1000-warm', 'refused', 'lower', 0],
-  ['grpc-loop-512-warm', 'refused', 'lower', 0.01],
-] as const;
-
-const milliseconds = (micros: number) => `${Math.round(micros / 1000)} ms`;
-const percent = (ratio: number) => `${Math.round(100 * ratio)} %`;
-
-/** The bars that the suite measures. Each id is the id of a figure in results.json. */
-export const BARS: readonly Bar[] = [
-  ...WARM_CPU.map(([depth, bar, aim]) =>
-    lower(`warm CPU, depth ${depth}, 128 connections`, `closed-loop/wrk/warm/d${depth}/c128/cpu`, bar, aim),
-  ),
-  ...THROUGHPUT.map(([depth, bar, aim]): Bar => ({
-    what: `warm throughput, depth ${depth}, 32 connections, scaled to a floor of ${REFERENCE_FLOOR} µs`,
-    id: `closed-loop/wrk/warm/d${depth}/c32/throughput`,
-    ...{ better: 'higher', bar, aim, measure: scaledToReference, show: perSecond },
-  })),
-  ...DEPTHS.map((depth) =>
-    lower(
-      `cold CPU, depth ${depth}`,
-      `closed-loop/wrk/cold/d${depth}/c32/cpu`,
-      1.12 * (depth + 1) + 0.9,
-      1.05 * (depth + 1) + 0.9,
-    ),
-  ),
-  ...DEPTHS.flatMap((depth) => [
-    lower(`p50 at 1 connection, warm, depth ${depth}`, `closed-loop/wrk/warm/d${depth}/c1/p50`, 2.2, 1.8),
-    lower(
-      `p99 of those sent at 1 connection, warm, depth ${depth}`,
-      `closed-loop/wrk/warm/d${depth}/c1/p99-uncorrected`,
-      4,
-      3,
-    ),
-  ]),
-  ...DEPTHS.map((depth) =>
-    lower(`p99 at half load, open loop, depth ${depth}`, `open-loop/warm/d${depth}/at50/p99`, 20, 10),
-  ),
-  ...(['some', '0'] as const).flatMap((workers) =>
-    OVERLOAD_BARS.map(([what, name, better, bar]): Bar => {
-      const show = better === 'higher' ? percent : milliseconds;
-      return {
-        what: `three times the capacity, ${workers === '0' ? 'without' : 'with'} workers: ${what}`,
-        id: `overload/w-${workers}/${name}`,
-        ...{ better, bar, aim: bar, measure: (value) => value, show },
-        atLeast: { seconds: 30, areCoresEnough: 1 },
-      };
-    }),
-  ),
-  ...CROWD_BARS.map(([crowd, name, better, bar]): Bar => {
-    const show = name === 'refused' || name === 'goodput-of-peak' ? percent : milliseconds;
-    const what = `${crowd}: ${name.replaceAll('-', ' ')}`;
-    return {
-      what,
-      id: `overload/${crowd}/${name}`,
-      ...{ better, bar, aim: bar },
-      measure: (value) => value,
-      show,
-    };
+/** The bars that the suite measures: at most so much, but for rates and goodput, which must be at least so much. */
+const BARS: readonly Bar[] = [
+  ...[1, 4, 16].flatMap((depth) => {
+    const id = `throughput/warm/d${depth}`;
+    return [
+      bar(`warm CPU, depth ${depth}, 128 connections`, `${id}/c128/cpu`, 'floors', depth === 16 ? 2 : 1.6),
+      bar(`p50 at 1 connection, warm, depth ${depth}`, `${id}/c1/p50`, 'floors', 2.2),
+      bar(`p99 at 1 connection, warm, depth ${depth}`, `${id}/c1/p99`, 'floors', 4),
+    ];
   }),
-  ...DEPTHS.map((depth) =>
-    lower(
-      `added processor time of /gate/mcp over /verify, depth ${depth}`,
-      `gate/added/d${depth}/cpu`,
-      0.25,
-      0.15,
-    ),
+  ...DEPTHS.flatMap((depth) => [
+    bar(`cold CPU, depth ${depth}`, `throughput/cold/d${depth}/c32/cpu`, 'floors', 1.12 * (depth + 1) + 0.9),
+    bar(`p99 at half load, warm, depth ${depth}`, `latency/warm/d${depth}/at50/p99`, 'floors', 20),
+    bar(`added by /gate/mcp over /verify, depth ${depth}`, `gate/added/d${depth}/cpu`, 'floors', 0.25),
+  ]),
+  ...Object.entries({ 1: 14_000, 4: 13_000, 16: 10_500 }).map(([depth, limit]) => {
+    const what = `warm throughput, depth ${depth}, scaled to a floor of ${REFERENCE_FLOOR} µs`;
+    return bar(what, `throughput/warm/d${depth}/c32/throughput`, '/s', limit);
+  }),
+  bar('library, no threads, warm, depth 4', 'throughput/library/warm/d4/cpu', 'floors', 1.25),
+  ...Object.entries({ some: 'with', 0: 'without' }).flatMap(([name, workers]) => {
+    const [of, id] = [`three times the capacity, ${workers} workers:`, `overload/w-${name}/x3`];
+    return [
+      bar(`${of} goodput, of the capacity`, `${id}/goodput-of-capacity`, '%', 90),
+      bar(`${of} p99 of what is accepted`, `${id}/p99`, 'ms', 150),
+      bar(`${of} p99 of /healthz`, `${id}/healthz-p99`, 'ms', 50),
+    ];
+  }),
+  ...[
+    'burst-200-cold',
+    'burst-1000-warm',
+    'loop-512-warm',
+    'loop-256-cold',
+    'gate-burst-1000-warm',
+    'grpc-burst-1000-warm',
+  ].map((crowd) =>
+    bar(`${crowd}: refused`, `overload/${crowd}/refused`, '%', crowd.startsWith('loop') ? 1 : 0),
   ),
-  lower('in process, in-thread, warm, depth 4', 'in-process/in-thread/warm/d4/time', 1.25, 1.15),
-  {
-    what: 'RSS after a million verdicts',
-    id: 'memory/resident',
-    ...{ better: 'lower', bar: 220e6, aim: 220e6, measure: (bytes) => bytes, show: megabytes },
-    isOneRunEnough: true,
-    atLeast: { verdicts: 1_000_000 },
-  },
 ];
 
 /** A bar and its result. */
-export interface CheckedBar {
+export interface CheckedBar extends Estimate {
   readonly bar: Bar;
-  readonly measured: number;
-  /** The lower end of the interval of the median, in the unit of `measured`. */
-  readonly low: number;
-  readonly high: number;
-  readonly verdict: 'aim met' | 'met' | 'not met' | 'cannot tell';
+  readonly verdict: 'met' | 'not met' | 'cannot tell';
 }
 
 /** Checks all bars whose figures were measured. */
 export function checkBars(results: Results): CheckedBar[] {
+  const find = finderOf(results);
   return BARS.flatMap((bar) => {
-    const figure = figureOf(results, bar.id);
-    if (figure === undefined || !applies(bar, figure)) return [];
-    const samples =
-      bar.measure === inFloors && figure.samplesInFloors !== null
-        ? figure.samplesInFloors
-        : figure.samples.map((value) => bar.measure(value, results.floorMicroseconds));
-    const { estimate, low, high } = intervalOf(samples);
-    // A verdict must hold for the whole interval. A single run has no interval, so usually no verdict.
-    const [best, worst] = bar.better === 'lower' ? [low, high] : [high, low];
-    const reaches = (value: number, limit: number) =>
-      bar.better === 'lower' ? value <= limit : value >= limit;
-    const canTell = samples.length > 1 || bar.isOneRunEnough === true;
-    const verdict = !canTell
-      ? 'cannot tell'
-      : reaches(worst, bar.aim)
-        ? 'aim met'
-        : reaches(worst, bar.bar)
-          ? 'met'
-          : reaches(best, bar.bar)
-            ? 'cannot tell'
-            : 'not met';
-    return [{ bar, measured: estimate, low, high, verdict }];
+    const figure = find(bar.id);
+    if (figure === undefined) return [];
+    const scale = { floors: 1, ms: 1e-3, '%': 100, '/s': results.floorMicroseconds / REFERENCE_FLOOR }[
+      bar.unit
+    ];
+    const from = bar.unit === 'floors' && figure.floors !== null ? figure.floors : figure;
+    const [median, low, high] = [from.median * scale, from.low * scale, from.high * scale];
+    const isFloor = figure.better === 'higher';
+    // A verdict must hold for the whole interval. A single run has no interval, so no verdict.
+    const [best, worst] = isFloor ? [high, low] : [low, high];
+    const holds = (value: number) => (isFloor ? value >= bar.limit : value <= bar.limit);
+    const verdict =
+      figure.runs > 1 && holds(worst) ? 'met' : figure.runs > 1 && !holds(best) ? 'not met' : 'cannot tell';
+    return [{ bar, median, low, high, verdict }];
   });
 }
 
-function applies({ atLeast = {} }: Bar, { parameters }: Figure): boolean {
-  return Object.entries(atLeast).every(([name, least]) => Number(parameters[name]) >= least);
+// Wide limits, for busy machines: they detect a broken version, not a slower one.
+const LIMITS: readonly (readonly [id: string, floors: number])[] = [
+  ...[1, 4].map((depth) => [`throughput/warm/d${depth}/c32/cpu`, 5] as const),
+  ...[1, 4].map((depth) => [`throughput/cold/d${depth}/c32/cpu`, 2 * (depth + 1) + 4] as const),
+  ['throughput/library/warm/d1/cpu', 4],
+  ['throughput/library/warm/d4/cpu', 4],
+  ['throughput/library/cold/d4/cpu', 16],
+];
+
+/**
+ * The limits that a smoke run exceeds. They are ratios to the floor of the same run, since absolute times depend on the
+ * machine. A busy moment can make a figure ten times too high, so only the lowest of its samples counts: a broken version
+ * exceeds its limit each time.
+ */
+export function limitsExceeded(
+  find: (id: string) => Figure | undefined,
+): { readonly suite: string; readonly message: string }[] {
+  return LIMITS.flatMap(([id, limit]) => {
+    const suite = id.split('/', 1)[0] ?? '';
+    const { floors, runs } = find(id) ?? {};
+    if (floors === undefined || floors === null) return [{ suite, message: `${id} was not measured` }];
+    if (floors.low <= limit) return [];
+    const message =
+      `${id} is ${floors.low.toFixed(2)} floors at least, in ${runs} measurements, ` +
+      `at most ${limit} expected; profile it: npm run bench:profile`;
+    return [{ suite, message }];
+  });
 }

@@ -1,74 +1,69 @@
-import { NOISY, stripOf } from '../compare/outcome.js';
-import type { Figure, Results } from '../run/results.js';
-import { checkBars } from './bars.js';
-import { formatValue } from './format.js';
+import { stripOf } from '../compare/outcome.js';
+import { noisyIn, type Figure, type Results } from '../run/results.js';
+import { checkBars, type CheckedBar } from './bars.js';
 
-/** Figures that only the report shows, not the terminal. */
-const LEFT_TO_REPORT = /\/(p90|p99\.9|max|generator-cpu|send-delay-p50|bytes)$/;
+/** Figures that only results.json has, not the terminal. */
+const LEFT_OUT = /\/(p90|p99\.9|rate|kept-up)$|^throughput\/parts\//;
 
-/** The text that a run prints at its end: every main figure, the bars, and what was skipped. */
+/** The text that a run prints at its end: every main figure, the bars if there are verdicts, and what was skipped. */
 export function renderTable(results: Results): string {
-  const { figures, skipped, notes, floorMicroseconds } = results;
-  const rows = figures.filter(({ id }) => !LEFT_TO_REPORT.test(id)).map(rowOf);
+  const { figures, interference, skipped, notes, floorMicroseconds } = results;
+  const rows = figures.filter(({ id }) => !LEFT_OUT.test(id)).map(rowOf);
   const lines = [
     `\n1 floor = ${floorMicroseconds.toFixed(1)} µs: one libsodium verification on one core of this machine, now\n`,
-    ...align([['figure', 'median', 'floors', 'spread', 'runs'], ...rows]),
+    ...align([['figure', 'median', 'interval', 'floors', 'runs'], ...rows]),
   ];
-  const bars = checkBars(results);
-  if (bars.length > 0) {
-    lines.push('\nBars (ratio to the floor of this run)\n');
-    const rowsOfBars = bars.map(({ bar, measured, low, high, verdict }) => [
-      ...[
-        bar.what,
-        bar.show(measured),
-        `${bar.show(low)} … ${bar.show(high)}`,
-        bar.show(bar.bar),
-        bar.show(bar.aim),
-        verdict,
-      ],
-    ]);
-    lines.push(...align([['bar', 'measured', 'interval', 'bar', 'aim', ''], ...rowsOfBars]));
+  const bars = results.mode === 'full' ? checkBars(results) : [];
+  if (bars.length > 0) lines.push('', ...align([BAR_HEAD, ...bars.map(cellsOf)]));
+  if (interference.length > 0) {
+    const strip = stripOf(interference.map(({ others, stolen }) => others + stolen));
+    lines.push(`\nOthers on the cores while each figure was taken: ${strip}`);
+    const noisy = noisyIn(results).length;
+    if (noisy > 0)
+      lines.push(
+        `NOISY: others had more than a tenth of the cores in ${noisy} of ${interference.length} measurements`,
+      );
   }
-  lines.push(...describeInterference(results));
   for (const { what, reason } of skipped) lines.push(`skipped: ${what}: ${reason}`);
   for (const note of notes) lines.push(`note: ${note}`);
   return `${lines.join('\n')}\n`;
 }
 
-/** The load by other programs during the run, as a strip in the order of measuring, with a flag if it was too high. */
-function describeInterference({ interference }: Results): string[] {
-  if (interference.length === 0) return [];
-  const noisy = interference.filter(({ others, stolen }) => others + stolen > NOISY);
-  const strip = stripOf(interference.map(({ others, stolen }) => others + stolen));
+export const BAR_HEAD = ['bar', 'measured', 'interval', 'limit', ''];
+
+/** The cells of a bar under {@link BAR_HEAD}. */
+export function cellsOf({ bar, median, low, high, verdict }: CheckedBar): string[] {
+  const show = (value: number) => formatValue(value, '').trim();
+  const unit = bar.unit === '/s' ? ' /s' : ` ${bar.unit}`;
+  return [bar.what, `${show(median)}${unit}`, `${show(low)} … ${show(high)}`, show(bar.limit), verdict];
+}
+
+function rowOf({ id, median, low, high, unit, floors, runs }: Figure): string[] {
   return [
-    `\nOthers on the cores while each figure was taken: ${strip}`,
-    ...(noisy.length > 0
-      ? [
-          `NOISY: others had more than a tenth of the cores in ${noisy.length} of ${interference.length} measurements`,
-        ]
-      : []),
+    ...[id, formatValue(median, unit)],
+    runs > 1 ? `${formatValue(low, unit)} … ${formatValue(high, unit)}` : '',
+    // A rate in floors means verdicts in the time of one floor. That helps comparisons, but not readers.
+    ...[floors === null || unit === '1/s' ? '' : floors.median.toFixed(2), String(runs)],
   ];
 }
 
-function rowOf({ id, median, unit, floors, spread, samples }: Figure): string[] {
-  return [
-    id,
-    formatValue(median, unit),
-    // A rate in floors means verdicts in the time of one floor. That helps comparisons, but not readers.
-    floors === null || unit === '1/s' ? '' : floors.toFixed(2),
-    samples.length > 1 ? `${(100 * spread).toFixed(0)} %` : '',
-    String(samples.length),
-  ];
+/** Formats a number: three significant digits, thousands with commas, bytes in MB. */
+export function formatValue(value: number, unit: string): string {
+  const show = (number: number) =>
+    number.toLocaleString(
+      'en-GB',
+      Math.abs(number) >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 },
+    );
+  if (unit === 'count') return show(value);
+  if (unit === 'bytes') return `${show(value / 1e6)} MB`;
+  if (unit === 'ratio') return `${show(100 * value)} %`;
+  if (unit === 'µs' && value >= 10_000) return `${show(value / 1000)} ms`;
+  return unit === '1/s' ? `${show(value)} /s` : `${show(value)} ${unit}`.trim();
 }
 
 function align(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  return rows.map((row) =>
-    row
-      .map((cell, column) =>
-        column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
-      )
-      .join('  ')
-      .trimEnd(),
-  );
+  const pad = (cell: string, column: number) =>
+    column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0);
+  return rows.map((row) => row.map(pad).join('  ').trimEnd());
 }

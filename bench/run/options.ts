@@ -1,13 +1,47 @@
 import { parseArgs } from 'node:util';
-import { PLANS, type Mode, type Plan } from './plan.js';
-import type { Traffic } from '../workload/workload.js';
+
+/** The sizes of a run. The command line can change them. */
+export interface Plan {
+  readonly mode: 'full' | 'quick' | 'smoke';
+  /** Number of independent runs of each figure. */
+  readonly runs: number;
+  /** Seconds of each closed-loop run. */
+  readonly seconds: number;
+  readonly depths: readonly number[];
+  /** For what is not measured at all depths: profiles, peers, mixed traffic, 1 and 128 connections. */
+  readonly coreDepths: readonly number[];
+  readonly latencySeconds: number;
+  /** Loads of the latency suite, in percent of the capacity. */
+  readonly loads: readonly number[];
+  readonly overloadSeconds: number;
+}
+
+const FULL: Plan = {
+  mode: 'full',
+  runs: 4,
+  seconds: 1,
+  depths: [1, 2, 3, 4, 8, 16],
+  coreDepths: [1, 4, 16],
+  latencySeconds: 2,
+  loads: [25, 50, 75, 90],
+  overloadSeconds: 10,
+};
+
+/** The plan of each mode. */
+const PLANS = {
+  full: FULL,
+  quick: {
+    ...{ ...FULL, mode: 'quick', runs: 1, depths: [1, 4, 16], coreDepths: [4] },
+    ...{ latencySeconds: 1, loads: [25, 50, 90], overloadSeconds: 3 },
+  },
+  smoke: { ...FULL, mode: 'smoke', runs: 1, depths: [1, 4], coreDepths: [1, 4] },
+} as const satisfies Record<string, Plan>;
 
 /** The options of the command line. */
 export interface Options {
   readonly plan: Plan;
   /** Names of suites, or `null` for all suites of the mode. */
   readonly only: readonly string[] | null;
-  readonly peers: boolean;
   readonly out: string | null;
   readonly show: 'help' | 'list' | null;
 }
@@ -15,23 +49,17 @@ export interface Options {
 /** For `--help`. */
 export const USAGE = `npm run bench -- [options]
 
-  --quick              a minute or two, fewer depths, one run of each figure
-  --smoke              a minute: verdicts, generous ratios to the floor and the tests of the generators, for CI; exits with 1
+  --quick              a minute or two: fewer depths, one run of each figure, so no intervals
+  --smoke              a minute, for CI: verdicts, generous ratios to the floor and the tests of the generators; exits with 1
                        where one fails
   --only <a,b>         only these suites (--list names them)
-  --peers              also what one would write or pick instead
   --list               names the suites
   --out <directory>    where the results go (default: bench/results/<time>-<commit>)
 
   --runs <n>           independent runs of each figure (default 4, quick 1)
-  --seconds <n>        of each run under load (default: closed loop 1, wrk takes whole seconds; overload 10)
+  --seconds <n>        of each run under load (default 1; latency 2; overload 10)
   --depths <1,4>       chain depths
-  --traffic <warm,..>  warm, cold, mixed, forged, malformed
-  --connections <32>   of closed loops; together with --depths or --traffic every combination is measured
-  --verdicts <n>       of the memory suite (default 200,000; a million with --only memory)
 `;
-
-const TRAFFICS: readonly string[] = ['warm', 'cold', 'mixed', 'forged', 'malformed'] satisfies Traffic[];
 
 /**
  * Reads the command line.
@@ -44,7 +72,6 @@ export function readOptions(args: readonly string[]): Options {
     options: {
       quick: { type: 'boolean', default: false },
       smoke: { type: 'boolean', default: false },
-      peers: { type: 'boolean', default: false },
       list: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
       only: { type: 'string' },
@@ -52,50 +79,25 @@ export function readOptions(args: readonly string[]): Options {
       runs: { type: 'string' },
       seconds: { type: 'string' },
       depths: { type: 'string' },
-      traffic: { type: 'string' },
-      connections: { type: 'string' },
-      verdicts: { type: 'string' },
     },
   });
-  const mode: Mode = values.smoke ? 'smoke' : values.quick ? 'quick' : 'full';
-  const only = values.only?.split(',') ?? null;
-  const base = PLANS[mode];
-  const isMemoryAlone = mode === 'full' && only?.length === 1 && only[0] === 'memory';
-  const memoryVerdicts = isMemoryAlone ? 1_000_000 : base.memoryVerdicts;
-  const seconds = values.seconds === undefined ? base.seconds : positive('seconds', values.seconds);
-  const depths =
-    values.depths === undefined ? null : values.depths.split(',').map((text) => positive('depths', text));
-  const plan: Plan = {
-    ...base,
-    runs: values.runs === undefined ? base.runs : positive('runs', values.runs),
-    seconds,
-    depths: depths ?? base.depths,
-    coreDepths: depths ?? base.coreDepths,
-    openLoopDepths: depths ?? base.openLoopDepths,
-    openLoopSeconds: values.seconds === undefined ? base.openLoopSeconds : seconds,
-    latencySeconds: values.seconds === undefined ? base.latencySeconds : seconds,
-    latencyRuns: values.runs === undefined ? base.latencyRuns : positive('runs', values.runs),
-    overloadSeconds: values.seconds === undefined ? base.overloadSeconds : seconds,
-    overloadRuns: values.runs === undefined ? base.overloadRuns : positive('runs', values.runs),
-    traffics: values.traffic === undefined ? base.traffics : readTraffics(values.traffic),
-    connections:
-      values.connections?.split(',').map((text) => positive('connections', text)) ?? base.connections,
-    isGrid: values.connections !== undefined || values.traffic !== undefined,
-    memoryVerdicts: values.verdicts === undefined ? memoryVerdicts : positive('verdicts', values.verdicts),
+  const base: Plan = PLANS[values.smoke ? 'smoke' : values.quick ? 'quick' : 'full'];
+  const numbersOf = (option: 'runs' | 'seconds' | 'depths') =>
+    values[option]?.split(',').map((text) => {
+      const number = Number(text);
+      if (Number.isInteger(number) && number > 0) return number;
+      throw new Error(`--${option} has ${JSON.stringify(text)}, expected whole numbers above 0`);
+    });
+  const [seconds] = numbersOf('seconds') ?? [];
+  const depths = numbersOf('depths');
+  return {
+    plan: {
+      ...{ ...base, runs: numbersOf('runs')?.[0] ?? base.runs },
+      ...(seconds === undefined ? {} : { seconds, latencySeconds: seconds, overloadSeconds: seconds }),
+      ...(depths === undefined ? {} : { depths, coreDepths: depths }),
+    },
+    only: values.only?.split(',') ?? null,
+    out: values.out ?? null,
+    show: values.help ? 'help' : values.list ? 'list' : null,
   };
-  const show = values.help ? 'help' : values.list ? 'list' : null;
-  return { plan, only, peers: values.peers, out: values.out ?? null, show };
-}
-
-function positive(option: string, text: string): number {
-  const number = Number(text);
-  if (Number.isInteger(number) && number > 0) return number;
-  throw new Error(`--${option} has ${JSON.stringify(text)}, expected whole numbers above 0`);
-}
-
-function readTraffics(text: string): Traffic[] {
-  return text.split(',').map((name) => {
-    if (TRAFFICS.includes(name)) return name as Traffic;
-    throw new Error(`--traffic has ${JSON.stringify(name)}, expected ${TRAFFICS.join(', ')}`);
-  });
 }

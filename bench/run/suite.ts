@@ -1,4 +1,4 @@
-import type { Plan } from './plan.js';
+import type { Plan } from './options.js';
 import type { Recorder } from './recorder.js';
 import type { Workloads } from '../workload/workload.js';
 
@@ -15,7 +15,7 @@ export interface Bench {
    */
   readonly watch: <Value>(
     id: string,
-    pids: number | readonly number[],
+    pids: readonly number[],
     measure: () => Promise<Value>,
     cores?: readonly number[] | null,
   ) => Promise<Value>;
@@ -28,7 +28,5 @@ export interface Suite {
   readonly name: string;
   /** One line for `--list`. */
   readonly about: string;
-  /** Whether each run needs a process of its own; then the plan that `run` gets has one run. */
-  readonly isIsolated?: boolean;
   readonly run: (bench: Bench) => Promise<void>;
 }

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
-import { processorTimeOf, type ProcessorTime } from '../measure/processor-time.js';
+import { scheduledOf } from '../measure/processor-time.js';
 import { pinned } from '../run/cores.js';
-import { program, ROOT } from '../run/paths.js';
+import { program, ROOT } from '../run/programs.js';
 
 /** Options for starting a server. */
 export interface ServerOptions {
@@ -65,14 +65,11 @@ export class ServerProcess {
     return new ServerProcess(child, ready);
   }
 
-  /** Processor time so far; `null` if the operating system does not report it. */
-  processorTime(): ProcessorTime | null {
-    const times = this.pids.map(processorTimeOf);
-    return times.reduce((sum, time) =>
-      sum === null || time === null
-        ? null
-        : { total: sum.total + time.total, mainThread: sum.mainThread + time.mainThread },
-    );
+  /** Processor time so far, in µs; `null` if the operating system does not report it. */
+  processorTime(): number | null {
+    const times = this.pids.map((pid) => scheduledOf(pid)?.ran ?? Number.NaN);
+    const total = times.reduce((sum, time) => sum + time, 0);
+    return Number.isNaN(total) ? null : total;
   }
 
   /** The sum of all series of a counter or gauge of `/metrics`, by `name` or `name{label="value"}`. */
@@ -119,21 +116,14 @@ export const DEFAULT_QUEUE = {
   QUEUE_TARGET_MS: String(queueTargetMs),
 };
 
-/** Starts the real service. @param env its environment, in addition to the defaults */
+/** Starts the service of this clone. @param env its environment, in addition to the defaults */
 export function startService(
   env: Readonly<Record<string, string>> = {},
   options: Omit<ServerOptions, 'env'> = {},
 ): Promise<ServerProcess> {
   // No request is refused because of load, except in suites that measure that.
-  return ServerProcess.start('service/service-process.js', {
-    env: {
-      QUEUE_BURST_MS: '60000',
-      FRONT_END: process.env['FRONT_END'] ?? '',
-      SERVER_IDENTITY: 'any',
-      ...env,
-    },
-    ...options,
-  });
+  const limits = { QUEUE_BURST_MS: '60000', FRONT_END: process.env['FRONT_END'] ?? '' };
+  return startTree(ROOT, { ...options, env: { ...limits, SERVER_IDENTITY: 'any', ...env } });
 }
 
 /** Starts the service of a built tree of this project with its command: `drs serve`. */

@@ -1,53 +1,43 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { ROOT } from '../run/programs.js';
 import type { Suite } from '../run/suite.js';
 import { cache } from './cache.js';
-import { closedLoop } from './closed-loop.js';
 import { engines } from './engines.js';
-import { floor } from './floor.js';
 import { gate } from './gate.js';
-import { generators } from './generators.js';
-import { handover } from './handover.js';
-import { inProcess } from './in-process.js';
-import { memory } from './memory.js';
-import { openLoop } from './open-loop.js';
+import { latency } from './latency.js';
 import { overload } from './overload.js';
-import { latencyByDepth } from './latency-by-depth.js';
-import { overhead } from './overhead.js';
 import { peers } from './peers.js';
 import { processes } from './processes.js';
-import { revocation } from './revocation.js';
-import { scaling } from './scaling.js';
-import { scrape } from './scrape.js';
-import { stages } from './stages.js';
+import { throughput } from './throughput.js';
 
-/**
- * The suites of a run without options. The overhead of the suite itself comes before the measurements that include it.
- */
-export const DEFAULT_SUITES: readonly Suite[] = [
-  floor,
-  overhead,
-  stages,
-  inProcess,
-  closedLoop,
-  openLoop,
-  scaling,
-  memory,
-  cache,
-  revocation,
-  scrape,
-  handover,
-];
+/** Tests the generators on servers whose latencies, stalls and wrong answers are known. */
+const generators: Suite = {
+  name: 'generators',
+  about: 'whether the load generators see every stall, refusal and wrong answer: their tests',
+  run: async ({ say }) => {
+    const vitest = path.join(ROOT, 'node_modules/vitest/vitest.mjs');
+    const args = [vitest, 'run', '--config', 'vitest.smoke.config.ts'];
+    const tests = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 2, 2] });
+    const [code] = (await once(tests, 'exit')) as [number | null];
+    if (code !== 0) throw new Error(`the tests of the generators failed (exit code ${code})`);
+    say('generators · tested');
+  },
+};
+
+/** The suites of a run without options. */
+export const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cache];
 
 /** The suites that `--only` can name. */
 export const ALL_SUITES: readonly Suite[] = [
   ...DEFAULT_SUITES,
-  latencyByDepth,
   overload,
   engines,
-  gate,
   processes,
   peers,
   generators,
 ];
 
 /** The suites that CI runs. */
-export const SMOKE_SUITES: readonly Suite[] = [floor, inProcess, closedLoop, gate, generators];
+export const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];

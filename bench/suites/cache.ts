@@ -3,10 +3,13 @@ import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { openBundle, proveBundle } from '../../src/verify/judge.js';
 import { Failure } from '../../src/verify/codes.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
+import { readVerifierOptions } from '../../src/verifier/options.js';
+import type { Rules } from '../../src/verify/rules.js';
 import type { Suite } from '../run/suite.js';
 import { makeCall, makeChain } from '../workload/chains.js';
-import { RULES } from './rules.js';
 
+const { maxChainDepth, clockSkewSecs } = readVerifierOptions({});
+const RULES: Rules = { maxChainDepth, clockSkewSecs, serverIdentity: null, trustedRoots: null };
 const DEPTH = 4;
 const WARM_UP_SHARE = 1 / 3;
 const MEBIBYTE = 1024 * 1024;
@@ -33,7 +36,7 @@ export const cache: Suite = {
     for (const [traffic, order] of Object.entries({ zipf: popular, 'half one-off': halfOnce })) {
       for (const mebibytes of SIZES) {
         const places = Math.floor((mebibytes * MEBIBYTE) / chainBytes);
-        const { isHit, bytes } = replay(order, bundles, mebibytes);
+        const { isHit } = replay(order, bundles, mebibytes);
         const rows = { ours: isHit, lru: lru(order, places), optimum: optimum(order, places) };
         const parameters = { mebibytes, depth: DEPTH, chains, traffic };
         const id = `cache/${traffic}/${mebibytes}MiB`;
@@ -41,16 +44,9 @@ export const cache: Suite = {
           const start = Math.floor(hits.length * WARM_UP_SHARE);
           const [warmUp, steady] = [shareOf(hits.slice(0, start)), shareOf(hits.slice(start))];
           for (const [phase, value] of Object.entries({ 'warm-up': warmUp, steady }))
-            recorder.record({
-              id: `${id}/${name}/${phase}/hit-ratio`,
-              unit: 'ratio',
-              better: 'higher',
-              value,
-              parameters,
-            });
+            recorder.record(`${id}/${name}/${phase}`, value, parameters, ['ratio', 'higher']);
           return `${name} ${percent(warmUp)} then ${percent(steady)}`;
         });
-        recorder.record({ id: `${id}/bytes`, unit: 'bytes', better: 'neither', value: bytes, parameters });
         say(`cache · ${traffic}, ${mebibytes} MiB: ${ratios.join(', ')}`);
       }
     }

@@ -1,78 +1,126 @@
+import { createPublicKey, verify as verifyWithNode, webcrypto } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { availableEngines, checkEngine, type Engine, type Vector } from '../measure/engines.js';
 import { median } from 'simple-statistics';
+import { verifyEd25519 } from '../../src/signatures/in-thread.js';
 import { floorOfBatch, signedMessages } from '../measure/floor.js';
-import { ROOT } from '../run/paths.js';
+import { ROOT } from '../run/programs.js';
 import type { Suite } from '../run/suite.js';
 
-const VECTORS = ['ed25519.jsonl', 'ed25519-edge.jsonl'];
+/** Checks signatures under one key. The key was prepared in advance, as in a service that knows its callers. */
+type CheckUnderKey = (signature: Buffer, message: Buffer) => boolean | Promise<boolean>;
+
+/** An implementation of Ed25519. */
+export interface Engine {
+  readonly name: string;
+  /** Prepares a key. Throws if the engine refuses the key. */
+  readonly under: (publicKey: Buffer) => CheckUnderKey | Promise<CheckUnderKey>;
+}
+
+const jwkOf = (publicKey: Buffer) => ({ kty: 'OKP', crv: 'Ed25519', x: publicKey.toString('base64url') });
+
+/** The Ed25519 implementations of this platform. Another one is one more entry. */
+export const ENGINES: readonly Engine[] = [
+  {
+    name: 'sodium-native',
+    under: (publicKey) => (signature, message) => verifyEd25519(signature, message, publicKey),
+  },
+  {
+    name: 'node-crypto',
+    under: (publicKey) => {
+      const key = createPublicKey({ key: jwkOf(publicKey), format: 'jwk' });
+      return (signature, message) => verifyWithNode(null, message, key, signature);
+    },
+  },
+  {
+    name: 'webcrypto',
+    under: async (publicKey) => {
+      const { subtle } = webcrypto;
+      const key = await subtle.importKey('jwk', jwkOf(publicKey), 'Ed25519', false, ['verify']);
+      return (signature, message) => subtle.verify('Ed25519', key, signature, message);
+    },
+  },
+];
+
+/** A published signature that must verify or must not. */
+export interface Vector {
+  readonly key: Buffer;
+  readonly message: Buffer;
+  readonly signature: Buffer;
+  readonly valid: boolean;
+}
+
+/** The published vectors. */
+export function readVectors(): Vector[] {
+  const files = ['ed25519.jsonl', 'ed25519-edge.jsonl'].map((name) =>
+    path.join(ROOT, 'test', 'vectors', name),
+  );
+  const lines = files.flatMap((file) => readFileSync(file, 'utf8').trimEnd().split('\n'));
+  return lines.map((line) => {
+    const vector = JSON.parse(line) as Record<'key' | 'message' | 'signature', string> & { valid: boolean };
+    const bytes = (name: 'key' | 'message' | 'signature') => Buffer.from(vector[name], 'base64url');
+    return {
+      key: bytes('key'),
+      message: bytes('message'),
+      signature: bytes('signature'),
+      valid: vector.valid,
+    };
+  });
+}
+
+/** How many vectors an engine gets wrong. An error counts as a refusal. */
+export async function checkEngine({ under }: Engine, vectors: readonly Vector[]) {
+  let acceptedWrongly = 0;
+  let refusedWrongly = 0;
+  for (const { key, message, signature, valid } of vectors) {
+    let accepted = false;
+    try {
+      accepted = await (await under(key))(signature, message);
+    } catch {
+      // Refused.
+    }
+    if (accepted && !valid) acceptedWrongly++;
+    if (!accepted && valid) refusedWrongly++;
+  }
+  return { acceptedWrongly, refusedWrongly };
+}
+
 /** Number of verifications between two readings of the clock. */
 const BATCH = 10;
-const WARM_UP_SHARE = 1 / 4;
+const WARM_UP_MS = 50;
+const MILLISECONDS = 250;
 
 /** Compares other Ed25519 implementations: whether they are correct, and what they cost. */
 export const engines: Suite = {
   name: 'engines',
   about:
     'every Ed25519 of this platform: published vectors accepted or refused wrongly, processor time in floors',
-  isIsolated: true,
   run: async ({ plan, recorder, say }) => {
-    const vectors = VECTORS.flatMap(readVectors);
-    const found = await availableEngines((name) => recorder.skip(`engines/${name}`, 'it is not installed'));
+    const vectors = readVectors();
     for (let run = 1; run <= plan.runs; run++) {
-      for (const engine of found) {
+      for (const engine of ENGINES) {
         const { name } = engine;
         const parameters = { engine: name, vectors: vectors.length };
         const { acceptedWrongly, refusedWrongly } = await checkEngine(engine, vectors);
-        for (const [what, value] of [
-          ['accepted-wrongly', acceptedWrongly],
-          ['refused-wrongly', refusedWrongly],
-        ] as const) {
-          recorder.record({
-            id: `engines/${name}/${what}`,
-            unit: 'count',
-            better: 'lower',
-            value,
-            parameters,
-          });
-        }
-        await timeEngine(engine, plan.inProcessMs * WARM_UP_SHARE);
-        const { cpu: value, floor } = await timeEngine(engine, 4 * plan.inProcessMs);
+        recorder.record(`engines/${name}/accepted-wrongly`, acceptedWrongly, parameters, ['count', 'lower']);
+        recorder.record(`engines/${name}/refused-wrongly`, refusedWrongly, parameters, ['count', 'lower']);
+        await timeEngine(engine, WARM_UP_MS);
+        const { cpu, floor } = await timeEngine(engine, MILLISECONDS);
         recorder.floorWas(floor);
-        recorder.record({ id: `engines/${name}/cpu`, unit: 'µs', better: 'lower', value, parameters });
+        recorder.record(`engines/${name}/cpu`, cpu, parameters);
         say(
-          `engines · ${name}: ${value.toFixed(1)} µs, ${acceptedWrongly} of ${vectors.length} accepted wrongly`,
+          `engines · ${name}: ${cpu.toFixed(1)} µs, ${acceptedWrongly} of ${vectors.length} accepted wrongly`,
         );
       }
     }
   },
 };
 
-function readVectors(file: string): Vector[] {
-  const lines = readFileSync(path.join(ROOT, 'test', 'vectors', file), 'utf8')
-    .trimEnd()
-    .split('\n');
-  return lines.map((line) => {
-    const { key, message, signature, valid } = JSON.parse(line) as Record<
-      'key' | 'message' | 'signature',
-      string
-    > & {
-      valid: boolean;
-    };
-    const bytes = (text: string) => Buffer.from(text, 'base64url');
-    return { key: bytes(key), message: bytes(message), signature: bytes(signature), valid };
-  });
-}
-
 /**
  * Processor time of one verification, measured one after the other. It includes all threads, since some engines have
  * threads of their own. The floor is measured in turn with it, so that both see the machine at the same speed.
  */
-async function timeEngine(
-  { under, name }: Engine,
-  milliseconds: number,
-): Promise<{ cpu: number; floor: number }> {
+async function timeEngine({ under, name }: Engine, milliseconds: number) {
   const { publicKey, signed } = signedMessages();
   const check = await under(publicKey);
   const costs: number[] = [];

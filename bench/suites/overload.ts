@@ -1,251 +1,178 @@
-import { mkdtempSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import path from 'node:path';
-import { median } from 'simple-statistics';
-import { AT_ONCE, measureCapacity } from '../load/capacity.js';
-import { prime } from '../load/measure-load.js';
-import {
-  OPEN_LOOP_CONNECTIONS,
-  runOpenLoop,
-  type OpenLoopResult,
-  type OpenLoopTarget,
-} from '../load/open-loop.js';
-import { backToNormalAfter, recoveryAfter } from '../load/recovery.js';
+import { runGrpc } from '../load/grpc.js';
+import { checkAnswers, measureCapacity, prime } from '../load/measure-load.js';
+import { runOpenLoop, type OpenLoopResult } from '../load/open-loop.js';
 import { HealthProbe } from '../measure/health-probe.js';
-import { signatureShare } from '../measure/signature-share.js';
 import { describeSplit, SPLIT } from '../run/cores.js';
-import type { Better, Parameters } from '../run/results.js';
-import { DEFAULT_QUEUE, startService, type ServerProcess } from '../service/start.js';
 import type { Bench, Suite } from '../run/suite.js';
-import { measureCrowds } from './crowds.js';
-import { COLD_CACHE_BYTES } from '../workload/workload.js';
+import { DEFAULT_QUEUE, startService, type ServerProcess } from '../service/start.js';
+import { COLD_CACHE_BYTES, gateCalls, gateWorkloads } from '../workload/workload.js';
 
 const SERVICE_CORES = SPLIT?.service ?? null;
 const DEPTH = 4;
 const CONNECTIONS = 1_000;
 const FACTORS = [1, 2, 3] as const;
 const PATIENCE_MS = 1_000;
-/** Samples of the goodput as a share of the peak, and the seconds of each. */
-const PEAK = { samples: 6, seconds: 5 } as const;
-/** The code is compiled in the first second. */
-const FIRST_MICROS = 1e6;
-/** Offered right after three times the capacity, to see when the service is back to normal. */
-const RECOVERY = { share: 0.5, seconds: 2 } as const;
-/** p99 of a service that is back to normal is at most this, in µs. */
-const NORMAL_MICROS = 50_000;
+const COLD = { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) };
 
 /** More traffic than the service can serve. */
 export const overload: Suite = {
   name: 'overload',
   about:
-    'bursts, crowds and clients that give up; goodput, latency, /healthz and memory at 1, 2 and 3 times the capacity',
+    'goodput, refusals, latency, /healthz and memory at 1, 2 and 3 times the capacity; bursts and crowds',
   run: async (bench) => {
     const { plan, recorder } = bench;
     recorder.notes.push(`overload: ${describeSplit()}`);
-    for (let run = 1; run <= plan.overloadRuns; run++) await measureCrowds(bench);
     const cores = SPLIT?.service.length ?? availableParallelism();
-    for (const [name, workers] of [
-      ['some', Math.max(1, cores - 1)],
-      ['0', 0],
-    ] as const) {
-      const env = {
-        WORKER_THREADS: String(workers),
-        RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES),
-        BUSY_POLL_MICROSECS: '0',
-        ...DEFAULT_QUEUE,
-      };
-      for (let run = 1; run <= plan.overloadRuns; run++) {
-        const parameters = {
-          ...{ workers, depth: DEPTH, traffic: 'cold', connections: CONNECTIONS },
-          // A worker without a core of its own competes with the main thread, and says nothing about workers.
-          areCoresEnough: SPLIT !== null && cores > workers ? 1 : 0,
-          seconds: plan.overloadSeconds,
-        };
-        const id = `overload/w-${name}`;
-        recorder.measureFloor();
-        const capacity = await compareWithPeak(bench, env, id, parameters);
-        for (const factor of FACTORS) {
-          await withService(bench, env, (server) =>
-            measure(bench, server, {
-              ...{ id: `${id}/x${factor}`, capacity, factor },
-              parameters: { ...parameters, factor },
-            }),
-          );
-        }
-      }
+    for (let run = 1; run <= Math.min(2, plan.runs); run++) {
+      for (const crowd of CROWDS) await measureCrowd(bench, crowd);
+      for (const workers of new Set([Math.max(1, cores - 1), 0])) await measureFactors(bench, workers);
     }
   },
 };
 
-/**
- * Measures goodput under the highest load as a share of the peak. The speed of a machine may change by half within
- * seconds, so rates do not compare. But each verdict costs the same number of signatures: the goodput is measured as the
- * share of the time that goes into them, in a profile, with all requests served and with three times as many.
- *
- * @returns the capacity: requests per second without shedding
- */
-async function compareWithPeak(
-  bench: Bench,
-  env: Readonly<Record<string, string>>,
-  id: string,
-  parameters: Parameters,
-): Promise<number> {
-  const { recorder } = bench;
-  const capacities = [
-    await withService(bench, { ...env, QUEUE_BURST_MS: '60000' }, ({ port }) =>
-      measureCapacity(bench.workloads, () => bench.workloads.files('cold', DEPTH), {
-        ...{ port, connections: OPEN_LOOP_CONNECTIONS },
-      }),
-    ),
-  ];
-  const ofPeak = `${id}/goodput-of-peak`;
-  // A profile also counts the time in which a thread waits for its core.
-  const samples = parameters['areCoresEnough'] === 1 ? PEAK.samples : 0;
-  if (samples === 0) recorder.skip(ofPeak, 'a thread of the service has no core of its own');
-  for (let sample = 1; sample <= samples; sample++) {
-    const last = capacities.at(-1) ?? 0;
-    const requests = Math.round(PEAK.seconds * last);
-    const peak = await profiled(bench, { ...env, QUEUE_BURST_MS: '60000' }, id, {
-      ...{ connections: OPEN_LOOP_CONNECTIONS, rate: AT_ONCE, seconds: requests / AT_ONCE, warmUpSeconds: 0 },
-    });
-    const capacity = peak.requests / peak.elapsedSeconds;
-    capacities.push(capacity);
-    const over = await profiled(bench, env, id, {
-      ...{
-        connections: CONNECTIONS,
-        rate: Math.round((FACTORS.at(-1) ?? 1) * capacity),
-        arrivals: 'poisson',
-      },
-      ...{ seed: sample, seconds: PEAK.seconds, warmUpSeconds: 0, patienceMs: PATIENCE_MS, mayRefuse: true },
-    });
-    recorder.record({
-      ...{ id: ofPeak, unit: 'ratio', better: 'higher', parameters },
-      // Signatures that were verified for clients that gave up are no goodput.
-      value: (over.share * over.requests) / (over.requests + over.timedOut) / peak.share,
-    });
-  }
-  const value = median(capacities);
-  recorder.record({ id: `${id}/capacity`, unit: '1/s', better: 'higher', value, parameters });
-  return value;
-}
-
-/** Runs a load against a service with a profiler. `share`: see {@link signatureShare}, without the first second. */
-async function profiled(
-  { recorder, workloads }: Bench,
-  env: Readonly<Record<string, string>>,
-  id: string,
-  target: Omit<OpenLoopTarget, 'port'>,
-): Promise<OpenLoopResult & { readonly share: number }> {
-  const directory = mkdtempSync(path.join(workloads.directory, 'profile-'));
-  const server = await startService(env, {
-    cores: SERVICE_CORES,
-    nodeArgs: ['--cpu-prof', '--cpu-prof-interval', '500', `--cpu-prof-dir=${directory}`],
-  });
-  const workload = workloads.files('cold', DEPTH);
-  let result: OpenLoopResult;
-  try {
-    result = await runOpenLoop(workload, { ...target, port: server.port });
-  } finally {
-    await server.stop();
-  }
-  workloads.advance(workload, result.requests + result.refused + target.connections);
-  recorder.blame(id, result.wrong, result.firstWrong);
-  const start = Number(result.startedAt / 1000n);
-  const end = start + Math.min(PEAK.seconds, result.elapsedSeconds) * 1e6;
-  return { ...result, share: signatureShare(directory, start + FIRST_MICROS, end) };
-}
-
-/** Starts a service for one case, so that no case affects the next one. */
-async function withService<Value>(
-  bench: Bench,
-  env: Readonly<Record<string, string>>,
-  use: (server: ServerProcess) => Promise<Value>,
-): Promise<Value> {
-  const server = await startService(env, { cores: SERVICE_CORES });
-  try {
-    await prime(bench, server, DEPTH, { mayRefuse: true });
-    return await use(server);
-  } finally {
-    await server.stop();
-  }
-}
-
-interface Case {
-  readonly id: string;
-  readonly capacity: number;
-  readonly factor: number;
-  readonly parameters: Parameters;
-}
-
-async function measure(
-  bench: Bench,
-  server: ServerProcess,
-  { id, capacity, factor, parameters }: Case,
-): Promise<void> {
+/** Offers one, two and three times the capacity, to a new service each. */
+async function measureFactors(bench: Bench, workers: number): Promise<void> {
   const { plan, recorder, workloads, say } = bench;
-  const rate = Math.round(factor * capacity);
-  const recovery =
-    factor === FACTORS.at(-1) ? { rate: RECOVERY.share * capacity, seconds: RECOVERY.seconds } : null;
-  const record = (name: string, unit: string, better: Better, value: number) =>
-    recorder.record({ id: `${id}/${name}`, unit, better, value, parameters });
-  if (recovery !== null) {
-    // What the same service refuses of this load before there was too much of it.
-    const half = workloads.files('cold', DEPTH);
-    const { refused } = await runOpenLoop(half, {
-      ...{ port: server.port, connections: CONNECTIONS, arrivals: 'poisson', seed: rate, ...recovery },
-      ...{ patienceMs: PATIENCE_MS, mayRefuse: true },
-    });
-    workloads.advance(half, recovery.rate * (recovery.seconds + 1));
-    record('failed-before', 'count', 'neither', refused);
-  }
-  const workload = workloads.files('cold', DEPTH);
-  const probe = new HealthProbe(server);
-  const result = await bench.watch(
-    id,
-    server.pid,
-    () =>
-      runOpenLoop(workload, {
-        ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
-        ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true, recovery },
-      }),
-    SERVICE_CORES,
+  const env = { ...COLD, ...DEFAULT_QUEUE, WORKER_THREADS: String(workers), BUSY_POLL_MICROSECS: '0' };
+  const withService = async <Value>(
+    limits: Readonly<Record<string, string>>,
+    use: (server: ServerProcess) => Promise<Value>,
+  ): Promise<Value> => {
+    const server = await startService({ ...env, ...limits }, { cores: SERVICE_CORES });
+    try {
+      await prime(bench, server, DEPTH, { mayRefuse: true });
+      return await use(server);
+    } finally {
+      await server.stop();
+    }
+  };
+  const base = `overload/w-${workers === 0 ? '0' : 'some'}`;
+  recorder.measureFloor();
+  const capacity = await withService({ QUEUE_BURST_MS: '60000' }, (server) =>
+    measureCapacity(bench, workloads.files('cold', DEPTH), server),
   );
-  workloads.advance(workload, rate * (plan.overloadSeconds + 1 + RECOVERY.seconds));
-  await probe.stop();
-  recorder.blame(id, result.wrong, result.firstWrong);
-  const perSecond = (count: number) => count / plan.overloadSeconds;
-  record('offered', '1/s', 'neither', rate);
-  record('goodput', '1/s', 'higher', perSecond(result.requests));
-  record('refused', '1/s', 'neither', perSecond(result.refused));
-  record('timed-out', '1/s', 'lower', perSecond(result.timedOut));
-  if (result.requests > 0) recorder.recordLatencies(id, result.latencies, parameters);
-  if (result.refused > 0) {
-    record('refusal-p99', 'µs', 'neither', result.refusals.getValueAtPercentile(99));
+  recorder.record(`${base}/capacity`, capacity, { workers });
+  for (const factor of FACTORS) {
+    const id = `${base}/x${factor}`;
+    const parameters = { workers, factor, depth: DEPTH, traffic: 'cold', connections: CONNECTIONS };
+    const rate = Math.round(factor * capacity);
+    await withService({}, async (server) => {
+      const workload = workloads.files('cold', DEPTH);
+      const probe = new HealthProbe(server);
+      const offer = () =>
+        runOpenLoop(workload, {
+          ...{ port: server.port, connections: CONNECTIONS, rate, arrivals: 'poisson', seed: rate },
+          ...{ seconds: plan.overloadSeconds, patienceMs: PATIENCE_MS, mayRefuse: true },
+        });
+      const result = await bench.watch(id, server.pids, offer, SERVICE_CORES);
+      workloads.advance(workload, rate * (plan.overloadSeconds + 1));
+      await probe.stop();
+      recorder.blame(id, result.wrong, result.firstWrong);
+      const perSecond = (count: number) => count / plan.overloadSeconds;
+      recorder.record(`${id}/goodput`, perSecond(result.requests), parameters);
+      recorder.record(`${id}/goodput-of-capacity`, perSecond(result.requests) / capacity, parameters, [
+        'ratio',
+        'higher',
+      ]);
+      recorder.record(`${id}/refused`, perSecond(result.refused), parameters, ['1/s', 'neither']);
+      recorder.record(`${id}/timed-out`, perSecond(result.timedOut), parameters, ['1/s', 'lower']);
+      recorder.recordLatencies(id, result.latencies, parameters);
+      const health = probe.latencies.getValueAtPercentile(99);
+      recorder.record(`${id}/healthz-p99`, health, parameters, ['µs', 'lower']);
+      recorder.record(`${id}/resident-highest`, probe.highestResident, parameters, ['bytes', 'lower']);
+      say(
+        `${id}: ${rate}/s offered, ${Math.round(perSecond(result.requests))} good, ` +
+          `${Math.round(perSecond(result.refused))} refused, ${Math.round(perSecond(result.timedOut))} timed out; ${probe.describe()}`,
+      );
+    });
   }
-  if (recovery !== null) {
-    record(
-      'back-to-normal',
-      'µs',
-      'lower',
-      backToNormalAfter(result.recovery, NORMAL_MICROS, recovery.seconds),
-    );
-    const { failed, p99 } = recoveryAfter(result.recovery, 1e6);
-    record('failed-after-1s', 'count', 'lower', failed);
-    if (p99 !== null) record('p99-after-1s', 'µs', 'lower', p99);
-  }
-  record('healthz-longest', 'µs', 'neither', probe.latencies.maxValue);
-  record('healthz-p99', 'µs', 'lower', probe.latencies.getValueAtPercentile(99));
-  record('healthz-p50', 'µs', 'lower', probe.latencies.getValueAtPercentile(50));
-  record('healthz-failed', 'count', 'lower', probe.failed);
-  record('resident-highest', 'bytes', 'lower', probe.highestResident);
-  record('send-delay-p99', 'µs', 'neither', result.sendDelays.getValueAtPercentile(99));
-  say(`${id}: ${describe(result, rate, plan.overloadSeconds)}, ${probe.describe()}`);
 }
 
-function describe({ requests, refused, timedOut, latencies }: OpenLoopResult, rate: number, seconds: number) {
-  const p99 = requests > 0 ? `${(latencies.getValueAtPercentile(99) / 1000).toFixed(0)} ms` : 'none';
-  return (
-    `${rate}/s offered, ${Math.round(requests / seconds)} good, ${Math.round(refused / seconds)} refused, ` +
-    `${Math.round(timedOut / seconds)} timed out; p99 of accepted ${p99}`
-  );
+/** Clients that keep the service busy without a queue that matters. */
+const PEAK_CLIENTS = 64;
+/** How long a few clients ask before a warm crowd comes: the code is compiled by then, and the receipts are known. */
+const WARM_UP_SECONDS = 3;
+/** Time for the last answers of a burst. */
+const BURST_SECONDS = 10;
+
+/** Who asks, and how. Each client waits for its answer before it asks again; in a burst it asks once. */
+interface Crowd {
+  readonly name: string;
+  readonly clients: number;
+  readonly traffic: 'warm' | 'cold';
+  readonly isBurst?: boolean;
+  readonly patienceMs?: number;
+  readonly way?: 'gate' | 'grpc';
+}
+
+const CROWDS: readonly Crowd[] = [
+  { name: 'burst-200-cold', clients: 200, traffic: 'cold', isBurst: true },
+  { name: 'burst-1000-warm', clients: 1000, traffic: 'warm', isBurst: true },
+  { name: 'loop-512-warm', clients: 512, traffic: 'warm' },
+  { name: 'loop-256-cold', clients: 256, traffic: 'cold' },
+  { name: 'giving-up-1000-warm', clients: 1000, traffic: 'warm', patienceMs: 200 },
+  { name: 'gate-burst-1000-warm', clients: 1000, traffic: 'warm', isBurst: true, way: 'gate' },
+  { name: 'grpc-burst-1000-warm', clients: 1000, traffic: 'warm', isBurst: true, way: 'grpc' },
+];
+
+type Fared = Pick<OpenLoopResult, 'requests' | 'refused' | 'latencies' | 'wrong' | 'firstWrong'> & {
+  readonly timedOut: number;
+  readonly seconds: number;
+};
+
+/** Measures how a burst or a crowd of clients fares, with a service of its own on all cores. */
+async function measureCrowd(bench: Bench, crowd: Crowd): Promise<void> {
+  const { plan, recorder, say, workloads } = bench;
+  const { name, clients, traffic, isBurst = false } = crowd;
+  const id = `overload/${name}`;
+  const server = await startService({
+    ...{ ...DEFAULT_QUEUE, GATE_REPLAY: 'off', GRPC_PORT: '0' },
+    // A burst right after the start finds an empty cache of any size.
+    ...(traffic === 'cold' && !isBurst ? COLD : {}),
+  });
+  try {
+    if (traffic === 'warm') {
+      const { wrong, firstWrong } = await checkAnswers(server.port, workloads.warm(DEPTH), true);
+      recorder.blame(`the first requests of ${name}`, wrong, firstWrong);
+      await ask(bench, server, { ...crowd, clients: PEAK_CLIENTS, isBurst: false }, WARM_UP_SECONDS);
+    }
+    const probe = new HealthProbe(server);
+    const seconds = isBurst ? BURST_SECONDS : plan.overloadSeconds;
+    const fared = await bench.watch(id, server.pids, () => ask(bench, server, crowd, seconds));
+    await probe.stop();
+    const parameters = { traffic, clients, depth: DEPTH };
+    const refused = fared.refused / (fared.requests + fared.refused + fared.timedOut);
+    recorder.record(`${id}/refused`, refused, parameters);
+    recorder.record(`${id}/goodput`, fared.requests / fared.seconds, parameters);
+    recorder.recordLatencies(id, fared.latencies, parameters);
+    recorder.blame(id, fared.wrong, fared.firstWrong);
+    say(`${id}: ${(100 * refused).toFixed(1)} % refused, ${fared.timedOut} gave up, ${probe.describe()}`);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Lets a crowd ask a service. */
+async function ask(
+  { workloads }: Bench,
+  server: ServerProcess,
+  crowd: Crowd,
+  seconds: number,
+): Promise<Fared> {
+  const { clients, traffic, patienceMs = null, isBurst = false, way } = crowd;
+  if (way === 'grpc') {
+    const result = await runGrpc(gateCalls(workloads, DEPTH), DEPTH, {
+      ...{ port: server.grpcPort ?? 0, connections: clients, seconds },
+      requestsEach: isBurst ? 1 : Infinity,
+    });
+    return { ...result, timedOut: 0 };
+  }
+  const workload = way === 'gate' ? gateWorkloads(workloads, DEPTH).gate : workloads.files(traffic, DEPTH);
+  const result = await runOpenLoop(workload, {
+    ...{ port: server.port, connections: clients, seconds, warmUpSeconds: 0, patienceMs, mayRefuse: true },
+    clients: { requests: isBurst ? clients : null },
+  });
+  workloads.advance(workload, result.requests + result.refused + result.timedOut + clients);
+  return result;
 }

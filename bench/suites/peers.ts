@@ -1,36 +1,32 @@
-import { bestTool, measureClosedLoop, prime } from '../load/measure-load.js';
-import { runProgram } from '../load/run-program.js';
-import { program } from '../run/paths.js';
-import type { InProcessJob, InProcessReport } from '../peers/in-process-report.js';
-import { ServerProcess, startService } from '../service/start.js';
+import { existsSync } from 'node:fs';
+import { measureClosedLoop, prime } from '../load/measure-load.js';
+import { runProgram, source } from '../run/programs.js';
 import type { Bench, Suite } from '../run/suite.js';
+import { ServerProcess, startService } from '../service/start.js';
 import { forge, garble, makeCall, makeChain } from '../workload/chains.js';
 
 const CONNECTIONS = 32;
+const OURS = 'drs-verify';
 
+const peer = (name: string) => () => ServerProcess.start(source('peers/servers.mjs'), { args: [name] });
+
+/** What a user would write, for the same bundles. */
 const SERVERS: Readonly<Record<string, () => Promise<ServerProcess>>> = {
-  'drs-verify': () => startService(),
-  'drs-verify-no-cache': () => startService({ RECEIPT_CACHE_BYTES: '0' }),
-  'core-on-node-http': () => ServerProcess.start('peers/node-http-process.js'),
-  'fastify-sodium-memo': () => ServerProcess.start('peers/fastify-memo-process.js'),
-  'fastify-sodium-memo-cluster': () =>
-    ServerProcess.start('peers/fastify-memo-process.js', { env: { PEER_CLUSTER: '1' } }),
-  'fastify-node-crypto': () => ServerProcess.start('peers/fastify-process.js'),
-  'express-jose': () => ServerProcess.start('peers/express-process.js'),
+  [OURS]: () => startService(),
+  fastify: peer('fastify'),
+  'fastify-cluster': peer('fastify-cluster'),
+  'express-jose': peer('express-jose'),
 };
 
-const SAME_KIND: Readonly<Record<string, readonly string[]>> = {
-  ucanto: [program('peers/ucanto-process.js')],
-  biscuit: ['--experimental-wasm-modules', '--no-warnings', program('peers/biscuit-process.js')],
-  'cedar-policy-only': [program('peers/cedar-process.js')],
-};
+/** What a user would pick: the same chain in their own formats, in process. */
+const TOKENS = ['biscuit', 'ucanto'] as const;
 
 /** Compares with what an engineer would write or choose instead. */
 export const peers: Suite = {
   name: 'peers',
-  about:
-    'Express + jose, Fastify + node:crypto, Fastify + libsodium + memo (also on node:cluster), the core on node:http, no cache; UCAN, Biscuit and the policies of Cedar in process',
+  about: 'Fastify + libsodium + memo (also on node:cluster), Express + jose; UCAN and Biscuit in process',
   run: async (bench) => {
+    const { recorder, say } = bench;
     const servers = new Map<string, ServerProcess>();
     try {
       for (const [name, start] of Object.entries(SERVERS)) servers.set(name, await start());
@@ -38,35 +34,39 @@ export const peers: Suite = {
     } finally {
       for (const server of servers.values()) await server.stop();
     }
-    for (const [name, args] of Object.entries(SAME_KIND)) await measureSameKind(bench, name, args);
-    bench.recorder.notes.push(
-      'peers: Express and Fastify run a plain verification that leaves out strict JSON, resources, data classes and ' +
-        'replay, so they do less. UCAN (in process) checks signatures, audiences, time and derivation, but signs no ' +
-        'arguments with a binding and has no status list here. Biscuit checks the signatures of its blocks and their ' +
-        'Datalog; it has no delegate identities and no signed call. Cedar evaluates one policy a level, parsed beforehand, ' +
-        'and nothing else: no signature, no chain, no time.',
+    if (!existsSync(source('peers/node_modules'))) {
+      say('peers · installing the packages of bench/peers');
+      await runProgram('npm', ['ci', '--prefix', source('peers'), '--no-audit', '--no-fund']);
+    }
+    for (const name of TOKENS) await measureTokens(bench, name);
+    recorder.notes.push(
+      'peers: Fastify and Express run a plain verification that leaves out strict JSON, resources, data classes and replay, so ' +
+        'they do less. UCAN checks signatures, audiences, time and derivation, but binds no arguments and has no status list here. ' +
+        'Biscuit checks the signatures of its blocks and their Datalog; it has no delegate identities and no signed call.',
     );
   },
 };
 
 async function measureServers(bench: Bench, servers: ReadonlyMap<string, ServerProcess>): Promise<void> {
   const { plan, recorder, workloads, say } = bench;
-  const tool = bestTool();
-  const depths = [1, 4, 16].filter((depth) => plan.depths.includes(depth));
   for (const [name, server] of servers) {
-    for (const depth of depths) await prime(bench, server, depth);
+    for (const depth of plan.coreDepths) await prime(bench, server, depth);
     await checkCodes(bench, name, server);
   }
-  for (let run = 1; run <= Math.min(3, plan.runs); run++) {
-    for (const depth of depths) {
+  for (let run = 1; run <= plan.runs; run++) {
+    for (const depth of plan.coreDepths) {
+      let ours = Number.NaN;
       for (const [name, server] of servers) {
         recorder.measureFloor();
-        const { requests, seconds } = await measureClosedLoop(bench, {
-          id: `peers/${name}/d${depth}`,
-          parameters: { tool, peer: name, depth, connections: CONNECTIONS, traffic: 'warm' },
-          ...{ server, hasMetrics: false, tool, connections: CONNECTIONS, seconds: plan.seconds },
-          workload: workloads.files('warm', depth),
+        const parameters = { peer: name, depth, connections: CONNECTIONS, traffic: 'warm' };
+        const { requests, seconds, cpu } = await measureClosedLoop(bench, {
+          ...{ id: `peers/${name}/d${depth}`, parameters, server, hasMetrics: false },
+          ...{ connections: CONNECTIONS, seconds: plan.seconds, workload: workloads.files('warm', depth) },
         });
+        const floors = (cpu ?? Number.NaN) / recorder.floor;
+        if (name === OURS) ours = floors;
+        else if (Number.isFinite(floors / ours))
+          recorder.record(`peers/${name}/d${depth}/ratio`, floors / ours, parameters, ['times', 'neither']);
         say(`peers · ${name}, depth ${depth}: ${Math.round(requests / seconds)} /s`);
       }
     }
@@ -95,28 +95,18 @@ async function checkCodes({ recorder }: Bench, name: string, server: ServerProce
   }
 }
 
-async function measureSameKind(bench: Bench, name: string, args: readonly string[]): Promise<void> {
+async function measureTokens(bench: Bench, name: (typeof TOKENS)[number]): Promise<void> {
   const { plan, recorder, say } = bench;
-  const depths = [1, 4, 16].filter((depth) => plan.depths.includes(depth));
-  const job: InProcessJob = { depths, milliseconds: 3 * plan.inProcessMs };
+  const args = ['--experimental-wasm-modules', '--no-warnings', source('peers/tokens.mjs'), name];
   try {
-    for (let run = 1; run <= Math.min(3, plan.runs); run++) {
+    for (let run = 1; run <= plan.runs; run++) {
       recorder.measureFloor();
-      const { output } = await runProgram(process.execPath, [...args, JSON.stringify(job)]);
+      const { output } = await runProgram(process.execPath, [...args, JSON.stringify(plan.coreDepths)]);
       // Biscuit's module prints a line before the report.
-      const report = JSON.parse(output.replace(/^[^]*REPORT /, '')) as InProcessReport;
-      for (const { depth, microseconds: value, cpu } of report) {
-        const parameters = { peer: name, depth };
-        const id = `peers/${name}/d${depth}/cpu`;
-        recorder.record({ id, unit: 'µs', better: 'lower', value: cpu, parameters });
-        recorder.record({
-          id: `peers/${name}/d${depth}/time`,
-          unit: 'µs',
-          better: 'lower',
-          value,
-          parameters,
-        });
-        say(`peers · ${name}, depth ${depth}: ${value.toFixed(0)} µs in process`);
+      const report = JSON.parse(output.replace(/^[^]*REPORT /, '')) as { depth: number; cpu: number }[];
+      for (const { depth, cpu } of report) {
+        recorder.record(`peers/${name}/d${depth}/cpu`, cpu, { peer: name, depth });
+        say(`peers · ${name}, depth ${depth}: ${cpu.toFixed(0)} µs in process`);
       }
     }
   } catch (error) {

@@ -1,16 +1,14 @@
 import { availableParallelism } from 'node:os';
-import { bestTool, prime } from '../load/measure-load.js';
-import { runAutocannon } from '../load/autocannon.js';
-import type { LoadResult } from '../load/load-result.js';
-import { runWrk } from '../load/wrk.js';
-import { residentOf } from '../measure/health-probe.js';
-import { newLatencies } from '../measure/latencies.js';
+import { prime } from '../load/measure-load.js';
+import { runClosedLoop } from '../load/open-loop.js';
+import { residentOf } from '../measure/processor-time.js';
+import { newLatencies } from '../measure/statistics.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { startService, type ServerProcess } from '../service/start.js';
 import { COLD_CACHE_BYTES } from '../workload/workload.js';
 
 const DEPTH = 4;
-const CONNECTIONS = 64;
+const CONNECTIONS = 128;
 
 interface Layout {
   readonly name: string;
@@ -37,63 +35,49 @@ export const processes: Suite = {
       }
     }
     bench.recorder.notes.push(
-      'processes: the service takes its port for itself, so several processes have a port each and need a balancer in ' +
-        'front. Here the load is divided evenly, as a balancer does at best, and a balancer would take processor time, too.',
+      'processes: several processes have a port each here, and the load is divided evenly, as a balancer does at best.',
     );
   },
 };
 
-async function measure(
-  bench: Bench,
-  { name, processes, workers }: Layout,
-  traffic: 'warm' | 'cold',
-): Promise<void> {
+async function measure(bench: Bench, layout: Layout, traffic: 'warm' | 'cold'): Promise<void> {
   const { plan, recorder, workloads, say } = bench;
-  const isCold = traffic === 'cold';
+  const { name, workers } = layout;
+  const env = traffic === 'cold' ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
   const servers: ServerProcess[] = [];
   try {
-    for (let at = 0; at < processes; at++) {
-      const env = isCold ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
+    for (let at = 0; at < layout.processes; at++)
       servers.push(await startService({ ...env, WORKER_THREADS: String(workers) }));
-    }
     for (const server of servers) await prime(bench, server, DEPTH);
-    const load = async (seconds: number): Promise<LoadResult[]> => {
-      const run = bestTool() === 'wrk' ? runWrk : runAutocannon;
+    const load = async (seconds: number) => {
       const workload = workloads.files(traffic, DEPTH);
-      const connections = Math.ceil(CONNECTIONS / processes);
+      const connections = Math.ceil(CONNECTIONS / layout.processes);
       const results = await Promise.all(
-        servers.map(({ port }) => run(workload, { port, connections, seconds })),
+        servers.map(({ port }) => runClosedLoop(workload, { port, connections, seconds })),
       );
-      workloads.advance(workload, Math.max(...results.map(({ requests }) => requests)) + connections);
+      workloads.advance(workload, 2 * Math.max(...results.map(({ requests }) => requests)));
+      for (const { wrong, firstWrong } of results) recorder.blame(id, wrong, firstWrong);
       return results;
     };
     const id = `processes/${traffic}/${name}`;
     // Warm-up.
-    for (const { wrong, firstWrong } of await load(1)) recorder.blame(id, wrong, firstWrong);
+    await load(1);
     recorder.measureFloor();
-    const timeOf = () =>
-      servers.reduce((sum, server) => sum + (server.processorTime()?.total ?? Number.NaN), 0);
+    const timeOf = () => servers.reduce((sum, server) => sum + (server.processorTime() ?? Number.NaN), 0);
     const before = timeOf();
-    const results = await bench.watch(
-      id,
-      servers.map(({ pid }) => pid),
-      () => load(plan.seconds),
-    );
+    const pids = servers.map(({ pid }) => pid);
+    const results = await bench.watch(id, pids, () => load(plan.seconds));
     const spent = timeOf() - before;
     const latencies = newLatencies();
-    for (const result of results) {
-      recorder.blame(id, result.wrong, result.firstWrong);
-      latencies.add(result.latencies);
-    }
-    const parameters = { traffic, depth: DEPTH, connections: CONNECTIONS, processes, workers };
+    for (const result of results) latencies.add(result.latencies);
+    const parameters = { traffic, depth: DEPTH, connections: CONNECTIONS, ...layout };
     const requests = results.reduce((sum, result) => sum + result.requests, 0);
     const rate = results.reduce((sum, result) => sum + result.requests / result.seconds, 0);
-    recorder.record({ id: `${id}/throughput`, unit: '1/s', better: 'higher', value: rate, parameters });
-    if (!Number.isNaN(spent))
-      recorder.record({ id: `${id}/cpu`, unit: 'µs', better: 'lower', value: spent / requests, parameters });
+    recorder.record(`${id}/throughput`, rate, parameters);
+    if (!Number.isNaN(spent)) recorder.record(`${id}/cpu`, spent / requests, parameters);
     recorder.recordLatencies(id, latencies, parameters);
-    const value = servers.reduce((sum, { pid }) => sum + residentOf(pid), 0);
-    recorder.record({ id: `${id}/resident`, unit: 'bytes', better: 'lower', value, parameters });
+    const resident = pids.reduce((sum, pid) => sum + residentOf(pid), 0);
+    recorder.record(`${id}/resident`, resident, parameters, ['bytes', 'lower']);
     say(`${id}: ${Math.round(rate)} /s`);
   } finally {
     for (const server of servers) await server.stop();

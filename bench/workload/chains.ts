@@ -28,12 +28,8 @@ const party = (at: number): SigningKey => parties[at % parties.length] as Signin
 let serial = 0;
 const unique = () => `${(++serial).toString(36).padStart(8, '0')}-bench-4a2c-9f00-${process.pid}`;
 
-/**
- * Makes a chain of new receipts that is valid from a minute ago until tomorrow.
- *
- * @param statusListIndex the index of the root receipt; without it, nothing in the chain can be revoked
- */
-export function makeChain(depth: number, statusListIndex?: number): Chain {
+/** Makes a chain of new receipts that is valid from a minute ago until tomorrow. Nothing in it can be revoked. */
+export function makeChain(depth: number): Chain {
   const first = serial;
   const now = Math.floor(Date.now() / 1000);
   const root = party(first);
@@ -58,7 +54,6 @@ export function makeChain(depth: number, statusListIndex?: number): Chain {
         jti: `dr:${unique()}`,
         prev_dr_hash: digests[at - 1] ?? null,
         ...(at > 0 ? {} : ROOT_CLAIMS),
-        ...(at > 0 || statusListIndex === undefined ? {} : { drs_status_list_index: statusListIndex }),
       },
       key,
     );

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { forge, garble, makeCall, makeChain, type Exchange } from './chains.js';
+import { CALL_ARGS, forge, garble, makeCall, makeChain, type Exchange } from './chains.js';
 
-/** Kinds of traffic. The glossary of the report explains the first three; an attacker sends the others. */
-export type Traffic = 'warm' | 'cold' | 'mixed' | 'forged' | 'malformed';
+/** Kinds of traffic: every receipt known, none known, and what an attacker sends. */
+export type Traffic = 'warm' | 'cold' | 'forged' | 'malformed';
 
 /**
  * Requests for a load generator, as files with one body a line. A generator sends them in turn, and starts again at the
@@ -12,22 +12,15 @@ export type Traffic = 'warm' | 'cold' | 'mixed' | 'forged' | 'malformed';
 export interface Workload {
   readonly traffic: Traffic;
   readonly depth: number;
-  /**
-   * Bodies. `answersFile` has the answer to each on the same line. An empty line, or no file, means that only `marker`
-   * is known.
-   */
+  /** In each line, the text before a tab is the header `X-DRS-Bundle`. */
   readonly bodiesFile: string;
+  /** The answer to each on the same line. An empty line, or no file, means that only `marker` is known. */
   readonly answersFile: string;
-  /** Other bodies: every n-th request takes one of these; `coldEvery` is n, or 0 for never. */
-  readonly coldBodiesFile: string;
-  readonly coldAnswersFile: string;
-  readonly coldEvery: number;
-  /** Where in the cold bodies the next run continues, so that it does not repeat what the last one sent. */
-  readonly coldStart: number;
+  /** Where the next run continues, so that cold traffic does not repeat what the last one sent. */
+  readonly start: number;
   /** A text that every answer must contain; `Name: value` stands for a header. */
   readonly marker: string;
-  /** The path, if it is not `/verify`. In each line, the text before a tab is then the header `X-DRS-Bundle`. */
-  readonly path?: string;
+  readonly path: string;
   /** The mean body size of a request. */
   readonly bodyBytes: number;
 }
@@ -46,25 +39,18 @@ const COLD_RECEIPTS = 10_000;
 export class Workloads {
   /** The directory for the files. */
   readonly directory: string;
-  readonly #warm = new Map<number, readonly Exchange[]>();
-  readonly #cold = new Map<number, readonly Exchange[]>();
-  readonly #written = new Map<string, Omit<Workload, 'coldStart'>>();
-  readonly #coldStarts = new Map<string, number>();
+  readonly #made = new Map<string, readonly Exchange[]>();
+  readonly #written = new Map<string, Workload>();
+  readonly #starts = new Map<string, number>();
 
-  readonly #coldReceipts: number;
-
-  /**
-   * @param directory the directory for the files; the caller removes it
-   * @param coldReceipts number of receipts in the bundles of cold traffic, for each depth
-   */
-  constructor(directory: string, coldReceipts = COLD_RECEIPTS) {
+  /** @param directory the directory for the files; the caller removes it */
+  constructor(directory: string) {
     this.directory = directory;
-    this.#coldReceipts = coldReceipts;
   }
 
   /** Calls under a few chains. */
   warm(depth: number): readonly Exchange[] {
-    return this.#memo(this.#warm, depth, () =>
+    return memo(this.#made, `warm-${depth}`, () =>
       Array.from({ length: WARM_CHAINS }, () => makeChain(depth)).flatMap((chain) =>
         Array.from({ length: WARM_CALLS_PER_CHAIN }, () => makeCall(chain)),
       ),
@@ -73,71 +59,92 @@ export class Workloads {
 
   /** One call under each of many chains. */
   cold(depth: number): readonly Exchange[] {
-    return this.#memo(this.#cold, depth, () =>
-      Array.from({ length: Math.ceil(this.#coldReceipts / depth) }, () => makeCall(makeChain(depth))),
+    return memo(this.#made, `cold-${depth}`, () =>
+      Array.from({ length: Math.ceil(COLD_RECEIPTS / depth) }, () => makeCall(makeChain(depth))),
     );
   }
 
   /** The files of a workload. */
   files(traffic: Traffic, depth: number): Workload {
-    const workload = this.#memo(this.#written, `${traffic}-${depth}`, () => this.#write(traffic, depth));
-    return { ...workload, coldStart: this.#coldStarts.get(workload.coldBodiesFile) ?? 0 };
+    const workload = memo(this.#written, `${traffic}-${depth}`, () => {
+      if (traffic === 'warm' || traffic === 'cold')
+        return this.write(traffic, depth, this[traffic](depth), `"chain_depth":${depth},`);
+      const [spoil, code] =
+        traffic === 'forged'
+          ? ([forge, 'INVALID_INVOCATION_SIGNATURE'] as const)
+          : ([garble, 'MALFORMED_INVOCATION'] as const);
+      const spoilt = this.warm(depth).map((exchange) => ({ body: spoil(exchange), answer: '' }));
+      return this.write(traffic, depth, spoilt, `"code":"${code}"`);
+    });
+    return { ...workload, start: this.#starts.get(workload.bodiesFile) ?? 0 };
   }
 
   /** Notes that requests of a workload were sent. */
-  advance({ coldBodiesFile, coldStart, coldEvery }: Workload, requests: number): void {
-    if (coldEvery === 0) return;
-    this.#coldStarts.set(coldBodiesFile, coldStart + Math.ceil(requests / coldEvery));
+  advance({ bodiesFile, traffic, start }: Workload, requests: number): void {
+    if (traffic === 'cold') this.#starts.set(bodiesFile, start + Math.ceil(requests));
   }
 
-  #write(traffic: Traffic, depth: number): Omit<Workload, 'coldStart'> {
-    const [bodiesFile, answersFile] = this.#exchanges(`warm-${depth}`, this.warm(depth));
-    const warm = this.warm(depth);
-    const plain = {
-      bodyBytes: Math.round(warm.reduce((sum, { body }) => sum + body.length, 0) / warm.length),
-      traffic,
-      depth,
-      bodiesFile,
-      answersFile,
-      coldBodiesFile: '',
-      coldAnswersFile: '',
-      coldEvery: 0,
+  /** Writes the files of a workload. */
+  write(
+    traffic: Traffic,
+    depth: number,
+    exchanges: readonly Exchange[],
+    marker: string,
+    target = '/verify',
+    name: string = traffic,
+  ): Workload {
+    const file = path.join(this.directory, `${name}-${depth}`);
+    const [bodiesFile, answersFile] = [`${file}.bodies`, `${file}.answers`];
+    writeFileSync(bodiesFile, exchanges.map(({ body }) => `${body}\n`).join(''));
+    writeFileSync(answersFile, exchanges.map(({ answer }) => `${answer}\n`).join(''));
+    const bytes = exchanges.reduce((sum, { body }) => sum + body.length, 0) / exchanges.length;
+    return {
+      ...{ traffic, depth, bodiesFile, answersFile, start: 0, marker, path: target },
+      bodyBytes: Math.round(bytes),
     };
-    const marker = `"chain_depth":${depth},`;
-    switch (traffic) {
-      case 'warm':
-        return { ...plain, marker };
-      case 'cold':
-      case 'mixed': {
-        const [coldBodiesFile, coldAnswersFile] = this.#exchanges(`cold-${depth}`, this.cold(depth));
-        return { ...plain, coldBodiesFile, coldAnswersFile, coldEvery: traffic === 'cold' ? 1 : 10, marker };
-      }
-      case 'forged':
-      case 'malformed': {
-        const [spoil, code] =
-          traffic === 'forged' ? [forge, 'INVALID_INVOCATION_SIGNATURE'] : [garble, 'MALFORMED_INVOCATION'];
-        const spoilt = this.warm(depth).map((exchange) => ({ body: spoil(exchange), answer: '' }));
-        const [bodies, answers] = this.#exchanges(`${traffic}-${depth}`, spoilt);
-        return { ...plain, bodiesFile: bodies, answersFile: answers, marker: `"code":"${code}"` };
-      }
-    }
   }
+}
 
-  #exchanges(name: string, exchanges: readonly Exchange[]): [bodies: string, answers: string] {
-    const files: [string, string] = [
-      path.join(this.directory, `${name}.bodies`),
-      path.join(this.directory, `${name}.answers`),
-    ];
-    writeFileSync(files[0], exchanges.map(({ body }) => `${body}\n`).join(''));
-    writeFileSync(files[1], exchanges.map(({ answer }) => `${answer}\n`).join(''));
-    return files;
-  }
+function memo<Value>(kept: Map<string, Value>, key: string, make: () => Value): Value {
+  const found = kept.get(key);
+  if (found !== undefined) return found;
+  const made = make();
+  kept.set(key, made);
+  return made;
+}
 
-  #memo<Key, Value>(kept: Map<Key, Value>, key: Key, make: () => Value): Value {
-    const found = kept.get(key);
-    if (found !== undefined) return found;
-    const made = make();
-    kept.set(key, made);
-    return made;
-  }
+/** One call, in the form for each endpoint. */
+export interface GateCall {
+  /** For `/verify`: the bundle, and the arguments to which it must be bound. */
+  readonly verify: string;
+  /** For a gate: the bundle in base64url, and the MCP message. */
+  readonly bundle: string;
+  readonly message: string;
+}
+
+const { tool, ...args } = CALL_ARGS;
+const params = { name: tool, arguments: args };
+const MESSAGE = JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params });
+
+/** The warm calls of a depth. */
+export function gateCalls(workloads: Workloads, depth: number): GateCall[] {
+  return workloads.warm(depth).map(({ body }) => ({
+    verify: JSON.stringify({ ...(JSON.parse(body) as object), body: CALL_ARGS }),
+    bundle: Buffer.from(body).toString('base64url'),
+    message: MESSAGE,
+  }));
+}
+
+/** The same calls as files: for `/verify` with the arguments, and for the gate. */
+export function gateWorkloads(
+  workloads: Workloads,
+  depth: number,
+): Readonly<Record<'verify' | 'gate', Workload>> {
+  const calls = gateCalls(workloads, depth);
+  const bound = calls.map(({ verify }) => ({ body: verify, answer: '' }));
+  const gated = calls.map(({ bundle, message }) => ({ body: `${bundle}\t${message}`, answer: '' }));
+  return {
+    verify: workloads.write('warm', depth, bound, `"chain_depth":${depth},`, '/verify', 'bound'),
+    gate: workloads.write('warm', depth, gated, `X-DRS-Chain-Depth: ${depth}`, '/gate/mcp', 'gate'),
+  };
 }

@@ -1,4 +1,4 @@
-import { uniform } from '../../bench/load/arrivals.js';
+import { uniform } from '../../bench/load/open-loop-core.js';
 
 /** Normally distributed numbers, the same for the same seed (Box and Muller). */
 export function normal(seed: number): () => number {

@@ -1,20 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import { intendedTimes } from '../../bench/load/arrivals.js';
 import {
+  intendedTimes,
   OpenLoopCore,
   type Line,
   type OpenLoopRules,
-  type Recovered,
   type Underway,
 } from '../../bench/load/open-loop-core.js';
-import { backToNormalAfter, recoveryAfter } from '../../bench/load/recovery.js';
 
 /**
  * The generator's bookkeeping in virtual time: a server whose delay for each request is known, so that every latency
  * is known to the µs, whatever the machine does.
  */
 function simulate(
-  intended: Float64Array,
+  intended: OpenLoopRules['intended'],
   {
     connections,
     answer,
@@ -51,12 +49,11 @@ function simulate(
       patienceMicros: null,
       mayRefuse: false,
       marker: 'right',
-      ...NO_RECOVERY,
       ...rules,
     },
     {
       now: () => now,
-      next: () => ({ body: '', answer: 'right' }),
+      next: () => ({ bytes: Buffer.alloc(0), answer: 'right' }),
       replace: () => core.add(line(opened++)),
     },
   );
@@ -72,8 +69,6 @@ function simulate(
   }
   return { tally: core.tally, usedBy, closed };
 }
-
-const NO_RECOVERY = { recoveryFromMicros: Number.POSITIVE_INFINITY };
 
 const even = (rate: number, count: number) => intendedTimes('even', rate, count);
 
@@ -144,21 +139,36 @@ describe('the open loop in virtual time', () => {
     expect(closed).toHaveLength(20);
     expect(tally.timedOut).toBeGreaterThanOrEqual(20);
     expect(tally.answered + tally.refused + tally.timedOut).toBe(400);
-    expect(tally.refusals.totalCount).toBe(tally.refused);
     expect(tally.wrong).toBe(0);
   });
 
-  it('keeps what comes after the load apart, request by request', () => {
-    const { tally } = simulate(even(1000, 300), {
-      connections: 10,
-      answer: (n) => ({ delay: 200, status: n >= 200 && n < 210 ? 503 : 200 }),
-      rules: { mayRefuse: true, recoveryFromMicros: 200_000 },
-    });
-    expect([tally.answered, tally.refused, tally.sendDelays.totalCount]).toEqual([200, 0, 200]);
-    expect(tally.recovery).toHaveLength(100);
-    expect(tally.recovery.filter(([, micros]) => micros === null).map(([at]) => at)).toEqual(
-      Array.from({ length: 10 }, (_, n) => 1000 * n),
+  it('lets each client of a crowd ask again when it has its answer, until the time is over', () => {
+    const { tally, usedBy } = simulate(
+      { requests: Infinity, untilMicros: 100_000 },
+      { connections: 4, answer: (n) => ({ delay: n % 4 === 3 ? 10_000 : 1_000 }) },
     );
+    expect(new Set(usedBy)).toEqual(new Set([0, 1, 2, 3]));
+    expect([tally.answered, tally.wrong]).toEqual([usedBy.length, 0]);
+    // Latencies count from the sending: nobody waited for a connection.
+    expect(tally.latencies.maxValue).toBeLessThanOrEqual(10_040);
+    expect(tally.connectionWaits.maxValue).toBe(1);
+    // Without the slow quarter there would be 400 answers; each takes a slow client's place ten times.
+    expect(tally.answered).toBeGreaterThan(100);
+    expect(tally.answered).toBeLessThan(200);
+  });
+
+  it('lets a burst ask once, and a client that gives up comes back on a new connection', () => {
+    const { tally, usedBy, closed } = simulate(
+      { requests: 20, untilMicros: 1e6 },
+      {
+        connections: 10,
+        answer: (n) => (n === 3 ? null : { delay: 500, status: n === 4 ? 503 : 200 }),
+        rules: { patienceMicros: 50_000, mayRefuse: true },
+      },
+    );
+    expect(usedBy).toHaveLength(20);
+    expect([tally.answered, tally.refused, tally.timedOut, tally.wrong]).toEqual([18, 1, 1, 0]);
+    expect(closed).toEqual([3]);
   });
 
   it('takes a refusal for a wrong answer where none is expected', () => {
@@ -166,24 +176,6 @@ describe('the open loop in virtual time', () => {
       ...{ connections: 4, answer: () => ({ delay: 100, status: 503 }) },
     });
     expect([tally.answered, tally.wrong]).toEqual([10, 10]);
-  });
-});
-
-describe('back to normal', () => {
-  const recovery = (badUntil: number, bad: Recovered[1]): Recovered[] =>
-    Array.from({ length: 200 }, (_, n) => [10_000 * n, 10_000 * n < badUntil ? bad : 2_000]);
-
-  it.each([
-    ['at once', 0, null, 0],
-    ['when the last was refused', 250_000, null, 300_000],
-    ['when p99 is back', 800_000, 60_000, 800_000],
-    ['not while it is watched', 2_000_000, null, 2_000_000],
-  ])('%s', (_, badUntil, bad, expected) => {
-    expect(backToNormalAfter(recovery(badUntil, bad), 50_000, 2)).toBe(expected);
-  });
-
-  it('counts what failed after a second', () => {
-    expect(recoveryAfter(recovery(1_200_000, null), 1e6)).toEqual({ failed: 20, p99: 2_000 });
   });
 });
 

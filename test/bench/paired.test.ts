@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { readCompareOptions } from '../../bench/compare/options.js';
 import {
   describeVerdict,
   exitCodeOf,
@@ -10,6 +9,7 @@ import {
   type Finding,
 } from '../../bench/compare/outcome.js';
 import type { Restart } from '../../bench/compare/pair.js';
+import { readCompareOptions } from '../../bench/compare/run.js';
 import {
   effectOf,
   hodgesLehmann,
@@ -18,7 +18,7 @@ import {
   type Quad,
   type Verdict,
 } from '../../bench/compare/paired.js';
-import { uniform } from '../../bench/load/arrivals.js';
+import { uniform } from '../../bench/load/open-loop-core.js';
 import { normal, unsteadyMachine } from './noise.js';
 
 describe('the interval of an effect', () => {
@@ -136,11 +136,11 @@ describe('what is printed', () => {
     const value = 0.07 + 0.02 * (random() - 0.5);
     const means = { cpu: [80, 86], 'latency p50': [120, 127], 'latency p99': [300, 280] } as const;
     const effects = { cpu: value, 'latency p50': value - 0.07, 'latency p99': 0 };
-    return { effects, means, others: [0.02], waited: 1, planted: null };
+    return { effects, means, others: [0.02] };
   });
   const findings = findingsOf({ traffic: 'warm', depth: 4 }, restarts, 0.05, ['cpu', 'latency p50']);
   const outcome = {
-    ...{ versions: ['aaaaaaaaa', 'bbbbbbbbb'] as const, detect: 0.05, planted: 0, burnt: null },
+    ...{ versions: ['aaaaaaaaa', 'bbbbbbbbb'] as const, detect: 0.05 },
     ...{ restarts: 8, seconds: 60, findings, others: [0, 0.3, 1] },
   };
 

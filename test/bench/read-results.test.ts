@@ -2,21 +2,21 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { readResults } from '../../bench/run/read-results.js';
+import { readResults } from '../../bench/run/results.js';
 import { sampleResults } from './sample-results.js';
 
 it('takes only results that count, from a file or its directory', () => {
   const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-results-'));
   const file = path.join(directory, 'results.json');
   try {
-    const results = sampleResults(directory);
+    const results = sampleResults();
     writeFileSync(file, JSON.stringify(results));
     expect(readResults(directory)).toEqual(results);
     expect(readResults(file)).toEqual(results);
     writeFileSync(file, JSON.stringify({ ...results, isVoid: true }));
     expect(() => readResults(file)).toThrow(/is void: it saw wrong verdicts/);
     writeFileSync(file, JSON.stringify({ ...results, schema: 0 }));
-    expect(() => readResults(directory)).toThrow(/has schema 0, expected 2/);
+    expect(() => readResults(directory)).toThrow(/has schema 0, expected 3/);
   } finally {
     rmSync(directory, { recursive: true });
   }

@@ -10,7 +10,7 @@ import { linksOf } from './markdown.js';
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
 
 it('the first screen of the README leads each kind of reader to their page', () => {
-  const screen = read('README.md').split('<!-- measured: latency-picture -->')[0] ?? '';
+  const screen = read('README.md').split('<!-- measured: picture -->')[0] ?? '';
   expect(screen.split('\n').length).toBeLessThan(40);
   const rows = screen.split('\n').filter((line) => line.startsWith('| '));
   for (const reader of ['I run a gateway', 'I have an MCP server', 'I issue delegations', 'I measure']) {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { warningsAboutMemory } from '../../src/service/configuration/memory-needs.js';
-import { startService } from '../support/service.js';
+import { hasProcess, startService } from '../support/service.js';
 
 const MIB = 1024 * 1024;
 const warnings = (env: Record<string, string>, heapMib: number) =>
@@ -21,7 +21,7 @@ it('warns where the limits together allow more than the heap', () => {
   expect(warnings({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '100000' }, 543)).toEqual([]);
 });
 
-it('is logged at the start', async () => {
+it.runIf(hasProcess)('is logged at the start', async () => {
   const service = await startService({ NODE_OPTIONS: '--max-old-space-size=200' });
   const lines = service.log.filter(({ level }) => level === 40);
   await service.stop();

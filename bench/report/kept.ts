@@ -1,0 +1,132 @@
+import {
+  finderOf,
+  noisyIn,
+  RESULTS_SCHEMA,
+  type Better,
+  type Estimate,
+  type Figure,
+  type Results,
+} from '../run/results.js';
+
+/** A figure without its samples: id, unit, number of runs, median, interval, and the same in floors. */
+export type KeptFigure = readonly [
+  ...[id: string, unit: string, runs: number],
+  ...[median: number, low: number, high: number],
+  floors: readonly [median: number, low: number, high: number] | null,
+];
+
+/** A run as bench/results.json keeps it. */
+export interface KeptRun {
+  readonly commit: string;
+  readonly startedAt: string;
+  readonly command: string;
+  readonly machine: string;
+  readonly floorMicroseconds: number;
+  /** In how many of its measurements others had more than a tenth of the cores. */
+  readonly noisy: string;
+  readonly figures: readonly KeptFigure[];
+}
+
+/** The figures that documents and pictures show. */
+const SHOWN = [
+  /^latency\/(warm|cold)\/d\d+\/at50\/(p50|p99)$/,
+  /^latency\/machine\/p99$/,
+  /^throughput\/(warm|cold)\/d\d+\/c(32|128)\/(cpu|throughput)$/,
+  /^(throughput\/library\/.*|gate\/added\/d\d+)\/cpu$/,
+  /^overload\/.*\/(capacity|goodput|refused|timed-out|p99|healthz-p99)$/,
+  /^engines\//,
+  /^processes\/.*\/(throughput|cpu|resident)$/,
+  /^peers\/.*\/(cpu|ratio)$/,
+];
+
+const round = (value: number) => Number(value.toPrecision(4));
+const tripleOf = ({ median, low, high }: Estimate) => [round(median), round(low), round(high)] as const;
+
+/** What is kept of the results of a run. */
+export function keep(results: Results): KeptRun {
+  const { commit, startedAt, command, machine, versions, floorMicroseconds, interference, figures } = results;
+  return {
+    ...{ commit, startedAt, command },
+    machine: `${machine['processor']}, ${machine['cores']} cores, Node ${versions['node']}`,
+    floorMicroseconds: round(floorMicroseconds),
+    noisy: `${noisyIn(results).length} of ${interference.length}`,
+    figures: figures
+      .filter(({ id }) => SHOWN.some((pattern) => pattern.test(id)))
+      .map((figure) => {
+        const { id, unit, runs, floors } = figure;
+        return [id, unit, runs, ...tripleOf(figure), floors === null ? null : tripleOf(floors)];
+      }),
+  };
+}
+
+/** Adds a run. Figures that it has replace those of earlier runs; a run of which nothing is left goes. */
+export function addRun(runs: readonly KeptRun[], added: KeptRun): KeptRun[] {
+  const ids = new Set(added.figures.map(([id]) => id));
+  const left = runs.map((run) => ({ ...run, figures: run.figures.filter(([id]) => !ids.has(id)) }));
+  return [...left.filter(({ figures }) => figures.length > 0), added];
+}
+
+/** The text of bench/results.json, with a line for each figure. */
+export function writeKept(runs: readonly KeptRun[]): string {
+  const texts = runs.map(({ figures, ...about }) => {
+    const head = JSON.stringify(about, null, 1).replace(/\n\}$/, ',');
+    return `${head}\n "figures": [\n${figures.map((figure) => `  ${JSON.stringify(figure)}`).join(',\n')}\n ]\n}`;
+  });
+  return `[${texts.join(', ')}]\n`;
+}
+
+/** All kept figures, as the charts want them. */
+export function keptResults(runs: readonly KeptRun[]): Results {
+  const figures = runs.flatMap((run) =>
+    run.figures.map(([id, unit, runs, median, low, high, floors]): Figure => {
+      const [ofMedian = 0, ofLow = 0, ofHigh = 0] = floors ?? [];
+      return {
+        ...{ id, unit, runs, median, low, high, parameters: {}, better: 'neither' satisfies Better },
+        floors: floors === null ? null : { median: ofMedian, low: ofLow, high: ofHigh },
+      };
+    }),
+  );
+  return {
+    ...{ schema: RESULTS_SCHEMA, startedAt: '', seconds: 0, command: '', mode: 'full', commit: '' },
+    ...{ isDirty: false, machine: {}, versions: {}, isVoid: false, wrongVerdicts: [] },
+    ...{ floorMicroseconds: runs[0]?.floorMicroseconds ?? Number.NaN, figures },
+    ...{ interference: [], skipped: [], notes: [] },
+  };
+}
+
+const PLACE = /(<!-- measured: (picture|ratio) -->\n)[^]*?(<!-- end -->)/g;
+
+/**
+ * Fills the measured parts of the README: the picture with where it is from, and the comparison with the best
+ * alternative. A part stays as it is if there are no figures for it.
+ */
+export function fillReadme(text: string, runs: readonly KeptRun[]): string {
+  const parts: Readonly<Record<string, string | null>> = { picture: picture(runs), ratio: ratio(runs) };
+  return text.replace(PLACE, (whole, begin: string, name: string, end: string) => {
+    const part = parts[name] ?? null;
+    return part === null ? whole : `${begin}\n${part}\n\n${end}`;
+  });
+}
+
+const runWith = (runs: readonly KeptRun[], prefix: string) =>
+  runs.findLast(({ figures }) => figures.some(([id]) => id.startsWith(prefix)));
+
+function picture(runs: readonly KeptRun[]): string | null {
+  const run = runWith(runs, 'latency/warm/');
+  if (run === undefined) return null;
+  const [, cores = '?'] = /(\d+) cores/.exec(run.machine) ?? [];
+  return (
+    '![Latency by chain depth, p50 and p99, warm and cold, beside what the machine alone adds](docs/latency-by-depth.svg)\n\n' +
+    `Measured ${run.startedAt.slice(0, 10)} at commit ${run.commit.slice(0, 9)} on ${cores} shared virtual cores.`
+  );
+}
+
+/** How much more processor time than this service the best alternative takes for a warm call, over the depths. */
+function ratio(runs: readonly KeptRun[]): string | null {
+  const find = finderOf(keptResults(runs));
+  const medians = [1, 4, 16].flatMap((depth) => find(`peers/fastify/d${depth}/ratio`)?.median ?? []);
+  const from = runWith(runs, 'peers/fastify/');
+  if (medians.length === 0 || from === undefined) return null;
+  const [least, most] = [Math.min(...medians), Math.max(...medians)].map((value) => value.toFixed(1));
+  return `A tuned Fastify service (libsodium, verified receipts remembered, fewer checks) needs ${least} to ${most} times the CPU.`;
+}

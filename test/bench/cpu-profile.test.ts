@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest';
+import { partOf, selfTimes, trimProfile, type CpuProfile } from '../../bench/measure/cpu-profile.js';
+
+const frame = (functionName: string) => ({ functionName, url: 'node:internal/x', lineNumber: 4 });
+
+const profile: CpuProfile = {
+  nodes: [
+    { id: 1, callFrame: frame('(root)') },
+    { id: 2, callFrame: frame('outer') },
+    { id: 3, callFrame: frame('inner') },
+    { id: 4, callFrame: frame('inner') },
+  ],
+  startTime: 1000,
+  endTime: 1270,
+  samples: [2, 3, 3, 4, 2],
+  timeDeltas: [100, 10, 20, 40, 100],
+};
+
+describe('a profile', () => {
+  it('keeps only the time of the load', () => {
+    expect(trimProfile(profile, 1105, 1175)).toEqual({
+      ...{ nodes: profile.nodes, startTime: 1105, endTime: 1175 },
+      ...{ samples: [3, 3, 4], timeDeltas: [10, 20, 40] },
+    });
+  });
+
+  it('adds up what a function takes wherever it is called', () => {
+    const times = selfTimes(trimProfile(profile, 1000, 1175), ({ functionName }) => functionName);
+    expect(times).toEqual([
+      ['outer', 100],
+      ['inner', 70],
+    ]);
+  });
+
+  it.each([
+    ['(idle)', '', 'idle'],
+    ['atomicsWaitLoop', 'file:///x/node_modules/piscina/dist/worker.js', 'idle'],
+    ['(program)', '', 'sockets and kernel'],
+    ['exports.crypto_sign_verify_detached', 'file:///x/node_modules/sodium-native/index.js', 'libsodium'],
+    ['judge', 'file:///x/dist/verify/judge.js', 'verify'],
+    ['add', 'file:///x/node_modules/@scure/base/dist/base/index.js', '@scure/base'],
+    ['parse', '', 'built-in functions'],
+    ['emit', 'node:events', 'node'],
+  ])('says whose time %s of %j is', (functionName, url, part) => {
+    expect(partOf({ functionName, url, lineNumber: 1 })).toBe(part);
+  });
+});

@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { addRun, fillReadme, keep, keptResults, writeKept, type KeptRun } from '../../bench/report/kept.js';
+import { fitModel } from '../../bench/report/model.js';
+import { ROOT } from '../../bench/run/programs.js';
+import { finderOf, type Results } from '../../bench/run/results.js';
+import { sampleResults } from './sample-results.js';
+
+const sample = sampleResults();
+
+describe('the cost model', () => {
+  /** Results that follow a model exactly. */
+  const modelled: Results = {
+    ...sample,
+    figures: sample.figures.map((figure) => {
+      const [, traffic, depth] = /^throughput\/(warm|cold)\/d(\d+)\/c32\/cpu$/.exec(figure.id) ?? [];
+      const signatures = traffic === 'warm' ? 1 : Number(depth) + 1;
+      const median = 20 + 55 * signatures + (1.5 * Number(figure.parameters['bodyBytes'])) / 1000;
+      return traffic === undefined ? figure : { ...figure, median };
+    }),
+  };
+
+  it('finds the constants again', () => {
+    const { fixed, perSignature, perKilobyte, worstError } = fitModel(modelled) ?? {};
+    expect(fixed).toBeCloseTo(20, 6);
+    expect(perSignature).toBeCloseTo(55, 6);
+    expect(perKilobyte).toBeCloseTo(1.5, 6);
+    expect(worstError).toBeCloseTo(0, 6);
+  });
+
+  it('needs warm and cold traffic at three depths', () => {
+    const figures = modelled.figures.filter(({ id }) => !id.includes('/cold/'));
+    expect(fitModel({ ...modelled, figures })).toBeNull();
+  });
+});
+
+describe('the kept results', () => {
+  it('have medians, intervals, machine and commit, and no samples', () => {
+    const run = keep(sample);
+    expect(run).toMatchObject({
+      commit: 'c0ffee00c0ffee',
+      machine: 'Sample, 2 cores, Node 20.20.2',
+      noisy: '1 of 2',
+    });
+    const figure = run.figures.find(([id]) => id === 'throughput/cold/d4/c32/cpu');
+    expect(figure).toEqual(['throughput/cold/d4/c32/cpu', 'µs', 4, 281.5, 280, 283, [5.63, 5.6, 5.66]]);
+    const found = finderOf(keptResults([run]))('throughput/cold/d4/c32/cpu');
+    expect(found).toMatchObject({ median: 281.5, low: 280, high: 283, runs: 4, floors: { median: 5.63 } });
+  });
+
+  it('are replaced by later figures, and a run of which nothing is left goes', () => {
+    const old = keep(sample);
+    const later = { ...old, commit: 'f00d', figures: old.figures.slice(0, 2) };
+    const both = addRun([old], later);
+    expect(both.map(({ figures }) => figures.length)).toEqual([old.figures.length - 2, 2]);
+    expect(addRun(both, { ...old, commit: 'beef' }).map(({ commit }) => commit)).toEqual(['beef']);
+  });
+
+  it('in the repository are written as they are read, with a line for each figure', () => {
+    const text = readFileSync(path.join(ROOT, 'bench/results.json'), 'utf8');
+    const runs = JSON.parse(text) as KeptRun[];
+    expect(writeKept(runs)).toBe(text);
+    expect(runs.flatMap(({ figures }) => figures).length).toBeLessThan(text.split('\n').length);
+  });
+});
+
+describe('the README', () => {
+  const place = (name: string) => `<!-- measured: ${name} -->\nstale\n<!-- end -->\n`;
+
+  it('gets the picture with its source, and the ratio to the best alternative', () => {
+    const text = `before\n${place('picture')}${place('ratio')}`;
+    const filled = fillReadme(text, [keep(sample)]);
+    expect(filled).toContain('(docs/latency-by-depth.svg)');
+    expect(filled).toContain('commit c0ffee00c');
+    expect(filled).toContain('needs 1.4 to 1.4 times the CPU');
+    expect(filled).not.toContain('stale');
+    expect(fillReadme(filled, [keep(sample)])).toBe(filled);
+  });
+
+  it('keeps a part for which there are no figures', () => {
+    expect(fillReadme(place('ratio'), [])).toBe(place('ratio'));
+  });
+
+  it('of the repository says what the kept results say', () => {
+    const text = readFileSync(path.join(ROOT, 'README.md'), 'utf8');
+    const runs = JSON.parse(readFileSync(path.join(ROOT, 'bench/results.json'), 'utf8')) as KeptRun[];
+    expect(fillReadme(text, runs)).toBe(text);
+    expect(text).toMatch(/needs \d\.\d to \d\.\d times the CPU/);
+  });
+});
