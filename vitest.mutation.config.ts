@@ -26,7 +26,13 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 /** These start programs, and wait for them in real time. */
-const OUT_OF_PROCESS = ['status-list-outage', 'store-processes', 'redis-store', 'redis-cluster', 'redis-watch'];
+const OUT_OF_PROCESS = [
+  'status-list-outage',
+  'store-processes',
+  'redis-store',
+  'redis-cluster',
+  'redis-watch',
+];
 
 /** A run ends at the first test that fails, so the tables of cases, which find most faults, run first. */
 class TablesFirst extends BaseSequencer {
