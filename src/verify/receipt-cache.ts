@@ -37,6 +37,8 @@ export class ReceiptCache {
   readonly #fullBytes: number;
   // Marks of receipts that were seen once. If two share a mark, one of them enters the cache one use later.
   readonly #seen: Uint32Array;
+  /** What {@link guessChain} found last, which {@link getChain} is asked for next. */
+  #guessed: Chain | null = null;
   /** See {@link keepFor}. */
   #keysVersion = 0;
   #hits = 0;
@@ -81,6 +83,7 @@ export class ReceiptCache {
     if (keysVersion === this.#keysVersion) return;
     this.#keysVersion = keysVersion;
     this.#entries?.clear();
+    this.#guessed = null;
   }
 
   /** The receipt with exactly this JWT, if its signature is known to verify. */
@@ -94,9 +97,21 @@ export class ReceiptCache {
     return entry;
   }
 
+  /**
+   * The chain that a text, the list of its receipts, may end with. It is found by the last characters: the caller compares
+   * the whole.
+   */
+  guessChain(list: string): Chain | null {
+    const entry = this.#entries?.get(chainKeyOf(list));
+    this.#guessed = entry instanceof Chain ? entry : null;
+    return this.#guessed;
+  }
+
   /** The chain of exactly these receipts, if all that concerns them alone is proved. */
   getChain(jwts: readonly string[]): Chain | null {
-    const entry = this.#entries?.get(chainKeyOf(jwts.at(-1) ?? ''));
+    const guessed = this.#guessed;
+    const entry =
+      guessed?.consistsOf(jwts) === true ? guessed : this.#entries?.get(chainKeyOf(jwts.at(-1) ?? ''));
     if (!(entry instanceof Chain) || !entry.consistsOf(jwts)) return null;
     this.#hits += jwts.length;
     return entry;
@@ -147,9 +162,9 @@ function keyOf(jwt: string): string {
   return jwt.slice(-KEY_CHARACTERS);
 }
 
-// A JWT contains no space, so no receipt has such a key.
+// Shorter than the key of any receipt.
 function chainKeyOf(leaf: string): string {
-  return `${keyOf(leaf)} `;
+  return leaf.slice(-KEY_CHARACTERS + 1);
 }
 
 function sizeOf(entry: Receipt | Chain): number {

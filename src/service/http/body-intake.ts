@@ -44,13 +44,17 @@ export function refuseBody(
   }
 }
 
-/** A body as JSON, or why it is none. */
-export type JsonBody =
-  | { readonly text: string; readonly value: unknown; readonly fault?: never }
+/** A body that was parsed as JSON, or why it is none. */
+export type JsonBody<Parsed> =
+  | { readonly parsed: Parsed; readonly fault?: never }
   | { readonly fault: 'malformed' | 'too_large'; readonly error: string };
 
-/** Reads a body as JSON. Whether it is strict is for the route to see. */
-export function readJson(bytes: Buffer): JsonBody {
+/**
+ * Reads a body as JSON. Whether it is strict is for the route to see.
+ *
+ * @param parse like `JSON.parse`
+ */
+export function readJson<Parsed>(bytes: Buffer, parse: (text: string) => Parsed): JsonBody<Parsed> {
   const text = decodeUtf8(bytes);
   if (text === null) return { fault: 'malformed', error: 'the body is not UTF-8, expected JSON (RFC 8259)' };
   if (hasMoreNodes(text)) {
@@ -58,7 +62,7 @@ export function readJson(bytes: Buffer): JsonBody {
     return { fault: 'too_large', error };
   }
   try {
-    return { text, value: JSON.parse(text) };
+    return { parsed: parse(text) };
   } catch (error) {
     return { fault: 'malformed', error: `the body is not JSON: ${(error as SyntaxError).message}` };
   }

@@ -18,19 +18,6 @@ export const MAX_TYPICAL_BYTES = 64 * 1024;
 // A body up to this size arrives in the first packets, so its buffer is not worth a check in advance.
 const SMALL_BYTES = 16 * 1024;
 
-/** The reservation of an admitted request. */
-export interface Ticket {
-  /**
-   * Parks the request while it waits for something that other requests do not need, such as a status list. It then no
-   * longer counts as pending, but its memory still counts.
-   *
-   * @returns false if too many requests are parked already
-   */
-  park(): boolean;
-  /** Ends the reservation. Calling it again has no effect. */
-  release(): void;
-}
-
 /**
  * Decides whether requests are admitted. Limits how many wait for a verdict, and how much memory their bodies take; how
  * long they wait, {@link Backlog} limits. Callers must give back what they take on every path.
@@ -46,9 +33,7 @@ export class Admission {
   /** Set by the service when the drain begins. From then on, no new bundle is accepted. */
   isDraining = false;
   readonly #limits: AdmissionLimits;
-  #pending = 0;
-  #parked = 0;
-  #parkedBytes = 0;
+  readonly #counts = { pending: 0, parked: 0, parkedBytes: 0 };
 
   constructor(limits: AdmissionLimits, backlog: Backlog) {
     this.#limits = limits;
@@ -58,7 +43,7 @@ export class Admission {
 
   /** Number of requests that wait for a verdict, including parked ones. */
   get pending(): number {
-    return this.#pending + this.#backlog.length + this.#parked;
+    return this.#counts.pending + this.#backlog.length + this.#counts.parked;
   }
 
   /** Whether to read a body. @param announcedBytes its `Content-Length`; 0 if absent */
@@ -124,35 +109,65 @@ export class Admission {
   enter(bodyBytes: number): Ticket | null {
     const charge = Math.min(EXPANSION * bodyBytes, this.memory.limit / 2);
     if (this.#isCrowded() || !this.memory.hasRoom(charge)) return null;
-    this.#pending++;
-    this.memory.charge(charge);
-    let place: 'pending' | 'parked' | null = 'pending';
-    return {
-      park: () => {
-        const { maxPending, maxBodyMemory } = this.#limits;
-        // Parked requests may use half of each limit. The other half is for requests that need not wait.
-        if (place !== 'pending' || this.#parked >= maxPending / 2) return false;
-        if (this.#parkedBytes + charge > maxBodyMemory / 2) return false;
-        this.#pending--;
-        this.#parked++;
-        this.#parkedBytes += charge;
-        place = 'parked';
-        return true;
-      },
-      release: () => {
-        if (place === null) return;
-        this.memory.discharge(charge);
-        if (place === 'pending') this.#pending--;
-        else {
-          this.#parked--;
-          this.#parkedBytes -= charge;
-        }
-        place = null;
-      },
-    };
+    return new Ticket(this.#counts, this.memory, this.#limits, charge);
   }
 
   #isCrowded(): boolean {
-    return this.#pending + this.#backlog.length >= this.#limits.maxPending;
+    return this.#counts.pending + this.#backlog.length >= this.#limits.maxPending;
+  }
+}
+
+/** The reservation of an admitted request. */
+export class Ticket {
+  readonly #counts: { pending: number; parked: number; parkedBytes: number };
+  readonly #memory: BodyMemory;
+  readonly #limits: AdmissionLimits;
+  readonly #charge: number;
+  #place: 'pending' | 'parked' | null = 'pending';
+
+  /** @param charge bytes of memory, for as long as the reservation lasts */
+  constructor(
+    counts: { pending: number; parked: number; parkedBytes: number },
+    memory: BodyMemory,
+    limits: AdmissionLimits,
+    charge: number,
+  ) {
+    this.#counts = counts;
+    this.#memory = memory;
+    this.#limits = limits;
+    this.#charge = charge;
+    counts.pending++;
+    memory.charge(charge);
+  }
+
+  /**
+   * Parks the request while it waits for something that other requests do not need, such as a status list. It then no
+   * longer counts as pending, but its memory still counts.
+   *
+   * @returns false if too many requests are parked already
+   */
+  park(): boolean {
+    const { maxPending, maxBodyMemory } = this.#limits;
+    const counts = this.#counts;
+    // Parked requests may use half of each limit. The other half is for requests that need not wait.
+    if (this.#place !== 'pending' || counts.parked >= maxPending / 2) return false;
+    if (counts.parkedBytes + this.#charge > maxBodyMemory / 2) return false;
+    counts.pending--;
+    counts.parked++;
+    counts.parkedBytes += this.#charge;
+    this.#place = 'parked';
+    return true;
+  }
+
+  /** Ends the reservation. Calling it again has no effect. */
+  release(): void {
+    if (this.#place === null) return;
+    this.#memory.discharge(this.#charge);
+    if (this.#place === 'pending') this.#counts.pending--;
+    else {
+      this.#counts.parked--;
+      this.#counts.parkedBytes -= this.#charge;
+    }
+    this.#place = null;
   }
 }

@@ -101,9 +101,9 @@ export function readGateRequest(
   bytes: Buffer,
   assumed?: Protocol,
 ): { protocol: Protocol; request: GateRequest } | GateRequestFault {
-  const read = readJson(bytes);
+  const read = readJson(bytes, (text) => ({ text, value: JSON.parse(text) as unknown }));
   if (read.fault !== undefined) return invalid(read.error);
-  const { text, value } = read;
+  const { text, value } = read.parsed;
   if (!isJsonObject(value)) return invalid('the body is not a JSON object');
   // Two parsers can read a duplicate member differently. Rounded numbers need no check: they never match signed
   // arguments.

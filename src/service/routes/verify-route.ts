@@ -1,5 +1,6 @@
 import { isJsonObject } from '../../protocol/json.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
+import { parseBundleText } from '../../verify/bundle-text.js';
 import type { Call, Outcome } from '../../verify/judge.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
@@ -77,14 +78,14 @@ export class VerifyRoute {
 
   /** Parses a body. If it is malformed, answers the request and returns `null`. */
   #parse(exchange: Exchange, bytes: Buffer, ticket: Ticket): Call | null {
-    const read = readJson(bytes);
+    const read = readJson(bytes, (text) => parseBundleText(text, this.#context.engine.cache));
     if (read.fault !== undefined) {
       this.#reject(exchange, read.fault, read.fault === 'too_large' ? 413 : 400, read.error);
       return null;
     }
-    const { text, value: bundle } = read;
-    const hasBody = isJsonObject(bundle) && Object.hasOwn(bundle, 'body');
-    const body = hasBody ? ({ kind: 'member', text, document: bundle } as const) : null;
+    const { bundle, text, document } = read.parsed;
+    const hasBody = isJsonObject(document) && Object.hasOwn(document, 'body');
+    const body = hasBody ? ({ kind: 'member', text, document } as const) : null;
     return {
       bundle,
       body,
