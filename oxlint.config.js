@@ -65,7 +65,7 @@ const folderRules = Object.entries(mayImport).map(([folder, others]) => {
 // The rules of typescript-eslint's `strictTypeChecked` that oxlint has: all but two, about class instances and enums.
 const strict = `
   await-thenable no-array-constructor no-array-delete no-base-to-string no-deprecated no-duplicate-enum-values
-  no-duplicate-type-constituents no-dynamic-delete no-empty-object-type no-explicit-any
+  no-duplicate-type-constituents no-dynamic-delete no-explicit-any
   no-extra-non-null-assertion no-extraneous-class no-floating-promises no-for-in-array
   no-generated-empty-object-type no-implied-eval no-invalid-void-type no-meaningless-void-operator no-misused-new
   no-misused-promises no-misused-spread no-mixed-enums no-namespace no-non-null-asserted-nullish-coalescing
@@ -108,6 +108,8 @@ export default defineConfig({
     eqeqeq: 'error',
     ...Object.fromEntries(strict.map((rule) => [`typescript/${rule}`, 'error'])),
     'typescript/ban-ts-comment': ['error', { minimumDescriptionLength: 10 }],
+    // An interface that extends a type gives it a name, and lists its members in the reference of the API.
+    'typescript/no-empty-object-type': ['error', { allowInterfaces: 'with-single-extends' }],
     'typescript/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
     'typescript/no-unused-expressions': 'error',
     'typescript/restrict-plus-operands': [

@@ -90,7 +90,7 @@ function areRedisUrls(text: string): boolean {
 }
 
 /** Options of a verifier, all optional. */
-export type VerifierOptions = GivenOptions<typeof VERIFIER_OPTIONS>;
+export interface VerifierOptions extends GivenOptions<typeof VERIFIER_OPTIONS> {}
 
 /** Options of a verifier with defaults filled in. */
 export type VerifierSettings = FilledOptions<typeof VERIFIER_OPTIONS>;
