@@ -8,6 +8,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import {
+  installedFor,
+  SERVICE_PACKAGES,
+  serviceManifest,
+  type Locked,
+} from '../../scripts/service-packages.mjs';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { liveCall, liveChain } from '../middleware/call.js';
 import { hasRedis, RedisServer } from '../replay/redis-server.js';
@@ -137,18 +143,18 @@ describe('the image', () => {
 
   it('holds only what the service loads', () => {
     expect(readdirSync(workdir()).sort()).toEqual(['dist', 'node_modules', 'package.json', 'scripts']);
-    const { dependencies, optionalDependencies, devDependencies } = JSON.parse(
-      read('package.json'),
-    ) as Record<string, Record<string, string>>;
+    const { dependencies, devDependencies } = JSON.parse(read('package.json')) as Record<
+      string,
+      Record<string, string>
+    >;
     const isThere = (name: string) => existsSync(path.join(workdir(), 'node_modules', name));
-    const needed = Object.keys({ ...dependencies, ...optionalDependencies });
+    const needed = [...Object.keys(dependencies ?? {}), ...SERVICE_PACKAGES];
     expect(needed.filter((name) => !isThere(name))).toEqual([]);
     // One that something else needs stays.
-    const { packages } = JSON.parse(read('package-lock.json')) as {
-      packages: Record<string, { dev?: boolean }>;
-    };
+    const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, Locked> };
+    const loaded = installedFor(serviceManifest({ dependencies, devDependencies }), packages);
     const onlyDev = Object.keys(devDependencies ?? {}).filter(
-      (name) => packages[`node_modules/${name}`]?.dev,
+      (name) => !loaded.includes(`node_modules/${name}`),
     );
     expect(onlyDev.length).toBeGreaterThan(20);
     expect(onlyDev.filter(isThere)).toEqual([]);

@@ -106,7 +106,7 @@ describe('node scripts/drs.mjs serve after npm ci --omit=dev', () => {
     const { listens, code, err } = await start();
     expect([listens, code]).toEqual([false, 1]);
     expect(err).toContain(`dist/ ${found}`);
-    expect(err).toContain('npm ci && npm run setup && npm prune --omit=dev');
+    expect(err).toContain('npm ci && npm run setup && node scripts/prune.mjs');
     expect(err).not.toContain('npm was called');
   });
 });
