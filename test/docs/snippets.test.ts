@@ -54,12 +54,8 @@ let output: string;
 const errorsIn = (project: Project) =>
   output.split('\n').filter((line) => line.includes(path.basename(project.folder)));
 
-async function add(
-  name: string,
-  packages: readonly string[],
-  files: readonly (readonly [string, string])[],
-): Promise<void> {
-  const project = await Project.create('module', folder);
+function add(name: string, packages: readonly string[], files: readonly (readonly [string, string])[]): void {
+  const project = Project.create('module', folder);
   project.install('@types/node', ...packages);
   for (const [file, code] of files) project.write(file, code);
   projects.set(name, project);
@@ -67,13 +63,13 @@ async function add(
 
 beforeAll(async () => {
   const filesOf = (all: readonly Snippet[]) => all.map(({ file, code }) => [file as string, code] as const);
-  for (const [name, , next] of sessions) await add(name, [], filesOf(next));
+  for (const [name, , next] of sessions) add(name, [], filesOf(next));
   for (const section of sections) {
     const files = middleware.filter((snippet) => snippet.section === section);
-    await add(section, packagesOf(section), filesOf([...files, agent]));
+    add(section, packagesOf(section), filesOf([...files, agent]));
   }
   const numbered = others.map(({ code, language }, at) => [`snippet-${at}.${language}`, code] as const);
-  await add('others', [], numbered);
+  add('others', [], numbered);
   linkTypesOfNode(folder);
   output = await compile(folder);
 });
