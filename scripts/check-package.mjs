@@ -1,4 +1,4 @@
-// Packs the package from a fresh clone, installs it elsewhere like a user, and checks its files, size, types, command and an
+// Packs the package from a clone, installs it elsewhere like a user, and checks its files, size, types, command and an
 // example.
 import { execFileSync, spawn } from 'node:child_process';
 import {
@@ -21,8 +21,8 @@ import { formatMessage } from 'publint/utils';
 import './setup.mjs';
 import { packedFiles } from './packed-files.mjs';
 
-/** The most that an install of the package may take, in kB. README.md says how much it is. */
-const MAX_INSTALLED_KB = 50_000;
+/** The most that an install of the package may take. README.md says how much it is. */
+const MAX_INSTALLED_MB = 50;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-package-'));
@@ -40,7 +40,7 @@ function expectNone(what, found) {
   if (found.length > 0) throw new Error(`${what}: ${found.join(', ')}`);
 }
 
-/** Makes a clone without dist/. It uses the packages of this one. */
+/** Makes a clone that has been built. It uses the packages of this one. */
 function makeClone() {
   const clone = at('clone');
   for (const file of run('git', ['ls-files', '-z'], root).split('\0')) {
@@ -49,6 +49,8 @@ function makeClone() {
     cpSync(path.join(root, file), path.join(clone, file));
   }
   symlinkSync(path.join(root, 'node_modules'), path.join(clone, 'node_modules'), 'dir');
+  // Set-up builds again unless this is what the sources of the clone give.
+  cpSync(path.join(root, 'dist'), path.join(clone, 'dist'), { recursive: true });
   return clone;
 }
 
@@ -58,9 +60,12 @@ const read = (file) => readFileSync(at('package', file), 'utf8');
 /** @param {string[]} files what is in the package */
 function checkFiles(files) {
   const manifest =
-    /** @type {{ imports: Record<string, string>, exports: Record<string, string | Record<string, string>>, bin: Record<string, string> }} */ (
+    /** @type {{ scripts: Record<string, string>, imports: Record<string, string>, exports: Record<string, string | Record<string, string>>, bin: Record<string, string> }} */ (
       parse(read('package.json'))
     );
+  // The clone that is packed here has been built; a fresh one has not.
+  if (manifest.scripts['prepack'] !== 'node scripts/setup.mjs')
+    throw new Error('package.json: the script prepack must run scripts/setup.mjs, which builds');
   const has = (/** @type {string} */ target) => files.includes(path.posix.normalize(target));
   const targets = [manifest.imports, manifest.bin, ...Object.values(manifest.exports)].flatMap((entry) =>
     typeof entry === 'string' ? [entry] : Object.values(entry).filter((value) => typeof value === 'string'),
@@ -155,13 +160,16 @@ async function startAndStop(cwd, ...command) {
 
 /** @param {string} cwd of a project that has just the package */
 function checkSize(cwd) {
-  const kilobytes = Number.parseInt(run('du', ['-sk', 'node_modules'], cwd));
-  if (!(kilobytes <= MAX_INSTALLED_KB))
+  const megabytes = Number.parseInt(run('du', ['-sk', 'node_modules'], cwd)) / 1024;
+  if (!(megabytes <= MAX_INSTALLED_MB))
     throw new Error(
-      `node_modules has ${kilobytes} kB, expected at most ${MAX_INSTALLED_KB}; the largest are:\n` +
+      `node_modules has ${megabytes.toFixed(1)} MB, expected at most ${MAX_INSTALLED_MB}; the largest, in kB:\n` +
         run('sh', ['-c', 'du -sk node_modules/* | sort -rn | head'], cwd),
     );
-  return kilobytes;
+  const [, said] = /^\| `npm install \S+\.tgz` \|.*\| (\d+) \|$/m.exec(read('README.md')) ?? [];
+  if (!(Math.abs(Number(said) - megabytes) < 1))
+    throw new Error(`README.md, "Install", says ${said} MB, expected ${megabytes.toFixed(1)}`);
+  return megabytes;
 }
 
 /**
@@ -239,7 +247,7 @@ try {
   const version = run('npx', ['drs-verify', '--version'], at('user')).trim();
   const expected = `${/** @type {{ version: string }} */ (parse(read('package.json'))).version} (commit ${commit})`;
   if (version !== expected) throw new Error(`drs-verify --version says ${version}, expected ${expected}`);
-  const kilobytes = checkSize(at('user'));
+  const megabytes = checkSize(at('user'));
   run('npx', ['drs-verify', 'demo'], at('user'));
   cpSync(path.join(root, 'test', 'package', 'use.mjs'), at('user', 'use.mjs'));
   run(process.execPath, ['use.mjs'], at('user'));
@@ -260,7 +268,7 @@ try {
   const entries = Object.keys(/** @type {{ exports: object }} */ (parse(read('package.json'))).exports);
   console.log(
     `the package works when installed elsewhere: ${files.length} files, ${entries.length} entry points, ` +
-      `${(kilobytes / 1000).toFixed(1)} MB with what it needs`,
+      `${megabytes.toFixed(1)} MB with what it needs`,
   );
 } finally {
   rmSync(folder, { recursive: true, force: true });

@@ -7,15 +7,17 @@ export const SERVICE_PACKAGES = ['@grpc/grpc-js', 'protobufjs', 'redis', 'uWebSo
  *
  * @template {{ dependencies?: Record<string, string>, devDependencies?: Record<string, string> }} Manifest
  * @param {Manifest} manifest of this package, or its entry in the lockfile
- * @returns {Omit<Manifest, 'devDependencies'>}
+ * @returns {Omit<Manifest, 'devDependencies'> & { dependencies: Record<string, string> }}
  */
 export function serviceManifest({ devDependencies = {}, ...manifest }) {
-  const needed = SERVICE_PACKAGES.map((name) => {
+  /** @type {Record<string, string>} */
+  const dependencies = { ...manifest.dependencies };
+  for (const name of SERVICE_PACKAGES) {
     const version = devDependencies[name];
     if (version === undefined) throw new Error(`package.json: ${name} is not in devDependencies`);
-    return [name, version];
-  });
-  return { ...manifest, dependencies: { ...manifest.dependencies, ...Object.fromEntries(needed) } };
+    dependencies[name] = version;
+  }
+  return { ...manifest, dependencies };
 }
 
 /**

@@ -143,17 +143,17 @@ describe('the image', () => {
 
   it('holds only what the service loads', () => {
     expect(readdirSync(workdir()).sort()).toEqual(['dist', 'node_modules', 'package.json', 'scripts']);
-    const { dependencies, devDependencies } = JSON.parse(read('package.json')) as Record<
-      string,
+    const manifest = JSON.parse(read('package.json')) as Record<
+      'dependencies' | 'devDependencies',
       Record<string, string>
     >;
     const isThere = (name: string) => existsSync(path.join(workdir(), 'node_modules', name));
-    const needed = [...Object.keys(dependencies ?? {}), ...SERVICE_PACKAGES];
+    const needed = [...Object.keys(manifest.dependencies), ...SERVICE_PACKAGES];
     expect(needed.filter((name) => !isThere(name))).toEqual([]);
     // One that something else needs stays.
     const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, Locked> };
-    const loaded = installedFor(serviceManifest({ dependencies, devDependencies }), packages);
-    const onlyDev = Object.keys(devDependencies ?? {}).filter(
+    const loaded = installedFor(serviceManifest(manifest), packages);
+    const onlyDev = Object.keys(manifest.devDependencies).filter(
       (name) => !loaded.includes(`node_modules/${name}`),
     );
     expect(onlyDev.length).toBeGreaterThan(20);
