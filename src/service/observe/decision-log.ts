@@ -1,4 +1,4 @@
-import type { Outcome } from '../../verify/judge.js';
+import type { Judgement } from '../../verify/judge.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import type { LineFile } from './line-file.js';
 import { traceIdOf } from '../http/request-head.js';
@@ -24,7 +24,7 @@ export class DecisionLog {
   }
 
   /** @param denial why a gate denied the call although the bundle is valid; else `null` */
-  record(request: LoggedRequest, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
+  record(request: LoggedRequest, outcome: Judgement, bundle: unknown, denial: string | null = null): void {
     const { failure, chain, binding } = outcome;
     const traceId = traceIdOf(request.traceparent);
     const { rootPrincipal, agent, jti, tool } = claimedFacts(outcome, bundle);

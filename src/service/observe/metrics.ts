@@ -4,7 +4,7 @@ import type { GateProtocol } from '../../gate/open.js';
 import type { RevocationObserver } from '../../revocation/index.js';
 import type { EngineObserver } from '../../verifier/engine.js';
 import type { ReplayObserver, ReplayResult } from '../../replay/index.js';
-import type { Outcome } from '../../verify/judge.js';
+import type { Judgement } from '../../verify/judge.js';
 import type { Binding } from '../../verify/binding.js';
 import { CATALOGUE, type Code } from '../../verify/codes.js';
 import { GrpcMetrics } from './grpc-metrics.js';
@@ -36,7 +36,7 @@ export interface GateObserver extends ReplayObserver {
   rejected(endpoint: GateEndpoint, reason: Rejection): void;
   /** @param code the code of a denial; empty for other decisions */
   decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
-  countOutcome(outcome: Outcome): void;
+  countOutcome(outcome: Judgement): void;
 }
 
 const GATE_CODES: ReadonlySet<string> = new Set([...GATE_CATALOGUE, ...CATALOGUE].map(({ code }) => code));
@@ -114,7 +114,7 @@ export class Metrics {
   }
 
   /** Counts a verdict. */
-  countOutcome(outcome: Outcome): void {
+  countOutcome(outcome: Judgement): void {
     if (outcome.failure === null) {
       this.verdicts.valid++;
       if (outcome.binding !== null) this.bindings[outcome.binding]++;

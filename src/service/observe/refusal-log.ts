@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Outcome } from '../../verify/judge.js';
+import type { Judgement } from '../../verify/judge.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import { traceIdOf } from '../http/request-head.js';
 import { Sampler } from './sampler.js';
@@ -28,7 +28,7 @@ export class RefusalLog {
    *
    * @param denial why a gate denied a call with a valid bundle; its line has no block
    */
-  record(request: LoggedRequest, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
+  record(request: LoggedRequest, outcome: Judgement, bundle: unknown, denial: string | null = null): void {
     const refusal = outcome.failure ?? (denial === null ? null : { code: denial });
     if (refusal === null || this.#sampler?.admits() !== true) return;
     const traceId = traceIdOf(request.traceparent);

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
-import type { Outcome } from '../../verify/judge.js';
+import type { Judgement } from '../../verify/judge.js';
 
 /** Who asked for what, according to the bundle. If the bundle was refused, none of this is proved. */
 export interface VerdictFacts {
@@ -27,7 +27,7 @@ const UNPRINTABLE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\
  *
  * @param bundle the bundle that was verified; decoded again if it was refused
  */
-export function factsOf(outcome: Outcome, bundle: unknown): VerdictFacts {
+export function factsOf(outcome: Judgement, bundle: unknown): VerdictFacts {
   const { rootPrincipal, agent, jti, tool } = claimedFacts(outcome, bundle);
   return {
     rootPrincipal: printable(rootPrincipal),
@@ -39,7 +39,7 @@ export function factsOf(outcome: Outcome, bundle: unknown): VerdictFacts {
 
 /** The same facts unchanged, of any type and length. The caller must make each of them {@link printable}. */
 export function claimedFacts(
-  outcome: Outcome,
+  outcome: Judgement,
   bundle: unknown,
 ): Readonly<Record<keyof VerdictFacts, unknown>> {
   if (outcome.failure === null) {

@@ -1,4 +1,4 @@
-import type { Outcome } from '../../verify/judge.js';
+import type { Judgement } from '../../verify/judge.js';
 import type { DecisionLog } from './decision-log.js';
 import type { LoggedRequest } from '../http/exchange.js';
 import type { GateDecision } from '../routes/gate-decider.js';
@@ -21,7 +21,7 @@ export class VerdictLogs {
    * @param bundle the bundle that was verified
    * @param denial why a gate denied the call although the bundle is valid; else `null`
    */
-  record(request: LoggedRequest, outcome: Outcome, bundle: unknown, denial: string | null = null): void {
+  record(request: LoggedRequest, outcome: Judgement, bundle: unknown, denial: string | null = null): void {
     const code = outcome.failure?.code ?? denial;
     if (code !== null) {
       request.code = code;
@@ -35,7 +35,7 @@ export class VerdictLogs {
    * been used before, or be for another call. Requests without a verdict are not logged; the metrics count them.
    */
   ofGate(request: LoggedRequest): GateRecord {
-    let verdict: { readonly outcome: Outcome; readonly bundle: unknown } | null = null;
+    let verdict: { readonly outcome: Judgement; readonly bundle: unknown } | null = null;
     return {
       onVerdict: (outcome, bundle) => (verdict = { outcome, bundle }),
       decided: (decision) => {
@@ -60,7 +60,7 @@ export class VerdictLogs {
 /** Receives what happens to one request to a gate. */
 interface GateRecord {
   /** The verdict on the bundle. */
-  readonly onVerdict: (outcome: Outcome, bundle: unknown) => void;
+  readonly onVerdict: (outcome: Judgement, bundle: unknown) => void;
   /** The decision. Call this before the answer is sent. */
   readonly decided: (decision: GateDecision) => void;
 }

@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../protocol/json.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import { parseBundleText } from '../../verify/bundle-text.js';
-import type { Call, Outcome } from '../../verify/judge.js';
+import type { Call, Judgement } from '../../verify/judge.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
 import {
@@ -57,7 +57,7 @@ export class VerifyRoute {
     }
   }
 
-  #answer(exchange: Exchange, ticket: Ticket, outcome: Outcome, bundle: unknown): void {
+  #answer(exchange: Exchange, ticket: Ticket, outcome: Judgement, bundle: unknown): void {
     ticket.release();
     try {
       this.#context.metrics.countOutcome(outcome);
