@@ -6,9 +6,9 @@ import { readConfiguration } from '../../src/service/configuration/configuration
 import { Connections } from '../../src/service/load/connections.js';
 import { loadFrontEnd } from '../../src/service/http/load-front-end.js';
 import { openGate } from '../../src/service/routes/gate-decider.js';
-import { Metrics } from '../../src/service/observe/metrics.js';
-import { RefusalLog } from '../../src/service/observe/refusal-log.js';
-import { VerdictLogs } from '../../src/service/observe/verdict-logs.js';
+import { Metrics } from '../../src/service/observe/metrics/metrics.js';
+import { RefusalLog } from '../../src/service/observe/logs/refusal-log.js';
+import { VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
 import { Routes } from '../../src/service/routes/routes.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Engine } from '../../src/verifier/engine.js';

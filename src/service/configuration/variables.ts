@@ -11,9 +11,9 @@ import {
   type Option,
 } from '../../verifier/kinds.js';
 import { VERIFIER_OPTIONS } from '../../verifier/options.js';
+import { decodeBase64url } from '../../protocol/base64url.js';
 import { readProxyTrust } from '../http/client-address.js';
-import { unixPathOf } from '../http/listen-address.js';
-import { isSigningSeed } from '../routes/context-token.js';
+import { unixPathOf } from '../http/listen/listen-address.js';
 import { variableOf } from './environment.js';
 
 /** What is known of an environment variable. Everything else is made from it: parsing, errors, help and documents. */
@@ -35,6 +35,8 @@ const MIB = 1024 * 1024;
 export const BODIES_IN_MEMORY = 4;
 
 const path = text('a path');
+/** The seed of an Ed25519 key has 32 bytes. RFC 8032 §5.1.5 */
+const isSigningSeed = (value: string) => decodeBase64url(value)?.length === 32;
 const isOrigin = (value: string) => URL.canParse(value) && new URL(value).origin === value;
 
 /**

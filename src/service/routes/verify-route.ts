@@ -12,7 +12,7 @@ import {
   type IntakeSink,
 } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
-import type { Rejection } from '../observe/rejections.js';
+import type { Rejection } from '../observe/metrics/rejections.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
 
