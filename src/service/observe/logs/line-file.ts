@@ -28,8 +28,7 @@ interface Chunk {
  * Appends lines to a file or to standard output (`-`) without blocking the caller. Lines wait in memory; if the
  * output is too slow, further lines are dropped and counted.
  *
- * pino's sonic-boom cannot do this: it counts bytes instead of lines, blocks a thread at a pipe without a reader, keeps
- * trying without a pause while a disk is full, and may write into another file after it was closed.
+ * pino's sonic-boom cannot do this: docs/adr/0035-decision-log-without-sonic-boom.md says why.
  */
 export class LineFile {
   readonly #path: string;

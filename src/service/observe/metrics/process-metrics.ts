@@ -9,6 +9,9 @@ interface Place {
 /**
  * The metrics of several processes in one text: each metric once, with the series of all processes.
  *
+ * prom-client's `AggregatorRegistry` would keep the label `process`, too. But it leaves out `process_start_time_seconds`,
+ * and gives no metrics at all if one process does not answer.
+ *
  * @param places what the supervisor itself shows
  * @param scrapes the metrics of each in the text format of Prometheus, HELP first and TYPE second, with the label `process`
  */
