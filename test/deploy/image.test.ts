@@ -109,6 +109,8 @@ describe('the image', () => {
         // What the operator, other containers and mounts give.
         SERVER_IDENTITY: 'any',
         REDIS_URL: redis.url,
+        // No test depends on speed.
+        REDIS_TIMEOUT_MS: '60000',
         DRS_ADMIN_TOKEN_FILE: token,
         REVOCATION_STORE_PATH: path.join(image.root, 'var/lib/drs/revoked.txt'),
         SHUTDOWN_DELAY_SECS: '0',
