@@ -15,6 +15,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
   ['issue', async () => (await import('./commands/issue.js')).addIssue],
   ['delegate', async () => (await import('./commands/delegate.js')).addDelegate],
   ['invoke', async () => (await import('./commands/invoke.js')).addInvoke],
+  ['sign', async () => (await import('./commands/sign.js')).addSign],
   ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
   ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
   ['status-list', async () => (await import('./commands/status-list.js')).addStatusList],
