@@ -4,9 +4,6 @@ import { ReadStream, WriteStream } from 'node:tty';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
 
-/** The environment variable with the passphrase of an encrypted key. */
-const VARIABLE = 'DRS_KEY_PASSPHRASE';
-
 /**
  * The passphrase of an encrypted key: from the file that is given, else from `DRS_KEY_PASSPHRASE`, else from the
  * terminal. Standard input is never read, since it may belong to a protocol.
@@ -21,7 +18,7 @@ export async function readPassphrase(keyFile: string, passphraseFile?: string): 
   if (terminal === null)
     throw new CommandError(
       `${keyFile} is encrypted, and there is no terminal to ask for its passphrase`,
-      `name a file that has it with --passphrase-file, or set ${VARIABLE}`,
+      `name a file that has it with --passphrase-file, or set DRS_KEY_PASSPHRASE`,
     );
   return ask(terminal, `Passphrase of ${keyFile}: `);
 }
@@ -37,8 +34,8 @@ export async function readPassphraseFile(file: string): Promise<string> {
 
 /** Takes the passphrase out of the environment, so that no child process inherits it. */
 function takePassphrase(): string | undefined {
-  const value = process.env[VARIABLE];
-  delete process.env[VARIABLE];
+  const { DRS_KEY_PASSPHRASE: value } = process.env;
+  delete process.env['DRS_KEY_PASSPHRASE'];
   return value === '' ? undefined : value;
 }
 

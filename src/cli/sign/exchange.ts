@@ -39,7 +39,7 @@ export class HttpTarget {
     return new Promise((resolve, reject) => {
       const request = this.#send(url, {
         method,
-        headers: headers as OutgoingHttpHeaders,
+        headers,
         agent: this.#agent,
         ...(signal === undefined ? {} : { signal }),
       });

@@ -9,7 +9,16 @@ import {
 import { shorten } from '../../gate/request.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
 import type { Delegations, Refusal } from './delegations.js';
-import { errorLine, idTextOf, INVALID_REQUEST, refusalLine, withMeta, type Message } from './message.js';
+import {
+  errorLine,
+  idTextOf,
+  INVALID_REQUEST,
+  messageOf,
+  readJson,
+  refusalLine,
+  withMeta,
+  type Message,
+} from './message.js';
 
 /** What becomes of a message. */
 export type Outcome =

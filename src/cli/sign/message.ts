@@ -94,5 +94,5 @@ export function errorLine(idText: string, code: number, message: string, data?: 
 /** The answer to a request that is not sent. It has the form of a gate's, so that hosts and agents read one form. */
 export function refusalLine(idText: string, { code, detail, suggestion }: Refusal, status = 403): string {
   const data = { code, detail, suggestion, status };
-  return errorLine(idText, RPC_ERROR_CODE, `DRS: ${code}: ${detail} ${suggestion}`, data);
+  return errorLine(idText, RPC_ERROR_CODE, `DRS: ${code}: ${detail}. ${suggestion}`, data);
 }
