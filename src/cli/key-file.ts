@@ -27,6 +27,15 @@ export async function readKeyFile(
 
 const ENCRYPTED = '-----BEGIN ENCRYPTED PRIVATE KEY-----';
 
+/** A private key as encrypted PKCS#8 in PEM, which OpenSSL reads as well. */
+export function encryptKey(key: SigningKey, passphrase: string): string {
+  const encryption = { cipher: 'aes-256-cbc', passphrase };
+  const jwk = { ...key.toJwk() };
+  return createPrivateKey({ key: jwk, format: 'jwk' })
+    .export({ type: 'pkcs8', format: 'pem', ...encryption })
+    .toString();
+}
+
 function decryptKey(pem: string, passphrase: string, file: string): JsonWebKey {
   try {
     return createPrivateKey({ key: pem, format: 'pem', passphrase }).export({ format: 'jwk' });

@@ -39,7 +39,11 @@ export function addSign(program: Command): void {
     .description(
       'Stands between an MCP host and an MCP server, or an A2A client and an agent, and signs each request that the\nserver checks. All else passes as it is. What no delegation allows is not sent: the host gets an error that says\nwhat to ask for.',
     )
-    .argument('[command...]', 'after --: an MCP server that speaks over standard input and output')
+    .argument(
+      '[command...]',
+      'an MCP server that speaks over standard input and output, with its own options',
+    )
+    .passThroughOptions()
     .requiredOption(
       '--key <file>',
       "the agent's private key, readable by you alone; it may be encrypted (keygen --passphrase-file)",
@@ -124,7 +128,7 @@ function requireWay(
   if (isChild === (to !== undefined))
     wrong(
       isChild ? 'there is a command and --to' : 'there is neither --to nor a command',
-      'name one server: --to <url>, or its command after --',
+      'name one server: --to <url>, or its command',
     );
   if (isChild && (address !== undefined || header.length > 0))
     wrong('--listen and --header are for a server with a URL', 'name it with --to, or leave them out');
