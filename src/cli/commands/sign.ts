@@ -24,6 +24,7 @@ interface SignOptions {
   readonly toolServer?: string;
   readonly unsigned: readonly string[];
   readonly header: readonly string[];
+  readonly headerEnv: readonly string[];
   readonly listen?: string;
   readonly listenOnNetwork?: true;
   readonly protocol: 'mcp' | 'a2a';
@@ -60,9 +61,10 @@ export function addSign(program: Command): void {
       'the name that the server goes by: a DID or URL (default: the URL of --to; for a command stdio:<program>)',
     )
     .option('--unsigned <name>', 'a tool, or a method, that needs no delegation; repeatable', collect, [])
+    .option('--header <header>', "a header for --to, as 'Name: value'; repeatable", collect, [])
     .option(
-      '--header <header>',
-      "a header for --to, such as 'Authorization: Bearer ${TOKEN}'; repeatable. ${NAME} is taken from the environment",
+      '--header-env <header>',
+      "the same with a secret from the environment: 'Authorization: VARIABLE'",
       collect,
       [],
     )
@@ -113,14 +115,14 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
     await relayToChild(command, signer);
     return;
   }
-  const headers = readHeaders(options.header);
+  const headers = readHeaders(options.header, options.headerEnv);
   if (options.listen === undefined) await relayToHttp(new HttpTarget(target), headers, signer);
   else await listen(new HttpTarget(target), headers, { options, signer, delegations });
 }
 
 function requireWay(
   isChild: boolean,
-  { to, listen: address, header, listenOnNetwork, allowHost, allowOrigin, protocol }: SignOptions,
+  { to, listen: address, header, headerEnv, listenOnNetwork, allowHost, allowOrigin, protocol }: SignOptions,
 ) {
   const wrong = (found: string, hint: string) => {
     throw new CommandError(found, hint);
@@ -130,8 +132,11 @@ function requireWay(
       isChild ? 'there is a command and --to' : 'there is neither --to nor a command',
       'name one server: --to <url>, or its command',
     );
-  if (isChild && (address !== undefined || header.length > 0))
-    wrong('--listen and --header are for a server with a URL', 'name it with --to, or leave them out');
+  if (isChild && (address !== undefined || header.length + headerEnv.length > 0))
+    wrong(
+      '--listen, --header and --header-env are for a server with a URL',
+      'name it with --to, or leave them out',
+    );
   const listens = listenOnNetwork === true || protocol !== 'mcp' || allowHost.length + allowOrigin.length > 0;
   if (address === undefined && listens)
     wrong(

@@ -43,12 +43,11 @@ export function isSigned({ command, args }: JsonObject): boolean {
  * @throws CommandError that names what is not known of its shape
  */
 export function signedEntry(name: string, entry: JsonObject, by: SignedBy): EntryChange {
-  const shape = (found: string) =>
-    new CommandError(
-      `the entry ${JSON.stringify(name)} ${found}`,
-      'change it by hand: docs/agents.md shows what an entry looks like',
-    );
-  if (isSigned(entry)) throw shape('runs through drs-verify already; --undo takes it out');
+  const shape = (
+    found: string,
+    hint = 'change it by hand: have its command run `drs-verify sign` (drs-verify help sign)',
+  ) => new CommandError(`the entry ${JSON.stringify(name)} ${found}`, hint);
+  if (isSigned(entry)) throw shape('runs through drs-verify already', 'to change it, first run init --undo');
   const { command, url, args = [], headers = {}, env = {}, type } = entry;
   const [program, ...before] = by.program;
   const options = [
@@ -74,7 +73,7 @@ export function signedEntry(name: string, entry: JsonObject, by: SignedBy): Entr
   if (signIn !== undefined) throw shape(`has a member ${signIn}: sign passes on only fixed headers`);
   // Arguments can be seen by others on this machine, variables cannot.
   const variables = Object.keys(headers).map((header, at) => [header, `DRS_HEADER_${at + 1}`] as const);
-  const given = variables.flatMap(([header, variable]) => ['--header', `${header}: \${${variable}}`]);
+  const given = variables.flatMap(([header, variable]) => ['--header-env', `${header}: ${variable}`]);
   const values = Object.fromEntries(variables.map(([header, variable]) => [variable, headers[header] ?? '']));
   return {
     type: type === undefined ? undefined : 'stdio',

@@ -43,7 +43,7 @@ function reasonFor({ response, text, hasSession }: Failed): string {
   }
   if (status === 404 && hasSession) return 'the session has ended: connect to the server again';
   if (status === 401)
-    return 'the server wants to know who calls (401): give it a token with --header "Authorization: Bearer …"';
+    return 'the server wants to know who calls (401): give it a token with --header-env "Authorization: <variable>"';
   if (status < 300)
     return `the server answered with ${headers['content-type'] ?? 'no content type'}, which is not a JSON-RPC answer`;
   const shown = text === null || text === '' ? '' : `: ${text.slice(0, MAX_SHOWN)}`;

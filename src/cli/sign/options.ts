@@ -12,7 +12,7 @@ export function readTarget(text: string): URL {
   if (url.username !== '' || url.password !== '')
     throw new CommandError(
       '--to has a name or a password in it',
-      "leave them out of the URL, and give --header 'Authorization: Basic ${CREDENTIALS}'",
+      "leave them out of the URL, and give --header-env 'Authorization: <variable>'",
     );
   url.hash = '';
   return url;
@@ -39,36 +39,48 @@ const OWN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Reads the headers of `--header`, and puts in what the environment has for `${NAME}`. Errors show no value, which may
- * be secret.
+ * Reads the headers of `--header` (`Name: value`) and of `--header-env` (`Name: VARIABLE`). Errors show no value, which
+ * may be secret.
  *
  * @returns values by names in lower case
  */
-export function readHeaders(lines: readonly string[]): Record<string, string> {
+export function readHeaders(
+  written: readonly string[],
+  fromEnvironment: readonly string[],
+): Record<string, string> {
   const headers: Record<string, string> = {};
-  for (const line of lines) {
-    const [, written = '', pattern = ''] = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*)$/s.exec(line) ?? [];
-    const name = written.toLowerCase();
-    if (name === '') throw new CommandError('a --header has no name', "write it as 'Name: value', in quotes");
-    if (OWN.has(name) || name in headers)
-      throw new CommandError(
-        `--header sets ${written}, which ${OWN.has(name) ? 'is set by this command' : 'is set twice'}`,
-        'leave it out',
-      );
-    const value = pattern.replaceAll(/\$\{(\w+)\}/g, (_, variable: string) => {
+  for (const line of written) add(headers, '--header', line, (value) => value);
+  for (const line of fromEnvironment)
+    add(headers, '--header-env', line, (variable, name) => {
       const found = process.env[variable];
-      if (found !== undefined) return found;
+      if (found !== undefined && found !== '') return found;
       throw new CommandError(
-        `--header ${written} names the variable ${variable}, which is not set`,
+        `--header-env ${name} names the variable ${JSON.stringify(variable)}, which is not set`,
         'set it in the environment of this command',
       );
     });
-    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
-      throw new CommandError(
-        `the value of --header ${written} has characters that no header can have`,
-        'remove them',
-      );
-    headers[name] = value;
-  }
   return headers;
+}
+
+function add(
+  headers: Record<string, string>,
+  option: string,
+  line: string,
+  valueOf: (given: string, name: string) => string,
+): void {
+  const [, written = '', given = ''] = /^([\w!#$%&'*+.^`|~-]+):[ \t]*(.*)$/s.exec(line) ?? [];
+  const name = written.toLowerCase();
+  if (name === '') throw new CommandError(`a ${option} has no name`, "write it as 'Name: …', in quotes");
+  if (OWN.has(name) || name in headers)
+    throw new CommandError(
+      `${option} sets ${written}, which ${OWN.has(name) ? 'is set by this command' : 'is set twice'}`,
+      'leave it out',
+    );
+  const value = valueOf(given, written);
+  if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+    throw new CommandError(
+      `the value of ${option} ${written} has characters that no header can have`,
+      'remove them',
+    );
+  headers[name] = value;
 }

@@ -20,8 +20,9 @@ const LAST_OUTPUT_MS = 1000;
  */
 export async function relayToChild(command: readonly string[], signer: McpSigner): Promise<void> {
   const [program = '', ...args] = command;
-  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+  // A signal that comes before its handler would end this process and leave the child behind.
   for (const signal of SIGNALS) process.on(signal, () => child.kill(signal));
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] });
   try {
     await once(child, 'spawn');
   } catch (error) {
