@@ -175,7 +175,7 @@ export class HttpRelay {
       response.resume();
       const status = response.statusCode ?? 0;
       if (status >= 300) note(`the server answered ${what} with ${status}`);
-      else if (message.method === INITIALIZED) void this.#track(this.#readServerStream());
+      else if (message.method === INITIALIZED) void this.#readServerStream();
     } catch (error) {
       if (!this.#closing.signal.aborted) note(`${what} was not sent: ${(error as Error).message}`);
     }
