@@ -43,7 +43,7 @@ const NOTIFICATION_MS = 5000;
 const LAST_ANSWERS_MS = 30_000;
 const DELETE_MS = 2000;
 /** How long a server may keep a stream open on which it has answered. */
-const LAST_EVENTS_MS = 5000;
+const LAST_EVENTS_MS = 1000;
 const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
@@ -81,9 +81,9 @@ export class HttpRelay {
       signal.addEventListener('abort', () => resolve(), { once: true });
     });
     await Promise.race([this.#relay(source), stopped]);
-    // These never end by themselves.
-    for (const { message, controller } of this.#pending.values())
-      if (message.method === LISTEN) controller.abort();
+    // These do not end by themselves.
+    for (const { message, isAnswered, controller } of this.#pending.values())
+      if (isAnswered || message.method === LISTEN) controller.abort();
     const answers = Promise.all(this.#working);
     if (!signal.aborted) await Promise.race([answers, stopped, delay(LAST_ANSWERS_MS, null, { ref: false })]);
     this.#closing.abort();
