@@ -26,6 +26,7 @@ const OWN: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
   ...['host', 'content-length', 'expect'],
 ]);
+const EXTENSIONS = 'A2A-Extensions';
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /** Makes an HTTP server that passes requests on to another one, and signs those that need it. */
@@ -75,11 +76,15 @@ async function relay(
   const isCard = protocol === 'a2a' && method === 'GET' && isCardPath(path);
   const controller = new AbortController();
   response.on('close', () => controller.abort());
-  const set = {
+  const set: Record<string, string> = {
     ...headers,
     ...(isSigned ? outcome.headers : {}),
     ...(isCard ? { 'accept-encoding': 'identity' } : {}),
   };
+  // Servers of A2A 0.3 read no other, where it is.
+  const extension = set[EXTENSIONS];
+  if (extension !== undefined && request.headers['x-a2a-extensions'] !== undefined)
+    set[`X-${EXTENSIONS}`] = extension;
   const sent = isSigned && outcome.body !== '' ? Buffer.from(outcome.body) : body;
   const upstream = await target.exchange(
     {
@@ -142,8 +147,11 @@ function kept(
   { rawHeaders, headers }: IncomingMessage,
   replaced: Readonly<Record<string, string>> = {},
 ): string[] {
+  // Lists, to which a value is added.
+  const isList = (name: string) => /^(?:x-)?a2a-extensions$/.test(name);
+  const set = Object.keys(replaced).map((name) => name.toLowerCase());
   const named = (headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
-  const dropped = new Set([...OWN, ...named, ...Object.keys(replaced).map((name) => name.toLowerCase())]);
+  const dropped = new Set([...OWN, ...named, ...set.filter((name) => !isList(name))]);
   const passed: string[] = [];
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const [name = '', value = ''] = rawHeaders.slice(at, at + 2);
