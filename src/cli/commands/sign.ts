@@ -109,6 +109,8 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
     if (file === '-') throw new CommandError('- is not read here: standard input is the host', 'name a file');
   const { passphraseFile } = options;
   const key = await readKeyFile(options.key, { passphraseFile, isPrivate: true });
+  // No child gets it, whether it was needed or not.
+  delete process.env['DRS_KEY_PASSPHRASE'];
   const delegations = new Delegations({ key, files: options.chain, toolServer, note });
   const signer = new McpSigner(delegations, new Set(options.unsigned));
   if (target === null) {

@@ -23,7 +23,7 @@ interface Failed {
 /** The JSON-RPC error for a request that the server has not answered as it should: its own one, if it sent one. */
 export function failureLine(message: Message, failed: Failed): string {
   const { response, text } = failed;
-  const idText = idTextOf(message.text);
+  const idText = idTextOf(message);
   const status = response.statusCode ?? 0;
   const value = text === null || status < 300 ? undefined : readJson(text);
   if (text !== null && isAnswerTo(value, message.id) && isJsonObject(value['error'])) return oneLine(text);

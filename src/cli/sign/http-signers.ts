@@ -1,11 +1,10 @@
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../../gate/carriers.js';
 import { shorten } from '../../gate/request.js';
-import { isJsonObject } from '../../protocol/json.js';
 import { a2aCallOf, type A2aCall } from '../../middleware/a2a/sign-requests.js';
 import { DRS_EXTENSION } from '../../middleware/a2a/extension.js';
 import type { Delegations, Refusal } from './delegations.js';
 import type { McpSigner } from './mcp-signer.js';
-import { idTextOf, readJson, refusalLine } from './message.js';
+import { idTextOf, messageOf, readJson, refusalLine } from './message.js';
 
 /** What becomes of an HTTP request. */
 export type HttpOutcome =
@@ -55,9 +54,9 @@ export function a2aHttpSigner(delegations: Delegations): HttpSigner {
 
 /** In the form of the protocol: of JSON-RPC, if the request is. */
 function refused(body: string, refusal: Refusal, status: number): HttpOutcome {
-  const value = readJson(body);
-  if (isJsonObject(value) && typeof value['method'] === 'string')
-    return { kind: 'refused', status: 200, body: refusalLine(idTextOf(body), refusal, status) };
-  const { code, detail: message, suggestion } = refusal;
-  return { kind: 'refused', status, body: JSON.stringify({ error: { code, message, suggestion } }) };
+  const message = messageOf(body, readJson(body) ?? null);
+  if (message?.method !== undefined)
+    return { kind: 'refused', status: 200, body: refusalLine(idTextOf(message), refusal, status) };
+  const { code, detail, suggestion } = refusal;
+  return { kind: 'refused', status, body: JSON.stringify({ error: { code, message: detail, suggestion } }) };
 }

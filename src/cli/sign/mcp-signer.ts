@@ -56,7 +56,7 @@ export class McpSigner {
     if (method === undefined || !this.#needsBundle(message)) return PASS;
     const refuse = (refusal: Refusal, status?: number): Outcome => ({
       kind: 'refused',
-      answer: refusalLine(idTextOf(text), refusal, status),
+      answer: refusalLine(idTextOf(message), refusal, status),
     });
     const { defect } = parseStrictJson(text);
     // No signature can cover it: parsers would read different values.

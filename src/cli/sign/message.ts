@@ -45,13 +45,22 @@ export function messageOf(text: string, value: JsonValue): Message | null {
 }
 
 /**
- * The id of a message as its text has it. A number may have more digits than a double, so it is not written anew.
+ * The id of a request as JSON text. A number that a double does not hold is taken from the text of the message.
  *
- * @param text JSON text of an object that has a member `id`
+ * @example idTextOf(message); // '"a"'
  */
-export function idTextOf(text: string): string {
-  const node = nodeAt(text, ['id']);
-  return node === undefined ? 'null' : text.slice(node.offset, node.offset + node.length);
+export function idTextOf({ id, text }: Message): string {
+  const written = JSON.stringify(id);
+  if (typeof id !== 'number' || Number.isSafeInteger(id)) return written;
+  try {
+    const tree = parseTree(text);
+    const node = tree && findNodeAtLocation(tree, ['id']);
+    return node === undefined ? written : text.slice(node.offset, node.offset + node.length);
+  } catch (error) {
+    // A text that nests too deep for the parser.
+    if (error instanceof RangeError) return written;
+    throw error;
+  }
 }
 
 /**
@@ -74,11 +83,6 @@ function insertFirst(text: string, object: Node, member: string): string {
   const at = object.offset + 1;
   const comma = (object.children ?? []).length === 0 ? '' : ',';
   return `${text.slice(0, at)}${member}${comma}${text.slice(at)}`;
-}
-
-function nodeAt(text: string, path: readonly string[]): Node | undefined {
-  const tree = parseTree(text);
-  return tree && findNodeAtLocation(tree, [...path]);
 }
 
 /**

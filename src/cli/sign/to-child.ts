@@ -37,7 +37,10 @@ export async function relayToChild(command: readonly string[], signer: McpSigner
   const answers = copy(child.stdout, output);
   const ended = once(child, 'exit');
   // If the host's end of the pipe breaks, the child is told that its input has ended.
-  void send(child.stdin, output, signer).catch(() => child.stdin.end());
+  void send(child.stdin, output, signer).catch((error: unknown) => {
+    console.error(error);
+    child.stdin.end();
+  });
   await ended;
   await Promise.race([answers.catch(() => undefined), delay(LAST_OUTPUT_MS)]);
   await output.end();

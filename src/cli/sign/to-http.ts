@@ -33,8 +33,9 @@ export interface RelayOptions {
   readonly note: (message: string) => void;
 }
 
-/** The most requests that are unanswered at a time. */
+/** The most requests that are unanswered at a time, and characters in them. */
 const MAX_IN_FLIGHT = 256;
+const MAX_TEXT_IN_FLIGHT = 64 * 1024 * 1024;
 /** How often in a row to try in vain to continue a broken stream. */
 const MAX_RESUMES = 5;
 /** How long messages wait for the server to take a notification before them. */
@@ -130,9 +131,10 @@ export class HttpRelay {
       await this.#notify(message);
       return;
     }
-    if (this.#pending.size >= MAX_IN_FLIGHT) {
-      const found = `${MAX_IN_FLIGHT} requests have no answer yet: this one was not sent`;
-      await output.insert(errorLine(idTextOf(message.text), TRANSPORT_ERROR, found));
+    const text = [...this.#pending.values()].reduce((sum, pending) => sum + pending.message.text.length, 0);
+    if (this.#pending.size >= MAX_IN_FLIGHT || text + message.text.length > MAX_TEXT_IN_FLIGHT) {
+      const found = `${this.#pending.size} requests have no answer yet: this one was not sent`;
+      await output.insert(errorLine(idTextOf(message), TRANSPORT_ERROR, found));
       return;
     }
     const outcome = signer.sign(message);
@@ -299,7 +301,7 @@ export class HttpRelay {
 
   async #fail(pending: Pending, reason: string): Promise<void> {
     pending.isAnswered = true;
-    await this.#options.output.insert(errorLine(idTextOf(pending.message.text), TRANSPORT_ERROR, reason));
+    await this.#options.output.insert(errorLine(idTextOf(pending.message), TRANSPORT_ERROR, reason));
   }
 
   #exchange(

@@ -98,9 +98,10 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
   const refused = '{"jsonrpc":"2.0","id":"r","method":"tools/call","params":{"name":"delete"}}';
   const batch = `[${refused},{"jsonrpc":"2.0","id":2,"method":"ping"}]`;
   const twice = '{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"search","name":"search"}}';
+  const deep = `{"id":1e-3,"method":"tools/call","params":{"name":"search","arguments":{"a":${'['.repeat(1e5)}${']'.repeat(1e5)}}}}`;
   child.stdout.once('data', () => {
     child.stdin.write('{}\n');
-    child.stdin.write(`${refused}\n${batch}\n${twice}\n`);
+    child.stdin.write(`${refused}\n${batch}\n${twice}\n${deep}\n`);
     const piece = Buffer.alloc(1 << 20, 'x');
     for (let sent = 0; sent <= MAX_MESSAGE_BYTES; sent += piece.length) child.stdin.write(piece);
     child.stdin.end('\n{"jsonrpc":"2.0","id":3,"method":"ping"}\n');
@@ -125,6 +126,11 @@ it('answers itself what it does not send, in whole lines, and skips a line that 
     {
       jsonrpc: '2.0',
       id: 9,
+      error: error(-32010, { data: expect.objectContaining({ code: 'INVALID_JSONRPC' }) as unknown }),
+    },
+    {
+      jsonrpc: '2.0',
+      id: 1e-3,
       error: error(-32010, { data: expect.objectContaining({ code: 'INVALID_JSONRPC' }) as unknown }),
     },
     { jsonrpc: '2.0', id: null, error: error(-32600) },

@@ -83,7 +83,7 @@ describe('a host of SDK 1.x, and a server with sessions', () => {
               },
             },
           });
-          await protectedServer().connect(transport as never);
+          await protectedServer().connect(transport);
         }
         await transport.handleRequest(req, res);
       })();
