@@ -21,7 +21,12 @@ export function encodeHeaderText(text: string): string {
   if (text.length <= MAX_BYTES && isPlain(text)) return text;
   const bytes = Buffer.from(text);
   if (bytes.length > MAX_BYTES) return `=?sha256?${createHash('sha256').update(bytes).digest('hex')}?=`;
-  return `${ENCODED_START}${bytes.toString('base64')}${ENCODED_END}`;
+  return encodeNameHeader(text);
+}
+
+/** Encodes a text as the value of the MCP header `Mcp-Name`, however long it is: plain, or as base64 of its UTF-8. */
+export function encodeNameHeader(text: string): string {
+  return isPlain(text) ? text : `${ENCODED_START}${Buffer.from(text).toString('base64')}${ENCODED_END}`;
 }
 
 /** Decodes a header value, which is plain text or base64; `null` if the base64 is malformed. */

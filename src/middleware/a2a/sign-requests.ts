@@ -26,12 +26,11 @@ export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch
     const { pathname, search } = new URL(input instanceof Request ? input.url : input);
     const given = init?.body ?? null;
     const body = given === null && request !== null ? await request.clone().text() : given;
-    const target = targetOf((init?.method ?? request?.method ?? 'GET').toUpperCase(), pathname + search);
-    const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
+    const call = a2aCallOf(init?.method ?? request?.method ?? 'GET', pathname + search, body);
     if (call === null) return fetch(input, init);
     const headers = new Headers(init?.headers ?? request?.headers);
     nameExtension(headers);
-    headers.set(BUNDLE_HEADER, signCall(delegation, `${A2A_COMMAND}/${call.method}`, call.args));
+    headers.set(BUNDLE_HEADER, signCall(delegation, call.command, call.args));
     return sendSigned(fetch, input, { ...init, headers });
   };
 }
@@ -41,6 +40,26 @@ function nameExtension(headers: Headers): void {
   headers.append('A2A-Extensions', DRS_EXTENSION);
   // Of 0.3. Where it is, servers of 0.3 read no other.
   if (headers.has('X-A2A-Extensions')) headers.append('X-A2A-Extensions', DRS_EXTENSION);
+}
+
+/** What is signed of a request to an A2A agent. */
+export interface A2aCall {
+  readonly command: string;
+  /** Its member `tool` is the method. */
+  readonly args: JsonObject;
+}
+
+/**
+ * The call in a request to an A2A agent, over REST or JSON-RPC; `null` if it is none.
+ *
+ * @param path with its query, as the agent gets it
+ * @param body text, if there is one
+ * @throws TypeError if it cannot be signed
+ */
+export function a2aCallOf(httpMethod: string, path: string, body: unknown): A2aCall | null {
+  const target = targetOf(httpMethod.toUpperCase(), path);
+  const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
+  return call === null ? null : { command: `${A2A_COMMAND}/${call.method}`, args: call.args };
 }
 
 interface Call {
