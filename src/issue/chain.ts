@@ -1,7 +1,7 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure } from '../verify/codes.js';
 import { openReceipts, proveReceipts, readReceipts } from '../verify/judge.js';
-import { ReceiptCache } from '../verify/receipt-cache.js';
+import { NO_MEMORY } from '../verify/receipt-memory.js';
 import type { Receipt } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
 import { asIssueError, refusal } from './issue-error.js';
@@ -22,7 +22,7 @@ export function rulesFor(maxChainDepth: number): Rules {
  * @throws IssueError if there is no receipt, or one is malformed
  */
 export function readChain(jwts: readonly string[]): [Receipt, ...Receipt[]] {
-  const receipts = readReceipts(jwts, new ReceiptCache(0));
+  const receipts = readReceipts(jwts, NO_MEMORY);
   if (receipts instanceof Failure) throw asIssueError(receipts);
   const [root, ...rest] = receipts;
   if (root !== undefined) return [root, ...rest];

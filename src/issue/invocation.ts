@@ -3,7 +3,7 @@ import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure } from '../verify/codes.js';
 import { checkStructure, openBundle, proveBundle } from '../verify/judge.js';
-import { ReceiptCache } from '../verify/receipt-cache.js';
+import { NO_MEMORY } from '../verify/receipt-memory.js';
 import { createBundle, type Bundle } from './bundle.js';
 import { DEFAULT_MAX_CHAIN_DEPTH, readChain, rulesFor } from './chain.js';
 import { asIssueError } from './issue-error.js';
@@ -106,12 +106,11 @@ function findFailure(
   now: number,
 ): Eventual<Failure | null> {
   const rules = rulesFor(maxChainDepth);
-  const cache = new ReceiptCache(0);
   if (unchecked === true) {
-    const structure = checkStructure(bundle, rules, cache);
+    const structure = checkStructure(bundle, rules, NO_MEMORY);
     return structure instanceof Failure ? structure : null;
   }
-  const deps = { rules, cache, keys: DEFAULT_KEYS };
+  const deps = { rules, cache: NO_MEMORY, keys: DEFAULT_KEYS };
   const opened = openBundle(bundle, deps);
   if (opened instanceof Failure) return opened;
   return after(verifierFor(key)(opened.plan.checks), (verified) => {

@@ -1,12 +1,13 @@
 // `#platform` in package.json where there is no Node: browsers, workers. Same functions as platform-node.ts, which
 // describes them.
 import { sha256 } from '@noble/hashes/sha2';
-import { base64, base64urlnopad, hex } from '@scure/base';
+import { bytesToHex } from '@noble/hashes/utils';
 
 export type Bytes = Uint8Array;
 
 export function decodeBase64url(text: string, _isUrlSafe?: boolean): Bytes | null {
-  return decode(base64urlnopad, text);
+  const bytes = decodeBase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3));
+  return bytes !== null && encodeBase64url(bytes) === text ? bytes : null;
 }
 
 export const decodeBase64urlBriefly = decodeBase64url;
@@ -17,24 +18,27 @@ export function isUrlSafeText(_text: string): boolean {
 }
 
 export function encodeBase64url(bytes: Uint8Array): string {
-  return base64urlnopad.encode(bytes);
+  return encodeBase64(bytes).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
 export function encodeBase64(bytes: Uint8Array): string {
-  return base64.encode(bytes);
+  let text = '';
+  // In pieces: an engine takes only so many arguments.
+  for (let at = 0; at < bytes.length; at += 8192)
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(text);
 }
 
 export function decodeBase64(text: string): Bytes | null {
-  return decode(base64, text);
-}
-
-// It refuses what is not in the alphabet, padding that is too much or missing, and unused bits that are not zero.
-function decode(coder: typeof base64, text: string): Bytes | null {
+  let latin1: string;
   try {
-    return coder.decode(text);
+    latin1 = atob(text);
   } catch {
     return null;
   }
+  const bytes = Uint8Array.from(latin1, (character) => character.charCodeAt(0));
+  // `atob` skips white space and unused bits, and takes text without padding.
+  return encodeBase64(bytes) === text ? bytes : null;
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -68,7 +72,7 @@ export function concatBytes(chunks: readonly Uint8Array[], size: number): Bytes 
 
 // WebCrypto's digest is asynchronous, and receipts name their parents by digest wherever they are read.
 export function sha256Hex(text: string): string {
-  return hex.encode(sha256(encoder.encode(text)));
+  return bytesToHex(sha256(encoder.encode(text)));
 }
 
 export function detachText(text: string): string {

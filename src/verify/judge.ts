@@ -8,7 +8,7 @@ import { checkCallPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
 import { checkTime } from './blocks/e-time.js';
 import { checkRevocation } from './blocks/f-revocation.js';
 import { Failure } from './codes.js';
-import { ReceiptCache } from './receipt-cache.js';
+import { NO_MEMORY, type ReceiptMemory } from './receipt-memory.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
 import type { RevocationView } from './revocation-view.js';
 import type { Rules } from './rules.js';
@@ -31,7 +31,7 @@ export interface Call {
 /** What judging reads besides the bundle, as far as it needs no wait. */
 export interface Known {
   readonly rules: Rules;
-  readonly cache: ReceiptCache;
+  readonly cache: ReceiptMemory;
   readonly keys: KeyResolver;
 }
 
@@ -168,7 +168,7 @@ export function openReceipts(
   jwts: readonly string[],
   { keys }: Pick<Known, 'keys'>,
 ): OpenedReceipts | Failure {
-  const receipts = readReceipts(jwts, new ReceiptCache(0)); // A
+  const receipts = readReceipts(jwts, NO_MEMORY); // A
   if (receipts instanceof Failure) return receipts;
   const unlinked = checkReceiptLinkage(receipts); // B
   if (unlinked !== null) return unlinked;

@@ -1,5 +1,6 @@
 import { utf8Length } from '#platform';
 import { LRUCache } from 'lru-cache';
+import type { ReceiptMemory } from './receipt-memory.js';
 import { Chain, type Receipt } from './receipt.js';
 
 /** Counters of a {@link ReceiptCache}; the first three only grow. */
@@ -32,7 +33,7 @@ const FULL = 0.9;
  * cache is full, a receipt enters when it is seen for the second time. So a chain that is used once costs nothing, and
  * evicts nothing.
  */
-export class ReceiptCache {
+export class ReceiptCache implements ReceiptMemory {
   readonly #entries: LRUCache<string, Receipt | Chain> | null;
   readonly #fullBytes: number;
   // Marks of receipts that were seen once. If two share a mark, one of them enters the cache one use later.

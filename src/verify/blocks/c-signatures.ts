@@ -2,7 +2,7 @@ import { encodeBase64url } from '#platform';
 import type { SignatureCheck } from '../../protocol/jwt.js';
 import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { Failure, type Subject } from '../codes.js';
-import type { ReceiptCache } from '../receipt-cache.js';
+import type { ReceiptMemory } from '../receipt-memory.js';
 import type { Invocation, Receipt } from '../receipt.js';
 import type { Structure } from './a-structure.js';
 
@@ -68,7 +68,7 @@ export function checkSignatures(
   { receipts }: Pick<Structure, 'receipts'>,
   plan: SignaturePlan,
   verified: readonly boolean[],
-  cache: ReceiptCache | null,
+  cache: ReceiptMemory | null,
 ): Failure | null {
   for (let at = 0; at < plan.subjects.length; at++) {
     const subject = plan.subjects[at] as Subject;
