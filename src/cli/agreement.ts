@@ -52,11 +52,3 @@ export async function requireAgreement(): Promise<void> {
   }
   throw new CommandError('you did not agree, so nothing was issued', 'answer y to agree', EXIT.no);
 }
-
-/** Warns if a receipt cannot be revoked. */
-export function warnIfIrrevocable(statusIndex: number | undefined): void {
-  if (statusIndex !== undefined) return;
-  process.stderr.write(
-    'note: this receipt has no status list index, so it cannot be revoked before it ends; --status-index gives it one\n',
-  );
-}

@@ -15,7 +15,9 @@ const TOOL_SERVER = 'https://tools.example';
 
 const newSigner = async () =>
   webCryptoSigner(
-    /** @type {CryptoKeyPair} */ (await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify'])),
+    /** @type {Parameters<typeof webCryptoSigner>[0]} */ (
+      await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify'])
+    ),
   );
 
 /** @param {() => unknown} action */
@@ -74,6 +76,7 @@ export async function runCalls(service, redirecting) {
   const post = (/** @type {object} */ body) =>
     call(`${TOOL_SERVER}/search`, { method: 'POST', body: JSON.stringify(body) });
   const plain = await serve(new Request(`${TOOL_SERVER}/search`, { method: 'POST', body: '{}' }));
+  const refusal = /** @type {{ error: { code: string } }} */ (await plain.json());
 
   return {
     matching: await ask(args),
@@ -87,6 +90,6 @@ export async function runCalls(service, redirecting) {
     memoryKey: await codeOf(() => generateKey()),
     served: await (await post(args)).json(),
     refused: await codeOf(() => post({ tool: 'fetch' })),
-    unsigned: [plain.status, (await plain.json()).error.code],
+    unsigned: [plain.status, refusal.error.code],
   };
 }
