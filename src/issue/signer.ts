@@ -58,11 +58,12 @@ export function signText(key: AnySigner, text: string): Eventual<Uint8Array> {
 }
 
 async function signElsewhere(signer: Signer, text: string): Promise<Uint8Array> {
-  const publicKey = DEFAULT_KEYS.publicKeyOf(signer.did);
+  const did: unknown = signer.did;
+  const publicKey = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
   if (publicKey === null) {
     throw new IssueError(
       'INVALID_KEY',
-      `the did of the signer is ${JSON.stringify(String(signer.did).slice(0, 100))}, expected ${DEFAULT_KEYS.expected}`,
+      `the did of the signer is ${JSON.stringify(String(did).slice(0, 100))}, expected ${DEFAULT_KEYS.expected}`,
       'make it with didOfJwk() from the public key',
     );
   }

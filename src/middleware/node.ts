@@ -58,7 +58,7 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
           const bytes = Buffer.from(json);
           if (req.readableDidRead && 'rawBody' in req) {
             // A parser came first, and handlers see what it made of the envelope.
-            Object.assign(req, { rawBody: bytes, body: JSON.parse(json) });
+            Object.assign(req, { rawBody: bytes, body: JSON.parse(json) as unknown });
           } else {
             // The whole body has been put back, and nothing else has read since.
             req.read();

@@ -10,7 +10,9 @@ export function decodeBase64url(text: string, _isUrlSafe?: boolean): Bytes | nul
   return bytes !== null && encodeBase64url(bytes) === text ? bytes : null;
 }
 
-export const decodeBase64urlBriefly = decodeBase64url;
+export function decodeBase64urlBriefly(text: string, _isUrlSafe?: boolean): Bytes | null {
+  return decodeBase64url(text);
+}
 
 /** Whether decoding needs no look at the text as a whole: here it never does. */
 export function isUrlSafeText(_text: string): boolean {

@@ -85,7 +85,11 @@ export async function runCalls(service, redirecting) {
     escalation: await codeOf(() => issueSubDelegation({ ...limited, policy: {} })),
     notMine: await codeOf(() => issueInvocation({ ...delegation, key: bot, args })),
     otherKey: await codeOf(() =>
-      issueInvocation({ ...delegation, key: { did: helper.did, sign: bot.sign }, args }),
+      issueInvocation({
+        ...delegation,
+        key: { did: helper.did, sign: (/** @type {Uint8Array} */ bytes) => bot.sign(bytes) },
+        args,
+      }),
     ),
     memoryKey: await codeOf(() => generateKey()),
     served: await (await post(args)).json(),
