@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { open, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lockFile, type FileLock } from '../revocation/file-lock.js';
@@ -62,7 +63,8 @@ function readLine(line: string): { readonly first: number; readonly last: number
 
 /** Replaces a file so that even after a power failure it is either the old one or the new one. */
 async function replaceFile(path: string, text: string, mode: number): Promise<void> {
-  const temporary = `${path}.${process.pid}.new`;
+  // A name that no killed command has left behind.
+  const temporary = `${path}.${randomUUID()}.new`;
   const handle = await open(temporary, 'wx', mode);
   try {
     try {

@@ -1,4 +1,3 @@
-/// <reference types="node" preserve="true" />
 /**
  * The signing side of DRS 4.0: keys, delegation receipts, invocation receipts and bundles.
  *
@@ -21,7 +20,7 @@ export { IssueError, type IssueErrorCode } from './issue-error.js';
 export { describePolicy } from './plain-words.js';
 export type { IssuedPolicy, NamespacedMember } from './policy.js';
 export { signClaims } from './sign-claims.js';
-export type { AnySigner, Signer } from './signer.js';
+export type { AnySigner, Eventual, Signer } from './signer.js';
 export {
   didOfJwk,
   generateKey,
