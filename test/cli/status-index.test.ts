@@ -44,8 +44,27 @@ describe('a file of free status list indices', () => {
     expect(indices.sort()).toEqual([40, 41, 42, 43]);
     expect(await work.read('shared')).toBe('44-47\n');
     expect(outcomes[0]?.stderr).toMatch(
-      /^took status list index 4\d from shared: `npx drs-verify revoke 4\d` ends/,
+      /took status list index 4\d from shared: `npx drs-verify revoke 4\d` ends/,
     );
+  });
+
+  it('loses none where the person does not agree', async () => {
+    await work.write('kept', '40\n');
+    const { stdout: did } = await work.done('keygen', '-o', 'carol.key');
+    const issue = [
+      'issue',
+      '--key',
+      'carol.key',
+      '--to',
+      did.trim(),
+      '--tool',
+      'a',
+      '--status-index-from',
+      'kept',
+    ];
+    // There is no terminal to ask at.
+    expect((await work.drs(issue)).code).toBe(2);
+    expect(await work.read('kept')).toBe('40\n');
   });
 
   it('is not asked beside an index', async () => {
@@ -61,7 +80,7 @@ describe('a file of free status list indices', () => {
     ]);
     expect({ code, stderr }).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('two status list') as string,
+      stderr: expect.stringContaining('cannot be used with') as string,
     });
     expect(await work.read('other')).toBe('40\n');
   });

@@ -9,7 +9,7 @@ import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file
 import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
 import {
   addStatusIndexOptions,
-  readStatusIndex,
+  takeStatusIndexOf,
   warnIfIrrevocable,
   type StatusIndexOptions,
 } from '../status-index-options.js';
@@ -69,7 +69,6 @@ Examples:
       const chain = await readChainFile(options.chain);
       const audience = await readDid(options.to);
       const policy = { ...policyOf(chain.at(-1)), ...(await readPolicy(options)) };
-      const statusIndex = await readStatusIndex(options);
       const receipt = await issueSubDelegation({
         key,
         chain,
@@ -79,10 +78,10 @@ Examples:
         ...(options.cmd !== undefined && { command: options.cmd }),
         ...(options.notBefore !== undefined && { notBefore: options.notBefore }),
         ...(options.expires !== undefined && { expiresAt: toExpiresAt(options.expires) }),
-        ...(statusIndex !== undefined && { statusListIndex: statusIndex }),
+        ...(await takeStatusIndexOf(options)),
         ...(options.unchecked && { unchecked: true }),
       });
-      warnIfIrrevocable(statusIndex);
+      warnIfIrrevocable(options);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
 }

@@ -1,5 +1,11 @@
 import type { Command } from 'commander';
-import { createConsent, issueRootDelegation, type Consent, type IssuedPolicy } from '../../issue/index.js';
+import {
+  createConsent,
+  generateKey,
+  issueRootDelegation,
+  type Consent,
+  type IssuedPolicy,
+} from '../../issue/index.js';
 import { agreementText, requireAgreement, showText, type Grant } from '../agreement.js';
 import { chainText } from '../chain-file.js';
 import { CommandError } from '../command-error.js';
@@ -8,7 +14,7 @@ import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file
 import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
 import {
   addStatusIndexOptions,
-  readStatusIndex,
+  takeStatusIndexOf,
   warnIfIrrevocable,
   type StatusIndexOptions,
 } from '../status-index-options.js';
@@ -82,15 +88,9 @@ Examples:
       const isHuman = options.rootType === 'human';
       const text = isHuman ? await readConsentText(options, delegation) : null;
       const consent = text === null ? {} : { consent: consentTo(text, options, now) };
-      const statusIndex = await readStatusIndex(options);
-      const root = await issueRootDelegation({
-        ...delegation,
-        key,
-        now,
-        rootType: options.rootType,
-        ...consent,
-        ...(statusIndex !== undefined && { statusListIndex: statusIndex }),
-      });
+      const unsigned = { ...delegation, now, rootType: options.rootType, ...consent };
+      // Errors come before the question: a key that nobody keeps finds them. Yours signs only what you agreed to.
+      issueRootDelegation({ ...unsigned, key: generateKey() });
       if (text !== null) {
         process.stderr.write('You agree to this:\n');
         showText(text);
@@ -99,9 +99,9 @@ Examples:
           showText(agreementText(delegation));
         }
       }
-      warnIfIrrevocable(statusIndex);
-      // Errors come before the question, and nothing is written before the person agrees.
+      warnIfIrrevocable(options);
       if (isHuman && !options.yes) await requireAgreement();
+      const root = await issueRootDelegation({ ...unsigned, key, ...(await takeStatusIndexOf(options)) });
       await writeResult(options.out, chainText([root]), options);
     });
 }
