@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { open, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
-import { lockFile, type FileLock } from '../revocation/file-lock.js';
-import { RevocationStoreError } from '../revocation/store-error.js';
+import { lockFile, type FileLock } from '../revocation/store/file-lock.js';
+import { RevocationStoreError } from '../revocation/store/store-error.js';
 import { CommandError } from './command-error.js';
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024;

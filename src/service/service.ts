@@ -6,24 +6,24 @@ import { openEngine } from '../verifier/create-verifier.js';
 import { Admission } from './load/admission.js';
 import { Backlog } from './load/backlog.js';
 import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
-import { DecisionLog } from './observe/decision-log.js';
+import { DecisionLog } from './observe/logs/decision-log.js';
 import { divideConnections } from './load/connections.js';
-import type { Certificate } from './http/certificate.js';
+import type { Certificate } from './http/listen/certificate.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './http/load-front-end.js';
 import type { FrontEndName } from './http/front-end.js';
 import { openGate } from './routes/gate-decider.js';
 import { openGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
-import { LineFile } from './observe/line-file.js';
-import { show } from './observe/exposition.js';
-import { Metrics } from './observe/metrics.js';
-import { METRICS } from './observe/metrics-table.js';
+import { LineFile } from './observe/logs/line-file.js';
+import { show } from './observe/metrics/exposition.js';
+import { Metrics } from './observe/metrics/metrics.js';
+import { METRICS } from './observe/metrics/metrics-table.js';
 import { Readiness } from './routes/readiness.js';
-import { RefusalLog } from './observe/refusal-log.js';
+import { RefusalLog } from './observe/logs/refusal-log.js';
 import { Routes } from './routes/routes.js';
-import { ServedCertificate } from './http/served-certificate.js';
+import { ServedCertificate } from './http/listen/served-certificate.js';
 import { openTracing } from './observe/tracing.js';
-import { VerdictLogs } from './observe/verdict-logs.js';
+import { VerdictLogs } from './observe/logs/verdict-logs.js';
 
 /** A running service. */
 export interface Service {

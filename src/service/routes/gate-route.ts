@@ -10,7 +10,7 @@ import type { GateDecider, GateDecision } from './gate-decider.js';
 import type { GateHead } from '../http/gate-head.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
-import type { VerdictLogs } from '../observe/verdict-logs.js';
+import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 
 /** `/gate/http`, `/gate/mcp`, `/gate/a2a`, `/gate/chain`: a proxy forwards the caller's request and asks about it. */
 export class GateRoute {
