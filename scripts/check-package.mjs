@@ -94,9 +94,12 @@ function checkFiles(files) {
     );
   }
 
+  // Pages use these, where there may be no types of Node: test/edge compiles them so.
+  const ofPages = ['./dist/issue/index.d.ts', './dist/client/index.d.ts'];
   for (const entry of Object.values(manifest.exports)) {
     const types = typeof entry === 'string' ? undefined : entry['types'];
-    if (types !== undefined && !read(types).startsWith('/// <reference types="node"'))
+    if (types === undefined || ofPages.includes(types)) continue;
+    if (!read(types).startsWith('/// <reference types="node"'))
       throw new Error(`${types} does not begin with a reference to Node's types, which its exports need`);
   }
 

@@ -56,11 +56,3 @@ export async function confirm(question: string, instead: string): Promise<boolea
     terminal.close();
   }
 }
-
-/** Warns if a receipt cannot be revoked. */
-export function warnIfIrrevocable(statusIndex: number | undefined): void {
-  if (statusIndex !== undefined) return;
-  process.stderr.write(
-    'note: this receipt has no status list index, so it cannot be revoked before it ends; --status-index gives it one\n',
-  );
-}

@@ -1,6 +1,7 @@
 import { createPrivateKey, type JsonWebKey } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import { didOfJwk, importKey, type SigningKey } from '../issue/index.js';
+import type { Command } from 'commander';
+import { didOfJwk, importKey, type AnySigner, type SigningKey } from '../issue/index.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
@@ -63,6 +64,35 @@ async function requirePrivate(file: string): Promise<void> {
     `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
     `run: chmod 600 ${file}`,
   );
+}
+
+/** The values of the options that {@link addKeyOptions} adds. */
+export interface KeyOptions {
+  readonly key?: string;
+  readonly agent?: string | true;
+}
+
+/** Adds the options that say who signs. */
+export function addKeyOptions(command: Command): Command {
+  return command
+    .option('--key <file>', 'your private key')
+    .option(
+      '--agent [comment|did]',
+      'sign with this Ed25519 key of your ssh-agent instead; without a value, with its only one',
+    );
+}
+
+/** Whoever signs: a key file, or a key of the `ssh-agent`. */
+export async function readSigner({ key, agent }: KeyOptions): Promise<AnySigner> {
+  if ((key === undefined) === (agent === undefined)) {
+    throw new CommandError(
+      key === undefined ? 'there is no key to sign with' : 'there are two keys to sign with',
+      'give either --key <file>, or --agent for a key of your ssh-agent',
+    );
+  }
+  if (key !== undefined) return readKeyFile(key);
+  const { sshAgentSigner } = await import('../issue/ssh-agent.js');
+  return sshAgentSigner(typeof agent === 'string' ? { key: agent } : {});
 }
 
 /**

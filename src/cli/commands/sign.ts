@@ -93,7 +93,7 @@ can call as this agent.
 
 Examples:
   npx drs-verify sign --key bot.key --chain root.jwt --to https://tools.example/mcp
-  npx drs-verify sign --key bot.key --chain root.jwt --tool-server https://files.example -- npx some-stdio-server /data
+  npx drs-verify sign --key bot.key --chain root.jwt --tool-server https://files.example -- node a-server.js /data
   npx drs-verify sign --key bot.key --chain root.jwt --to https://tools.example/mcp --listen 127.0.0.1:7070
   npx drs-verify sign --key bot.key --chain root.jwt --to https://agent.example --listen 127.0.0.1:7071 --protocol a2a`,
     )

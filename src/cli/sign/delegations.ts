@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { IssueError, type SigningKey } from '../../issue/index.js';
 import { readChain } from '../../issue/chain.js';
 import { signCall, type Delegation } from '../../middleware/delegation.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import type { JsonObject } from '../../protocol/json.js';
 import { isChainText, receiptsOf } from '../chain-file.js';
 import { CommandError } from '../command-error.js';

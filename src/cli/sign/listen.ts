@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { cardFor, isCardPath } from './agent-card.js';
 import { readBody, type HttpTarget } from './exchange.js';
 import type { HttpOutcome, HttpSigner } from './http-signers.js';

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import { CommandError } from '../command-error.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { Output, readLines, splitEnd, write, type Line } from './lines.js';
 import type { McpSigner, Outcome } from './mcp-signer.js';
 import { errorLine, INVALID_REQUEST, MAX_MESSAGE_BYTES } from './message.js';

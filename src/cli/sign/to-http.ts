@@ -4,7 +4,7 @@ import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../../gate/carriers.js';
 import { encodeNameHeader } from '../../gate/header-text.js';
 import { LISTEN, subjectOf } from '../../gate/mcp-methods.js';
 import { isJsonObject } from '../../protocol/json.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { failureLine, isAnswerTo, oneLine } from './answers.js';
 import { newPosition, readEvents, waitBefore, type StreamPosition } from './event-stream.js';
 import { readBody, type HttpTarget } from './exchange.js';

@@ -3,6 +3,7 @@ import { A2A_COMMAND } from '../../gate/a2a.js';
 import { signedArgumentsOf } from '../../gate/call-body.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
+import type { AnySigner } from '../../issue/signer.js';
 import { signCall, type Delegation } from '../delegation.js';
 import { sendSigned } from '../send-signed.js';
 import { DRS_EXTENSION } from './extension.js';
@@ -20,7 +21,10 @@ import { DRS_EXTENSION } from './extension.js';
  *   transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })],
  * });
  */
-export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch): typeof globalThis.fetch {
+export function signA2aRequests(
+  delegation: Delegation<AnySigner>,
+  fetch = globalThis.fetch,
+): typeof globalThis.fetch {
   return async (input, init) => {
     const request = input instanceof Request ? input : null;
     const { pathname, search } = new URL(input instanceof Request ? input.url : input);
@@ -30,7 +34,7 @@ export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch
     if (call === null) return fetch(input, init);
     const headers = new Headers(init?.headers ?? request?.headers);
     nameExtension(headers);
-    headers.set(BUNDLE_HEADER, signCall(delegation, call.command, call.args));
+    headers.set(BUNDLE_HEADER, await signCall(delegation, call.command, call.args));
     return sendSigned(fetch, input, { ...init, headers });
   };
 }
