@@ -90,8 +90,8 @@ function isTexts(value: JsonValue): value is Record<string, string> {
 }
 
 /**
- * How a host starts this program: this Node with this file, since a host may have another `PATH`. What stands
- * in the cache of npx may vanish, so npx starts it.
+ * How a host starts this program: this Node with this file, since a host may have another `PATH`. What is
+ * in npx's cache may vanish, so it is started as it was.
  */
 export function programOf([node = '', file = '']: readonly string[]): readonly [string, ...string[]] {
   return file.includes(`${path.sep}_npx${path.sep}`) ? ['npx', '--yes', 'drs-verify'] : [node, file];
