@@ -49,9 +49,18 @@ export async function startChild(
 }
 
 async function endingOf(child: ChildProcess): Promise<Ending> {
-  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  const closed = once(child, 'close');
+  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
+  // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
+  child.stdin?.destroy();
+  const timer = setTimeout(() => child.stdout?.destroy(), LEFT_BEHIND_MS);
+  await closed;
+  clearTimeout(timer);
   return { code, signal };
 }
+
+/** So long what a program has left behind may go on speaking. */
+const LEFT_BEHIND_MS = 10_000;
 
 /** Ends this process as the child has ended. */
 export function endLike({ code, signal }: Ending): void {

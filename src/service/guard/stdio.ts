@@ -74,8 +74,13 @@ export class StdioGuard {
 
   /** Passes what the server says on until it closes its side. */
   async serveServer(): Promise<void> {
-    for await (const chunk of this.#streams.fromServer as AsyncIterable<Buffer>)
-      await this.#server.take(chunk);
+    const { fromServer } = this.#streams;
+    try {
+      for await (const chunk of fromServer as AsyncIterable<Buffer>) await this.#server.take(chunk);
+    } catch (error) {
+      // It was closed here, because the server has ended without closing it.
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+    }
     await this.#server.end();
   }
 

@@ -158,7 +158,10 @@ export class GateDecider {
     return decision;
   }
 
-  #partsFor({ protocol, isWanted, onVerdict, findFault }: GateCall, ticket: Ticket): GateParts<VerifiedChain> {
+  #partsFor(
+    { protocol, isWanted, onVerdict, findFault }: GateCall,
+    ticket: Ticket,
+  ): GateParts<VerifiedChain> {
     const { engine, observer } = this.#context;
     return {
       now: clock,
