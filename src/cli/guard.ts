@@ -1,8 +1,9 @@
 import { findStartProblems } from '../service/configuration/check.js';
 import { addressOf, warningsAbout, type Configuration } from '../service/configuration/configuration.js';
 import { readGuardConfiguration } from '../service/guard/configuration.js';
-import { runStdioGuard } from '../service/guard/run-stdio.js';
+import { destinationOf } from '../service/guard/target.js';
 import { openLog } from '../service/main.js';
+import { printableUrl } from '../revocation/printable-url.js';
 import { OptionsError } from '../verifier/options.js';
 import { CommandError } from './command-error.js';
 
@@ -33,6 +34,7 @@ export async function guard(command: readonly string[], options: GuardOptions): 
   const configuration = read(() =>
     readGuardConfiguration(env, { trustsAnybody, isStdio: program !== undefined }),
   );
+  const http = options.to === undefined ? null : proxyOf(options.to, options, configuration);
   if (check) {
     await checkAll(configuration);
     return;
@@ -40,7 +42,14 @@ export async function guard(command: readonly string[], options: GuardOptions): 
   const log = openLog(configuration, program === undefined ? 1 : 2);
   for (const warning of warningsAbout(env, configuration)) log.warn(warning);
   try {
-    if (program !== undefined) await runStdioGuard(configuration, [program, ...args], log);
+    // Each loads what only it needs.
+    if (program !== undefined) {
+      const { runStdioGuard } = await import('../service/guard/run-stdio.js');
+      await runStdioGuard(configuration, [program, ...args], log);
+    } else if (http !== null) {
+      const { runHttpGuard } = await import('../service/guard/run-http.js');
+      await runHttpGuard(configuration, http, log);
+    }
   } catch (error) {
     throw new CommandError(
       `cannot guard ${program ?? options.to ?? ''}: ${(error as Error).message}`,
@@ -65,6 +74,22 @@ function findProblem(command: readonly string[], options: GuardOptions): string 
     return `--listen is ${JSON.stringify(listen)}, expected an address and a port such as 127.0.0.1:8443`;
   if (routes !== undefined && protocol !== 'http') return '--routes is for --protocol http alone';
   return null;
+}
+
+/** What is guarded over HTTP. */
+function proxyOf(to: string, { protocol = 'mcp' }: GuardOptions, { gateRoutes }: Configuration) {
+  if (protocol === 'http' && gateRoutes === undefined)
+    throw new CommandError(
+      'there is no table of routes, so that every call would be refused',
+      'name its file (--routes, GATE_ROUTES); --routes any compares the body alone, at the path of --to',
+    );
+  const destination = destinationOf(to, protocol, gateRoutes !== 'any');
+  if ('problem' in destination)
+    throw new CommandError(
+      `--to is ${JSON.stringify(printableUrl(to))}: ${destination.problem}`,
+      'give the address of the tool server, such as http://127.0.0.1:3000/mcp',
+    );
+  return { protocol, destination };
 }
 
 /** The environment of this process, with the options in place of their variables. */
