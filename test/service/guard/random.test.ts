@@ -34,7 +34,7 @@ const PASSING = [
   '"notifications/progress"',
 ];
 
-test('random messages get the decisions that the specification gives`, async () => {
+test('random messages get the decisions that the specification gives', async () => {
   const next = gateRequests(new Random(20_261_124));
   const guard = startGuard(['--trusted-root', 'any', '--tool-server', 'any'], ECHO, {
     NODE_OPTIONS: `--import=${CLOCK}`,
