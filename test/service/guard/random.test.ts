@@ -21,8 +21,8 @@ function lineOfRequest({ headers, body }: GateRequest, at: number): string {
       : body;
   return carrying
     .replace(/"id":(?:"[^"]*"|-?[\d.]{1,9})(?=[,}])/, `"id":"r-${at}"`)
-    .replace('"tools/call"', (method) =>
-      at % 40 === 0 ? (PASSING[(at / 40) % PASSING.length] ?? method) : method,
+    .replace(/"method":"[^"]*"/, (method) =>
+      at % 10 === 0 ? `"method":${PASSING[(at / 10) % PASSING.length] ?? ''}` : method,
     );
 }
 
