@@ -105,6 +105,7 @@ async function send(
   const code = /"code":"([A-Z_]+)"/.exec(text)?.[1] ?? null;
   return { status: res.statusCode, headers: res.headers, text, code };
 }
+const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 const json = { 'Content-Type': 'application/json' };
 
 describe('drs-verify guard in front of an MCP server over HTTP', () => {
@@ -202,7 +203,7 @@ describe('drs-verify guard as a reverse proxy', () => {
     await send(url, { headers: { ...json, ...own, ...forged, 'X-DRS-Bundle': bundle }, body: message({}) });
     await send(url, {
       headers: { ...json, ...own, ...forged },
-      body: '{"jsonrpc":"2.0","id":1,"method":"ping"}',
+      body: PING,
     });
     expect(got).toHaveLength(2);
     for (const { headers } of got) {
@@ -225,17 +226,13 @@ describe('drs-verify guard as a reverse proxy', () => {
     ['a connection that names a header', { headers: { Connection: 'close, X-DRS-Agent' } }, 400],
     ['a method by header', { headers: { ...json, 'X-HTTP-Method-Override': 'DELETE' } }, 405],
     ['another method', { method: 'PUT', headers: json }, 405],
-    [
-      'a form',
-      { headers: { 'Content-Type': 'text/plain' }, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' },
-      403,
-    ],
+    ['a form', { headers: { 'Content-Type': 'text/plain' }, body: PING }, 403],
     ['a body that is too large', { headers: json, body: Buffer.alloc(200_000, 0x20) }, 413],
     [
       'a web page',
       {
         headers: { ...json, Origin: 'https://evil.example' },
-        body: '{"jsonrpc":"2.0","id":1,"method":"ping"}',
+        body: PING,
       },
       403,
     ],
@@ -247,7 +244,7 @@ describe('drs-verify guard as a reverse proxy', () => {
   it.each(['/', '/mcp/', '/mcp?x=1', '/MCP', '/mcp/../mcp', '/%6dcp', '//mcp', '/admin'])(
     'serves nothing at %s',
     async (other) => {
-      const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+      const body = PING;
       const { port } = new URL(url);
       const answer = await new Promise<number | undefined>((resolve) => {
         ask({ port, host: '127.0.0.1', path: other, method: 'POST', headers: json, agent: false }, (res) => {
@@ -281,14 +278,12 @@ describe('drs-verify guard as a reverse proxy', () => {
       'POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 90000\r\n\r\n{',
     );
     const answered = buffer(slow);
-    expect(
-      await send(url, { headers: json, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }),
-    ).toMatchObject({ status: 200 });
+    expect(await send(url, { headers: json, body: PING })).toMatchObject({ status: 200 });
     expect((await answered).toString()).toMatch(/^HTTP\/1.1 408 .*BODY_TIMEOUT/s);
   });
 
   it('says why a tool server gave no answer', async () => {
-    const ping = { headers: json, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' };
+    const ping = { headers: json, body: PING };
     const dead = await guard('mcp', `http://127.0.0.1:${await unusedPort()}/mcp`);
     const refused = await send(`${dead}/mcp`, ping);
     expect(refused).toMatchObject({ status: 502 });
@@ -312,23 +307,36 @@ describe('drs-verify guard as a reverse proxy', () => {
       res.writeHead(200).write('a');
       setImmediate(() => res.destroy());
     };
-    await expect(
-      send(url, { headers: json, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }),
-    ).rejects.toThrow('aborted');
-    let isCut = false;
-    respond = (res) => {
-      res.on('close', () => (isCut = true));
-      res.writeHead(200).write('a');
-    };
-    const req = ask(url, { method: 'POST', headers: json, agent: false }).end(
-      '{"jsonrpc":"2.0","id":1,"method":"ping"}',
-    );
-    const [res] = (await once(req, 'response')) as [import('node:http').IncomingMessage];
-    res.on('error', () => undefined);
-    req.destroy();
-    await eventually(() => {
-      expect(isCut).toBe(true);
-    });
+    await expect(send(url, { headers: json, body: PING })).rejects.toThrow('aborted');
+    for (const begins of [true, false]) {
+      let isCut = false;
+      respond = (res) => {
+        res.on('close', () => (isCut = true));
+        if (begins) res.writeHead(200).write('a');
+      };
+      const req = ask(url, { method: 'POST', headers: json, agent: false }).end(PING);
+      req.on('error', () => undefined);
+      got.length = 0;
+      if (begins) {
+        const [res] = (await once(req, 'response')) as [import('node:http').IncomingMessage];
+        res.on('error', () => undefined);
+      } else
+        await eventually(() => {
+          expect(got).toHaveLength(1);
+        });
+      req.destroy();
+      await eventually(() => {
+        expect(isCut).toBe(true);
+      });
+    }
+  });
+
+  it('tells a client at once that an event stream has begun', async () => {
+    respond = (res) => res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
+    const stop = new AbortController();
+    const stream = await fetch(url, { headers: { Accept: 'text/event-stream' }, signal: stop.signal });
+    expect(stream.headers.get('content-type')).toBe('text/event-stream');
+    stop.abort();
   });
 });
 
