@@ -4,10 +4,10 @@ import { META_KEYS } from './carriers.js';
 import type { GateContext } from './context.js';
 
 /** The member of `params._meta` with the context of an allowed call, for a tool server that gets no headers. */
-export const CONTEXT_META = 'xyz.okeyamy.drs/context';
+const CONTEXT_META = 'xyz.okeyamy.drs/context';
 
 /** The member of `params._meta` with the signed context, if the gate signs. */
-export const CONTEXT_JWT_META = 'xyz.okeyamy.drs/context_jwt';
+const CONTEXT_JWT_META = 'xyz.okeyamy.drs/context_jwt';
 
 /** What a tool server gets of an allowed call, where there are no headers. */
 export interface HandedOn {

@@ -16,7 +16,7 @@ export function addGuard(program: Command): void {
     .option(
       '--trusted-root <did>',
       'a principal whose delegations count, as often as needed (TRUSTED_ROOTS); any: of anybody',
-      (did: string, all: readonly string[] = []) => [...all, did],
+      (did: string, all: readonly string[] | undefined) => [...(all ?? []), did],
     )
     .option(
       '--tool-server <name>',

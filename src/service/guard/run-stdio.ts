@@ -53,12 +53,8 @@ function environmentOfServer({
   revocationStore,
 }: Pick<Configuration, 'gateReplay' | 'revocationStore'>): NodeJS.ProcessEnv {
   const usesRedis = gateReplay === 'redis' || revocationStore === 'redis';
-  const env = { ...process.env };
-  for (const option of SECRETS) {
-    // The server may have a Redis of its own.
-    if (option === 'redisUrl' && !usesRedis) continue;
-    delete env[variableOf(option)];
-    delete env[`${variableOf(option)}_FILE`];
-  }
-  return env;
+  // The server may have a Redis of its own.
+  const secrets = SECRETS.filter((option) => option !== 'redisUrl' || usesRedis).map(variableOf);
+  const withheld = new Set(secrets.flatMap((name) => [name, `${name}_FILE`]));
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !withheld.has(name)));
 }

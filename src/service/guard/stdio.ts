@@ -56,18 +56,14 @@ export class StdioGuard {
   async serveClient(): Promise<void> {
     const { fromClient, toServer } = this.#streams;
     const lines = new Lines(this.#parts.maxBodyBytes);
-    let isServerGone = false;
-    toServer.on('error', () => {
-      isServerGone = true;
-      fromClient.destroy();
-    });
+    toServer.on('error', () => fromClient.destroy());
     try {
       for await (const chunk of fromClient as AsyncIterable<Buffer>)
         for (const piece of lines.push(chunk)) await this.#take(piece);
       await this.#take({ kind: 'line', bytes: lines.end() });
     } catch (error) {
       // There is nobody to write to. The end of the server says why.
-      if (!isServerGone) throw error;
+      if (!toServer.destroyed) throw error;
     }
     toServer.end();
   }
@@ -99,9 +95,9 @@ export class StdioGuard {
     // White space is no message.
     if (BLANK.test(text)) return;
     const message = readMessage(text);
-    const id = idOf(message);
-    if (id !== null && this.#server.isDue(id)) {
-      await this.#refuse(idInUse(id), id);
+    const request = requestOf(message);
+    if (request !== null && this.#server.isDue(request.id)) {
+      await this.#refuse(idInUse(request.id), request.id);
       return;
     }
     const decision = await this.#decide({ kind: 'text', text }, piece.bytes.length, message);
@@ -128,15 +124,18 @@ export class StdioGuard {
       await this.#answer(decision.code, decision.response.body, message);
       return;
     }
-    const id = idOf(message);
+    const request = requestOf(message);
     const handedOn: HandedOn | null =
       decision.kind === 'allow' ? { context: wholeContextOf(decision), token: decision.token } : null;
     const line = lineOf(text, handedOn);
     if (line === null) {
-      await this.#refuse(gateFailure('INVALID_JSONRPC', 'mcp', 'the message nests too deep'), id);
+      await this.#refuse(
+        gateFailure('INVALID_JSONRPC', 'mcp', 'the message nests too deep'),
+        request?.id ?? null,
+      );
       return;
     }
-    if (id !== null) this.#server.expect(id, String(message?.['method']), handedOn?.context ?? null);
+    if (request !== null) this.#server.expect(request.id, request.method, handedOn?.context ?? null);
     await write(this.#streams.toServer, line);
   }
 
@@ -176,9 +175,12 @@ function readMessage(text: string): JsonObject | null {
   }
 }
 
-/** The id of a request; `null` of everything else. */
-function idOf(message: JsonObject | null): string | number | null {
-  if (message === null || typeof message['method'] !== 'string') return null;
-  const id = Object.hasOwn(message, 'id') ? message['id'] : undefined;
-  return typeof id === 'string' || typeof id === 'number' ? id : null;
+/** The id and the method of a request; `null` of everything else. */
+function requestOf(
+  message: JsonObject | null,
+): { readonly id: string | number; readonly method: string } | null {
+  if (message === null || !Object.hasOwn(message, 'id')) return null;
+  const { id, method } = message;
+  if (typeof method !== 'string' || (typeof id !== 'string' && typeof id !== 'number')) return null;
+  return { id, method };
 }

@@ -14,13 +14,16 @@ process.stderr.write(
 let text = '';
 process.stdin.setEncoding('utf8');
 for await (const chunk of process.stdin) {
-  text += chunk;
+  text += String(chunk);
   const lines = text.split('\n');
   text = lines.pop() ?? '';
   for (const line of lines) {
     const said = [JSON.stringify({ jsonrpc: '2.0', method: 'got', params: { line } })];
     try {
-      const { id, method, params } = JSON.parse(line);
+      const { id, method, params } =
+        /** @type {{ id?: unknown, method?: string, params?: { arguments?: { result?: object }, say?: string } }} */ (
+          JSON.parse(line)
+        );
       // As some servers write: no space to be found in what passes byte for byte.
       const result = params?.arguments?.result ?? { capabilities: { tools: {} } };
       if (id !== undefined && method !== undefined)

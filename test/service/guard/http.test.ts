@@ -119,7 +119,7 @@ describe('drs-verify guard in front of an MCP server over HTTP', () => {
 
   const [keyed] = chain.parties.slice(1);
   const delegation = {
-    key: importKey((keyed?.key.export({ format: 'jwk' }) ?? {}) as never),
+    key: importKey(keyed?.key.export({ format: 'jwk' })),
     chain: chain.receipts,
     toolServer: SERVER,
   };
