@@ -92,11 +92,11 @@ function shownForwarded(line: string): string {
   );
 }
 
-/** A passing message without what the guard takes out. */
+/** A passing message without what the guard takes out, as a value: one in which a name comes twice is written anew. */
 function shownMessage(line: string): string {
   const message = JSON.parse(line) as { params?: { _meta?: Record<string, unknown> } };
   const meta = message.params?._meta;
-  if (typeof meta !== 'object') return line;
+  if (typeof meta !== 'object') return JSON.stringify(message);
   const kept = Object.entries(meta).filter(
     ([name]) => !/^(?:X-DRS-Bundle|xyz\.okeyamy\.drs\/bundle)$/.test(name),
   );
