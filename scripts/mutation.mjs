@@ -11,20 +11,19 @@ import { parseArgs } from 'node:util';
 const LEFT_OUT = [
   // Their tests run a real Redis and wait for it. With a fault in each line, that would take hours.
   'src/replay/redis-store.ts',
-  'src/revocation/redis-{checks,log,store,transfer}.ts',
+  'src/revocation/store/redis-{checks,log,store,transfer}.ts',
   'src/**/*worker*.{ts,cts}',
-  'src/revocation/list-reader-thread.ts',
+  'src/revocation/lists/list-reader-thread.ts',
   // Start, signals, sockets, several processes: only a process of its own shows them. scripts/planted-faults.mjs plants
   // faults in these.
-  'src/service/{early-signals,main,notify,running,service}.ts',
-  'src/service/configuration/check.ts',
+  'src/service/{check,early-signals,main,notify,running,service}.ts',
   'src/service/observe/tracing.ts',
-  'src/service/http/{certificate,front-end,holders,listen-address,node*,served-certificate,unix-socket,uws*}.ts',
-  'src/service/load/{connections,load}.ts',
+  'src/service/http/{front-end,uws*,node/*,listen/{certificate,listen-address,served-certificate,unix-socket}}.ts',
+  'src/service/load/{connections,holders}.ts',
   'src/service/grpc/{listener,open,server}.ts',
   'src/service/processes/{child,supervisor}.ts',
   // Tables and files that are read once.
-  'src/service/{build-info,routes/openapi}.ts',
+  'src/service/observe/build-info.ts',
 ];
 /** @type {(text: string) => unknown} */
 const parse = JSON.parse;

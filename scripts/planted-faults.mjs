@@ -88,7 +88,7 @@ const FAULTS = [
   ['http/uws', 'this.#onUnix?.file.remove();', '', 'unix-socket', 'serves on a Unix socket'],
   ['http/uws', 'await removeStaleSocket(path);', '', 'unix-socket', 'takes the place of a socket'],
   [
-    'http/node',
+    'http/node/node',
     ') socket.destroy();',
     ') ;',
     'life-cycle',
@@ -96,7 +96,7 @@ const FAULTS = [
     'node',
   ],
   [
-    'http/node',
+    'http/node/node',
     'wires.size >= MAX_PIPELINED ||',
     '',
     'front-ends',
@@ -104,7 +104,7 @@ const FAULTS = [
     'node',
   ],
   [
-    'http/node-wire',
+    'http/node/node-wire',
     'if (this.#expectsContinue && isWanted)',
     'if (false)',
     'front-ends',
@@ -112,7 +112,7 @@ const FAULTS = [
     'node',
   ],
   [
-    'http/node-request',
+    'http/node/node-request',
     '/[^\\x00-\\x7f]/.test(value)',
     'false',
     'front-ends',

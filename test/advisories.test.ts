@@ -6,7 +6,7 @@ import { IssueError, issueInvocation, issueRootDelegation, generateKey } from '.
 import { createMemoryReplayStore, drsMiddleware } from '../src/middleware/index.js';
 import { equalsByJcs, toJcs } from '../src/protocol/jcs.js';
 import { encodeBase64url } from '../src/protocol/base64url.js';
-import { readStatusList } from '../src/revocation/read-status-list.js';
+import { readStatusList } from '../src/revocation/lists/read-status-list.js';
 import { readConfiguration } from '../src/service/configuration/configuration.js';
 import { newGate } from './gate/decide.js';
 import { encode, liveCall, liveChain, now, OPEN } from './middleware/call.js';

@@ -1,4 +1,4 @@
-import { findStartProblems } from '../service/configuration/check.js';
+import { findStartProblems } from '../service/check.js';
 import { addressOf, warningsAbout, type Configuration } from '../service/configuration/configuration.js';
 import { readGuardConfiguration } from '../service/guard/configuration.js';
 import { destinationOf } from '../service/guard/target.js';

@@ -1,6 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { EXIT, toCommandError, type ExitCode } from './command-error.js';
-import { BUILD } from '../service/build-info.js';
+import { BUILD } from '../service/observe/build-info.js';
 import { coloursFor, printable } from './terminal.js';
 
 type Add = (program: Command) => void;

@@ -92,7 +92,7 @@ export interface Allowance<C extends JudgedChain = JudgedChain> {
 }
 
 /** A call must not reach its handler. */
-export interface Refusal<C extends JudgedChain = JudgedChain> extends Denial {
+export interface Refused<C extends JudgedChain = JudgedChain> extends Denial {
   /** `null` if the chain is not valid, or was not judged. */
   readonly chain: C | null;
 }
@@ -109,7 +109,7 @@ export interface Refusal<C extends JudgedChain = JudgedChain> extends Denial {
 export async function decide<C extends JudgedChain>(
   call: PendingCall,
   { now, judge, rules, findFault, use, sign }: GateParts<C>,
-): Promise<Allowance<C> | Refusal<C>> {
+): Promise<Allowance<C> | Refused<C>> {
   const chain = await judge(call);
   if (chain.failure !== null) return { ...denied(call, failureOf(call, chain.failure)), chain: null };
   const binding = bindingOf(chain.binding, call.body);

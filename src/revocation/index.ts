@@ -1,16 +1,16 @@
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { RevocationView } from '../verify/revocation-view.js';
-import { LocalStore } from './local-store.js';
+import { LocalStore } from './store/local-store.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
-import { RedisStore, type RedisStoreOptions } from './redis-store.js';
-import type { RevocationStore } from './revocation-store.js';
-import type { ListUnreadyReason, StatusListCache, StatusListOptions } from './status-list-cache.js';
+import { RedisStore, type RedisStoreOptions } from './store/redis-store.js';
+import type { RevocationStore } from './store/revocation-store.js';
+import type { ListUnreadyReason, StatusListCache, StatusListOptions } from './lists/status-list-cache.js';
 
 export type { RevocationLog, RevocationObserver } from './observer.js';
 export { DEFAULT_MAX_WAIT_MS } from './defaults.js';
-export type { StatusListOptions } from './status-list-cache.js';
-export type { FetchOutcome } from './status-list-error.js';
-export { RevocationStoreError } from './store-error.js';
+export type { StatusListOptions } from './lists/status-list-cache.js';
+export type { FetchOutcome } from './lists/status-list-error.js';
+export { RevocationStoreError } from './store/store-error.js';
 
 /** Why an instance is not ready. */
 export type UnreadyReason = ListUnreadyReason | 'revocation_store_unreachable';
@@ -110,7 +110,7 @@ async function openStatusList(
     throw new TypeError(`the status list's issuer is ${options.issuer}, expected ${deps.keys.expected}`);
   }
   // Loaded only when needed: it loads undici, which takes a quarter of the start.
-  const { StatusListCache } = await import('./status-list-cache.js');
+  const { StatusListCache } = await import('./lists/status-list-cache.js');
   return new StatusListCache(options, deps);
 }
 

@@ -1,4 +1,4 @@
-import type { FetchOutcome } from './status-list-error.js';
+import type { FetchOutcome } from './lists/status-list-error.js';
 
 /** The log of the revocation stores and the list cache. A pino logger has this type. */
 export interface RevocationLog {

@@ -4,11 +4,11 @@ import type { Engine } from '../verifier/engine.js';
 import type { Configuration } from './configuration/configuration.js';
 import { Admission } from './load/admission.js';
 import { Backlog } from './load/backlog.js';
-import { DecisionLog } from './observe/decision-log.js';
-import { LineFile } from './observe/line-file.js';
-import { Metrics } from './observe/metrics.js';
-import { RefusalLog } from './observe/refusal-log.js';
-import { VerdictLogs } from './observe/verdict-logs.js';
+import { DecisionLog } from './observe/logs/decision-log.js';
+import { LineFile } from './observe/logs/line-file.js';
+import { Metrics } from './observe/metrics/metrics.js';
+import { RefusalLog } from './observe/logs/refusal-log.js';
+import { VerdictLogs } from './observe/logs/verdict-logs.js';
 import { openGate, type Gate } from './routes/gate-decider.js';
 
 /** What was opened. It is closed in the opposite order. */

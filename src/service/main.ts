@@ -1,8 +1,8 @@
 import { getHeapStatistics } from 'node:v8';
 import { pino, type Logger } from 'pino';
 import { OptionsError } from '../verifier/options.js';
-import { BUILD } from './build-info.js';
-import { findStartProblems } from './configuration/check.js';
+import { BUILD } from './observe/build-info.js';
+import { findStartProblems } from './check.js';
 import {
   addressOf,
   listenAddressOf,
@@ -11,7 +11,7 @@ import {
   warningsAbout,
   type Configuration,
 } from './configuration/configuration.js';
-import { showAddress, type ListenAddress } from './http/listen-address.js';
+import { showAddress, type ListenAddress } from './http/listen/listen-address.js';
 import { releaseSignals } from './early-signals.js';
 import { closingMsOf, endGracefully, StartError, type Running } from './running.js';
 import { warningsAboutMemory } from './configuration/memory-needs.js';

@@ -5,16 +5,16 @@ import type { Logger } from 'pino';
 import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
 import { openDeciding, Opened } from './deciding.js';
 import { divideConnections } from './load/connections.js';
-import type { Certificate } from './http/certificate.js';
+import type { Certificate } from './http/listen/certificate.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './http/load-front-end.js';
 import type { FrontEndName } from './http/front-end.js';
 import { openGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
-import { show } from './observe/exposition.js';
-import { METRICS } from './observe/metrics-table.js';
+import { show } from './observe/metrics/exposition.js';
+import { METRICS } from './observe/metrics/metrics-table.js';
 import { Readiness } from './routes/readiness.js';
 import { Routes } from './routes/routes.js';
-import { ServedCertificate } from './http/served-certificate.js';
+import { ServedCertificate } from './http/listen/served-certificate.js';
 import { openTracing } from './observe/tracing.js';
 
 /** A running service. */

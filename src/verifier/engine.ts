@@ -5,7 +5,7 @@ import type { Revocation } from '../revocation/index.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import { PoolVerifier } from '../signatures/pool.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
-import { judge, type Call, type JudgeParts, type Outcome } from '../verify/judge.js';
+import { judge, type Call, type JudgeParts, type Judgement } from '../verify/judge.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
 import type { VerifierSettings } from './options.js';
 
@@ -19,8 +19,8 @@ export class Engine {
   readonly revocation: Revocation;
   /** `null` if an invocation may be used again. */
   readonly replays: ReplayStore | null;
-  readonly #forVerify: JudgeParts;
-  readonly #forGate: JudgeParts;
+  /** What calls are judged with, by all rules of this verifier. */
+  readonly parts: JudgeParts;
 
   constructor(
     settings: VerifierSettings,
@@ -35,7 +35,12 @@ export class Engine {
     this.replays = replays;
     this.signatures =
       workerThreads === 0 ? new InThreadVerifier() : new PoolVerifier(workerThreads, { observer });
-    this.#forGate = {
+    const replayRules: ReplayRules = {
+      scope: 'verify',
+      windowSecs: settings.replayWindowSecs,
+      clockSkewSecs,
+    };
+    this.parts = {
       rules: {
         maxChainDepth,
         clockSkewSecs,
@@ -44,16 +49,6 @@ export class Engine {
       },
       ...{ cache: this.cache, keys, signatures: this.signatures, revocation },
       clock: () => Math.floor(Date.now() / 1000),
-      requiresBinding: false,
-      use: null,
-    };
-    const replayRules: ReplayRules = {
-      scope: 'verify',
-      windowSecs: settings.replayWindowSecs,
-      clockSkewSecs,
-    };
-    this.#forVerify = {
-      ...this.#forGate,
       requiresBinding: settings.requireBinding,
       use:
         replays === null
@@ -68,13 +63,8 @@ export class Engine {
    * @throws WorkDropped if `isWanted` returned false. Any other error is a bug in the verifier. Neither says anything
    *   about the bundle, and the content of a bundle never causes one.
    */
-  verify(call: Call): Promise<Outcome> {
-    return judge(call, this.#forVerify);
-  }
-
-  /** The same without its rules of binding and replay, for a gate, which has its own. */
-  verifyForGate(call: Call): Promise<Outcome> {
-    return judge(call, this.#forGate);
+  verify(call: Call): Promise<Judgement> {
+    return judge(call, this.parts);
   }
 
   async close(): Promise<void> {

@@ -3,7 +3,7 @@ import { callContextOf, type CallContext } from '../gate/context.js';
 import type { Binding } from '../verify/binding.js';
 import type { Code } from '../verify/codes.js';
 import type { VerdictContext } from '../verify/receipt.js';
-import type { Outcome } from '../verify/judge.js';
+import type { Judgement } from '../verify/judge.js';
 
 /** Why a bundle is not valid. */
 export interface VerdictError {
@@ -43,7 +43,7 @@ export function asksForDetails(bundle: unknown): boolean {
 }
 
 /** Makes the verdict for an outcome, as a value. */
-export function toVerdict(outcome: Outcome, wantsDetails: boolean): Verdict {
+export function toVerdict(outcome: Judgement, wantsDetails: boolean): Verdict {
   const { binding } = outcome;
   const bound = binding === null ? {} : { binding };
   if (outcome.failure !== null) {
@@ -57,7 +57,7 @@ export function toVerdict(outcome: Outcome, wantsDetails: boolean): Verdict {
 }
 
 /** Makes the verdict for an outcome, as JSON. The context of a known chain is serialized only once. */
-export function toVerdictJson(outcome: Outcome, wantsDetails: boolean): string {
+export function toVerdictJson(outcome: Judgement, wantsDetails: boolean): string {
   const bound = outcome.binding === null ? '' : `,"binding":"${outcome.binding}"`;
   if (outcome.failure !== null) {
     const { code, message, suggestion } = outcome.failure;
@@ -72,7 +72,7 @@ function detailsOf({
   chain,
   invocation,
   binding,
-}: Extract<Outcome, { readonly failure: null }>): VerdictDetails {
+}: Extract<Judgement, { readonly failure: null }>): VerdictDetails {
   const details = callContextOf(
     chain.receipts.map(({ claims }) => claims),
     invocation.claims,

@@ -55,7 +55,7 @@ export interface JudgeParts extends Known {
 }
 
 /** What a judge says of a call. */
-export type Outcome =
+export type Judgement =
   | {
       readonly chain: Chain;
       readonly invocation: Invocation;
@@ -73,7 +73,7 @@ export type Outcome =
  * @throws what the parts throw. That says nothing about the bundle, and the content of a bundle never causes it.
  * @example const { failure } = await judge({ bundle, body: { kind: 'text', text } }, parts);
  */
-export async function judge(call: Call, parts: JudgeParts): Promise<Outcome> {
+export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const { rules, signatures, revocation, clock, requiresBinding, use } = parts;
   const opened = openBundle(call.bundle, parts); // A, B
   if (opened instanceof Failure) return refused(opened);
@@ -106,7 +106,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Outcome> {
   return { chain, invocation, binding, failure: null };
 }
 
-function refused(failure: Failure, binding: Binding | null = null): Outcome {
+function refused(failure: Failure, binding: Binding | null = null): Judgement {
   return { chain: null, failure, binding };
 }
 

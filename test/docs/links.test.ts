@@ -63,14 +63,14 @@ describe('docs/threat-model.md', () => {
     expect(missing).toEqual([]);
   });
 
-  /** The rows of the tables from one heading to another, without their heads. */
+  /** The list items, and the rows of tables without their heads, from one heading to another. */
   const rowsBetween = (start: string, end: string) => {
     const [from, to] = [text.indexOf(`\n${start}\n`), text.indexOf(`\n${end}\n`)];
     expect([from > 0, to > from]).toEqual([true, true]);
     return text
       .slice(from, to)
       .split('\n')
-      .filter((line, at, lines) => line.startsWith('| ') && !lines[at + 1]?.startsWith('|---'));
+      .filter((line, at, lines) => /^[|-] /.test(line) && !lines[at + 1]?.startsWith('|---'));
   };
 
   it('links a test beside each promise', () => {
@@ -89,8 +89,9 @@ describe('docs/threat-model.md', () => {
 
   it('says of each configuration variable what an attacker gains, and of no other', () => {
     const section = text.slice(text.indexOf('## Configuration'));
-    const rows = [...section.matchAll(/^\| `([A-Z][A-Z_]+)` \| \S/gm)].map(([, name]) => name);
-    expect(rows.sort()).toEqual([...VARIABLES].sort());
+    const items = [...section.matchAll(/^- ((?:`[A-Z][A-Z_]+`(?:, )?)+): \S/gm)];
+    const names = items.flatMap(([, cell = '']) => cell.match(/[A-Z_]+/g) ?? []);
+    expect(names.sort()).toEqual([...VARIABLES].sort());
   });
 
   it('names every environment variable that the code reads', () => {

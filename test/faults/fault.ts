@@ -31,6 +31,8 @@ export interface Setup {
 /** A real fault that can be caused. */
 export interface Fault {
   readonly name: string;
+  /** The first cell of its row in docs/faults.md, if faults with the same result share a row. Default: the name. */
+  readonly row?: string;
   /** What the service does during the fault: the text in docs/faults.md. */
   readonly stated: string;
   /** Whether the short run includes it. */

@@ -18,11 +18,12 @@ interface Host {
 type Misbehaviour = (request: IncomingMessage, response: ServerResponse, host: Host) => void;
 
 const STATED =
-  'The service uses its copy of the list until `STATUS_CACHE_TTL_SECS` and then `STATUS_MAX_STALE_SECS` have passed. After that it refuses receipts with an index (`REVOCATION_CHECK_FAILED`). It still verifies receipts without an index. The next successful fetch ends this.';
+  'The service uses its copy of the list until `STATUS_CACHE_TTL_SECS` and then `STATUS_MAX_STALE_SECS` have passed. After that it refuses receipts with an index (`REVOCATION_CHECK_FAILED`) until a fetch succeeds. It always verifies receipts without an index.';
 
 /** A fault during which the list host misbehaves for a while. */
 const listFault = (name: string, misbehave: Misbehaviour): Fault => ({
   name: `the list host ${name}`,
+  row: 'the list host hangs, resets connections, lies about its length, or sends an older list',
   stated: STATED,
   prepare: async () => {
     const server = await ListServer.start();

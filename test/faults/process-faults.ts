@@ -13,6 +13,7 @@ const has = (log: readonly Record<string, unknown>[], text: RegExp) =>
 
 const inWorker = (name: string, fault: 'crash' | 'memory', isQuick: boolean): Fault => ({
   name,
+  row: 'a worker crashes, or is out of memory',
   isQuick,
   stated:
     'The main thread verifies the signatures that the worker had. No call is lost. Another worker starts, and the log reports it.',

@@ -89,7 +89,7 @@ export const redisFaults: readonly Fault[] = [
   ),
   redisFault(
     'Redis is killed (kill -9), and started again',
-    `${STATED} Redis reads what it had acknowledged from its own log.`,
+    'As above. Redis reads what it had acknowledged from its own log.',
     (redis) => redis.kill(),
     (redis) => redis.restart(),
   ),

@@ -1,8 +1,8 @@
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import { IndexLines } from '../../src/revocation/index-lines.js';
-import { readStatusList } from '../../src/revocation/read-status-list.js';
-import { StatusListError } from '../../src/revocation/status-list-error.js';
+import { IndexLines } from '../../src/revocation/store/index-lines.js';
+import { readStatusList } from '../../src/revocation/lists/read-status-list.js';
+import { StatusListError } from '../../src/revocation/lists/status-list-error.js';
 import { same, type Target } from './target.js';
 
 /** The inputs of revocation: status lists in all forms, and the file of the local store. */

@@ -2,7 +2,7 @@
 // Needs redis-server. `npm run compile && node .build/test/replay/measure-redis.js [count]`
 import { connectRedis } from '../../src/redis/connection.js';
 import { openRedisReplayStore, replayKey } from '../../src/replay/index.js';
-import { RedisLog } from '../../src/revocation/redis-log.js';
+import { RedisLog } from '../../src/revocation/store/redis-log.js';
 import { RedisServer } from './redis-server.js';
 
 const count = Number(process.argv[2] ?? 200_000);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { IndexLines } from '../../src/revocation/index-lines.js';
+import { IndexLines } from '../../src/revocation/store/index-lines.js';
 
 function read(...chunks: (string | Buffer)[]) {
   const indices: number[] = [];

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { IndexSet } from '../../src/revocation/index-set.js';
+import { IndexSet } from '../../src/revocation/store/index-set.js';
 
 const MAX = Number.MAX_SAFE_INTEGER;
 

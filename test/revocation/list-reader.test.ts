@@ -8,9 +8,13 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
-import { bufferOver, readList, readOnThread, transferable } from '../../src/revocation/list-reader.js';
-import { readStatusList, resolveIssuer, type StatusList } from '../../src/revocation/read-status-list.js';
-import type { StatusListError } from '../../src/revocation/status-list-error.js';
+import { bufferOver, readList, readOnThread, transferable } from '../../src/revocation/lists/list-reader.js';
+import {
+  readStatusList,
+  resolveIssuer,
+  type StatusList,
+} from '../../src/revocation/lists/read-status-list.js';
+import type { StatusListError } from '../../src/revocation/lists/status-list-error.js';
 import { credentialWith, encode, newIssuer, toJwt, withProof } from './lists.js';
 
 const NOW = Date.parse('2026-06-01T12:00:00Z');

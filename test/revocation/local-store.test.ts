@@ -20,8 +20,8 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { lockFile, type FileLock } from '../../src/revocation/file-lock.js';
-import { LocalStore } from '../../src/revocation/local-store.js';
+import { lockFile, type FileLock } from '../../src/revocation/store/file-lock.js';
+import { LocalStore } from '../../src/revocation/store/local-store.js';
 import { Recorder } from './recorder.js';
 
 let folder: string;

@@ -3,15 +3,15 @@ import { compactVerify, importJWK } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { generateKey } from '../../src/issue/signing-key.js';
-import { isBitSet } from '../../src/revocation/bitstring.js';
+import { isBitSet } from '../../src/revocation/lists/bitstring.js';
 import {
   createStatusList,
   openStatusList,
   setRevoked,
   signStatusList,
   toCredential,
-} from '../../src/revocation/make-status-list.js';
-import { readStatusList, resolveIssuer } from '../../src/revocation/read-status-list.js';
+} from '../../src/revocation/lists/make-status-list.js';
+import { readStatusList, resolveIssuer } from '../../src/revocation/lists/read-status-list.js';
 
 const key = generateKey();
 const id = 'https://lists.example/1';

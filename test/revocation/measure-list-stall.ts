@@ -9,8 +9,12 @@ import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { generateKey } from '../../src/issue/index.js';
-import { createStatusList, signStatusList, toCredential } from '../../src/revocation/make-status-list.js';
-import { StatusListCache } from '../../src/revocation/status-list-cache.js';
+import {
+  createStatusList,
+  signStatusList,
+  toCredential,
+} from '../../src/revocation/lists/make-status-list.js';
+import { StatusListCache } from '../../src/revocation/lists/status-list-cache.js';
 
 const MIB = 1024 * 1024;
 const TYPES = { '/credential': 'application/vc', '/jwt': 'application/vc+jwt' };

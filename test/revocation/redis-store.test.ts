@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { RedisStore } from '../../src/revocation/redis-store.js';
+import { RedisStore } from '../../src/revocation/store/redis-store.js';
 import { command, startRedisCluster } from '../replay/redis-cluster.js';
 import { hasRedis, RedisServer } from '../replay/redis-server.js';
 import { startCuttableProxy } from '../support/cuttable-proxy.js';

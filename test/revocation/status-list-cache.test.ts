@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { publicKeyOf } from '../../src/protocol/did-key.js';
 import type { KeyResolver } from '../../src/protocol/key-resolver.js';
 import { openRevocation, type Revocation, type StatusListOptions } from '../../src/revocation/index.js';
-import { StatusListCache } from '../../src/revocation/status-list-cache.js';
+import { StatusListCache } from '../../src/revocation/lists/status-list-cache.js';
 import { ListServer } from './list-server.js';
 import { bitsWith, credentialWith, newIssuer, toJwt } from './lists.js';
 import { Recorder } from './recorder.js';

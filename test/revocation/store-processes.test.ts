@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { LocalStore } from '../../src/revocation/local-store.js';
+import { LocalStore } from '../../src/revocation/store/local-store.js';
 import { Recorder } from './recorder.js';
 
 const CHILD = fileURLToPath(new URL('store-child.mjs', import.meta.url));

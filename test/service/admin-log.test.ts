@@ -1,8 +1,8 @@
 import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
 import { expect, it } from 'vitest';
-import { AdminLog } from '../../src/service/observe/admin-log.js';
-import { Metrics } from '../../src/service/observe/metrics.js';
+import { AdminLog } from '../../src/service/observe/logs/admin-log.js';
+import { Metrics } from '../../src/service/observe/metrics/metrics.js';
 
 it('logs revocations whatever the level of the log, and nothing else', () => {
   const output = new PassThrough({ encoding: 'utf8' });

@@ -6,13 +6,13 @@ import { readConfiguration } from '../../src/service/configuration/configuration
 import { Connections } from '../../src/service/load/connections.js';
 import { loadFrontEnd } from '../../src/service/http/load-front-end.js';
 import { openGate } from '../../src/service/routes/gate-decider.js';
-import { Metrics } from '../../src/service/observe/metrics.js';
-import { RefusalLog } from '../../src/service/observe/refusal-log.js';
-import { VerdictLogs } from '../../src/service/observe/verdict-logs.js';
+import { Metrics } from '../../src/service/observe/metrics/metrics.js';
+import { RefusalLog } from '../../src/service/observe/logs/refusal-log.js';
+import { VerdictLogs } from '../../src/service/observe/logs/verdict-logs.js';
 import { Routes } from '../../src/service/routes/routes.js';
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import type { Engine } from '../../src/verifier/engine.js';
-import type { Outcome, Call } from '../../src/verify/judge.js';
+import type { Judgement, Call } from '../../src/verify/judge.js';
 import { eventually } from '../support/eventually.js';
 import { connectRaw } from '../support/raw-http.js';
 
@@ -134,7 +134,7 @@ describe('admission', () => {
 });
 
 /** A fake verifier for requests, since the real one cannot fail on demand. */
-type Verify = (request: Call) => Promise<Outcome>;
+type Verify = (request: Call) => Promise<Judgement>;
 
 describe('a fault of the verifier', () => {
   let close = (): void => undefined;
@@ -178,7 +178,7 @@ describe('a fault of the verifier', () => {
     get failure(): never {
       throw new Error('an outcome that cannot be written');
     },
-  } as unknown as Outcome;
+  } as unknown as Judgement;
   const later = () => new Promise((resolve) => setImmediate(resolve));
   it.each<[string, Verify]>([
     [

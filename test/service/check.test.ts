@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { findStartProblems } from '../../src/service/configuration/check.js';
+import { findStartProblems } from '../../src/service/check.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { hasRedis, RedisServer } from '../replay/redis-server.js';
 

@@ -4,7 +4,7 @@ import { endianness } from 'node:os';
 import { pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Connections, divideConnections } from '../../src/service/load/connections.js';
-import { censusOf, countIn, Holders, type Census } from '../../src/service/http/holders.js';
+import { censusOf, countIn, Holders, type Census } from '../../src/service/load/holders.js';
 import { connectRaw } from '../support/raw-http.js';
 
 const log = pino({ level: 'silent' });

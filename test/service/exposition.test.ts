@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { Counter, Histogram, Registry } from 'prom-client';
 import { expect, it } from 'vitest';
-import { Distribution, SECONDS } from '../../src/service/observe/distribution.js';
-import { show } from '../../src/service/observe/exposition.js';
+import { Distribution, SECONDS } from '../../src/service/observe/metrics/distribution.js';
+import { show } from '../../src/service/observe/metrics/exposition.js';
 
 const NAME = 'requests_seconds';
 const HELP = 'How long it took';

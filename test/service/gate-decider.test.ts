@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEngine } from '../../src/verifier/create-verifier.js';
 import type { Engine } from '../../src/verifier/engine.js';
-import type { Outcome, Call } from '../../src/verify/judge.js';
+import { judge, type Call, type Judgement } from '../../src/verify/judge.js';
 import { GATE_PROTOCOLS } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
 import { createMemoryReplayStore } from '../../src/replay/index.js';
@@ -13,8 +13,8 @@ import { GateDecider, type GateDeciderContext } from '../../src/service/routes/g
 import { WorkDropped } from '../../src/signatures/signature-verifier.js';
 import { a2aBundle, a2aCall, httpCall, mcpBundle, toolCall } from '../gate/attacks.js';
 
-// A fake engine, since the real one cannot fail on demand.
-type Verify = (request: Call) => Promise<Outcome>;
+// A fake judge, since the real one cannot fail on demand.
+type Verify = (request: Call) => Promise<Judgement>;
 
 function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const limits = { maxPending: 1, maxBodyMemory: 1024 * 1024, queueBurstMs: 60_000, queueTargetMs: 60_000 };
@@ -22,7 +22,7 @@ function open(verify: Verify, more: Partial<GateDeciderContext> = {}) {
   const counted: string[] = [];
   const rejected: string[] = [];
   const decider = new GateDecider({
-    engine: { verifyForGate: verify } as unknown as Engine,
+    judge: verify,
     configuration: {
       replayWindowSecs: 900,
       clockSkewSecs: 0,
@@ -81,7 +81,7 @@ describe.each(GATE_PROTOCOLS)('a gate for %s', (protocol) => {
     ],
     ['later', () => Promise.reject(new Error('no verdict'))],
     ['since nobody waits any more', () => Promise.reject(new WorkDropped('nobody waits')), 'nothing'],
-    ['in its answer', () => Promise.resolve({ failure: null } as Outcome)],
+    ['in its answer', () => Promise.resolve({ failure: null } as Judgement)],
     ['by answering nothing', () => Promise.resolve(undefined as never)],
   ])('denies where the verifier throws: %s', async (_, verify, reason = 'gate internal') => {
     const { admission, counted, rejected, decider } = open(verify);
@@ -173,7 +173,8 @@ describe('with a verdict', () => {
   function openReal(more: Partial<GateDeciderContext> = {}) {
     const warnings: unknown[] = [];
     const log = pino({}, { write: (line) => void warnings.push((JSON.parse(line) as { msg: unknown }).msg) });
-    return { warnings, ...open(() => Promise.reject(new Error()), { engine, log, ...more }) };
+    const parts = { ...engine.parts, requiresBinding: false, use: null };
+    return { warnings, ...open((call) => judge(call, parts), { log, ...more }) };
   }
   const passing = () => ({
     protocol: 'mcp' as const,

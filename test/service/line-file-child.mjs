@@ -1,7 +1,7 @@
 // Writes each line of its input into a file, and says how many lines were written and dropped so far.
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
-import { LineFile } from '../../dist/service/observe/line-file.js';
+import { LineFile } from '../../dist/service/observe/logs/line-file.js';
 
 const log = /** @type {import('pino').Logger} */ (/** @type {unknown} */ ({ error: () => undefined }));
 const file = await LineFile.open(process.argv[2] ?? '', log);

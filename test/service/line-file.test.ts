@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LineFile } from '../../src/service/observe/line-file.js';
+import { LineFile } from '../../src/service/observe/logs/line-file.js';
 import { eventually } from '../support/eventually.js';
 
 const log = pino({ level: 'silent' });

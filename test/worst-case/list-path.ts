@@ -1,7 +1,7 @@
 import { timed, type Call } from './verify-path.js';
 
-const { readList } = await import('../../src/revocation/list-reader.js');
-const { StatusListError } = await import('../../src/revocation/status-list-error.js');
+const { readList } = await import('../../src/revocation/lists/list-reader.js');
+const { StatusListError } = await import('../../src/revocation/lists/status-list-error.js');
 
 // Longer lists are read on another thread, whose time is not the main thread's.
 const { signal } = new AbortController();

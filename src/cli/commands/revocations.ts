@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { exportRevocations, importRevocations } from '../../revocation/redis-transfer.js';
-import { RevocationStoreError } from '../../revocation/store-error.js';
+import { exportRevocations, importRevocations } from '../../revocation/store/redis-transfer.js';
+import { RevocationStoreError } from '../../revocation/store/store-error.js';
 import { CommandError } from '../command-error.js';
 
 const DEFAULT_URL = 'redis://127.0.0.1:6379';

@@ -9,8 +9,8 @@ import {
   setRevoked,
   signStatusList,
   type EditableStatusList,
-} from '../../revocation/make-status-list.js';
-import { StatusListError } from '../../revocation/status-list-error.js';
+} from '../../revocation/lists/make-status-list.js';
+import { StatusListError } from '../../revocation/lists/status-list-error.js';
 import { CommandError } from '../command-error.js';
 import { readText, writeResult } from '../files.js';
 import { readKeyFile } from '../key-file.js';

@@ -1,7 +1,7 @@
 import { readOption } from '../../verifier/kinds.js';
 import { findContradictions, OptionsError } from '../../verifier/options.js';
-import { readCertificate } from '../http/certificate.js';
-import type { ListenAddress } from '../http/listen-address.js';
+import { readCertificate } from '../http/listen/certificate.js';
+import type { ListenAddress } from '../http/listen/listen-address.js';
 import { findUnshareable } from './unshareable.js';
 import { findFileless, findForeign, findMisspelt, variableOf } from './environment.js';
 import { printableUrl } from '../../revocation/printable-url.js';

@@ -1,6 +1,6 @@
 import { OptionsError } from '../../verifier/options.js';
 import type { Resources } from '../../verifier/resources.js';
-import { findPort } from '../http/find-port.js';
+import { findPort } from '../http/listen/find-port.js';
 import { addressOf, type Configuration } from './configuration.js';
 
 const MIB = 1024 * 1024;

@@ -11,9 +11,9 @@ import {
   type Option,
 } from '../../verifier/kinds.js';
 import { VERIFIER_OPTIONS } from '../../verifier/options.js';
+import { decodeBase64url } from '../../protocol/base64url.js';
 import { readProxyTrust } from '../http/client-address.js';
-import { unixPathOf } from '../http/listen-address.js';
-import { isSigningSeed } from '../routes/context-token.js';
+import { unixPathOf } from '../http/listen/listen-address.js';
 import { variableOf } from './environment.js';
 
 /** What is known of an environment variable. Everything else is made from it: parsing, errors, help and documents. */
@@ -37,6 +37,8 @@ const MIB = 1024 * 1024;
 export const BODIES_IN_MEMORY = 4;
 
 const path = text('a path');
+/** The seed of an Ed25519 key has 32 bytes. RFC 8032 §5.1.5 */
+const isSigningSeed = (value: string) => decodeBase64url(value)?.length === 32;
 const isOrigin = (value: string) => URL.canParse(value) && new URL(value).origin === value;
 
 /**
@@ -56,7 +58,7 @@ export function addressOf(value: string): { readonly host: string; readonly port
 export const SECTIONS = {
   'Address and log': {
     host: { kind: text('an address or a host name'), default: '127.0.0.1',
-      says: 'Address to listen on. With anything but a loopback address, other machines can send requests.' },
+      says: 'Address to listen on. With any but a loopback address, other machines can send requests.' },
     port: { kind: count(0, 65_535), default: 8080,
       says: 'Port to listen on. With 0 the service chooses a free port and logs it.' },
     listen: { kind: parsed('`unix:` and an absolute path, such as `unix:/run/drs/verify.sock`', unixPathOf), isOfServe: true,
@@ -68,62 +70,62 @@ export const SECTIONS = {
     tlsKeyFile: { kind: path,
       says: 'PEM file with the certificate\'s private key, without a passphrase.' },
     processes: { kind: count(1, 256), default: 1, isOfServe: true,
-      says: 'Processes that share the port, under a supervisor that restarts them; the same as `drs-verify serve --processes`. See [scaling.md](scaling.md#several-processes-on-one-port).' },
+      says: 'Processes that share the port, under a supervisor; the same as `drs-verify serve --processes`. See [scaling.md](scaling.md#several-processes-on-one-port).' },
     sharePort: { kind: flag, default: false, isOfServe: true,
-      says: 'With `1`, other processes of the same user can listen on the port, too, and get a part of the connections. For your own supervisor; `PROCESSES` sets it automatically.' },
+      says: 'With `1`, other processes of the same user can listen on the port, too, and get a part of the connections. For your own supervisor; `PROCESSES` sets it itself.' },
     frontEnd: { kind: oneOf('auto', 'uws', 'node'), default: 'auto', isOfServe: true,
-      says: 'The HTTP library: `uws` (uWebSockets.js), `node` (`node:http`), or `auto`: uWebSockets.js if it loads, otherwise `node:http`. See [Which front end](operations.md#which-front-end).' },
+      says: 'The HTTP library: `uws` (uWebSockets.js), `node` (`node:http`), or `auto`: the first if it loads, else the second. See [Which front end](operations.md#which-front-end).' },
     logLevel: { kind: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), default: 'info',
       says: 'The least severe message that is logged. The log goes to standard output, one JSON object a line.' },
     logRefusals: { kind: oneOf('all', 'sampled', 'off'), default: 'sampled',
-      says: 'Which verdicts that are not valid are logged: `all`, `sampled` (10 in a second, and the number of others), or `off`. See [observability.md](observability.md#refusals).' },
+      says: 'Which refusals are logged: `all`, `sampled` (10 in a second, and the number of others), or `off`. See [observability.md](observability.md#refusals).' },
     decisionLog: { kind: text('a path, or `-`'),
       says: 'File for one JSON line about each verdict, or `-` for standard output. It records who called which tool. See [observability.md](observability.md#the-decision-log).' },
     metricsAddr: { kind: text('an address and a port, such as `127.0.0.1:9464` or `[::1]:9464`', (at) => addressOf(at) !== null), isOfServe: true,
-      says: 'Another address for `/metrics`. `/metrics` is then no longer served on `HOST` and `PORT`. `/healthz` and `/readyz` are served on both.' },
+      says: 'Another address for `/metrics`, which is then no longer served on `HOST` and `PORT`. `/healthz` and `/readyz` are served on both.' },
     adminOnMetricsAddr: { kind: flag, default: false, isOfServe: true,
-      says: 'With `1`, `/admin/revoke` is served on `METRICS_ADDR` and no longer on `HOST` and `PORT`.' },
+      says: 'With `1`, `/admin/revoke` is served on `METRICS_ADDR` only.' },
   },
   'Who may ask, and how much': {
     allowedOrigins: { kind: listOf(text('an origin such as `https://app.example`', isOrigin)),
-      says: 'Origins of web pages that may call. Requests from all other pages get 403.' },
+      says: 'Origins of web pages that may call. Others get 403.' },
     rateLimitPerIp: { kind: count(0, undefined, 'requests per second'), default: 0,
       says: 'Requests per second for each client (an IPv4 address, or an IPv6 /64); 0 is no limit. `/verify`, `/admin/revoke`, the gate endpoints and unknown paths are counted separately.' },
     rateLimitGlobal: { kind: count(0, undefined, 'requests per second'), default: 0,
-      says: 'Requests per second for all clients together; 0 is no limit. Counted separately in the same way.' },
+      says: 'Requests per second for all clients together; 0 is no limit.' },
     trustProxy: { kind: parsed('`1` to `16`, or a list of addresses, networks and `unix`', readProxyTrust),
-      says: 'Proxies whose `X-Forwarded-For` is trusted: their number, or their addresses and networks (`10.0.0.0/8,fd00::/8`), `unix` for callers over a Unix socket. Unset, no proxy is trusted. See [Behind a proxy](operations.md#behind-a-proxy).' },
+      says: 'Proxies whose `X-Forwarded-For` is trusted: their number, or their addresses and networks (`10.0.0.0/8,fd00::/8`), `unix` for callers over a Unix socket. Unset: none. See [Behind a proxy](operations.md#behind-a-proxy).' },
     maxBodyBytes: { kind: count(1, 256 * MIB, 'bytes'), default: MIB,
       says: 'Size of the largest body that `/verify` accepts.' },
     maxChainDepth: { ...VERIFIER_OPTIONS.maxChainDepth,
-      says: 'Maximum number of delegation receipts in a bundle. With a higher value, one request can cost more signatures.' },
+      says: 'Maximum number of receipts in a bundle. Each can cost a signature.' },
     maxConnections: { kind: count(1), defaultWords: 'what the limit of open files allows',
-      says: 'Maximum number of connections, those on `METRICS_ADDR` not counted. Further ones are closed at once. With `GRPC_PORT`, a quarter is for gRPC. One client gets [seven eighths](spec/http.md#shares) at most.' },
+      says: 'Maximum number of connections, without those on `METRICS_ADDR`. Further ones are closed at once. With `GRPC_PORT`, a quarter is for gRPC. One client gets at most [seven eighths](spec/http.md#shares).' },
     requestTimeoutSecs: { kind: count(1, 3600, 'seconds'), default: 10,
-      says: 'Seconds within which the whole body of a request must arrive. Otherwise the answer is 408. A client that is refused while it sends may go on for as long again, so that it can read the answer.' },
+      says: 'Seconds within which a whole body must arrive; otherwise the answer is 408. A client that is refused while it sends may go on for as long again.' },
   },
   Load: {
     workerThreads: { ...VERIFIER_OPTIONS.workerThreads, defaultWords: 'cores − 1',
       says: 'Threads that verify signatures. With 0, also the default on a single core, the main thread verifies them.' },
     queueBurstMs: { kind: count(1, 60_000, 'milliseconds'), default: 180,
-      says: 'Milliseconds that a request may wait for the main thread in a burst; one that has waited longer gets a 503.' },
+      says: 'Milliseconds that a request may wait for the main thread in a burst; then it gets 503.' },
     queueTargetMs: { kind: count(1, 60_000, 'milliseconds'), default: 100,
-      says: 'Milliseconds that a request may wait in a lasting overload, in which waiting only makes all answers later. At most `QUEUE_BURST_MS` counts.' },
+      says: 'Milliseconds that a request may wait in a lasting overload. At most `QUEUE_BURST_MS` counts.' },
     maxPending: { kind: count(1), default: 4096,
       says: 'Maximum number of requests that wait for a verdict. Above it `/verify` answers 503.' },
     maxBodyMemory: { kind: count(1024, undefined, 'bytes'), defaultWords: '128 MiB, or 4 × `MAX_BODY_BYTES` if that is more',
       default: ({ maxBodyBytes }) => Math.max(128 * MIB, BODIES_IN_MEMORY * Number(maxBodyBytes)),
-      says: 'Bytes of memory for bodies that are being read, parsed or waiting, and for their parsed form. Above it `/verify` answers 503. At least four times `MAX_BODY_BYTES`.' },
+      says: 'Bytes of memory for bodies and their parsed form. Above it `/verify` answers 503. At least four times `MAX_BODY_BYTES`.' },
     receiptCacheBytes: { ...VERIFIER_OPTIONS.receiptCacheBytes,
-      says: 'Bytes of memory for receipts that were verified; 0 switches the cache off. The cache never changes a verdict.' },
+      says: 'Bytes of memory for verified receipts; 0 switches the cache off. It never changes a verdict.' },
     busyPollMicrosecs: { kind: count(0, 100_000, 'microseconds'), default: 200, isOfServe: true,
-      says: 'For this many microseconds after its last answer the service looks for the next request without sleeping. With 0 it sleeps at once.' },
+      says: 'For this many microseconds after its last answer the service looks for the next request without sleeping.' },
   },
   'What is accepted': {
     trustedRoots: { ...VERIFIER_OPTIONS.trustedRoots, restrictsTrust: true,
       says: 'Accept only chains whose first issuer is one of these DIDs. Unset, anybody can be the root principal: the caller must check `root_principal`.' },
     serverIdentity: { ...VERIFIER_OPTIONS.serverIdentity, restrictsTrust: true,
-      says: 'Accept only invocations whose `tool_server` is this text. `any`: accept those for any tool server. Unset, `/verify` accepts all of them, with a warning at the start, and the gate refuses every call (`TOOL_SERVER_MISMATCH`).' },
+      says: 'Accept only invocations whose `tool_server` is this text; `any`: accept all. Unset, `/verify` accepts all, with a warning at the start, and the gate refuses every call (`TOOL_SERVER_MISMATCH`).' },
     requireBinding: { ...VERIFIER_OPTIONS.requireBinding,
       says: 'With `1`, a request without a `body`, or with another body than the signed one, is not valid. For callers that read only `valid`.' },
     clockSkewSecs: { ...VERIFIER_OPTIONS.clockSkewSecs,
@@ -145,7 +147,7 @@ export const SECTIONS = {
     statusCacheTtlSecs: { ...VERIFIER_OPTIONS.statusCacheTtlSecs,
       says: 'Seconds for which a fetched list is used. A remote revocation may go unnoticed for this long.' },
     statusMaxStaleSecs: { ...VERIFIER_OPTIONS.statusMaxStaleSecs,
-      says: 'Seconds for which an expired list is still used while the service tries to fetch a new one. With 0 receipts that need the list are refused at once.' },
+      says: 'Seconds for which an expired list is still used while a new one cannot be fetched.' },
     statusFetchTimeoutMs: { ...VERIFIER_OPTIONS.statusFetchTimeoutMs,
       says: 'Milliseconds that a verification waits for a list if there is no usable copy. Then it is refused (`REVOCATION_CHECK_FAILED`).' },
   },
@@ -155,23 +157,23 @@ export const SECTIONS = {
     replayWindowSecs: { ...VERIFIER_OPTIONS.replayWindowSecs,
       says: 'Seconds for which an invocation is fresh.' },
     replayMaxEntries: { ...VERIFIER_OPTIONS.replayMaxEntries,
-      says: 'Maximum number of invocations on record with `memory`, about 300 bytes each. You need calls per second × (window + 61 s). When the record is full, calls are refused.' },
+      says: 'Maximum number of invocations on record with `memory`, about 300 bytes each; when it is full, calls are refused. You need calls per second × (window + 61 s).' },
     redisUrl: { ...VERIFIER_OPTIONS.redisUrl, isSecret: true, isUrl: true,
-      says: 'Where Redis is, for `REPLAY_PROTECTION=redis`, `GATE_REPLAY=redis` and `REVOCATION_STORE=redis`. Separate several servers by commas: the primary among them is used. For a Redis Cluster, some of its nodes are enough. Its `maxmemory-policy` must be `noeviction`; the service checks it every few seconds.' },
+      says: 'Where Redis is, for `REPLAY_PROTECTION`, `GATE_REPLAY` and `REVOCATION_STORE`. Separate several servers by commas: the primary among them is used. For a Redis Cluster, some of its nodes are enough. Its `maxmemory-policy` must be `noeviction`; the service checks it every few seconds.' },
     redisTimeoutMs: { ...VERIFIER_OPTIONS.redisTimeoutMs,
-      says: 'Milliseconds to wait for an answer from Redis to each command, from the moment at which it is sent. After that the call is refused. After three timeouts in a row all calls are refused at once, until Redis answers again.' },
+      says: 'Milliseconds that Redis has to answer a command; then the call is refused. After three timeouts in a row all calls are refused at once, until Redis answers again.' },
   },
   Gate: {
     gateReplay: { kind: oneOf('memory', 'redis', 'off'), default: 'memory',
-      says: 'Where the gate records used invocations: `memory` (this process), `redis` (all instances, at `REDIS_URL`) or `off`. With `off` a call that was allowed can be repeated.' },
+      says: 'Where the gate records used invocations: `memory` (this process), `redis` (all instances), or `off`: an allowed call can be repeated.' },
     grpcPort: { kind: count(0, 65_535), isOfServe: true,
       says: 'Port on `HOST` for gateways that ask over gRPC; with TLS if `TLS_CERT_FILE` is set. With 0 the service chooses a free port and logs it. Unset, gRPC is off. It needs the optional packages `@grpc/grpc-js` and `protobufjs`. See [gRPC](gateways.md#grpc).' },
     grpcProtocol: { kind: oneOf('http', 'mcp', 'a2a'), default: 'mcp', isOfServe: true,
       says: 'The protocol of a gRPC question if the gateway does not set `context_extensions.drs_protocol`. The wrong protocol checks something else: with `mcp`, everything passes but the [methods of MCP](spec/gate.md#mcp-methods) that are checked.' },
     gateChainOnly: { kind: text('the command of the calls, such as `/mcp/tools/call`', isChainCommand, 'unset it to turn /gate/chain off'), isOfServe: true,
-      says: 'The command of `/gate/chain`. The endpoint cannot compare a call with its signed arguments; it is for proxies that cannot send the body. If unset, it does not exist.' },
+      says: 'The command of `/gate/chain`, which cannot compare a call with its signed arguments; for proxies that cannot send the body. Unset, it is off.' },
     gateMethods: { kind: oneOf('all', 'tools'), default: 'all',
-      says: 'Which [methods of MCP](spec/gate.md#mcp-methods) are checked. `all`: calls of tools, and reading of resources, prompts, completions and tasks. `tools`: calls of tools only; whoever reaches the server can then read every resource, prompt and task without a delegation.' },
+      says: 'Which [methods of MCP](spec/gate.md#mcp-methods) are checked. `all`: of tools, resources, prompts, completions and tasks. `tools`: calls of tools only; whoever reaches the server can then read every resource, prompt and task without a delegation.' },
     gatePassMethods: { kind: listOf(text('the name of a method such as `acme/search`, and not `tools/call`', isPassMethod)),
       says: 'MCP methods that pass besides [those of the protocol](spec/gate.md#mcp-methods). Nothing about them is checked. Other unknown methods are refused (`UNKNOWN_METHOD`).' },
     gateRoutes: { kind: text('a path, or `any`'),
@@ -181,9 +183,9 @@ export const SECTIONS = {
   },
   'Readiness and shutdown': {
     readyWithout: { kind: listOf(oneOf('replay')), isOfServe: true,
-      says: 'What the service can be ready without: `replay`, the record of used invocations. `/readyz` then answers 200 while that record cannot be used, although calls are refused. See [operations.md](operations.md#ready).' },
+      says: 'With `replay`, `/readyz` answers 200 also while used invocations cannot be recorded, although calls are refused. See [operations.md](operations.md#ready).' },
     shutdownDelaySecs: { kind: count(0, 3600, 'seconds'), default: 0, isOfServe: true,
-      says: 'Seconds between the signal to stop and the drain. Meanwhile only `/readyz` fails. Choose more time than your balancer needs to notice.' },
+      says: 'Seconds between the signal to stop and the drain. Meanwhile only `/readyz` fails. Must be more than your balancer needs to notice.' },
     shutdownGraceSecs: { kind: count(1, 3600, 'seconds'), default: 10,
       says: 'Seconds within which requests in flight must be answered before the process ends.' },
   },

@@ -6,7 +6,7 @@ import type { LoggedRequest } from '../http/exchange.js';
 import type { GateDecider, GateDecision } from '../routes/gate-decider.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import { newRequestId, readRequestId } from '../http/request-head.js';
-import type { VerdictLogs } from '../observe/verdict-logs.js';
+import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 import { readCheck, writeCheck, writeDenial } from './check.js';
 import { clientOfPeer } from './intake.js';
 import { readMcpCheck, writeMcpDenial, writeMcpResult } from './ext-mcp.js';

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import type { ConnectionInjector } from '@grpc/grpc-js';
-import { secureContextOf, type Certificate } from '../http/certificate.js';
+import { secureContextOf, type Certificate } from '../http/listen/certificate.js';
 import type { Connections } from '../load/connections.js';
 import { GONE_PEER, MAX_BACKLOG } from '../http/front-end.js';
 

@@ -15,13 +15,13 @@ import { BESIDES_BYTES, readCheckRequest, readHealthRequest, readMcpRequest } fr
 import type { Logger } from 'pino';
 import type { Admission } from '../load/admission.js';
 import type { Configuration } from '../configuration/configuration.js';
-import type { Certificate } from '../http/certificate.js';
+import type { Certificate } from '../http/listen/certificate.js';
 import type { Connections } from '../load/connections.js';
 import type { GateDecider } from '../routes/gate-decider.js';
 import type { RateLimit } from '../load/rate-limit.js';
 import type { Readiness } from '../routes/readiness.js';
-import type { VerdictLogs } from '../observe/verdict-logs.js';
-import type { GrpcMetrics } from '../observe/grpc-metrics.js';
+import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
+import type { GrpcMetrics } from '../observe/metrics/grpc-metrics.js';
 
 const AUTHORIZATION = 'envoy.service.auth.v3.Authorization';
 const EXT_MCP = 'agentgateway.dev.ext_mcp.ExtMcp';

@@ -6,7 +6,7 @@ import { contextHeaders, NO_CONTEXT } from '../../gate/context-headers.js';
 import { forwardMcp } from '../../gate/mcp-forward.js';
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
-import { NodeWire } from '../http/node-wire.js';
+import { NodeWire } from '../http/node/node-wire.js';
 import { isForeignOrigin, type RequestHead } from '../http/request-head.js';
 import type { Admission } from '../load/admission.js';
 import type { GateDecision } from '../routes/gate-decider.js';

@@ -10,7 +10,7 @@ import { idInUse } from '../../gate/task-owners.js';
 import { hasMoreNodes, isJsonObject, type JsonObject } from '../../protocol/json.js';
 import { decodeUtf8 } from '../../protocol/utf8.js';
 import { newRequestId } from '../http/request-head.js';
-import type { VerdictLogs } from '../observe/verdict-logs.js';
+import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 import { wholeContextOf, type GateDecider, type GateDecision } from '../routes/gate-decider.js';
 import { Lines, type Piece } from './lines.js';
 import { ServerSide } from './server-side.js';

@@ -1,14 +1,13 @@
 import { Buffer } from 'node:buffer';
-import { MAX_TYPICAL_BYTES } from '../load/admission.js';
+import type { Logger } from 'pino';
+import { MAX_TYPICAL_BYTES, type Admission } from '../load/admission.js';
 import type { Work } from '../load/backlog.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
-import type { Configuration } from '../configuration/configuration.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
 import { decodeUtf8 } from '../../protocol/utf8.js';
 import { clientOf } from '../load/rate-limit.js';
 import type { RequestHead } from './request-head.js';
-import type { RouteContext } from '../routes/context.js';
 
 /** Why a body is not passed on to its route. */
 export type IntakeFault = BodyFault | 'shutting_down';
@@ -16,6 +15,12 @@ export type IntakeFault = BodyFault | 'shutting_down';
 // Made once: what is refused for load must cost as little as can be.
 const OVERLOADED = JSON.stringify({ error: 'overloaded' });
 const RETRY: AnswerOptions = { headers: { 'Retry-After': '1' } };
+
+/** The limits of bodies. */
+export interface BodyLimits {
+  readonly maxBodyBytes: number;
+  readonly requestTimeoutSecs: number;
+}
 
 /** Says what `too_large` means. */
 export const tooLargeMessage = (maxBytes: number): string =>
@@ -25,7 +30,7 @@ export const tooLargeMessage = (maxBytes: number): string =>
 export function refuseBody(
   exchange: Exchange,
   fault: IntakeFault,
-  { maxBodyBytes, requestTimeoutSecs }: Pick<Configuration, 'maxBodyBytes' | 'requestTimeoutSecs'>,
+  { maxBodyBytes, requestTimeoutSecs }: BodyLimits,
 ): void {
   switch (fault) {
     case 'too_large':
@@ -68,6 +73,13 @@ export function readJson<Parsed>(bytes: Buffer, parse: (text: string) => Parsed)
   }
 }
 
+/** What reading bodies needs. */
+interface IntakeContext {
+  readonly admission: Admission;
+  readonly configuration: BodyLimits;
+  readonly log: Logger;
+}
+
 /** Receives the body or the fault. Called exactly once, or never if the client disconnects first. */
 export type IntakeSink = (exchange: Exchange, body: Buffer | IntakeFault) => void;
 
@@ -76,9 +88,9 @@ export type IntakeSink = (exchange: Exchange, body: Buffer | IntakeFault) => voi
  * comes; see {@link Backlog}.
  */
 export class BodyIntake {
-  readonly #context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>;
+  readonly #context: IntakeContext;
 
-  constructor(context: Pick<RouteContext, 'admission' | 'configuration' | 'log'>) {
+  constructor(context: IntakeContext) {
     this.#context = context;
   }
 

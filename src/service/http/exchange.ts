@@ -3,9 +3,15 @@ import { performance } from 'node:perf_hooks';
 import { MAX_TYPICAL_BYTES } from '../load/admission.js';
 import { BodyReader, type BodyRules, type BodySink } from './body-reader.js';
 import type { Wire, WireAnswer } from './front-end.js';
-import type { Endpoint } from '../observe/metrics.js';
 import { clientOf } from '../load/rate-limit.js';
 import { type RequestHead, newRequestId } from './request-head.js';
+
+/** The endpoints, as metrics name them; `other` stands for all unknown paths. */
+// prettier-ignore
+export const ENDPOINTS = ['verify', 'gate', 'revoke', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'other'] as const;
+
+/** A label of {@link ENDPOINTS}. */
+export type Endpoint = (typeof ENDPOINTS)[number];
 
 /** Optional parts of an answer. */
 export interface AnswerOptions {

@@ -1,6 +1,6 @@
-import type { Certificate } from './certificate.js';
+import type { Certificate } from './listen/certificate.js';
 import type { Connections } from '../load/connections.js';
-import { showAddress, type ListenAddress } from './listen-address.js';
+import { showAddress, type ListenAddress } from './listen/listen-address.js';
 
 /** The names of the front ends: uWebSockets.js and `node:http`. */
 export type FrontEndName = 'uws' | 'node';

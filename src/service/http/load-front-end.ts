@@ -37,7 +37,7 @@ export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<Loade
 }
 
 async function loadNode(reason: string, isFallback: boolean): Promise<LoadedFrontEnd> {
-  const { openNode } = await import('./node.js');
+  const { openNode } = await import('./node/node.js');
   return { name: 'node', reason, isFallback, open: openNode };
 }
 

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer';
 import { STATUS_CODES } from 'node:http';
 import './uws-settings.js';
 import uWS from 'uWebSockets.js';
-import type { Certificate } from './certificate.js';
+import type { Certificate } from './listen/certificate.js';
 import {
   cannotListen,
   GONE_PEER,
@@ -14,8 +14,8 @@ import {
   type Wire,
   type WireAnswer,
 } from './front-end.js';
-import type { ListenAddress } from './listen-address.js';
-import { removeStaleSocket, SocketFile, withSocketMode } from './unix-socket.js';
+import type { ListenAddress } from './listen/listen-address.js';
+import { removeStaleSocket, SocketFile, withSocketMode } from './listen/unix-socket.js';
 
 /**
  * The front end on uWebSockets.js. Import this file only with `import()`: it loads a binary that is not installed

@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { clientOf } from './rate-limit.js';
-import { censusOf, Holders } from '../http/holders.js';
+import { censusOf, Holders } from './holders.js';
 
 // Kept free for files, sockets to Redis and to the status list, and the pipes of threads.
 const RESERVED_DESCRIPTORS = 32;

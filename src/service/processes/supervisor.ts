@@ -7,7 +7,7 @@ import { resourcesHere } from '../../verifier/resources.js';
 import type { Configuration } from '../configuration/configuration.js';
 import { addressesOfAll, shareOut } from '../configuration/share-out.js';
 import { StartError, type Running } from '../running.js';
-import { mergeScrapes } from '../observe/process-metrics.js';
+import { mergeScrapes } from '../observe/metrics/process-metrics.js';
 
 /** What the supervisor and its processes send each other. An answer has the kind of its question. */
 export interface Message {

@@ -63,13 +63,6 @@ export interface ContextJwk {
 }
 
 /**
- * Whether a text is a signing key: the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file.
- */
-export function isSigningSeed(text: string): boolean {
-  return decodeBase64url(text)?.length === sodium.crypto_sign_SEEDBYTES;
-}
-
-/**
  * Signs contexts, so that a tool server behind a proxy can check that they come from the gate. Never exposes the key.
  */
 export class ContextSigner {
@@ -81,7 +74,7 @@ export class ContextSigner {
   readonly #revocation: () => RevocationClaims;
 
   /**
-   * @param seed a text that {@link isSigningSeed} accepts
+   * @param seed the 32 bytes of an Ed25519 seed in base64url, like the member `d` of a key file
    * @param revocation called for each signed context
    */
   constructor(seed: string, revocation: () => RevocationClaims) {

@@ -2,9 +2,9 @@ import type { Logger } from 'pino';
 import type { Engine } from '../../verifier/engine.js';
 import type { Configuration } from '../configuration/configuration.js';
 import type { Admission } from '../load/admission.js';
-import type { Metrics } from '../observe/metrics.js';
+import type { Metrics } from '../observe/metrics/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
-import type { VerdictLogs } from '../observe/verdict-logs.js';
+import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 import type { GateDecider } from './gate-decider.js';
 import type { Readiness } from './readiness.js';
 

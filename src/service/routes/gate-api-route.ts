@@ -16,7 +16,7 @@ import type { Exchange } from '../http/exchange.js';
 import { wholeContextOf, type GateDecider } from './gate-decider.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
-import type { VerdictLogs } from '../observe/verdict-logs.js';
+import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 
 const PROTOCOLS: readonly string[] = ['http', 'mcp', 'a2a'] satisfies readonly Protocol[];
 

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Body } from '../../verify/binding.js';
-import type { Outcome } from '../../verify/judge.js';
+import { judge, type Call, type JudgeParts, type Judgement } from '../../verify/judge.js';
 import type { Engine } from '../../verifier/engine.js';
 import type { GateContext } from '../../gate/context.js';
 import {
@@ -21,8 +21,8 @@ import type { Receipt } from '../../verify/receipt.js';
 import type { Admission, Ticket } from '../load/admission.js';
 import type { Configuration } from '../configuration/configuration.js';
 import { ContextSigner } from './context-token.js';
-import type { GateEndpoint, GateObserver, Metrics } from '../observe/metrics.js';
-import type { Rejection } from '../observe/rejections.js';
+import type { GateEndpoint, GateObserver, Metrics } from '../observe/metrics/metrics.js';
+import type { Rejection } from '../observe/metrics/rejections.js';
 import { openingRulesOf, ServedRoutes } from './served-routes.js';
 import { openReplays } from '../../verifier/create-verifier.js';
 import { printableUrl } from '../../revocation/printable-url.js';
@@ -40,7 +40,7 @@ export interface GateCall {
   /** A ticket that the transport has already obtained from admission; the decider releases it. */
   readonly ticket?: Ticket;
   /** Called with the verdict on the bundle, if there is one. */
-  readonly onVerdict?: (outcome: Outcome, bundle: unknown) => void;
+  readonly onVerdict?: (outcome: Judgement, bundle: unknown) => void;
   /** A further check of the transport, before the invocation counts as used. */
   readonly findFault?: GateParts<VerifiedChain>['findFault'];
 }
@@ -60,7 +60,8 @@ interface VerifiedChain extends JudgedChain {
 
 /** What the decider needs. */
 export interface GateDeciderContext {
-  readonly engine: Engine;
+  /** Judges a call without rules of binding and replay: the gate has its own. */
+  readonly judge: (call: Call) => Promise<Judgement>;
   readonly configuration: Pick<
     Configuration,
     | 'replayWindowSecs'
@@ -162,12 +163,12 @@ export class GateDecider {
     { protocol, isWanted, onVerdict, findFault }: GateCall,
     ticket: Ticket,
   ): GateParts<VerifiedChain> {
-    const { engine, observer } = this.#context;
+    const { judge, observer } = this.#context;
     return {
       now: clock,
       rules: this.#rulesFor(protocol),
       judge: async ({ bundle, body }) => {
-        const outcome = await engine.verifyForGate({
+        const outcome = await judge({
           bundle,
           body: bodyOf(body),
           isWanted,
@@ -218,7 +219,7 @@ function chainOf({
   chain,
   invocation,
   binding,
-}: Extract<Outcome, { readonly failure: null }>): VerifiedChain {
+}: Extract<Judgement, { readonly failure: null }>): VerifiedChain {
   // The type does not say that a chain has a root.
   const receipts = chain.receipts.map(({ claims }) => claims) as unknown as VerifiedChain['receipts'];
   return { failure: null, receipts, invocation: invocation.claims, binding, leaf: chain.leaf };
@@ -266,8 +267,9 @@ export async function openGate(deps: {
           list_age_secs: lists.length === 0 ? null : Math.max(0, Math.floor(engine.revocation.listAgeSecs)),
           lists,
         }));
+  const parts: JudgeParts = { ...engine.parts, requiresBinding: false, use: null };
   const decider = new GateDecider({
-    engine,
+    judge: (call) => judge(call, parts),
     configuration,
     admission,
     log,

@@ -10,7 +10,7 @@ import type { GateDecider, GateDecision } from './gate-decider.js';
 import type { GateHead } from '../http/gate-head.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
-import type { VerdictLogs } from '../observe/verdict-logs.js';
+import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 
 /** How a request is asked about, and what happens then. */
 export interface Asking extends Pick<GateRequest, 'method' | 'path'> {

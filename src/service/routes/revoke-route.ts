@@ -4,7 +4,7 @@ import { isCount } from '../../protocol/policy.js';
 import { decodeUtf8 } from '../../protocol/utf8.js';
 import { RevocationStoreError } from '../../revocation/index.js';
 import { show } from '../../verify/codes.js';
-import { AdminLog, type AdminCall } from '../observe/admin-log.js';
+import { AdminLog, type AdminCall } from '../observe/logs/admin-log.js';
 import { refuseBody } from '../http/body-intake.js';
 import type { BodyFault } from '../http/body-reader.js';
 import type { Exchange } from '../http/exchange.js';
@@ -12,7 +12,7 @@ import type { HttpRequest } from '../http/front-end.js';
 import { clientOf } from '../load/rate-limit.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
-import { printable } from '../observe/verdict-facts.js';
+import { printable } from '../observe/logs/verdict-facts.js';
 
 const BODY_BYTES = 1024;
 const MAX_REASON_LENGTH = 200;

@@ -7,7 +7,7 @@ import { GateHead, gateProtocolOf } from '../http/gate-head.js';
 import { isForeignOrigin, readHead, type RequestHead } from '../http/request-head.js';
 import { openBusyPoll, type BusyPoll } from '../load/busy-poll.js';
 import { clientOf, type RateLimit } from '../load/rate-limit.js';
-import type { Rejection } from '../observe/rejections.js';
+import type { Rejection } from '../observe/metrics/rejections.js';
 import type { RouteContext } from './context.js';
 import { routeTables, type Route, type Table } from './table.js';
 

@@ -1,10 +1,9 @@
 import type { Configuration } from '../configuration/configuration.js';
 import { BodyIntake } from '../http/body-intake.js';
-import type { Exchange } from '../http/exchange.js';
+import type { Endpoint, Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
 import type { RequestHead } from '../http/request-head.js';
 import { RateLimit } from '../load/rate-limit.js';
-import type { Endpoint } from '../observe/metrics.js';
 import type { RouteContext } from './context.js';
 import { GateApiRoute } from './gate-api-route.js';
 import { GateRoute } from './gate-route.js';

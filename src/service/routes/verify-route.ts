@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../protocol/json.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import { parseBundleText } from '../../verify/bundle-text.js';
-import type { Call, Outcome } from '../../verify/judge.js';
+import type { Call, Judgement } from '../../verify/judge.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
 import {
@@ -12,7 +12,7 @@ import {
   type IntakeSink,
 } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
-import type { Rejection } from '../observe/rejections.js';
+import type { Rejection } from '../observe/metrics/rejections.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
 
@@ -57,7 +57,7 @@ export class VerifyRoute {
     }
   }
 
-  #answer(exchange: Exchange, ticket: Ticket, outcome: Outcome, bundle: unknown): void {
+  #answer(exchange: Exchange, ticket: Ticket, outcome: Judgement, bundle: unknown): void {
     ticket.release();
     try {
       this.#context.metrics.countOutcome(outcome);

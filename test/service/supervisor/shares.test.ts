@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { addressesOfAll, shareOut } from '../../../src/service/configuration/share-out.js';
-import { mergeScrapes } from '../../../src/service/observe/process-metrics.js';
+import { mergeScrapes } from '../../../src/service/observe/metrics/process-metrics.js';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;

@@ -1,0 +1,126 @@
+import { request, type Dispatcher } from 'undici';
+import { printableUrl } from '../printable-url.js';
+import { StatusListError } from './status-list-error.js';
+
+/** Maximum size of a list in bytes, as sent. */
+const MAX_WIRE_BYTES = 16 * 1024 * 1024;
+
+const MAX_REDIRECTS = 3;
+const REDIRECTS = [301, 302, 303, 307, 308];
+
+/** The answer of the list's server. */
+type FetchedList =
+  | { readonly notModified: true }
+  | {
+      readonly notModified: false;
+      readonly body: Buffer;
+      readonly contentType: string;
+      readonly etag: string | undefined;
+    };
+
+/**
+ * Fetches the bytes of a status list. Follows redirects only within the same origin.
+ *
+ * @param options.etag ETag of the present copy: the server may then answer that the list has not changed
+ * @param options.signal ends the fetch at any point, also during a slow body; its reason is thrown. The caller must
+ *   abort it when this settles, so that no connection stays open after an answer that was only partly read.
+ * @throws {@link StatusListError} `http_status`, `redirect`, `too_large`, `malformed` (a content coding that was not
+ *   asked for), `unreachable`
+ * @see RFC 9110 §13.1.2 (If-None-Match), §15.4 (redirects)
+ */
+export async function fetchStatusList(
+  url: URL,
+  options: { dispatcher: Dispatcher; signal: AbortSignal; etag?: string | undefined },
+): Promise<FetchedList> {
+  try {
+    return await followRedirects(url, options);
+  } catch (error) {
+    // The reason of the signal is a StatusListError too.
+    if (error instanceof StatusListError) throw error;
+    throw new StatusListError('unreachable', `${printableUrl(url)} cannot be fetched: ${causeOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+async function followRedirects(
+  start: URL,
+  options: { dispatcher: Dispatcher; signal: AbortSignal; etag?: string | undefined },
+): Promise<FetchedList> {
+  let url = start;
+  for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+    const { statusCode, headers, body } = await request(url, {
+      dispatcher: options.dispatcher,
+      signal: options.signal,
+      // With one fetch every few minutes, a kept-alive connection gains nothing, and fails if the server has just
+      // closed it.
+      reset: true,
+      headers: {
+        accept: 'application/vc+jwt, application/vc, application/json;q=0.9, application/octet-stream;q=0.8',
+        'accept-encoding': 'identity',
+        ...(options.etag === undefined ? {} : { 'if-none-match': options.etag }),
+      },
+    });
+    if (statusCode === 200) {
+      return {
+        notModified: false,
+        body: await readBody(body, headers),
+        contentType: one(headers['content-type']) ?? '',
+        etag: one(headers['etag']),
+      };
+    }
+    if (statusCode === 304 && options.etag !== undefined) return { notModified: true };
+    if (!REDIRECTS.includes(statusCode)) {
+      throw new StatusListError(
+        'http_status',
+        `${printableUrl(url)} answers ${statusCode}, expected 200 and a list`,
+      );
+    }
+    await body.dump();
+    url = redirectTarget(url, one(headers['location']));
+  }
+  throw new StatusListError('redirect', `${printableUrl(start)} redirects more than ${MAX_REDIRECTS} times`);
+}
+
+function redirectTarget(from: URL, location: string | undefined): URL {
+  if (location === undefined || !URL.canParse(location, from.href)) {
+    throw new StatusListError('redirect', `${printableUrl(from)} redirects without a usable Location`);
+  }
+  const target = new URL(location, from);
+  if (target.origin !== from.origin) {
+    throw new StatusListError(
+      'redirect',
+      `${printableUrl(from)} redirects to ${target.origin}, another origin, which is not followed; ` +
+        'if the list has moved, set STATUS_LIST_BASE_URL to its new place',
+    );
+  }
+  return target;
+}
+
+async function readBody(
+  body: Dispatcher.ResponseData['body'],
+  headers: Dispatcher.ResponseData['headers'],
+): Promise<Buffer> {
+  const coding = one(headers['content-encoding']) ?? 'identity';
+  if (coding !== 'identity') {
+    throw new StatusListError('malformed', `it has Content-Encoding ${coding}, which was not asked for`);
+  }
+  const tooLarge = new StatusListError('too_large', `it has more than ${MAX_WIRE_BYTES} bytes on the wire`);
+  if (Number(one(headers['content-length']) ?? 0) > MAX_WIRE_BYTES) throw tooLarge;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_WIRE_BYTES) throw tooLarge;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size);
+}
+
+const one = (header: string | string[] | undefined) => (Array.isArray(header) ? header[0] : header);
+
+function causeOf(error: unknown): string {
+  // If a connection fails on every address of a host, the error is an AggregateError with an empty message.
+  const { message, code } = error as NodeJS.ErrnoException;
+  return message || code || 'unknown error';
+}

@@ -1,0 +1,137 @@
+import { encodeBase64url } from '../../protocol/base64url.js';
+import { toJcs } from '../../protocol/jcs.js';
+import type { JsonObject } from '../../protocol/json.js';
+import { parseCompactJwt } from '../../protocol/jwt.js';
+import { MAX_UNPACKED_BYTES, packBits, unpackBits } from './bitstring.js';
+import { readCredential } from './credential.js';
+
+/** W3C's minimum, 131,072 entries. In a shorter list, an entry reveals too much about its holder. */
+export const DEFAULT_STATUS_LIST_ENTRIES = 131_072;
+
+/** The signer of a list. The keys of `drs-verify/issue` have this type. */
+export interface StatusListSigner {
+  /** `did:key:z6Mk…` */
+  readonly did: string;
+  /** 64 bytes, RFC 8032. */
+  sign(message: Uint8Array): Uint8Array;
+}
+
+/** A status list that can be changed and published. */
+export interface EditableStatusList {
+  /** The URL of the list, under which verifiers fetch it. */
+  readonly id: string;
+  /** Bit 0 is the most significant bit of byte 0. */
+  readonly bits: Buffer;
+}
+
+/**
+ * A new list in which nothing is revoked.
+ *
+ * @param options.entries a multiple of 8, {@link DEFAULT_STATUS_LIST_ENTRIES} by default
+ * @throws RangeError for another number of entries, or more than 536,870,912
+ * @example const list = createStatusList({ id: 'https://lists.example/1' });
+ */
+export function createStatusList(options: { id: string; entries?: number }): EditableStatusList {
+  const entries = options.entries ?? DEFAULT_STATUS_LIST_ENTRIES;
+  if (
+    !Number.isSafeInteger(entries) ||
+    entries <= 0 ||
+    entries % 8 !== 0 ||
+    entries / 8 > MAX_UNPACKED_BYTES
+  ) {
+    throw new RangeError(
+      `a status list cannot have ${entries} entries, expected a multiple of 8 up to ${MAX_UNPACKED_BYTES * 8}`,
+    );
+  }
+  return { id: options.id, bits: Buffer.alloc(entries / 8) };
+}
+
+/**
+ * Marks an entry of a list as revoked, or no longer so.
+ *
+ * @throws RangeError if the list has no such entry
+ * @example setRevoked(list, 94567);
+ */
+export function setRevoked(list: EditableStatusList, index: number, revoked = true): void {
+  const entries = list.bits.length * 8;
+  if (!Number.isSafeInteger(index) || index < 0 || index >= entries) {
+    throw new RangeError(`the list has no entry ${index}, expected 0 … ${entries - 1}`);
+  }
+  const mask = 0x80 >>> (index & 7);
+  const byte = list.bits[index >>> 3] ?? 0;
+  list.bits[index >>> 3] = revoked ? byte | mask : byte & ~mask;
+}
+
+/**
+ * The list as an unsigned W3C credential.
+ *
+ * @param options.issuer a URL, for signing the `did:key` of the signer
+ * @param options.validUntil verifiers refuse the list after this time; without it, they alone decide how old it may be
+ * @see W3C Bitstring Status List §2.2
+ */
+export async function toCredential(
+  list: EditableStatusList,
+  options: { issuer: string; validFrom?: Date; validUntil?: Date },
+): Promise<JsonObject> {
+  return {
+    '@context': ['https://www.w3.org/ns/credentials/v2'],
+    id: list.id,
+    type: ['VerifiableCredential', 'BitstringStatusListCredential'],
+    issuer: options.issuer,
+    ...(options.validFrom ? { validFrom: toDateTime(options.validFrom) } : {}),
+    ...(options.validUntil ? { validUntil: toDateTime(options.validUntil) } : {}),
+    credentialSubject: {
+      id: `${list.id}#list`,
+      type: 'BitstringStatusList',
+      statusPurpose: 'revocation',
+      encodedList: await packBits(list.bits),
+    },
+  };
+}
+
+/**
+ * Signs a list as a `vc+jwt`, to be served as `application/vc+jwt`.
+ *
+ * @returns the compact JWT; its payload is the credential itself
+ * @see W3C vc-jose-cose §3.1.1, RFC 8037
+ * @example
+ * const list = createStatusList({ id: 'https://lists.example/1' });
+ * setRevoked(list, 94567);
+ * await writeFile('list.jwt', await signStatusList(list, { signer: key, validFrom: new Date() }));
+ */
+export async function signStatusList(
+  list: EditableStatusList,
+  options: { signer: StatusListSigner; validFrom?: Date; validUntil?: Date },
+): Promise<string> {
+  const { signer, ...period } = options;
+  const credential = await toCredential(list, { issuer: signer.did, ...period });
+  const header = {
+    alg: 'EdDSA',
+    typ: 'vc+jwt',
+    cty: 'vc',
+    kid: `${signer.did}#${signer.did.slice('did:key:'.length)}`,
+  };
+  const signingInput = `${encode(header)}.${encode(credential)}`;
+  return `${signingInput}.${encodeBase64url(signer.sign(Buffer.from(signingInput)))}`;
+}
+
+/**
+ * Opens a list that was signed with {@link signStatusList}, to change it and sign it again. The signature is not
+ * checked: this is for the owner of the list.
+ *
+ * @throws SyntaxError if the text is not a JWT
+ * @throws StatusListError if it is not a revocation list
+ * @example
+ * const list = await openStatusList(await readFile('list.jwt', 'utf8'));
+ * setRevoked(list, 7);
+ */
+export async function openStatusList(jwt: string): Promise<EditableStatusList> {
+  const parsed = parseCompactJwt(jwt.trim());
+  if (parsed.defect !== undefined) throw new SyntaxError(`the list is not a JWT: ${parsed.defect}`);
+  const { encodedList } = readCredential(parsed.payload);
+  const { id } = parsed.payload;
+  return { id: typeof id === 'string' ? id : '', bits: await unpackBits(encodedList) };
+}
+
+const encode = (value: JsonObject) => encodeBase64url(Buffer.from(toJcs(value)));
+const toDateTime = (time: Date) => time.toISOString().replace(/\.\d{3}/, '');

@@ -1,0 +1,303 @@
+import { Agent } from 'undici';
+import type { RemoteStatus } from '../../verify/revocation-view.js';
+import { isBitSet } from './bitstring.js';
+import { copyState, type CopyLimits, type CopyTimes } from './copy-state.js';
+import { DEFAULT_MAX_WAIT_MS } from '../defaults.js';
+import { fetchStatusList } from './fetch-status-list.js';
+import { printableUrl } from '../printable-url.js';
+import { DEFAULT_KEYS, type KeyResolver } from '../../protocol/key-resolver.js';
+import { readList } from './list-reader.js';
+import type { RevocationLog, RevocationObserver } from '../observer.js';
+import { isoTime, resolveIssuer, type StatusList } from './read-status-list.js';
+import { StatusListError, type FetchOutcome } from './status-list-error.js';
+
+/** Where the remote list is, and how long a copy of it may be used. */
+export interface StatusListOptions {
+  /** `http:` or `https:`. Unless an issuer is pinned, whoever controls the answer decides what is revoked. */
+  readonly url: string;
+  /** Seconds for which a copy is used without a fetch, at least 1. */
+  readonly ttlSecs: number;
+  /** Seconds after `ttlSecs` for which the copy is still used while fetches are tried; 0 fails closed at once. */
+  readonly maxStaleSecs: number;
+  /** Milliseconds for which a verification waits if there is no usable copy, counted from the start of the fetch. */
+  readonly maxWaitMs?: number | undefined;
+  /** A `did:key` that must have signed the list. */
+  readonly issuer?: string | undefined;
+}
+
+/** Why verifications that need the list are refused; see {@link StatusListCache.unreadyReason}. */
+export type ListUnreadyReason = 'status_list_not_fetched' | 'status_list_stale';
+
+/** Time limit of a whole fetch, from the connection to the last bit read. */
+const GIVE_UP_MS = 10_000;
+/** Minimum time between the starts of two fetches. */
+const MIN_GAP_MS = 1_000;
+const MAX_RETRY_MS = 30_000;
+const W3C_MIN_ENTRIES = 131_072;
+const FAILURE_LOG_MS = 10_000;
+
+interface Copy extends CopyTimes {
+  readonly list: StatusList;
+  readonly etag: string | undefined;
+}
+
+/**
+ * The remote status list, in memory. Only the main thread reads and writes it.
+ *
+ * If there is a usable copy, a verification never waits for the server. Fetches run in the background, one at a time.
+ */
+export class StatusListCache {
+  readonly #url: URL;
+  readonly #limits: CopyLimits;
+  readonly #maxWaitMs: number;
+  readonly #giveUpMs: number;
+  readonly #issuer: string | undefined;
+  readonly #log: RevocationLog;
+  readonly #observer: RevocationObserver;
+  readonly #now: () => number;
+  readonly #keys: KeyResolver;
+  readonly #agent = new Agent();
+  #copy: Copy | null = null;
+  /** The current fetch; it never rejects. */
+  #fetching: Promise<void> | null = null;
+  /** What verifications wait for: the current fetch, up to `maxWaitMs` after its start. */
+  #awaited: Promise<void> | null = null;
+  #stop: AbortController | null = null;
+  #startedAt = -Infinity;
+  #nextStart = -Infinity;
+  /** Number of consecutive retries that were started without a verification. */
+  #retries = 0;
+  #retryTimer: NodeJS.Timeout | undefined;
+  /** Whether a verification has been refused since the last success. */
+  #hasRefused = false;
+  #closed = false;
+  #failureLogged: { fault: string; at: number } | null = null;
+
+  /** @throws TypeError if `url` is not a URL */
+  constructor(
+    options: StatusListOptions,
+    deps: {
+      log: RevocationLog;
+      observer: RevocationObserver;
+      now: () => number;
+      keys?: KeyResolver | undefined;
+      giveUpMs?: number | undefined;
+    },
+  ) {
+    this.#url = new URL(options.url);
+    this.#limits = { ttlMs: options.ttlSecs * 1000, maxStaleMs: options.maxStaleSecs * 1000 };
+    this.#maxWaitMs = options.maxWaitMs ?? DEFAULT_MAX_WAIT_MS;
+    this.#issuer = options.issuer;
+    this.#log = deps.log;
+    this.#observer = deps.observer;
+    this.#now = deps.now;
+    this.#keys = deps.keys ?? DEFAULT_KEYS;
+    this.#giveUpMs = deps.giveUpMs ?? GIVE_UP_MS;
+  }
+
+  /**
+   * Why verifications that need the list are refused: the list was never fetched, or the copy is too old, fetches
+   * fail and a verification has already been refused for it. `null` if they are not refused.
+   */
+  get unreadyReason(): ListUnreadyReason | null {
+    if (this.#copy === null) return 'status_list_not_fetched';
+    return this.#hasRefused && this.#stateAt(this.#now()) === 'unusable' ? 'status_list_stale' : null;
+  }
+
+  /** Entries of the present copy; 0 without one. */
+  get entries(): number {
+    return this.#copy?.list.entries ?? 0;
+  }
+
+  /** Seconds since the present copy was fetched or confirmed; `NaN` without one. */
+  get ageSecs(): number {
+    return this.#copy === null ? Number.NaN : (this.#now() - this.#copy.fetchedAt) / 1000;
+  }
+
+  /** Fetches the list in the background, and retries until it succeeds. */
+  start(): void {
+    this.#startFetch(this.#now());
+  }
+
+  /**
+   * Call this before a verification that needs the list. Starts a fetch if one is due.
+   *
+   * @returns `null` if {@link statusOf} can be called at once, because there is a usable copy or waiting makes no
+   *   sense. Otherwise a promise that never rejects and resolves after `maxWaitMs` at the latest; call `statusOf`
+   *   then.
+   */
+  freshen(): Promise<void> | null {
+    const now = this.#now();
+    const state = this.#stateAt(now);
+    if (state === 'fresh') return null;
+    // If now is before #startedAt, the clock was set back. That must not delay fetches.
+    if (now >= this.#nextStart || now < this.#startedAt) {
+      this.#retries = 0;
+      this.#startFetch(now);
+    }
+    return state === 'unusable' ? this.#awaited : null;
+  }
+
+  /** The status of an index in the present copy. One bit test; never waits. */
+  statusOf(index: number): Exclude<RemoteStatus, 'not_configured'> {
+    const copy = this.#copy;
+    if (copy === null || this.#stateAt(this.#now()) === 'unusable') {
+      this.#noteRefusal();
+      return 'unavailable';
+    }
+    if (index >= copy.list.entries) return 'out_of_range';
+    return isBitSet(copy.list.bits, index) ? 'revoked' : 'not_revoked';
+  }
+
+  /** Ends the current fetch. No other starts after that. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#retryTimer);
+    this.#stop?.abort();
+    await this.#fetching;
+    await this.#agent.destroy();
+  }
+
+  #stateAt(now: number) {
+    return copyState(this.#copy, now, this.#limits);
+  }
+
+  #startFetch(now: number): void {
+    if (this.#closed || this.#fetching !== null) return;
+    clearTimeout(this.#retryTimer);
+    this.#startedAt = now;
+    this.#nextStart = now + MIN_GAP_MS;
+    const startedAt = performance.now();
+    // One timer for all waiting verifications, from the start of the fetch, so that a hanging server delays none
+    // longer.
+    this.#awaited = new Promise((resolve) => {
+      const stopWaiting = () => {
+        clearTimeout(timer);
+        this.#awaited = null;
+        resolve();
+      };
+      const timer = setTimeout(stopWaiting, this.#maxWaitMs);
+      this.#fetching = this.#fetch().then((outcome) => {
+        this.#fetching = null;
+        stopWaiting();
+        if (!this.#closed) this.#observer.statusListFetched?.(outcome, performance.now() - startedAt);
+      });
+    });
+  }
+
+  async #fetch(): Promise<FetchOutcome> {
+    const stop = new AbortController();
+    this.#stop = stop;
+    const timer = setTimeout(() => {
+      stop.abort(new StatusListError('timeout', `it did not arrive within ${this.#giveUpMs} ms`));
+    }, this.#giveUpMs);
+    try {
+      const outcome = await this.#takeOver(stop.signal);
+      this.#noteSuccess();
+      return outcome;
+    } catch (error) {
+      const fault = error instanceof StatusListError ? error.fault : 'internal';
+      this.#noteFailure(fault, error as Error);
+      return fault;
+    } finally {
+      clearTimeout(timer);
+      stop.abort();
+    }
+  }
+
+  async #takeOver(signal: AbortSignal): Promise<'updated' | 'not_modified'> {
+    const copy = this.#copy;
+    const fetched = await fetchStatusList(this.#url, { dispatcher: this.#agent, signal, etag: copy?.etag });
+    if (fetched.notModified) {
+      // A 304 counts only as the answer to a request with the ETag of a copy, so there is one.
+      const confirmed = copy as Copy;
+      const now = this.#now();
+      if (now >= confirmed.validUntilMs) {
+        throw new StatusListError(
+          'out_of_validity',
+          `it has not changed, and was valid until ${isoTime(confirmed.validUntilMs)}`,
+        );
+      }
+      this.#copy = { ...confirmed, fetchedAt: now };
+      return 'not_modified';
+    }
+    const { body, contentType, etag } = fetched;
+    const list = await readList(body, contentType, {
+      issuer: this.#issuer === undefined ? undefined : resolveIssuer(this.#issuer, this.#keys),
+      nowMs: this.#now(),
+      signal,
+    });
+    if (copy !== null && this.#issuer !== undefined) assertNotOlder(list, copy.list);
+    this.#copy = { list, etag, fetchedAt: this.#now(), validUntilMs: list.validUntilMs };
+    if (list.entries < W3C_MIN_ENTRIES) {
+      this.#log.warn(
+        { url: printableUrl(this.#url), entries: list.entries },
+        `the status list has fewer than ${W3C_MIN_ENTRIES} entries, the least that W3C asks for (herd privacy)`,
+      );
+    }
+    return 'updated';
+  }
+
+  #noteSuccess(): void {
+    this.#retries = 0;
+    this.#failureLogged = null;
+    if (this.#hasRefused)
+      this.#log.info({ url: printableUrl(this.#url) }, 'the status list can be fetched again');
+    this.#hasRefused = false;
+  }
+
+  #noteFailure(fault: string, error: Error): void {
+    if (this.#closed) return;
+    const now = this.#now();
+    // Jitter: instances that lost the same server at the same moment must not all retry at the same moment.
+    this.#nextStart += (MIN_GAP_MS * Math.random()) / 4;
+    this.#retryLater();
+    const last = this.#failureLogged;
+    if (last?.fault === fault && Math.abs(now - last.at) < FAILURE_LOG_MS) return;
+    this.#failureLogged = { fault, at: now };
+    this.#log.error(
+      {
+        err: error,
+        url: printableUrl(this.#url),
+        fault,
+        copy: this.#stateAt(now),
+        ageSecs: this.ageSecs,
+      },
+      `the status list was not accepted: ${error.message}`,
+    );
+  }
+
+  /**
+   * Retries without waiting for a verification: a service that is not ready gets no traffic that would start a fetch.
+   */
+  #retryLater(): void {
+    const backOff = Math.min(MAX_RETRY_MS, 2 * MIN_GAP_MS * 2 ** this.#retries);
+    this.#retryTimer = setTimeout(
+      () => {
+        this.#retries++;
+        this.#startFetch(this.#now());
+      },
+      backOff * (0.5 + Math.random() / 2),
+    ).unref();
+  }
+
+  #noteRefusal(): void {
+    if (this.#hasRefused || this.#closed) return;
+    this.#hasRefused = true;
+    this.#log.error(
+      { url: printableUrl(this.#url), ageSecs: this.ageSecs },
+      'there is no usable copy of the status list: receipts with a status list index are refused until it is fetched',
+    );
+  }
+}
+
+/** Refuses an older list. It would undo later revocations, and its signature is as valid as the newer one's. */
+function assertNotOlder(list: StatusList, { validFromMs }: StatusList): void {
+  if (list.validFromMs >= validFromMs) return;
+  const found =
+    list.validFromMs === -Infinity ? 'it has no validFrom' : `it is valid from ${isoTime(list.validFromMs)}`;
+  throw new StatusListError(
+    'rollback',
+    `${found}, expected ${isoTime(validFromMs)} as in the present copy, or later`,
+  );
+}

@@ -1,0 +1,136 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { RedisConnection } from '../../redis/connection.js';
+import { rejectAfter } from '../../redis/reject-after.js';
+
+// A common hash tag, so that a Redis Cluster keeps all keys on one node.
+const TAG = '{drs:revocations}';
+const LOG_KEY = `${TAG}:log`;
+const READERS_KEY = `${TAG}:readers`;
+const FIELD = 'i';
+const PAGE = 5_000;
+
+/** If a command takes longer, the connection counts as dead. */
+const TIMEOUT_MS = 5_000;
+
+/** An id that comes before all entries. */
+export const BEGINNING = '0-0';
+
+/** One revocation in the log. */
+export interface LogEntry {
+  /** `<Unix milliseconds of Redis>-<number>`. Later entries have greater ids. */
+  readonly id: string;
+  /** `null` if the entry does not hold an index, because another program wrote it. */
+  readonly index: number | null;
+}
+
+/**
+ * The revocations in Redis: a stream in the order in which they were made, and its readers.
+ *
+ * Each ready instance has a *lease*: a key that says how far it has read. Redis deletes the key unless the instance
+ * renews it in time. A revocation is acknowledged when all leases say that it was read. So an instance that is cut
+ * off delays an acknowledgement only until its lease ends. By then it knows from its own clock that it is no longer
+ * ready.
+ */
+export class RedisLog {
+  readonly #connection: RedisConnection;
+
+  constructor(connection: RedisConnection) {
+    this.#connection = connection;
+  }
+
+  /** Whether an entry is in the log. If so, all earlier entries are too, since the log is append-only. */
+  async has(id: string): Promise<boolean> {
+    if (id === BEGINNING) return true;
+    return ((await this.#send('XRANGE', LOG_KEY, id, id)) as unknown[]).length > 0;
+  }
+
+  /** Reads at most one page of entries after an id; empty at the end of the log. */
+  async readAfter(id: string): Promise<LogEntry[]> {
+    return toEntries(await this.#send('XRANGE', LOG_KEY, `(${id}`, '+', 'COUNT', String(PAGE)));
+  }
+
+  /** Like {@link readAfter}, but at the end of the log it waits for new entries. Blocks its connection. */
+  async waitAfter(id: string, waitMs: number): Promise<LogEntry[]> {
+    const command = ['XREAD', 'COUNT', String(PAGE), 'BLOCK', String(waitMs), 'STREAMS', LOG_KEY, id];
+    const reply = await rejectAfter(waitMs + TIMEOUT_MS, this.#connection.send(LOG_KEY, command));
+    return reply === null ? [] : toEntries((reply as [[string, unknown]])[0][1]);
+  }
+
+  /** Appends revocations. @returns the id of the last one */
+  async append(indices: readonly number[]): Promise<string> {
+    const ids = await Promise.all(
+      indices.map((index) => this.#send('XADD', LOG_KEY, '*', FIELD, String(index))),
+    );
+    return String(ids.at(-1));
+  }
+
+  /** Waits until this many replicas have what this connection wrote. @returns how many have it */
+  async replicate(replicas: number, waitMs: number): Promise<number> {
+    return Number(await this.#send('WAIT', String(replicas), String(waitMs)));
+  }
+
+  /** The clock of Redis, in Unix milliseconds. */
+  async time(): Promise<number> {
+    const [seconds, micros] = (await this.#send('TIME')) as [string, string];
+    return Number(seconds) * 1000 + Number(micros) / 1000;
+  }
+
+  /** Begins a lease. Its name must be new, since the name of an expired lease may be removed at any moment. */
+  async join(reader: string, readTo: string, leaseMs: number): Promise<void> {
+    await this.#send('SET', readerKey(reader), readTo, 'PX', String(leaseMs));
+    // After the lease is set: readers that are listed without a lease are removed.
+    await this.#send('SADD', READERS_KEY, reader);
+  }
+
+  /** Renews a lease. @returns false if it has expired */
+  async renew(reader: string, readTo: string, leaseMs: number): Promise<boolean> {
+    return (await this.#send('SET', readerKey(reader), readTo, 'XX', 'PX', String(leaseMs))) !== null;
+  }
+
+  /** Ends a lease, so that no acknowledgement waits for it. */
+  async leave(reader: string): Promise<void> {
+    await this.#send('DEL', readerKey(reader));
+    await this.#send('SREM', READERS_KEY, reader);
+  }
+
+  /** Waits until all readers with a lease have read an entry. */
+  async waitForReaders(id: string, maxMs: number): Promise<void> {
+    const deadline = performance.now() + maxMs;
+    for (let waitMs = 1; !(await this.#isReadByAll(id)); waitMs = Math.min(2 * waitMs, 50)) {
+      if (performance.now() > deadline) throw new Error(`not all instances have read it after ${maxMs} ms`);
+      await pause(waitMs);
+    }
+  }
+
+  async #isReadByAll(id: string): Promise<boolean> {
+    const readers = (await this.#send('SMEMBERS', READERS_KEY)) as string[];
+    if (readers.length === 0) return true;
+    const places = (await this.#send('MGET', ...readers.map(readerKey))) as (string | null)[];
+    const lapsed = readers.filter((_, at) => places[at] === null);
+    if (lapsed.length > 0) await this.#send('SREM', READERS_KEY, ...lapsed);
+    return places.every((place) => place === null || !isBefore(place, id));
+  }
+
+  #send(...command: string[]): Promise<unknown> {
+    return rejectAfter(TIMEOUT_MS, this.#connection.send(LOG_KEY, command));
+  }
+}
+
+const readerKey = (reader: string) => `${TAG}:reader:${reader}`;
+
+function toEntries(reply: unknown): LogEntry[] {
+  return (reply as [string, string[] | null][]).map(([id, fields]) => ({ id, index: toIndex(fields) }));
+}
+
+function toIndex(fields: string[] | null): number | null {
+  const [field, text = ''] = fields ?? [];
+  const index = field === FIELD && /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(index) ? index : null;
+}
+
+/** Whether one id comes before another. */
+function isBefore(id: string, other: string): boolean {
+  const [ms = 0, number = 0] = id.split('-').map(Number);
+  const [otherMs = 0, otherNumber = 0] = other.split('-').map(Number);
+  return ms < otherMs || (ms === otherMs && number < otherNumber);
+}

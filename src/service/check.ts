@@ -1,0 +1,85 @@
+import { constants } from 'node:fs';
+import { access, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { connectRedis, placeOf, reasonOf } from '../redis/connection.js';
+import type { Configuration } from './configuration/configuration.js';
+import { loadFrontEnd } from './http/load-front-end.js';
+import { ServedRoutes } from './routes/served-routes.js';
+
+const { R_OK, W_OK } = constants;
+
+/**
+ * Tries what a valid configuration names: the front end, optional packages, files, folders and Redis. Each
+ * attempt is bounded in time. Changes nothing: creates no file, takes no lock, listens on no port, and writes nothing to
+ * Redis.
+ *
+ * @returns what would keep the service from starting; empty if nothing does
+ */
+export async function findStartProblems(configuration: Configuration): Promise<string[]> {
+  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, revocationStorePath } = configuration;
+  const found = await Promise.all([
+    problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
+    grpcPort === undefined ? null : problemOf('GRPC_PORT', () => import('./grpc/server.js')),
+    usesRedis(configuration) ? problemOf('REDIS_URL', () => askRedis(configuration.redisUrl)) : null,
+    revocationStorePath === undefined
+      ? null
+      : problemOf('REVOCATION_STORE_PATH', () => canKeep(revocationStorePath, R_OK | W_OK)),
+    decisionLog === undefined || decisionLog === '-'
+      ? null
+      : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
+    problemOf('GATE_ROUTES', () => Promise.resolve(ServedRoutes.read(gateRoutes))),
+    listen === undefined ? null : problemOf('LISTEN', () => canWriteFolderOf(listen.path)),
+  ]);
+  return found.filter((problem) => problem !== null);
+}
+
+function usesRedis({ replayProtection, gateReplay, revocationStore }: Configuration): boolean {
+  return [replayProtection, gateReplay, revocationStore].includes('redis');
+}
+
+async function problemOf(variable: string, attempt: () => Promise<unknown>): Promise<string | null> {
+  try {
+    await attempt();
+    return null;
+  } catch (error) {
+    return `${variable}: ${reasonOf(error)}`;
+  }
+}
+
+async function askRedis(url: string): Promise<void> {
+  try {
+    (await connectRedis({ url })).destroy();
+  } catch (error) {
+    throw new Error(
+      `cannot connect to ${placeOf(url)}: ${reasonOf(error)}; start it, or correct the address`,
+      { cause: error },
+    );
+  }
+}
+
+/** Whether a file can be used, or created if it is missing. */
+async function canKeep(file: string, mode: number): Promise<void> {
+  try {
+    await access(file, mode);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    await canWriteFolderOf(file);
+    return;
+  }
+  if ((await stat(file)).isDirectory()) throw new Error(`${file} is a folder, expected a file`);
+}
+
+async function canWriteFolderOf(file: string): Promise<void> {
+  const folder = path.dirname(file);
+  try {
+    await access(folder, W_OK);
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    throw new Error(
+      isMissing
+        ? `the folder ${folder} does not exist: create it, and let this user write to it`
+        : `this user cannot write to the folder ${folder}: ${reasonOf(error)}`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,116 @@
+import { Buffer } from 'node:buffer';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GONE_PEER, UNIX_PEER, type TakePiece, type Wire, type WireAnswer } from '../front-end.js';
+
+const NOTHING = Buffer.alloc(0);
+
+/** A {@link Wire} over `node:http`. */
+export class NodeWire implements Wire {
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #expectsContinue: boolean;
+  readonly #isUnix: boolean;
+  #gone: (() => void) | null = null;
+
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { expectsContinue, isUnix }: { readonly expectsContinue: boolean; readonly isUnix: boolean },
+  ) {
+    this.#request = request;
+    this.#response = response;
+    this.#expectsContinue = expectsContinue;
+    this.#isUnix = isUnix;
+  }
+
+  /** Whether a part of the body has not arrived yet. */
+  get isReceiving(): boolean {
+    return !this.#request.complete;
+  }
+
+  /** Whether the answer has been started. */
+  get hasAnswered(): boolean {
+    return this.#response.headersSent;
+  }
+
+  /** Reports that the client has disconnected, or sends a malformed body. */
+  abort(): void {
+    this.#gone?.();
+    this.#gone = null;
+  }
+
+  remoteAddress(): string {
+    return this.#isUnix ? UNIX_PEER : (this.#request.socket.remoteAddress ?? GONE_PEER);
+  }
+
+  onAborted(gone: () => void): void {
+    this.#gone = gone;
+  }
+
+  receive(take: TakePiece, isWanted: boolean): void {
+    const request = this.#request;
+    if (this.#expectsContinue && isWanted) this.#response.writeContinue();
+    const announced = Number(request.headers['content-length'] ?? NaN);
+    let received = 0;
+    let hasBegun = false;
+    let isComplete = false;
+    const hand = (piece: Buffer, isLast: boolean) => {
+      if (isComplete) return;
+      hasBegun = true;
+      isComplete = isLast;
+      take(piece, isLast);
+    };
+    request.on('data', (piece: Buffer) => {
+      received += piece.length;
+      // Detect the last piece here: the event `end` comes one turn later.
+      hand(piece, received === announced || (request.complete && request.readableLength === 0));
+    });
+    request.on('end', () => hand(NOTHING, true));
+    setImmediate(() => {
+      if (!hasBegun && !request.destroyed) hand(NOTHING, false);
+    });
+  }
+
+  keepOpen(): void {
+    // Nothing to do: here only `server.timeout` closes slow connections.
+  }
+
+  write(answer: WireAnswer): void {
+    this.#writeHead(answer, answer.closes);
+    this.#response.end(answer.isHead ? undefined : answer.body);
+    this.#gone = null;
+  }
+
+  /** Leaves the response open: ending it would reset the connection before the client has read the answer. */
+  writeEarly(answer: WireAnswer): void {
+    this.#writeHead(answer, true);
+    if (answer.isHead) this.#response.flushHeaders();
+    else this.#response.write(answer.body);
+  }
+
+  close(): void {
+    this.#gone = null;
+    this.#response.end();
+    this.#request.socket.destroySoon();
+  }
+
+  /**
+   * Gives the connection away, for an answer that comes in pieces. From now on, whoever has it writes to the client, and
+   * sees it go. The body must have been read.
+   */
+  handOver(): { readonly request: IncomingMessage; readonly response: ServerResponse } {
+    this.#gone = null;
+    // The answer may take long, and pause. `node:http` sets the time again for the next request.
+    this.#request.socket.setTimeout(0);
+    return { request: this.#request, response: this.#response };
+  }
+
+  #writeHead({ status, body, headers }: WireAnswer, closes: boolean): void {
+    this.#response.writeHead(status, {
+      'Content-Type': 'application/json',
+      ...headers,
+      'Content-Length': Buffer.byteLength(body),
+      ...(closes && { Connection: 'close' }),
+    });
+  }
+}

@@ -1,0 +1,174 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { Server as NetServer, type AddressInfo, type Socket } from 'node:net';
+import { secureContextOf } from '../listen/certificate.js';
+import {
+  cannotListen,
+  GONE_PEER,
+  MAX_BACKLOG,
+  MAX_HEADER_BYTES,
+  type FrontEndOptions,
+  type OpenFrontEnd,
+} from '../front-end.js';
+import type { ListenAddress } from '../listen/listen-address.js';
+import { NodeRequest } from './node-request.js';
+import { answerFault, refuseConnection, type ParserFault } from './node-refusal.js';
+import { NodeWire } from './node-wire.js';
+import { removeStaleSocket, withSocketMode } from '../listen/unix-socket.js';
+
+// Like uWebSockets.js, which closes idle connections after 8 to 12 s.
+const IDLE_MS = 10_000;
+const CHECK_MS = 2000;
+/** uWebSockets.js accepts about as many. */
+const MAX_HEADERS = 100;
+/**
+ * Maximum number of unanswered requests of one connection; uWebSockets.js allows one. Bounds memory, since an answer
+ * can be far larger than its request.
+ */
+const MAX_PIPELINED = 16;
+
+const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
+/** `node:http` supports `reusePort` from these versions on. Older ones ignore it silently. */
+const CAN_SHARE = MAJOR > 23 || (MAJOR === 23 && MINOR >= 1) || (MAJOR === 22 && MINOR >= 12);
+const CANNOT_SHARE =
+  `several processes cannot share a port over node:http with Node ${process.versions.node}: ` +
+  'use uWebSockets.js (FRONT_END=uws), Node 22.12 or newer, or one process (PROCESSES=1, no SHARE_PORT)';
+
+/** The front end on `node:http`. It runs wherever Node runs, and also speaks HTTP/1.0. */
+export const openNode: OpenFrontEnd = (options) => {
+  const { certificate } = options;
+  const settings = {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: IDLE_MS,
+    keepAliveTimeout: IDLE_MS,
+    connectionsCheckingInterval: CHECK_MS,
+    // Off: `Exchange` limits the time for bodies.
+    requestTimeout: 0,
+    // Off: `refusalOf` checks it, so that the answer is JSON.
+    requireHostHeader: false,
+    // Overrides NODE_OPTIONS.
+    insecureHTTPParser: false,
+  };
+  const tlsServer =
+    certificate === null
+      ? null
+      : createTlsServer({ ...settings, ...secureContextOf(certificate), handshakeTimeout: IDLE_MS });
+  const server = tlsServer ?? createServer(settings);
+  // One more than allowed, so that too many headers are detected instead of silently dropped.
+  server.maxHeadersCount = MAX_HEADERS + 1;
+  // Closes connections without any traffic, for example if the client does not read its answers.
+  server.timeout = options.requestTimeoutSecs * 1000 + IDLE_MS;
+  let isUnix = false;
+  serve(server, options, () => isUnix);
+  return {
+    listen: (address) => {
+      isUnix = address.kind === 'unix';
+      return listen(server, address);
+    },
+    // The method of `http.Server` would also close connections that wait for their next request.
+    stopListening: () => void NetServer.prototype.close.call(server),
+    useCertificate: (next) => tlsServer?.setSecureContext(secureContextOf(next)),
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+};
+
+async function listen(server: Server, address: ListenAddress): Promise<number> {
+  if (address.kind === 'unix') await removeStaleSocket(address.path);
+  else if (address.isShared && !CAN_SHARE) throw new Error(CANNOT_SHARE);
+  const listening = new Promise<void>((resolve, reject) => {
+    server.once('error', () => reject(cannotListen(address)));
+    server.once('listening', resolve);
+  });
+  if (address.kind === 'unix') {
+    const { path } = address;
+    withSocketMode(path, address.mode, () => server.listen({ path, exclusive: true, backlog: MAX_BACKLOG }));
+    await listening;
+    return 0;
+  }
+  const { host, port, isShared } = address;
+  // @types/node 20 does not know `reusePort`.
+  const options = { host, port, exclusive: true, reusePort: isShared, backlog: MAX_BACKLOG };
+  server.listen(options);
+  await listening;
+  return (server.address() as AddressInfo).port;
+}
+
+/** Refuses requests that Node's parser accepts, but uWebSockets.js or RFC 9112 does not. */
+function refusalOf({ rawHeaders, headers, httpVersion }: IncomingMessage): [number, string] | null {
+  if (rawHeaders.length > 2 * MAX_HEADERS) return [431, `there are more than ${MAX_HEADERS} headers`];
+  if (httpVersion === '1.1' && headers.host === undefined) return [400, 'Host is missing, expected one'];
+  // A proxy that only knows HTTP/1.0 has not seen where such a body ends.
+  if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined)
+    return [400, 'Transfer-Encoding in HTTP/1.0, expected Content-Length'];
+  return null;
+}
+
+function serve(
+  server: Server,
+  { handle, connections, certificate }: FrontEndOptions,
+  isUnix: () => boolean,
+): void {
+  // The open requests of each connection: several if the client pipelines.
+  const open = new WeakMap<Socket, Set<NodeWire>>();
+  // Connections are counted before their TLS handshake.
+  server.on('connection', (socket: Socket) => {
+    socket.once('close', () => connections.closed());
+    if (!connections.opened(() => socket.remoteAddress ?? GONE_PEER)) socket.destroy();
+  });
+  server.on(certificate === null ? 'connection' : 'secureConnection', (socket: Socket) => {
+    const wires = new Set<NodeWire>();
+    open.set(socket, wires);
+    const gone = () => {
+      for (const wire of wires) wire.abort();
+      wires.clear();
+    };
+    // A client that ends its side waits for no answer. uWebSockets.js does the same. Node itself would keep the connection
+    // if an early answer was sent while the body was coming.
+    socket.once('end', () => {
+      gone();
+      socket.destroySoon();
+    });
+    socket.once('close', gone);
+  });
+  const serveRequest = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => {
+    const { socket } = request;
+    const wires = open.get(socket);
+    // The client has disconnected: ignore its remaining requests.
+    if (wires === undefined || socket.destroyed) return;
+    const refusal = refusalOf(request);
+    if (wires.size >= MAX_PIPELINED || (refusal !== null && wires.size > 0)) {
+      socket.destroy();
+      return;
+    }
+    if (refusal !== null) {
+      request.resume();
+      refuseConnection(socket, ...refusal);
+      return;
+    }
+    const wire = new NodeWire(request, response, { expectsContinue, isUnix: isUnix() });
+    wires.add(wire);
+    response.once('close', () => wires.delete(wire));
+    handle(wire, new NodeRequest(request));
+  };
+  server.on('request', (request, response) => serveRequest(request, response, false));
+  server.on('checkContinue', (request, response) => serveRequest(request, response, true));
+  // Other expectations are ignored, as uWebSockets.js ignores them.
+  server.on('checkExpectation', (request, response) => serveRequest(request, response, false));
+  server.on('clientError', (fault: ParserFault, socket: Socket) => {
+    const wires = open.get(socket);
+    const [wire] = wires ?? [];
+    if (wires === undefined || wires.size > 1 || wire?.isReceiving === false) {
+      // An answer now could be mistaken for the answer to an earlier request.
+      socket.destroy();
+      return;
+    }
+    if (wire?.hasAnswered === true) return;
+    // Either no request is open, or the fault is in the body of the one that is.
+    wire?.abort();
+    wires.clear();
+    answerFault(fault, socket);
+  });
+}

@@ -1,0 +1,66 @@
+import type { Judgement } from '../../../verify/judge.js';
+import type { DecisionLog } from './decision-log.js';
+import type { LoggedRequest } from '../../http/exchange.js';
+import type { RefusalLog } from './refusal-log.js';
+
+/** The logs that record verdicts. */
+export class VerdictLogs {
+  readonly #refusals: RefusalLog;
+  readonly #decisions: DecisionLog | null;
+
+  /** @param decisions `null` if there is no decision log */
+  constructor(refusals: RefusalLog, decisions: DecisionLog | null) {
+    this.#refusals = refusals;
+    this.#decisions = decisions;
+  }
+
+  /**
+   * Records an outcome. Call it before the answer is written, so that the answer carries the request id.
+   *
+   * @param bundle the bundle that was verified
+   * @param denial why a gate denied the call although the bundle is valid; else `null`
+   */
+  record(request: LoggedRequest, outcome: Judgement, bundle: unknown, denial: string | null = null): void {
+    const code = outcome.failure?.code ?? denial;
+    if (code !== null) {
+      request.code = code;
+      this.#refusals.record(request, outcome, bundle, denial);
+    }
+    this.#decisions?.record(request, outcome, bundle, denial);
+  }
+
+  /**
+   * Makes the record of one request to a gate. It is logged when the gate has decided: a valid bundle may still have
+   * been used before, or be for another call. Requests without a verdict are not logged; the metrics count them.
+   */
+  ofGate(request: LoggedRequest): GateRecord {
+    let verdict: { readonly outcome: Judgement; readonly bundle: unknown } | null = null;
+    return {
+      onVerdict: (outcome, bundle) => (verdict = { outcome, bundle }),
+      decided: (decision) => {
+        if (verdict === null) return;
+        const denial =
+          verdict.outcome.failure === null && decision.kind === 'deny' ? (decision.code ?? null) : null;
+        this.record(request, verdict.outcome, verdict.bundle, denial);
+      },
+    };
+  }
+
+  /** See {@link LineFile.reopen}. */
+  async reopen(): Promise<void> {
+    await this.#decisions?.reopen();
+  }
+
+  async close(): Promise<void> {
+    this.#refusals.close();
+    await this.#decisions?.close();
+  }
+}
+
+/** Receives what happens to one request to a gate. */
+interface GateRecord {
+  /** The verdict on the bundle. */
+  readonly onVerdict: (outcome: Judgement, bundle: unknown) => void;
+  /** The decision. Call this before the answer is sent. */
+  readonly decided: (decision: { readonly kind: string; readonly code?: string }) => void;
+}

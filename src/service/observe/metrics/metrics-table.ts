@@ -1,0 +1,175 @@
+import type { ReplayStore } from '../../../replay/index.js';
+import type { Engine } from '../../../verifier/engine.js';
+import { CATALOGUE } from '../../../verify/codes.js';
+import { BUILD } from '../build-info.js';
+import type { Configuration } from '../../configuration/configuration.js';
+import { variableOf } from '../../configuration/environment.js';
+import type { Admission } from '../../load/admission.js';
+import type { ListenerConnections } from '../../load/connections.js';
+import type { Row, Values } from './exposition.js';
+import type { Metrics } from './metrics.js';
+
+/** Where the values of the metrics come from. */
+export interface Sources {
+  readonly metrics: Metrics;
+  readonly engine: Engine;
+  readonly admission: Admission;
+  readonly routes: { readonly open: number };
+  readonly connections: ListenerConnections;
+  readonly configuration: Configuration;
+  /** The records of used invocations, by their scopes; `null` where an invocation may be used again. */
+  readonly replays: Readonly<Record<'verify' | 'gate', ReplayStore | null>>;
+  readonly decisions: { readonly lines: { readonly written: number; readonly dropped: number } } | null;
+  readonly certificate: { readonly current: { readonly expiresAt: number } } | null;
+}
+
+/**
+ * All metrics of a process: name, type, help, labels, and where the value comes from. Each is in docs/observability.md and
+ * docs/openapi.yaml, too; tests compare them.
+ */
+// prettier-ignore
+export const METRICS: readonly Row<Sources>[] = [
+  ['drs_verify_verifications_total', 'counter', 'Verdicts', ['result'], (s) => s.metrics.verdicts],
+  ['drs_verify_errors_total', 'counter', 'Verdicts that were not valid, by code', ['block', 'code'], failures],
+  ['drs_verify_rejections_total', 'counter', 'Requests to /verify without a verdict', ['reason'], (s) => s.metrics.rejections],
+  ['drs_verify_pending', 'gauge', 'Requests waiting for a verdict', [], (s) => s.admission.pending],
+  ['drs_binding_checks_total', 'counter', 'Bodies compared with signed arguments', ['result'], (s) => s.metrics.bindings],
+  ['drs_admin_calls_total', 'counter', 'Calls of /admin endpoints', ['outcome'], (s) => s.metrics.adminCalls],
+  ['drs_decision_log_lines_total', 'counter', 'Lines of the decision log', ['outcome'], decisionLines],
+
+  ['drs_gate_decisions_total', 'counter', 'Decisions of the gate; denials by code', ['protocol', 'decision', 'code'], (s) => s.metrics.decisions],
+  ['drs_gate_rejections_total', 'counter', 'Questions to the gate that were answered without a check of the call', ['endpoint', 'reason'], (s) => s.metrics.gateRejections],
+  ['drs_grpc_calls_total', 'counter', 'Calls over gRPC', ['method', 'status'], (s) => by(grpc(s)?.calls, (one) => one.statuses)],
+  ['drs_grpc_call_duration_seconds', 'histogram', 'From the headers of a call to its end', ['method'], (s) => by(grpc(s)?.calls, (one) => one.seconds)],
+  ['drs_grpc_open_calls', 'gauge', 'Open calls over gRPC', [], (s) => grpc(s)?.openCalls.open],
+
+  ['drs_replay_checks_total', 'counter', 'Invocations checked for replay', ['scope', 'result'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].results)],
+  ['drs_replay_check_duration_seconds', 'histogram', 'How long the replay store took', ['scope'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].seconds)],
+  ['drs_replay_entries', 'gauge', 'Used invocations recorded in this process', ['scope'], (s) => byScope(s, (store) => store.capacity && (store.size ?? 0))],
+  ['drs_replay_capacity', 'gauge', 'Maximum number of used invocations in this process', ['scope'], (s) => byScope(s, (store) => store.capacity)],
+
+  ['drs_http_request_duration_seconds', 'histogram', 'Time from the request line to the answer', ['endpoint'], (s) => by(s.metrics.requests, (one) => one.seconds)],
+  ['drs_http_requests_total', 'counter', 'Requests that were answered', ['endpoint', 'status'], (s) => by(s.metrics.requests, (one) => one.answers)],
+  ['drs_http_requests_aborted_total', 'counter', 'Requests whose client went away before the answer', ['endpoint'], (s) => by(s.metrics.requests, (one) => one.aborted)],
+  ['drs_http_open_requests', 'gauge', 'Requests without an answer yet', [], (s) => s.routes.open],
+  ['drs_http_body_bytes', 'gauge', 'Memory counted for bodies that are read, parsed or waiting', [], (s) => s.admission.memory.bytes],
+  ['drs_http_connections', 'gauge', 'Connections that are open', ['listener'], (s) => by(s.connections, (one) => one?.open)],
+  ['drs_http_max_connections', 'gauge', 'Connections that may be open', ['listener'], (s) => by(s.connections, (one) => one?.limit)],
+  ['drs_http_connections_total', 'counter', 'Connections that have come', ['listener'], (s) => by(s.connections, (one) => one?.accepted)],
+  ['drs_http_connections_refused_total', 'counter', 'Connections closed at once: too many, or too many of one client', ['listener'], (s) => by(s.connections, (one) => one?.refused)],
+  ['drs_tls_certificate_expiry_timestamp_seconds', 'gauge', 'When the certificate that is served expires, in Unix seconds', [], (s) => s.certificate?.current.expiresAt],
+
+  ['drs_signatures_total', 'counter', 'Signatures verified, by where', ['thread'], (s) => ({ main: s.engine.signatures.stats.inThread, worker: s.engine.signatures.stats.pooled })],
+  ['drs_signatures_pending', 'gauge', 'Signatures waiting for a thread', [], (s) => s.engine.signatures.stats.pending],
+  ['drs_signature_workers', 'gauge', 'Worker threads that take signatures', [], (s) => s.engine.signatures.stats.workers],
+  ['drs_signature_worker_deaths_total', 'counter', 'Worker threads that ended on their own, or did not come back', [], (s) => s.metrics.workerDeaths],
+  ['drs_signature_batches_total', 'counter', 'Batches handed to workers', [], (s) => s.engine.signatures.stats.batches],
+  ['drs_signature_batches_repeated_total', 'counter', 'Batches whose worker died', [], (s) => s.engine.signatures.stats.repeated],
+  ['drs_signature_batch_checks', 'histogram', 'Signatures in a batch for a worker', [], (s) => s.metrics.batchSizes],
+  ['drs_signature_batch_duration_seconds', 'histogram', 'Time from handing a batch to a worker until its results are back', [], (s) => s.metrics.batchSeconds],
+  ['drs_signature_queue_duration_seconds', 'histogram', 'How long the signatures of a bundle waited for a thread, without those that were verified at once', [], (s) => s.metrics.queueSeconds],
+  ['drs_receipt_cache_lookups_total', 'counter', 'Receipts looked up in the cache', ['result'], (s) => ({ hit: s.engine.cache.stats.hits, miss: s.engine.cache.stats.misses })],
+  ['drs_receipt_cache_evictions_total', 'counter', 'Receipts removed from the cache to make room for others', [], (s) => s.engine.cache.stats.evictions],
+  ['drs_receipt_cache_bytes', 'gauge', 'Estimated size of the receipt cache', [], (s) => s.engine.cache.stats.bytes],
+  ['drs_receipt_cache_receipts', 'gauge', 'Receipts in the cache', [], (s) => s.engine.cache.stats.receipts],
+
+  ['drs_revocation_lookups_total', 'counter', 'Indices looked up', ['source', 'revoked'], (s) => s.metrics.lookups],
+  ['drs_revocation_entries', 'gauge', 'Indices in the local store', [], (s) => s.engine.revocation.entries],
+  ['drs_revocation_damaged_lines_total', 'counter', 'Lines of the revocation store that were skipped', [], (s) => s.metrics.damagedLines],
+  ['drs_revocation_fsync_duration_seconds', 'histogram', 'Time a flush of the revocation store to disk took', [], (s) => s.metrics.syncSeconds],
+  ['drs_revocation_propagation_seconds', 'histogram', 'Time from recording a revocation in Redis until this process applies it', [], (s) => s.metrics.propagationSeconds],
+  ['drs_revocation_copy_age_seconds', 'gauge', 'Time since the copy of the revocations in Redis was last known to be complete', [], (s) => isStoreInRedis(s) ? s.engine.revocation.storeAgeSecs : undefined],
+  ['drs_status_list_entries', 'gauge', 'Entries of the status list in memory', [], (s) => s.engine.revocation.listEntries],
+  // NaN if there is no list: Prometheus then shows no value, while 0 would look like a fresh list.
+  ['drs_status_list_age_seconds', 'gauge', 'Time since the status list was fetched', [], (s) => s.engine.revocation.listAgeSecs],
+  ['drs_status_list_fetches_total', 'counter', 'Fetches of the status list', ['outcome'], (s) => s.metrics.fetches],
+  ['drs_status_list_fetch_duration_seconds', 'histogram', 'Time a fetch of the status list took', [], (s) => s.metrics.fetchSeconds],
+  ['drs_dependency_up', 'gauge', '1 if the dependency answered when it was last asked', ['dependency'], dependencies],
+
+  ['drs_build_info', 'gauge', 'The version that runs', ['version', 'commit', 'node'], () => one(BUILD.version, BUILD.commit, process.version)],
+  ['drs_config_info', 'gauge', 'What is configured', ['admin', 'replay_protection', 'require_binding', 'revocation_store', 'server_identity', 'status_list', 'trusted_roots'], configured],
+  ['drs_config_limit', 'gauge', 'The value of a configuration variable', ['variable'], limits],
+];
+
+function failures({ metrics }: Sources): Values {
+  return CATALOGUE.map(({ block, code }) => [block, { [code]: metrics.failures.get(code) ?? 0 }]);
+}
+
+function decisionLines({ decisions }: Sources): Values | undefined {
+  return decisions === null
+    ? undefined
+    : { written: decisions.lines.written, dropped: decisions.lines.dropped };
+}
+
+function grpc({ connections, metrics }: Sources) {
+  return connections.grpc === null ? undefined : metrics.grpc;
+}
+
+function isStoreInRedis({ engine: { revocation } }: Sources): boolean {
+  return !Number.isNaN(revocation.storeAgeSecs);
+}
+
+function dependencies(sources: Sources): Values {
+  const { metrics, engine, replays, configuration } = sources;
+  // Redis has three uses. It is down if one of them fails.
+  const uses = [
+    replays.verify?.isAvailable,
+    replays.gate?.isAvailable,
+    isStoreInRedis(sources) ? engine.revocation.isStoreCurrent : undefined,
+  ].filter((isUp) => isUp !== undefined);
+  return {
+    ...(configuration.statusListBaseUrl !== undefined && { status_list: metrics.isListFetched ? 1 : 0 }),
+    ...(uses.length > 0 && { redis: uses.every(Boolean) ? 1 : 0 }),
+  };
+}
+
+function configured({ configuration: c }: Sources): Values {
+  const onOff = (isOn: boolean) => (isOn ? 'on' : 'off');
+  return one(
+    onOff(c.drsAdminToken !== undefined),
+    c.replayProtection ?? 'off',
+    onOff(c.requireBinding),
+    c.revocationStore ?? (c.revocationStorePath === undefined ? 'memory' : 'file'),
+    onOff(c.serverIdentity !== undefined && c.serverIdentity !== 'any'),
+    onOff(c.statusListBaseUrl !== undefined),
+    onOff(c.trustedRoots !== undefined),
+  );
+}
+
+/** The limits that alerting rules compare with. They read them from the metrics, so no number is written twice. */
+// prettier-ignore
+const LIMITS = [
+  'maxPending', 'queueBurstMs', 'queueTargetMs', 'maxBodyMemory', 'workerThreads', 'receiptCacheBytes',
+  'statusCacheTtlSecs', 'statusMaxStaleSecs', 'replayWindowSecs',
+] as const satisfies readonly (keyof Configuration)[];
+
+function limits({ configuration }: Sources): Values {
+  return LIMITS.map((limit) => [variableOf(limit), configuration[limit]]);
+}
+
+/** A 1 under one value of each label. */
+function one(...labels: readonly string[]): Values {
+  return labels.reduceRight<Values>((values, label) => ({ [label]: values }), 1);
+}
+
+/** What is read of each member, by its name; `undefined` if there is nothing to read. */
+function by<One, Label extends string>(
+  members: Readonly<Record<Label, One>> | undefined,
+  read: (one: One, label: Label) => Values | undefined,
+): Values | undefined {
+  const values: [Label, Values][] = [];
+  if (members === undefined) return undefined;
+  for (const label of Object.keys(members) as Label[]) {
+    const value = read(members[label], label);
+    if (value !== undefined) values.push([label, value]);
+  }
+  return values.length === 0 ? undefined : values;
+}
+
+/** What is read of each record of used invocations. */
+function byScope(
+  { replays }: Sources,
+  read: (store: ReplayStore, scope: 'verify' | 'gate') => Values | undefined,
+): Values | undefined {
+  return by(replays, (store, scope) => (store === null ? undefined : read(store, scope)));
+}

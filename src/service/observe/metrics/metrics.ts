@@ -1,0 +1,166 @@
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { GATE_CATALOGUE } from '../../../gate/codes.js';
+import type { GateProtocol } from '../../../gate/open.js';
+import type { RevocationObserver } from '../../../revocation/index.js';
+import type { EngineObserver } from '../../../verifier/engine.js';
+import type { ReplayObserver, ReplayResult } from '../../../replay/index.js';
+import type { Judgement } from '../../../verify/judge.js';
+import type { Binding } from '../../../verify/binding.js';
+import { CATALOGUE, type Code } from '../../../verify/codes.js';
+import { GrpcMetrics } from './grpc-metrics.js';
+import { Distribution, SECONDS } from './distribution.js';
+import { ENDPOINTS, type Endpoint } from '../../http/exchange.js';
+import { noRejections, type Rejection } from './rejections.js';
+
+/** The outcomes of calls of `/admin` endpoints. */
+// prettier-ignore
+const ADMIN_OUTCOMES = [
+  'done', 'not_configured', 'unauthorized', 'rate_limited', 'malformed', 'too_large', 'timeout', 'overloaded', 'failed',
+] as const;
+
+/** A label of {@link ADMIN_OUTCOMES}. */
+export type AdminOutcome = (typeof ADMIN_OUTCOMES)[number];
+
+/** The ways to the gate: `/v1/gate` and `/gate/*` over HTTP, and gRPC. */
+export type GateEndpoint = 'gate' | 'grpc';
+
+/** Receives the events of the gate. */
+export interface GateObserver extends ReplayObserver {
+  /** A question was answered without a check of the call. */
+  rejected(endpoint: GateEndpoint, reason: Rejection): void;
+  /** @param code the code of a denial; empty for other decisions */
+  decided(protocol: GateProtocol, decision: 'pass' | 'allow' | 'deny', code: string): void;
+  countOutcome(outcome: Judgement): void;
+}
+
+const GATE_CODES: ReadonlySet<string> = new Set([...GATE_CATALOGUE, ...CATALOGUE].map(({ code }) => code));
+const FETCH_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const SYNC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+const PROPAGATION_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10];
+const BATCH_SIZES = [1, 2, 4, 8, 16, 24, 32];
+
+/**
+ * Counts what happens, in plain numbers that `metrics-table.ts` reads for each scrape. Labels come from fixed sets. Only
+ * the methods and observers write the counts.
+ */
+export class Metrics {
+  readonly registry = new Registry();
+  readonly verdicts = { valid: 0, invalid: 0 };
+  readonly failures = new Map<Code, number>(CATALOGUE.map(({ code }) => [code, 0]));
+  readonly bindings: Record<Binding, number> = { match: 0, mismatch: 0, invalid_body: 0 };
+  readonly rejections = noRejections();
+  readonly gateRejections = { gate: noRejections(), grpc: noRejections() };
+  readonly adminCalls = forEach(ADMIN_OUTCOMES, () => 0);
+  readonly requests = forEach(ENDPOINTS, () => ({
+    seconds: new Distribution(SECONDS),
+    /** By status. */
+    answers: new Map<number, number>(),
+    aborted: 0,
+  }));
+  readonly decisions = { http: noDecisions(), mcp: noDecisions(), a2a: noDecisions(), chain: noDecisions() };
+  readonly replays = { verify: noReplayChecks(), gate: noReplayChecks() };
+  readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
+  readonly fetches = new Map<string, number>();
+  readonly fetchSeconds = new Distribution(FETCH_SECONDS);
+  readonly syncSeconds = new Distribution(SYNC_SECONDS);
+  readonly propagationSeconds = new Distribution(PROPAGATION_SECONDS);
+  readonly queueSeconds = new Distribution(SECONDS);
+  readonly batchSizes = new Distribution(BATCH_SIZES);
+  readonly batchSeconds = new Distribution(SECONDS);
+  readonly grpc = new GrpcMetrics();
+  /** Whether the last fetch of the status list succeeded; `false` before the first. */
+  isListFetched = false;
+  damagedLines = 0;
+  workerDeaths = 0;
+
+  /** Receives the events of the verifier and its parts. */
+  readonly observer: RevocationObserver & EngineObserver = {
+    lookedUp: (source, revoked) => {
+      if (revoked) this.lookups[source].true++;
+      else this.lookups[source].false++;
+    },
+    statusListFetched: (outcome, milliseconds) => {
+      this.isListFetched = outcome === 'updated' || outcome === 'not_modified';
+      increment(this.fetches, outcome);
+      this.fetchSeconds.observeMs(milliseconds);
+    },
+    storeSynced: (milliseconds) => this.syncSeconds.observeMs(milliseconds),
+    revocationPropagated: (milliseconds) => this.propagationSeconds.observeMs(milliseconds),
+    storeLineDamaged: () => this.damagedLines++,
+    waited: (milliseconds) => this.queueSeconds.observeMs(milliseconds),
+    batchSent: (checks) => this.batchSizes.observe(checks),
+    batchReturned: (milliseconds) => this.batchSeconds.observeMs(milliseconds),
+    workerDied: () => this.workerDeaths++,
+    replayChecked: (result, milliseconds) => this.#countReplayCheck('verify', result, milliseconds),
+  };
+
+  /** Receives the events of the gate. */
+  readonly gate: GateObserver = {
+    countOutcome: (outcome) => this.countOutcome(outcome),
+    replayChecked: (result, milliseconds) => this.#countReplayCheck('gate', result, milliseconds),
+    rejected: (endpoint, reason) => this.gateRejections[endpoint][reason]++,
+    decided: (protocol, decision, code) =>
+      increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : ''),
+  };
+
+  constructor() {
+    collectDefaultMetrics({ register: this.registry });
+  }
+
+  /** Counts a verdict. */
+  countOutcome(outcome: Judgement): void {
+    if (outcome.failure === null) {
+      this.verdicts.valid++;
+      if (outcome.binding !== null) this.bindings[outcome.binding]++;
+      return;
+    }
+    this.verdicts.invalid++;
+    increment(this.failures, outcome.failure.code);
+  }
+
+  /** Counts a request to `/verify` without a verdict. */
+  countRejection(reason: Rejection): void {
+    this.rejections[reason]++;
+  }
+
+  countAdminCall(outcome: AdminOutcome): void {
+    this.adminCalls[outcome]++;
+  }
+
+  /**
+   * Counts a finished request.
+   *
+   * @param status status of the answer; 0 if the client disconnected first. Only the service's own answers are counted,
+   *   so the set of statuses is fixed.
+   */
+  countRequest(endpoint: Endpoint, status: number, milliseconds: number): void {
+    const requests = this.requests[endpoint];
+    requests.seconds.observeMs(milliseconds);
+    if (status === 0) requests.aborted++;
+    else increment(requests.answers, status);
+  }
+
+  #countReplayCheck(scope: 'verify' | 'gate', result: ReplayResult, milliseconds: number): void {
+    const { results, seconds } = this.replays[scope];
+    results[result]++;
+    seconds.observeMs(milliseconds);
+  }
+}
+
+function increment<Key>(counts: Map<Key, number>, key: Key): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+function forEach<Label extends string, Count>(labels: readonly Label[], none: () => Count) {
+  return Object.fromEntries(labels.map((label) => [label, none()])) as Record<Label, Count>;
+}
+
+/** By decision and code. */
+function noDecisions() {
+  return { pass: new Map([['', 0]]), allow: new Map([['', 0]]), deny: new Map<string, number>() };
+}
+
+function noReplayChecks() {
+  const results: Record<ReplayResult, number> = { accepted: 0, replayed: 0, stale: 0, unavailable: 0 };
+  return { results, seconds: new Distribution(SECONDS) };
+}
