@@ -8,6 +8,7 @@ type Add = (program: Command) => void;
 /** In the order of `drs --help`. */
 const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
   ['serve', async () => (await import('./commands/serve.js')).addServe],
+  ['guard', async () => (await import('./commands/guard.js')).addGuard],
   ['demo', async () => (await import('./commands/demo.js')).addDemo],
   ['verify', async () => (await import('./commands/verify.js')).addVerify],
   ['audit', async () => (await import('./commands/audit.js')).addAudit],

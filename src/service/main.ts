@@ -123,11 +123,11 @@ async function startAlone(configuration: Configuration, log: Logger): Promise<Ru
 }
 
 /**
- * Writes each line synchronously. With pino's buffering, the process would not end if the reader of standard output is
+ * Opens the log on standard output, or on standard error (2). Writes each line synchronously. With pino's buffering, the process would not end if the reader of standard output is
  * gone: pino retries the last lines forever. After a write error, nothing more is logged.
  */
-export function openLog({ logLevel }: Configuration): Logger {
-  const output = pino.destination({ dest: 1, sync: true });
+export function openLog({ logLevel }: Pick<Configuration, 'logLevel'>, dest: 1 | 2 = 1): Logger {
+  const output = pino.destination({ dest, sync: true });
   output.on('error', () => (output.write = () => true));
   return pino({ name: 'drs-verify', level: logLevel }, output);
 }

@@ -2,28 +2,20 @@ import { hostname } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { openEngine } from '../verifier/create-verifier.js';
-import { Admission } from './load/admission.js';
-import { Backlog } from './load/backlog.js';
 import { addressOf, listenAddressOf, type Configuration } from './configuration/configuration.js';
-import { DecisionLog } from './observe/logs/decision-log.js';
+import { openDeciding, Opened } from './deciding.js';
 import { divideConnections } from './load/connections.js';
 import type { Certificate } from './http/listen/certificate.js';
 import { loadFrontEnd, type LoadedFrontEnd } from './http/load-front-end.js';
 import type { FrontEndName } from './http/front-end.js';
-import { openGate } from './routes/gate-decider.js';
 import { openGrpc } from './grpc/open.js';
 import type { GrpcFrontEnd } from './grpc/server.js';
-import { LineFile } from './observe/logs/line-file.js';
 import { show } from './observe/metrics/exposition.js';
-import { Metrics } from './observe/metrics/metrics.js';
 import { METRICS } from './observe/metrics/metrics-table.js';
 import { Readiness } from './routes/readiness.js';
-import { RefusalLog } from './observe/logs/refusal-log.js';
 import { Routes } from './routes/routes.js';
 import { ServedCertificate } from './http/listen/served-certificate.js';
 import { openTracing } from './observe/tracing.js';
-import { VerdictLogs } from './observe/logs/verdict-logs.js';
 
 /** A running service. */
 export interface Service {
@@ -101,20 +93,6 @@ export async function startService(
   }
 }
 
-/** What was opened. It is closed in the opposite order, when the service ends or cannot start. */
-class Opened {
-  readonly #closers: (() => unknown)[] = [];
-
-  add<T extends { close(): unknown }>(one: T): T {
-    this.#closers.unshift(() => one.close());
-    return one;
-  }
-
-  async close(): Promise<void> {
-    for (const close of this.#closers.splice(0)) await close();
-  }
-}
-
 async function openService(
   configuration: Configuration,
   log: Logger,
@@ -125,12 +103,12 @@ async function openService(
   const loaded = await loadFrontEnd(configuration.frontEnd);
   logChoice(loaded, log);
   const instance = membership === null ? hostname() : `${hostname()}/${membership.process}`;
-  const decisions = await openDecisions(configuration, log, instance);
-  const verdicts = opened.add(new VerdictLogs(new RefusalLog(configuration.logRefusals, log), decisions));
-  const metrics = new Metrics();
-  const engine = opened.add(await openEngine(configuration, { log, observer: metrics.observer }));
-  const admission = new Admission(configuration, new Backlog(configuration, engine.signatures));
-  const gate = opened.add(await openGate({ engine, configuration, admission, metrics, log }));
+  const { decisions, verdicts, metrics, engine, admission, gate } = await openDeciding(
+    configuration,
+    log,
+    instance,
+    opened,
+  );
   const tracing = await openTracing();
   const scrapeThis = () => metrics.registry.metrics();
   if (membership !== null) metrics.registry.setDefaultLabels({ process: membership.process });
@@ -227,23 +205,6 @@ async function openService(
       await opened.close();
     },
   };
-}
-
-async function openDecisions(
-  { decisionLog }: Configuration,
-  log: Logger,
-  instance: string,
-): Promise<DecisionLog | null> {
-  if (decisionLog === undefined) return null;
-  try {
-    return new DecisionLog(await LineFile.open(decisionLog, log), instance);
-  } catch (error) {
-    throw new Error(
-      `cannot write the decision log (DECISION_LOG): ${(error as Error).message}. ` +
-        'Its folder must exist, and this process must be able to write to it.',
-      { cause: error },
-    );
-  }
 }
 
 function logChoice({ name, reason, isFallback }: LoadedFrontEnd, log: Logger): void {

@@ -375,10 +375,10 @@ describe('a task', () => {
 describe('remembered tasks', () => {
   afterEach(() => vi.restoreAllMocks());
   it('are as many as the limit, without ids that no server makes', async () => {
-    const { TaskOwners } = await import('../../src/middleware/mcp/task-owners.js');
+    const { TaskOwners } = await import('../../src/gate/task-owners.js');
     const owners = new TaskOwners();
     const forbids = (taskId: string, who = 'other') =>
-      owners.forbids({ jsonrpc: '2.0', method: 'tasks/get', params: { taskId } }, who);
+      owners.findFault({ method: 'tasks/get', params: { taskId } }, who) !== null;
     for (let at = 0; at <= 10_000; at++) owners.record({ task: { taskId: `t-${at}` } }, 'me');
     expect([forbids('t-0'), forbids('t-1'), forbids('t-10000')]).toEqual([false, true, true]);
     expect(forbids('t-1', 'me')).toBe(false);

@@ -1,9 +1,9 @@
-import { gateFailure, type GateFailure } from '../../gate/codes.js';
 import type { GateContext } from '../../gate/context.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import type { McpRules } from '../../gate/mcp.js';
 import type { Denial, Opening } from '../../gate/request.js';
 import { rpcError } from '../../gate/response.js';
+import { idInUse, TaskOwners } from '../../gate/task-owners.js';
 import { checkOptions } from '../check-options.js';
 import { runWithContext } from '../context.js';
 import type { Outcome } from '../events.js';
@@ -13,7 +13,6 @@ import { withAuthInfo } from './auth-info.js';
 import { announce, type Announcement } from './announce.js';
 import { countMessage, openMessage, refuseBatched } from './open-call.js';
 import { isError, protectHandler } from './protect-handler.js';
-import { TaskOwners } from './task-owners.js';
 import { onConnect, type Connectable, type McpTransport, type Message, type RequestId } from './transport.js';
 
 /** Options of {@link drsMcp}. The binding is always enforced, and the command is `/mcp/<method>`. */
@@ -162,10 +161,7 @@ class GuardedTransport {
 
   /** Refuses a request, checked or not, that has the id of a call whose answer is due. */
   #refuseId(id: RequestId): void {
-    const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
-    const failure = gateFailure('INVALID_JSONRPC', 'mcp', reason, {
-      suggestion: 'Give each request of a connection an id of its own.',
-    });
+    const failure = idInUse(id);
     this.#refuse(id, this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id, requested: null, failure }));
   }
 
@@ -192,22 +188,14 @@ class GuardedTransport {
 
   async #check(message: Message, opened: Opening, extra: unknown) {
     const decision = await this.#guard.admit(await refuseBatched(opened, extra), ({ root_principal }) =>
-      this.#findForeignTask(message, root_principal),
+      this.#tasks.findFault(message, root_principal),
     );
     if (decision.kind !== 'pass') return decision;
     // No bundle, and none is required: but nobody reads another one's task.
-    const failure = this.#findForeignTask(message, null);
+    const failure = this.#tasks.findFault(message, null);
     if (failure === null) return decision;
     const requested = message.method ?? null;
     return this.#guard.refuse({ kind: 'deny', protocol: 'mcp', id: null, requested, failure });
-  }
-
-  /** @param principal `null` if there is no bundle */
-  #findForeignTask(message: Message, principal: string | null): GateFailure | null {
-    if (!this.#tasks.forbids(message, principal)) return null;
-    return gateFailure('TASK_MISMATCH', 'mcp', 'the task was started for another principal', {
-      verdict: principal === null ? null : { valid: true },
-    });
   }
 
   /**

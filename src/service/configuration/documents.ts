@@ -11,12 +11,20 @@ export interface Described {
   readonly says: string;
 }
 
-/** Describes the variables, by the headings of docs/configuration.md. */
-export function describeVariables(): ReadonlyMap<string, readonly Described[]> {
+/**
+ * Describes the variables, by the headings of docs/configuration.md.
+ *
+ * @param isWanted which of them; default: all
+ */
+export function describeVariables(
+  isWanted: (variable: Variable) => boolean = () => true,
+): ReadonlyMap<string, readonly Described[]> {
   return new Map(
     Object.entries<Record<string, Variable>>(SECTIONS).map(([heading, rows]) => [
       heading,
-      Object.entries(rows).flatMap(describe),
+      Object.entries(rows)
+        .filter(([, variable]) => isWanted(variable))
+        .flatMap(describe),
     ]),
   );
 }
@@ -38,8 +46,8 @@ function defaultOf({ default: standard, defaultWords }: Variable): string {
 }
 
 /** Describes each variable in a line, for the help text: its first sentence and its default. */
-export function helpOnVariables(): string {
-  return [...describeVariables()]
+export function helpOnVariables(isWanted?: (variable: Variable) => boolean): string {
+  return [...describeVariables(isWanted)]
     .map(([heading, variables]) => {
       const lines = variables.map(({ name, default: standard, says }) => {
         const [sentence = ''] = plain(says).split(/(?<=\.) /);

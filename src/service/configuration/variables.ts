@@ -26,6 +26,8 @@ export interface Variable extends Option {
   readonly isSecret?: true;
   /** It is a URL, of which user, password and query are never printed. */
   readonly isUrl?: true;
+  /** Only `drs-verify serve` reads it; `drs-verify guard` refuses it. */
+  readonly isOfServe?: true;
   /** Unset it means that anybody is trusted, so that an empty one is refused: a template may lack a value. */
   readonly restrictsTrust?: true;
 }
@@ -59,19 +61,19 @@ export const SECTIONS = {
       says: 'Address to listen on. With any but a loopback address, other machines can send requests.' },
     port: { kind: count(0, 65_535), default: 8080,
       says: 'Port to listen on. With 0 the service chooses a free port and logs it.' },
-    listen: { kind: parsed('`unix:` and an absolute path, such as `unix:/run/drs/verify.sock`', unixPathOf),
+    listen: { kind: parsed('`unix:` and an absolute path, such as `unix:/run/drs/verify.sock`', unixPathOf), isOfServe: true,
       says: 'Unix socket to listen on instead of `HOST` and `PORT`. See [Unix sockets](operations.md#unix-sockets).' },
-    listenMode: { kind: text('three octal digits, such as `660`', (mode) => /^0?[0-7]{3}$/.test(mode)), default: '660',
+    listenMode: { kind: text('three octal digits, such as `660`', (mode) => /^0?[0-7]{3}$/.test(mode)), default: '660', isOfServe: true,
       says: 'Permissions of the socket\'s file. Users who may write to the file can call.' },
     tlsCertFile: { kind: path,
       says: 'PEM file with a certificate and its chain. With it the service accepts only TLS, on `PORT`, `METRICS_ADDR` and `GRPC_PORT`. Read again on SIGHUP. See [TLS](operations.md#tls).' },
     tlsKeyFile: { kind: path,
       says: 'PEM file with the certificate\'s private key, without a passphrase.' },
-    processes: { kind: count(1, 256), default: 1,
+    processes: { kind: count(1, 256), default: 1, isOfServe: true,
       says: 'Processes that share the port, under a supervisor; the same as `drs-verify serve --processes`. See [scaling.md](scaling.md#several-processes-on-one-port).' },
-    sharePort: { kind: flag, default: false,
+    sharePort: { kind: flag, default: false, isOfServe: true,
       says: 'With `1`, other processes of the same user can listen on the port, too, and get a part of the connections. For your own supervisor; `PROCESSES` sets it itself.' },
-    frontEnd: { kind: oneOf('auto', 'uws', 'node'), default: 'auto',
+    frontEnd: { kind: oneOf('auto', 'uws', 'node'), default: 'auto', isOfServe: true,
       says: 'The HTTP library: `uws` (uWebSockets.js), `node` (`node:http`), or `auto`: the first if it loads, else the second. See [Which front end](operations.md#which-front-end).' },
     logLevel: { kind: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), default: 'info',
       says: 'The least severe message that is logged. The log goes to standard output, one JSON object a line.' },
@@ -79,9 +81,9 @@ export const SECTIONS = {
       says: 'Which refusals are logged: `all`, `sampled` (10 in a second, and the number of others), or `off`. See [observability.md](observability.md#refusals).' },
     decisionLog: { kind: text('a path, or `-`'),
       says: 'File for one JSON line about each verdict, or `-` for standard output. It records who called which tool. See [observability.md](observability.md#the-decision-log).' },
-    metricsAddr: { kind: text('an address and a port, such as `127.0.0.1:9464` or `[::1]:9464`', (at) => addressOf(at) !== null),
+    metricsAddr: { kind: text('an address and a port, such as `127.0.0.1:9464` or `[::1]:9464`', (at) => addressOf(at) !== null), isOfServe: true,
       says: 'Another address for `/metrics`, which is then no longer served on `HOST` and `PORT`. `/healthz` and `/readyz` are served on both.' },
-    adminOnMetricsAddr: { kind: flag, default: false,
+    adminOnMetricsAddr: { kind: flag, default: false, isOfServe: true,
       says: 'With `1`, `/admin/revoke` is served on `METRICS_ADDR` only.' },
   },
   'Who may ask, and how much': {
@@ -116,7 +118,7 @@ export const SECTIONS = {
       says: 'Bytes of memory for bodies and their parsed form. Above it `/verify` answers 503. At least four times `MAX_BODY_BYTES`.' },
     receiptCacheBytes: { ...VERIFIER_OPTIONS.receiptCacheBytes,
       says: 'Bytes of memory for verified receipts; 0 switches the cache off. It never changes a verdict.' },
-    busyPollMicrosecs: { kind: count(0, 100_000, 'microseconds'), default: 200,
+    busyPollMicrosecs: { kind: count(0, 100_000, 'microseconds'), default: 200, isOfServe: true,
       says: 'For this many microseconds after its last answer the service looks for the next request without sleeping.' },
   },
   'What is accepted': {
@@ -130,7 +132,7 @@ export const SECTIONS = {
       says: 'Seconds by which a receipt may be used before its `nbf` and after its `exp`.' },
   },
   Revocation: {
-    drsAdminToken: { kind: text('printable ASCII without white space', (token) => /^[!-~]+$/.test(token), 'no request can carry another'), isSecret: true,
+    drsAdminToken: { kind: text('printable ASCII without white space', (token) => /^[!-~]+$/.test(token), 'no request can carry another'), isSecret: true, isOfServe: true,
       says: 'Bearer token of `/admin/revoke`. Everybody who has it can revoke. Fewer than 16 characters get a warning. Unset, the endpoint is off.' },
     revocationStore: { ...VERIFIER_OPTIONS.revocationStore, defaultWords: '`file` if `REVOCATION_STORE_PATH` is set, else `memory`',
       says: 'Where local revocations are kept. `memory`: lost on restart. `file`: in `REVOCATION_STORE_PATH`, for one process. `redis`: at `REDIS_URL`, shared by all instances; see [scaling.md](scaling.md#revocations-in-redis).' },
@@ -150,7 +152,7 @@ export const SECTIONS = {
       says: 'Milliseconds that a verification waits for a list if there is no usable copy. Then it is refused (`REVOCATION_CHECK_FAILED`).' },
   },
   Replay: {
-    replayProtection: { ...VERIFIER_OPTIONS.replayProtection,
+    replayProtection: { ...VERIFIER_OPTIONS.replayProtection, isOfServe: true,
       says: '`memory` or `redis`: `/verify` refuses an invocation that was used before. Unset, the caller must detect replays.' },
     replayWindowSecs: { ...VERIFIER_OPTIONS.replayWindowSecs,
       says: 'Seconds for which an invocation is fresh.' },
@@ -164,11 +166,11 @@ export const SECTIONS = {
   Gate: {
     gateReplay: { kind: oneOf('memory', 'redis', 'off'), default: 'memory',
       says: 'Where the gate records used invocations: `memory` (this process), `redis` (all instances), or `off`: an allowed call can be repeated.' },
-    grpcPort: { kind: count(0, 65_535),
+    grpcPort: { kind: count(0, 65_535), isOfServe: true,
       says: 'Port on `HOST` for gateways that ask over gRPC; with TLS if `TLS_CERT_FILE` is set. With 0 the service chooses a free port and logs it. Unset, gRPC is off. It needs the optional packages `@grpc/grpc-js` and `protobufjs`. See [gRPC](gateways.md#grpc).' },
-    grpcProtocol: { kind: oneOf('http', 'mcp', 'a2a'), default: 'mcp',
+    grpcProtocol: { kind: oneOf('http', 'mcp', 'a2a'), default: 'mcp', isOfServe: true,
       says: 'The protocol of a gRPC question if the gateway does not set `context_extensions.drs_protocol`. The wrong protocol checks something else: with `mcp`, everything passes but the [methods of MCP](spec/gate.md#mcp-methods) that are checked.' },
-    gateChainOnly: { kind: text('the command of the calls, such as `/mcp/tools/call`', isChainCommand, 'unset it to turn /gate/chain off'),
+    gateChainOnly: { kind: text('the command of the calls, such as `/mcp/tools/call`', isChainCommand, 'unset it to turn /gate/chain off'), isOfServe: true,
       says: 'The command of `/gate/chain`, which cannot compare a call with its signed arguments; for proxies that cannot send the body. Unset, it is off.' },
     gateMethods: { kind: oneOf('all', 'tools'), default: 'all',
       says: 'Which [methods of MCP](spec/gate.md#mcp-methods) are checked. `all`: of tools, resources, prompts, completions and tasks. `tools`: calls of tools only; whoever reaches the server can then read every resource, prompt and task without a delegation.' },
@@ -180,9 +182,9 @@ export const SECTIONS = {
       says: 'Ed25519 seed that signs the context of allowed calls as `X-DRS-Context`. Everybody who has it can make a tool server believe that this gate allowed a call. Unset, contexts are not signed.' },
   },
   'Readiness and shutdown': {
-    readyWithout: { kind: listOf(oneOf('replay')),
+    readyWithout: { kind: listOf(oneOf('replay')), isOfServe: true,
       says: 'With `replay`, `/readyz` answers 200 also while used invocations cannot be recorded, although calls are refused. See [operations.md](operations.md#ready).' },
-    shutdownDelaySecs: { kind: count(0, 3600, 'seconds'), default: 0,
+    shutdownDelaySecs: { kind: count(0, 3600, 'seconds'), default: 0, isOfServe: true,
       says: 'Seconds between the signal to stop and the drain. Meanwhile only `/readyz` fails. Must be more than your balancer needs to notice.' },
     shutdownGraceSecs: { kind: count(1, 3600, 'seconds'), default: 10,
       says: 'Seconds within which requests in flight must be answered before the process ends.' },

@@ -176,6 +176,18 @@ export class Exchange {
     this.#reader?.release();
   }
 
+  /**
+   * Gives the wire to somebody who answers in pieces. The body must have been read.
+   *
+   * @returns `null` if the client has disconnected
+   */
+  handOver(): Wire | null {
+    if (this.#isOver) return null;
+    this.#isFreed = true;
+    this.#end();
+    return this.#wire;
+  }
+
   #receive(isWanted: boolean): void {
     this.#isReceiving = true;
     this.#wire.receive((chunk, isLast) => {

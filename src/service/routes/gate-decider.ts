@@ -41,6 +41,8 @@ export interface GateCall {
   readonly ticket?: Ticket;
   /** Called with the verdict on the bundle, if there is one. */
   readonly onVerdict?: (outcome: Judgement, bundle: unknown) => void;
+  /** A further check of the transport, before the invocation counts as used. */
+  readonly findFault?: GateParts<VerifiedChain>['findFault'];
 }
 
 /** What the transport must do with the request. */
@@ -157,7 +159,10 @@ export class GateDecider {
     return decision;
   }
 
-  #partsFor({ protocol, isWanted, onVerdict }: GateCall, ticket: Ticket): GateParts<VerifiedChain> {
+  #partsFor(
+    { protocol, isWanted, onVerdict, findFault }: GateCall,
+    ticket: Ticket,
+  ): GateParts<VerifiedChain> {
     const { judge, observer } = this.#context;
     return {
       now: clock,
@@ -173,6 +178,7 @@ export class GateDecider {
         onVerdict?.(outcome, bundle);
         return outcome.failure === null ? chainOf(outcome) : { failure: outcome.failure };
       },
+      findFault,
       use: this.#use,
       sign: this.#sign,
     };

@@ -1,7 +1,7 @@
 import { bodyOfBytes } from '../../gate/call-body.js';
 import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context-headers.js';
 import type { GateProtocol } from '../../gate/open.js';
-import type { GateRequest } from '../../gate/request.js';
+import type { GateRequest, RequestBody } from '../../gate/request.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
 import { tooLargeMessage, type BodyIntake, type IntakeFault, type IntakeSink } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
@@ -12,14 +12,26 @@ import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
 import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 
-/** `/gate/http`, `/gate/mcp`, `/gate/a2a`, `/gate/chain`: a proxy forwards the caller's request and asks about it. */
+/** How a request is asked about, and what happens then. */
+export interface Asking extends Pick<GateRequest, 'method' | 'path'> {
+  readonly protocol: GateProtocol;
+  /** The body, from its bytes, which are only valid during the call. */
+  readonly readBody: (bytes: Buffer) => RequestBody;
+  /** Carries the decision out. @param closes whether an answer must close the connection */
+  readonly act: (decision: GateDecision, closes: boolean) => void;
+}
+
+/** Reads requests, and decides on them: those about which proxies ask, and those that a guard sends on. */
 export class GateRoute {
   readonly #decider: GateDecider;
   readonly #intake: BodyIntake;
   readonly #maxBodyBytes: number;
   readonly #verdicts: VerdictLogs;
 
-  constructor({ gate, configuration, verdicts }: RouteContext, intake: BodyIntake) {
+  constructor(
+    { gate, configuration, verdicts }: Pick<RouteContext, 'gate' | 'configuration' | 'verdicts'>,
+    intake: BodyIntake,
+  ) {
     this.#decider = gate;
     this.#intake = intake;
     this.#maxBodyBytes = configuration.maxBodyBytes;
@@ -27,60 +39,61 @@ export class GateRoute {
   }
 
   /**
-   * Reads the request and answers with the decision.
+   * Answers `/gate/http`, `/gate/mcp`, `/gate/a2a` and `/gate/chain` with the decision: a proxy forwards the caller's
+   * request and asks about it.
    */
   serve(protocol: GateProtocol, exchange: Exchange, req: HttpRequest, head: RequestHead): void {
     const { gate, hasBody } = head;
-    const asked = {
+    this.ask(exchange, head, {
+      protocol,
       method: methodOf(req.getMethod().toUpperCase(), gate, hasBody),
       path: gate.path(callPathOf(req)),
-    };
-    const take: IntakeSink = (_, body) => this.#take(protocol, exchange, asked, gate, body);
-    if (hasBody) this.#intake.read(exchange, head, take);
+      readBody: (bytes) =>
+        gate.isPartial
+          ? tooLarge('the proxy sent only a part of the body; raise its limit')
+          : bodyOfBytes(bytes, gate.headers),
+      act: (decision, closes) => answer(exchange, decision, closes),
+    });
+  }
+
+  /** Reads a request, and decides on it. */
+  ask(exchange: Exchange, head: RequestHead, asking: Asking): void {
+    const take: IntakeSink = (_, body) => this.#take(exchange, head.gate, asking, body);
+    if (head.hasBody) this.#intake.read(exchange, head, take);
     else this.#intake.admit(exchange, Buffer.alloc(0), take);
   }
 
-  #take(
-    protocol: GateProtocol,
-    exchange: Exchange,
-    asked: Pick<GateRequest, 'method' | 'path'>,
-    head: GateHead,
-    body: Buffer | IntakeFault,
-  ): void {
+  #take(exchange: Exchange, { headers }: GateHead, asking: Asking, body: Buffer | IntakeFault): void {
+    const { protocol, method, path, readBody, act } = asking;
     if (body === 'timeout') {
-      answer(exchange, this.#decider.timedOut({ protocol, endpoint: 'gate' }), true);
+      act(this.#decider.timedOut({ protocol, endpoint: 'gate' }), true);
       return;
     }
     if (body === 'overloaded' || body === 'shutting_down') {
-      const denial = this.#decider.unavailable({ protocol, endpoint: 'gate' }, body);
-      answer(exchange, denial, body === 'shutting_down');
+      act(this.#decider.unavailable({ protocol, endpoint: 'gate' }, body), body === 'shutting_down');
       return;
     }
     const isLarge = body === 'too_large';
-    const tooLarge = (reason: string) => ({ kind: 'too large', reason }) as const;
-    const request = {
-      method: asked.method,
-      path: asked.path,
-      headers: head.headers,
-      body: isLarge
-        ? tooLarge(tooLargeMessage(this.#maxBodyBytes))
-        : head.isPartial
-          ? tooLarge('the proxy sent only a part of the body; raise its limit')
-          : bodyOfBytes(body, head.headers),
-    };
+    const read = isLarge ? tooLarge(tooLargeMessage(this.#maxBodyBytes)) : readBody(body);
     exchange.releaseBody();
     const bytes = isLarge ? 0 : body.length;
     const { onVerdict, decided } = this.#verdicts.ofGate(exchange);
     this.#decider
-      .decide({ protocol, endpoint: 'gate', request, bytes, isWanted: () => !exchange.isOver, onVerdict })
+      .decide({
+        ...{ protocol, endpoint: 'gate', request: { method, path, headers, body: read }, bytes },
+        isWanted: () => !exchange.isOver,
+        onVerdict,
+      })
       .then((decision) => {
         decided(decision);
-        answer(exchange, decision, isLarge);
+        act(decision, isLarge);
       })
       // decide() never rejects: this catches an answer that cannot be written.
       .catch(() => exchange.refuse(500, 'internal'));
   }
 }
+
+const tooLarge = (reason: string): RequestBody => ({ kind: 'too large', reason });
 
 /**
  * The method of the caller's request. Most proxies send a GET or POST of their own and name the caller's method in a
@@ -103,7 +116,8 @@ function callPathOf(req: HttpRequest): string {
   return query === undefined ? url.slice(start) : `${url.slice(start)}?${query}`;
 }
 
-function answer(exchange: Exchange, decision: GateDecision, closes: boolean): void {
+/** Answers with a decision. */
+export function answer(exchange: Exchange, decision: GateDecision, closes: boolean): void {
   switch (decision.kind) {
     case 'pass':
       exchange.answer(200, '', { headers: wireHeaders(NO_CONTEXT) });

@@ -28,7 +28,8 @@ export class Routes implements ExchangeOwner {
   readonly #notesAddress: boolean;
   #open = 0;
 
-  constructor(context: RouteContext) {
+  /** @param tables what answers; default: the endpoints of the service */
+  constructor(context: RouteContext, tables = routeTables(context)) {
     this.#context = context;
     this.bodyTimeoutMs = context.configuration.requestTimeoutSecs * 1000;
     const { busyPollMicrosecs, allowedOrigins } = context.configuration;
@@ -37,7 +38,7 @@ export class Routes implements ExchangeOwner {
     this.#notesAddress = context.configuration.decisionLog !== undefined;
     // On a single core, polling would take time from the client or the workers.
     this.#busyPoll = openBusyPoll(availableParallelism() > 1 ? busyPollMicrosecs / 1000 : 0);
-    const { service, internal, gateLimit } = routeTables(context);
+    const { service, internal, gateLimit } = tables;
     this.#routes = service;
     this.#internal = internal;
     this.gateLimit = gateLimit;

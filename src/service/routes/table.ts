@@ -1,3 +1,4 @@
+import type { Configuration } from '../configuration/configuration.js';
 import { BodyIntake } from '../http/body-intake.js';
 import type { Endpoint, Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
@@ -35,19 +36,29 @@ export interface Table {
 const CHAIN_IS_OFF =
   '/gate/chain is off, since it does not check the arguments of calls; set GATE_CHAIN_ONLY=/mcp/tools/call, or use /gate/mcp';
 
-/** The routes of the service, and those of `METRICS_ADDR`. */
-export function routeTables(context: RouteContext): {
+/** What answers the requests to a service. */
+export interface Tables {
   readonly service: Table;
+  /** Of `METRICS_ADDR`. */
   readonly internal: Table;
   /** The gate's rate limit, which its other transports share; `null` if there is none. */
   readonly gateLimit: RateLimit | null;
-} {
+}
+
+/** A limit as configured; `null` if there is none. */
+export function limitOf({
+  rateLimitPerIp,
+  rateLimitGlobal,
+}: Pick<Configuration, 'rateLimitPerIp' | 'rateLimitGlobal'>): RateLimit | null {
+  const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
+  return rateLimit.isOn ? rateLimit : null;
+}
+
+/** The routes of the service, and those of `METRICS_ADDR`. */
+export function routeTables(context: RouteContext): Tables {
   const { configuration, jwks } = context;
-  const { gateChainOnly, metricsAddr, adminOnMetricsAddr, rateLimitPerIp, rateLimitGlobal } = configuration;
-  const limit = () => {
-    const rateLimit = new RateLimit(rateLimitPerIp, rateLimitGlobal);
-    return rateLimit.isOn ? rateLimit : null;
-  };
+  const { gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
+  const limit = () => limitOf(configuration);
   const gateLimit = limit();
   const intake = new BodyIntake(context);
   const [verify, revoke] = [new VerifyRoute(context, intake), new RevokeRoute(context)];

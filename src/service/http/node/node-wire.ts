@@ -94,6 +94,17 @@ export class NodeWire implements Wire {
     this.#request.socket.destroySoon();
   }
 
+  /**
+   * Gives the connection away, for an answer that comes in pieces. From now on, whoever has it writes to the client, and
+   * sees it go. The body must have been read.
+   */
+  handOver(): { readonly request: IncomingMessage; readonly response: ServerResponse } {
+    this.#gone = null;
+    // The answer may take long, and pause. `node:http` sets the time again for the next request.
+    this.#request.socket.setTimeout(0);
+    return { request: this.#request, response: this.#response };
+  }
+
   #writeHead({ status, body, headers }: WireAnswer, closes: boolean): void {
     this.#response.writeHead(status, {
       'Content-Type': 'application/json',

@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
 import { Pool } from 'undici';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
@@ -18,6 +20,8 @@ import {
 } from '../../../../src/middleware/index.js';
 import { drsMcp } from '../../../../src/middleware/mcp/index.js';
 import { readConfiguration } from '../../../../src/service/configuration/configuration.js';
+import { Opened, openDeciding } from '../../../../src/service/deciding.js';
+import { StdioGuard } from '../../../../src/service/guard/stdio.js';
 import { startService } from '../../../../src/service/service.js';
 import type { Found, GateAnswer, GateBody, Protocol, Route } from '../../gate.js';
 import { fromValue, hasDuplicateNames, member, readJson, writeJson, type Json } from '../../json.js';
@@ -75,6 +79,7 @@ export async function openWays(world: World, listUrl: string | undefined): Promi
   ];
   const node = await openNode(tiny, world);
   const [one, other] = services as [GateService, GateService];
+  const guard = await openGuard(options);
   return {
     ways: [
       fetchWay(cached, world),
@@ -83,13 +88,16 @@ export async function openWays(world: World, listUrl: string | undefined): Promi
       v1Way(one, world, 'text'),
       v1Way(other, world, 'value'),
       proxyWay(one, world),
+      guard,
     ],
     async revoke(index) {
+      await guard.revoke(index);
       await cached.revoke(index);
       await tiny.revoke(index);
       for (const service of services) await service.revoke(index);
     },
     async close() {
+      await guard.close();
       await node.close();
       for (const service of services) await service.close();
       await cached.close();
@@ -481,6 +489,69 @@ function proxyWay({ pool }: GateService, world: World): GateWay {
       );
     },
   };
+}
+
+/** A guard over stdio. It shares a store with nobody. */
+async function openGuard(
+  options: VerifierOptions,
+): Promise<GateWay & { revoke(index: number): Promise<void>; close(): Promise<void> }> {
+  const configuration = {
+    ...readConfiguration({ LOG_LEVEL: 'silent', SERVER_IDENTITY: 'any' }),
+    ...options,
+  };
+  const log = pino({ level: 'silent' }, QUIET);
+  const opened = new Opened();
+  const { gate, verdicts, engine } = await openDeciding(configuration as never, log, 'guard', opened);
+  const [fromClient, toClient, toServer] = [new PassThrough(), new PassThrough(), new PassThrough()];
+  const parts = { decider: gate.decider, verdicts, log, maxBodyBytes: 1_000_000, announcement: {} };
+  const guard = new StdioGuard(parts, { fromClient, toClient, toServer, fromServer: new PassThrough() });
+  const served = guard.serveClient();
+  // Messages are decided on one after the other, so that each line is for the oldest question.
+  const waiting: ((line: string) => void)[] = [];
+  createInterface({ input: toClient }).on('line', (text) => {
+    const { error } = JSON.parse(text) as { error: { data: { status: number } } };
+    waiting.shift()?.(denied(error.data.status, { error }));
+  });
+  createInterface({ input: toServer }).on('line', (text) => {
+    const meta = (JSON.parse(text) as { params?: { _meta?: Record<string, object> } }).params?._meta;
+    const context = meta?.['xyz.okeyamy.drs/context'];
+    waiting.shift()?.(line(context === undefined ? { decision: 'pass' } : allowed(context)));
+  });
+  let asked = 0;
+  return {
+    name: 'guard over stdio',
+    scope: 'guard over stdio',
+    sees: ({ protocol, body }) =>
+      protocol === 'mcp' && !body.includes('\n') && body.trim() !== '' && hasAnswer(body)
+        ? { protocol, method: 'POST', headers: [], body: { text: body } }
+        : undefined,
+    ask: ({ body }) => {
+      const answer = new Promise<string>((resolve) => waiting.push(resolve));
+      // No answer of a server comes, so that no id may come again.
+      const own = body.replace(
+        /^(\{"jsonrpc":"2\.0","id":)(?:"[^"]*"|-?[\d.]{1,9})(?=[,}])/,
+        `$1"r-${asked++}"`,
+      );
+      fromClient.write(`${own}\n`);
+      return answer;
+    },
+    revoke: (index) => engine.revocation.revoke(index),
+    async close() {
+      fromClient.end();
+      await served;
+      await opened.close();
+    },
+  };
+}
+
+/** Whether a guard answers a message that it refuses: it does not answer notifications. */
+export function hasAnswer(body: string): boolean {
+  try {
+    const message = JSON.parse(body) as Record<string, unknown> | null;
+    return typeof message?.['method'] !== 'string' || Object.hasOwn(message, 'id');
+  } catch {
+    return true;
+  }
 }
 
 const plain = (value: string) => {

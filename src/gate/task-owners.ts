@@ -1,5 +1,5 @@
-import { isGated } from '../../gate/mcp-methods.js';
-import type { Message } from './transport.js';
+import { gateFailure, type GateFailure } from './codes.js';
+import { isGated } from './mcp-methods.js';
 
 /** So many tasks are remembered; the oldest is forgotten first. */
 const MAX_TASKS = 10_000;
@@ -20,12 +20,23 @@ export class TaskOwners {
     if (oldest !== undefined) this.#owners.delete(oldest);
   }
 
-  /** Whether a principal, or nobody, may not send a message: it names a task that another one started. */
-  forbids({ method, params }: Message, principal: string | null): boolean {
-    const id = params?.['taskId'];
-    if (method === undefined || !isGated(method) || typeof id !== 'string') return false;
+  /**
+   * Why a principal may not send a message: it names a task that another one started. `null` if it may.
+   *
+   * @param principal `null` if there is no bundle
+   */
+  findFault(
+    { method, params }: { readonly method?: unknown; readonly params?: unknown },
+    principal: string | null,
+  ): GateFailure | null {
+    const id =
+      typeof params === 'object' && params !== null && 'taskId' in params ? params.taskId : undefined;
+    if (typeof method !== 'string' || !isGated(method) || typeof id !== 'string') return null;
     const owner = this.#owners.get(id);
-    return owner !== undefined && owner !== principal;
+    if (owner === undefined || owner === principal) return null;
+    return gateFailure('TASK_MISMATCH', 'mcp', 'the task was started for another principal', {
+      verdict: principal === null ? null : { valid: true },
+    });
   }
 }
 
@@ -44,3 +55,11 @@ function startedBy(result: unknown): string | null {
 
 /** Far longer than any server makes an id: what is remembered stays small. */
 const MAX_ID = 256;
+
+/** The failure of a request that has the id of a call whose answer is due. */
+export function idInUse(id: string | number): GateFailure {
+  const reason = `the request id ${JSON.stringify(id)} is in use: the answers could not be told apart`;
+  return gateFailure('INVALID_JSONRPC', 'mcp', reason, {
+    suggestion: 'Give each request of a connection an id of its own.',
+  });
+}

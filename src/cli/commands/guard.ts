@@ -1,0 +1,65 @@
+import { Option, type Command } from 'commander';
+import type { GuardOptions } from '../guard.js';
+
+/** `drs guard` */
+export function addGuard(program: Command): void {
+  const command = program.command('guard');
+  command
+    .summary('a gate in front of an MCP server over stdio, or of any HTTP tool')
+    .description(
+      'Lets calls reach a tool server only if they are signed under a delegation that allows them. Takes the bundle out,\n' +
+        'and tells the tool server who acts for whom. Everything else passes as it is.\n' +
+        'With a command behind --, it runs this MCP server and takes its place: standard input and output, standard error,\n' +
+        'signals and exit code are those of the server. With --to, it is a reverse proxy in front of one address.',
+    )
+    .argument('[command...]', 'the command of an MCP server that speaks over stdio, behind --')
+    .option(
+      '--trusted-root <did>',
+      'a principal whose delegations count, as often as needed (TRUSTED_ROOTS); any: of anybody',
+      (did: string, all: readonly string[] | undefined) => [...(all ?? []), did],
+    )
+    .option(
+      '--tool-server <name>',
+      'the tool_server that calls are signed for (SERVER_IDENTITY); any: for any',
+    )
+    .option('--to <url>', 'the address of a tool server over HTTP; only its path is served')
+    .option('--listen <address>', 'the address to listen on, such as 127.0.0.1:8443 (HOST and PORT)')
+    .addOption(
+      new Option('--protocol <protocol>', 'what the tool server speaks, with --to; default: mcp').choices([
+        'mcp',
+        'a2a',
+        'http',
+      ]),
+    )
+    .option(
+      '--routes <file>',
+      'with --protocol http: the table of routes (GATE_ROUTES); any: compare the body alone',
+    )
+    .option(
+      '--check',
+      'check the configuration and what it names, and exit: with 0 if it can work, else with 2',
+    )
+    .addHelpText(
+      'after',
+      `
+Over stdio, the tool server finds the context of a call in params._meta["xyz.okeyamy.drs/context"]; over HTTP in the
+headers X-DRS-…. What a client sends there is removed. A used call is refused (GATE_REPLAY).
+
+Examples:
+  npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://files.example -- npx some-mcp-server /data
+  npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://tools.example --to http://127.0.0.1:3000/mcp --listen 127.0.0.1:8443
+  npx drs-verify guard --trusted-root any --tool-server any --to http://127.0.0.1:3000 --protocol http --routes routes.json`,
+    )
+    // Not commander's own: the list of variables comes from modules that only this command needs.
+    .helpOption(false)
+    .option('-h, --help', 'display help for command, with all variables')
+    .action(async (server: readonly string[], { help, ...options }: GuardOptions & { help?: true }) => {
+      if (help) {
+        const { helpOnVariables } = await import('../../service/configuration/documents.js');
+        const variables = helpOnVariables(({ isOfServe }) => isOfServe !== true);
+        command.addHelpText('after', `\nVariables, as for serve:\n\n${variables}\n`).help();
+      }
+      const { guard } = await import('../guard.js');
+      await guard(server, options);
+    });
+}

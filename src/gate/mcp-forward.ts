@@ -1,0 +1,65 @@
+import { findJsonDefect } from '../protocol/json-defects.js';
+import { isJsonObject, isPlainlyFaithful, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { META_KEYS } from './carriers.js';
+import type { GateContext } from './context.js';
+
+/** The member of `params._meta` with the context of an allowed call, for a tool server that gets no headers. */
+const CONTEXT_META = 'xyz.okeyamy.drs/context';
+
+/** The member of `params._meta` with the signed context, if the gate signs. */
+const CONTEXT_JWT_META = 'xyz.okeyamy.drs/context_jwt';
+
+/** What a tool server gets of an allowed call, where there are no headers. */
+export interface HandedOn {
+  readonly context: GateContext;
+  /** The signed context; `null` if the gate does not sign. */
+  readonly token: string | null;
+}
+
+/**
+ * The text of an MCP message that a gate sends on, after its decision: without the bundle, and without what only a gate may
+ * say. A message with neither stays as it is. Otherwise, and if a name comes twice in it, it is written anew, from the
+ * value that the gate has read: then no parser reads another one.
+ *
+ * @param text a message that passes, or is allowed
+ * @param handedOn goes into `params._meta`; `null` if the message passes, or if headers tell the context
+ * @example forwardMcp(text, { context, token: null }); // '{"jsonrpc":"2.0",…,"_meta":{"xyz.okeyamy.drs/context":{…}}}}'
+ */
+export function forwardMcp(text: string, handedOn: HandedOn | null): string {
+  const value = JSON.parse(text) as JsonValue;
+  if (!isJsonObject(value)) return text;
+  const given = Object.hasOwn(value, 'params') ? value['params'] : undefined;
+  const params = isJsonObject(given) ? withoutReserved(given) : given;
+  if (handedOn === null || !isJsonObject(params))
+    return params === given && !hasNameTwice(text, value) ? text : write(value, params);
+  const { context, token } = handedOn;
+  const meta = isJsonObject(params['_meta']) ? params['_meta'] : {};
+  const told = { [CONTEXT_META]: context, ...(token === null ? {} : { [CONTEXT_JWT_META]: token }) };
+  return write(value, { ...params, _meta: { ...meta, ...told } });
+}
+
+const write = (message: JsonObject, params: unknown): string => JSON.stringify({ ...message, params });
+
+const RESERVED: ReadonlySet<string> = new Set([...META_KEYS, CONTEXT_META, CONTEXT_JWT_META].map(fold));
+
+/** Upper case, then lower case: some parsers take names for equal that differ in case, in any alphabet. */
+function fold(name: string): string {
+  return name.toUpperCase().toLowerCase();
+}
+
+/** The same object if nothing in it is reserved. */
+function withoutReserved(params: JsonObject): JsonObject {
+  const changes: Record<string, JsonValue> = {};
+  for (const [name, meta] of Object.entries(params)) {
+    if (fold(name) !== '_meta' || !isJsonObject(meta)) continue;
+    const kept = Object.entries(meta).filter(([member]) => !RESERVED.has(fold(member)));
+    if (kept.length < Object.keys(meta).length) changes[name] = Object.fromEntries(kept);
+  }
+  return Object.keys(changes).length === 0 ? params : { ...params, ...changes };
+}
+
+function hasNameTwice(text: string, value: JsonValue): boolean {
+  return (
+    !isPlainlyFaithful(text, value) && findJsonDefect(text, { only: 'duplicate', depth: Infinity }) !== null
+  );
+}

@@ -1,0 +1,69 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import type { StdioStreams } from './stdio.js';
+
+/** What is passed on to the child. The others that can be handled end this process as they would end the child. */
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
+
+/** How a child has ended: one of the two is not `null`. */
+export interface Ending {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A program that speaks over its standard input and output, in the place of this process. */
+export interface StdioChild {
+  readonly streams: Pick<StdioStreams, 'fromServer' | 'toServer'>;
+  /** Resolves when it has ended, and has said everything. */
+  readonly ended: Promise<Ending>;
+  /** Ends it, since nobody hears it any more. */
+  kill(): void;
+}
+
+/**
+ * Starts a program. Signals to this process go to the program, and its standard error is that of this process.
+ *
+ * @throws Error if it cannot be started
+ */
+export async function startChild(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<StdioChild> {
+  const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  await once(child, 'spawn');
+  const handlers = SIGNALS.map((signal) => [signal, () => void child.kill(signal)] as const);
+  for (const [signal, pass] of handlers) process.on(signal, pass);
+  // Where this process ends by itself, the program must not go on without it.
+  const kill = () => void child.kill();
+  process.once('exit', kill);
+  return {
+    streams: { fromServer: child.stdout, toServer: child.stdin },
+    ended: endingOf(child).then((ending) => {
+      process.off('exit', kill);
+      for (const [signal, pass] of handlers) process.off(signal, pass);
+      return ending;
+    }),
+    kill,
+  };
+}
+
+async function endingOf(child: ChildProcess): Promise<Ending> {
+  const closed = once(child, 'close');
+  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
+  // Programs that it has started may still have its streams. This tells them that nobody speaks to them any more.
+  child.stdin?.destroy();
+  const timer = setTimeout(() => child.stdout?.destroy(), LEFT_BEHIND_MS);
+  await closed;
+  clearTimeout(timer);
+  return { code, signal };
+}
+
+/** So long what a program has left behind may go on speaking. */
+const LEFT_BEHIND_MS = 10_000;
+
+/** Ends this process as the child has ended. */
+export function endLike({ code, signal }: Ending): void {
+  if (signal === null) process.exitCode = code ?? 1;
+  else process.kill(process.pid, signal);
+}

@@ -1,0 +1,97 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { MAIN } from '../../cli/drs.js';
+import { listen } from '../../middleware/http.js';
+import { guard, type GuardOptions } from '../../../src/cli/guard.js';
+
+const named: GuardOptions = { trustedRoot: ['any'], toolServer: 'any' };
+const proxy: GuardOptions = { ...named, to: 'http://127.0.0.1:1/mcp' };
+const none: readonly string[] = [];
+
+type Row = readonly [
+  name: string,
+  command: readonly string[],
+  options: GuardOptions,
+  env: Readonly<Record<string, string>>,
+  message: string,
+];
+const WRONG: readonly Row[] = [
+  ['without a tool server', none, named, {}, 'there is no tool server'],
+  ['with two', ['x'], proxy, {}, 'there are two tool servers'],
+  ['without a root', ['x'], { toolServer: 'any' }, {}, 'there is no trusted root'],
+  ['with any root beside one', ['x'], { ...named, trustedRoot: ['any', 'x'] }, {}, 'expected any alone'],
+  ['with a root that is none', ['x'], { ...named, trustedRoot: ['me'] }, {}, 'TRUSTED_ROOTS is "me"'],
+  ['without a name', ['x'], { trustedRoot: ['any'] }, {}, 'the tool server has no name'],
+  ['with a typing error', ['x'], named, { TRUSTED_ROOT: 'x' }, 'expected TRUSTED_ROOTS'],
+  ['with a variable of the service', ['x'], named, { GRPC_PORT: '1' }, 'GRPC_PORT is set, and does nothing'],
+  ['with its secret', ['x'], named, { DRS_ADMIN_TOKEN_FILE: '/x' }, 'DRS_ADMIN_TOKEN_FILE is set, and does'],
+  ['with a log in the way', ['x'], named, { DECISION_LOG: '-' }, 'DECISION_LOG is "-"'],
+  [
+    'over stdio with an address',
+    ['x'],
+    { ...named, listen: '127.0.0.1:1' },
+    {},
+    '--listen is for a tool server',
+  ],
+  ['on no address', none, { ...proxy, listen: '8443' }, {}, '--listen is "8443"'],
+  ['with routes of another protocol', none, { ...proxy, routes: 'x' }, {}, '--routes is for --protocol http'],
+  ['over http without routes', none, { ...proxy, protocol: 'http' }, {}, 'there is no table of routes'],
+  [
+    'with a password',
+    none,
+    { ...named, to: 'http://a:secret@127.0.0.1/' },
+    {},
+    'expected an http or https URL',
+  ],
+  [
+    'with a query, for an agent',
+    none,
+    { ...proxy, to: 'http://x/?a', protocol: 'a2a' },
+    {},
+    'without a query',
+  ],
+  ['with a program that is not there', ['./no-such-program'], named, {}, 'ENOENT'],
+];
+
+describe('drs-verify guard', () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  it.each(WRONG)('does not start %s', async (_, command, options, env, message) => {
+    for (const [name, value] of Object.entries({ LOG_LEVEL: 'silent', ...env })) vi.stubEnv(name, value);
+    const error = await guard(command, options).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ name: 'CommandError', exitCode: 2 });
+    expect((error as Error).message).toContain(message);
+    expect((error as Error).message).not.toContain('secret');
+  });
+
+  it('listens, sends on, and ends', async () => {
+    const tools = await listen((req, res) => void req.resume().on('end', () => res.end('{"from":"tools"}')));
+    const args = [
+      '--trusted-root',
+      'any',
+      '--tool-server',
+      'any',
+      '--to',
+      tools.url,
+      '--listen',
+      '127.0.0.1:0',
+    ];
+    const child = spawn(process.execPath, [MAIN, 'guard', ...args], { env: { PATH: process.env['PATH'] } });
+    for await (const line of createInterface({ input: child.stdout })) {
+      const { msg, url } = JSON.parse(line) as { msg: string; url: string };
+      if (msg !== 'listening') continue;
+      const response = await fetch(url, { method: 'POST', body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' });
+      // `fetch` calls a text text/plain.
+      expect(response.status).toBe(403);
+      const headers = { 'Content-Type': 'application/json' };
+      const ping = { method: 'POST', headers, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' };
+      expect(await (await fetch(url, ping)).json()).toEqual({ from: 'tools' });
+      child.kill('SIGTERM');
+    }
+    if (child.exitCode === null) await once(child, 'exit');
+    expect(child.exitCode).toBe(0);
+    await tools.close();
+  });
+});
