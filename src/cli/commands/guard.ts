@@ -46,7 +46,7 @@ Over stdio, the tool server finds the context of a call in params._meta["xyz.oke
 headers X-DRS-…. What a client sends there is removed. A used call is refused (GATE_REPLAY).
 
 Examples:
-  npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://files.example -- npx some-mcp-server /data
+  npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://files.example -- node file-server.js /data
   npx drs-verify guard --trusted-root did:key:z6Mk… --tool-server https://tools.example --to http://127.0.0.1:3000/mcp --listen 127.0.0.1:8443
   npx drs-verify guard --trusted-root any --tool-server any --to http://127.0.0.1:3000 --protocol http --routes routes.json`,
     )
