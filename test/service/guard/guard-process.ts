@@ -38,7 +38,9 @@ export interface GuardProcess {
 
 const started: ChildProcess[] = [];
 // Also where a test fails before it has ended its guard.
-afterAll(() => void started.forEach((child) => child.kill('SIGKILL')));
+afterAll(() => {
+  for (const child of started) child.kill('SIGKILL');
+});
 
 export function startGuard(
   args: readonly string[],
