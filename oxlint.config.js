@@ -27,7 +27,18 @@ const mayImport = {
     'client',
     'issue',
   ],
-  cli: ['protocol', 'verify', 'gate', 'revocation', 'replay', 'verifier', 'service', 'issue', 'client'],
+  cli: [
+    'protocol',
+    'verify',
+    'gate',
+    'revocation',
+    'replay',
+    'verifier',
+    'service',
+    'middleware',
+    'issue',
+    'client',
+  ],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { platformAliases } from './scripts/platform.mjs';
 
 /** What a front end could get wrong. These run a second time, over `node:http`. */
 const HTTP_SUITES = [
@@ -29,6 +30,7 @@ class ProgramsFirst extends BaseSequencer {
 }
 
 export default defineConfig({
+  resolve: { alias: platformAliases },
   test: {
     projects: [
       { extends: true, test: { name: 'drs', include: ['test/**/*.test.ts'], exclude: ALONE } },

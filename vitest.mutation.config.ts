@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { platformAliases } from './scripts/platform.mjs';
 
 /**
  * The tests that mutation testing runs, for each folder of `src/`: those that call the code in this process and are
@@ -55,7 +56,7 @@ if (tests === undefined)
 export default defineConfig({
   // The tests of the service run it in their own process, where the faults are.
   resolve: {
-    alias: [{ find: /^(.*\/support\/service)\.js$/, replacement: '$1-in-process.js' }],
+    alias: [{ find: /^(.*\/support\/service)\.js$/, replacement: '$1-in-process.js' }, ...platformAliases],
   },
   test: {
     include: tests.map((pattern) => `test/${pattern}.test.ts`),

@@ -1,4 +1,5 @@
-// Packs the package from a fresh clone, installs it elsewhere like a user, and checks its files, types and command.
+// Packs the package from a clone, installs it elsewhere like a user, and checks its files, size, types, command and an
+// example.
 import { execFileSync, spawn } from 'node:child_process';
 import {
   cpSync,
@@ -18,6 +19,10 @@ import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 // Must come first: the clone shares the packages that are installed here, and must not need to install any.
 import './setup.mjs';
+import { packedFiles } from './packed-files.mjs';
+
+/** The most that an install of the package may take. README.md says how much it is. */
+const MAX_INSTALLED_MB = 50;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-verify-package-'));
@@ -35,7 +40,7 @@ function expectNone(what, found) {
   if (found.length > 0) throw new Error(`${what}: ${found.join(', ')}`);
 }
 
-/** Makes a clone without dist/. It uses the packages of this one. */
+/** Makes a clone that has been built. It uses the packages of this one. */
 function makeClone() {
   const clone = at('clone');
   for (const file of run('git', ['ls-files', '-z'], root).split('\0')) {
@@ -44,6 +49,8 @@ function makeClone() {
     cpSync(path.join(root, file), path.join(clone, file));
   }
   symlinkSync(path.join(root, 'node_modules'), path.join(clone, 'node_modules'), 'dir');
+  // Set-up builds again unless this is what the sources of the clone give.
+  cpSync(path.join(root, 'dist'), path.join(clone, 'dist'), { recursive: true });
   return clone;
 }
 
@@ -53,9 +60,12 @@ const read = (file) => readFileSync(at('package', file), 'utf8');
 /** @param {string[]} files what is in the package */
 function checkFiles(files) {
   const manifest =
-    /** @type {{ imports: Record<string, string>, exports: Record<string, string | Record<string, string>>, bin: Record<string, string> }} */ (
+    /** @type {{ scripts: Record<string, string>, imports: Record<string, string>, exports: Record<string, string | Record<string, string>>, bin: Record<string, string> }} */ (
       parse(read('package.json'))
     );
+  // The clone that is packed here has been built; a fresh one has not.
+  if (manifest.scripts['prepack'] !== 'node scripts/setup.mjs')
+    throw new Error('package.json: the script prepack must run scripts/setup.mjs, which builds');
   const has = (/** @type {string} */ target) => files.includes(path.posix.normalize(target));
   const targets = [manifest.imports, manifest.bin, ...Object.values(manifest.exports)].flatMap((entry) =>
     typeof entry === 'string' ? [entry] : Object.values(entry).filter((value) => typeof value === 'string'),
@@ -84,14 +94,15 @@ function checkFiles(files) {
     );
   }
 
+  // Pages use these, where there may be no types of Node: test/edge compiles them so.
+  const ofPages = ['./dist/issue/index.d.ts', './dist/client/index.d.ts'];
   for (const entry of Object.values(manifest.exports)) {
     const types = typeof entry === 'string' ? undefined : entry['types'];
-    if (types !== undefined && !read(types).startsWith('/// <reference types="node"'))
+    if (types === undefined || ofPages.includes(types)) continue;
+    if (!read(types).startsWith('/// <reference types="node"'))
       throw new Error(`${types} does not begin with a reference to Node's types, which its exports need`);
   }
 
-  // Except in README.md, links to tests, benchmarks and CI are allowed, although these are only in the repository.
-  const repository = /^(test|bench|\.ci|scripts|oxlint\.config\.js|vitest\.config\.ts)(\/|$)/;
   for (const name of files.filter((file) => file.endsWith('.md'))) {
     const text = read(name)
       .replace(/^```.*?^```$/gms, '')
@@ -100,36 +111,99 @@ function checkFiles(files) {
     const dead = links
       .filter((link) => !/^[a-z]+:/.test(link))
       .map((link) => path.posix.join(path.posix.dirname(name), link).replace(/\/$/, ''))
-      .filter((target) => !has(target) && !files.some((file) => file.startsWith(`${target}/`)))
-      .filter((target) => name === 'README.md' || !repository.test(target));
+      .filter((target) => !has(target) && !files.some((file) => file.startsWith(`${target}/`)));
     expectNone(`links of ${name} lead out of the package`, dead);
   }
 }
 
 /**
- * Starts the service with a command, and stops it once it listens.
- *
- * @param {string} command
- *
- * @param {string[]} args
+ * Starts a program in a process group of its own, and ends the group once a line of its output has been used.
  *
  * @param {string} cwd
+ * @param {[string, ...string[]]} command
+ * @param {(line: string, seen: string[]) => unknown} use resolves with `false` for a line that it waits no longer than
  */
-async function startAndStop(command, args, cwd) {
+async function runUntil(cwd, [command, ...args], use) {
   const child = spawn(command, args, {
     cwd,
     env: { ...process.env, PORT: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
   });
-  let listens = false;
-  for await (const line of createInterface({ input: child.stdout })) {
-    if (!line.includes('"msg":"listening"')) continue;
-    listens = true;
-    // Signal the whole process group, since npm and npx do not forward signals.
-    if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
+  /** @type {string[]} */
+  const seen = [];
+  let isUsed = false;
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      seen.push(line);
+      if (isUsed || (await use(line, seen)) === false) continue;
+      isUsed = true;
+      // The whole process group, since npm and npx do not forward signals.
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
+    }
+  } finally {
+    if (!isUsed && child.exitCode === null && child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
   }
-  if (!listens) throw new Error(`\`${command} ${args.join(' ')}\` ended before it listened`);
+  if (!isUsed) throw new Error(`\`${[command, ...args].join(' ')}\` ended too early: ${seen.join('\n')}`);
+  return seen;
+}
+
+/**
+ * Starts the service with a command, and stops it once it listens.
+ *
+ * @param {string} cwd
+ * @param {...string} command
+ * @returns what the log says of the front end
+ */
+async function startAndStop(cwd, ...command) {
+  const isListening = (/** @type {string} */ line) => line.includes('"msg":"listening"');
+  const seen = await runUntil(cwd, /** @type {[string, ...string[]]} */ (command), isListening);
+  return seen.find((line) => line.includes('the front end is')) ?? '';
+}
+
+/** @param {string} cwd of a project that has just the package */
+function checkSize(cwd) {
+  const megabytes = Number.parseInt(run('du', ['-sk', 'node_modules'], cwd)) / 1024;
+  if (!(megabytes <= MAX_INSTALLED_MB))
+    throw new Error(
+      `node_modules has ${megabytes.toFixed(1)} MB, expected at most ${MAX_INSTALLED_MB}; the largest, in kB:\n` +
+        run('sh', ['-c', 'du -sk node_modules/* | sort -rn | head'], cwd),
+    );
+  const [, said] = /^\| `npm install \S+\.tgz` \|.*\| (\d+) \|$/m.exec(read('README.md')) ?? [];
+  if (!(Math.abs(Number(said) - megabytes) < 1))
+    throw new Error(`README.md, "Install", says ${said} MB, expected ${megabytes.toFixed(1)}`);
+  return megabytes;
+}
+
+/**
+ * The service says which command adds the faster front end. The command adds it.
+ *
+ * @param {string} cwd of a project that has just the package
+ */
+async function checkFrontEnd(cwd) {
+  const said = await startAndStop(cwd, 'npx', 'drs-verify', 'serve');
+  const [, command] = /node:http: uWebSockets\.js is not installed; `(npm install [^`]+)`/.exec(said) ?? [];
+  if (command === undefined) throw new Error(`expected a line that says how to add uWebSockets.js: ${said}`);
+  run('sh', ['-c', `${command} --silent --no-audit --no-fund --prefer-offline`], cwd);
+  const then = await startAndStop(cwd, 'npx', 'drs-verify', 'serve');
+  const [major] = process.versions.node.split('.');
+  // There is no binary for every release of Node.
+  if (['20', '22', '24'].includes(major ?? '') && !then.includes('the front end is uWebSockets.js'))
+    throw new Error(`\`${command}\` did not change the front end: ${then}`);
+}
+
+/** @param {string} tarball */
+async function checkExample(tarball) {
+  const cwd = at('copied');
+  cpSync(at('package', 'examples', 'hono-tools'), cwd, { recursive: true });
+  run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline', tarball], cwd);
+  await runUntil(cwd, ['npm', 'start', '--silent'], (line) => {
+    const [, url] = /^listening on (\S+)$/.exec(line) ?? [];
+    if (url === undefined) return false;
+    const said = run('npm', ['run', '--silent', 'agent', '--', url], cwd);
+    if (!/^signed: 200 .*\nnot signed: 401 /.test(said)) throw new Error(`the example's agent says: ${said}`);
+    return true;
+  });
 }
 
 try {
@@ -145,6 +219,15 @@ try {
   run('tar', ['xzf', tarball]);
   const files = packed.files.map(({ path: name }) => name);
   checkFiles(files);
+  const listed = packedFiles(clone);
+  expectNone(
+    'packed, but not in scripts/packed-files.mjs',
+    files.filter((file) => !listed.includes(file)),
+  );
+  expectNone(
+    'in scripts/packed-files.mjs, but not packed',
+    listed.filter((file) => !files.includes(file)),
+  );
 
   const { messages, pkg } = await publint({
     pkgDir: at('package'),
@@ -167,21 +250,28 @@ try {
   const version = run('npx', ['drs-verify', '--version'], at('user')).trim();
   const expected = `${/** @type {{ version: string }} */ (parse(read('package.json'))).version} (commit ${commit})`;
   if (version !== expected) throw new Error(`drs-verify --version says ${version}, expected ${expected}`);
-  await startAndStop('npx', ['drs-verify', 'serve'], at('user'));
+  const megabytes = checkSize(at('user'));
   run('npx', ['drs-verify', 'demo'], at('user'));
   cpSync(path.join(root, 'test', 'package', 'use.mjs'), at('user', 'use.mjs'));
   run(process.execPath, ['use.mjs'], at('user'));
+  await checkFrontEnd(at('user'));
+  await checkExample(tarball);
+
+  // In a clone, npx finds its command. It asks no registry.
+  const inClone = run('npx', ['--offline', 'drs-verify', '--version'], clone).trim();
+  if (inClone !== expected) throw new Error(`npx drs-verify --version in a clone says ${inClone}`);
 
   // A clone without dev packages must start and must not fetch anything.
   rmSync(path.join(clone, 'node_modules'));
   run('npm', ['ci', '--silent', '--omit=dev', '--no-audit', '--no-fund', '--prefer-offline'], clone);
-  await startAndStop('npm', ['start', '--silent'], clone);
+  await startAndStop(clone, 'npm', 'start', '--silent');
   if (existsSync(path.join(clone, 'node_modules', 'typescript')))
     throw new Error('npm start fetched the dev packages of a production install');
 
   const entries = Object.keys(/** @type {{ exports: object }} */ (parse(read('package.json'))).exports);
   console.log(
-    `the package works when installed elsewhere: ${files.length} files, ${entries.length} entry points`,
+    `the package works when installed elsewhere: ${files.length} files, ${entries.length} entry points, ` +
+      `${megabytes.toFixed(1)} MB with what it needs`,
   );
 } finally {
   rmSync(folder, { recursive: true, force: true });

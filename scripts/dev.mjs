@@ -1,6 +1,7 @@
 // `npm run dev`: runs the service, and builds and starts it again whenever a file of src/ changes. Stop it with Ctrl-C.
 // The type errors of a change are printed; the service runs what was built nevertheless.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 // Must come first: it installs what is missing, and builds what the compiler does not make (openapi.json, build.json).
@@ -8,27 +9,26 @@ import './setup.mjs';
 
 const at = (/** @type {string} */ file) => fileURLToPath(new URL(`../${file}`, import.meta.url));
 
-/** @type {import('node:child_process').ChildProcess[]} */
-const children = [];
+/** @type {Set<import('node:child_process').ChildProcess>} */
+const children = new Set();
 /** @param {string[]} args @param {import('node:child_process').StdioOptions} stdio */
 function start(args, stdio) {
   // With a process group of its own: the compiler's command starts another process, to which it passes no signal.
   const child = spawn(process.execPath, args, { cwd: at(''), stdio, detached: true });
-  children.push(child);
-  // Neither ends by itself, and one is of no use without the other.
-  child.once('exit', () => stop(1));
+  children.add(child);
+  child.once('exit', () => children.delete(child));
   return child;
 }
 
 /** @param {number} code of this process; only the first counts */
 function stop(code) {
   process.exitCode ??= code;
-  for (const { pid } of children.splice(0)) if (pid !== undefined) end(pid);
+  for (const child of children) end(child);
 }
-/** @param {number} pid the first process of its group */
-function end(pid) {
+/** @param {import('node:child_process').ChildProcess} child the first process of its group */
+function end({ pid }) {
   try {
-    process.kill(-pid, 'SIGTERM');
+    if (pid !== undefined) process.kill(-pid, 'SIGTERM');
   } catch (error) {
     // It has ended already.
     if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ESRCH') throw error;
@@ -36,16 +36,34 @@ function end(pid) {
 }
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => stop(0));
 
+/** @type {import('node:child_process').ChildProcess | undefined} */
+let service;
+async function startAgain() {
+  const old = service;
+  service = undefined;
+  if (old !== undefined && children.has(old)) {
+    const ended = once(old, 'exit');
+    end(old);
+    await ended;
+  }
+  if (process.exitCode !== undefined) return;
+  const started = start([at('dist/cli/main.js'), 'serve'], 'inherit');
+  service = started;
+  started.once('exit', (code) => {
+    if (service === started && process.exitCode === undefined)
+      console.error(`the service ended with ${code}; it starts again after the next change`);
+  });
+}
+
 // The native compiler: the same JavaScript as that of `tsc`, in a fifth of the time.
 const tsgo = at('node_modules/@typescript/native-preview/bin/tsgo');
 const options =
   '-p tsconfig.build.json --declaration false --declarationMap false --watch --preserveWatchOutput';
 const compiler = start([tsgo, ...options.split(' ')], ['ignore', 'pipe', 'inherit']);
-let isStarted = false;
+compiler.once('exit', () => stop(1));
 if (compiler.stdout === null) throw new Error('the compiler has no output');
 for await (const line of createInterface({ input: compiler.stdout })) {
   if (line !== '') console.error(line);
-  if (isStarted || process.exitCode !== undefined || !line.includes('Watching for file changes')) continue;
-  isStarted = true;
-  start(['--watch', '--watch-preserve-output', at('dist/cli/main.js'), 'serve'], 'inherit');
+  // It has written what it compiled.
+  if (line.includes('Watching for file changes') && process.exitCode === undefined) await startAgain();
 }

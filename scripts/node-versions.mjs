@@ -1,11 +1,12 @@
 // Runs the package on every Node release that `engines` allows: verdicts, middleware, service, from ESM and CommonJS.
 // `npm run test:node-versions [-- <version> …]`. Needs the npm registry, whose package `node` contains the binaries.
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { SERVICE_PACKAGES } from './service-packages.mjs';
 
 const VERSIONS = ['20.18.1', '20', '22', '24', '26'];
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -36,8 +37,12 @@ try {
   );
   const [{ filename }] = /** @type {[{ filename: string }]} */ (parse(packed.stdout));
   const tarball = path.join(folder, filename);
-  const lean = await install('lean', '--omit=optional', tarball);
-  const full = await install('full', tarball);
+  const { devDependencies } = /** @type {{ devDependencies: Record<string, string> }} */ (
+    parse(readFileSync(path.join(root, 'package.json'), 'utf8'))
+  );
+  const lean = await install('lean', tarball);
+  const service = SERVICE_PACKAGES.map((name) => `${name}@${devDependencies[name]}`);
+  const full = await install('full', tarball, ...service);
   for (const project of [lean, full]) cpSync(checks, path.join(project, 'checks'), { recursive: true });
   const size = await run('du', ['-sm', path.join(lean, 'node_modules'), path.join(full, 'node_modules')]);
   console.log(size.stdout.replaceAll(/^(\d+)\t.*\/(\w+)\/node_modules$/gm, '$2: $1 MB installed').trimEnd());

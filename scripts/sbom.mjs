@@ -1,4 +1,4 @@
-// Writes the parts of the installed package as CycloneDX 1.5: `npm run sbom -- --out sbom.cdx.json`; by default to
+// Writes what is installed with drs-verify, and with the service, as CycloneDX 1.5: `npm run sbom -- --out sbom.cdx.json`; by default to
 // standard output. Fails if a licence is not on the list of allowed ones.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { installedFor, serviceManifest } from './service-packages.mjs';
 
 /** Licences under which drs-verify can be used and distributed under its own licence. */
 const ALLOWED = new Set([
@@ -26,19 +27,25 @@ const parse = JSON.parse;
 /** @param {string} name */
 const read = (name) => parse(readFileSync(path.join(root, name), 'utf8'));
 
+/** @typedef {import('./service-packages.mjs').Locked} Locked */
 // `npm sbom --omit dev` (npm 10 and 11) leaves out packages that a dev package needs too, such as pino. So it is run on
 // a copy of the project without dev packages.
-const manifest = /** @type {Record<string, unknown>} */ (read('package.json'));
-const lock = /** @type {{ packages: Record<string, Record<string, unknown>> }} */ (read('package-lock.json'));
-const top = lock.packages[''] ?? {};
+const manifest = serviceManifest(
+  /** @type {{ dependencies: Record<string, string> }} */ (read('package.json')),
+);
+const lock = /** @type {{ packages: Record<string, Locked> }} */ (read('package-lock.json'));
+const top = serviceManifest(
+  /** @type {{ dependencies?: Record<string, string> }} */ (lock.packages[''] ?? {}),
+);
 for (const own of [manifest, top]) {
-  delete own['devDependencies'];
-  // Optional peers are not installed with the package.
-  delete own['peerDependencies'];
-  delete own['peerDependenciesMeta'];
+  // Optional peers of the library are not installed with the package.
+  Reflect.deleteProperty(own, 'peerDependencies');
+  Reflect.deleteProperty(own, 'peerDependenciesMeta');
 }
-// `devOptional` packages stay: they are dev packages, but also optional dependencies of installed ones.
-lock.packages = Object.fromEntries(Object.entries(lock.packages).filter(([, { dev }]) => !dev));
+lock.packages = {
+  '': /** @type {Locked} */ (top),
+  ...Object.fromEntries(installedFor(manifest, lock.packages).map((at) => [at, lock.packages[at]])),
+};
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-sbom-'));
 try {

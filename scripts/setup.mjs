@@ -101,7 +101,7 @@ function build(mayBuild) {
     const found = existsSync(mark) ? 'is older than the sources' : 'is missing';
     console.error(
       `set-up failed: dist/ ${found}, and the dev packages that build it are not installed; ` +
-        'run `npm ci && npm run setup && npm prune --omit=dev`',
+        'run `npm ci && npm run setup && node scripts/prune.mjs`',
     );
     process.exit(1);
   }

@@ -5,7 +5,7 @@ import { createVerifier, type Verifier, type VerifierOptions } from '../src/inde
 import { IssueError, issueInvocation, issueRootDelegation, generateKey } from '../src/issue/index.js';
 import { createMemoryReplayStore, drsMiddleware } from '../src/middleware/index.js';
 import { equalsByJcs, toJcs } from '../src/protocol/jcs.js';
-import { encodeBase64url } from '../src/protocol/base64url.js';
+import { encodeBase64url } from '#platform';
 import { readStatusList } from '../src/revocation/lists/read-status-list.js';
 import { readConfiguration } from '../src/service/configuration/configuration.js';
 import { newGate } from './gate/decide.js';

@@ -1,13 +1,16 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const TSGO = path.join(ROOT, 'node_modules/@typescript/native-preview/bin/tsgo');
-const node = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd: ROOT });
+const RUNNER = path.join(ROOT, 'test/support/refuses-options.mjs');
+// The compiler ends before there is garbage to collect.
+const env = { ...process.env, GOGC: 'off' };
+const node = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd: ROOT, env });
 
 const { scripts } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
   scripts: Record<string, string>;
@@ -25,16 +28,20 @@ const commands = Object.entries(scripts).flatMap(([name, command]) => {
 
 // No test runs these whole: what they import must be where the compiler puts it.
 describe('a command of package.json starts', () => {
-  const builds = new Map<string, Promise<unknown>>();
+  let said: Record<string, string>;
+  beforeAll(async () => {
+    for (const compile of new Set(commands.map(([, command]) => command))) {
+      const [, options = ''] = (compile.startsWith('tsgo') ? compile : (scripts['compile'] ?? '')).split(
+        'tsgo ',
+      );
+      await node(TSGO, ...options.split(' '));
+    }
+    const { stdout } = await node(RUNNER, ...commands.map(([, , program]) => path.join(ROOT, program)));
+    said = JSON.parse(stdout) as Record<string, string>;
+  });
 
-  it.each(commands)('%s', async (_, compile, program) => {
-    const [, options = ''] = (compile.startsWith('tsgo') ? compile : (scripts['compile'] ?? '')).split(
-      'tsgo ',
-    );
-    if (!builds.has(compile)) builds.set(compile, node(TSGO, ...options.split(' ')));
-    await builds.get(compile);
-    expect(existsSync(path.join(ROOT, program))).toBe(true);
-    await expect(node(program, '--no-such-option')).rejects.toThrow("Unknown option '--no-such-option'");
+  it.each(commands)('%s', (_, __, program) => {
+    expect(said[path.join(ROOT, program)]).toContain("Unknown option '--no-such-option'");
   });
 
   it('and there are such commands', () => {

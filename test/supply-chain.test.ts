@@ -3,29 +3,31 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import {
+  installedFor,
+  SERVICE_PACKAGES,
+  serviceManifest,
+  type Locked,
+} from '../scripts/service-packages.mjs';
 import { ServiceProcess } from './support/service-process.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 
 const manifest = JSON.parse(read('package.json')) as Record<
-  'dependencies' | 'optionalDependencies' | 'devDependencies',
+  'dependencies' | 'devDependencies' | 'peerDependencies' | 'peerDependenciesMeta',
   Record<string, string>
 >;
 
-interface Locked {
-  readonly dev?: boolean;
-  readonly integrity?: string;
-  readonly hasInstallScript?: boolean;
-}
-const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, Locked> };
-/** What is installed with drs-verify, by the path in node_modules. */
-const installed = Object.entries(lock.packages).filter(([name, { dev = false }]) => name !== '' && !dev);
+const lock = JSON.parse(read('package-lock.json')) as {
+  packages: Record<string, Locked & { integrity?: string; hasInstallScript?: boolean }>;
+};
+/** What is installed with drs-verify and for the service, by the path in node_modules. */
+const installed = installedFor(serviceManifest(manifest), lock.packages);
 
 it('pins every package exactly', () => {
   for (const [name, version] of Object.entries({
     ...manifest.dependencies,
-    ...manifest.optionalDependencies,
     ...manifest.devDependencies,
   })) {
     expect([name, version]).toEqual([
@@ -40,16 +42,35 @@ const HARMLESS = ['node_modules/protobufjs'];
 
 it('needs no install script: npm ci --ignore-scripts gives the same', () => {
   expect(installed.length).toBeGreaterThan(20);
-  const scripted = installed
-    .filter(([, { hasInstallScript = false }]) => hasInstallScript)
-    .map(([name]) => name);
-  expect(scripted).toEqual(HARMLESS);
+  expect(installed.filter((name) => lock.packages[name]?.hasInstallScript)).toEqual(HARMLESS);
+});
+
+describe('what only the service loads', () => {
+  it('is an optional peer, so that a user of the library does not get it', () => {
+    const inPackage = installedFor(manifest, lock.packages);
+    for (const name of SERVICE_PACKAGES) {
+      expect(manifest.peerDependencies).toHaveProperty([name]);
+      expect(manifest.peerDependenciesMeta[name]).toEqual({ optional: true });
+      expect(inPackage).not.toContain(`node_modules/${name}`);
+      expect(installed).toContain(`node_modules/${name}`);
+    }
+  });
+
+  it('is added by the command that an error or the log names, in the version that is tested here', () => {
+    const sources = ['service/http/load-front-end', 'service/grpc/open', 'redis/connection'];
+    const named = sources.flatMap((source) =>
+      [...read(`src/${source}.ts`).matchAll(/npm install ([^`']+)/g)].flatMap(([, specs = '']) =>
+        specs.split(' '),
+      ),
+    );
+    const pinned = SERVICE_PACKAGES.map((name) => `${name}@${manifest.devDependencies[name]}`);
+    expect(named.sort()).toEqual(pinned.sort());
+  });
 });
 
 it('says why each dependency is there', () => {
   const rows = [...read('docs/dependencies.md').matchAll(/^\| `([^`]+)` \|/gm)].map(([, name]) => name);
-  for (const name of Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies }))
-    expect(rows).toContain(name);
+  for (const name of Object.keys(serviceManifest(manifest).dependencies)) expect(rows).toContain(name);
 });
 
 it('lists all that is installed in the SBOM, and nothing else', () => {
@@ -57,7 +78,7 @@ it('lists all that is installed in the SBOM, and nothing else', () => {
     execFileSync(process.execPath, [path.join(root, 'scripts/sbom.mjs')], { encoding: 'utf8' }),
   ) as { bomFormat: string; components: { name: string; licenses: unknown[] }[] };
   expect(sbom.bomFormat).toBe('CycloneDX');
-  const names = installed.map(([name]) => name.slice(name.lastIndexOf('node_modules/') + 13));
+  const names = installed.map((name) => name.slice(name.lastIndexOf('node_modules/') + 13));
   expect(sbom.components.map(({ name }) => name).sort()).toEqual(names.sort());
 });
 

@@ -37,26 +37,22 @@ export function showText(text: string): void {
  * @throws CommandError if the answer is not yes, or if there is no terminal
  */
 export async function requireAgreement(): Promise<void> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    throw new CommandError(
-      'cannot ask whether you agree: standard input is not a terminal',
-      'if the person has already agreed to this text, add --yes',
-    );
-  }
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await terminal.question('Do you agree? [y/N] ');
-    if (/^\s*y(es)?\s*$/i.test(answer)) return;
-  } finally {
-    terminal.close();
-  }
+  if (await confirm('Do you agree?', 'if the person has already agreed to this text, add --yes')) return;
   throw new CommandError('you did not agree, so nothing was issued', 'answer y to agree', EXIT.no);
 }
 
-/** Warns if a receipt cannot be revoked. */
-export function warnIfIrrevocable(statusIndex: number | undefined): void {
-  if (statusIndex !== undefined) return;
-  process.stderr.write(
-    'note: this receipt has no status list index, so it cannot be revoked before it ends; --status-index gives it one\n',
-  );
+/**
+ * Asks the person at the terminal a question, to which the answer is yes or no.
+ *
+ * @param instead what to do where there is no terminal
+ */
+export async function confirm(question: string, instead: string): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY)
+    throw new CommandError('cannot ask whether you agree: standard input is not a terminal', instead);
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^\s*y(es)?\s*$/i.test(await terminal.question(`${question} [y/N] `));
+  } finally {
+    terminal.close();
+  }
 }

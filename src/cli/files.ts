@@ -1,6 +1,6 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
-import { decodeUtf8 } from '../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { CommandError } from './command-error.js';
 
 /**

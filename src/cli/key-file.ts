@@ -1,11 +1,98 @@
-import { didOfJwk, importKey, type SigningKey } from '../issue/index.js';
+import { createPrivateKey, type JsonWebKey } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import type { Command } from 'commander';
+import { didOfJwk, importKey, type AnySigner, type SigningKey } from '../issue/index.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { CommandError } from './command-error.js';
 import { readText } from './files.js';
+import { readPassphrase } from './passphrase.js';
 
-/** Reads a private key file as `npx drs-verify keygen` writes it. */
-export async function readKeyFile(file: string): Promise<SigningKey> {
-  return importKey(await readJwk(file, 'a private key (JWK)'));
+/** Options of {@link readKeyFile}. */
+export interface KeyFileOptions {
+  /** The file with the passphrase, if the key is encrypted. */
+  readonly passphraseFile?: string | undefined;
+  /** Whether to refuse a file that others can read. */
+  readonly isPrivate?: boolean;
+}
+
+/** Reads a private key file as `npx drs-verify keygen` writes it: a JWK, or encrypted PKCS#8 in PEM. */
+export async function readKeyFile(
+  file: string,
+  { passphraseFile, isPrivate = false }: KeyFileOptions = {},
+): Promise<SigningKey> {
+  if (isPrivate) await requirePrivate(file);
+  const text = await readText(file, 'a private key (JWK)');
+  if (!text.trimStart().startsWith(ENCRYPTED)) return importKey(jwkOf(text, file, 'a private key (JWK)'));
+  return importKey(decryptKey(text, await readPassphrase(file, passphraseFile), file));
+}
+
+const ENCRYPTED = '-----BEGIN ENCRYPTED PRIVATE KEY-----';
+
+/** A private key as encrypted PKCS#8 in PEM, which OpenSSL reads as well. */
+export function encryptKey(key: SigningKey, passphrase: string): string {
+  const encryption = { cipher: 'aes-256-cbc', passphrase };
+  const jwk = { ...key.toJwk() };
+  return createPrivateKey({ key: jwk, format: 'jwk' })
+    .export({ type: 'pkcs8', format: 'pem', ...encryption })
+    .toString();
+}
+
+function decryptKey(pem: string, passphrase: string, file: string): JsonWebKey {
+  try {
+    return createPrivateKey({ key: pem, format: 'pem', passphrase }).export({ format: 'jwk' });
+  } catch {
+    // Do not show the message of OpenSSL: it says nothing that helps.
+    throw new CommandError(
+      `cannot decrypt ${file}: the passphrase is wrong, or the file was changed`,
+      'check the passphrase',
+    );
+  }
+}
+
+const OTHERS = 0o077;
+
+async function requirePrivate(file: string): Promise<void> {
+  // Windows has no such permissions.
+  if (process.platform === 'win32') return;
+  const mode = await stat(file).then(
+    (found) => found.mode & 0o777,
+    // What is wrong is said when the file is read.
+    () => 0,
+  );
+  if ((mode & OTHERS) === 0) return;
+  throw new CommandError(
+    `others can read the private key ${file}: its permissions are ${mode.toString(8).padStart(4, '0')}, expected 0600`,
+    `run: chmod 600 ${file}`,
+  );
+}
+
+/** The values of the options that {@link addKeyOptions} adds. */
+export interface KeyOptions {
+  readonly key?: string;
+  readonly agent?: string | true;
+}
+
+/** Adds the options that say who signs. */
+export function addKeyOptions(command: Command): Command {
+  return command
+    .option('--key <file>', 'your private key')
+    .option(
+      '--agent [comment|did]',
+      'sign with this Ed25519 key of your ssh-agent instead; without a value, with its only one',
+    );
+}
+
+/** Whoever signs: a key file, or a key of the `ssh-agent`. */
+export async function readSigner({ key, agent }: KeyOptions): Promise<AnySigner> {
+  if ((key === undefined) === (agent === undefined)) {
+    throw new CommandError(
+      key === undefined ? 'there is no key to sign with' : 'there are two keys to sign with',
+      'give either --key <file>, or --agent for a key of your ssh-agent',
+    );
+  }
+  if (key !== undefined) return readKeyFile(key);
+  const { sshAgentSigner } = await import('../issue/ssh-agent.js');
+  return sshAgentSigner(typeof agent === 'string' ? { key: agent } : {});
 }
 
 /**
@@ -15,7 +102,8 @@ export async function readKeyFile(file: string): Promise<SigningKey> {
  * @example await readDid('bot.pub');
  */
 export async function readDid(didOrFile: string): Promise<string> {
-  if (!didOrFile.startsWith('did:')) return didOfJwk(await readJwk(didOrFile, 'a key (JWK)'));
+  if (!didOrFile.startsWith('did:'))
+    return didOfJwk(jwkOf(await readText(didOrFile, 'a key (JWK)'), didOrFile, 'a key (JWK)'));
   if (DEFAULT_KEYS.publicKeyOf(didOrFile) !== null) return didOrFile;
   throw new CommandError(
     `${didOrFile} is not ${DEFAULT_KEYS.expected}`,
@@ -23,8 +111,7 @@ export async function readDid(didOrFile: string): Promise<string> {
   );
 }
 
-async function readJwk(file: string, what: string): Promise<unknown> {
-  const text = await readText(file, what);
+function jwkOf(text: string, file: string, what: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -16,6 +16,8 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
   ['issue', async () => (await import('./commands/issue.js')).addIssue],
   ['delegate', async () => (await import('./commands/delegate.js')).addDelegate],
   ['invoke', async () => (await import('./commands/invoke.js')).addInvoke],
+  ['sign', async () => (await import('./commands/sign.js')).addSign],
+  ['init', async () => (await import('./commands/init.js')).addInit],
   ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
   ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
   ['status-list', async () => (await import('./commands/status-list.js')).addStatusList],
@@ -36,6 +38,7 @@ const program = new Command('drs-verify')
   .version(`${BUILD.version} (commit ${BUILD.commit})`)
   .addHelpText('after', SESSION)
   .showHelpAfterError('  hint: add --help to see the usage and examples')
+  .enablePositionalOptions()
   .exitOverride();
 // Loading all takes longer than most commands. Where the first word names none, commander shows or suggests them.
 const named = COMMANDS.get(process.argv[2] ?? '');

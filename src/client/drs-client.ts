@@ -2,7 +2,7 @@ import { isJsonObject } from '../protocol/json.js';
 import type { Verdict } from '../verifier/verdict.js';
 import { denotesJson } from '../verify/binding.js';
 import { DrsClientError } from './client-error.js';
-import { neverConnected, openPool, postByFetch, type Answer, type Transport } from './post.js';
+import { neverConnected, postByFetch, type Answer, type Transport } from './post.js';
 import { readVerdict } from './read-verdict.js';
 import { serviceUrl } from './service-url.js';
 import { spliceBody } from './splice-body.js';
@@ -13,9 +13,9 @@ export interface DrsClientOptions {
   readonly timeoutMs?: number;
   /** Maximum number of retries if nothing was checked; default 2. */
   readonly retries?: number;
-  /** Maximum number of connections; default 16. Each is kept alive and carries one request at a time. */
+  /** Maximum number of connections over Node's sockets; default 16. Each is kept alive and carries one request at a time. */
   readonly connections?: number;
-  /** A `fetch` to use instead of Node's sockets, for other runtimes. */
+  /** A `fetch` to use instead of Node's sockets; default where there are none: the global one. */
   readonly fetch?: typeof globalThis.fetch;
 }
 
@@ -48,7 +48,9 @@ export class DrsClient {
     this.#timeoutMs = timeoutMs;
     this.#retries = retries;
     this.#openTransport = () =>
-      fetch === undefined ? openPool(this.#url, connections) : Promise.resolve(postByFetch(this.#url, fetch));
+      fetch === undefined
+        ? import('#transport').then(({ openTransport }) => openTransport(this.#url, connections))
+        : Promise.resolve(postByFetch(this.#url, fetch));
   }
 
   /**

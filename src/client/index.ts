@@ -1,4 +1,3 @@
-/// <reference types="node" preserve="true" />
 /**
  * A client of the verification service.
  *

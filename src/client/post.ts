@@ -12,48 +12,42 @@ export interface Transport {
 }
 
 /** Maximum size of an answer in bytes. A verdict is small: it contains one policy. */
-const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
-const HEADERS = { 'content-type': 'application/json' };
-
-/** Posts over a pool of kept-alive connections. Needs Node.js. */
-export async function openPool(url: URL, connections: number): Promise<Transport> {
-  const { Pool } = await import('undici');
-  const pool = new Pool(url.origin, { connections, maxResponseSize: MAX_ANSWER_BYTES });
-  return {
-    post: async (json, signal) => {
-      const { statusCode, headers, body } = await pool.request({
-        path: url.pathname,
-        method: 'POST',
-        headers: HEADERS,
-        body: json,
-        signal,
-      });
-      const retryAfter = headers['retry-after'];
-      return {
-        status: statusCode,
-        retryAfter: typeof retryAfter === 'string' ? retryAfter : null,
-        text: await body.text(),
-      };
-    },
-    close: () => pool.close(),
-  };
-}
+export const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+/** The headers of each request. */
+export const HEADERS = { 'content-type': 'application/json' };
 
 /** Posts with `fetch`, for runtimes without Node's sockets. */
 export function postByFetch(url: URL, fetch: typeof globalThis.fetch): Transport {
   return {
     post: async (json, signal) => {
-      // Redirects are refused: they could lead to a server that accepts everything.
-      const init: RequestInit = { method: 'POST', headers: HEADERS, body: json, signal, redirect: 'error' };
+      // Redirects are not followed: they could lead to a server that accepts everything. Workers know no `error`.
+      const init: RequestInit = { method: 'POST', headers: HEADERS, body: json, signal, redirect: 'manual' };
       const response = await fetch(url, init);
       return {
-        status: response.status,
+        // Browsers hide the status of a redirect.
+        status: response.type === 'opaqueredirect' ? 302 : response.status,
         retryAfter: response.headers.get('retry-after'),
-        text: await response.text(),
+        text: await readText(response.body),
       };
     },
     close: () => Promise.resolve(),
   };
+}
+
+async function readText(stream: ReadableStream<Uint8Array> | null): Promise<string> {
+  const reader = stream?.getReader();
+  const decoder = new TextDecoder();
+  let [text, size] = ['', 0];
+  for (;;) {
+    const { value, done } = (await reader?.read()) ?? { done: true };
+    if (done) return text + decoder.decode();
+    size += value.byteLength;
+    if (size > MAX_ANSWER_BYTES) {
+      await reader?.cancel();
+      throw new Error(`the answer is larger than ${MAX_ANSWER_BYTES} bytes`);
+    }
+    text += decoder.decode(value, { stream: true });
+  }
 }
 
 const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([

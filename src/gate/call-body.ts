@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
-import { decodeUtf8 } from '../protocol/utf8.js';
+import { decodeUtf8, type Bytes } from '#platform';
 import type { CallBody, HeaderLookup, RequestBody, GateRequest } from './request.js';
 import { gateFailure, type GateFailure } from './codes.js';
 
@@ -11,7 +11,7 @@ import { gateFailure, type GateFailure } from './codes.js';
  *
  * @example bodyOfBytes(bytes, headersOf({ 'content-type': 'text/plain' })).kind; // 'unusable'
  */
-export function bodyOfBytes(bytes: Buffer, headers: HeaderLookup): BodyText {
+export function bodyOfBytes(bytes: Bytes, headers: HeaderLookup): BodyText {
   return classify(() => decodeUtf8(bytes), headers);
 }
 
@@ -47,7 +47,7 @@ export function isEnvelope(headers: HeaderLookup): boolean {
 }
 
 /** The same where the transport has the whole body: nothing in it is no body. */
-export function wholeBodyOfBytes(bytes: Buffer, headers: HeaderLookup): RequestBody {
+export function wholeBodyOfBytes(bytes: Bytes, headers: HeaderLookup): RequestBody {
   const body = bodyOfBytes(bytes, headers);
   return body.kind === 'text' && body.text === '' ? { kind: 'none' } : body;
 }

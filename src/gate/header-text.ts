@@ -1,6 +1,4 @@
-import { Buffer } from 'node:buffer';
-import { createHash } from 'node:crypto';
-import { decodeUtf8 } from '../protocol/utf8.js';
+import { decodeBase64, decodeUtf8, encodeBase64, encodeUtf8, sha256Hex } from '#platform';
 
 /** Encodes text that a header cannot hold as it is, in the same way as the MCP header `Mcp-Name`. */
 
@@ -19,9 +17,14 @@ const MAX_BYTES = 512;
  */
 export function encodeHeaderText(text: string): string {
   if (text.length <= MAX_BYTES && isPlain(text)) return text;
-  const bytes = Buffer.from(text);
-  if (bytes.length > MAX_BYTES) return `=?sha256?${createHash('sha256').update(bytes).digest('hex')}?=`;
-  return `${ENCODED_START}${bytes.toString('base64')}${ENCODED_END}`;
+  const bytes = encodeUtf8(text);
+  if (bytes.length > MAX_BYTES) return `=?sha256?${sha256Hex(text)}?=`;
+  return encodeNameHeader(text);
+}
+
+/** Encodes a text as the value of the MCP header `Mcp-Name`, however long it is: plain, or as base64 of its UTF-8. */
+export function encodeNameHeader(text: string): string {
+  return isPlain(text) ? text : `${ENCODED_START}${encodeBase64(encodeUtf8(text))}${ENCODED_END}`;
 }
 
 /** Decodes a header value, which is plain text or base64; `null` if the base64 is malformed. */
@@ -31,9 +34,8 @@ export function decodeHeaderText(value: string): string | null {
     value.endsWith(ENCODED_END) &&
     value.length >= ENCODED_START.length + ENCODED_END.length;
   if (!isEncoded) return value;
-  const base64 = value.slice(ENCODED_START.length, -ENCODED_END.length);
-  const bytes = Buffer.from(base64, 'base64');
-  return bytes.toString('base64') === base64 ? decodeUtf8(bytes) : null;
+  const bytes = decodeBase64(value.slice(ENCODED_START.length, -ENCODED_END.length));
+  return bytes === null ? null : decodeUtf8(bytes);
 }
 
 /** Printable ASCII without spaces at either end and without the encoding mark: every HTTP parser reads it alike. */

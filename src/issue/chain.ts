@@ -1,11 +1,11 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { verifyCheck } from '../signatures/in-thread.js';
 import { Failure } from '../verify/codes.js';
-import { judgeReceipts, readReceipts } from '../verify/judge.js';
-import { ReceiptCache } from '../verify/receipt-cache.js';
+import { openReceipts, proveReceipts, readReceipts } from '../verify/judge.js';
+import { NO_MEMORY } from '../verify/receipt-memory.js';
 import type { Receipt } from '../verify/receipt.js';
 import type { Rules } from '../verify/rules.js';
 import { asIssueError, refusal } from './issue-error.js';
+import { after, verifierFor, type AnySigner, type Eventual } from './signer.js';
 
 /** The verifiers' default limit for the number of receipts (`MAX_CHAIN_DEPTH`). */
 export const DEFAULT_MAX_CHAIN_DEPTH = 16;
@@ -22,7 +22,7 @@ export function rulesFor(maxChainDepth: number): Rules {
  * @throws IssueError if there is no receipt, or one is malformed
  */
 export function readChain(jwts: readonly string[]): [Receipt, ...Receipt[]] {
-  const receipts = readReceipts(jwts, new ReceiptCache(0));
+  const receipts = readReceipts(jwts, NO_MEMORY);
   if (receipts instanceof Failure) throw asIssueError(receipts);
   const [root, ...rest] = receipts;
   if (root !== undefined) return [root, ...rest];
@@ -33,8 +33,15 @@ export function readChain(jwts: readonly string[]): [Receipt, ...Receipt[]] {
 /**
  * Checks receipts like a verifier, with blocks A to E. Receipts may be issued in advance: if the leaf's `nbf` is
  * later than `now` (Unix seconds), all receipts are checked as of `nbf` instead.
+ *
+ * @param key whoever issues; for a `Signer` the result is a promise
  */
-export function requireValidChain(jwts: readonly string[], now: number, maxChainDepth: number): void {
+export function requireValidChain(
+  key: AnySigner,
+  jwts: readonly string[],
+  now: number,
+  maxChainDepth: number,
+): Eventual<void> {
   if (jwts.length > maxChainDepth) {
     const expected = `at most ${maxChainDepth}`;
     throw refusal('CHAIN_TOO_DEEP', {
@@ -46,8 +53,12 @@ export function requireValidChain(jwts: readonly string[], now: number, maxChain
   }
   const leaf = readChain(jwts).at(-1) as Receipt;
   const deps = { rules: rulesFor(maxChainDepth), keys: DEFAULT_KEYS };
-  const failure = judgeReceipts(jwts, verifyCheck, Math.max(now, leaf.claims.nbf), deps);
-  if (failure !== null) throw asIssueError(failure);
+  const opened = openReceipts(jwts, deps);
+  if (opened instanceof Failure) throw asIssueError(opened);
+  return after(verifierFor(key)(opened.plan.checks), (verified) => {
+    const failure = proveReceipts(opened, verified, Math.max(now, leaf.claims.nbf), deps);
+    if (failure !== null) throw asIssueError(failure);
+  });
 }
 
 /** Requires that the validity period of a new receipt is not empty and has not ended. It may begin later. */

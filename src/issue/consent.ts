@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { CONSENT_MEMBERS, findConsentDefect, type Consent } from '../protocol/consent.js';
 import { digestOf } from '../protocol/jwt.js';
 import { show } from '../verify/codes.js';
@@ -41,7 +40,7 @@ export function createConsent(options: ConsentOptions): Consent {
     locale,
     method,
     policy_hash: digestOf(text),
-    session_id: sessionId ?? randomUUID(),
+    session_id: sessionId ?? crypto.randomUUID(),
     timestamp: new Date(now * 1000).toISOString(),
   };
   const defect = findConsentDefect(consent);

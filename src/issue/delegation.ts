@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { DRS_VERSION, RECEIPT_TYPE, type Consent, type ReceiptClaims } from '../protocol/claims.js';
 import {
   DEFAULT_MAX_CHAIN_DEPTH,
@@ -8,19 +7,19 @@ import {
   requireValidChain,
 } from './chain.js';
 import { requireConsentText } from './consent.js';
-import { refusal } from './issue-error.js';
 import { clock, requireKnownOptions, requireNearTimes } from './options.js';
 import { requireKnownMembers, type IssuedPolicy } from './policy.js';
-import { signClaims } from './sign-claims.js';
+import { signReceipt } from './sign-claims.js';
+import { after, issueWith, type AnySigner, type Eventual, type Signer } from './signer.js';
 import type { SigningKey } from './signing-key.js';
 
 /** The default lifetime of a receipt: an hour. */
 const DEFAULT_LIFETIME_SECS = 3600;
 
 /** What root and sub-delegations have in common. All times in Unix seconds. */
-export interface DelegationOptions {
-  /** The issuer's key. */
-  readonly key: SigningKey;
+export interface DelegationOptions<Key extends AnySigner = SigningKey> {
+  /** The issuer's key, or a {@link Signer} that has it elsewhere. */
+  readonly key: Key;
   /** The delegate, a `did:key` of an Ed25519 key. */
   readonly audience: string;
   /** What the delegate may do; an absent limit is no limit at this level. */
@@ -41,7 +40,7 @@ export interface DelegationOptions {
 }
 
 /** Options of {@link issueRootDelegation}. */
-export interface RootDelegationOptions extends DelegationOptions {
+export interface RootDelegationOptions<Key extends AnySigner = SigningKey> extends DelegationOptions<Key> {
   /** The command path that is delegated, for example `/mcp/tools/call`. */
   readonly command: string;
   /** The type of the root principal; default `human`, which requires `consent`. */
@@ -51,7 +50,7 @@ export interface RootDelegationOptions extends DelegationOptions {
 }
 
 /** Options of {@link issueSubDelegation}. */
-export interface SubDelegationOptions extends DelegationOptions {
+export interface SubDelegationOptions<Key extends AnySigner = SigningKey> extends DelegationOptions<Key> {
   /** The receipts so far, root first; `key` must be that of the last one's audience. */
   readonly chain: readonly string[];
   /** Default: the parent's command. */
@@ -69,7 +68,7 @@ export interface SubDelegationOptions extends DelegationOptions {
  * Issues the root receipt of a chain: the principal, who is both issuer and subject, gives authority to a first
  * delegate. See docs/spec/receipts.md.
  *
- * @returns the receipt as a compact JWT, its payload in RFC 8785 form
+ * @returns the receipt as a compact JWT, its payload in RFC 8785 form; for a {@link Signer}, a promise of it
  * @throws IssueError `INVALID_POLICY`, `INVALID_OPTION`; and if no verifier would accept the receipt:
  *   `MISSING_CONSENT`, `INVALID_CONSENT`, `MALFORMED_RECEIPT`, `UNRESOLVABLE_DID`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`, `INVALID_JTI`
  * @example
@@ -81,34 +80,42 @@ export interface SubDelegationOptions extends DelegationOptions {
  *   consent: createConsent({ text: 'Bot may search for you.', locale: 'en', method: 'explicit-ui-click' }),
  * });
  */
-export function issueRootDelegation(options: RootDelegationOptions): string {
-  requireKnownOptions(options, ROOT_OPTIONS);
-  requireKnownMembers(options.policy);
-  const { key, command, rootType = 'human', consent } = options;
-  if (consent !== undefined) requireConsentText(consent);
-  const now = options.now ?? clock();
-  const notBefore = options.notBefore ?? now;
-  const jwt = signReceipt(key, 0, {
-    ...commonClaims(options, now),
-    cmd: command,
-    sub: key.did,
-    nbf: notBefore,
-    ...expiry(options.expiresAt, notBefore + DEFAULT_LIFETIME_SECS),
-    prev_dr_hash: null,
-    drs_root_type: rootType,
-    ...(consent === undefined ? {} : { drs_consent: consent }),
+export function issueRootDelegation(options: RootDelegationOptions): string;
+export function issueRootDelegation(options: RootDelegationOptions<Signer>): Promise<string>;
+export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string>;
+export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): Eventual<string> {
+  return issueWith(options.key, () => {
+    requireKnownOptions(options, ROOT_OPTIONS);
+    requireKnownMembers(options.policy);
+    const { key, command, rootType = 'human', consent } = options;
+    if (consent !== undefined) requireConsentText(consent);
+    const now = options.now ?? clock();
+    const notBefore = options.notBefore ?? now;
+    const claims: ReceiptClaims = {
+      ...commonClaims(options, now),
+      cmd: command,
+      sub: key.did,
+      nbf: notBefore,
+      ...expiry(options.expiresAt, notBefore + DEFAULT_LIFETIME_SECS),
+      prev_dr_hash: null,
+      drs_root_type: rootType,
+      ...(consent === undefined ? {} : { drs_consent: consent }),
+    };
+    return after(signReceipt(claims, key, 0), (jwt) => {
+      const [root] = readChain([jwt]);
+      requireResolvable(root.claims.aud, 0);
+      requireUnexpired(root, 0, now);
+      return jwt;
+    });
   });
-  const [root] = readChain([jwt]);
-  requireResolvable(root.claims.aud, 0);
-  requireUnexpired(root, 0, now);
-  return jwt;
 }
 
 /**
  * Issues the next receipt of a chain: the last delegate passes on all or part of its authority. Refuses if the new
  * receipt or the chain above it would not verify.
  *
- * @returns the new receipt alone, as a compact JWT; the longer chain is `[...chain, receipt]`
+ * @returns the new receipt alone, as a compact JWT; for a {@link Signer}, a promise of it. The longer chain is
+ *   `[...chain, receipt]`
  * @throws IssueError with the code of the verdict that the chain would get: `ISSUER_MISMATCH` (the key is not that of
  *   the last audience), `POLICY_ESCALATION`, `COMMAND_MISMATCH`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`,
  *   `UNRESOLVABLE_DID`, `CHAIN_TOO_DEEP`, `MALFORMED_RECEIPT`, and any code of blocks A to E for the chain above
@@ -120,32 +127,41 @@ export function issueRootDelegation(options: RootDelegationOptions): string {
  *   policy: { allowed_tools: ['search'], max_cost_usd: 1 },
  * });
  */
-export function issueSubDelegation(options: SubDelegationOptions): string {
-  requireKnownOptions(options, SUB_OPTIONS);
-  const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked = false } = options;
-  const now = options.now ?? clock();
-  const chain = readChain(options.chain);
-  const [root] = chain;
-  const parent = chain.at(-1) ?? root;
-  requireKnownMembers(options.policy, parent.policy);
-  const at = chain.length;
-  const notBefore = options.notBefore ?? Math.max(now, parent.claims.nbf);
-  const jwt = signReceipt(key, at, {
-    ...commonClaims(options, now),
-    cmd: options.command ?? parent.claims.cmd,
-    sub: root.claims.sub,
-    nbf: notBefore,
-    ...expiry(options.expiresAt, defaultEnd(notBefore, parent.claims)),
-    prev_dr_hash: parent.digest,
+export function issueSubDelegation(options: SubDelegationOptions): string;
+export function issueSubDelegation(options: SubDelegationOptions<Signer>): Promise<string>;
+export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string>;
+export function issueSubDelegation(options: SubDelegationOptions<AnySigner>): Eventual<string> {
+  return issueWith(options.key, () => {
+    requireKnownOptions(options, SUB_OPTIONS);
+    const { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked = false } = options;
+    const now = options.now ?? clock();
+    const chain = readChain(options.chain);
+    const [root] = chain;
+    const parent = chain.at(-1) ?? root;
+    requireKnownMembers(options.policy, parent.policy);
+    const at = chain.length;
+    const notBefore = options.notBefore ?? Math.max(now, parent.claims.nbf);
+    const claims: ReceiptClaims = {
+      ...commonClaims(options, now),
+      cmd: options.command ?? parent.claims.cmd,
+      sub: root.claims.sub,
+      nbf: notBefore,
+      ...expiry(options.expiresAt, defaultEnd(notBefore, parent.claims)),
+      prev_dr_hash: parent.digest,
+    };
+    return after(signReceipt(claims, key, at), (jwt) => {
+      const receipts = [...options.chain, jwt];
+      const issued = readChain(receipts).at(-1) ?? root;
+      if (unchecked) return jwt;
+      return after(requireValidChain(key, options.chain, now, maxChainDepth), () => {
+        requireUnexpired(issued, at, now);
+        return after(requireValidChain(key, receipts, now, maxChainDepth), () => {
+          requireResolvable(issued.claims.aud, at);
+          return jwt;
+        });
+      });
+    });
   });
-  const receipts = [...options.chain, jwt];
-  const issued = readChain(receipts).at(-1) ?? root;
-  if (unchecked) return jwt;
-  requireValidChain(options.chain, now, maxChainDepth);
-  requireUnexpired(issued, at, now);
-  requireValidChain(receipts, now, maxChainDepth);
-  requireResolvable(issued.claims.aud, at);
-  return jwt;
 }
 
 const COMMON_OPTIONS = {
@@ -167,7 +183,7 @@ const SUB_OPTIONS = {
   unchecked: true,
 } as const;
 
-function commonClaims(options: DelegationOptions, now: number) {
+function commonClaims(options: DelegationOptions<AnySigner>, now: number) {
   requireNearTimes({ now, notBefore: options.notBefore, expiresAt: options.expiresAt });
   return {
     drs_type: RECEIPT_TYPE,
@@ -176,7 +192,7 @@ function commonClaims(options: DelegationOptions, now: number) {
     aud: options.audience,
     policy: options.policy,
     iat: now,
-    jti: options.jti ?? `dr:${randomUUID()}`,
+    jti: options.jti ?? `dr:${crypto.randomUUID()}`,
     ...(options.statusListIndex === undefined ? {} : { drs_status_list_index: options.statusListIndex }),
   } as const;
 }
@@ -189,13 +205,4 @@ function expiry(expiresAt: number | null | undefined, byDefault: number): { exp?
 function defaultEnd(notBefore: number, { exp }: { readonly exp: number | null }): number {
   const end = notBefore + DEFAULT_LIFETIME_SECS;
   return exp === null ? end : Math.min(end, exp);
-}
-
-function signReceipt(key: SigningKey, at: number, claims: ReceiptClaims): string {
-  try {
-    return signClaims(claims, key);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw refusal('MALFORMED_RECEIPT', { subject: at, reason: error.message });
-  }
 }

@@ -1,4 +1,3 @@
-/// <reference types="node" preserve="true" />
 /**
  * The signing side of DRS 4.0: keys, delegation receipts, invocation receipts and bundles.
  *
@@ -21,6 +20,7 @@ export { IssueError, type IssueErrorCode } from './issue-error.js';
 export { describePolicy } from './plain-words.js';
 export type { IssuedPolicy, NamespacedMember } from './policy.js';
 export { signClaims } from './sign-claims.js';
+export type { AnySigner, Eventual, Signer } from './signer.js';
 export {
   didOfJwk,
   generateKey,
@@ -29,6 +29,7 @@ export {
   type PublicJwk,
   type SigningKey,
 } from './signing-key.js';
+export { webCryptoSigner, type WebKeyPair } from './web-crypto-signer.js';
 export type { Consent, InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 export type { JsonObject, JsonValue } from '../protocol/json.js';
 export type { KnownPolicyMember, Policy } from '../protocol/policy.js';

@@ -1,22 +1,21 @@
-import { randomUUID } from 'node:crypto';
 import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol/claims.js';
 import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
-import { verifyCheck } from '../signatures/in-thread.js';
 import { Failure } from '../verify/codes.js';
 import { checkStructure, openBundle, proveBundle } from '../verify/judge.js';
-import { ReceiptCache } from '../verify/receipt-cache.js';
+import { NO_MEMORY } from '../verify/receipt-memory.js';
 import { createBundle, type Bundle } from './bundle.js';
 import { DEFAULT_MAX_CHAIN_DEPTH, readChain, rulesFor } from './chain.js';
-import { asIssueError, refusal } from './issue-error.js';
+import { asIssueError } from './issue-error.js';
 import { clock, requireKnownOptions, requireNearTimes } from './options.js';
-import { signClaims } from './sign-claims.js';
+import { signReceipt } from './sign-claims.js';
+import { after, issueWith, verifierFor, type AnySigner, type Eventual, type Signer } from './signer.js';
 import type { SigningKey } from './signing-key.js';
 
 /** Options of {@link issueInvocation}. Times in Unix seconds. */
-export interface InvocationOptions {
-  /** The key of the last delegate. */
-  readonly key: SigningKey;
+export interface InvocationOptions<Key extends AnySigner = SigningKey> {
+  /** The key of the last delegate, or a {@link Signer} that has it elsewhere. */
+  readonly key: Key;
   /** All receipts, root first. */
   readonly chain: readonly string[];
   /** The call's arguments, as the tool server will receive them: `tool`, `estimated_cost_usd` and the tool's own. */
@@ -42,7 +41,7 @@ export interface InvocationOptions {
  * Issues the receipt of one call under a chain. Refuses a call that would not verify now, since every verifier would
  * reject its receipt. See docs/spec/issuing.md.
  *
- * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form
+ * @returns the invocation receipt as a compact JWT, its payload in RFC 8785 form; for a {@link Signer}, a promise of it
  * @throws IssueError with the code of the verdict that the bundle would get: `INVOKER_MISMATCH`, `POLICY_VIOLATION`,
  *   `COMMAND_MISMATCH`, `NOT_YET_VALID`, `EXPIRED`, `MALFORMED_INVOCATION`, `INVALID_JTI`, and any code of blocks A
  *   to E for the chain
@@ -54,30 +53,38 @@ export interface InvocationOptions {
  *   toolServer: 'did:key:z6Mk…',
  * });
  */
-export function issueInvocation(options: InvocationOptions): string {
-  requireKnownOptions(options, INVOCATION_OPTIONS);
-  const { key } = options;
-  const now = options.now ?? clock();
-  requireNearTimes({ now });
-  const chain = readChain(options.chain);
-  const [root] = chain;
-  const leaf = chain.at(-1) ?? root;
-  const claims: InvocationClaims = {
-    drs_type: INVOCATION_TYPE,
-    drs_v: DRS_VERSION,
-    iss: key.did,
-    sub: root.claims.sub,
-    cmd: options.command ?? leaf.claims.cmd,
-    args: options.args,
-    dr_chain: chain.map(({ digest }) => digest),
-    iat: now,
-    jti: options.jti ?? `inv:${randomUUID()}`,
-    tool_server: options.toolServer,
-  };
-  const jwt = signInvocation(key, claims);
-  const failure = findFailure(createBundle({ receipts: options.chain, invocation: jwt }), options, now);
-  if (failure !== null) throw asIssueError(failure);
-  return jwt;
+export function issueInvocation(options: InvocationOptions): string;
+export function issueInvocation(options: InvocationOptions<Signer>): Promise<string>;
+export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual<string>;
+export function issueInvocation(options: InvocationOptions<AnySigner>): Eventual<string> {
+  return issueWith(options.key, () => {
+    requireKnownOptions(options, INVOCATION_OPTIONS);
+    const { key } = options;
+    const now = options.now ?? clock();
+    requireNearTimes({ now });
+    const chain = readChain(options.chain);
+    const [root] = chain;
+    const leaf = chain.at(-1) ?? root;
+    const claims: InvocationClaims = {
+      drs_type: INVOCATION_TYPE,
+      drs_v: DRS_VERSION,
+      iss: key.did,
+      sub: root.claims.sub,
+      cmd: options.command ?? leaf.claims.cmd,
+      args: options.args,
+      dr_chain: chain.map(({ digest }) => digest),
+      iat: now,
+      jti: options.jti ?? `inv:${crypto.randomUUID()}`,
+      tool_server: options.toolServer,
+    };
+    return after(signReceipt(claims, key, 'invocation'), (jwt) => {
+      const bundle = createBundle({ receipts: options.chain, invocation: jwt });
+      return after(findFailure(bundle, options, now), (failure) => {
+        if (failure !== null) throw asIssueError(failure);
+        return jwt;
+      });
+    });
+  });
 }
 
 const INVOCATION_OPTIONS = {
@@ -93,25 +100,21 @@ const INVOCATION_OPTIONS = {
 } as const;
 
 /** The first failure that a verifier would find, without trust settings and without revocation. */
-function findFailure(bundle: Bundle, options: InvocationOptions, now: number): Failure | null {
-  const rules = rulesFor(options.maxChainDepth ?? DEFAULT_MAX_CHAIN_DEPTH);
-  const cache = new ReceiptCache(0);
-  if (options.unchecked === true) {
-    const structure = checkStructure(bundle, rules, cache);
+function findFailure(
+  bundle: Bundle,
+  { key, maxChainDepth = DEFAULT_MAX_CHAIN_DEPTH, unchecked }: InvocationOptions<AnySigner>,
+  now: number,
+): Eventual<Failure | null> {
+  const rules = rulesFor(maxChainDepth);
+  if (unchecked === true) {
+    const structure = checkStructure(bundle, rules, NO_MEMORY);
     return structure instanceof Failure ? structure : null;
   }
-  const deps = { rules, cache, keys: DEFAULT_KEYS };
+  const deps = { rules, cache: NO_MEMORY, keys: DEFAULT_KEYS };
   const opened = openBundle(bundle, deps);
   if (opened instanceof Failure) return opened;
-  const proved = proveBundle(opened, opened.plan.checks.map(verifyCheck), now, deps);
-  return proved instanceof Failure ? proved : null;
-}
-
-function signInvocation(key: SigningKey, claims: InvocationClaims): string {
-  try {
-    return signClaims(claims, key);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw refusal('MALFORMED_INVOCATION', { subject: 'invocation', reason: error.message });
-  }
+  return after(verifierFor(key)(opened.plan.checks), (verified) => {
+    const proved = proveBundle(opened, verified, now, deps);
+    return proved instanceof Failure ? proved : null;
+  });
 }

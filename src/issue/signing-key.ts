@@ -1,5 +1,5 @@
-import sodium from 'sodium-native';
-import { decodeBase64url, encodeBase64url } from '../protocol/base64url.js';
+import { keyPairOf, randomSeed, signDetached, type KeyPair } from '#ed25519';
+import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { isJsonObject } from '../protocol/json.js';
 import { IssueError } from './issue-error.js';
@@ -27,16 +27,15 @@ export class SigningKey {
   /** `did:key:z6Mk…`, by which receipts name this key. */
   readonly did: string;
   /** 32 bytes. */
-  readonly publicKey: Buffer;
-  readonly #seed: Buffer;
-  readonly #secretKey: Buffer;
+  readonly publicKey: Uint8Array;
+  readonly #seed: Uint8Array;
+  readonly #pair: KeyPair;
 
   /** @internal Use {@link generateKey} or {@link importKey}. */
   constructor(seed: Uint8Array) {
-    this.#seed = Buffer.from(seed);
-    this.publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
-    this.#secretKey = Buffer.alloc(sodium.crypto_sign_SECRETKEYBYTES);
-    sodium.crypto_sign_seed_keypair(this.publicKey, this.#secretKey, this.#seed);
+    this.#seed = Uint8Array.from(seed);
+    this.#pair = keyPairOf(this.#seed);
+    this.publicKey = this.#pair.publicKey;
     this.did = didKeyOf(this.publicKey);
   }
 
@@ -46,10 +45,8 @@ export class SigningKey {
    * @returns the 64 bytes of the signature
    * @see RFC 8032 §5.1.6
    */
-  sign(message: Uint8Array): Buffer {
-    const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
-    sodium.crypto_sign_detached(signature, Buffer.from(message), this.#secretKey);
-    return signature;
+  sign(message: Uint8Array): Uint8Array {
+    return signDetached(message, this.#pair);
   }
 
   /** The private key as a JWK, to be stored where only its owner can read it. */
@@ -71,9 +68,7 @@ export class SigningKey {
  * await writeFile('alice.key', JSON.stringify(alice.toJwk()), { mode: 0o600, flag: 'wx' });
  */
 export function generateKey(): SigningKey {
-  const seed = Buffer.alloc(sodium.crypto_sign_SEEDBYTES);
-  sodium.randombytes_buf(seed);
-  return new SigningKey(seed);
+  return new SigningKey(randomSeed());
 }
 
 /**
@@ -87,7 +82,7 @@ export function generateKey(): SigningKey {
 export function importKey(jwk: unknown): SigningKey {
   const publicKey = readMember(jwk, 'x');
   const key = new SigningKey(readMember(jwk, 'd'));
-  if (!key.publicKey.equals(publicKey)) {
+  if (encodeBase64url(key.publicKey) !== encodeBase64url(publicKey)) {
     throw new IssueError(
       'INVALID_KEY',
       'the public key "x" of the JWK does not belong to its private key "d"',
@@ -108,7 +103,7 @@ export function didOfJwk(jwk: unknown): string {
   return didKeyOf(readMember(jwk, 'x'));
 }
 
-function readMember(jwk: unknown, name: 'x' | 'd'): Buffer {
+function readMember(jwk: unknown, name: 'x' | 'd'): Uint8Array {
   if (!isJsonObject(jwk) || jwk['kty'] !== 'OKP' || jwk['crv'] !== 'Ed25519') {
     throw new IssueError(
       'INVALID_KEY',

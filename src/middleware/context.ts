@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { CallScope, followsCalls } from '#call-scope';
 import type { GateContext } from '../gate/context.js';
 
 /** What a handler gets to know about the verified call that it serves. Frozen; each call has its own. */
@@ -6,14 +6,15 @@ export type DrsContext = GateContext;
 
 const ofRequest = new WeakMap<object, DrsContext>();
 // `null` in an unverified handler, even if a verified one has called it: it must not find the outer call's context.
-const ofCall = new AsyncLocalStorage<DrsContext | null>();
+const ofCall = new CallScope<DrsContext | null>();
 
 /**
  * The verified call that a handler serves. Throws if there is none, so call it first in handlers that need one.
  *
  * @param request the request that the middleware let pass; default: the call whose handler is running. Callbacks of the
  *   request's own events do not run in its handler's context: pass the request there.
- * @throws Error if no call was verified: the middleware did not run, or let a request without a bundle pass
+ * @throws Error if no call was verified: the middleware did not run, or let a request without a bundle pass; or if there
+ *   is no `request` and the runtime (browsers, workers) does not know which call a handler serves
  * @example
  * app.post('/weather', drsMiddleware({ ...drs, tool: 'weather' }), (req, res) => {
  *   const { root_principal, agent } = drsContext(req);
@@ -33,7 +34,11 @@ export function drsContext(request?: object): DrsContext {
  * @param request as for {@link drsContext}
  */
 export function findDrsContext(request?: object): DrsContext | null {
-  return (request === undefined ? ofCall.getStore() : ofRequest.get(request)) ?? null;
+  if (request !== undefined) return ofRequest.get(request) ?? null;
+  if (followsCalls) return ofCall.getStore() ?? null;
+  throw new Error(
+    'this runtime does not know which call a handler serves: pass the request that the handler got, as in drsContext(request)',
+  );
 }
 
 /**

@@ -1,12 +1,13 @@
 import { createBundle, encodeBundle } from '../protocol/bundle.js';
 import { issueInvocation } from '../issue/invocation.js';
+import { after, type AnySigner, type Eventual } from '../issue/signer.js';
 import type { SigningKey } from '../issue/signing-key.js';
 import type { JsonObject } from '../protocol/json.js';
 
 /** What an agent needs to sign its calls. */
-export interface Delegation {
-  /** The key of the last delegate. */
-  readonly key: SigningKey;
+export interface Delegation<Key extends AnySigner = SigningKey> {
+  /** The key of the last delegate, in memory or a `Signer`. */
+  readonly key: Key;
   /** All receipts, root first. */
   readonly chain: readonly string[];
   /** The tool server that the calls are for: its `did:key`, or the URL by which it knows itself. */
@@ -17,17 +18,22 @@ export interface Delegation {
  * Signs one call under a delegation.
  *
  * @param command `null` for the command of the delegation itself
- * @returns the bundle, encoded as for the header
+ * @returns the bundle, encoded as for the header; for a `Signer`, a promise of it
  * @throws IssueError if the delegation does not allow the call
  */
-export function signCall(delegation: Delegation, command: string | null, args: JsonObject): string {
-  const { key, chain, toolServer } = delegation;
-  const invocation = issueInvocation({
-    key,
-    chain,
-    toolServer,
-    ...(command === null ? {} : { command }),
-    args,
-  });
-  return encodeBundle(createBundle({ receipts: chain, invocation }));
+export function signCall(delegation: Delegation, command: string | null, args: JsonObject): string;
+export function signCall(
+  delegation: Delegation<AnySigner>,
+  command: string | null,
+  args: JsonObject,
+): Eventual<string>;
+export function signCall(
+  { key, chain, toolServer }: Delegation<AnySigner>,
+  command: string | null,
+  args: JsonObject,
+): Eventual<string> {
+  const call = { key, chain, toolServer, ...(command === null ? {} : { command }), args };
+  return after(issueInvocation(call), (invocation) =>
+    encodeBundle(createBundle({ receipts: chain, invocation })),
+  );
 }

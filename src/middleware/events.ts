@@ -1,4 +1,4 @@
-import { channel } from 'node:diagnostics_channel';
+import { channel } from '#call-scope';
 import type { Protocol } from '../gate/codes.js';
 import type { GateContext } from '../gate/context.js';
 import type { Denial } from '../gate/request.js';

@@ -1,3 +1,4 @@
+import { concatBytes, utf8Length, type Bytes } from '#platform';
 import { wholeBodyOfBytes } from '../gate/call-body.js';
 import type { Denial, HeaderLookup, Opening, RequestBody } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
@@ -76,7 +77,7 @@ export async function openFetch<R>(
 function withJson(request: Request, json: string): Request {
   const headers = new Headers(request.headers);
   headers.set('content-type', 'application/json');
-  headers.set('content-length', String(Buffer.byteLength(json)));
+  headers.set('content-length', String(utf8Length(json)));
   headers.delete('transfer-encoding');
   return new (request.constructor as typeof Request)(request, { headers, body: json });
 }
@@ -117,9 +118,9 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
 async function readAtMost(
   stream: ReadableStream<Uint8Array> | null,
   maxBytes: number,
-): Promise<Buffer | null> {
+): Promise<Bytes | null> {
   const chunks: Uint8Array[] = [];
-  if (stream === null) return Buffer.alloc(0);
+  if (stream === null) return concatBytes([], 0);
   let size = 0;
   // Leaving the loop cancels the stream.
   for await (const chunk of stream) {
@@ -127,5 +128,5 @@ async function readAtMost(
     if (size > maxBytes) return null;
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks, size);
+  return concatBytes(chunks, size);
 }

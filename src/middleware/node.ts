@@ -56,9 +56,14 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
         read: () => bodyOf(req, maxBodyBytes),
         replace: (json) => {
           const bytes = Buffer.from(json);
-          // The whole body has been put back, and nothing else has read since.
-          req.read();
-          req.unshift(bytes);
+          if (req.readableDidRead && 'rawBody' in req) {
+            // A parser came first, and handlers see what it made of the envelope.
+            Object.assign(req, { rawBody: bytes, body: JSON.parse(json) as unknown });
+          } else {
+            // The whole body has been put back, and nothing else has read since.
+            req.read();
+            req.unshift(bytes);
+          }
           presentAsJson(req, bytes.length);
         },
       });

@@ -4,16 +4,21 @@ import type { IncomingMessage } from 'node:http';
  * Reads the whole body of a request and puts it back, so that the next reader finds it intact.
  *
  * @param maxBytes maximum size of the body
+ * If something has read it already, the bytes that it kept as `rawBody` are the body (NestJS with the option `rawBody`).
+ *
  * @returns the bytes; `too large` as soon as there are more; `gone` if the client disconnects first
- * @throws Error if something else has already read from the request
+ * @throws Error if something else has already read from the request, and has not kept the bytes
  */
 export async function readBody(
-  req: IncomingMessage,
+  req: IncomingMessage & { readonly rawBody?: unknown },
   maxBytes: number,
 ): Promise<Buffer | 'too large' | 'gone'> {
   if (req.readableDidRead) {
+    const { rawBody } = req;
+    if (rawBody instanceof Uint8Array) return rawBody.length > maxBytes ? 'too large' : Buffer.from(rawBody);
     throw new Error(
-      'the request body was read before the DRS middleware could see it: put the middleware in front of every body parser',
+      'the request body was read before the DRS middleware could see it: put the middleware in front of every body parser, ' +
+        'or have the parser keep the bytes as req.rawBody (NestJS: the option rawBody)',
     );
   }
   const length = req.headers['content-length'];

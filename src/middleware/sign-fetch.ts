@@ -1,6 +1,7 @@
 import { ENVELOPE_TYPE } from '../gate/call-body.js';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
+import type { AnySigner } from '../issue/signer.js';
 import type { Delegation } from './delegation.js';
 import { sendSigned } from './send-signed.js';
 
@@ -45,7 +46,7 @@ export interface SignFetchOptions {
  * });
  */
 export function signFetch(
-  delegation: Delegation,
+  delegation: Delegation<AnySigner>,
   { command, sign, parameters, carrier = 'header', fetch = globalThis.fetch }: SignFetchOptions = {},
 ): typeof globalThis.fetch {
   if (!['header', 'envelope', 'auto'].includes(carrier))
@@ -60,10 +61,10 @@ export function signFetch(
     if (!hasBody && given === null) return fetch(input, init);
     const args = withBody(given ?? {}, hasBody ? membersOf(init?.body) : {});
     const headers = new Headers(init?.headers ?? request?.headers);
-    // Loaded on first use: the middleware in this package must run where native modules do not.
+    // Loaded on first use: under Node it loads native code, which the rest of the middleware does without.
     const { signCall } = await import('./delegation.js');
     const path = typeof command === 'function' ? command(url) : (command ?? null);
-    const bundle = signCall(delegation, path, args);
+    const bundle = await signCall(delegation, path, args);
     const isWrapped =
       hasBody && (carrier === 'envelope' || (carrier === 'auto' && bundle.length > MAX_HEADER_BUNDLE));
     headers.set(BUNDLE_HEADER, bundle);

@@ -1,8 +1,6 @@
-import { Buffer } from 'node:buffer';
-import { decodeBase64urlBriefly, encodeBase64url } from './base64url.js';
+import { decodeBase64urlBriefly, decodeUtf8, encodeBase64url, encodeUtf8 } from '#platform';
 import { DRS_VERSION } from './claims.js';
 import { parseStrictJson, type JsonValue } from './json.js';
-import { decodeUtf8 } from './utf8.js';
 
 /** The receipts of a chain with the invocation of one call under it. */
 export interface Bundle {
@@ -36,7 +34,7 @@ export function createBundle({ receipts, invocation }: Omit<Bundle, 'bundle_vers
  * @example await fetch(url, { method: 'POST', headers: { 'X-DRS-Bundle': encodeBundle(bundle) }, body });
  */
 export function encodeBundle({ bundle_version, invocation, receipts }: Bundle): string {
-  return encodeBase64url(Buffer.from(JSON.stringify({ bundle_version, invocation, receipts })));
+  return encodeBase64url(encodeUtf8(JSON.stringify({ bundle_version, invocation, receipts })));
 }
 
 /**

@@ -1,10 +1,16 @@
-import { decodeBase64url, decodeBase64urlBriefly, isUrlSafeText } from './base64url.js';
+import {
+  decodeBase64url,
+  decodeBase64urlBriefly,
+  decodeUtf8,
+  encodeBase64url,
+  encodeUtf8,
+  isUrlSafeText,
+  sha256Hex,
+} from '#platform';
 import { isJsonObject, MAX_JSON_NODES, parseStrictJson, type JsonObject } from './json.js';
-import { decodeUtf8 } from './utf8.js';
-import { hash } from 'node:crypto';
 
 /** The header of everything issued here, encoded: `{"alg":"EdDSA","typ":"JWT"}`. */
-export const ISSUED_HEADER = Buffer.from('{"alg":"EdDSA","typ":"JWT"}').toString('base64url');
+export const ISSUED_HEADER = encodeBase64url(encodeUtf8('{"alg":"EdDSA","typ":"JWT"}'));
 const ISSUED_START = `${ISSUED_HEADER}.`;
 
 /** A compact JWT taken apart. Nothing about its signature is decided. */
@@ -13,7 +19,7 @@ export interface CompactJwt {
   readonly algorithm: unknown;
   readonly payload: JsonObject;
   /** The decoded third segment, of any length. */
-  readonly signature: Buffer;
+  readonly signature: Uint8Array;
   /** The signing input is this many leading characters of the JWT. RFC 7515 §5.2 */
   readonly signingInputLength: number;
   readonly defect?: never;
@@ -23,7 +29,7 @@ export interface CompactJwt {
 export interface SignatureCheck {
   readonly jwt: string;
   readonly signingInputLength: number;
-  readonly signature: Buffer;
+  readonly signature: Uint8Array;
   readonly publicKey: Uint8Array;
 }
 
@@ -97,5 +103,5 @@ function decodeJsonSegment(
  * @example digestOf('eyJ….eyJ….c2ln'); // 'sha256:3f0a…'
  */
 export function digestOf(jwt: string): string {
-  return `sha256:${hash('sha256', jwt, 'hex')}`;
+  return `sha256:${sha256Hex(jwt)}`;
 }

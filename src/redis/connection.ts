@@ -101,11 +101,10 @@ async function loadRedis(): Promise<Redis> {
   try {
     return await import('redis');
   } catch (error) {
-    throw new Error(
-      'the package "redis" is not installed: install the optional dependencies (npm install without --omit=optional), ' +
-        'or run `npm install redis`',
-      { cause: error },
-    );
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new Error('the package "redis" is not installed; `npm install redis@6.3.1` adds it', {
+      cause: error,
+    });
   }
 }
 

@@ -1,8 +1,10 @@
-import { performance } from 'node:perf_hooks';
 import type { InvocationClaims } from '../protocol/claims.js';
 import { Failure, showTime, type Code } from '../verify/codes.js';
 import { ReplayStoreError, type ReplayStore } from './replay-store.js';
-import { createHash } from 'node:crypto';
+import { sha256Hex } from '#platform';
+
+// The global is an accessor in Node: each use of it would cost a call.
+const { performance } = globalThis;
 
 /** The rules by which an invocation may be used. */
 export interface ReplayRules {
@@ -112,5 +114,5 @@ export function replayKey(scope: string, iss: string, jti: string): string {
   const plain = `${scope.length}:${scope}${iss.length}:${iss}${jti}`;
   if (plain.length <= MAX_PLAIN_LENGTH) return plain;
   // A plain key starts with a digit, so none can be taken for a digest.
-  return `sha256:${createHash('sha256').update(plain).digest('hex')}`;
+  return `sha256:${sha256Hex(plain)}`;
 }

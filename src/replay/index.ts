@@ -15,7 +15,7 @@ export {
   openRedisReplayStore,
   type RedisReplayPeriods,
   type RedisReplayStoreOptions,
-} from './redis-store.js';
+} from '#redis-replay-store';
 export { replayKey } from './check-replay.js';
 export {
   ReplayStoreError,

@@ -3,6 +3,7 @@ import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { connectRedis, placeOf, reasonOf } from '../redis/connection.js';
 import type { Configuration } from './configuration/configuration.js';
+import { loadGrpc } from './grpc/open.js';
 import { loadFrontEnd } from './http/load-front-end.js';
 import { ServedRoutes } from './routes/served-routes.js';
 
@@ -19,7 +20,7 @@ export async function findStartProblems(configuration: Configuration): Promise<s
   const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, revocationStorePath } = configuration;
   const found = await Promise.all([
     problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
-    grpcPort === undefined ? null : problemOf('GRPC_PORT', () => import('./grpc/server.js')),
+    grpcPort === undefined ? null : problemOf('GRPC_PORT', loadGrpc),
     usesRedis(configuration) ? problemOf('REDIS_URL', () => askRedis(configuration.redisUrl)) : null,
     revocationStorePath === undefined
       ? null

@@ -4,9 +4,12 @@ import type { SignatureCheck } from '../protocol/jwt.js';
 import type { SignatureStats, SignatureVerifier } from './signature-verifier.js';
 
 // The binding's object has some hundred members and is searched at each use. Its types promise a boolean, but shared
-// memory gives undefined.
-const verifyDetached: (signature: Buffer, message: Buffer, publicKey: Buffer) => boolean | undefined =
-  sodium.crypto_sign_verify_detached;
+// memory gives undefined; and they ask for a Buffer, but any bytes do.
+const verifyDetached = sodium.crypto_sign_verify_detached as (
+  signature: Uint8Array,
+  message: Buffer,
+  publicKey: Buffer,
+) => boolean | undefined;
 
 /** Bytes of an Ed25519 signature. */
 export const SIGNATURE_BYTES = 64;
@@ -23,7 +26,7 @@ export const PUBLIC_KEY_BYTES = 32;
  * @param publicKey 32 bytes; any other length is false
  * @see RFC 8032 §5.1.7, libsodium `crypto_sign_verify_detached`
  */
-export function verifyEd25519(signature: Buffer, message: Buffer, publicKey: Buffer): boolean {
+export function verifyEd25519(signature: Uint8Array, message: Buffer, publicKey: Buffer): boolean {
   if (signature.length !== SIGNATURE_BYTES || publicKey.length !== PUBLIC_KEY_BYTES) return false;
   return verifyDetached(signature, message, publicKey) === true;
 }

@@ -8,8 +8,8 @@ import { checkCallPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
 import { checkTime } from './blocks/e-time.js';
 import { checkRevocation } from './blocks/f-revocation.js';
 import { Failure } from './codes.js';
-import { ReceiptCache } from './receipt-cache.js';
-import { Chain, type Invocation } from './receipt.js';
+import { NO_MEMORY, type ReceiptMemory } from './receipt-memory.js';
+import { Chain, type Invocation, type Receipt } from './receipt.js';
 import type { RevocationView } from './revocation-view.js';
 import type { Rules } from './rules.js';
 
@@ -31,7 +31,7 @@ export interface Call {
 /** What judging reads besides the bundle, as far as it needs no wait. */
 export interface Known {
   readonly rules: Rules;
-  readonly cache: ReceiptCache;
+  readonly cache: ReceiptMemory;
   readonly keys: KeyResolver;
 }
 
@@ -157,25 +157,38 @@ export function proveBundle(
   return proved;
 }
 
-/**
- * Checks receipts without an invocation in blocks A to E.
- *
- * @param verify verifies one signature at once
- * @param now Unix seconds
- */
-export function judgeReceipts(
+/** Receipts without an invocation, whose signatures must be verified next. */
+export interface OpenedReceipts {
+  readonly receipts: readonly Receipt[];
+  readonly plan: SignaturePlan;
+}
+
+/** Like {@link openBundle}, for receipts without an invocation. Nothing is cached. */
+export function openReceipts(
   jwts: readonly string[],
-  verify: (check: SignatureCheck) => boolean,
-  now: number,
-  { rules, keys }: Omit<Known, 'cache'>,
-): Failure | null {
-  const receipts = readReceipts(jwts, new ReceiptCache(0)); // A
+  { keys }: Pick<Known, 'keys'>,
+): OpenedReceipts | Failure {
+  const receipts = readReceipts(jwts, NO_MEMORY); // A
   if (receipts instanceof Failure) return receipts;
   const unlinked = checkReceiptLinkage(receipts); // B
   if (unlinked !== null) return unlinked;
-  const plan = planSignatures({ receipts, chain: null, invocation: null }, keys);
+  return { receipts, plan: planSignatures({ receipts, chain: null, invocation: null }, keys) };
+}
+
+/**
+ * Like {@link proveBundle}, for receipts without an invocation.
+ *
+ * @param verified for each planned check, whether its signature verifies
+ * @param now Unix seconds
+ */
+export function proveReceipts(
+  { receipts, plan }: OpenedReceipts,
+  verified: readonly boolean[],
+  now: number,
+  { rules }: Pick<Known, 'rules'>,
+): Failure | null {
   return (
-    checkSignatures({ receipts }, plan, plan.checks.map(verify), null) ?? // C
+    checkSignatures({ receipts }, plan, verified, null) ?? // C
     checkReceiptPolicies(receipts, rules) ?? // D
     checkTime({ receipts, chain: null }, now, rules.clockSkewSecs) // E
   );

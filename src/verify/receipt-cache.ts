@@ -1,5 +1,6 @@
-import { Buffer } from 'node:buffer';
+import { utf8Length } from '#platform';
 import { LRUCache } from 'lru-cache';
+import type { ReceiptMemory } from './receipt-memory.js';
 import { Chain, type Receipt } from './receipt.js';
 
 /** Counters of a {@link ReceiptCache}; the first three only grow. */
@@ -32,7 +33,7 @@ const FULL = 0.9;
  * cache is full, a receipt enters when it is seen for the second time. So a chain that is used once costs nothing, and
  * evicts nothing.
  */
-export class ReceiptCache {
+export class ReceiptCache implements ReceiptMemory {
   readonly #entries: LRUCache<string, Receipt | Chain> | null;
   readonly #fullBytes: number;
   // Marks of receipts that were seen once. If two share a mark, one of them enters the cache one use later.
@@ -145,8 +146,8 @@ export class ReceiptCache {
   #wasSeen({ signature }: Receipt): boolean {
     if (signature === null) return false;
     // A signature's first half is as good as random, and cannot be chosen without the issuer's key.
-    const slot = signature.readUInt32LE(0) % this.#seen.length;
-    const mark = signature.readUInt32LE(4);
+    const slot = uint32At(signature, 0) % this.#seen.length;
+    const mark = uint32At(signature, 4);
     if (this.#seen[slot] === mark) return true;
     this.#seen[slot] = mark;
     return false;
@@ -189,5 +190,11 @@ function sizeOfReceipt({ jwt, claims, limits }: Receipt): number {
 
 /** V8 uses one byte a character if all are Latin-1, else two. Here only ASCII counts one: that is quick to detect. */
 function textBytes(text: string): number {
-  return ITEM_BYTES + (Buffer.byteLength(text) === text.length ? text.length : 2 * text.length);
+  return ITEM_BYTES + (utf8Length(text) === text.length ? text.length : 2 * text.length);
+}
+
+/** Four bytes of a signature as a number, the lowest first. */
+function uint32At(bytes: Uint8Array, at: number): number {
+  const byte = (offset: number) => bytes[at + offset] as number;
+  return (byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24)) >>> 0;
 }

@@ -1,4 +1,4 @@
-import { Buffer } from 'node:buffer';
+import { detachText } from '#platform';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
@@ -35,7 +35,7 @@ export class Receipt {
   readonly algorithm: unknown;
   readonly signingInputLength: number;
   /** The signature until it has verified, `null` from then on. Only block C changes it. */
-  signature: Buffer | null;
+  signature: Uint8Array | null;
   #policy: JsonObject | null;
   #digest: string | undefined;
 
@@ -69,7 +69,7 @@ export class Receipt {
   shrink(): void {
     if (this.#policy === null) return;
     this.#policy = null;
-    this.jwt = Buffer.from(this.jwt, 'latin1').toString('latin1');
+    this.jwt = detachText(this.jwt);
   }
 }
 
@@ -78,7 +78,7 @@ export interface Invocation {
   readonly jwt: string;
   readonly claims: InvocationClaims;
   readonly algorithm: unknown;
-  readonly signature: Buffer;
+  readonly signature: Uint8Array;
   readonly signingInputLength: number;
 }
 

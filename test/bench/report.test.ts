@@ -2,22 +2,13 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { chromium, type Browser, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { renderReport } from '../../bench/report/report.js';
 import { renderTable } from '../../bench/report/table.js';
 import { finderOf } from '../../bench/run/results.js';
+import { CHROMIUM, launchBrowser, PATIENCE } from '../support/browser.js';
 import { sampleResults } from './sample-results.js';
-
-const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
-const ARGS = [
-  ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
-  // Containers have little shared memory, and a browser crashes without enough of it.
-  ...['--disable-component-update', '--disable-sync', '--disable-dev-shm-usage'],
-];
-
-/** Only a browser that hangs takes longer than this; a busy machine may need a minute to start one. In ms. */
-const PATIENCE = 150_000;
 
 const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-report-'));
 const results = sampleResults();
@@ -37,9 +28,8 @@ it('prints a table with every bar that was measured, unless a single run can hav
 // Where there is no browser this shows as skipped.
 describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   let browser: Browser;
-  const launch = () => chromium.launch({ executablePath: CHROMIUM, args: ARGS, timeout: PATIENCE });
   beforeAll(async () => {
-    browser = await launch();
+    browser = await launchBrowser();
   });
   afterAll(() => browser.close());
 
@@ -49,7 +39,7 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
 
   async function open(file: string, width = 1200): Promise<Page> {
     // If the system has killed the browser, it is started again: the page is tested, not the browser.
-    if (!browser.isConnected()) browser = await launch();
+    if (!browser.isConnected()) browser = await launchBrowser();
     const page = await browser.newPage({ viewport: { width, height: 900 } });
     page.setDefaultTimeout(PATIENCE);
     page.on('console', (message) => complaints.push(message.text()));

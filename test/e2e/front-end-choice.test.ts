@@ -45,7 +45,7 @@ describe('FRONT_END', () => {
 
   it('is node:http where uWebSockets.js is not installed', async () => {
     expect(await choiceOf({ FRONT_END: 'auto', ...without('uWebSockets.js') })).toEqual([
-      '30 the front end is node:http: uWebSockets.js is not installed',
+      '30 the front end is node:http: uWebSockets.js is not installed; `npm install uWebSockets.js@npm:uwebsockets@3.0.6` adds it',
       'node',
     ]);
   });
@@ -62,7 +62,9 @@ describe('FRONT_END', () => {
     const { code, stderr } = await runToExit({ FRONT_END: 'uws', ...without('uWebSockets.js') });
     expect([code, stderr]).toEqual([
       1,
-      expect.stringMatching(/FRONT_END is uws, but uWebSockets\.js is not installed; set FRONT_END to auto/),
+      expect.stringMatching(
+        /FRONT_END is uws, but uWebSockets\.js is not installed; `npm install uWebSockets\.js@\S+` adds it, or set FRONT_END/,
+      ),
     ]);
     const wrong = await runToExit({ FRONT_END: 'nginx' });
     expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching(/FRONT_END is "nginx": .*"uws"/)]);
@@ -72,6 +74,9 @@ describe('FRONT_END', () => {
 describe('REPLAY_PROTECTION=redis', () => {
   it('without the package says which one to add', async () => {
     const { code, stderr } = await runToExit({ REPLAY_PROTECTION: 'redis', ...without('redis') });
-    expect([code, stderr]).toEqual([1, expect.stringContaining('run `npm install redis`')]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining('is not installed; `npm install redis@6.3.1` adds it'),
+    ]);
   });
 });

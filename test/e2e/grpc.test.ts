@@ -506,7 +506,9 @@ describe('health, and the end', { shuffle: false }, () => {
     const { code, stderr } = await runToExit({ ...env, GRPC_PORT: '0' });
     expect([code, stderr]).toEqual([
       1,
-      expect.stringMatching(/GRPC_PORT is set, but @grpc\/grpc-js or protobufjs is not installed: install/),
+      expect.stringMatching(
+        /GRPC_PORT is set, but @grpc\/grpc-js or protobufjs is not installed; `npm install @grpc\/grpc-js@\S+ protobufjs@\S+` adds them/,
+      ),
     ]);
     // Nobody else needs them.
     const without = await startService(env);

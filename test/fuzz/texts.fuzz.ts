@@ -82,7 +82,7 @@ const jwt: Target = {
     const read = readJwt(text);
     same(`whether ${JSON.stringify(text)} is a JWT`, parsed.defect === undefined, read !== undefined);
     if (parsed.defect === undefined && read !== undefined) {
-      same('its signature', parsed.signature.toString('hex'), read.signature.toString('hex'));
+      same('its signature', Buffer.from(parsed.signature).toString('hex'), read.signature.toString('hex'));
       same('its claims', parsed.payload, payloadOf(text));
       same('what is signed', text.slice(0, parsed.signingInputLength), read.signed.toString());
     }

@@ -29,7 +29,7 @@ describe('a key', () => {
     expect(key.toPublicJwk()).toEqual({ kty: 'OKP', crv: 'Ed25519', kid: key.did, x: RFC_8037_KEY.x });
     // RFC 8037 appendix A.4.
     const signature = key.sign(Buffer.from('eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc'));
-    expect(signature.toString('base64url')).toBe(
+    expect(Buffer.from(signature).toString('base64url')).toBe(
       'hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg',
     );
   });

@@ -3,6 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { request, type RequestListener } from 'node:http';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import express from 'express';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -119,6 +120,33 @@ describe('the body of a verified call', () => {
     const used = new Request(url, { method: 'POST', body: good, headers: [[...header()]] });
     await used.text();
     await expect(handler(used)).rejects.toThrow('hand the request in unread');
+  });
+
+  it('that a parser has read before is compared as the bytes that it kept (NestJS)', async () => {
+    const app = express();
+    const keep = {
+      verify: (req: object, _: unknown, rawBody: Buffer) => void Object.assign(req, { rawBody }),
+    };
+    const drs = drsMiddleware({ verifier, ...OPEN_ROUTE, maxBodyBytes: 20_000 });
+    app.post('/', express.json({ ...keep, type: () => true, limit: '1mb' }), drs, (req, res) => {
+      res.json({ body: req.body as unknown, agent: drsContext(req).agent });
+    });
+    const { url } = await start(app);
+    const json = ['Content-Type', 'application/json'] as const;
+    const seen = { status: 200, body: { body: args, agent: chain.parties.at(-1)?.did } };
+    expect(await send(url, [header(), json], good)).toMatchObject(seen);
+    const codeOf = async (headers: [string, string][], body: string | Buffer) =>
+      (await send(url, [header(), ...headers], body)).body;
+    const refused = (code: string) => ({ error: { code } });
+    expect(await codeOf([[...json]], good.replace('tea', 'gold'))).toMatchObject(refused('BINDING_MISMATCH'));
+    // What the parser made of it says nothing of a member that came twice, or of what was compressed.
+    const twice = good.replace('{', '{"query":"gold",');
+    expect(await codeOf([[...json]], twice)).toMatchObject(refused('BINDING_MISMATCH'));
+    const packed = [[...json], ['Content-Encoding', 'gzip']] as [string, string][];
+    expect(await codeOf(packed, gzipSync(good))).toMatchObject(refused('BINDING_MISMATCH'));
+    expect(await codeOf([[...json]], good.padEnd(20_001))).toMatchObject(refused('BODY_TOO_LARGE'));
+    const envelope = `{"bundle":"${header()[1]}","body":${good}}`;
+    expect(await send(url, [['Content-Type', 'application/drs-call+json']], envelope)).toMatchObject(seen);
   });
 
   it('is not awaited for ever where the client goes away', async () => {

@@ -16,8 +16,8 @@ const NOT_VERBATIM = ['--verbatimModuleSyntax', 'false'];
 // README.md, "As a library", says what is shown here.
 describe('a CommonJS project', () => {
   let project: Project;
-  beforeAll(async () => {
-    project = await Project.create('commonjs');
+  beforeAll(() => {
+    project = Project.create('commonjs');
     project.install('@types/node');
   });
   afterAll(() => project.remove());

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Project } from '../support/project.js';
 
 let project: Project;
-beforeAll(async () => {
-  project = await Project.create();
+beforeAll(() => {
+  project = Project.create();
 });
 afterAll(() => project.remove());
 

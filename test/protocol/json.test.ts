@@ -15,7 +15,7 @@ import {
   parseStrictJson,
   type JsonValue,
 } from '../../src/protocol/json.js';
-import { decodeUtf8 } from '../../src/protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { readVectors } from '../support/vectors.js';
 
 const kindOf = (text: string) => parseStrictJson(text).defect?.kind ?? 'none';

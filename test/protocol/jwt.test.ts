@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeBase64url, decodeBase64urlBriefly, encodeBase64url } from '../../src/protocol/base64url.js';
+import { decodeBase64url, decodeBase64urlBriefly, encodeBase64url } from '#platform';
 import { digestOf, ISSUED_HEADER, parseCompactJwt } from '../../src/protocol/jwt.js';
 import { makeBundle, sha256 } from '../support/chain.js';
 

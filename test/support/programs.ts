@@ -32,7 +32,7 @@ export function startProgram(
   prepare: (port: number, folder: string) => readonly string[],
 ): Promise<Program> {
   return startOnPort(async (port) => {
-    const folder = mkdtempSync(path.join(tmpdir(), `drs-${program}-`));
+    const folder = mkdtempSync(path.join(tmpdir(), `drs-${path.basename(program)}-`));
     const child = spawn(program, prepare(port, folder), {
       stdio: ['ignore', 'pipe', 'pipe'],
       cwd: folder,

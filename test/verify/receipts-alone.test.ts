@@ -1,12 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { verifyCheck } from '../../src/signatures/in-thread.js';
-import { judgeReceipts } from '../../src/verify/judge.js';
+import { Failure } from '../../src/verify/codes.js';
+import { openReceipts, proveReceipts } from '../../src/verify/judge.js';
 import { makeChain, NOW, party, type Overrides } from '../support/chain.js';
 
 const RULES = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null, trustedRoots: null };
 const verify = (receipts: readonly string[], now = NOW, rules: object = {}) =>
-  judgeReceipts(receipts, verifyCheck, now, { rules: { ...RULES, ...rules }, keys: DEFAULT_KEYS })?.code;
+  judge(receipts, now, { ...RULES, ...rules })?.code;
+function judge(receipts: readonly string[], now: number, rules: typeof RULES) {
+  const opened = openReceipts(receipts, { keys: DEFAULT_KEYS });
+  return opened instanceof Failure
+    ? opened
+    : proveReceipts(opened, opened.plan.checks.map(verifyCheck), now, { rules });
+}
 const withClaims = (claims: Overrides) => makeChain(3, { 1: claims }).receipts;
 
 describe('receipts without an invocation', () => {

@@ -15,7 +15,7 @@ const { openEngine } = await import('../../src/verifier/create-verifier.js');
 const { readVerifierOptions } = await import('../../src/verifier/options.js');
 const { toVerdictJson } = await import('../../src/verifier/verdict.js');
 const { hasMoreNodes } = await import('../../src/protocol/json.js');
-const { decodeUtf8 } = await import('../../src/protocol/utf8.js');
+const { decodeUtf8 } = await import('#platform');
 
 /** The result for a body: a code, `valid` with the binding, or `not JSON`. */
 export type Answer = string;

@@ -3,21 +3,24 @@ import { issueSubDelegation, type IssuedPolicy } from '../../issue/index.js';
 import { isKnownMember } from '../../protocol/policy.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
-import { warnIfIrrevocable } from '../agreement.js';
 import { chainText, readChainFile } from '../chain-file.js';
 import { writeResult } from '../files.js';
-import { readDid, readKeyFile } from '../key-file.js';
-import { addPolicyOptions, parseIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
+import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
+import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
+import {
+  addStatusIndexOptions,
+  takeStatusIndexOf,
+  warnIfIrrevocable,
+  type StatusIndexOptions,
+} from '../status-index-options.js';
 import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
-interface DelegateOptions extends PolicyOptions {
-  readonly key: string;
+interface DelegateOptions extends PolicyOptions, KeyOptions, StatusIndexOptions {
   readonly chain: string;
   readonly to: string;
   readonly cmd?: string;
   readonly expires?: number | 'never';
   readonly notBefore?: number;
-  readonly statusIndex?: number;
   readonly unchecked?: true;
   readonly out?: string;
   readonly force?: true;
@@ -26,20 +29,21 @@ interface DelegateOptions extends PolicyOptions {
 /** `drs delegate` */
 export function addDelegate(program: Command): void {
   const now = Math.floor(Date.now() / 1000);
-  const command = program
-    .command('delegate')
-    .summary('pass authority on to the next delegate')
-    .description(
-      'Adds a receipt to a chain: you, its last delegate, let another act within what you were given. What you do\nnot mention stays as it is; what you mention can only get narrower. What would not verify is refused.',
-    )
-    .requiredOption('--key <file>', 'your private key')
+  const command = addKeyOptions(
+    program
+      .command('delegate')
+      .summary('pass authority on to the next delegate')
+      .description(
+        'Adds a receipt to a chain: you, its last delegate, let another act within what you were given. What you do\nnot mention stays as it is; what you mention can only get narrower. What would not verify is refused.',
+      ),
+  )
     .requiredOption(
       '--chain <file>',
       'the chain so far, as `npx drs-verify issue` or `npx drs-verify delegate` wrote it; - for standard input',
     )
     .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
     .option('--cmd <path>', "a command path at or below the parent's (default: the parent's)");
-  addPolicyOptions(command)
+  addStatusIndexOptions(addPolicyOptions(command))
     .option(
       '--expires <time>',
       `when it ends (default: in an hour, or with the parent): ${TIME_FORMS}; or never`,
@@ -47,11 +51,6 @@ export function addDelegate(program: Command): void {
     )
     .option('--not-before <time>', 'when it starts (default: now, or with the parent)', (text) =>
       parseTime(text, now),
-    )
-    .option(
-      '--status-index <n>',
-      'its index in the status list, by which `npx drs-verify revoke` can end it',
-      parseIndex,
     )
     .option('--unchecked', 'sign even what the service will refuse, to see its verdict')
     .option('-o, --out <file>', 'where to write the longer chain (default: standard output)')
@@ -66,21 +65,23 @@ Examples:
   npx drs-verify delegate --key bot.key --chain root.jwt --to helper.pub --expires 10m --deny-write`,
     )
     .action(async (options: DelegateOptions) => {
-      const key = await readKeyFile(options.key);
+      const key = await readSigner(options);
       const chain = await readChainFile(options.chain);
-      const receipt = issueSubDelegation({
+      const audience = await readDid(options.to);
+      const policy = { ...policyOf(chain.at(-1)), ...(await readPolicy(options)) };
+      const receipt = await issueSubDelegation({
         key,
         chain,
-        audience: await readDid(options.to),
-        policy: { ...policyOf(chain.at(-1)), ...(await readPolicy(options)) },
+        audience,
+        policy,
         now,
         ...(options.cmd !== undefined && { command: options.cmd }),
         ...(options.notBefore !== undefined && { notBefore: options.notBefore }),
         ...(options.expires !== undefined && { expiresAt: toExpiresAt(options.expires) }),
-        ...(options.statusIndex !== undefined && { statusListIndex: options.statusIndex }),
+        ...(await takeStatusIndexOf(options)),
         ...(options.unchecked && { unchecked: true }),
       });
-      warnIfIrrevocable(options.statusIndex);
+      warnIfIrrevocable(options);
       await writeResult(options.out, chainText([...chain, receipt]), options);
     });
 }

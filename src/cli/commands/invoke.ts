@@ -2,11 +2,10 @@ import type { Command } from 'commander';
 import { createBundle, encodeBundle, issueInvocation } from '../../issue/index.js';
 import { readChainFile } from '../chain-file.js';
 import { writeResult } from '../files.js';
-import { readKeyFile } from '../key-file.js';
+import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { readJsonObject } from '../policy-options.js';
 
-interface InvokeOptions {
-  readonly key: string;
+interface InvokeOptions extends KeyOptions {
   readonly chain: string;
   readonly toolServer: string;
   readonly args: string;
@@ -19,13 +18,14 @@ interface InvokeOptions {
 
 /** `drs invoke` */
 export function addInvoke(program: Command): void {
-  program
-    .command('invoke')
-    .summary('sign one call under a chain and make the bundle')
-    .description(
-      'Signs one call: you, the last delegate of a chain, call a tool with these arguments. Writes the bundle that\nthe tool server verifies. A call that would not verify is refused.',
-    )
-    .requiredOption('--key <file>', 'your private key')
+  addKeyOptions(
+    program
+      .command('invoke')
+      .summary('sign one call under a chain and make the bundle')
+      .description(
+        'Signs one call: you, the last delegate of a chain, call a tool with these arguments. Writes the bundle that\nthe tool server verifies. A call that would not verify is refused.',
+      ),
+  )
     .requiredOption(
       '--chain <file>',
       'the chain, as `npx drs-verify issue` or `npx drs-verify delegate` wrote it; - for standard input',
@@ -51,9 +51,9 @@ Examples:
   npx drs-verify invoke … --args @call.json --header > header.txt`,
     )
     .action(async (options: InvokeOptions) => {
-      const key = await readKeyFile(options.key);
+      const key = await readSigner(options);
       const receipts = await readChainFile(options.chain);
-      const invocation = issueInvocation({
+      const invocation = await issueInvocation({
         key,
         chain: receipts,
         args: await readJsonObject(options.args, '--args'),

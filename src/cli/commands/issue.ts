@@ -1,20 +1,30 @@
 import type { Command } from 'commander';
-import { createConsent, issueRootDelegation, type Consent, type IssuedPolicy } from '../../issue/index.js';
-import { agreementText, requireAgreement, showText, warnIfIrrevocable, type Grant } from '../agreement.js';
+import {
+  createConsent,
+  generateKey,
+  issueRootDelegation,
+  type Consent,
+  type IssuedPolicy,
+} from '../../issue/index.js';
+import { agreementText, requireAgreement, showText, type Grant } from '../agreement.js';
 import { chainText } from '../chain-file.js';
 import { CommandError } from '../command-error.js';
 import { readText, writeResult } from '../files.js';
-import { readDid, readKeyFile } from '../key-file.js';
-import { addPolicyOptions, parseIndex, readPolicy, type PolicyOptions } from '../policy-options.js';
+import { addKeyOptions, readDid, readSigner, type KeyOptions } from '../key-file.js';
+import { addPolicyOptions, readPolicy, type PolicyOptions } from '../policy-options.js';
+import {
+  addStatusIndexOptions,
+  takeStatusIndexOf,
+  warnIfIrrevocable,
+  type StatusIndexOptions,
+} from '../status-index-options.js';
 import { parseEnd, parseTime, TIME_FORMS, toExpiresAt } from '../times.js';
 
-interface IssueOptions extends PolicyOptions {
-  readonly key: string;
+interface IssueOptions extends PolicyOptions, KeyOptions, StatusIndexOptions {
   readonly to: string;
   readonly cmd: string;
   readonly expires?: number | 'never';
   readonly notBefore?: number;
-  readonly statusIndex?: number;
   readonly rootType: string;
   readonly consentText?: string;
   readonly consentMethod: string;
@@ -28,27 +38,23 @@ interface IssueOptions extends PolicyOptions {
 /** `drs issue` */
 export function addIssue(program: Command): void {
   const now = Math.floor(Date.now() / 1000);
-  const command = program
-    .command('issue')
-    .summary('give authority to a first delegate (root receipt)')
-    .description(
-      'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in\nplain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
-    )
-    .requiredOption('--key <file>', 'your private key')
+  const command = addKeyOptions(
+    program
+      .command('issue')
+      .summary('give authority to a first delegate (root receipt)')
+      .description(
+        'Issues the receipt at the root of a chain: you, the principal, let a delegate act within a policy. Shows in\nplain words what you give away, and asks; the hash of that text goes into the receipt as your consent.',
+      ),
+  )
     .requiredOption('--to <did|file>', 'the delegate: its DID or its .pub file')
     .option('--cmd <path>', 'the command path that is delegated', '/mcp/tools/call');
-  addPolicyOptions(command)
+  addStatusIndexOptions(addPolicyOptions(command))
     .option(
       '--expires <time>',
       `when it ends (default: an hour after its start): ${TIME_FORMS}; or never`,
       (text) => parseEnd(text, now),
     )
     .option('--not-before <time>', 'when it starts (default: now)', (text) => parseTime(text, now))
-    .option(
-      '--status-index <n>',
-      'its index in the status list, by which `npx drs-verify revoke` can end it',
-      parseIndex,
-    )
     .option('--root-type <type>', 'who stands at the root', 'human')
     .option('--consent-text <file>', 'the text that the person saw (default: the options in plain words)')
     .option('--consent-method <method>', 'how the person agreed', 'explicit-cli-command')
@@ -68,7 +74,7 @@ Examples:
   npx drs-verify issue --key org.key --to bot.pub --root-type organisation --expires never --policy @policy.json`,
     )
     .action(async (options: IssueOptions) => {
-      const key = await readKeyFile(options.key);
+      const key = await readSigner(options);
       const policy = await readPolicy(options);
       requireLimits(policy, options);
       const notBefore = options.notBefore ?? now;
@@ -81,14 +87,10 @@ Examples:
       };
       const isHuman = options.rootType === 'human';
       const text = isHuman ? await readConsentText(options, delegation) : null;
-      const root = issueRootDelegation({
-        ...delegation,
-        key,
-        now,
-        rootType: options.rootType,
-        ...(text !== null && { consent: consentTo(text, options, now) }),
-        ...(options.statusIndex !== undefined && { statusListIndex: options.statusIndex }),
-      });
+      const consent = text === null ? {} : { consent: consentTo(text, options, now) };
+      const unsigned = { ...delegation, now, rootType: options.rootType, ...consent };
+      // Errors come before the question: a key that nobody keeps finds them. Yours signs only what you agreed to.
+      issueRootDelegation({ ...unsigned, key: generateKey() });
       if (text !== null) {
         process.stderr.write('You agree to this:\n');
         showText(text);
@@ -97,9 +99,9 @@ Examples:
           showText(agreementText(delegation));
         }
       }
-      warnIfIrrevocable(options.statusIndex);
-      // Errors come before the question, and nothing is written before the person agrees.
+      warnIfIrrevocable(options);
       if (isHuman && !options.yes) await requireAgreement();
+      const root = await issueRootDelegation({ ...unsigned, key, ...(await takeStatusIndexOf(options)) });
       await writeResult(options.out, chainText([root]), options);
     });
 }

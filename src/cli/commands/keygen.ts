@@ -3,11 +3,17 @@ import type { Command } from 'commander';
 import { generateKey } from '../../issue/signing-key.js';
 import { CommandError } from '../command-error.js';
 import { writeResult } from '../files.js';
+import { encryptKey } from '../key-file.js';
+import { readPassphraseFile } from '../passphrase.js';
 
 interface KeygenOptions {
   readonly out: string;
   readonly force?: true;
+  readonly passphraseFile?: string;
 }
+
+// OpenSSL derives the key in only 2,048 steps, so the passphrase itself must be hard to guess.
+const MIN_PASSPHRASE = 20;
 
 /** `drs keygen` */
 export function addKeygen(program: Command): void {
@@ -19,14 +25,19 @@ export function addKeygen(program: Command): void {
     )
     .requiredOption('-o, --out <file>', 'where to write the private key')
     .option('--force', 'replace files that exist')
+    .option(
+      '--passphrase-file <file>',
+      `encrypt the private key (PKCS#8 in PEM) with the passphrase in this file, of at least ${MIN_PASSPHRASE} characters`,
+    )
     .addHelpText(
       'after',
       `
 Examples:
   npx drs-verify keygen -o alice.key            writes alice.key and alice.pub
-  did=$(npx drs-verify keygen -o bot.key)`,
+  did=$(npx drs-verify keygen -o bot.key)
+  npx drs-verify keygen -o bot.key --passphrase-file bot.passphrase`,
     )
-    .action(async ({ out, force }: KeygenOptions) => {
+    .action(async ({ out, force, passphraseFile }: KeygenOptions) => {
       const publicFile = `${out.replace(/\.key$/, '')}.pub`;
       const taken = [out, publicFile].find((file) => existsSync(file));
       if (taken !== undefined && !force) {
@@ -37,7 +48,11 @@ Examples:
       }
       if (out === '-') throw new CommandError('a private key is never printed', 'name a file with -o');
       const key = generateKey();
-      await writeResult(out, `${JSON.stringify(key.toJwk(), null, 2)}\n`, {
+      const privateText =
+        passphraseFile === undefined
+          ? `${JSON.stringify(key.toJwk(), null, 2)}\n`
+          : encryptKey(key, await readNewPassphrase(passphraseFile));
+      await writeResult(out, privateText, {
         force,
         mode: 0o600,
         note: ' (private: keep it to yourself)',
@@ -48,4 +63,13 @@ Examples:
       });
       process.stdout.write(`${key.did}\n`);
     });
+}
+
+async function readNewPassphrase(file: string): Promise<string> {
+  const passphrase = await readPassphraseFile(file);
+  if (passphrase.length >= MIN_PASSPHRASE) return passphrase;
+  throw new CommandError(
+    `the passphrase in ${file} has ${passphrase.length} characters, expected at least ${MIN_PASSPHRASE}`,
+    'take six random words, or `openssl rand -base64 24`',
+  );
 }

@@ -3,6 +3,7 @@ import { A2A_COMMAND } from '../../gate/a2a.js';
 import { signedArgumentsOf } from '../../gate/call-body.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
+import type { AnySigner } from '../../issue/signer.js';
 import { signCall, type Delegation } from '../delegation.js';
 import { sendSigned } from '../send-signed.js';
 import { DRS_EXTENSION } from './extension.js';
@@ -20,18 +21,20 @@ import { DRS_EXTENSION } from './extension.js';
  *   transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })],
  * });
  */
-export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch): typeof globalThis.fetch {
+export function signA2aRequests(
+  delegation: Delegation<AnySigner>,
+  fetch = globalThis.fetch,
+): typeof globalThis.fetch {
   return async (input, init) => {
     const request = input instanceof Request ? input : null;
     const { pathname, search } = new URL(input instanceof Request ? input.url : input);
     const given = init?.body ?? null;
     const body = given === null && request !== null ? await request.clone().text() : given;
-    const target = targetOf((init?.method ?? request?.method ?? 'GET').toUpperCase(), pathname + search);
-    const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
+    const call = a2aCallOf(init?.method ?? request?.method ?? 'GET', pathname + search, body);
     if (call === null) return fetch(input, init);
     const headers = new Headers(init?.headers ?? request?.headers);
     nameExtension(headers);
-    headers.set(BUNDLE_HEADER, signCall(delegation, `${A2A_COMMAND}/${call.method}`, call.args));
+    headers.set(BUNDLE_HEADER, await signCall(delegation, call.command, call.args));
     return sendSigned(fetch, input, { ...init, headers });
   };
 }
@@ -41,6 +44,26 @@ function nameExtension(headers: Headers): void {
   headers.append('A2A-Extensions', DRS_EXTENSION);
   // Of 0.3. Where it is, servers of 0.3 read no other.
   if (headers.has('X-A2A-Extensions')) headers.append('X-A2A-Extensions', DRS_EXTENSION);
+}
+
+/** What is signed of a request to an A2A agent. */
+export interface A2aCall {
+  readonly command: string;
+  /** Its member `tool` is the method. */
+  readonly args: JsonObject;
+}
+
+/**
+ * The call in a request to an A2A agent, over REST or JSON-RPC; `null` if it is none.
+ *
+ * @param path with its query, as the agent gets it
+ * @param body text, if there is one
+ * @throws TypeError if it cannot be signed
+ */
+export function a2aCallOf(httpMethod: string, path: string, body: unknown): A2aCall | null {
+  const target = targetOf(httpMethod.toUpperCase(), path);
+  const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
+  return call === null ? null : { command: `${A2A_COMMAND}/${call.method}`, args: call.args };
 }
 
 interface Call {

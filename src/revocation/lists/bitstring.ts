@@ -1,6 +1,6 @@
 import { gunzip, gzip } from 'node:zlib';
 import { promisify } from 'node:util';
-import { decodeBase64url, encodeBase64url } from '../../protocol/base64url.js';
+import { decodeBase64url, encodeBase64url } from '#platform';
 import { StatusListError } from './status-list-error.js';
 
 /** Maximum size of an unpacked list in bytes. */

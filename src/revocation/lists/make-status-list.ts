@@ -1,4 +1,4 @@
-import { encodeBase64url } from '../../protocol/base64url.js';
+import { encodeBase64url } from '#platform';
 import { toJcs } from '../../protocol/jcs.js';
 import type { JsonObject } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';

@@ -1,7 +1,7 @@
 import { isJsonObject, MAX_JSON_NODES, parseStrictJson, type JsonObject } from '../../protocol/json.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import type { KeyResolver } from '../../protocol/key-resolver.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
 import { unpackBits } from './bitstring.js';
 import { narrowByClaims, readCredential, type StatusListCredential } from './credential.js';

@@ -11,7 +11,7 @@ import {
   type Option,
 } from '../../verifier/kinds.js';
 import { VERIFIER_OPTIONS } from '../../verifier/options.js';
-import { decodeBase64url } from '../../protocol/base64url.js';
+import { decodeBase64url } from '#platform';
 import { readProxyTrust } from '../http/client-address.js';
 import { unixPathOf } from '../http/listen/listen-address.js';
 import { variableOf } from './environment.js';

@@ -3,7 +3,7 @@ import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/conte
 import type { RequestBody } from '../../gate/request.js';
 import type { GateResponse } from '../../gate/response.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { wholeContextOf, type GateDecision } from '../routes/gate-decider.js';
 import { readGateHead } from '../http/gate-head.js';
 import {

@@ -1,21 +1,29 @@
 import type { GrpcContext, GrpcFrontEnd } from './server.js';
 
 /**
- * Opens the gRPC front end. It needs optional packages, which are only loaded here.
+ * Opens the gRPC front end.
  *
- * @throws Error if they are not installed
+ * @throws Error like {@link loadGrpc}
  */
 export async function openGrpc(context: GrpcContext): Promise<GrpcFrontEnd> {
-  let loaded: typeof import('./server.js');
+  const { openServer } = await loadGrpc();
+  return openServer(context);
+}
+
+/**
+ * Loads the gRPC front end. It needs packages that are optional peers, which are only loaded here.
+ *
+ * @throws Error if they are not installed, which says how to add them
+ */
+export async function loadGrpc(): Promise<typeof import('./server.js')> {
   try {
-    loaded = await import('./server.js');
+    return await import('./server.js');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
     throw new Error(
-      'GRPC_PORT is set, but @grpc/grpc-js or protobufjs is not installed: install the optional dependencies ' +
-        '(npm install without --omit=optional), or unset GRPC_PORT',
+      'GRPC_PORT is set, but @grpc/grpc-js or protobufjs is not installed; ' +
+        '`npm install @grpc/grpc-js@1.14.7 protobufjs@7.6.6` adds them, or unset GRPC_PORT',
       { cause: error },
     );
   }
-  return loaded.openServer(context);
 }

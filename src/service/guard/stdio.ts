@@ -8,7 +8,7 @@ import type { GateRequest } from '../../gate/request.js';
 import { responseTo } from '../../gate/response.js';
 import { idInUse } from '../../gate/task-owners.js';
 import { hasMoreNodes, isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { newRequestId } from '../http/request-head.js';
 import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 import { wholeContextOf, type GateDecider, type GateDecision } from '../routes/gate-decider.js';

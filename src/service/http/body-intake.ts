@@ -5,7 +5,7 @@ import type { Work } from '../load/backlog.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
 import type { AnswerOptions, Exchange } from './exchange.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { clientOf } from '../load/rate-limit.js';
 import type { RequestHead } from './request-head.js';
 

@@ -10,6 +10,9 @@ export interface LoadedFrontEnd {
   readonly open: OpenFrontEnd;
 }
 
+/** Adds uWebSockets.js, an optional peer. It is not on the registry under its own name. */
+const INSTALL_UWS = 'npm install uWebSockets.js@npm:uwebsockets@3.0.6';
+
 /**
  * Loads the requested front end. For `auto`: uWebSockets.js if it runs here, else `node:http`.
  *
@@ -24,10 +27,13 @@ export async function loadFrontEnd(wanted: FrontEndName | 'auto'): Promise<Loade
     return { name: 'uws', reason, isFallback: false, open: openUws };
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND';
-    const fault = isMissing
-      ? 'uWebSockets.js is not installed'
-      : `uWebSockets.js does not load: ${lastLineOf(error)}`;
-    if (wanted === 'auto') return loadNode(fault, !isMissing);
+    if (isMissing) {
+      const fault = `uWebSockets.js is not installed; \`${INSTALL_UWS}\` adds it`;
+      if (wanted === 'auto') return loadNode(fault, false);
+      throw new Error(`FRONT_END is uws, but ${fault}, or set FRONT_END to auto or node`, { cause: error });
+    }
+    const fault = `uWebSockets.js does not load: ${lastLineOf(error)}`;
+    if (wanted === 'auto') return loadNode(fault, true);
     throw new Error(
       `FRONT_END is uws, but ${fault}; set FRONT_END to auto or node, ` +
         'or see "Which front end" in docs/operations.md for where it runs',

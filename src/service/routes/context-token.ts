@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import sodium from 'sodium-native';
 import type { AllowedCall, JudgedChain } from '../../gate/decide.js';
 import type { PendingCall } from '../../gate/request.js';
-import { decodeBase64url, encodeBase64url } from '../../protocol/base64url.js';
+import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
 

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { isCount } from '../../protocol/policy.js';
-import { decodeUtf8 } from '../../protocol/utf8.js';
+import { decodeUtf8 } from '#platform';
 import { RevocationStoreError } from '../../revocation/index.js';
 import { show } from '../../verify/codes.js';
 import { AdminLog, type AdminCall } from '../observe/logs/admin-log.js';

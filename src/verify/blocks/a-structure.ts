@@ -8,7 +8,7 @@ import {
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { Failure, show, type Code, type Subject } from '../codes.js';
-import type { ReceiptCache } from '../receipt-cache.js';
+import type { ReceiptMemory } from '../receipt-memory.js';
 import { Receipt, type Chain, type Invocation } from '../receipt.js';
 import type { Rules } from '../rules.js';
 
@@ -24,7 +24,7 @@ export interface Structure {
 }
 
 /** Block A: the bundle holds receipts and an invocation, each a JWT with the claims of its place. */
-export function checkStructure(bundle: unknown, rules: Rules, cache: ReceiptCache): Structure | Failure {
+export function checkStructure(bundle: unknown, rules: Rules, cache: ReceiptMemory): Structure | Failure {
   const parts = readBundle(bundle, rules);
   if (parts instanceof Failure) return parts;
   const chain = cache.getChain(parts.receipts);
@@ -71,7 +71,7 @@ function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
 }
 
 /** The receipts of a chain, root first, each with the claims of its place. */
-export function readReceipts(jwts: readonly string[], cache: ReceiptCache): Receipt[] | Failure {
+export function readReceipts(jwts: readonly string[], cache: ReceiptMemory): Receipt[] | Failure {
   const receipts: Receipt[] = [];
   for (const jwt of jwts) {
     const root = receipts[0];
@@ -87,7 +87,7 @@ function readReceipt(
   jwt: string,
   index: number,
   place: ReceiptPlace,
-  cache: ReceiptCache,
+  cache: ReceiptMemory,
 ): Receipt | Failure {
   const known = cache.getReceipt(jwt);
   // A root and a child are read by different rules: a receipt that was cached at another place is read again.

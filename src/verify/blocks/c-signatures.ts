@@ -1,7 +1,8 @@
+import { encodeBase64url } from '#platform';
 import type { SignatureCheck } from '../../protocol/jwt.js';
 import type { KeyResolver } from '../../protocol/key-resolver.js';
 import { Failure, type Subject } from '../codes.js';
-import type { ReceiptCache } from '../receipt-cache.js';
+import type { ReceiptMemory } from '../receipt-memory.js';
 import type { Invocation, Receipt } from '../receipt.js';
 import type { Structure } from './a-structure.js';
 
@@ -43,7 +44,7 @@ export function planSignatures({ receipts, chain, invocation }: Signed, keys: Ke
 function planCheck(
   subject: Subject,
   { jwt, algorithm, signingInputLength, claims }: Receipt | Invocation,
-  signature: Buffer,
+  signature: Uint8Array,
   publicKey: Uint8Array | null,
   { expected: resolvable }: KeyResolver,
 ): SignatureCheck | Failure {
@@ -67,7 +68,7 @@ export function checkSignatures(
   { receipts }: Pick<Structure, 'receipts'>,
   plan: SignaturePlan,
   verified: readonly boolean[],
-  cache: ReceiptCache | null,
+  cache: ReceiptMemory | null,
 ): Failure | null {
   for (let at = 0; at < plan.subjects.length; at++) {
     const subject = plan.subjects[at] as Subject;
@@ -77,7 +78,7 @@ export function checkSignatures(
           ? (['INVALID_SIGNATURE', (receipts[subject] as Receipt).claims.iss] as const)
           : (['INVALID_INVOCATION_SIGNATURE', 'the last delegate'] as const);
       const { signature } = plan.checks[at] as SignatureCheck;
-      const claimed = signature.toString('base64url');
+      const claimed = encodeBase64url(signature);
       const expected = `an Ed25519 signature of 64 bytes by ${signer}`;
       return new Failure(code, { subject, claimed, expected });
     }

@@ -1,0 +1,27 @@
+import { Pool } from 'undici';
+import { HEADERS, MAX_ANSWER_BYTES, type Transport } from './post.js';
+
+// `#transport` in package.json: loaded by a client's first request.
+
+/** Posts over a pool of kept-alive connections. */
+export function openTransport(url: URL, connections: number): Transport {
+  const pool = new Pool(url.origin, { connections, maxResponseSize: MAX_ANSWER_BYTES });
+  return {
+    post: async (json, signal) => {
+      const { statusCode, headers, body } = await pool.request({
+        path: url.pathname,
+        method: 'POST',
+        headers: HEADERS,
+        body: json,
+        signal,
+      });
+      const retryAfter = headers['retry-after'];
+      return {
+        status: statusCode,
+        retryAfter: typeof retryAfter === 'string' ? retryAfter : null,
+        text: await body.text(),
+      };
+    },
+    close: () => pool.close(),
+  };
+}

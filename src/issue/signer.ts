@@ -1,0 +1,87 @@
+import { verifyAtOnce, verifyEventually } from '#ed25519';
+import { encodeUtf8 } from '#platform';
+import type { SignatureCheck } from '../protocol/jwt.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { IssueError } from './issue-error.js';
+import { SigningKey } from './signing-key.js';
+
+/**
+ * An Ed25519 key that signs elsewhere: in WebCrypto, an agent, a token, a service. With one, the functions that issue
+ * return a promise. What it signs is verified before it is used.
+ *
+ * @example
+ * const signer: Signer = { did: didOfJwk(jwk), sign: async (bytes) => (await kms.sign(keyId, bytes)).signature };
+ */
+export interface Signer {
+  /** `did:key:z6Mk…` of the key. */
+  readonly did: string;
+  /**
+   * Signs bytes as they are (Ed25519, not Ed25519ph).
+   *
+   * @returns the 64 bytes of the signature
+   */
+  sign(bytes: Uint8Array): Promise<Uint8Array> | Uint8Array;
+  /** A {@link SigningKey} has it, a `Signer` does not: this tells the compiler which one returns a promise. */
+  readonly toJwk?: never;
+}
+
+/** What can sign: a key in memory, or one elsewhere. */
+export type AnySigner = SigningKey | Signer;
+
+/** A value that may be a promise: only for a {@link Signer}. */
+export type Eventual<T> = T | Promise<T>;
+
+/** Goes on with a value, at once if it is no promise. */
+export function after<T, U>(value: Eventual<T>, next: (value: T) => Eventual<U>): Eventual<U> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+/** Runs a function of which nothing is thrown if it is for a {@link Signer}: its promise rejects instead. */
+export function issueWith<T>(key: AnySigner, issue: () => Eventual<T>): Eventual<T> {
+  return key instanceof SigningKey ? issue() : (async () => issue())();
+}
+
+/** What verifies signatures where this key issues: at once for a key in memory. */
+export function verifierFor(key: AnySigner): (checks: readonly SignatureCheck[]) => Eventual<boolean[]> {
+  return key instanceof SigningKey ? verifyAtOnce : verifyEventually;
+}
+
+const SIGNATURE_BYTES = 64;
+
+/**
+ * Has an ASCII text signed.
+ *
+ * @throws IssueError `INVALID_KEY` if what a {@link Signer} gives is not a signature of its own DID
+ */
+export function signText(key: AnySigner, text: string): Eventual<Uint8Array> {
+  return key instanceof SigningKey ? key.sign(encodeUtf8(text)) : signElsewhere(key, text);
+}
+
+async function signElsewhere(signer: Signer, text: string): Promise<Uint8Array> {
+  const did: unknown = signer.did;
+  const publicKey = typeof did === 'string' ? DEFAULT_KEYS.publicKeyOf(did) : null;
+  if (publicKey === null) {
+    throw new IssueError(
+      'INVALID_KEY',
+      `the did of the signer is ${JSON.stringify(String(did).slice(0, 100))}, expected ${DEFAULT_KEYS.expected}`,
+      'make it with didOfJwk() from the public key',
+    );
+  }
+  const signature: unknown = await signer.sign(encodeUtf8(text));
+  if (!(signature instanceof Uint8Array) || signature.length !== SIGNATURE_BYTES) {
+    const found = signature instanceof Uint8Array ? `${signature.length} bytes` : typeof signature;
+    throw new IssueError(
+      'INVALID_KEY',
+      `the signer of ${signer.did} gave ${found}, expected the ${SIGNATURE_BYTES} bytes of an Ed25519 signature`,
+      'return the signature as a Uint8Array, without any encoding around it',
+    );
+  }
+  const check = { jwt: text, signingInputLength: text.length, signature, publicKey };
+  const [isItsOwn] = await verifyEventually([check]);
+  if (isItsOwn === true) return signature;
+  throw new IssueError(
+    'INVALID_KEY',
+    `the signer's signature does not verify under its did ${signer.did}`,
+    'it signs with another key, or something else than the bytes it is given: give it the did of its own key',
+  );
+}

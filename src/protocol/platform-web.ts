@@ -1,0 +1,82 @@
+// `#platform` in package.json where there is no Node: browsers, workers. Same functions as platform-node.ts, which
+// describes them.
+import { sha256 } from '@noble/hashes/sha2';
+import { bytesToHex } from '@noble/hashes/utils';
+
+export type Bytes = Uint8Array;
+
+export function decodeBase64url(text: string, _isUrlSafe?: boolean): Bytes | null {
+  const bytes = decodeBase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3));
+  return bytes !== null && encodeBase64url(bytes) === text ? bytes : null;
+}
+
+export function decodeBase64urlBriefly(text: string, _isUrlSafe?: boolean): Bytes | null {
+  return decodeBase64url(text);
+}
+
+/** Whether decoding needs no look at the text as a whole: here it never does. */
+export function isUrlSafeText(_text: string): boolean {
+  return true;
+}
+
+export function encodeBase64url(bytes: Uint8Array): string {
+  return encodeBase64(bytes).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+}
+
+export function encodeBase64(bytes: Uint8Array): string {
+  let text = '';
+  // In pieces: an engine takes only so many arguments.
+  for (let at = 0; at < bytes.length; at += 8192)
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(text);
+}
+
+export function decodeBase64(text: string): Bytes | null {
+  let latin1: string;
+  try {
+    latin1 = atob(text);
+  } catch {
+    return null;
+  }
+  const bytes = Uint8Array.from(latin1, (character) => character.charCodeAt(0));
+  // `atob` skips white space and unused bits, and takes text without padding.
+  return encodeBase64(bytes) === text ? bytes : null;
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const encoder = new TextEncoder();
+
+export function decodeUtf8(bytes: Bytes): string | null {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+export function encodeUtf8(text: string): Bytes {
+  return encoder.encode(text);
+}
+
+export function utf8Length(text: string): number {
+  return encoder.encode(text).length;
+}
+
+export function concatBytes(chunks: readonly Uint8Array[], size: number): Bytes {
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}
+
+// WebCrypto's digest is asynchronous, and receipts name their parents by digest wherever they are read.
+export function sha256Hex(text: string): string {
+  return bytesToHex(sha256(encoder.encode(text)));
+}
+
+export function detachText(text: string): string {
+  return text;
+}

@@ -1,0 +1,17 @@
+import type { ReplayStore } from './replay-store.js';
+
+// `#redis-replay-store` in package.json where there is no Node.
+
+export type { RedisReplayPeriods, RedisReplayStoreOptions } from './redis-store.js';
+
+/** As in redis-store.ts. */
+export const DEFAULT_REDIS_TIMEOUT_MS = 50;
+
+/** @throws Error always: without Node's sockets nothing reaches Redis */
+export function openRedisReplayStore(): Promise<ReplayStore> {
+  return Promise.reject(
+    new Error(
+      'openRedisReplayStore needs Node.js, Bun or Deno; implement ReplayStore over the storage of this runtime',
+    ),
+  );
+}

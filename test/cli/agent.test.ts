@@ -1,0 +1,195 @@
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sshAgentSigner } from '../../src/issue/ssh-agent.js';
+import { KEY_TYPE, stringOf } from '../../src/issue/ssh-agent-messages.js';
+import { didKeyOf } from '../../src/protocol/did-key.js';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { isInstalled } from '../support/programs.js';
+import { createWorkplace, type Workplace } from './drs.js';
+
+let work: Workplace;
+beforeAll(async () => {
+  work = await createWorkplace();
+});
+
+describe.skipIf(!isInstalled('ssh-agent'))('a real ssh-agent', () => {
+  let env: Record<string, string>;
+  const ssh = (command: string, ...args: string[]) => {
+    const options = {
+      cwd: work.directory,
+      env: { PATH: process.env['PATH'], ...env },
+      encoding: 'utf8',
+    } as const;
+    const { status, stdout, stderr } = spawnSync(command, args, options);
+    if (status !== 0) throw new Error(`${command} ended with ${status}: ${stderr}`);
+    return stdout;
+  };
+  /** The DID of a public key in the format of OpenSSH. */
+  const didOf = (file: string) =>
+    didKeyOf(Buffer.from(readFileSync(work.path(file), 'utf8').split(' ')[1] ?? '', 'base64').subarray(-32));
+
+  beforeAll(() => {
+    env = { SSH_AUTH_SOCK: work.path('agent.sock') };
+    const [, pid] =
+      /SSH_AGENT_PID=(\d+)/.exec(ssh('ssh-agent', '-s', '-a', env['SSH_AUTH_SOCK'] ?? '')) ?? [];
+    env['SSH_AGENT_PID'] = pid ?? '';
+    for (const [type, name] of [
+      ['ed25519', 'alice@example.org'],
+      ['ed25519', 'bot'],
+      ['ecdsa', 'other'],
+    ] as const) {
+      ssh('ssh-keygen', '-q', '-t', type, '-N', '', '-C', name, '-f', name);
+      ssh('ssh-add', '-q', name);
+    }
+  });
+  afterAll(() => ssh('ssh-agent', '-k'));
+
+  it('signs delegations and calls of the command, that a verifier accepts', async () => {
+    const [alice, bot] = [didOf('alice@example.org.pub'), didOf('bot.pub')];
+    const drs = async (...args: string[]) => {
+      const { code, stderr } = await work.drs(args, { env });
+      expect({ code, stderr }).toMatchObject({ code: 0 });
+    };
+    await drs(
+      'issue',
+      '--agent',
+      'alice@example.org',
+      '--to',
+      bot,
+      '--tool',
+      'search',
+      '--yes',
+      '-o',
+      'root.jwt',
+    );
+    await drs(
+      'delegate',
+      '--agent',
+      bot,
+      '--chain',
+      'root.jwt',
+      '--to',
+      alice,
+      '--max-cost',
+      '1',
+      '-o',
+      'sub.jwt',
+    );
+    const call = ['--tool-server', 'https://tools.example', '--args', '{"tool":"search"}'];
+    await drs('invoke', '--agent', alice, '--chain', 'sub.jwt', ...call, '-o', 'bundle.json');
+    const verifier = createVerifier({ workerThreads: 0, trustedRoots: [alice] });
+    const verdict = await verifier.verify(JSON.parse(await work.read('bundle.json')), {
+      body: { tool: 'search' },
+    });
+    await verifier.close();
+    expect(verdict).toMatchObject({ valid: true, binding: 'match' });
+  });
+
+  it.each([
+    [['--agent'], 'expected one Ed25519 key in the ssh-agent, found did:key:'],
+    [['--agent', 'other'], 'expected the key "other" in the ssh-agent, found did:key:'],
+    [[], 'there is no key to sign with'],
+    [['--agent', 'bot', '--key', 'bot.key'], 'there are two keys to sign with'],
+  ])('is not guessed at: %j', async (who, message) => {
+    const { code, stderr } = await work.drs(
+      ['issue', '--to', didOf('bot.pub'), '--tool', 'a', '--yes', ...who],
+      { env },
+    );
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) as string });
+  });
+
+  it('that is locked has no key', async () => {
+    const lock = (flag: string) =>
+      spawnSync('ssh-add', [flag], {
+        env: {
+          ...env,
+          PATH: process.env['PATH'],
+          SSH_ASKPASS: work.path('askpass'),
+          SSH_ASKPASS_REQUIRE: 'force',
+        },
+      }).status;
+    await work.write('askpass', '#!/bin/sh\necho secret\n');
+    spawnSync('chmod', ['+x', work.path('askpass')]);
+    const signer = await sshAgentSigner({ key: 'bot', socket: env['SSH_AUTH_SOCK'] ?? '' });
+    expect(lock('-x')).toBe(0);
+    await expect(sshAgentSigner({ socket: env['SSH_AUTH_SOCK'] ?? '' })).rejects.toThrow(
+      'has no Ed25519 key',
+    );
+    await expect(signer.sign(Buffer.from('x'))).rejects.toThrow('it refused');
+    expect(lock('-X')).toBe(0);
+    expect(await signer.sign(Buffer.from('x'))).toHaveLength(64);
+  });
+});
+
+describe('what answers in the place of an agent', () => {
+  const blob = Buffer.concat([stringOf(KEY_TYPE), stringOf(Buffer.alloc(32, 1))]);
+  const identities = (count: number, ...parts: Buffer[]) =>
+    stringOf(Buffer.concat([Buffer.from([12, 0, 0, 0, count]), ...parts]));
+  const comment = stringOf('a');
+  const good = identities(1, stringOf(blob), comment);
+
+  /** A signer whose agent answers the first question with the first of these bytes, and so on. */
+  async function signerOf(...answers: Buffer[]) {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', () => {
+        const answer = answers.shift() ?? Buffer.alloc(0);
+        if (answer.length === 0) socket.destroy();
+        else socket.write(answer);
+      });
+    });
+    const path = work.path(`agent-${Math.random().toString(36).slice(2)}.sock`);
+    await once(server.listen(path), 'listening');
+    try {
+      const signer = await sshAgentSigner({ socket: path });
+      return await signer.sign(Buffer.from('x'));
+    } finally {
+      server.close();
+    }
+  }
+
+  it.each([
+    ['nothing', Buffer.alloc(0), 'it closed the connection'],
+    ['an empty message', Buffer.alloc(4), '0 bytes, expected 1 to 262144'],
+    [
+      'a message without end',
+      Buffer.from([0xff, 0xff, 0xff, 0xff, 12]),
+      '4294967295 bytes, expected 1 to 262144',
+    ],
+    ['two messages', Buffer.concat([good, good]), 'longer than it says'],
+    ['a failure', stringOf(Buffer.of(5)), 'it refused'],
+    ['another answer', stringOf(Buffer.of(6)), 'has the number 6, expected 12'],
+    ['fewer keys than it says', identities(2, stringOf(blob), comment), 'ends too early'],
+    ['more keys than it says', identities(0, stringOf(blob), comment), 'goes on after its end'],
+    [
+      'a key that is too short',
+      identities(1, stringOf(Buffer.concat([stringOf(KEY_TYPE), stringOf(Buffer.alloc(31))])), comment),
+      '31 bytes, expected 32',
+    ],
+  ])('is refused if it answers %s', async (_, answer, message) => {
+    await expect(signerOf(answer)).rejects.toMatchObject({
+      code: 'INVALID_KEY',
+      message: expect.stringContaining(message) as string,
+    });
+  });
+
+  it.each([
+    ['of another type', Buffer.concat([stringOf('ssh-rsa'), stringOf(Buffer.alloc(64))]), '"ssh-rsa"'],
+    ['too short', Buffer.concat([stringOf(KEY_TYPE), stringOf(Buffer.alloc(63))]), '63 bytes'],
+    [
+      'with more behind it',
+      Buffer.concat([stringOf(KEY_TYPE), stringOf(Buffer.alloc(64)), Buffer.of(0)]),
+      'after its end',
+    ],
+  ])('is refused if its signature is %s', async (_, signature, message) => {
+    const answer = stringOf(Buffer.concat([Buffer.of(14), stringOf(signature)]));
+    await expect(signerOf(good, answer)).rejects.toThrow(message);
+  });
+
+  it('is named if it is not there', async () => {
+    await expect(sshAgentSigner({ socket: work.path('nowhere') })).rejects.toThrow('ENOENT');
+  });
+});

@@ -1,0 +1,206 @@
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { differenceOf } from '../../src/cli/init/difference.js';
+import { isSigned, programOf, signedEntry } from '../../src/cli/init/entry.js';
+import { changeEntry, findEntry } from '../../src/cli/init/host-file.js';
+import { CommandError } from '../../src/cli/command-error.js';
+import { encryptKey, readKeyFile } from '../../src/cli/key-file.js';
+import { readHeaders, readTarget } from '../../src/cli/sign/options.js';
+import { generateKey } from '../../src/issue/index.js';
+import type { JsonObject } from '../../src/protocol/json.js';
+import { createChain, MAIN, type Workplace } from './drs.js';
+
+const HOST = `{
+    // What my host starts.
+    "theme": "dark",
+    "mcpServers": {
+        "files": { "command": "npx", "args": ["-y", "server", "/data"], "env": {"A": "b"}, "disabled": false },
+        "web": {
+            "type": "http",
+            "url": "https://tools.example/mcp", // the web
+            "headers": { "Authorization": "Bearer secret", "X-Team": "7" }
+        },
+    }
+}
+`;
+const by = { program: ['node', '/drs.mjs'], key: '/bot.key', chain: ['/a.jwt', '/b.jwt'] } as const;
+const SIGN = ['/drs.mjs', 'sign', '--key', '/bot.key', '--chain', '/a.jwt', '--chain', '/b.jwt'];
+
+describe('an entry of a host', () => {
+  it('with a command runs through sign', () => {
+    const change = signedEntry('x', { command: 'npx', args: ['-y', 's'] }, by);
+    expect(change).toEqual({ command: 'node', args: [...SIGN, 'npx', '-y', 's'] });
+  });
+
+  it('with a URL runs through sign, and keeps its headers where no other user of the machine sees them', () => {
+    const entry = {
+      type: 'http',
+      url: 'https://t.example/mcp',
+      headers: { Authorization: 'Bearer s' },
+      timeout: 5,
+    };
+    expect(signedEntry('x', entry, { ...by, toolServer: 'did:key:z' })).toEqual({
+      ...{ type: 'stdio', url: undefined, headers: undefined, command: 'node' },
+      args: [
+        ...[...SIGN, '--tool-server', 'did:key:z', '--to', 'https://t.example/mcp'],
+        ...['--header-env', 'Authorization: DRS_HEADER_1'],
+      ],
+      env: { DRS_HEADER_1: 'Bearer s' },
+    });
+  });
+
+  it.each<[string, JsonObject]>([
+    ['runs through drs-verify already', { command: 'npx', args: ['drs-verify', 'sign', '--key', 'a'] }],
+    ['neither a command nor a url', {}],
+    ['neither a command nor a url, or both', { command: 'a', url: 'https://a.example' }],
+    ['args that is not an array of strings', { command: 'a', args: [1] }],
+    ['env that is not an object of strings', { command: 'a', env: { a: 1 } }],
+    ['headers that is not an object of strings', { url: 'https://a.example', headers: ['a'] }],
+    ['the type "sse"', { url: 'https://a.example', type: 'sse' }],
+    ['the type "http"', { command: 'a', type: 'http' }],
+    ['a member oauth', { url: 'https://a.example', oauth: {} }],
+  ])('is refused by name: %s', (message, entry) => {
+    expect(() => signedEntry('x', entry, by)).toThrow(message);
+  });
+
+  it('is changed, and all else of the file stays', () => {
+    const text = changeEntry(HOST, 'files', { command: 'node', args: ['a'] });
+    expect(
+      text.replace(
+        /"command": "node", "args": \[\s*"a"\s*\]/,
+        '"command": "npx", "args": ["-y", "server", "/data"]',
+      ),
+    ).toBe(HOST);
+    expect(isSigned({ command: 'drs-verify', args: ['sign', '--key', 'a'] })).toBe(true);
+    expect(isSigned({ command: 'git', args: ['sign', '--key', 'a'] })).toBe(false);
+  });
+
+  it.each([
+    ['has no object mcpServers; it has servers', '{"servers":{}}', 'a'],
+    ['has the servers "a", "b"', '{"mcpServers":{"a":{},"b":{}}}', undefined],
+    ['has no server "c"', '{"mcpServers":{"a":{}}}', 'c'],
+    ['more than one server "a"', '{"mcpServers":{"a":{},"a":{}}}', 'a'],
+    ['that is not an object', '{"mcpServers":{"a":1}}', undefined],
+    ['is not JSON', '{"mcpServers":', 'a'],
+  ])('is looked for: %s', (message, text, name) => {
+    expect(() => findEntry({ file: 'f', text }, name)).toThrow(message);
+  });
+
+  it('names npx, where the files of npx run', () => {
+    expect(programOf(['/node', '/home/a/.npm/_npx/1/node_modules/.bin/drs-verify'])[0]).toBe('npx');
+    expect(programOf(['/node', '/lib/drs.mjs'])).toEqual(['/node', '/lib/drs.mjs']);
+  });
+});
+
+it('shows the lines that differ, and what is around them', () => {
+  expect(differenceOf('1\n2\n3\n4\n5\n6\n7', '1\n2\n3\n4\n\u001b!\n6\n7')).toEqual([
+    '  2',
+    '  3',
+    '  4',
+    '- 5',
+    '+ \\u{1b}!',
+    '  6',
+    '  7',
+  ]);
+});
+
+describe('drs-verify init', () => {
+  let work: Workplace;
+  const files = () => readdirSync(work.directory).filter((name) => name.startsWith('mcp.json'));
+  beforeAll(async () => {
+    work = await createChain();
+    await work.write('mcp.json', HOST);
+    chmodSync(work.path('mcp.json'), 0o640);
+    symlinkSync('mcp.json', work.path('link.json'));
+  });
+
+  it('asks, changes an entry, keeps a copy, and takes it back', async () => {
+    const init = ['init', 'link.json', '--server', 'web', '--key', 'helper.key', '--chain', 'helper.jwt'];
+    const asked = await work.drs(init);
+    expect(asked).toMatchObject({
+      code: 2,
+      stdout: expect.stringContaining('-             "url"') as unknown,
+    });
+    expect(asked.stderr).toContain('add --yes');
+    expect(files()).toEqual(['mcp.json']);
+
+    await work.done(...init, '--yes');
+    const text = await work.read('mcp.json');
+    expect(text).toContain(`"${MAIN}"`);
+    expect(text).toContain('// What my host starts.');
+    expect(files()).toEqual(['mcp.json', 'mcp.json.before-sign-web']);
+    for (const file of files()) expect(statSync(work.path(file)).mode & 0o777).toBe(0o640);
+    expect(await work.drs([...init, '--yes'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('runs through drs-verify already') as unknown,
+    });
+
+    // What else has changed since stays.
+    await work.write('mcp.json', text.replace('dark', 'light'));
+    await work.done('init', 'mcp.json', '--server', 'web', '--undo', '--yes');
+    expect(await work.read('mcp.json')).toBe(HOST.replace('dark', 'light'));
+    expect(files()).toEqual(['mcp.json']);
+  });
+});
+
+describe('a private key', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-key-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const write = (name: string, text: string, mode = 0o600) => {
+    const file = path.join(folder, name);
+    writeFileSync(file, text, { mode });
+    chmodSync(file, mode);
+    return file;
+  };
+  const key = generateKey();
+
+  it('is read if only its owner can', async () => {
+    const jwk = JSON.stringify(key.toJwk());
+    await expect(readKeyFile(write('a', jwk), { isPrivate: true })).resolves.toMatchObject({ did: key.did });
+    for (const mode of [0o604, 0o620, 0o644])
+      await expect(readKeyFile(write('b', jwk, mode), { isPrivate: true })).rejects.toThrow('expected 0600');
+  });
+
+  it('is decrypted with a passphrase from a file or the environment, which no child gets', async () => {
+    const file = write('c', encryptKey(key, 'correct horse'));
+    expect(readFileSync(file, 'utf8')).not.toContain(key.toJwk().d);
+    const passphraseFile = write('d', 'correct horse\n');
+    await expect(readKeyFile(file, { passphraseFile })).resolves.toMatchObject({ did: key.did });
+    process.env['DRS_KEY_PASSPHRASE'] = 'correct horse';
+    await expect(readKeyFile(file)).resolves.toMatchObject({ did: key.did });
+    expect(process.env['DRS_KEY_PASSPHRASE']).toBeUndefined();
+    await expect(readKeyFile(file, { passphraseFile: write('e', 'wrong') })).rejects.toThrow(
+      /cannot decrypt .*c: /,
+    );
+  });
+});
+
+it('names what is wrong in --to and --header, without showing a secret', () => {
+  const secret = 'hunter2';
+  process.env['DRS_TEST_SECRET'] = `${secret}\n`;
+  for (const wrong of [
+    () => readTarget(`https://a:${secret}@b.example`),
+    () => readTarget('ftp://a.example'),
+    () => readHeaders([`Host: ${secret}`], []),
+    () => readHeaders([secret], []),
+    () => readHeaders([`A: ${secret}`, `a: ${secret}`], []),
+    () => readHeaders([], ['A: DRS_TEST_SECRET']),
+    () => readHeaders([], ['A: DRS_TEST_UNSET']),
+  ]) {
+    expect(wrong).toThrow(CommandError);
+    expect(wrong).not.toThrow(secret);
+  }
+  delete process.env['DRS_TEST_SECRET'];
+  expect(readHeaders(['Authorization: Bearer x'], [])).toEqual({ authorization: 'Bearer x' });
+});

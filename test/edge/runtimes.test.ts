@@ -1,0 +1,193 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CHROMIUM, launchBrowser } from '../support/browser.js';
+import { Project } from '../support/project.js';
+import { startProgram } from '../support/programs.js';
+import { startService, type RunningService } from '../support/service.js';
+import { bundle, gzippedKb } from './bundle.js';
+
+const CALLS = fileURLToPath(new URL('calls.mjs', import.meta.url));
+
+/** The origin of a page. Browsers have WebCrypto only where nobody can change a page on its way: TLS, or localhost. */
+const PAGE = 'http://page.localhost';
+
+/** What each runtime answers. */
+const EXPECTED = {
+  matching: [true, 'match'],
+  changed: [true, 'mismatch'],
+  redirected: 'not_a_verdict',
+  escalation: 'POLICY_ESCALATION',
+  notMine: 'INVOKER_MISMATCH',
+  otherKey: 'INVALID_KEY',
+  memoryKey: 'INVALID_KEY',
+  served: { isAlice: true, got: { tool: 'search', query: 'tea 🫖' } },
+  refused: 'POLICY_VIOLATION',
+  unsigned: [401, 'MISSING_BUNDLE'],
+};
+
+/** A program of a package that has one for each platform. */
+function programOf(scope: string, start: string, file: string): string {
+  const folder = fileURLToPath(new URL(`../../node_modules/${scope}`, import.meta.url));
+  const name = readdirSync(folder).find((entry) => entry.startsWith(start)) ?? '';
+  return path.join(folder, name, file);
+}
+
+let service: RunningService;
+let project: Project;
+let redirecting: string;
+const redirects = createServer((req, res) => {
+  res.writeHead(307, { Location: `${service.url}${req.url}` }).end();
+});
+beforeAll(async () => {
+  project = Project.create();
+  service = await startService({ ALLOWED_ORIGINS: PAGE });
+  await once(redirects.listen(0, '127.0.0.1'), 'listening');
+  redirecting = `http://127.0.0.1:${(redirects.address() as AddressInfo).port}`;
+  project.write('calls.mjs', readFileSync(CALLS, 'utf8'));
+  project.write(
+    'main.mjs',
+    `import { runCalls } from './calls.mjs';
+console.log(JSON.stringify(await runCalls('${service.url}', '${redirecting}')));`,
+  );
+});
+afterAll(async () => {
+  redirects.close();
+  await service.stop();
+  project.remove();
+});
+
+describe('delegations and calls by a key of WebCrypto', () => {
+  const run = async (program: string, ...args: string[]) => {
+    const { out, err } = await project.run(program, args);
+    return (out.startsWith('{') ? JSON.parse(out) : out + err) as object;
+  };
+
+  it('work in Node', async () => {
+    expect(await run(process.execPath, '--no-warnings', 'main.mjs')).toEqual({
+      ...EXPECTED,
+      memoryKey: 'done',
+    });
+  });
+
+  it('work in Bun, and so does a key in memory', async () => {
+    // Its install script moves the program.
+    const installed = programOf('@oven', 'bun-', 'bin/bun');
+    const bun = existsSync(installed) ? installed : programOf('bun', 'bin', 'bun.exe');
+    expect(await run(bun, 'main.mjs')).toEqual({ ...EXPECTED, memoryKey: 'done' });
+  });
+
+  it('work in Deno without any permission but to call the service; a key in memory needs more', async () => {
+    const deno = programOf('@deno', '', 'deno');
+    const hosts = [service.url, redirecting].map((url) => new URL(url).host).join();
+    expect(await run(deno, 'run', '--no-prompt', `--allow-net=${hosts}`, 'main.mjs')).toEqual(EXPECTED);
+    expect(await run(deno, 'run', '--allow-all', 'main.mjs')).toEqual({ ...EXPECTED, memoryKey: 'done' });
+  });
+
+  describe('bundled without a built-in of Node', () => {
+    let code: string;
+    beforeAll(async () => {
+      code = await bundle(`export { runCalls } from ${JSON.stringify(CALLS)};`);
+    });
+
+    it('work in workerd', async () => {
+      const worker = await startProgram(
+        programOf('@cloudflare', 'workerd', 'bin/workerd'),
+        (port, folder) => {
+          writeFileSync(path.join(folder, 'calls.js'), code);
+          writeFileSync(
+            path.join(folder, 'main.js'),
+            `import { runCalls } from './calls.js';
+export default { fetch: async () => Response.json(await runCalls('${service.url}', '${redirecting}')) };`,
+          );
+          writeFileSync(
+            path.join(folder, 'config.capnp'),
+            `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = .worker),
+    (name = "internet", network = (allow = ["private"])),
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
+);
+const worker :Workerd.Worker = (
+  modules = [(name = "main.js", esModule = embed "main.js"), (name = "calls.js", esModule = embed "calls.js")],
+  compatibilityDate = "2026-01-01",
+);`,
+          );
+          return ['serve', 'config.capnp'];
+        },
+      );
+      try {
+        const answer = await fetch(worker.url);
+        const text = await answer.text();
+        expect(text.startsWith('{') ? JSON.parse(text) : text).toEqual(EXPECTED);
+      } finally {
+        await worker.stop();
+      }
+    });
+
+    it.skipIf(!existsSync(CHROMIUM))('work in Chromium', async () => {
+      const browser = await launchBrowser();
+      try {
+        const page = await browser.newPage();
+        await page.route(`${PAGE}/**`, async (route) => {
+          const { pathname } = new URL(route.request().url());
+          // The service has no CORS headers: a page reaches it under its own origin, through a proxy.
+          if (pathname === '/verify')
+            await route.fulfill({ response: await route.fetch({ url: `${service.url}/verify` }) });
+          else if (pathname === '/away/verify')
+            await route.fulfill({ status: 307, headers: { location: `${PAGE}/verify` } });
+          else if (pathname === '/code.js')
+            await route.fulfill({ contentType: 'text/javascript', body: code });
+          else await route.fulfill({ contentType: 'text/html', body: '' });
+        });
+        await page.goto(PAGE);
+        const answer = await page.evaluate(
+          `import('/code.js').then(({ runCalls }) => runCalls(location.origin, location.origin + '/away'))`,
+        );
+        expect(answer).toEqual(EXPECTED);
+      } finally {
+        await browser.close();
+      }
+    });
+  });
+});
+
+it('the types need none of Node', async () => {
+  const page = Project.create();
+  page.write(
+    'page.ts',
+    `import { DrsClient } from 'drs-verify/client';
+import { issueInvocation, webCryptoSigner } from 'drs-verify/issue';
+const pair = (await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify'])) as CryptoKeyPair;
+const call = { key: await webCryptoSigner(pair), chain: [], args: {}, toolServer: 'https://tools.example' };
+const jwt: string = await issueInvocation(call);
+console.log(jwt, new DrsClient(location.origin));
+`,
+  );
+  page.write('tsconfig.json', JSON.stringify({ compilerOptions: OF_A_PAGE, files: ['page.ts'] }));
+  expect(await page.compile()).toBe('');
+  page.remove();
+});
+
+const OF_A_PAGE = {
+  module: 'esnext',
+  moduleResolution: 'bundler',
+  target: 'es2023',
+  lib: ['es2024', 'dom', 'dom.iterable'],
+  types: [],
+};
+
+/** Kilobytes, minified and gzipped. */
+it.each([
+  ['drs-verify/issue', '*', 20.5],
+  ['drs-verify/issue', '{ issueInvocation, createBundle, encodeBundle, webCryptoSigner }', 18],
+  ['drs-verify/client', '*', 6],
+])('of %s, %s is small', async (from, names, limit) => {
+  expect(gzippedKb(await bundle(`export ${names} from '${from}';`))).toBeLessThanOrEqual(limit);
+});

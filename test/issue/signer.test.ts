@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import { createVerifier } from '../../src/verifier/create-verifier.js';
+import {
+  createBundle,
+  createConsent,
+  generateKey,
+  issueInvocation,
+  issueRootDelegation,
+  issueSubDelegation,
+  signClaims,
+  webCryptoSigner,
+  type Signer,
+} from '../../src/issue/index.js';
+
+const [alice, bot] = [generateKey(), generateKey()];
+/** A signer of the same key, somewhere else. */
+const elsewhere = (key: typeof alice): Signer => ({
+  did: key.did,
+  sign: (bytes) => Promise.resolve(key.sign(bytes)),
+});
+const toBot = {
+  audience: bot.did,
+  command: '/tools',
+  policy: { allowed_tools: ['search'] },
+  consent: createConsent({ text: 'x', locale: 'en', method: 'test' }),
+};
+
+describe('a signer', () => {
+  it('issues what the same key issues in memory, as a promise', async () => {
+    const fixed = { ...toBot, now: 1_900_000_000, jti: 'dr:1' };
+    const inMemory: string = issueRootDelegation({ ...fixed, key: alice });
+    const promised: Promise<string> = issueRootDelegation({ ...fixed, key: elsewhere(alice) });
+    expect(promised).toBeInstanceOf(Promise);
+    expect(await promised).toBe(inMemory);
+    // One that signs at once still gives a promise.
+    const atOnce = issueRootDelegation({
+      ...fixed,
+      key: { did: alice.did, sign: (bytes) => alice.sign(bytes) },
+    });
+    expect(atOnce).toBeInstanceOf(Promise);
+    expect(await atOnce).toBe(inMemory);
+    const either = (): typeof alice | Signer => alice;
+    const unknown: string | Promise<string> = issueRootDelegation({
+      ...fixed,
+      key: either(),
+    });
+    expect(unknown).toBe(inMemory);
+  });
+
+  it('makes a chain and a call that a verifier accepts, with a key of WebCrypto that cannot be read', async () => {
+    const pair = (await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify'])) as Parameters<
+      typeof webCryptoSigner
+    >[0];
+    const agent = await webCryptoSigner(pair);
+    await expect(crypto.subtle.exportKey('pkcs8', pair.privateKey)).rejects.toThrow();
+    const root = await issueRootDelegation({ ...toBot, key: elsewhere(alice) });
+    const sub = await issueSubDelegation({ ...toSub([root]), key: elsewhere(bot), audience: agent.did });
+    const chain = [root, sub];
+    const args = { tool: 'search' };
+    const invocation = await issueInvocation({ key: agent, chain, args, toolServer: 'https://a.example' });
+    const verifier = createVerifier({ workerThreads: 0 });
+    const verdict = await verifier.verify(createBundle({ receipts: chain, invocation }), { body: args });
+    await verifier.close();
+    expect(verdict).toMatchObject({ valid: true, binding: 'match' });
+  });
+
+  const toSub = (chain: string[]) => ({ chain, audience: alice.did, policy: { allowed_tools: ['search'] } });
+
+  it.each<[string, Signer, string]>([
+    [
+      'with another key',
+      { did: alice.did, sign: (bytes) => bot.sign(bytes) },
+      'does not verify under its did',
+    ],
+    [
+      'something else',
+      { did: alice.did, sign: () => alice.sign(Buffer.from('x')) },
+      'does not verify under its did',
+    ],
+    ['too few bytes', { did: alice.did, sign: (bytes) => alice.sign(bytes).subarray(1) }, 'gave 63 bytes'],
+    ['a text', { did: alice.did, sign: (() => 'c2ln') as never }, 'gave string, expected the 64 bytes'],
+    [
+      'under a DID that is none',
+      { did: 'did:web:x', sign: (bytes) => alice.sign(bytes) },
+      'expected a did:key',
+    ],
+  ])('is refused if it signs %s', async (_, key, message) => {
+    const refused = { code: 'INVALID_KEY', message: expect.stringContaining(message) as string };
+    await expect(issueRootDelegation({ ...toBot, key })).rejects.toMatchObject(refused);
+    await expect(signClaims({}, key)).rejects.toMatchObject(refused);
+  });
+
+  it('rejects, and does not throw, where what it shall sign is refused', async () => {
+    const root = issueRootDelegation({ ...toBot, key: alice });
+    const key = elsewhere(alice);
+    await expect(issueRootDelegation({ ...toBot, key, polici: {} } as never)).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+    });
+    await expect(issueSubDelegation({ ...toSub([root]), key })).rejects.toMatchObject({
+      code: 'ISSUER_MISMATCH',
+    });
+    await expect(
+      issueSubDelegation({ ...toSub([root]), key: elsewhere(bot), policy: {} }),
+    ).rejects.toMatchObject({
+      code: 'POLICY_ESCALATION',
+    });
+    const call = { key, chain: [root], args: { tool: 'search' }, toolServer: 'x' };
+    await expect(issueInvocation(call)).rejects.toMatchObject({ code: 'INVOKER_MISMATCH' });
+    await expect(issueInvocation({ ...call, args: { tool: NaN } })).rejects.toMatchObject({
+      code: 'MALFORMED_INVOCATION',
+    });
+  });
+
+  it('passes on why it did not sign', async () => {
+    const key = { did: alice.did, sign: () => Promise.reject(new RangeError('the token is not plugged in')) };
+    await expect(issueRootDelegation({ ...toBot, key })).rejects.toThrow('the token is not plugged in');
+  });
+
+  it('is not made of a key of another algorithm', async () => {
+    const other = await crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, false, [
+      'sign',
+      'verify',
+    ]);
+    await expect(webCryptoSigner(other)).rejects.toThrow('is of ECDSA and ECDSA, expected Ed25519');
+  });
+
+  it('is what a key in memory is not, for the compiler', () => {
+    // @ts-expect-error: as a Signer, its result would be called a promise and be none.
+    const signer: Signer = alice;
+    expect(elsewhere(alice).did).toBe(signer.did);
+  });
+});
