@@ -42,6 +42,7 @@ export async function runStdioGuard(
     await opened.close();
     endLike(ending);
   } catch (error) {
+    process.stdin.destroy();
     await opened.close();
     throw error;
   }

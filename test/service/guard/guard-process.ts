@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { afterAll } from 'vitest';
 import { MAIN } from '../../cli/drs.js';
 import { eventually } from '../../support/eventually.js';
 
@@ -35,6 +36,12 @@ export interface GuardProcess {
   readonly ended: Promise<number | NodeJS.Signals | null>;
 }
 
+const started: ChildProcess[] = [];
+// Also where a test fails before it has ended its guard.
+afterAll(() => {
+  for (const child of started) child.kill('SIGKILL');
+});
+
 export function startGuard(
   args: readonly string[],
   server: readonly string[] = ECHO,
@@ -43,6 +50,7 @@ export function startGuard(
   const child = spawn(process.execPath, [MAIN, 'guard', ...args, '--', ...server], {
     env: { PATH: process.env['PATH'], ...env },
   });
+  started.push(child);
   const lines: string[] = [];
   let stderr = '';
   createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));

@@ -257,6 +257,9 @@ describe('drs-verify guard over stdio', () => {
   });
 
   it('hands signals and standard error on, keeps its secrets, and ends as the server does', async () => {
+    await eventually(() => {
+      expect(guard.stderr()).toContain('"pid"');
+    });
     guard.process.kill('SIGHUP');
     guard.process.kill('SIGUSR2');
     await eventually(() => {
