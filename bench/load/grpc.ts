@@ -2,21 +2,15 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import { newLatencies } from '../measure/statistics.js';
+import { newLatencies, recordLatency } from '../measure/statistics.js';
 import type { GateCall } from '../workload/workload.js';
-import type { LoadResult, Target } from './open-loop.js';
+import type { Fared, Target } from './open-loop.js';
 
 const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 /** The status of a call that is refused because of overload. */
 const UNAVAILABLE = 14;
 /** Envoy has a few connections to a gate, each with many calls at once. */
 const CHANNELS = 2;
-
-/** What a crowd met over gRPC. */
-export interface GrpcResult extends LoadResult {
-  /** Calls that were refused because of overload; they are not in {@link LoadResult.requests}. */
-  readonly refused: number;
-}
 
 interface CheckAnswer {
   readonly status?: { readonly code?: number };
@@ -27,16 +21,12 @@ interface CheckAnswer {
 
 /** Envoy's own definitions, not those that the service is written by. */
 function envoyCheck() {
-  const folder = path.join(
-    path.dirname(createRequire(import.meta.url).resolve('@grpc/grpc-js-xds/package.json')),
-    'deps',
-  );
+  const xds = createRequire(import.meta.url).resolve('@grpc/grpc-js-xds/package.json');
   const definitions = loadSync('envoy/service/auth/v3/external_auth.proto', {
     includeDirs: ['envoy-api', 'googleapis', 'protoc-gen-validate', 'xds'].map((name) =>
-      path.join(folder, name),
+      path.join(path.dirname(xds), 'deps', name),
     ),
-    keepCase: true,
-    arrays: true,
+    ...{ keepCase: true, arrays: true },
   });
   const service = definitions['envoy.service.auth.v3.Authorization'] as
     | Record<string, { requestSerialize(value: object): Buffer; responseDeserialize(bytes: Buffer): object }>
@@ -64,13 +54,13 @@ const question = ({ bundle, message }: GateCall) => ({
  * this process, which the processor time of the service leaves out. Every answer is read and checked.
  *
  * @param depth what the answer must say of the chain
- * @param requestsEach ends after so many calls each; 1 is a burst
+ * @param target.isBurst ends after one call each; otherwise refusals count as wrong answers
  */
 export async function runGrpc(
   calls: readonly GateCall[],
   depth: number,
-  { port, connections, seconds, requestsEach = Infinity }: Target & { readonly requestsEach?: number },
-): Promise<GrpcResult> {
+  { port, connections, seconds, isBurst = false }: Target & { readonly isBurst?: boolean },
+): Promise<Fared> {
   const check = envoyCheck();
   const questions = calls.map((call) => check.requestSerialize(question(call)));
   const clients = Array.from(
@@ -78,48 +68,41 @@ export async function runGrpc(
     (_, at) => new Client(`127.0.0.1:${port}`, credentials.createInsecure(), { 'bench.channel': at }),
   );
   const latencies = newLatencies();
-  let requests = 0;
-  let refused = 0;
-  let wrong = 0;
-  let firstWrong = '';
+  const tally = { answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' };
   let next = 0;
   const startedAt = performance.now();
-  const endsAt = startedAt + seconds * 1000;
   const ask = (client: Client) =>
     new Promise<void>((resolve) => {
       const sentAt = performance.now();
+      const onAnswer = (error: Error | null, answer: CheckAnswer = {}) => {
+        resolve();
+        if (isBurst && answer.status?.code === UNAVAILABLE) {
+          tally.refused++;
+          return;
+        }
+        tally.answered++;
+        recordLatency(latencies, (performance.now() - sentAt) * 1000);
+        const fault = error === null ? faultIn(answer, depth) : error.message;
+        if (fault !== null && tally.wrong++ === 0) tally.firstWrong = fault;
+      };
       client.makeUnaryRequest(
         CHECK,
         (bytes: Buffer) => bytes,
         (bytes: Buffer) => check.responseDeserialize(bytes) as CheckAnswer,
         questions[next++ % questions.length] as Buffer,
-        (error, answer) => {
-          if (answer?.status?.code === UNAVAILABLE) {
-            refused++;
-            resolve();
-            return;
-          }
-          const fault = error === null ? faultIn(answer ?? {}, depth) : error.message;
-          const took = performance.now() - sentAt;
-          requests++;
-          latencies.recordValue(Math.max(1, Math.round(took * 1000)));
-          if (fault !== null && wrong++ === 0) firstWrong = fault;
-          resolve();
-        },
+        onAnswer,
       );
     });
-  const loop = async (client: Client) => {
-    for (let at = 0; at < requestsEach && performance.now() < endsAt; at++) await ask(client);
+  const loop = async (_: unknown, at: number) => {
+    do await ask(clients[at % CHANNELS] as Client);
+    while (!isBurst && performance.now() < startedAt + seconds * 1000);
   };
   try {
-    await Promise.all(Array.from({ length: connections }, (_, at) => loop(clients[at % CHANNELS] as Client)));
+    await Promise.all(Array.from({ length: connections }, loop));
   } finally {
     for (const client of clients) client.close();
   }
-  return {
-    seconds: (performance.now() - startedAt) / 1000,
-    ...{ requests, refused, latencies, wrong, firstWrong },
-  };
+  return { ...tally, latencies, seconds: (performance.now() - startedAt) / 1000 };
 }
 
 /** Why an answer is not the allowance of a chain of this depth; `null` if it is. */

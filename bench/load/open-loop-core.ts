@@ -1,5 +1,5 @@
 import type { Histogram } from 'hdr-histogram-js';
-import { newLatencies } from '../measure/statistics.js';
+import { newLatencies, recordLatency } from '../measure/statistics.js';
 
 /** How requests arrive: at equal distances, or independently of each other like those of many clients. */
 export type Arrivals = 'even' | 'poisson';
@@ -154,8 +154,8 @@ export class OpenLoopCore {
       const isWarmUp = intendedAt < warmUpMicros;
       if (!isWarmUp) {
         const couldLeaveAt = Math.max(intendedAt, free.since);
-        record(this.tally.sendDelays, now - couldLeaveAt);
-        record(this.tally.connectionWaits, couldLeaveAt - intendedAt);
+        recordLatency(this.tally.sendDelays, now - couldLeaveAt);
+        recordLatency(this.tally.connectionWaits, couldLeaveAt - intendedAt);
       }
       const underway: Underway = {
         ...{ intendedAt, isWarmUp, answer, line: free.line },
@@ -181,7 +181,7 @@ export class OpenLoopCore {
     if (!isRight) this.#blame(`${status} ${body.slice(0, 300)}`);
     if (underway.isWarmUp) return;
     this.tally.answered++;
-    record(this.tally.latencies, this.tally.lastAnswerAt - underway.intendedAt);
+    recordLatency(this.tally.latencies, this.tally.lastAnswerAt - underway.intendedAt);
   }
 
   /** A connection broke, with or without an open request. */
@@ -247,6 +247,3 @@ export class OpenLoopCore {
     this.tally.firstWrong ||= reason;
   }
 }
-
-const record = (histogram: Histogram, micros: number) =>
-  histogram.recordValue(Math.max(1, Math.round(micros)));
