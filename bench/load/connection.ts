@@ -10,11 +10,11 @@ const NOTHING = Buffer.alloc(0);
 const READ = Buffer.alloc(64 * 1024);
 
 /** The bytes of a `POST`. @param bundle the header `X-DRS-Bundle` */
-export function toRequest(body: string, path = '/verify', bundle?: string): Buffer {
+export function toRequest(body: string, path = '/verify', bundle = ''): Buffer {
   const bytes = Buffer.from(body);
   const head =
     `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n` +
-    (bundle === undefined ? '' : `X-DRS-Bundle: ${bundle}\r\n`) +
+    (bundle === '' ? '' : `X-DRS-Bundle: ${bundle}\r\n`) +
     `Content-Length: ${bytes.length}\r\n\r\n`;
   return Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
 }

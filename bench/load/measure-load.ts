@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Bench } from '../run/suite.js';
 import type { ServerProcess } from '../service/start.js';
-import type { Exchange } from '../workload/chains.js';
+import type { Answered } from '../workload/chains.js';
 import type { Workload } from '../workload/workload.js';
-import { OPEN_LOOP_CONNECTIONS, runClosedLoop, runOpenLoop, type Fared } from './open-loop.js';
+import { OPEN_LOOP_CONNECTIONS, runClosedLoop, runOpenLoop, type LoadResult } from './open-loop.js';
 
 /** One closed-loop measurement. */
 export interface ClosedLoop {
@@ -14,8 +14,6 @@ export interface ClosedLoop {
   readonly workload: Workload;
   readonly connections: number;
   readonly seconds: number;
-  /** What sends the requests; default: {@link runClosedLoop}. */
-  readonly load?: () => Promise<Fared>;
 }
 
 // The bundles are sent in a loop. A bundle may enter the cache the second time it is sent, and a few are still there
@@ -31,20 +29,20 @@ const MAX_COLD_HITS = 0.01;
 export async function measureClosedLoop(
   bench: Bench,
   loop: ClosedLoop,
-): Promise<Fared & { readonly cpu: number }> {
+): Promise<LoadResult & { readonly cpu: number }> {
   const { id, server, workload, connections, seconds } = loop;
-  const send = () => runClosedLoop(workload, { port: server.port, connections, seconds });
   const { recorder, say } = bench;
   const before = await countersOf(loop);
   const timeBefore = server.processorTime();
-  const result = await bench.watch(id, server.pids, () => loop.load?.() ?? send());
+  const result = await bench.watch(id, server.pids, () =>
+    runClosedLoop(workload, { port: server.portFor(workload), connections, seconds }),
+  );
   const time = server.processorTime() - timeBefore;
   const after = await countersOf(loop);
-  // With those of the warm-up.
-  bench.workloads.advance(workload, 2 * result.answered + connections);
+  bench.workloads.advance(workload, result.answered + result.warmedUp + connections);
   recorder.blame(id, result.wrong, result.firstWrong);
   const hits = after.hits - before.hits;
-  const requests = after.verdicts - before.verdicts || result.answered;
+  const requests = after.verdicts - before.verdicts || result.answered + result.warmedUp;
   const maxHits = MAX_COLD_HITS * requests * workload.depth;
   if (workload.traffic === 'cold' && hits > maxHits) {
     const found = `${hits} of ${requests * workload.depth} receipts were found in the cache`;
@@ -109,7 +107,7 @@ export async function measureCapacity(
     ...{ port, connections: OPEN_LOOP_CONNECTIONS, clients: { requests: null } },
     ...{ seconds: 1.5, warmUpSeconds: 0.5 },
   });
-  workloads.advance(workload, 2 * result.answered);
+  workloads.advance(workload, result.answered + result.warmedUp + OPEN_LOOP_CONNECTIONS);
   if (result.wrong > 0) throw new Error(`wrong answers at capacity: ${result.firstWrong}`);
   return result.answered / result.seconds;
 }
@@ -142,7 +140,7 @@ const MAX_RETRIES = 100;
  * @param mayRefuse whether a request that is answered with 503 is sent again: a service that sheds load may refuse
  *   while its code is still being compiled. Otherwise a 503 is a wrong answer.
  */
-export async function checkAnswers(port: number, exchanges: readonly Exchange[], mayRefuse = false) {
+export async function checkAnswers(port: number, exchanges: readonly Answered[], mayRefuse = false) {
   let next = 0;
   const wrong: string[] = [];
   const ask = async (body: string, retries: number): Promise<string> => {

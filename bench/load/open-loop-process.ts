@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { encodeLatencies } from '../measure/statistics.js';
-import type { Workload } from '../workload/workload.js';
+import type { Exchange } from '../workload/chains.js';
+import { CHECK, type Workload } from '../workload/workload.js';
 import { Connection, toRequest, type Answers } from './connection.js';
+import { GrpcCaller, toCheck } from './grpc.js';
 import { intendedTimes, OpenLoopCore, type Prepared } from './open-loop-core.js';
 import type { OpenLoopJob, OpenLoopReport } from './open-loop.js';
 
@@ -20,23 +22,22 @@ const prepared = new Map<string, readonly Prepared[]>();
  * Returns the requests of a workload in turn. Each is made only once, so that the generator's garbage collections do not
  * show in the latencies.
  */
-function requestsOf({ bodiesFile, answersFile, start, path }: Workload): () => Prepared {
-  const linesIn = (file: string) => (file === '' ? [] : readFileSync(file, 'utf8').trimEnd().split('\n'));
-  const make = () => {
-    const answers = linesIn(answersFile);
-    return linesIn(bodiesFile).map((line, at): Prepared => {
-      const [body = '', bundle] = line.split('\t').toReversed();
-      return { bytes: toRequest(body, path, bundle), answer: answers[at] ?? '' };
-    });
-  };
-  const requests = prepared.get(bodiesFile) ?? make();
-  prepared.set(bodiesFile, requests);
+function requestsOf({ file, start, path }: Workload): () => Prepared {
+  const make = () =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .map((line): Prepared => {
+        const { body, bundle = '', answer = '' } = JSON.parse(line) as Exchange;
+        return { bytes: path === CHECK ? toCheck(body, bundle) : toRequest(body, path, bundle), answer };
+      });
+  const requests = prepared.get(file + path) ?? make();
+  prepared.set(file + path, requests);
   let next = start;
   return () => requests[next++ % requests.length] as Prepared;
 }
 
 /** The connections to each port. They stay open from one job to the next. */
-const open = new Map<number, Connection[]>();
+const open = new Map<number, (Connection | GrpcCaller)[]>();
 /** Receives the answers of the job that runs. */
 let current: Answers;
 const answers: Answers = {
@@ -46,6 +47,7 @@ const answers: Answers = {
 
 async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
   const { clients, patienceMs, port } = job;
+  const isGrpc = job.workload.path === CHECK;
   const seconds = job.warmUpSeconds + job.seconds;
   let startedAt: bigint | null = null;
   let finish: () => void = () => undefined;
@@ -55,9 +57,8 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
         clients === null
           ? intendedTimes(job.arrivals, job.rate, Math.round(job.rate * seconds), job.seed)
           : { requests: clients.requests ?? Infinity, untilMicros: seconds * 1e6 },
-      warmUpMicros: job.warmUpSeconds * 1e6,
-      patienceMicros: patienceMs === null ? null : patienceMs * 1000,
-      ...{ mayRefuse: job.mayRefuse, marker: job.workload.marker },
+      ...{ warmUpSeconds: job.warmUpSeconds, patienceMs, mayRefuse: job.mayRefuse },
+      marker: job.workload.marker,
     },
     {
       // Connections are opened before the start.
@@ -83,7 +84,7 @@ async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
   const lines = (open.get(port) ?? []).filter(({ isClosed }) => !isClosed);
   open.set(port, lines);
   const openLine = async () => {
-    const line = await Connection.open(port, answers);
+    const line = isGrpc ? new GrpcCaller(port, answers) : await Connection.open(port, answers);
     lines.push(line);
     core.add(line);
   };

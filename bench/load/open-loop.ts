@@ -1,11 +1,10 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import type { Histogram } from 'hdr-histogram-js';
 import { decodeLatencies } from '../measure/statistics.js';
 import { pinned, SPLIT } from '../run/cores.js';
 import { program } from '../run/programs.js';
 import type { Workload } from '../workload/workload.js';
-import type { Arrivals } from './open-loop-core.js';
+import type { Arrivals, OpenLoopRules, Tally } from './open-loop-core.js';
 
 /** Where and how to send. */
 export interface Target {
@@ -15,7 +14,7 @@ export interface Target {
 }
 
 /** What the generator's process is told to do. */
-export interface OpenLoopJob extends Target {
+export interface OpenLoopJob extends Target, Omit<OpenLoopRules, 'intended' | 'marker'> {
   readonly workload: Workload;
   /** Mean number of requests per second. */
   readonly rate: number;
@@ -27,12 +26,6 @@ export interface OpenLoopJob extends Target {
    * (`null`: as many as fit into the time).
    */
   readonly clients: { readonly requests: number | null } | null;
-  /** How long requests are sent before those that count, so that the generator's own code is compiled. */
-  readonly warmUpSeconds: number;
-  /** Milliseconds after which a client gives up, closes its connection and comes back on a new one; `null`: never. */
-  readonly patienceMs: number | null;
-  /** Whether 503 and 429 count as refusals instead of wrong answers. */
-  readonly mayRefuse: boolean;
 }
 
 const DEFAULTS: Omit<OpenLoopJob, 'workload' | keyof Target> = {
@@ -40,37 +33,11 @@ const DEFAULTS: Omit<OpenLoopJob, 'workload' | keyof Target> = {
   ...{ warmUpSeconds: 1, patienceMs: null, mayRefuse: false },
 };
 
-interface Measured<Latencies> {
-  /** Answered within the time. */
-  readonly answered: number;
-  readonly refused: number;
-  readonly timedOut: number;
-  /** Number of wrong answers, broken connections and requests without an answer. */
-  readonly wrong: number;
-  /** The first of them, for a person. */
-  readonly firstWrong: string;
-  /** In ms of the system's monotonic clock, which all processes share. */
-  readonly startedAt: number;
-  /** µs after the start. */
-  readonly lastAnswerAt: number;
-  readonly latencies: Latencies;
-  /** How late the generator was: the time from when a request was due and a connection free. */
-  readonly sendDelays: Latencies;
-  /** How long due requests waited for a free connection. */
-  readonly connectionWaits: Latencies;
-}
+/** What the generator's process says; histograms as text. `startedAt` is in ms of the clock that all processes share. */
+export type OpenLoopReport = Tally<string> & { readonly startedAt: number };
 
-/** What the generator's process says; histograms as text. */
-export type OpenLoopReport = Measured<string>;
-
-/** What a load generator measured. */
-export interface LoadResult extends Measured<Histogram> {
-  /** Without the warm-up, up to the last answer. */
-  readonly seconds: number;
-}
-
-/** What every kind of load tells. */
-export type Fared = Omit<LoadResult, 'startedAt' | 'lastAnswerAt' | 'sendDelays' | 'connectionWaits'>;
+/** What a load generator measured; `seconds` without the warm-up, up to the last answer. */
+export type LoadResult = Readonly<Tally> & { readonly startedAt: number; readonly seconds: number };
 
 /** More connections than are busy at once below saturation: requests wait in the service, not for a connection. */
 export const OPEN_LOOP_CONNECTIONS = 64;

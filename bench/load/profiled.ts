@@ -27,7 +27,7 @@ export async function profileUnderLoad(
   const run = async (port: number, time: number): Promise<LoadResult> => {
     const workload = workloads.files(traffic, depth);
     const result = await runClosedLoop(workload, { port, connections, seconds: time });
-    workloads.advance(workload, 2 * result.answered);
+    workloads.advance(workload, result.answered + result.warmedUp + connections);
     refuse(result.wrong, result.firstWrong);
     return result;
   };

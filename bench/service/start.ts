@@ -3,11 +3,10 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { sum } from 'simple-statistics';
-import { readConfiguration } from '../../src/service/configuration/configuration.js';
 import { familyOf, processorTimeOf } from '../measure/processor-time.js';
 import { pinned } from '../run/cores.js';
 import { program, ROOT } from '../run/programs.js';
-import { COLD_CACHE_BYTES, type Traffic } from '../workload/workload.js';
+import { CHECK, COLD_CACHE_BYTES, type Traffic, type Workload } from '../workload/workload.js';
 
 /** Options for starting a server. */
 export interface ServerOptions {
@@ -30,14 +29,13 @@ export class ServerProcess {
   readonly pid: number;
   /** The ids of all its processes. */
   readonly pids: readonly number[];
-  /** Where it speaks gRPC; 0 if it does not. */
-  readonly grpcPort: number;
+  readonly #grpcPort: number;
   readonly #child: ChildProcess;
 
   private constructor(child: ChildProcess, { port, grpcPort = 0 }: Ready) {
     this.#child = child;
     this.port = port;
-    this.grpcPort = grpcPort;
+    this.#grpcPort = grpcPort;
     this.pid = child.pid ?? 0;
     this.pids = familyOf(this.pid);
   }
@@ -70,6 +68,11 @@ export class ServerProcess {
       );
     });
     return new ServerProcess(child, ready);
+  }
+
+  /** Where it takes the requests of a workload. */
+  portFor(workload: Workload): number {
+    return workload.path === CHECK ? this.#grpcPort : this.port;
   }
 
   /** Processor time so far, in µs; `NaN` if the operating system does not report it. */
@@ -106,12 +109,8 @@ function readyIn(line: string): Ready | null {
   }
 }
 
-const { queueBurstMs, queueTargetMs } = readConfiguration({});
-/** The limits of waiting time that a service has by default, for {@link startService}. */
-export const DEFAULT_QUEUE = {
-  QUEUE_BURST_MS: String(queueBurstMs),
-  QUEUE_TARGET_MS: String(queueTargetMs),
-};
+/** Lets a service refuse what waits too long, as it does by default. For {@link startService}. */
+export const DEFAULT_QUEUE = { QUEUE_BURST_MS: '' };
 
 /** The environment of a service for a kind of traffic. */
 export const environmentFor = (traffic: Traffic): Readonly<Record<string, string>> =>

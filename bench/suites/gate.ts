@@ -1,21 +1,17 @@
 import { median } from 'simple-statistics';
-import { runGrpc } from '../load/grpc.js';
 import { measureClosedLoop } from '../load/measure-load.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { startService, type ServerProcess } from '../service/start.js';
 import { gateCalls, gateWorkloads } from '../workload/workload.js';
 
-const DEPTH = 4;
 const CONNECTIONS = 32;
-/** Numbers of connections to try, to see how many a gateway needs. A connection carries one request at a time. */
-const LADDER = [1, 2, 4, 8, 16, 32, 64];
 const PAIRS = 6;
 const WARM_UP_SECONDS = 4;
 
 /** Measures what a gate costs compared with a verdict alone. */
 export const gate: Suite = {
   name: 'gate',
-  about: '/gate/mcp and gRPC beside /verify for the same calls; /gate/mcp by connections',
+  about: '/gate/mcp and gRPC beside /verify for the same calls',
   run: async (bench) => {
     const { plan } = bench;
     for (let round = 1; round <= plan.runs; round++) {
@@ -25,7 +21,6 @@ export const gate: Suite = {
         await measurePairs(bench, server, depth, round);
         await measureGrpc(bench, server, depth);
       }
-      if (plan.mode !== 'smoke') await measureLadder(bench, server);
     }
   },
 };
@@ -73,32 +68,12 @@ async function measurePairs(
 async function measureGrpc(bench: Bench, server: ServerProcess, depth: number): Promise<void> {
   const { plan, recorder, workloads } = bench;
   const id = `gate/grpc/d${depth}/c${CONNECTIONS}`;
-  const load = (seconds: number) => () =>
-    runGrpc(gateCalls(workloads, depth), depth, { port: server.grpcPort, connections: CONNECTIONS, seconds });
-  const first = await load(1)();
-  recorder.blame(`${id} at first`, first.wrong, first.firstWrong);
+  const loop = { id, server, hasMetrics: true, connections: CONNECTIONS, seconds: plan.seconds };
+  const measure = (on: Bench) =>
+    measureClosedLoop(on, { ...loop, workload: gateWorkloads(workloads, depth).grpc });
+  await measure({ ...bench, recorder: recorder.discarding() });
   recorder.measureFloor();
-  const allowed = () => server.metric('drs_gate_decisions_total{protocol="mcp",decision="allow"');
-  const before = await allowed();
-  const { answered } = await measureClosedLoop(bench, {
-    ...{ id, server, hasMetrics: true, connections: CONNECTIONS, seconds: plan.seconds },
-    ...{ workload: gateWorkloads(workloads, depth).gate, load: load(plan.seconds) },
-  });
-  const asked = (await allowed()) - before;
-  if (asked !== answered)
-    recorder.blame(id, 1, `the gate allowed ${asked} calls, and ${answered} were answered`);
-}
-
-/** Measures throughput by the number of connections, each with one request at a time. */
-async function measureLadder(bench: Bench, server: ServerProcess): Promise<void> {
-  await prime(bench, server, DEPTH);
-  for (const connections of LADDER) {
-    bench.recorder.measureFloor();
-    await measureClosedLoop(bench, {
-      ...{ id: `gate/connections/d${DEPTH}/c${connections}`, server, hasMetrics: true, connections },
-      ...{ seconds: bench.plan.seconds, workload: gateWorkloads(bench.workloads, DEPTH).gate },
-    });
-  }
+  await measure(bench);
 }
 
 /** Checks the answers of both endpoints exactly, and warms them up. */

@@ -107,9 +107,7 @@ async function measureMachine(bench: Bench, rate: number, run: number): Promise<
   await using server = await ServerProcess.start('service/no-op-process.js', {
     ...{ env: { DEPTH: String(DEPTH) }, cores: SERVICE_CORES },
   });
-  // It gives every request the same answer.
-  const workload = { ...bench.workloads.files('warm', DEPTH), answersFile: '' };
-  recordOpenLoop(bench, id, await measureRate(bench, id, server, workload, rate, run));
+  recordOpenLoop(bench, id, await measureRate(bench, id, server, bench.workloads.marked(DEPTH), rate, run));
 }
 
 function recordOpenLoop({ recorder, say }: Bench, id: string, { latencies, sendDelays }: LoadResult): void {

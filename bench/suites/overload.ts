@@ -1,12 +1,11 @@
 import { availableParallelism } from 'node:os';
-import { runGrpc } from '../load/grpc.js';
 import { checkAnswers, measureCapacity, prime } from '../load/measure-load.js';
-import { runOpenLoop, type Fared } from '../load/open-loop.js';
+import { runOpenLoop, type LoadResult } from '../load/open-loop.js';
 import { probing } from '../measure/health-probe.js';
 import { describeSplit, SPLIT } from '../run/cores.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { DEFAULT_QUEUE, environmentFor, startService, type ServerProcess } from '../service/start.js';
-import { gateCalls, gateWorkloads } from '../workload/workload.js';
+import { gateWorkloads } from '../workload/workload.js';
 
 const SERVICE_CORES = SPLIT?.service ?? null;
 const DEPTH = 4;
@@ -143,18 +142,14 @@ async function measureCrowd(bench: Bench, crowd: Crowd): Promise<void> {
 /** Lets a crowd ask a service. */
 async function ask(
   { workloads }: Bench,
-  { port, grpcPort }: ServerProcess,
+  server: ServerProcess,
   { clients, traffic, patienceMs = null, isBurst = false, way }: Crowd,
   seconds: number,
-): Promise<Fared> {
-  if (way === 'grpc')
-    return runGrpc(gateCalls(workloads, DEPTH), DEPTH, {
-      ...{ port: grpcPort, connections: clients, seconds, isBurst },
-    });
-  const workload = way === 'gate' ? gateWorkloads(workloads, DEPTH).gate : workloads.files(traffic, DEPTH);
+): Promise<LoadResult> {
+  const workload = way === undefined ? workloads.files(traffic, DEPTH) : gateWorkloads(workloads, DEPTH)[way];
   const result = await runOpenLoop(workload, {
-    ...{ port, connections: clients, seconds, warmUpSeconds: 0, patienceMs, mayRefuse: true },
-    clients: { requests: isBurst ? clients : null },
+    ...{ port: server.portFor(workload), connections: clients, seconds, warmUpSeconds: 0 },
+    ...{ patienceMs, mayRefuse: true, clients: { requests: isBurst ? clients : null } },
   });
   workloads.advance(workload, result.answered + result.refused + result.timedOut + clients);
   return result;

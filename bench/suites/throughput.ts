@@ -80,10 +80,9 @@ async function measureNoOp(bench: Bench): Promise<void> {
   bench.recorder.measureFloor();
   await measureClosedLoop(bench, {
     ...{ id: `throughput/no-op/d${depth}/c${connections}`, server, hasMetrics: false, connections },
-    // It gives every request the same answer.
     ...{
       seconds: bench.plan.seconds,
-      workload: { ...bench.workloads.files('warm', depth), answersFile: '' },
+      workload: bench.workloads.marked(depth),
     },
   });
 }

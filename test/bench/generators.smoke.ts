@@ -37,14 +37,17 @@ async function listen(handler: RequestListener): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
+const isRight = () => 'right';
+
 /** Requests whose bodies are their own numbers. */
-function numbered(count: number, answer: string): Workload {
-  const bodiesFile = path.join(directory, `bodies-${count}`);
-  const answersFile = path.join(directory, `answers-${count}`);
-  writeFileSync(bodiesFile, Array.from({ length: count }, (_, number) => `${number}\n`).join(''));
-  writeFileSync(answersFile, `${answer}\n`.repeat(count));
+function numbered(count: number, answerOf: (number: number) => string): Workload {
+  const file = path.join(directory, `numbered-${count}`);
+  const exchanges = Array.from({ length: count }, (_, number) =>
+    JSON.stringify({ body: String(number), answer: answerOf(number) }),
+  );
+  writeFileSync(file, exchanges.join('\n'));
   const about = { traffic: 'warm', depth: 1, start: 0, path: '/verify', bodyBytes: 4 } as const;
-  return { ...about, bodiesFile, answersFile, marker: answer };
+  return { ...about, file, marker: 'right' };
 }
 
 async function numberIn(request: AsyncIterable<Buffer>): Promise<number> {
@@ -83,7 +86,7 @@ describe('the open-loop generator', () => {
         response.end('right');
       })();
     });
-    const result = await runOpenLoop(numbered(COUNT, 'right'), {
+    const result = await runOpenLoop(numbered(COUNT, isRight), {
       port,
       connections: 64,
       seconds: SECONDS,
@@ -140,7 +143,7 @@ it('the open-loop generator counts no wait for connections that are free from th
     request.resume();
     request.on('end', () => response.end('right'));
   });
-  const { answered, connectionWaits } = await runOpenLoop(numbered(20, 'right'), {
+  const { answered, connectionWaits } = await runOpenLoop(numbered(20, isRight), {
     ...{ port, connections: 32, rate: 20, seconds: 1, warmUpSeconds: 0 },
   });
   expect(answered).toBe(20);
@@ -161,7 +164,7 @@ describe('a client that gives up', () => {
         response.end('right');
       });
     });
-    const { answered, refused, timedOut, wrong } = await runOpenLoop(numbered(300, 'right'), {
+    const { answered, refused, timedOut, wrong } = await runOpenLoop(numbered(300, isRight), {
       ...{ port, connections: 4, rate: 100, seconds: 3, warmUpSeconds: 0, patienceMs: 1000, mayRefuse: true },
     });
     // On a busy machine more may be given up; nothing is lost, and nothing is taken for what it is not.
@@ -183,7 +186,7 @@ describe('a wrong answer', () => {
   /** Runs again if the machine was too busy for two answers in a second. */
   async function load(run: (workload: Workload, target: Target) => Promise<LoadResult>, port: number) {
     for (;;) {
-      const result = await run(numbered(300, 'right'), { port, connections: 4, seconds: 1 });
+      const result = await run(numbered(300, isRight), { port, connections: 4, seconds: 1 });
       if (result.answered > 2) return result;
     }
   }
@@ -238,8 +241,7 @@ describe('a connection of our own', () => {
         response.end();
       })();
     });
-    const workload = numbered(40, '');
-    writeFileSync(workload.answersFile, Array.from({ length: 40 }, (_, n) => `${answerOf(n)}\n`).join(''));
+    const workload = numbered(40, answerOf);
     const { answered, wrong, firstWrong } = await runOpenLoop(workload, {
       ...{ port, connections: 4, seconds: 20, warmUpSeconds: 0, clients: { requests: 40 } },
     });
@@ -251,7 +253,7 @@ describe('a connection of our own', () => {
       request.resume();
       request.on('end', () => request.socket.end());
     });
-    const { wrong, firstWrong } = await runOpenLoop(numbered(40, 'right'), {
+    const { wrong, firstWrong } = await runOpenLoop(numbered(40, isRight), {
       ...{ port, connections: 4, seconds: 1, warmUpSeconds: 0, clients: { requests: null } },
     });
     expect(wrong).toBeGreaterThan(0);
