@@ -9,14 +9,7 @@ import {
 } from '../../bench/compare/outcome.js';
 import type { Restart } from '../../bench/compare/pair.js';
 import { readCompareOptions } from '../../bench/compare/run.js';
-import {
-  effectOf,
-  hodgesLehmann,
-  verdictOf,
-  logRatioOf,
-  type Quad,
-  type Verdict,
-} from '../../bench/compare/paired.js';
+import { effectOf, hodgesLehmann, verdictOf, logRatioOf, type Verdict } from '../../bench/compare/paired.js';
 import { uniform } from '../../bench/load/open-loop-core.js';
 import { stripOf } from '../../bench/report/table.js';
 import { normal, unsteadyMachine } from './noise.js';
@@ -88,7 +81,7 @@ function compare(seed: number, slowDown: number): { verdict: Verdict; restarts: 
       const order = at % 2 === 0 ? ([0, 1, 1, 0] as const) : ([1, 0, 0, 1] as const);
       const taken: [number[], number[]] = [[], []];
       for (const side of order) taken[side].push(compiled[side] * machine());
-      return logRatioOf({ a: taken[0], b: taken[1] } as unknown as Quad);
+      return logRatioOf({ a: taken[0], b: taken[1] });
     });
     effects.push(hodgesLehmann(ratios));
     if (effects.length >= MIN_RESTARTS) verdict = verdictOf(effectOf(effects, 0.99), Math.log(1.05));
