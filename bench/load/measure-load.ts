@@ -86,9 +86,9 @@ function checkArithmetic(
 async function countersOf({ server, hasMetrics }: ClosedLoop) {
   if (!hasMetrics) return { verdicts: 0, hits: 0, signatures: 0 };
   return {
-    verdicts: await server.metric('drs_verify_verifications_total{'),
-    hits: await server.metric('drs_receipt_cache_lookups_total{result="hit"}'),
-    signatures: await server.metric('drs_signatures_total{'),
+    verdicts: await server.metric('drs_verify_verifications_total'),
+    hits: await server.metric('drs_receipt_cache_lookups_total', 'result="hit"'),
+    signatures: await server.metric('drs_signatures_total'),
   };
 }
 

@@ -131,7 +131,7 @@ function bandOf({ band }: Panel, least: number, value: Value): object[] {
 }
 
 function linesOf({ points }: Panel, color: object, value: Value): object[] {
-  const last = Math.max(...points.map(({ x }) => x));
+  const ends = points.filter(({ series, x }) => !points.some((at) => at.series === series && at.x > x));
   const isDashed = { test: "datum.series === 'signatures'", value: [4, 3] };
   return [
     {
@@ -143,7 +143,7 @@ function linesOf({ points }: Panel, color: object, value: Value): object[] {
       encoding: { y: value('median'), color, strokeDash: { condition: isDashed, value: [1, 0] } },
     },
     {
-      transform: [{ filter: `datum.x === ${last}` }],
+      data: { values: ends },
       mark: { type: 'text', align: 'left', dx: 6, fontSize: 12, fontWeight: 'bold' },
       encoding: { y: value('median'), text: { field: 'series' }, color },
     },

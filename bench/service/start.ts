@@ -80,12 +80,14 @@ export class ServerProcess {
     return sum(this.pids.map(processorTimeOf));
   }
 
-  /** The sum of all series of a counter or gauge of `/metrics`, by `name` or `name{label="value"}`. */
-  async metric(name: string): Promise<number> {
+  /** The sum of all series of a counter or gauge of `/metrics` that have a label: `result="hit"`. */
+  async metric(name: string, label = ''): Promise<number> {
     const response = await fetch(`http://127.0.0.1:${this.port}/metrics`);
-    const lines = (await response.text()).split('\n').filter((line) => line.startsWith(name));
+    const lines = (await response.text())
+      .split('\n')
+      .filter((line) => line.startsWith(`${name}{`) && line.includes(label));
     if (lines.length === 0)
-      throw new Error(`/metrics has no ${name}; the suite reads it to check what it measures`);
+      throw new Error(`/metrics has no ${name} ${label}; the suite reads it to check what it measures`);
     return sum(lines.map((line) => Number(line.split(' ').at(-1))));
   }
 
