@@ -64,16 +64,13 @@ async function measurePairs(
   bench.say(`gate · depth ${depth}, run ${round}: ${typical.toFixed(2)} floors over /verify`);
 }
 
-/** Measures the same calls over Envoy's protocol, `Check` over gRPC. */
+/** Measures the same calls over Envoy's protocol, `Check` over gRPC; the generator warms itself and the service up. */
 async function measureGrpc(bench: Bench, server: ServerProcess, depth: number): Promise<void> {
-  const { plan, recorder, workloads } = bench;
-  const id = `gate/grpc/d${depth}/c${CONNECTIONS}`;
-  const loop = { id, server, hasMetrics: true, connections: CONNECTIONS, seconds: plan.seconds };
-  const measure = (on: Bench) =>
-    measureClosedLoop(on, { ...loop, workload: gateWorkloads(workloads, depth).grpc });
-  await measure({ ...bench, recorder: recorder.discarding() });
-  recorder.measureFloor();
-  await measure(bench);
+  bench.recorder.measureFloor();
+  await measureClosedLoop(bench, {
+    ...{ id: `gate/grpc/d${depth}/c${CONNECTIONS}`, server, hasMetrics: true, connections: CONNECTIONS },
+    ...{ seconds: bench.plan.seconds, workload: gateWorkloads(bench.workloads, depth).grpc },
+  });
 }
 
 /** Checks the answers of both endpoints exactly, and warms them up. */
