@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { exitCodeOf, renderOutcome } from './compare/outcome.js';
 import { compareWithParent } from './compare/parent.js';
-import { compareVersions, readCompareOptions, USAGE, withVersions } from './compare/run.js';
+import { compareVersions, readCompareOptions, USAGE } from './compare/run.js';
 
 async function main(): Promise<number> {
   if (process.argv.slice(2).join(' ') === '--parent')
@@ -12,7 +12,7 @@ async function main(): Promise<number> {
     return 0;
   }
   const say = (what: string) => process.stderr.write(`${what}\n`);
-  const outcome = await withVersions(options.versions, say, (built) => compareVersions(built, options, say));
+  const outcome = await compareVersions(options, say);
   process.stdout.write(renderOutcome(outcome));
   if (options.out !== null) writeFileSync(options.out, `${JSON.stringify(outcome, null, 1)}\n`);
   return exitCodeOf(outcome.findings);

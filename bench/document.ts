@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { drawLatency, drawOverload } from './report/charts.js';
-import { addRun, fillReadme, keep, keptResults, writeKept, type KeptRun } from './report/kept.js';
+import { addRun, fillReadme, keep, keptFigures, writeKept, type KeptRun } from './report/kept.js';
 import { ROOT } from './run/programs.js';
 import { readResults } from './run/results.js';
 
@@ -30,7 +30,7 @@ async function main(): Promise<void> {
   const readme = path.join(ROOT, 'README.md');
   writeFileSync(readme, fillReadme(readFileSync(readme, 'utf8'), runs));
   for (const [name, draw] of Object.entries({ 'latency-by-depth': drawLatency, overload: drawOverload })) {
-    const svg = await draw(keptResults(runs), WIDTH);
+    const svg = await draw(keptFigures(runs), WIDTH);
     if (svg !== null) writeFileSync(path.join(ROOT, 'docs', `${name}.svg`), `${svg}\n`);
   }
   process.stdout.write(`${runs.length} runs are kept; README.md and its pictures are made from them\n`);

@@ -9,14 +9,7 @@ import { renderTable } from './report/table.js';
 import { readOptions, USAGE, type Options } from './run/options.js';
 import { ROOT } from './run/programs.js';
 import { Recorder } from './run/recorder.js';
-import {
-  describeCommit,
-  describeMachine,
-  describeVersions,
-  finderOf,
-  RESULTS_SCHEMA,
-  type Results,
-} from './run/results.js';
+import { describeCommit, describeMachine, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
 import type { Bench, Suite } from './run/suite.js';
 import { ALL_SUITES, DEFAULT_SUITES, SMOKE_SUITES } from './suites/all.js';
 import { Workloads } from './workload/workload.js';
@@ -31,68 +24,64 @@ async function main(): Promise<number> {
     process.stdout.write(options.show === 'help' ? `${USAGE}\nSuites:\n${list}` : list);
     return 0;
   }
-  const suites = choose(options);
-  const startedAt = new Date();
-  const recorder = new Recorder(() => measureFloor());
-  const scratch = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
-  const start = performance.now();
-  const machine = describeMachine();
-  const watch = Watch.start();
-  const bench: Bench = {
-    ...{ plan: options.plan, recorder, workloads: new Workloads(scratch) },
-    watch: async (id, pids, measure, cores) => {
-      const { value, interference } = await watch.during(pids, measure, cores);
-      recorder.surround(id, interference);
-      return value;
-    },
-    say: (what) => {
-      const seconds = ((performance.now() - start) / 1000).toFixed(0).padStart(4);
-      process.stderr.write(`${seconds} s  ${what}\n`);
-    },
-  };
-  try {
-    recorder.measureFloor();
-    for (const suite of suites) await runSuite(suite, bench);
-    for (let again = 0; options.plan.mode === 'smoke' && again < REPEATS; again++) {
-      const exceeded = new Set(
-        limitsExceeded(finderOf({ figures: recorder.figures() })).map(({ suite }) => suite),
-      );
-      for (const suite of suites) if (exceeded.has(suite.name)) await runSuite(suite, bench);
-    }
-  } finally {
-    watch.stop();
-    rmSync(scratch, { recursive: true, force: true });
-  }
-  const { commit, isDirty } = describeCommit();
-  const name = `${startedAt.toISOString().slice(0, 19).replaceAll(':', '')}-${commit.slice(0, 9)}`;
+  const results = await measure(options, choose(options));
+  const name = `${results.startedAt.slice(0, 19).replaceAll(':', '')}-${results.commit.slice(0, 9)}`;
   const directory = path.resolve(options.out ?? path.join(ROOT, 'bench', 'results', name));
   mkdirSync(directory, { recursive: true });
+  writeFileSync(path.join(directory, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
+  writeFileSync(path.join(directory, 'report.html'), await renderReport(results));
+  const place = path.relative(process.cwd(), directory) || '.';
+  process.stdout.write(`${renderTable(results)}\n${place}/ has results.json and report.html\n`);
+  return conclude(results);
+}
+
+/** Runs the suites. */
+async function measure({ plan }: Options, suites: readonly Suite[]): Promise<Results> {
+  const startedAt = new Date().toISOString();
+  const start = performance.now();
+  const seconds = () => Math.round((performance.now() - start) / 1000);
+  const recorder = new Recorder(() => measureFloor());
+  const scratch = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
+  const machine = describeMachine();
+  try {
+    using watch = Watch.withFloors();
+    const bench: Bench = {
+      ...{ plan, recorder, workloads: new Workloads(scratch) },
+      watch: async (id, pids, run, cores) => {
+        const { value, ...disturbance } = await watch.during(pids, run, cores);
+        recorder.surround(id, disturbance);
+        return value;
+      },
+      say: (what) => process.stderr.write(`${String(seconds()).padStart(4)} s  ${what}\n`),
+    };
+    recorder.measureFloor();
+    for (const suite of suites) await runSuite(suite, bench);
+    for (let again = 0; plan.mode === 'smoke' && again < REPEATS; again++) {
+      const exceeded = limitsExceeded(finderOf({ figures: recorder.figures() }));
+      for (const suite of suites)
+        if (exceeded.some((limit) => limit.suite === suite.name)) await runSuite(suite, bench);
+    }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
   const figures = recorder.figures();
-  const results: Results = {
-    schema: RESULTS_SCHEMA,
-    startedAt: startedAt.toISOString(),
-    seconds: Math.round((performance.now() - start) / 1000),
+  return {
+    ...{
+      schema: RESULTS_SCHEMA,
+      startedAt,
+      seconds: seconds(),
+      mode: plan.mode,
+      ...describeCommit(),
+      machine,
+    },
     // Without the folder of the results: documents quote this command, and the folder is only on this machine.
     command: `npm run bench -- ${process.argv.slice(2).join(' ')}`
       .replace(/ ?--out[ =]\S+/, '')
       .replace(/ -- ?$/, ''),
-    mode: options.plan.mode,
-    ...{ commit, isDirty, machine, versions: describeVersions() },
-    isVoid: recorder.wrongVerdicts.length > 0,
-    wrongVerdicts: recorder.wrongVerdicts,
     floorMicroseconds: figures.find(({ id }) => id === 'floor/verify')?.median ?? Number.NaN,
-    figures,
-    interference: recorder.interference,
-    skipped: recorder.skipped,
-    notes: recorder.notes,
+    ...{ figures, wrongVerdicts: recorder.wrongVerdicts, interference: recorder.interference },
+    ...{ skipped: recorder.skipped, notes: recorder.notes },
   };
-  writeFileSync(path.join(directory, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
-  writeFileSync(path.join(directory, 'report.html'), await renderReport(results));
-  process.stdout.write(renderTable(results));
-  process.stdout.write(
-    `\n${path.relative(process.cwd(), directory) || '.'}/ has results.json and report.html\n`,
-  );
-  return conclude(results);
 }
 
 function choose({ only, plan }: Options): readonly Suite[] {
@@ -117,10 +106,9 @@ async function runSuite(suite: Suite, bench: Bench): Promise<void> {
 }
 
 function conclude(results: Results): number {
-  for (const { where, count, first } of results.wrongVerdicts) {
+  for (const { where, count, first } of results.wrongVerdicts)
     process.stderr.write(`VOID: ${count} wrong answers in ${where}; the first: ${first}\n`);
-  }
-  if (results.isVoid) return 1;
+  if (results.wrongVerdicts.length > 0) return 1;
   if (results.mode !== 'smoke') return 0;
   const exceeded = limitsExceeded(finderOf(results));
   for (const { message } of exceeded) process.stderr.write(`LIMIT: ${message}\n`);

@@ -1,4 +1,5 @@
 import { mean, median } from 'simple-statistics';
+import { align, stripOf } from '../report/table.js';
 import { NOISY } from '../run/results.js';
 import { effectOf, verdictOf, type Effect, type Verdict } from './paired.js';
 import { QUANTITIES, type Case, type Quantity, type Restart } from './pair.js';
@@ -8,7 +9,7 @@ export const MIN_RESTARTS = 8;
 
 // A comparison looks at its result after each restart and stops when it can tell: with the usual 95 % it would stop by
 // chance too often (test/bench/paired.test.ts).
-const CONFIDENCE = 0.99;
+export const CONFIDENCE = 0.99;
 
 /** One quantity of one case. */
 export interface Finding {
@@ -42,10 +43,10 @@ export function findingsOf(
 ): Finding[] {
   return QUANTITIES.map((quantity) => {
     const effect = effectOf(
-      restarts.map(({ effects }) => effects[quantity]),
+      restarts.map(({ measured }) => measured[quantity].effect),
       CONFIDENCE,
     );
-    const side = (at: 0 | 1) => mean(restarts.map(({ means }) => means[quantity][at]));
+    const side = (at: 0 | 1) => mean(restarts.map(({ measured }) => measured[quantity].means[at]));
     return {
       ...{ traffic, depth, quantity, effect, isGate: gates.includes(quantity) },
       means: [side(0), side(1)],
@@ -88,21 +89,12 @@ export function renderOutcome({ versions, detect, restarts, seconds, findings, o
       isGate || effect.low > 0 || effect.high < 0 ? describeVerdict(finding, detect) : '',
     ];
   });
-  const widths = head.map((_, at) => Math.max(...[head, ...rows].map((row) => row[at]?.length ?? 0)));
-  const lines = [head, ...rows].map((row) =>
-    row
-      .map((cell, at) =>
-        at === 0 || at === 5 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0),
-      )
-      .join('  ')
-      .trimEnd(),
-  );
   const confidence = Math.min(...findings.map(({ effect }) => effect.confidence));
-  const busy = median(others.filter((share) => !Number.isNaN(share)).concat(others.length === 0 ? [0] : []));
+  const busy = median([...others]);
   return [
     `A: ${versions[0]}   B: ${versions[1]}`,
     '',
-    ...lines,
+    ...align([head, ...rows]),
     '',
     `${restarts} pairs of processes in ${Math.round(seconds)} s. Hodges-Lehmann estimates over the restarts; exact`,
     `signed-rank intervals of ${(100 * confidence).toFixed(1)} %. * decides about the exit code. A and B columns are plain means:`,
@@ -114,11 +106,3 @@ export function renderOutcome({ versions, detect, restarts, seconds, findings, o
     '',
   ].join('\n');
 }
-
-const LEVELS = '▁▂▃▄▅▆▇█';
-
-/** Shares from 0 to 1 as a strip of bars. */
-export const stripOf = (shares: readonly number[]): string =>
-  shares
-    .map((share) => LEVELS[Math.min(LEVELS.length - 1, Math.floor(share * LEVELS.length))] ?? '?')
-    .join('');

@@ -1,12 +1,12 @@
-import { median } from 'simple-statistics';
+import { mean, median } from 'simple-statistics';
 
 /**
  * Four slices in the order A B B A or B A A B, so that a steady change of the machine affects both sides equally.
  * Values are per request, so smaller is better.
  */
 export interface Quad {
-  readonly a: readonly [number, number];
-  readonly b: readonly [number, number];
+  readonly a: readonly number[];
+  readonly b: readonly number[];
 }
 
 /** An effect as a logarithm of B / A, with its interval. */
@@ -22,8 +22,7 @@ export interface Effect {
 export type Verdict = 'regression' | 'no regression' | 'cannot tell';
 
 /** By how much B is above A in a quad, as a logarithm. */
-export const logRatioOf = ({ a, b }: Quad): number =>
-  (Math.log(b[0]) + Math.log(b[1]) - Math.log(a[0]) - Math.log(a[1])) / 2;
+export const logRatioOf = ({ a, b }: Quad): number => mean(b.map(Math.log)) - mean(a.map(Math.log));
 
 /**
  * The median of the means of all pairs (Hodges and Lehmann): nearly as exact as the mean, but outliers do not change

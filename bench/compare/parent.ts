@@ -2,41 +2,30 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { median } from 'simple-statistics';
 import { ROOT } from '../run/programs.js';
 import { Workloads } from '../workload/workload.js';
-import { measureProcessorTime } from './pair.js';
+import { CONFIDENCE, MIN_RESTARTS } from './outcome.js';
+import { measurePair } from './pair.js';
+import { effectOf, verdictOf, type Verdict } from './paired.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
 
 /** The smallest slow-down that fails a build: 10 %, as a logarithm. */
 export const LIMIT = Math.log(1.1);
-/**
- * Minimum number of pairs of each kind. With four, chance alone puts all pairs of one kind above the others once in 70.
- */
-export const MIN_PAIRS = 4;
-const MAX_PAIRS = 6;
 const SECONDS = 42;
 const BUILD_MS = 25_000;
 const CASE = { traffic: 'warm', depth: 4 } as const;
 
-/** Effects as logarithms: of this working copy against its parent, and of the parent against itself. */
-export interface ParentEffects {
-  readonly changed: readonly number[];
-  readonly same: readonly number[];
-}
-
 /**
- * Whether this working copy takes more processor time than its parent.
+ * Whether this working copy takes more processor time than its parent. It does if the whole interval says so, and the
+ * estimate reaches {@link LIMIT}: a build must not fail for less.
  *
- * The comparison of the parent with itself shows how much results differ by chance. A slow-down counts only if every
- * pair with the change is above every pair without it, and their medians are {@link LIMIT} apart.
+ * @param effects of pairs of processes, as logarithms
  */
-export function checkParent({ changed, same }: ParentEffects): 'regression' | 'none' | 'cannot tell' {
-  if (changed.length < MIN_PAIRS || same.length < MIN_PAIRS) return 'cannot tell';
-  const difference = median([...changed]) - median([...same]);
-  if (Math.min(...changed) > Math.max(...same) && difference >= LIMIT) return 'regression';
-  const scatter = Math.max(...same) - Math.min(...same);
-  return scatter < LIMIT && difference < LIMIT ? 'none' : 'cannot tell';
+export function checkParent(effects: readonly number[]): Verdict {
+  if (effects.length < MIN_RESTARTS) return 'cannot tell';
+  const effect = effectOf(effects, CONFIDENCE);
+  const verdict = verdictOf(effect, LIMIT);
+  return verdict === 'regression' && effect.estimate < LIMIT ? 'cannot tell' : verdict;
 }
 
 /**
@@ -57,7 +46,9 @@ export async function compareWithParent(say: (what: string) => void): Promise<0 
     const parent = buildTree('HEAD^', folder, { mayInstall: false, timeoutMs: BUILD_MS });
     const effects = await measure([parent, { name: 'working copy', folder: ROOT }], directory, started);
     const verdict = checkParent(effects);
-    say(describe(effects, verdict, parent.name));
+    const shown = effects.map((value) => `${(100 * Math.expm1(value)).toFixed(1)} %`).join(', ');
+    say(`processor time of a warm request, depth 4, against ${parent.name}, by pair of processes: ${shown}`);
+    say(CONCLUSIONS[verdict]);
     return verdict === 'regression' ? 1 : 0;
   } catch (error) {
     say(`cannot tell whether it is slower than its parent: ${(error as Error).message}`);
@@ -68,22 +59,27 @@ export async function compareWithParent(say: (what: string) => void): Promise<0 
   }
 }
 
-/** Measures pairs of both kinds in turn, while there is time for another pair. */
+const CONCLUSIONS: Readonly<Record<Verdict, string>> = {
+  regression:
+    'REGRESSION: slower by 10 % or more; look closer with npm run bench:compare, or npm run bench:profile',
+  'no regression': 'no slow-down of 10 %',
+  'cannot tell': 'cannot tell, which is not a failure',
+};
+
+/** Measures pairs until the result is clear, or there is no time for another one. */
 async function measure(
-  [parent, current]: readonly [Tree, Tree],
+  trees: readonly [Tree, Tree],
   directory: string,
   started: number,
-): Promise<ParentEffects> {
+): Promise<readonly number[]> {
   const workloads = new Workloads(directory);
-  const effects = { changed: [] as number[], same: [] as number[] };
+  const effects: number[] = [];
   let longest = 0;
-  for (let pair = 0; pair < 2 * MAX_PAIRS; pair++) {
+  while (checkParent(effects) === 'cannot tell') {
     const start = performance.now();
     if ((start - started + longest) / 1000 > SECONDS) break;
-    const kind = pair % 2 === 0 ? 'changed' : 'same';
-    const trees = [parent, kind === 'changed' ? current : parent] as const;
-    const isSwapped = Math.floor(pair / 2) % 2 === 1;
-    effects[kind].push(await measureProcessorTime(trees, CASE, workloads, isSwapped));
+    const plan = { isSwapped: effects.length % 2 === 1, precision: Infinity, isOnlyCpu: true };
+    effects.push((await measurePair(trees, CASE, workloads, plan)).measured.cpu.effect);
     longest = Math.max(longest, performance.now() - start);
   }
   return effects;
@@ -104,24 +100,4 @@ function whyNot(): string | null {
   } catch {
     return null;
   }
-}
-
-function describe(
-  { changed, same }: ParentEffects,
-  verdict: ReturnType<typeof checkParent>,
-  parent: string,
-): string {
-  const percent = (values: readonly number[]) =>
-    values.map((value) => `${(100 * Math.expm1(value)).toFixed(1)} %`).join(', ') || 'none in time';
-  const conclusion = {
-    regression:
-      'REGRESSION: slower by 10 % or more; look closer with npm run bench:compare, or npm run bench:profile',
-    none: 'no slow-down of 10 %',
-    'cannot tell': 'cannot tell, which is not a failure',
-  }[verdict];
-  return [
-    `processor time of a warm request, depth 4, against ${parent}, by pair of processes: ${percent(changed)}`,
-    `${parent} against itself: ${percent(same)}`,
-    conclusion,
-  ].join('\n');
 }

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { mean } from 'simple-statistics';
 import { Workloads } from '../workload/workload.js';
 import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from './outcome.js';
 import { measurePair, type Case, type Quantity, type Restart } from './pair.js';
@@ -68,14 +67,12 @@ export function readCompareOptions(args: readonly string[]): CompareOptions | nu
       `expected --commits and two versions, found ${positionals.join(' ') || 'none'}\n${USAGE}`,
     );
   const depths = values.depth.split(',').map((text) => number('depth', text, 1, 16));
-  const traffics = values.cold
-    ? values.warm
-      ? (['warm', 'cold'] as const)
-      : (['cold'] as const)
-    : (['warm'] as const);
+  const traffics = (['warm', 'cold'] as const).filter((traffic) => values[traffic]);
   return {
     versions: [a, b],
-    cases: traffics.flatMap((traffic) => depths.map((depth) => ({ traffic, depth }))),
+    cases: (traffics.length === 0 ? (['warm'] as const) : traffics).flatMap((traffic) =>
+      depths.map((depth) => ({ traffic, depth })),
+    ),
     detect: number('detect', values.detect, 0.1, 100) / 100,
     minutes: number('minutes', values.minutes, 0.1, 600),
     workers: values.workers === undefined ? null : number('workers', values.workers, 0, 64),
@@ -98,36 +95,35 @@ function number(option: string, text: string, min: number, max: number): number 
 /** The required precision of effects within a pair, as a fraction of the effect to detect. */
 const PRECISION = 1 / 4;
 
-/** Two built versions, and the requests that they get. */
-export interface Built {
-  readonly trees: readonly [a: Tree, b: Tree];
-  readonly workloads: Workloads;
-}
-
-/** Builds two versions, calls a function with them, and removes them. If both are the same, builds it once. */
-export async function withVersions<Result>(
-  versions: readonly [string, string],
+/**
+ * Builds both versions and measures pair after pair of processes, until the result is clear or the time is over. If both
+ * are the same, builds it once.
+ */
+export async function compareVersions(
+  { versions, cases, detect, gates, minutes, workers }: CompareOptions,
   say: (what: string) => void,
-  use: (built: Built) => Promise<Result>,
-): Promise<Result> {
+): Promise<Outcome> {
   const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-compare-'));
-  const build = (version: string, name: string) => {
-    say(`building ${version}`);
-    return buildTree(version, path.join(directory, name));
-  };
+  const [folderA, folderB] = [path.join(directory, 'a'), path.join(directory, 'b')];
   try {
-    const a = build(versions[0], 'a');
-    const b = versions[0] === versions[1] ? a : build(versions[1], 'b');
-    return await use({ trees: [a, b], workloads: new Workloads(directory) });
+    say(`building ${versions.join(' and ')}`);
+    const a = buildTree(versions[0], folderA);
+    const trees = [a, versions[0] === versions[1] ? a : buildTree(versions[1], folderB)] as const;
+    return await compareTrees(
+      trees,
+      new Workloads(directory),
+      { cases, detect, gates, minutes, workers },
+      say,
+    );
   } finally {
-    for (const name of ['a', 'b']) removeTree(path.join(directory, name));
+    for (const folder of [folderA, folderB]) removeTree(folder);
     rmSync(directory, { recursive: true, force: true });
   }
 }
 
-/** Measures pair after pair of processes, until the result is clear or the time is over. */
-export async function compareVersions(
-  { trees, workloads }: Built,
+async function compareTrees(
+  trees: readonly [a: Tree, b: Tree],
+  workloads: Workloads,
   { cases, detect, gates, minutes, workers }: Omit<CompareOptions, 'versions' | 'out'>,
   say: (what: string) => void,
 ): Promise<Outcome> {
@@ -138,12 +134,11 @@ export async function compareVersions(
   for (let restart = 1; ; restart++) {
     for (const [one, restarts] of measured) {
       const result = await measurePair(trees, one, workloads, {
-        ...{ precision: PRECISION * detect, isSwapped: restart % 2 === 0 },
-        ...{ plantedRounds: 0, workers },
+        ...{ precision: PRECISION * detect, isSwapped: restart % 2 === 0, workers },
       });
       restarts.push(result);
-      others.push(mean(result.others));
-      const effect = 100 * Math.expm1(result.effects.cpu);
+      others.push(result.others);
+      const effect = 100 * Math.expm1(result.measured.cpu.effect);
       say(`restart ${restart}, ${one.traffic} depth ${one.depth}: CPU ${effect.toFixed(1)} %`);
     }
     if (restart < MIN_RESTARTS) continue;

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import type { Line, Underway } from './open-loop-core.js';
 
 const HEADER_END = Buffer.from('\r\n\r\n');
 const NOTHING = Buffer.alloc(0);
@@ -9,31 +10,31 @@ const NOTHING = Buffer.alloc(0);
 const READ = Buffer.alloc(64 * 1024);
 
 /** The bytes of a `POST`. @param bundle the header `X-DRS-Bundle` */
-export function toRequest(body: string, path = '/verify', bundle?: string): Buffer {
+export function toRequest(body: string, path = '/verify', bundle = ''): Buffer {
   const bytes = Buffer.from(body);
   const head =
     `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n` +
-    (bundle === undefined ? '' : `X-DRS-Bundle: ${bundle}\r\n`) +
+    (bundle === '' ? '' : `X-DRS-Bundle: ${bundle}\r\n`) +
     `Content-Length: ${bytes.length}\r\n\r\n`;
   return Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
 }
 
-/** Receives the outcome of each request. `about` is the value that was passed to {@link Connection.send}. */
-export interface Answers<About> {
-  answered(about: About, status: number, body: string, connection: Connection<About>, head: string): void;
+/** Receives the outcome of each request. */
+export interface Answers {
+  answered(underway: Underway, status: number, body: string, head: string): void;
   /** The connection can no longer be used. */
-  broken(about: About | null, reason: string): void;
+  broken(underway: Underway | null, reason: string): void;
 }
 
 /** An HTTP/1.1 connection for one request at a time. It does as little as possible between socket and clock. */
-export class Connection<About> {
+export class Connection implements Line {
   readonly #socket: Socket;
-  readonly #answers: Answers<About>;
-  #about: About | null = null;
+  readonly #answers: Answers;
+  #underway: Underway | null = null;
   #gathered: Buffer = NOTHING;
   #isClosed = false;
 
-  private constructor(port: number, answers: Answers<About>) {
+  private constructor(port: number, answers: Answers) {
     this.#answers = answers;
     this.#socket = connect({
       ...{ port, host: '127.0.0.1', noDelay: true },
@@ -48,25 +49,20 @@ export class Connection<About> {
   }
 
   /** @throws Error if the port does not answer */
-  static async open<About>(port: number, answers: Answers<About>): Promise<Connection<About>> {
+  static async open(port: number, answers: Answers): Promise<Connection> {
     const connection = new Connection(port, answers);
     await once(connection.#socket, 'connect');
-    connection.#watch();
+    connection.#socket.on('error', (error) => connection.#broke(error.message));
+    connection.#socket.on('end', () => connection.#broke('the service closed the connection'));
     return connection;
   }
 
-  #watch(): void {
-    const onBroken = (reason: string) => {
-      if (this.#isClosed) return;
-      this.close();
-      this.#answers.broken(this.#about, reason);
-    };
-    this.#socket.on('error', (error) => onBroken(error.message));
-    this.#socket.on('end', () => onBroken('the service closed the connection'));
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
-  send(request: Buffer, about: About): void {
-    this.#about = about;
+  send(request: Buffer, underway: Underway): void {
+    this.#underway = underway;
     this.#socket.write(request);
   }
 
@@ -76,30 +72,27 @@ export class Connection<About> {
     this.#socket.destroy();
   }
 
+  #broke(reason: string): void {
+    if (this.#isClosed) return;
+    this.close();
+    this.#answers.broken(this.#underway, reason);
+  }
+
   #read(chunk: Buffer): void {
     if (this.#isClosed) return;
     this.#gathered = this.#gathered.length === 0 ? chunk : Buffer.concat([this.#gathered, chunk]);
-    const headerEnd = this.#gathered.indexOf(HEADER_END);
-    if (headerEnd < 0) {
-      this.#keep();
-      return;
-    }
-    const head = this.#gathered.toString('latin1', 0, headerEnd);
+    const bodyAt = this.#gathered.indexOf(HEADER_END) + HEADER_END.length;
+    const head = this.#gathered.toString('latin1', 0, bodyAt - HEADER_END.length);
     const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? Number.NaN);
-    const bodyAt = headerEnd + HEADER_END.length;
-    if (this.#gathered.length < bodyAt + length) {
-      this.#keep();
+    if (bodyAt < HEADER_END.length || this.#gathered.length < bodyAt + length) {
+      // Kept until the rest comes; READ is overwritten meanwhile.
+      this.#gathered = Buffer.from(this.#gathered);
       return;
     }
     const body = this.#gathered.toString('utf8', bodyAt, bodyAt + length);
-    const about = this.#about;
+    const underway = this.#underway;
     this.#gathered = NOTHING;
-    this.#about = null;
-    if (about !== null) this.#answers.answered(about, Number(head.slice(9, 12)), body, this, head);
-  }
-
-  /** Keeps the part of an answer that was read, until the rest comes. */
-  #keep(): void {
-    this.#gathered = Buffer.from(this.#gathered);
+    this.#underway = null;
+    if (underway !== null) this.#answers.answered(underway, Number(head.slice(9, 12)), body, head);
   }
 }

@@ -2,21 +2,14 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import { newLatencies } from '../measure/statistics.js';
-import type { GateCall } from '../workload/workload.js';
-import type { LoadResult, Target } from './open-loop.js';
+import { CHECK } from '../workload/workload.js';
+import type { Answers } from './connection.js';
+import type { Line, Underway } from './open-loop-core.js';
 
-const CHECK = '/envoy.service.auth.v3.Authorization/Check';
-/** The status of a call that is refused because of overload. */
-const UNAVAILABLE = 14;
 /** Envoy has a few connections to a gate, each with many calls at once. */
 const CHANNELS = 2;
-
-/** What a crowd met over gRPC. */
-export interface GrpcResult extends LoadResult {
-  /** Calls that were refused because of overload; they are not in {@link LoadResult.requests}. */
-  readonly refused: number;
-}
+/** The status of a call that is refused because of overload. */
+const UNAVAILABLE = 14;
 
 interface CheckAnswer {
   readonly status?: { readonly code?: number };
@@ -27,16 +20,12 @@ interface CheckAnswer {
 
 /** Envoy's own definitions, not those that the service is written by. */
 function envoyCheck() {
-  const folder = path.join(
-    path.dirname(createRequire(import.meta.url).resolve('@grpc/grpc-js-xds/package.json')),
-    'deps',
-  );
+  const xds = createRequire(import.meta.url).resolve('@grpc/grpc-js-xds/package.json');
   const definitions = loadSync('envoy/service/auth/v3/external_auth.proto', {
     includeDirs: ['envoy-api', 'googleapis', 'protoc-gen-validate', 'xds'].map((name) =>
-      path.join(folder, name),
+      path.join(path.dirname(xds), 'deps', name),
     ),
-    keepCase: true,
-    arrays: true,
+    ...{ keepCase: true, arrays: true },
   });
   const service = definitions['envoy.service.auth.v3.Authorization'] as
     | Record<string, { requestSerialize(value: object): Buffer; responseDeserialize(bytes: Buffer): object }>
@@ -46,87 +35,54 @@ function envoyCheck() {
   return check;
 }
 
-/** What Envoy asks about a call. */
-const question = ({ bundle, message }: GateCall) => ({
-  attributes: {
-    request: {
-      http: {
-        ...{ id: '1', method: 'POST', path: '/mcp', host: 'tools.example', protocol: 'HTTP/1.1' },
-        headers: { ':method': 'POST', 'content-type': 'application/json', 'x-drs-bundle': bundle },
-        raw_body: Buffer.from(message),
-      },
-    },
-  },
-});
+let loaded: ReturnType<typeof envoyCheck> | undefined;
+const check = () => (loaded ??= envoyCheck());
 
-/**
- * Closed loop over gRPC: as many calls under way as `connections` says, each followed by the next. The generator is
- * this process, which the processor time of the service leaves out. Every answer is read and checked.
- *
- * @param depth what the answer must say of the chain
- * @param requestsEach ends after so many calls each; 1 is a burst
- */
-export async function runGrpc(
-  calls: readonly GateCall[],
-  depth: number,
-  { port, connections, seconds, requestsEach = Infinity }: Target & { readonly requestsEach?: number },
-): Promise<GrpcResult> {
-  const check = envoyCheck();
-  const questions = calls.map((call) => check.requestSerialize(question(call)));
-  const clients = Array.from(
-    { length: CHANNELS },
-    (_, at) => new Client(`127.0.0.1:${port}`, credentials.createInsecure(), { 'bench.channel': at }),
-  );
-  const latencies = newLatencies();
-  let requests = 0;
-  let refused = 0;
-  let wrong = 0;
-  let firstWrong = '';
-  let next = 0;
-  const startedAt = performance.now();
-  const endsAt = startedAt + seconds * 1000;
-  const ask = (client: Client) =>
-    new Promise<void>((resolve) => {
-      const sentAt = performance.now();
-      client.makeUnaryRequest(
-        CHECK,
-        (bytes: Buffer) => bytes,
-        (bytes: Buffer) => check.responseDeserialize(bytes) as CheckAnswer,
-        questions[next++ % questions.length] as Buffer,
-        (error, answer) => {
-          if (answer?.status?.code === UNAVAILABLE) {
-            refused++;
-            resolve();
-            return;
-          }
-          const fault = error === null ? faultIn(answer ?? {}, depth) : error.message;
-          const took = performance.now() - sentAt;
-          requests++;
-          latencies.recordValue(Math.max(1, Math.round(took * 1000)));
-          if (fault !== null && wrong++ === 0) firstWrong = fault;
-          resolve();
-        },
-      );
-    });
-  const loop = async (client: Client) => {
-    for (let at = 0; at < requestsEach && performance.now() < endsAt; at++) await ask(client);
+/** What Envoy asks about a call. */
+export function toCheck(message: string, bundle: string): Buffer {
+  const http = {
+    ...{ id: '1', method: 'POST', path: '/mcp', host: 'tools.example', protocol: 'HTTP/1.1' },
+    headers: { ':method': 'POST', 'content-type': 'application/json', 'x-drs-bundle': bundle },
+    raw_body: Buffer.from(message),
   };
-  try {
-    await Promise.all(Array.from({ length: connections }, (_, at) => loop(clients[at % CHANNELS] as Client)));
-  } finally {
-    for (const client of clients) client.close();
-  }
-  return {
-    seconds: (performance.now() - startedAt) / 1000,
-    ...{ requests, refused, latencies, wrong, firstWrong },
-  };
+  return check().requestSerialize({ attributes: { request: { http } } });
 }
 
-/** Why an answer is not the allowance of a chain of this depth; `null` if it is. */
-function faultIn({ status, ok_response: allowed }: CheckAnswer, depth: number): string | null {
-  const said = allowed?.headers?.find(({ header }) => header?.key === 'x-drs-chain-depth')?.header?.value;
-  const code = status?.code ?? 0;
-  return code === 0 && said === String(depth)
-    ? null
-    : `status ${code}, x-drs-chain-depth ${String(said)}, expected 0 and ${depth}`;
+const clients = new Map<string, Client>();
+let made = 0;
+
+/** One of the calls that are under way at once. Its answers look like those of the gate over HTTP. */
+export class GrpcCaller implements Line {
+  readonly isClosed = false;
+  readonly #client: Client;
+  readonly #answers: Answers;
+
+  constructor(port: number, answers: Answers) {
+    const channel = made++ % CHANNELS;
+    const key = `${port} ${channel}`;
+    const options = { 'bench.channel': channel };
+    this.#client = clients.get(key) ?? new Client(`127.0.0.1:${port}`, credentials.createInsecure(), options);
+    clients.set(key, this.#client);
+    this.#answers = answers;
+  }
+
+  send(bytes: Buffer, underway: Underway): void {
+    const onAnswer = (error: Error | null, answer: CheckAnswer = {}) => {
+      const code = answer.status?.code ?? 0;
+      const headers = (answer.ok_response?.headers ?? []).flatMap(({ header }) => header ?? []);
+      const head = headers.map(({ key, value }) => `\r\n${key}: ${value}`).join('');
+      const status = code === UNAVAILABLE ? 503 : error === null && code === 0 ? 200 : 500;
+      this.#answers.answered(underway, status, error?.message ?? `status ${code}`, head);
+    };
+    this.#client.makeUnaryRequest(
+      CHECK,
+      (request: Buffer) => request,
+      (response: Buffer) => check().responseDeserialize(response) as CheckAnswer,
+      bytes,
+      onAnswer,
+    );
+  }
+
+  /** Calls share their connections, which stay open. */
+  close(): void {}
 }

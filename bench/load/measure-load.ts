@@ -1,15 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Parameters } from '../run/results.js';
 import type { Bench } from '../run/suite.js';
 import type { ServerProcess } from '../service/start.js';
-import type { Exchange } from '../workload/chains.js';
+import type { Answered } from '../workload/chains.js';
 import type { Workload } from '../workload/workload.js';
 import { OPEN_LOOP_CONNECTIONS, runClosedLoop, runOpenLoop, type LoadResult } from './open-loop.js';
 
 /** One closed-loop measurement. */
 export interface ClosedLoop {
   readonly id: string;
-  readonly parameters: Parameters;
   readonly server: ServerProcess;
   /** Whether the server has the metrics of the service, which count requests better than a generator can. */
   readonly hasMetrics: boolean;
@@ -23,44 +21,46 @@ export interface ClosedLoop {
 const MAX_COLD_HITS = 0.01;
 
 /**
- * Runs a closed loop against a server and records throughput, latencies and processor time per request. A run with a wrong answer
- * is recorded as such, which makes everything void.
+ * Runs a closed loop against a server and records throughput, latencies and processor time per request. A run with a
+ * wrong answer is recorded as such, which makes everything void.
  *
- * @returns also the processor time of the server for a request, in µs; `null` if it is not known
+ * @returns also the processor time of the server for a request, in µs; `NaN` if it is not known
  */
 export async function measureClosedLoop(
   bench: Bench,
   loop: ClosedLoop,
-): Promise<LoadResult & { readonly cpu: number | null }> {
+): Promise<LoadResult & { readonly cpu: number }> {
   const { id, server, workload, connections, seconds } = loop;
-  const parameters = { ...loop.parameters, bodyBytes: workload.bodyBytes };
-  const { recorder } = bench;
+  const { recorder, say } = bench;
   const before = await countersOf(loop);
   const timeBefore = server.processorTime();
   const result = await bench.watch(id, server.pids, () =>
-    runClosedLoop(workload, { port: server.port, connections, seconds }),
+    runClosedLoop(workload, { port: server.portFor(workload), connections, seconds }),
   );
-  const timeAfter = server.processorTime();
+  const time = server.processorTime() - timeBefore;
   const after = await countersOf(loop);
-  // With those of the warm-up.
-  bench.workloads.advance(workload, 2 * result.requests + connections);
+  bench.workloads.advance(workload, result.answered + result.warmedUp + connections);
   recorder.blame(id, result.wrong, result.firstWrong);
   const hits = after.hits - before.hits;
-  const requests = after.verdicts - before.verdicts || result.requests;
+  const requests = after.verdicts - before.verdicts || result.answered + result.warmedUp;
   const maxHits = MAX_COLD_HITS * requests * workload.depth;
   if (workload.traffic === 'cold' && hits > maxHits) {
     const found = `${hits} of ${requests * workload.depth} receipts were found in the cache`;
     recorder.skip(id, `not cold: ${found}, expected at most ${Math.floor(maxHits)}`);
-    return { ...result, cpu: null };
+    return { ...result, cpu: Number.NaN };
   }
-  recorder.record(`${id}/throughput`, result.requests / result.seconds, parameters);
-  recorder.recordLatencies(id, result.latencies, parameters);
+  const rate = result.answered / result.seconds;
+  recorder.record(`${id}/throughput`, rate);
+  recorder.record(`${id}/body`, workload.bodyBytes);
+  recorder.recordLatencies(id, result.latencies);
   if (workload.traffic === 'malformed' && after.signatures > before.signatures)
     recorder.skip(id, `${after.signatures - before.signatures} malformed requests had a signature verified`);
-  if (timeBefore === null || timeAfter === null) return { ...result, cpu: null };
-  const cpu = (timeAfter - timeBefore) / requests;
-  recorder.record(`${id}/cpu`, cpu, parameters);
-  checkArithmetic(bench, loop, cpu);
+  const cpu = time / requests;
+  if (!Number.isNaN(cpu)) {
+    recorder.record(`${id}/cpu`, cpu);
+    checkArithmetic(bench, loop, cpu);
+  }
+  say(`${id}: ${Math.round(rate)} /s, ${cpu.toFixed(0)} µs of processor time each`);
   return { ...result, cpu };
 }
 
@@ -70,11 +70,11 @@ const TOLERANCE = 0.9;
 /** Blames a measurement in which a request took less time than its signatures: that is impossible. */
 function checkArithmetic(
   { plan, recorder }: Bench,
-  { id, workload, hasMetrics }: ClosedLoop,
+  { id, workload: { traffic, depth }, hasMetrics }: ClosedLoop,
   cpu: number,
 ): void {
-  if (!hasMetrics || (workload.traffic !== 'warm' && workload.traffic !== 'cold')) return;
-  const min = (workload.traffic === 'warm' ? 1 : workload.depth + 1) * recorder.floor;
+  if (!hasMetrics || (traffic !== 'warm' && traffic !== 'cold')) return;
+  const min = (traffic === 'warm' ? 1 : depth + 1) * recorder.floor;
   // The floor is not known while the services are warmed up.
   if (Number.isNaN(min) || cpu >= TOLERANCE * min) return;
   const found = `${cpu.toFixed(1)} µs of processor time, less than the ${min.toFixed(1)} µs of its signatures`;
@@ -85,12 +85,11 @@ function checkArithmetic(
 
 async function countersOf({ server, hasMetrics }: ClosedLoop) {
   if (!hasMetrics) return { verdicts: 0, hits: 0, signatures: 0 };
-  const [verdicts, hits, signatures] = await Promise.all([
-    server.metric('drs_verify_verifications_total{'),
-    server.metric('drs_receipt_cache_lookups_total{result="hit"}'),
-    server.metric('drs_signatures_total{'),
-  ]);
-  return { verdicts, hits, signatures };
+  return {
+    verdicts: await server.metric('drs_verify_verifications_total'),
+    hits: await server.metric('drs_receipt_cache_lookups_total', 'result="hit"'),
+    signatures: await server.metric('drs_signatures_total'),
+  };
 }
 
 /**
@@ -108,9 +107,9 @@ export async function measureCapacity(
     ...{ port, connections: OPEN_LOOP_CONNECTIONS, clients: { requests: null } },
     ...{ seconds: 1.5, warmUpSeconds: 0.5 },
   });
-  workloads.advance(workload, 2 * result.requests);
+  workloads.advance(workload, result.answered + result.warmedUp + OPEN_LOOP_CONNECTIONS);
   if (result.wrong > 0) throw new Error(`wrong answers at capacity: ${result.firstWrong}`);
-  return result.requests / result.seconds;
+  return result.answered / result.seconds;
 }
 
 /**
@@ -122,7 +121,7 @@ export async function prime(
   { recorder, workloads }: Bench,
   { port }: { readonly port: number },
   depth: number,
-  { mayRefuse = false }: { readonly mayRefuse?: boolean } = {},
+  mayRefuse = false,
 ): Promise<void> {
   // Warm bundles, also before cold traffic: cold bundles that are sent here could still be cached in a fast run.
   const { wrong, firstWrong } = await checkAnswers(port, workloads.warm(depth), mayRefuse);
@@ -141,7 +140,7 @@ const MAX_RETRIES = 100;
  * @param mayRefuse whether a request that is answered with 503 is sent again: a service that sheds load may refuse
  *   while its code is still being compiled. Otherwise a 503 is a wrong answer.
  */
-export async function checkAnswers(port: number, exchanges: readonly Exchange[], mayRefuse = false) {
+export async function checkAnswers(port: number, exchanges: readonly Answered[], mayRefuse = false) {
   let next = 0;
   const wrong: string[] = [];
   const ask = async (body: string, retries: number): Promise<string> => {

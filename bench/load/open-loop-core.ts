@@ -1,5 +1,5 @@
 import type { Histogram } from 'hdr-histogram-js';
-import { newLatencies } from '../measure/statistics.js';
+import { newLatencies, recordLatency } from '../measure/statistics.js';
 
 /** How requests arrive: at equal distances, or independently of each other like those of many clients. */
 export type Arrivals = 'even' | 'poisson';
@@ -52,22 +52,26 @@ export interface Underway {
   isOver: boolean;
 }
 
-/** What an open loop measured, without the warm-up. Latencies count from the intended send time. */
-export interface Tally {
-  /** Latencies of correct answers. */
-  readonly latencies: Histogram;
+/** What a loop measured, without the warm-up. Latencies count from the intended send time. */
+export interface Tally<Latencies = Histogram> {
+  /** Of correct answers. */
+  readonly latencies: Latencies;
   /** How late the generator was: the time from when a request was due and a connection free. */
-  readonly sendDelays: Histogram;
+  readonly sendDelays: Latencies;
   /** How long due requests waited for a free connection. */
-  readonly connectionWaits: Histogram;
+  readonly connectionWaits: Latencies;
   /** When the last answer came, in µs after the start. */
   lastAnswerAt: number;
   answered: number;
+  /** Answered in the warm-up. */
+  warmedUp: number;
   /** Answered with 503 or 429, if that is expected. */
   refused: number;
   /** Requests without an answer within the client's patience, whether sent or not. */
   timedOut: number;
+  /** Number of wrong answers, broken connections and requests without an answer. */
   wrong: number;
+  /** The first of them, for a person. */
   firstWrong: string;
 }
 
@@ -78,10 +82,10 @@ export interface OpenLoopRules {
    * requests it sends at most, each as soon as a connection is free, and when it stops.
    */
   readonly intended: Float64Array | { readonly requests: number; readonly untilMicros: number };
-  /** Requests with an earlier intended send time do not count. */
-  readonly warmUpMicros: number;
-  /** A client gives up this long after the intended send time; `null`: never. */
-  readonly patienceMicros: number | null;
+  /** Requests whose intended send time is earlier do not count, so that the generator's own code is compiled. */
+  readonly warmUpSeconds: number;
+  /** Milliseconds after which a client gives up, closes its connection and comes back on a new one; `null`: never. */
+  readonly patienceMs: number | null;
   /** Whether 503 and 429 count as refusals instead of wrong answers. */
   readonly mayRefuse: boolean;
   /** A text that each answer must contain if the whole answer is not known; `Name: value` stands for a header. */
@@ -104,7 +108,7 @@ export interface OpenLoopDeps {
 export class OpenLoopCore {
   readonly tally: Tally = {
     ...{ latencies: newLatencies(), sendDelays: newLatencies(), connectionWaits: newLatencies() },
-    ...{ lastAnswerAt: 0, answered: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
+    ...{ lastAnswerAt: 0, answered: 0, warmedUp: 0, refused: 0, timedOut: 0, wrong: 0, firstWrong: '' },
   };
   readonly #rules: OpenLoopRules;
   readonly #deps: OpenLoopDeps;
@@ -141,7 +145,7 @@ export class OpenLoopCore {
   /** Sends the requests that are due, and times out those that have waited too long. */
   tick(): void {
     this.#giveUp();
-    const { intended, warmUpMicros } = this.#rules;
+    const { intended, warmUpSeconds } = this.#rules;
     while (this.hasMore) {
       const now = this.#deps.now();
       const intendedAt = intended instanceof Float64Array ? (intended[this.#next] ?? 0) : now;
@@ -151,17 +155,17 @@ export class OpenLoopCore {
       const { bytes, answer } = this.#deps.next();
       this.#next++;
       this.#pending++;
-      const isWarmUp = intendedAt < warmUpMicros;
+      const isWarmUp = intendedAt < warmUpSeconds * 1e6;
       if (!isWarmUp) {
         const couldLeaveAt = Math.max(intendedAt, free.since);
-        record(this.tally.sendDelays, now - couldLeaveAt);
-        record(this.tally.connectionWaits, couldLeaveAt - intendedAt);
+        recordLatency(this.tally.sendDelays, now - couldLeaveAt);
+        recordLatency(this.tally.connectionWaits, couldLeaveAt - intendedAt);
       }
       const underway: Underway = {
         ...{ intendedAt, isWarmUp, answer, line: free.line },
         isOver: false,
       };
-      if (this.#rules.patienceMicros !== null) this.#underway.push(underway);
+      if (this.#rules.patienceMs !== null) this.#underway.push(underway);
       free.line.send(bytes, underway);
     }
   }
@@ -179,9 +183,12 @@ export class OpenLoopCore {
     const { answer } = underway;
     const isRight = status === 200 && (answer === '' ? this.#isMarked(head, body) : body === answer);
     if (!isRight) this.#blame(`${status} ${body.slice(0, 300)}`);
-    if (underway.isWarmUp) return;
+    if (underway.isWarmUp) {
+      this.tally.warmedUp++;
+      return;
+    }
     this.tally.answered++;
-    record(this.tally.latencies, this.tally.lastAnswerAt - underway.intendedAt);
+    recordLatency(this.tally.latencies, this.tally.lastAnswerAt - underway.intendedAt);
   }
 
   /** A connection broke, with or without an open request. */
@@ -214,9 +221,9 @@ export class OpenLoopCore {
   }
 
   #giveUp(): void {
-    const { patienceMicros, intended } = this.#rules;
-    if (patienceMicros === null) return;
-    const limit = this.#deps.now() - patienceMicros;
+    const { patienceMs, intended } = this.#rules;
+    if (patienceMs === null) return;
+    const limit = this.#deps.now() - patienceMs * 1000;
     for (; this.#oldest < this.#underway.length; this.#oldest++) {
       const underway = this.#underway[this.#oldest] as Underway;
       if (underway.isOver) continue;
@@ -239,7 +246,7 @@ export class OpenLoopCore {
   }
 
   #timedOut(intendedAt: number): void {
-    if (intendedAt >= this.#rules.warmUpMicros) this.tally.timedOut++;
+    if (intendedAt >= this.#rules.warmUpSeconds * 1e6) this.tally.timedOut++;
   }
 
   #blame(reason: string): void {
@@ -247,6 +254,3 @@ export class OpenLoopCore {
     this.tally.firstWrong ||= reason;
   }
 }
-
-const record = (histogram: Histogram, micros: number) =>
-  histogram.recordValue(Math.max(1, Math.round(micros)));

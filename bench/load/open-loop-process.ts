@@ -1,8 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { encodeLatencies } from '../measure/statistics.js';
-import { Connection } from './connection.js';
-import { intendedTimes, OpenLoopCore, type Line, type Underway } from './open-loop-core.js';
+import type { Exchange } from '../workload/chains.js';
+import { CHECK, type Workload } from '../workload/workload.js';
+import { Connection, toRequest, type Answers } from './connection.js';
+import { GrpcCaller, toCheck } from './grpc.js';
+import { intendedTimes, OpenLoopCore, type Prepared } from './open-loop-core.js';
 import type { OpenLoopJob, OpenLoopReport } from './open-loop.js';
-import { requestsOf } from './request-source.js';
 
 // The generator's process. One thread: it does less for a request than the main thread of a service.
 
@@ -13,85 +16,105 @@ const REOPEN_MS = 10;
 /** How often a crowd of clients looks whether its time or its patience is over. */
 const LOOK_MS = 5;
 
-const job = JSON.parse(process.argv[2] ?? '') as OpenLoopJob;
-const { clients, patienceMs } = job;
-const loadMicros = (job.warmUpSeconds + job.seconds) * 1e6;
-let startedAt: bigint | null = null;
-const core = new OpenLoopCore(
-  {
-    intended:
-      clients === null
-        ? intendedTimes(job.arrivals, job.rate, Math.round((job.rate * loadMicros) / 1e6), job.seed)
-        : { requests: clients.requests ?? Infinity, untilMicros: loadMicros },
-    warmUpMicros: job.warmUpSeconds * 1e6,
-    patienceMicros: patienceMs === null ? null : patienceMs * 1000,
-    mayRefuse: job.mayRefuse,
-    marker: job.workload.marker,
-  },
-  {
-    // Connections are opened before the start.
-    now: () => (startedAt === null ? 0 : Number(process.hrtime.bigint() - startedAt) / 1000),
-    next: requestsOf(job.workload),
-    // If a client may give up, the next client needs a new connection.
-    replace: () => {
-      if (patienceMs !== null) void openLine();
+const prepared = new Map<string, readonly Prepared[]>();
+
+/**
+ * Returns the requests of a workload in turn. Each is made only once, so that the generator's garbage collections do not
+ * show in the latencies.
+ */
+function requestsOf({ file, start, path }: Workload): () => Prepared {
+  const make = () =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .map((line): Prepared => {
+        const { body, bundle = '', answer = '' } = JSON.parse(line) as Exchange;
+        return { bytes: path === CHECK ? toCheck(body, bundle) : toRequest(body, path, bundle), answer };
+      });
+  const requests = prepared.get(file + path) ?? make();
+  prepared.set(file + path, requests);
+  let next = start;
+  return () => requests[next++ % requests.length] as Prepared;
+}
+
+/** The connections to each port. They stay open from one job to the next. */
+const open = new Map<number, (Connection | GrpcCaller)[]>();
+/** Receives the answers of the job that runs. */
+let current: Answers;
+const answers: Answers = {
+  answered: (...answer) => current.answered(...answer),
+  broken: (...about) => current.broken(...about),
+};
+
+async function run(job: OpenLoopJob): Promise<OpenLoopReport> {
+  const { clients, patienceMs, port } = job;
+  const isGrpc = job.workload.path === CHECK;
+  const seconds = job.warmUpSeconds + job.seconds;
+  let startedAt: bigint | null = null;
+  let finish: () => void = () => undefined;
+  const core = new OpenLoopCore(
+    {
+      intended:
+        clients === null
+          ? intendedTimes(job.arrivals, job.rate, Math.round(job.rate * seconds), job.seed)
+          : { requests: clients.requests ?? Infinity, untilMicros: seconds * 1e6 },
+      ...{ warmUpSeconds: job.warmUpSeconds, patienceMs, mayRefuse: job.mayRefuse },
+      marker: job.workload.marker,
     },
-  },
-);
-
-async function openLine(): Promise<void> {
-  const line: Line = {
-    send: (bytes, underway) => connection.send(bytes, underway),
-    close: () => connection.close(),
-  };
-  let connection: Connection<Underway>;
-  try {
-    connection = await Connection.open<Underway>(job.port, {
-      answered: (underway, status, body, _, head) => {
-        core.answered(underway, status, body, head);
-        core.tick();
+    {
+      // Connections are opened before the start.
+      now: () => (startedAt === null ? 0 : Number(process.hrtime.bigint() - startedAt) / 1000),
+      next: requestsOf(job.workload),
+      // If a client may give up, the next client needs a new connection.
+      replace: () => {
+        if (patienceMs !== null) void reopen();
       },
-      broken: (underway, reason) => core.broken(underway, reason),
-    });
-  } catch (error) {
-    if (patienceMs === null) throw error;
-    setTimeout(() => void openLine(), REOPEN_MS);
-    return;
-  }
-  core.add(line);
-}
+    },
+  );
+  const look = () => {
+    core.tick();
+    if (core.isDone) finish();
+  };
+  current = {
+    answered: (underway, status, body, head) => {
+      core.answered(underway, status, body, head);
+      look();
+    },
+    broken: (underway, reason) => core.broken(underway, reason),
+  };
+  const lines = (open.get(port) ?? []).filter(({ isClosed }) => !isClosed);
+  open.set(port, lines);
+  const openLine = async () => {
+    const line = isGrpc ? new GrpcCaller(port, answers) : await Connection.open(port, answers);
+    lines.push(line);
+    core.add(line);
+  };
+  const reopen = () => openLine().catch(() => setTimeout(() => void reopen(), REOPEN_MS));
+  for (const line of lines.slice(0, job.connections)) core.add(line);
+  while (lines.length < job.connections) await openLine();
 
-// For a rate, the event loop never sleeps: timers count in whole milliseconds, and waking a thread takes longer than
-// verifying a signature. A crowd only answers answers.
-const again = (look: () => void) => (clients === null ? setImmediate(look) : setTimeout(look, LOOK_MS));
-
-function keepTime(): void {
-  core.tick();
-  if (core.hasMore) again(keepTime);
-  else waitForAnswers();
-}
-
-function waitForAnswers(): void {
-  core.tick();
-  if (core.isDone) end();
-  else again(waitForAnswers);
-}
-
-let isEnded = false;
-
-function end(): void {
-  if (isEnded) return;
-  isEnded = true;
+  startedAt = process.hrtime.bigint();
+  await new Promise<void>((resolve) => {
+    finish = resolve;
+    const patience = setTimeout(resolve, seconds * 1000 + DRAIN_MS);
+    // For a rate, the event loop never sleeps: timers count in whole milliseconds, and waking a thread takes longer than
+    // verifying a signature. A crowd only answers answers.
+    const again = (task: () => void) => (clients === null ? setImmediate(task) : setTimeout(task, LOOK_MS));
+    const keepTime = () => {
+      look();
+      if (core.isDone) clearTimeout(patience);
+      else again(keepTime);
+    };
+    keepTime();
+  });
   core.end();
+  // An answer that comes late must not be taken for one of the next job.
+  if (core.tally.wrong > 0) for (const line of lines) line.close();
   const { latencies, sendDelays, connectionWaits, ...counts } = core.tally;
-  const report: OpenLoopReport = {
-    ...{ ...counts, startedAt: String(startedAt), latencies: encodeLatencies(latencies) },
+  return {
+    ...{ ...counts, startedAt: Number(startedAt) / 1e6, latencies: encodeLatencies(latencies) },
     ...{ sendDelays: encodeLatencies(sendDelays), connectionWaits: encodeLatencies(connectionWaits) },
   };
-  process.stdout.write(JSON.stringify(report), () => process.exit(0));
 }
 
-for (let at = 0; at < job.connections; at++) await openLine();
-startedAt = process.hrtime.bigint();
-setTimeout(end, loadMicros / 1000 + DRAIN_MS);
-keepTime();
+process.on('message', (job: OpenLoopJob) => void run(job).then((report) => process.send?.(report)));
+process.on('disconnect', () => process.exit(0));

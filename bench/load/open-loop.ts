@@ -1,9 +1,10 @@
-import type { Histogram } from 'hdr-histogram-js';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { decodeLatencies } from '../measure/statistics.js';
 import { pinned, SPLIT } from '../run/cores.js';
-import { program, runProgram } from '../run/programs.js';
-import type { Workload } from '../workload/workload.js';
-import type { Arrivals } from './open-loop-core.js';
+import { program } from '../run/programs.js';
+import { CHECK, type Workload } from '../workload/workload.js';
+import type { Arrivals, OpenLoopRules, Tally } from './open-loop-core.js';
 
 /** Where and how to send. */
 export interface Target {
@@ -12,20 +13,8 @@ export interface Target {
   readonly seconds: number;
 }
 
-/** What a load generator measured. */
-export interface LoadResult {
-  readonly seconds: number;
-  /** Answered within the time. */
-  readonly requests: number;
-  readonly latencies: Histogram;
-  /** Number of wrong answers, broken connections and requests without an answer. */
-  readonly wrong: number;
-  /** The first of them, for a person. */
-  readonly firstWrong: string;
-}
-
-/** The job of the generator's process. */
-export interface OpenLoopJob extends Target {
+/** What the generator's process is told to do. */
+export interface OpenLoopJob extends Target, Omit<OpenLoopRules, 'intended' | 'marker'> {
   readonly workload: Workload;
   /** Mean number of requests per second. */
   readonly rate: number;
@@ -37,57 +26,67 @@ export interface OpenLoopJob extends Target {
    * (`null`: as many as fit into the time).
    */
   readonly clients: { readonly requests: number | null } | null;
-  /** How long requests are sent before those that count, so that the generator's own code is compiled. */
-  readonly warmUpSeconds: number;
-  /** Milliseconds after which a client gives up, closes its connection and comes back on a new one; `null`: never. */
-  readonly patienceMs: number | null;
-  /** Whether 503 and 429 count as refusals instead of wrong answers. */
-  readonly mayRefuse: boolean;
 }
 
-interface Counts {
-  /** Answered within the time. */
-  readonly answered: number;
-  readonly refused: number;
-  readonly timedOut: number;
-  readonly wrong: number;
-  readonly firstWrong: string;
-}
+const DEFAULTS: Omit<OpenLoopJob, 'workload' | keyof Target> = {
+  ...{ rate: 0, arrivals: 'even', seed: 1, clients: null },
+  ...{ warmUpSeconds: 1, patienceMs: null, mayRefuse: false },
+};
 
-/** Its answer; histograms as text. */
-export interface OpenLoopReport extends Counts {
-  /** In ns of the system's monotonic clock, which all processes share. */
-  readonly startedAt: string;
-  /** µs after the start. */
-  readonly lastAnswerAt: number;
-  readonly latencies: string;
-  readonly sendDelays: string;
-  readonly connectionWaits: string;
-}
+/** What the generator's process says; histograms as text. `startedAt` is in ms of the clock that all processes share. */
+export type OpenLoopReport = Tally<string> & { readonly startedAt: number };
 
-/** What the generator measured. */
-export interface OpenLoopResult extends LoadResult, Counts {
-  readonly startedAt: bigint;
-  /** How late the generator was: the time from when a request was due and a connection free. */
-  readonly sendDelays: Histogram;
-  /** How long due requests waited for a free connection. */
-  readonly connectionWaits: Histogram;
-}
+/** What a load generator measured; `seconds` without the warm-up, up to the last answer. */
+export type LoadResult = Readonly<Tally> & { readonly startedAt: number; readonly seconds: number };
 
 /** More connections than are busy at once below saturation: requests wait in the service, not for a connection. */
 export const OPEN_LOOP_CONNECTIONS = 64;
 
-const DEFAULTS: Omit<OpenLoopJob, 'workload' | keyof Target> = {
-  ...{
-    rate: 0,
-    arrivals: 'even',
-    seed: 1,
-    clients: null,
-    warmUpSeconds: 1,
-    patienceMs: null,
-    mayRefuse: false,
-  },
-};
+/** A process that sends requests, and keeps its connections from one job to the next. */
+export class Generator {
+  readonly #child: ChildProcess;
+
+  /** @param cores where it runs; `null`: anywhere */
+  constructor(cores: readonly number[] | null = null) {
+    // Otherwise V8's helper threads take cores from the service, in bursts that show in the high percentiles.
+    const [execPath, execArgv] = pinned(cores, process.execPath, ['--single-threaded']);
+    this.#child = fork(program('load/open-loop-process.js'), { execPath, execArgv });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  async run(
+    workload: Workload,
+    target: Target & Partial<Omit<OpenLoopJob, 'workload'>>,
+  ): Promise<LoadResult> {
+    const job: OpenLoopJob = { ...DEFAULTS, ...target, workload };
+    const report = await new Promise<OpenLoopReport>((resolve, reject) => {
+      const onEnd = (code: unknown) => reject(new Error(`the load generator ended with ${String(code)}`));
+      this.#child.once('exit', onEnd);
+      this.#child.once('message', (message) => {
+        this.#child.off('exit', onEnd);
+        resolve(message as OpenLoopReport);
+      });
+      this.#child.send(job);
+    });
+    return {
+      ...{ ...report, seconds: report.lastAnswerAt / 1e6 - job.warmUpSeconds },
+      latencies: decodeLatencies(report.latencies),
+      sendDelays: decodeLatencies(report.sendDelays),
+      connectionWaits: decodeLatencies(report.connectionWaits),
+    };
+  }
+
+  /** Ends it. Its processor time is that of an ended child afterwards. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, 'exit');
+    this.#child.kill();
+    await ended;
+  }
+}
 
 /**
  * Runs an open loop: each request is sent at its time, whether or not earlier ones have been answered. A latency counts
@@ -100,29 +99,16 @@ export async function runOpenLoop(
   workload: Workload,
   target: Target & Partial<Omit<OpenLoopJob, 'workload'>>,
   cores: readonly number[] | null = SPLIT?.generator ?? null,
-): Promise<OpenLoopResult> {
-  const job: OpenLoopJob = { ...DEFAULTS, ...target, workload };
-  const { output } = await runProgram(
-    ...pinned(cores, process.execPath, [
-      // Otherwise V8's helper threads take cores from the service, in bursts that show in the high percentiles.
-      ...['--single-threaded', program('load/open-loop-process.js'), JSON.stringify(job)],
-    ]),
-  );
-  const { latencies, sendDelays, connectionWaits, ...report } = JSON.parse(output) as OpenLoopReport;
-  return {
-    ...{ ...report, requests: report.answered, startedAt: BigInt(report.startedAt) },
-    // Without the warm-up, up to the last answer.
-    seconds: report.lastAnswerAt / 1e6 - job.warmUpSeconds,
-    latencies: decodeLatencies(latencies),
-    ...{ sendDelays: decodeLatencies(sendDelays), connectionWaits: decodeLatencies(connectionWaits) },
-  };
+): Promise<LoadResult> {
+  await using generator = new Generator(cores);
+  return await generator.run(workload, target);
 }
 
 /** A closed loop: each connection sends its next request when it has an answer. The scheduler places the generator. */
-export function runClosedLoop(
-  workload: Workload,
-  { port, connections, seconds }: Target,
-): Promise<OpenLoopResult> {
-  const clients = { requests: null };
-  return runOpenLoop(workload, { port, connections, seconds, clients, warmUpSeconds: 0.3 }, null);
-}
+export const runClosedLoop = (workload: Workload, target: Target): Promise<LoadResult> =>
+  runOpenLoop(
+    workload,
+    // grpc-js is much code, which is compiled first.
+    { ...target, clients: { requests: null }, warmUpSeconds: workload.path === CHECK ? 2 : 0.3 },
+    null,
+  );

@@ -1,43 +1,31 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-
-/** What the scheduler says of a process, all its threads together, in µs. */
-export interface Scheduled {
-  /** Processor time. */
-  readonly ran: number;
-  /** Processor time of the main thread alone. */
-  readonly mainThread: number;
-}
+import { sum } from 'simple-statistics';
 
 /**
- * Processor time that a process has used, without other processes such as a load generator. Reads
- * `/proc/<pid>/task/<thread>/schedstat`, which counts in ns; if the kernel has none, `/proc/<pid>/stat`, in ticks of 10
- * ms.
+ * Processor time that a process has used with all its threads, in µs, without other processes such as a load generator.
+ * Reads `/proc/<pid>/task/<thread>/schedstat`, which counts in ns; if the kernel has none, `/proc/<pid>/stat`, in ticks
+ * of 10 ms.
  *
- * @returns `null` if there is no `/proc`, or the process has ended
+ * @returns `NaN` if there is no `/proc`, or the process has ended
  */
-export function scheduledOf(pid: number): Scheduled | null {
+export function processorTimeOf(pid: number): number {
   try {
-    let ran = 0;
-    let mainThread = 0;
-    for (const thread of readdirSync(`/proc/${pid}/task`)) {
-      const [nanoseconds] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ');
-      ran += Number(nanoseconds) / 1000;
-      if (thread === String(pid)) mainThread = Number(nanoseconds) / 1000;
-    }
-    if (mainThread > 0) return { ran, mainThread };
-    return { ran: ticksOf(`/proc/${pid}/stat`), mainThread: ticksOf(`/proc/${pid}/task/${pid}/stat`) };
+    const times = readdirSync(`/proc/${pid}/task`).map((thread) =>
+      Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ', 1)[0]),
+    );
+    return sum(times) / 1000 || ticksOf(`/proc/${pid}/stat`);
   } catch {
-    return null;
+    return Number.NaN;
   }
 }
 
-/** Processor time of this process's children that have ended, in µs (cutime + cstime); `null` without `/proc`. */
-export function processorTimeOfEndedChildren(): number | null {
+/** Processor time of this process's children that have ended, in µs (cutime + cstime); 0 without `/proc`. */
+export function processorTimeOfEndedChildren(): number {
   try {
     return ticksOf('/proc/self/stat', 16);
   } catch {
-    return null;
+    return 0;
   }
 }
 
@@ -52,6 +40,16 @@ function ticksOf(file: string, first = 14): number {
 
 let ticksPerSecond: number | undefined;
 
+/** A process and those that it started; without `/proc` only itself. */
+export function familyOf(pid: number): number[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+    return [pid, ...children.split(' ').filter(Boolean).map(Number)];
+  } catch {
+    return [pid];
+  }
+}
+
 /** Resident memory of a process in bytes, from `/proc/<pid>/statm`; 0 if there is no such file. */
 export function residentOf(pid: number): number {
   try {
@@ -61,11 +59,9 @@ export function residentOf(pid: number): number {
   }
 }
 
-/** Processor time of all cores since the system started, in µs. */
+/** Processor time of all cores since the system started, in µs; `busy` includes what the hypervisor gave to other machines. */
 export interface CoreTimes {
   readonly busy: number;
-  /** Time that the hypervisor gave to other machines. */
-  readonly stolen: number;
   readonly total: number;
 }
 
@@ -82,9 +78,8 @@ export function coreTimes(): CoreTimes | null {
 export function parseCoreTimes(text: string): CoreTimes | null {
   const line = /^cpu +(.*)$/m.exec(text)?.[1];
   if (line === undefined) return null;
-  const [user = 0, nice = 0, system = 0, idle = 0, ioWait = 0, irq = 0, softIrq = 0, stolen = 0] = line
-    .split(' ')
-    .map((ticks) => Number(ticks) * 10_000);
-  const busy = user + nice + system + irq + softIrq;
-  return { busy, stolen, total: busy + stolen + idle + ioWait };
+  const times = line.split(' ').map((ticks) => Number(ticks) * 10_000);
+  const [, , , idle = 0, ioWait = 0] = times;
+  const total = sum(times.slice(0, 8));
+  return { busy: total - idle - ioWait, total };
 }

@@ -1,4 +1,4 @@
-import { median } from 'simple-statistics';
+import { binomialDistribution, median } from 'simple-statistics';
 import {
   build,
   decodeFromCompressedBase64,
@@ -7,35 +7,34 @@ import {
 } from 'hdr-histogram-js';
 
 /** The median of some runs, with its interval. */
-export interface Interval {
+export interface Estimate {
   readonly median: number;
   readonly low: number;
   readonly high: number;
-  /** The confidence of the interval. Below six runs, the interval is the whole range, with less than 0.95. */
-  readonly confidence: number;
 }
 
 /**
- * The interval of a median by order statistics: exact for any distribution of the runs.
+ * The interval of a median by order statistics: exact for any distribution of the runs. Below six runs, it is the whole
+ * range, with a confidence of less than 0.95.
  *
  * @param samples one for each run
  * @throws Error if there are none
  * @see Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, §3.6
  */
-export function intervalOf(samples: readonly number[], confidence = 0.95): Interval {
-  const sorted = [...samples].sort((x, y) => x - y);
+export function intervalOf(
+  samples: readonly number[],
+  confidence = 0.95,
+): Estimate & { readonly confidence: number } {
+  const sorted = samples.toSorted((x, y) => x - y);
   const n = sorted.length;
-  // Each run is above the true median with probability 1/2. `tail` is the probability that at most `cut` runs are
-  // below.
+  // Each run is above the true median with probability 1/2: how many are below it is binomially distributed.
+  const chances = binomialDistribution(n, 0.5) ?? [];
   let cut = 0;
-  let ways = 1;
-  let tail = 0.5 ** n;
-  for (;;) {
-    ways = (ways * (n - cut)) / (cut + 1);
-    const next = tail + ways * 0.5 ** n;
-    if (next > (1 - confidence) / 2 || 2 * (cut + 1) >= n) break;
-    tail = next;
-    cut++;
+  let tail = chances[0] ?? 0;
+  for (; 2 * (cut + 1) < n; cut++) {
+    const more = tail + (chances[cut + 1] ?? 0);
+    if (more > (1 - confidence) / 2) break;
+    tail = more;
   }
   const [low = Number.NaN, high = Number.NaN] = [sorted[cut], sorted[n - 1 - cut]];
   return { median: median(sorted), low, high, confidence: Math.max(0, 1 - 2 * tail) };
@@ -57,3 +56,7 @@ export const encodeLatencies = (latencies: Histogram): string => encodeIntoCompr
 
 /** Reads what {@link encodeLatencies} wrote. */
 export const decodeLatencies = (text: string): Histogram => decodeFromCompressedBase64(text, 32);
+
+/** Adds a time in µs. */
+export const recordLatency = (latencies: Histogram, micros: number): void =>
+  latencies.recordValue(Math.max(1, Math.round(micros)));

@@ -1,36 +1,25 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { createInterface } from 'node:readline';
-import { harmonicMean } from 'simple-statistics';
+import { harmonicMean, sum } from 'simple-statistics';
 import { CORES, pinned } from '../run/cores.js';
 import { program } from '../run/programs.js';
-import { coreTimes, processorTimeOfEndedChildren, scheduledOf, type CoreTimes } from './processor-time.js';
+import { coreTimes, processorTimeOf, processorTimeOfEndedChildren } from './processor-time.js';
 
 /** The state of the machine while something was measured. */
 export interface Disturbance {
   /** The floor in µs, measured on the same cores at the same time; `null` if the time was too short for a sample. */
   readonly floor: number | null;
-  /** Share of the cores that other programs had: not the server, the generator or this suite. */
+  /** Share of the cores that neither the server nor the generator nor this suite had: other programs, other machines. */
   readonly others: number;
-  /** Share of the cores that the hypervisor gave to other machines. */
-  readonly stolen: number;
 }
 
-interface Mark {
-  readonly at: number;
-  readonly cores: CoreTimes | null;
-  readonly ours: number;
-}
-
-/**
- * Watches the machine during measurements. A sampler pinned to each core verifies a few signatures all the time, so
- * that a measurement can be divided by the cost of a signature at the same moment.
- */
+/** Watches the machine during measurements. */
 export class Watch {
   readonly #samplers: readonly ChildProcess[];
   readonly #samples: { core: number; at: number; value: number }[] = [];
 
-  private constructor(samplers: readonly ChildProcess[]) {
+  constructor(samplers: readonly ChildProcess[] = []) {
     this.#samplers = samplers;
     for (const [at, { stdout }] of samplers.entries()) {
       const core = CORES?.[at] ?? at;
@@ -41,8 +30,11 @@ export class Watch {
     }
   }
 
-  /** Starts the samplers. If `taskset` is missing, they are not pinned, and the scheduler distributes them. */
-  static start(): Watch {
+  /**
+   * Starts a sampler on each core that verifies a few signatures all the time, so that a measurement can be divided by the
+   * cost of a signature at the same moment. If `taskset` is missing, the scheduler distributes them.
+   */
+  static withFloors(): Watch {
     const file = program('measure/floor-process.js');
     const places: (number[] | null)[] =
       CORES?.map((core) => [core]) ?? Array.from({ length: availableParallelism() }, () => null);
@@ -54,49 +46,39 @@ export class Watch {
   }
 
   /**
-   * @param pids of the servers under test
-   * @param cores on which they run; `null`: on all
+   * @param pids of the servers under test, and of generators that do not end meanwhile
+   * @param cores on which the servers run; `null`: on all
    */
   async during<Value>(
     pids: readonly number[],
     measure: () => Promise<Value>,
     cores: readonly number[] | null = null,
-  ): Promise<{ value: Value; interference: Disturbance }> {
+  ): Promise<Disturbance & { value: Value }> {
     const before = this.#mark(pids);
     const value = await measure();
-    return { value, interference: this.#since(before, this.#mark(pids), cores) };
+    const after = this.#mark(pids);
+    const samples = this.#samples
+      .splice(0)
+      .filter(({ core, at }) => at >= before.at && at <= after.at && cores?.includes(core) !== false);
+    const busy = (after.cores?.busy ?? 0) - (before.cores?.busy ?? 0);
+    const total = (after.cores?.total ?? 0) - (before.cores?.total ?? 0);
+    return {
+      value,
+      // The speed changes by half within seconds, and more requests are served while it is high. So the mean cost of a request
+      // belongs to the mean of the speed, not to the median of the cost.
+      floor: samples.length === 0 ? null : harmonicMean(samples.map((sample) => sample.value)),
+      others: Math.max(0, busy - (after.ours - before.ours)) / Math.max(1, total),
+    };
   }
 
-  stop(): void {
+  [Symbol.dispose](): void {
     for (const sampler of this.#samplers) sampler.kill();
   }
 
-  #mark(servers: readonly number[]): Mark {
-    const own = process.cpuUsage();
-    const pids = [...servers, ...this.#samplers.map((sampler) => sampler.pid ?? 0)];
-    const running = pids.reduce((sum, one) => sum + (scheduledOf(one)?.ran ?? 0), 0);
-    const ours = own.user + own.system + running + (processorTimeOfEndedChildren() ?? 0);
-    return { at: performance.now(), cores: coreTimes(), ours };
+  #mark(pids: readonly number[]) {
+    const { user, system } = process.cpuUsage();
+    const running = [...pids, ...this.#samplers.map(({ pid = 0 }) => pid)];
+    const ours = user + system + sum(running.map((pid) => processorTimeOf(pid) || 0));
+    return { at: performance.now(), cores: coreTimes(), ours: ours + processorTimeOfEndedChildren() };
   }
-
-  #since(before: Mark, after: Mark, cores: readonly number[] | null): Disturbance {
-    const samples = this.#samples.filter(
-      ({ core, at }) => at >= before.at && at <= after.at && cores?.includes(core) !== false,
-    );
-    this.#samples.length = 0;
-    return {
-      // The speed changes by half within seconds, and more requests are served while it is high. So the mean cost of a request
-      // belongs to the mean of the speed, not to the median of the cost.
-      floor: samples.length === 0 ? null : harmonicMean(samples.map(({ value }) => value)),
-      ...shares(before, after),
-    };
-  }
-}
-
-function shares(before: Mark, after: Mark): Pick<Disturbance, 'others' | 'stolen'> {
-  if (before.cores === null || after.cores === null) return { others: 0, stolen: 0 };
-  const total = Math.max(1, after.cores.total - before.cores.total);
-  const busy = after.cores.busy - before.cores.busy;
-  const others = Math.max(0, busy - (after.ours - before.ours)) / total;
-  return { others, stolen: (after.cores.stolen - before.cores.stolen) / total };
 }

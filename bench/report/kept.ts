@@ -1,12 +1,5 @@
-import {
-  finderOf,
-  noisyIn,
-  RESULTS_SCHEMA,
-  type Better,
-  type Estimate,
-  type Figure,
-  type Results,
-} from '../run/results.js';
+import type { Estimate } from '../measure/statistics.js';
+import { finderOf, noisyIn, type Figure, type Figures, type Results } from '../run/results.js';
 
 /** A figure without its samples: id, unit, number of runs, median, interval, and the same in floors. */
 export type KeptFigure = readonly [
@@ -31,12 +24,13 @@ export interface KeptRun {
 const SHOWN = [
   /^latency\/(warm|cold)\/d\d+\/at50\/(p50|p99)$/,
   /^latency\/machine\/p99$/,
-  /^throughput\/(warm|cold)\/d\d+\/c(32|128)\/(cpu|throughput)$/,
+  /^throughput\/(warm|cold)\/d\d+\/c(32|128)\/cpu$/,
   /^(throughput\/library\/.*|gate\/added\/d\d+)\/cpu$/,
-  /^overload\/.*\/(capacity|goodput|refused|timed-out|p99|healthz-p99)$/,
-  /^engines\//,
-  /^processes\/.*\/(throughput|cpu|resident)$/,
-  /^peers\/.*\/(cpu|ratio)$/,
+  /^overload\/w-.*\/(capacity|goodput|refused|timed-out|p99)$/,
+  /^overload\/(loop|burst|gate|grpc)-.*\/refused$/,
+  /^engines\/.*\/(cpu|accepted-wrongly)$/,
+  /^processes\/.*\/(throughput|resident)$/,
+  /^peers\/(.*\/cpu|fastify\/.*\/ratio)$/,
 ];
 
 const round = (value: number) => Number(value.toPrecision(4));
@@ -44,10 +38,10 @@ const tripleOf = ({ median, low, high }: Estimate) => [round(median), round(low)
 
 /** What is kept of the results of a run. */
 export function keep(results: Results): KeptRun {
-  const { commit, startedAt, command, machine, versions, floorMicroseconds, interference, figures } = results;
+  const { commit, startedAt, command, machine, floorMicroseconds, interference, figures } = results;
   return {
     ...{ commit, startedAt, command },
-    machine: `${machine['processor']}, ${machine['cores']} cores, Node ${versions['node']}`,
+    machine: `${machine['processor']}, ${machine['cores']} cores, Node ${machine['node']}`,
     floorMicroseconds: round(floorMicroseconds),
     noisy: `${noisyIn(results).length} of ${interference.length}`,
     figures: figures
@@ -76,22 +70,14 @@ export function writeKept(runs: readonly KeptRun[]): string {
 }
 
 /** All kept figures, as the charts want them. */
-export function keptResults(runs: readonly KeptRun[]): Results {
+export function keptFigures(runs: readonly KeptRun[]): Figures {
   const figures = runs.flatMap((run) =>
-    run.figures.map(([id, unit, runs, median, low, high, floors]): Figure => {
-      const [ofMedian = 0, ofLow = 0, ofHigh = 0] = floors ?? [];
-      return {
-        ...{ id, unit, runs, median, low, high, parameters: {}, better: 'neither' satisfies Better },
-        floors: floors === null ? null : { median: ofMedian, low: ofLow, high: ofHigh },
-      };
+    run.figures.map(([id, unit, runs, median, low, high, inFloors]): Figure => {
+      const floors = inFloors && { median: inFloors[0], low: inFloors[1], high: inFloors[2] };
+      return { id, unit, runs, median, low, high, floors };
     }),
   );
-  return {
-    ...{ schema: RESULTS_SCHEMA, startedAt: '', seconds: 0, command: '', mode: 'full', commit: '' },
-    ...{ isDirty: false, machine: {}, versions: {}, isVoid: false, wrongVerdicts: [] },
-    ...{ floorMicroseconds: runs[0]?.floorMicroseconds ?? Number.NaN, figures },
-    ...{ interference: [], skipped: [], notes: [] },
-  };
+  return { figures };
 }
 
 const PLACE = /(<!-- measured: (picture|ratio) -->\n)[^]*?(<!-- end -->)/g;
@@ -123,7 +109,7 @@ function picture(runs: readonly KeptRun[]): string | null {
 
 /** How much more processor time than this service the best alternative takes for a warm call, over the depths. */
 function ratio(runs: readonly KeptRun[]): string | null {
-  const find = finderOf(keptResults(runs));
+  const find = finderOf(keptFigures(runs));
   const medians = [1, 4, 16].flatMap((depth) => find(`peers/fastify/d${depth}/ratio`)?.median ?? []);
   const from = runWith(runs, 'peers/fastify/');
   if (medians.length === 0 || from === undefined) return null;

@@ -1,8 +1,6 @@
-import { finderOf, type Results } from '../run/results.js';
+import { finderOf, type Figures } from '../run/results.js';
 
-/**
- * A model of what a request costs: `fixed + perSignature × signatures + perKilobyte × body`, in µs of processor time.
- */
+/** What a request costs: `fixed + perSignature × signatures + perKilobyte × body`, in µs of processor time. */
 export interface CostModel {
   readonly fixed: number;
   readonly perSignature: number;
@@ -11,52 +9,44 @@ export interface CostModel {
   readonly worstError: number;
 }
 
-interface Point {
-  readonly signatures: number;
-  readonly kilobytes: number;
-  readonly measured: number;
-}
+/** 1, signatures, kB of the body. */
+type Row = readonly [number, number, number];
 
-/** Fits the model. @returns `null` if the results lack warm and cold traffic at three depths or more */
-export function fitModel(results: Results): CostModel | null {
+/**
+ * Fits the model by least squares of the relative errors, so that a deep chain does not count more than others.
+ *
+ * @returns `null` if the results lack warm and cold traffic at three depths or more
+ */
+export function fitModel(results: Figures): CostModel | null {
   const find = finderOf(results);
-  const depths = [...new Set(results.figures.map(({ parameters }) => Number(parameters['depth'])))];
-  const pointsOf = (traffic: 'warm' | 'cold') =>
-    depths.flatMap((depth): Point[] => {
-      const figure = find(`throughput/${traffic}/d${depth}/c32/cpu`);
-      if (figure === undefined) return [];
-      const kilobytes = Number(figure.parameters['bodyBytes']) / 1000;
-      return [{ signatures: traffic === 'warm' ? 1 : depth + 1, kilobytes, measured: figure.median }];
-    });
-  const [warm, cold] = [pointsOf('warm'), pointsOf('cold')];
-  return Math.min(warm.length, cold.length) < 3 ? null : fit([...warm, ...cold]);
-}
-
-/** Fits by least squares of the relative errors, so that a deep chain does not count more than others. */
-function fit(points: readonly Point[]): CostModel {
-  const rows = points.map(({ signatures, kilobytes, measured }) =>
-    [1, signatures, kilobytes].map((x) => x / measured),
-  );
-  // Solves the normal equations A x = 1, three by three, with Gauss-Jordan elimination.
-  const matrix = [0, 1, 2].map((i) => [
-    ...[0, 1, 2].map((j) => rows.reduce((sum, row) => sum + (row[i] ?? 0) * (row[j] ?? 0), 0)),
-    rows.reduce((sum, row) => sum + (row[i] ?? 0), 0),
-  ]);
-  for (let pivot = 0; pivot < 3; pivot++) {
-    const row = matrix[pivot] ?? [];
-    const scale = row[pivot] ?? 0;
-    if (Math.abs(scale) < 1e-15)
-      throw new RangeError('the points do not tell the costs apart; measure more depths');
-    for (let at = 0; at < 4; at++) row[at] = (row[at] ?? 0) / scale;
-    for (const [other, target] of matrix.entries()) {
-      if (other === pivot) continue;
-      const factor = target[pivot] ?? 0;
-      for (let at = 0; at < 4; at++) target[at] = (target[at] ?? 0) - factor * (row[at] ?? 0);
-    }
-  }
-  const [fixed = 0, perSignature = 0, perKilobyte = 0] = matrix.map((row) => row[3] ?? Number.NaN);
-  const errors = points.map(({ signatures, kilobytes, measured }) =>
-    Math.abs((fixed + perSignature * signatures + perKilobyte * kilobytes) / measured - 1),
+  const points = results.figures.flatMap(({ id, median: measured }) => {
+    const [, traffic, depth] = /^throughput\/(warm|cold)\/d(\d+)\/c32\/cpu$/.exec(id) ?? [];
+    const body = find(id.replace('/cpu', '/body'))?.median;
+    if (traffic === undefined || body === undefined) return [];
+    const row: Row = [1, traffic === 'warm' ? 1 : Number(depth) + 1, body / 1000];
+    return [{ traffic, row, measured }];
+  });
+  const count = (traffic: string) => points.filter((point) => point.traffic === traffic).length;
+  if (Math.min(count('warm'), count('cold')) < 3) return null;
+  // The normal equations A x = b of the rows divided by what was measured, solved by Cramer's rule.
+  const sumOf = (of: (row: Row, measured: number) => number) =>
+    points.reduce((sum, { row, measured }) => sum + of(row, measured), 0);
+  const matrix = ([0, 1, 2] as const).map(
+    (i) => ([0, 1, 2] as const).map((j) => sumOf((row, y) => (row[i] * row[j]) / y ** 2)) as unknown as Row,
+  ) as [Row, Row, Row];
+  const right = ([0, 1, 2] as const).map((i) => sumOf((row, y) => row[i] / y)) as unknown as Row;
+  const solve = (at: 0 | 1 | 2) =>
+    determinant(matrix.with(at, right) as [Row, Row, Row]) / determinant(matrix);
+  const [fixed, perSignature, perKilobyte] = [solve(0), solve(1), solve(2)];
+  // Points that do not tell the costs apart.
+  if (!Number.isFinite(fixed + perSignature + perKilobyte)) return null;
+  const errors = points.map(({ row, measured }) =>
+    Math.abs((fixed * row[0] + perSignature * row[1] + perKilobyte * row[2]) / measured - 1),
   );
   return { fixed, perSignature, perKilobyte, worstError: Math.max(...errors) };
 }
+
+const determinant = ([a, b, c]: readonly [Row, Row, Row]) =>
+  a[0] * (b[1] * c[2] - b[2] * c[1]) -
+  a[1] * (b[0] * c[2] - b[2] * c[0]) +
+  a[2] * (b[0] * c[1] - b[1] * c[0]);

@@ -1,8 +1,8 @@
-import { finderOf, noisyIn, type Results } from '../run/results.js';
+import { finderOf, noisyIn, type Figures, type Results } from '../run/results.js';
 import { checkBars } from './bars.js';
 import { drawCost, drawKnee, drawLatency, drawOverload, drawParts, drawPeers } from './charts.js';
 import { fitModel } from './model.js';
-import { BAR_HEAD, cellsOf, formatValue } from './table.js';
+import { BAR_HEAD, cellsOf, formatInterval, formatValue } from './table.js';
 
 /** The widths in px of the charts: as wide as the text, and for a phone. A style sheet shows one of them. */
 const WIDE = 736;
@@ -50,7 +50,7 @@ function tableOf(head: readonly string[], rows: readonly (readonly string[])[]):
 async function chart(
   name: string,
   results: Results,
-  draw: (results: Results, width: number) => Promise<string | null>,
+  draw: (results: Figures, width: number) => Promise<string | null>,
 ): Promise<string> {
   const [wide, slim] = [await draw(results, WIDE), await draw(results, SLIM)];
   return wide === null || slim === null
@@ -80,7 +80,7 @@ function tilesOf(results: Results, wanted: Readonly<Record<string, string>>): st
 
 /** Renders the report as one self-contained page, which needs no network and no script. */
 export async function renderReport(results: Results): Promise<string> {
-  const { commit, command, machine, versions, startedAt, seconds, skipped, notes, interference } = results;
+  const { commit, command, machine, startedAt, seconds, skipped, notes, interference } = results;
   const model = fitModel(results);
   const floor = results.floorMicroseconds;
   const sections: readonly (readonly [id: string, title: string, content: readonly string[]])[] = [
@@ -113,14 +113,7 @@ export async function renderReport(results: Results): Promise<string> {
         await chart('latency', results, drawLatency),
       ],
     ],
-    [
-      'parts',
-      'Where does the time go?',
-      [
-        await chart('parts', results, drawParts),
-        // With a profiler on, so these are shares.
-      ],
-    ],
+    ['parts', 'Where does the time go?', [await chart('parts', results, drawParts)]],
     [
       'knee',
       'Where is the knee?',
@@ -134,9 +127,17 @@ export async function renderReport(results: Results): Promise<string> {
         ...notes.filter((note) => note.startsWith('peers: ')).map((note) => p(note.replace('peers: ', ''))),
       ],
     ],
-    ['processes', 'Threads or processes?', [processesIn(results)]],
-    ['engines', 'Is there a faster Ed25519?', [enginesIn(results)]],
-    ['cache', 'How large must the receipt cache be?', [cacheIn(results)]],
+    [
+      'processes',
+      'Threads or processes?',
+      [figureTable(results, 'processes', ['throughput', 'cpu', 'p99', 'resident'])],
+    ],
+    [
+      'engines',
+      'Is there a faster Ed25519?',
+      [figureTable(results, 'engines', ['cpu', 'accepted-wrongly', 'refused-wrongly'])],
+    ],
+    ['cache', 'How large must the receipt cache be?', [figureTable(results, 'cache', ['warm-up', 'steady'])]],
     ['skipped', 'Not measured', skipped.map(({ what, reason }) => p(`${what}: ${reason}`))],
     [
       'bars',
@@ -151,7 +152,7 @@ export async function renderReport(results: Results): Promise<string> {
   const noisy = noisyIn(results).length;
   const about = [
     `${startedAt.slice(0, 16).replace('T', ' ')} UTC, commit ${commit.slice(0, 9)}${results.isDirty ? ' with changes' : ''}`,
-    `${command}, ${seconds} s, ${machine['processor']}, ${machine['cores']} cores, Node ${versions['node']}`,
+    `${command}, ${seconds} s, ${machine['processor']}, ${machine['cores']} cores, Node ${machine['node']}`,
     `1 floor = ${floor.toFixed(1)} µs: one Ed25519 verification by libsodium. Ratios to it hold on other machines, µs do not.`,
   ];
   const [wrong] = results.wrongVerdicts;
@@ -187,17 +188,9 @@ function figureTable(results: Results, suite: string, quantities: readonly strin
     ...quantities.map((quantity) => {
       const figure = find(`${id}/${quantity}`);
       if (figure === undefined) return '–';
-      const { median, low, high, unit, runs } = figure;
-      const interval =
-        low === high || runs < 2 ? '' : ` (${formatValue(low, unit)} … ${formatValue(high, unit)})`;
-      return `${formatValue(median, unit)}${interval}`;
+      const interval = figure.low === figure.high ? '' : ` (${formatInterval(figure)})`;
+      return `${formatValue(figure.median, figure.unit)}${interval}`;
     }),
   ]);
   return rows.length === 0 ? '' : tableOf(['', ...quantities], rows);
 }
-
-const processesIn = (results: Results) =>
-  figureTable(results, 'processes', ['throughput', 'cpu', 'p99', 'resident']);
-const enginesIn = (results: Results) =>
-  figureTable(results, 'engines', ['cpu', 'accepted-wrongly', 'refused-wrongly']);
-const cacheIn = (results: Results) => figureTable(results, 'cache', ['warm-up', 'steady']);

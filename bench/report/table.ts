@@ -1,9 +1,8 @@
-import { stripOf } from '../compare/outcome.js';
 import { noisyIn, type Figure, type Results } from '../run/results.js';
 import { checkBars, type CheckedBar } from './bars.js';
 
 /** Figures that only results.json has, not the terminal. */
-const LEFT_OUT = /\/(p90|p99\.9|rate|kept-up)$|^throughput\/parts\//;
+const LEFT_OUT = /\/(p90|p99\.9|rate|kept-up|body)$|^throughput\/parts\//;
 
 /** The text that a run prints at its end: every main figure, the bars if there are verdicts, and what was skipped. */
 export function renderTable(results: Results): string {
@@ -15,15 +14,15 @@ export function renderTable(results: Results): string {
   ];
   const bars = results.mode === 'full' ? checkBars(results) : [];
   if (bars.length > 0) lines.push('', ...align([BAR_HEAD, ...bars.map(cellsOf)]));
-  if (interference.length > 0) {
-    const strip = stripOf(interference.map(({ others, stolen }) => others + stolen));
-    lines.push(`\nOthers on the cores while each figure was taken: ${strip}`);
-    const noisy = noisyIn(results).length;
-    if (noisy > 0)
-      lines.push(
-        `NOISY: others had more than a tenth of the cores in ${noisy} of ${interference.length} measurements`,
-      );
-  }
+  if (interference.length > 0)
+    lines.push(
+      `\nOthers on the cores while each figure was taken: ${stripOf(interference.map(({ others }) => others))}`,
+    );
+  const noisy = noisyIn(results).length;
+  if (noisy > 0)
+    lines.push(
+      `NOISY: others had more than a tenth of the cores in ${noisy} of ${interference.length} measurements`,
+    );
   for (const { what, reason } of skipped) lines.push(`skipped: ${what}: ${reason}`);
   for (const note of notes) lines.push(`note: ${note}`);
   return `${lines.join('\n')}\n`;
@@ -33,19 +32,21 @@ export const BAR_HEAD = ['bar', 'measured', 'interval', 'limit', ''];
 
 /** The cells of a bar under {@link BAR_HEAD}. */
 export function cellsOf({ bar, median, low, high, verdict }: CheckedBar): string[] {
-  const show = (value: number) => formatValue(value, '').trim();
+  const show = (value: number) => formatValue(value, '');
   const unit = bar.unit === '/s' ? ' /s' : ` ${bar.unit}`;
   return [bar.what, `${show(median)}${unit}`, `${show(low)} … ${show(high)}`, show(bar.limit), verdict];
 }
 
-function rowOf({ id, median, low, high, unit, floors, runs }: Figure): string[] {
-  return [
-    ...[id, formatValue(median, unit)],
-    runs > 1 ? `${formatValue(low, unit)} … ${formatValue(high, unit)}` : '',
-    // A rate in floors means verdicts in the time of one floor. That helps comparisons, but not readers.
-    ...[floors === null || unit === '1/s' ? '' : floors.median.toFixed(2), String(runs)],
-  ];
+function rowOf(figure: Figure): string[] {
+  const { id, median, unit, floors, runs } = figure;
+  // A rate in floors means verdicts in the time of one floor. That helps comparisons, but not readers.
+  const inFloors = floors === null || unit === '1/s' ? '' : floors.median.toFixed(2);
+  return [id, formatValue(median, unit), formatInterval(figure), inFloors, String(runs)];
 }
+
+/** The interval of a figure; empty for a single run. */
+export const formatInterval = ({ low, high, unit, runs }: Figure): string =>
+  runs > 1 ? `${formatValue(low, unit)} … ${formatValue(high, unit)}` : '';
 
 /** Formats a number: three significant digits, thousands with commas, bytes in MB. */
 export function formatValue(value: number, unit: string): string {
@@ -61,9 +62,18 @@ export function formatValue(value: number, unit: string): string {
   return unit === '1/s' ? `${show(value)} /s` : `${show(value)} ${unit}`.trim();
 }
 
-function align(rows: readonly (readonly string[])[]): string[] {
+/** Lines of columns; the first is aligned at its left. */
+export function align(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const pad = (cell: string, column: number) =>
     column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0);
   return rows.map((row) => row.map(pad).join('  ').trimEnd());
 }
+
+const LEVELS = '▁▂▃▄▅▆▇█';
+
+/** Shares from 0 to 1 as a strip of bars. */
+export const stripOf = (shares: readonly number[]): string =>
+  shares
+    .map((share) => LEVELS[Math.min(LEVELS.length - 1, Math.floor(share * LEVELS.length))] ?? '?')
+    .join('');

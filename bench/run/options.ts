@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 
-/** The sizes of a run. The command line can change them. */
+/** The sizes of a run. */
 export interface Plan {
   readonly mode: 'full' | 'quick' | 'smoke';
   /** Number of independent runs of each figure. */
@@ -28,14 +28,14 @@ const FULL: Plan = {
 };
 
 /** The plan of each mode. */
-const PLANS = {
+const PLANS: Readonly<Record<Plan['mode'], Plan>> = {
   full: FULL,
   quick: {
     ...{ ...FULL, mode: 'quick', runs: 1, depths: [1, 4, 16], coreDepths: [4] },
     ...{ latencySeconds: 1, loads: [25, 50, 90], overloadSeconds: 3 },
   },
   smoke: { ...FULL, mode: 'smoke', runs: 1, depths: [1, 4], coreDepths: [1, 4] },
-} as const satisfies Record<string, Plan>;
+};
 
 /** The options of the command line. */
 export interface Options {
@@ -81,7 +81,7 @@ export function readOptions(args: readonly string[]): Options {
       depths: { type: 'string' },
     },
   });
-  const base: Plan = PLANS[values.smoke ? 'smoke' : values.quick ? 'quick' : 'full'];
+  const base = PLANS[values.smoke ? 'smoke' : values.quick ? 'quick' : 'full'];
   const numbersOf = (option: 'runs' | 'seconds' | 'depths') =>
     values[option]?.split(',').map((text) => {
       const number = Number(text);

@@ -1,34 +1,38 @@
 import type { Histogram } from 'hdr-histogram-js';
 import { intervalOf } from '../measure/statistics.js';
 import type { Disturbance } from '../measure/watch.js';
-import type { Better, Figure, Interference, Parameters, Results, WrongVerdicts } from './results.js';
+import type { Figure, Results } from './results.js';
 
 /** The percentiles that figures are recorded for. */
 const PERCENTILES = [50, 90, 99, 99.9] as const;
 
+/** The units of quantities; a quantity is the last part of an id. All percentiles are in µs. */
+const UNITS: Readonly<Record<string, string>> = {
+  cpu: 'µs',
+  ...{ throughput: '1/s', capacity: '1/s', goodput: '1/s', rate: '1/s', 'timed-out': '1/s' },
+  ...{
+    refused: 'ratio',
+    'goodput-of-capacity': 'ratio',
+    'kept-up': 'ratio',
+    'warm-up': 'ratio',
+    steady: 'ratio',
+  },
+  ...{ 'accepted-wrongly': 'count', 'refused-wrongly': 'count', ratio: 'times' },
+  ...{ body: 'bytes', resident: 'bytes' },
+};
+
 interface Recording {
   readonly unit: string;
-  readonly better: Better;
-  readonly parameters: Parameters;
   readonly samples: number[];
   readonly inFloors: number[];
 }
-
-/** What most quantities are called, their units, and which way is an improvement. */
-const KINDS: Readonly<Record<string, readonly [unit: string, better: Better]>> = {
-  cpu: ['µs', 'lower'],
-  throughput: ['1/s', 'higher'],
-  capacity: ['1/s', 'higher'],
-  refused: ['ratio', 'lower'],
-  goodput: ['1/s', 'higher'],
-};
 
 /** Collects what the suites measure. */
 export class Recorder {
   readonly skipped: Results['skipped'][number][] = [];
   readonly notes: string[] = [];
-  readonly interference: Interference[] = [];
-  readonly wrongVerdicts: WrongVerdicts[] = [];
+  readonly interference: Results['interference'][number][] = [];
+  readonly wrongVerdicts: Results['wrongVerdicts'][number][] = [];
   readonly #recordings = new Map<string, Recording>();
   readonly #measureFloor: () => number;
   #floor = Number.NaN;
@@ -44,36 +48,28 @@ export class Recorder {
   }
 
   /** Measures the floor again. Later results are compared with it. Nothing else may be running. */
-  measureFloor(): number {
+  measureFloor(): void {
     this.#floor = this.#measureFloor();
-    this.record('floor/verify', this.#floor, {}, ['µs', 'neither']);
-    return this.#floor;
+    this.record('floor/verify', this.#floor, 'µs');
   }
 
   /** Records the state of the machine during a measurement. Later samples are compared with the floor of that time. */
-  surround(id: string, { floor, others, stolen }: Disturbance): void {
-    this.interference.push({ id, others, stolen });
+  surround(id: string, { floor, others }: Disturbance): void {
+    this.interference.push({ id, others });
     if (floor !== null) this.floorWas(floor);
   }
 
   /** Sets a floor that was measured elsewhere. Later samples are compared with it. */
   floorWas(floor: number): void {
     this.#floor = floor;
-    this.record('floor/under-load', floor, {}, ['µs', 'neither']);
+    this.record('floor/under-load', floor, 'µs');
   }
 
-  /**
-   * Adds a sample to a figure. Times are also kept in floors, and rates as verdicts in the time of one floor.
-   *
-   * @param kind unit and direction; default: by the quantity, which is the last part of the id
-   */
-  record(id: string, value: number, parameters: Parameters, kind = KINDS[id.split('/').at(-1) ?? '']): void {
+  /** Adds a sample to a figure. Times are also kept in floors, and rates as verdicts in the time of one floor. */
+  record(id: string, value: number, unit = unitOf(id)): void {
     if (!Number.isFinite(value)) throw new RangeError(`${id} measured ${value}, expected a number`);
-    if (kind === undefined) throw new RangeError(`${id} has no unit`);
-    const [unit, better] = kind;
     let recording = this.#recordings.get(id);
-    if (recording === undefined)
-      this.#recordings.set(id, (recording = { unit, better, parameters, samples: [], inFloors: [] }));
+    if (recording === undefined) this.#recordings.set(id, (recording = { unit, samples: [], inFloors: [] }));
     recording.samples.push(value);
     if (id.startsWith('floor/')) return;
     if (unit === 'µs') recording.inFloors.push(value / this.#floor);
@@ -81,11 +77,11 @@ export class Recorder {
   }
 
   /** Adds the percentiles of one run as samples. */
-  recordLatencies(id: string, latencies: Histogram, parameters: Parameters): void {
+  recordLatencies(id: string, latencies: Histogram): void {
     for (const at of PERCENTILES) {
       // With fewer than five values above it, a percentile is only chance.
       if ((1 - at / 100) * latencies.totalCount < 5) continue;
-      this.record(`${id}/p${at}`, latencies.getValueAtPercentile(at), parameters, ['µs', 'lower']);
+      this.record(`${id}/p${at}`, latencies.getValueAtPercentile(at));
     }
   }
 
@@ -107,11 +103,18 @@ export class Recorder {
 
   /** The figures so far. */
   figures(): Figure[] {
-    return [...this.#recordings].map(([id, { inFloors, samples, ...about }]) => ({
-      ...{ id, ...about, runs: samples.length, samples, ...estimateOf(samples) },
+    return [...this.#recordings].map(([id, { unit, samples, inFloors }]) => ({
+      ...{ id, unit, runs: samples.length, samples, ...estimateOf(samples) },
       floors: inFloors.length > 0 ? estimateOf(inFloors) : null,
     }));
   }
+}
+
+function unitOf(id: string): string {
+  const quantity = id.split('/').at(-1) ?? '';
+  const unit = UNITS[quantity] ?? (/(^|-)p\d/.test(quantity) ? 'µs' : undefined);
+  if (unit === undefined) throw new RangeError(`${id} has no unit`);
+  return unit;
 }
 
 function estimateOf(samples: readonly number[]) {

@@ -1,6 +1,6 @@
+import type { Workloads } from '../workload/workload.js';
 import type { Plan } from './options.js';
 import type { Recorder } from './recorder.js';
-import type { Workloads } from '../workload/workload.js';
 
 /** What a suite works with. */
 export interface Bench {
@@ -9,7 +9,7 @@ export interface Bench {
   readonly workloads: Workloads;
   /**
    * Measures a server while the machine is watched. Samples that are recorded next are compared with the floor of the
-   * same time, and the load of other programs is recorded under `id`.
+   * same time, and what others had of the cores is recorded under `id`.
    *
    * @param cores on which the server runs, so that the floor is that of these cores; default: all
    */

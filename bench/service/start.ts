@@ -2,10 +2,11 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { readConfiguration } from '../../src/service/configuration/configuration.js';
-import { scheduledOf } from '../measure/processor-time.js';
+import { sum } from 'simple-statistics';
+import { familyOf, processorTimeOf } from '../measure/processor-time.js';
 import { pinned } from '../run/cores.js';
 import { program, ROOT } from '../run/programs.js';
+import { CHECK, COLD_CACHE_BYTES, type Traffic, type Workload } from '../workload/workload.js';
 
 /** Options for starting a server. */
 export interface ServerOptions {
@@ -16,26 +17,31 @@ export interface ServerOptions {
   readonly cores?: readonly number[] | null;
 }
 
+/** The line of JSON that a server prints when it listens. */
+interface Ready {
+  readonly port: number;
+  readonly grpcPort?: number;
+}
+
 /** A server under test, in a process of its own. */
 export class ServerProcess {
   readonly port: number;
   readonly pid: number;
   /** The ids of all its processes. */
   readonly pids: readonly number[];
-  /** Where it speaks gRPC; `null` if it does not. */
-  readonly grpcPort: number | null;
+  readonly #grpcPort: number;
   readonly #child: ChildProcess;
 
-  private constructor(child: ChildProcess, { port, pids, grpcPort }: Ready) {
+  private constructor(child: ChildProcess, { port, grpcPort = 0 }: Ready) {
     this.#child = child;
     this.port = port;
-    this.grpcPort = grpcPort ?? null;
+    this.#grpcPort = grpcPort;
     this.pid = child.pid ?? 0;
-    this.pids = pids ?? [this.pid];
+    this.pids = familyOf(this.pid);
   }
 
   /**
-   * Starts a program that prints a line of JSON with its `port` when it listens, and with its `pids` if it has several.
+   * Starts a program that prints a line of JSON with its `port` when it listens.
    *
    * @param file the compiled file, as a path below bench/ or an absolute path
    * @throws Error if it ends before it listens
@@ -50,9 +56,8 @@ export class ServerProcess {
       env: { PATH: process.env['PATH'], NODE_ENV: 'production', PORT: '0', ...env },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    const lines = createInterface({ input: child.stdout });
     const ready = await new Promise<Ready>((resolve, reject) => {
-      lines.on('line', (line) => {
+      createInterface({ input: child.stdout }).on('line', (line) => {
         const ready = readyIn(line);
         if (ready !== null) resolve(ready);
         else if (/"level":(50|60)/.test(line)) process.stderr.write(`${file}: ${line}\n`);
@@ -65,26 +70,29 @@ export class ServerProcess {
     return new ServerProcess(child, ready);
   }
 
-  /** Processor time so far, in µs; `null` if the operating system does not report it. */
-  processorTime(): number | null {
-    const times = this.pids.map((pid) => scheduledOf(pid)?.ran ?? Number.NaN);
-    const total = times.reduce((sum, time) => sum + time, 0);
-    return Number.isNaN(total) ? null : total;
+  /** Where it takes the requests of a workload. */
+  portFor(workload: Workload): number {
+    return workload.path === CHECK ? this.#grpcPort : this.port;
   }
 
-  /** The sum of all series of a counter or gauge of `/metrics`, by `name` or `name{label="value"}`. */
-  async metric(name: string): Promise<number> {
+  /** Processor time so far, in µs; `NaN` if the operating system does not report it. */
+  processorTime(): number {
+    return sum(this.pids.map(processorTimeOf));
+  }
+
+  /** The sum of all series of a counter or gauge of `/metrics` that have a label: `result="hit"`. */
+  async metric(name: string, label = ''): Promise<number> {
     const response = await fetch(`http://127.0.0.1:${this.port}/metrics`);
-    const lines = (await response.text()).split('\n');
-    const values = lines
-      .filter((line) => line.startsWith(name))
-      .map((line) => Number(line.split(' ').at(-1)));
-    if (values.length === 0)
-      throw new Error(`/metrics has no ${name}; the suite reads it to check what it measures`);
-    return values.reduce((sum, value) => sum + value, 0);
+    const lines = (await response.text())
+      .split('\n')
+      .filter((line) => line.startsWith(`${name}{`) && line.includes(label));
+    if (lines.length === 0)
+      throw new Error(`/metrics has no ${name} ${label}; the suite reads it to check what it measures`);
+    return sum(lines.map((line) => Number(line.split(' ').at(-1))));
   }
 
-  async stop(): Promise<void> {
+  /** Stops it. */
+  async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const exited = once(this.#child, 'exit');
     this.#child.kill('SIGTERM');
@@ -92,12 +100,6 @@ export class ServerProcess {
     await exited;
     clearTimeout(kill);
   }
-}
-
-interface Ready {
-  readonly port: number;
-  readonly pids?: readonly number[];
-  readonly grpcPort?: number;
 }
 
 function readyIn(line: string): Ready | null {
@@ -109,12 +111,12 @@ function readyIn(line: string): Ready | null {
   }
 }
 
-const { queueBurstMs, queueTargetMs } = readConfiguration({});
-/** The limits of waiting time that a service has by default, for {@link startService}. */
-export const DEFAULT_QUEUE = {
-  QUEUE_BURST_MS: String(queueBurstMs),
-  QUEUE_TARGET_MS: String(queueTargetMs),
-};
+/** Lets a service refuse what waits too long, as it does by default. For {@link startService}. */
+export const DEFAULT_QUEUE = { QUEUE_BURST_MS: '' };
+
+/** The environment of a service for a kind of traffic. */
+export const environmentFor = (traffic: Traffic): Readonly<Record<string, string>> =>
+  traffic === 'cold' ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
 
 /** Starts the service of this clone. @param env its environment, in addition to the defaults */
 export function startService(

@@ -5,6 +5,7 @@ import { Failure } from '../../src/verify/codes.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import { readVerifierOptions } from '../../src/verifier/options.js';
 import type { Rules } from '../../src/verify/rules.js';
+import { uniform } from '../load/open-loop-core.js';
 import type { Suite } from '../run/suite.js';
 import { makeCall, makeChain } from '../workload/chains.js';
 
@@ -23,29 +24,26 @@ export const cache: Suite = {
   run: ({ plan, recorder, say }) => {
     const chains = plan.mode === 'quick' ? 400 : 2_000;
     const calls = 10 * chains;
-    const bundles: unknown[] = [];
-    const makeBundles = (count: number) => {
-      for (let at = 0; at < count; at++) bundles.push(JSON.parse(makeCall(makeChain(DEPTH)).body));
-    };
-    makeBundles(chains);
+    // Every second call of the second kind is the only one under its chain.
+    const bundles = Array.from(
+      { length: chains + calls / 2 },
+      () => JSON.parse(makeCall(makeChain(DEPTH)).body) as unknown,
+    );
     const popular = zipf(chains, calls);
-    // Every second call is the only one under its chain.
     const halfOnce = popular.map((index, at) => (at % 2 === 0 ? index : chains + (at >> 1)));
-    makeBundles(calls / 2);
     const chainBytes = replay([0], bundles, 64).bytes;
     for (const [traffic, order] of Object.entries({ zipf: popular, 'half one-off': halfOnce })) {
       for (const mebibytes of SIZES) {
         const places = Math.floor((mebibytes * MEBIBYTE) / chainBytes);
         const { isHit } = replay(order, bundles, mebibytes);
         const rows = { ours: isHit, lru: lru(order, places), optimum: optimum(order, places) };
-        const parameters = { mebibytes, depth: DEPTH, chains, traffic };
         const id = `cache/${traffic}/${mebibytes}MiB`;
         const ratios = Object.entries(rows).map(([name, hits]) => {
           const start = Math.floor(hits.length * WARM_UP_SHARE);
           const [warmUp, steady] = [shareOf(hits.slice(0, start)), shareOf(hits.slice(start))];
-          for (const [phase, value] of Object.entries({ 'warm-up': warmUp, steady }))
-            recorder.record(`${id}/${name}/${phase}`, value, parameters, ['ratio', 'higher']);
-          return `${name} ${percent(warmUp)} then ${percent(steady)}`;
+          recorder.record(`${id}/${name}/warm-up`, warmUp);
+          recorder.record(`${id}/${name}/steady`, steady);
+          return `${name} ${(100 * warmUp).toFixed(1)} % then ${(100 * steady).toFixed(1)} %`;
         });
         say(`cache · ${traffic}, ${mebibytes} MiB: ${ratios.join(', ')}`);
       }
@@ -63,7 +61,8 @@ function replay(order: readonly number[], bundles: readonly unknown[], mebibytes
     const opened = openBundle(bundles[index], deps);
     if (opened instanceof Failure) throw new Error(`a bundle of the suite was refused: ${opened.message}`);
     // Signatures count as verified here, since they do not affect the hit ratio.
-    proveBundle(opened, opened.plan.checks.map(isTrue), Date.now() / 1000, deps);
+    const verified = opened.plan.checks.map(() => true);
+    proveBundle(opened, verified, Date.now() / 1000, deps);
     return receipts.stats.misses === misses;
   });
   return { isHit, bytes: receipts.stats.bytes };
@@ -83,9 +82,9 @@ function lru(order: readonly number[], places: number): boolean[] {
 function optimum(order: readonly number[], places: number): boolean[] {
   const nextUse = new Array<number>(order.length);
   const seen = new Map<number, number>();
-  for (let at = order.length - 1; at >= 0; at--) {
-    nextUse[at] = seen.get(order[at] as number) ?? Infinity;
-    seen.set(order[at] as number, at);
+  for (const [at, index] of [...order.entries()].toReversed()) {
+    nextUse[at] = seen.get(index) ?? Infinity;
+    seen.set(index, at);
   }
   const cached = new Map<number, number>();
   return order.map((index, at) => {
@@ -100,26 +99,14 @@ function optimum(order: readonly number[], places: number): boolean[] {
 }
 
 const shareOf = (hits: readonly boolean[]) => hits.filter(Boolean).length / hits.length;
-const percent = (ratio: number) => `${(100 * ratio).toFixed(1)} %`;
-const isTrue = () => true;
 
 /** A fixed sequence of indices 0 … count−1, in which index k occurs in proportion to 1 / (k + 1). */
 function zipf(count: number, length: number): number[] {
-  const cumulative: number[] = [];
   let sum = 0;
-  for (let at = 1; at <= count; at++) cumulative.push((sum += 1 / at));
-  let state = 42;
+  const cumulative = Array.from({ length: count }, (_, at) => (sum += 1 / (at + 1)));
+  const random = uniform(42);
   return Array.from({ length }, () => {
-    // A linear congruential generator is reproducible, and random enough to shuffle requests.
-    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
-    const target = (state / 2 ** 31) * sum;
-    let low = 0;
-    let high = count - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((cumulative[middle] ?? 0) < target) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    const target = random() * sum;
+    return cumulative.findIndex((upTo) => upTo > target);
   });
 }

@@ -1,10 +1,9 @@
 import { measureCapacity, prime } from '../load/measure-load.js';
-import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type OpenLoopResult } from '../load/open-loop.js';
+import { OPEN_LOOP_CONNECTIONS, runOpenLoop, type LoadResult } from '../load/open-loop.js';
 import { describeSplit, SPLIT } from '../run/cores.js';
-import type { Parameters } from '../run/results.js';
 import type { Bench, Suite } from '../run/suite.js';
-import { ServerProcess, startService } from '../service/start.js';
-import { COLD_CACHE_BYTES } from '../workload/workload.js';
+import { environmentFor, ServerProcess, startService } from '../service/start.js';
+import type { Workload } from '../workload/workload.js';
 
 /** All depths are measured at half the capacity; other loads only at this depth. */
 const LOAD = 50;
@@ -30,16 +29,11 @@ export const latency: Suite = {
     for (let run = 1; run <= plan.runs; run++) {
       let rate = 0;
       for (const traffic of ['warm', 'cold'] as const) {
-        const env = traffic === 'cold' ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
-        const service = await startService(env, { cores: SERVICE_CORES });
-        try {
-          for (const depth of plan.depths) {
-            await prime(bench, service, depth);
-            const capacity = await measureDepth(bench, service, { traffic, depth, run });
-            if (traffic === 'warm') rate = Math.max(rate, (capacity * LOAD) / 100);
-          }
-        } finally {
-          await service.stop();
+        await using service = await startService(environmentFor(traffic), { cores: SERVICE_CORES });
+        for (const depth of plan.depths) {
+          await prime(bench, service, depth);
+          const capacity = await measureDepth(bench, service, { traffic, depth, run });
+          if (traffic === 'warm') rate = Math.max(rate, (capacity * LOAD) / 100);
         }
       }
       await measureMachine(bench, rate, run);
@@ -60,81 +54,65 @@ async function measureDepth(
   { traffic, depth, run }: Case,
 ): Promise<number> {
   const { plan, recorder, workloads, say } = bench;
-  const capacityOf = () => measureCapacity(bench, workloads.files(traffic, depth), server);
+  const files = () => workloads.files(traffic, depth);
   recorder.measureFloor();
-  let capacity = await capacityOf();
+  let capacity = await measureCapacity(bench, files(), server);
   const base = `latency/${traffic}/d${depth}`;
-  recorder.record(`${base}/capacity`, capacity, { traffic, depth });
+  recorder.record(`${base}/capacity`, capacity);
   for (const load of depth === DEPTH ? plan.loads : [LOAD]) {
     const id = `${base}/at${load}`;
-    const parameters: Parameters = { traffic, depth, load };
-    const measure = async () => {
-      const rate = (capacity * load) / 100;
-      recorder.measureFloor();
-      const workload = workloads.files(traffic, depth);
-      const result = await bench.watch(
-        id,
-        server.pids,
-        () =>
-          runOpenLoop(workload, {
-            ...{ port: server.port, connections: OPEN_LOOP_CONNECTIONS, rate, arrivals: 'poisson' },
-            ...{ seed: 1000 * run + depth, seconds: plan.latencySeconds, warmUpSeconds: WARM_UP_SECONDS },
-          }),
-        SERVICE_CORES,
-      );
-      workloads.advance(workload, Math.ceil(rate * (plan.latencySeconds + WARM_UP_SECONDS)));
-      recorder.blame(id, result.wrong, result.firstWrong);
-      return { ...result, rate };
-    };
-    let result = await measure();
+    const rateNow = () => (capacity * load) / 100;
+    recorder.measureFloor();
+    let result = await measureRate(bench, id, server, files(), rateNow(), 1000 * run + depth);
     for (let attempt = 1; !keptUp(result) && attempt < ATTEMPTS; attempt++) {
       say(`${id}, run ${run}: the service did not keep up; measuring its capacity again`);
-      capacity = await capacityOf();
-      result = await measure();
+      capacity = await measureCapacity(bench, files(), server);
+      recorder.measureFloor();
+      result = await measureRate(bench, id, server, files(), rateNow(), 1000 * run + depth);
     }
-    recorder.record(`${id}/rate`, result.rate, parameters, ['1/s', 'neither']);
-    recorder.record(`${id}/kept-up`, keptUp(result) ? 1 : 0, parameters, ['ratio', 'neither']);
-    recordOpenLoop(bench, id, result, parameters);
+    recorder.record(`${id}/rate`, rateNow());
+    recorder.record(`${id}/kept-up`, keptUp(result) ? 1 : 0);
+    recordOpenLoop(bench, id, result);
   }
   return capacity;
 }
 
 /** Whether there was a free connection for nearly every request. If not, the service did not serve the load. */
-const keptUp = ({ connectionWaits }: OpenLoopResult) =>
+const keptUp = ({ connectionWaits }: LoadResult) =>
   connectionWaits.getValueAtPercentile(99) <= MAX_CONNECTION_WAIT_MICROS;
+
+/** Sends requests at a rate, and watches the machine. */
+async function measureRate(
+  { watch, plan, workloads, recorder }: Bench,
+  id: string,
+  { port, pids }: ServerProcess,
+  workload: Workload,
+  rate: number,
+  seed: number,
+): Promise<LoadResult> {
+  const send = () =>
+    runOpenLoop(workload, {
+      ...{ port, connections: OPEN_LOOP_CONNECTIONS, rate, arrivals: 'poisson', seed },
+      ...{ seconds: plan.latencySeconds, warmUpSeconds: WARM_UP_SECONDS },
+    });
+  const result = await watch(id, pids, send, SERVICE_CORES);
+  workloads.advance(workload, Math.ceil(rate * (plan.latencySeconds + WARM_UP_SECONDS)));
+  recorder.blame(id, result.wrong, result.firstWrong);
+  return result;
+}
 
 /** The generator against a server that does nothing, at the highest rate of the run: what of a latency is the machine's. */
 async function measureMachine(bench: Bench, rate: number, run: number): Promise<void> {
-  const { plan, recorder, workloads } = bench;
   const id = 'latency/machine';
-  const server = await ServerProcess.start('service/no-op-process.js', {
+  await using server = await ServerProcess.start('service/no-op-process.js', {
     ...{ env: { DEPTH: String(DEPTH) }, cores: SERVICE_CORES },
   });
-  try {
-    // The no-op server gives every request the same answer.
-    const workload = { ...workloads.files('warm', DEPTH), answersFile: '' };
-    const measure = () =>
-      runOpenLoop(workload, {
-        ...{ port: server.port, connections: OPEN_LOOP_CONNECTIONS, rate, arrivals: 'poisson', seed: run },
-        ...{ seconds: plan.latencySeconds, warmUpSeconds: WARM_UP_SECONDS },
-      });
-    const result = await bench.watch(id, server.pids, measure, SERVICE_CORES);
-    recorder.blame(id, result.wrong, result.firstWrong);
-    recordOpenLoop(bench, id, result, { rate });
-  } finally {
-    await server.stop();
-  }
+  recordOpenLoop(bench, id, await measureRate(bench, id, server, bench.workloads.marked(DEPTH), rate, run));
 }
 
-function recordOpenLoop(
-  { recorder, say }: Bench,
-  id: string,
-  { latencies, sendDelays }: OpenLoopResult,
-  parameters: Parameters,
-): void {
-  recorder.recordLatencies(id, latencies, parameters);
-  const late = sendDelays.getValueAtPercentile(99);
-  recorder.record(`${id}/send-delay-p99`, late, parameters, ['µs', 'neither']);
+function recordOpenLoop({ recorder, say }: Bench, id: string, { latencies, sendDelays }: LoadResult): void {
+  recorder.recordLatencies(id, latencies);
+  recorder.record(`${id}/send-delay-p99`, sendDelays.getValueAtPercentile(99));
   const [p50, p99] = [50, 99].map((at) => latencies.getValueAtPercentile(at));
   say(`${id}: p50 ${p50} µs, p99 ${p99} µs`);
 }

@@ -8,16 +8,8 @@ import { forge, garble, makeCall, makeChain } from '../workload/chains.js';
 const CONNECTIONS = 32;
 const OURS = 'drs-verify';
 
-const peer = (name: string) => () => ServerProcess.start(source('peers/servers.mjs'), { args: [name] });
-
 /** What a user would write, for the same bundles. */
-const SERVERS: Readonly<Record<string, () => Promise<ServerProcess>>> = {
-  [OURS]: () => startService(),
-  fastify: peer('fastify'),
-  'fastify-cluster': peer('fastify-cluster'),
-  'express-jose': peer('express-jose'),
-};
-
+const SERVERS = [OURS, 'fastify', 'fastify-cluster', 'express-jose'] as const;
 /** What a user would pick: the same chain in their own formats, in process. */
 const TOKENS = ['biscuit', 'ucanto'] as const;
 
@@ -29,10 +21,14 @@ export const peers: Suite = {
     const { recorder, say } = bench;
     const servers = new Map<string, ServerProcess>();
     try {
-      for (const [name, start] of Object.entries(SERVERS)) servers.set(name, await start());
+      for (const name of SERVERS) {
+        const args = { args: [name] };
+        const start = name === OURS ? startService() : ServerProcess.start(source('peers/servers.mjs'), args);
+        servers.set(name, await start);
+      }
       await measureServers(bench, servers);
     } finally {
-      for (const server of servers.values()) await server.stop();
+      for (const server of servers.values()) await server[Symbol.asyncDispose]();
     }
     if (!existsSync(source('peers/node_modules'))) {
       say('peers · installing the packages of bench/peers');
@@ -48,7 +44,7 @@ export const peers: Suite = {
 };
 
 async function measureServers(bench: Bench, servers: ReadonlyMap<string, ServerProcess>): Promise<void> {
-  const { plan, recorder, workloads, say } = bench;
+  const { plan, recorder, workloads } = bench;
   for (const [name, server] of servers) {
     for (const depth of plan.coreDepths) await prime(bench, server, depth);
     await checkCodes(bench, name, server);
@@ -58,16 +54,14 @@ async function measureServers(bench: Bench, servers: ReadonlyMap<string, ServerP
       let ours = Number.NaN;
       for (const [name, server] of servers) {
         recorder.measureFloor();
-        const parameters = { peer: name, depth, connections: CONNECTIONS, traffic: 'warm' };
-        const { requests, seconds, cpu } = await measureClosedLoop(bench, {
-          ...{ id: `peers/${name}/d${depth}`, parameters, server, hasMetrics: false },
-          ...{ connections: CONNECTIONS, seconds: plan.seconds, workload: workloads.files('warm', depth) },
+        const id = `peers/${name}/d${depth}`;
+        const { cpu } = await measureClosedLoop(bench, {
+          ...{ id, server, hasMetrics: false, connections: CONNECTIONS, seconds: plan.seconds },
+          workload: workloads.files('warm', depth),
         });
-        const floors = (cpu ?? Number.NaN) / recorder.floor;
+        const floors = cpu / recorder.floor;
         if (name === OURS) ours = floors;
-        else if (Number.isFinite(floors / ours))
-          recorder.record(`peers/${name}/d${depth}/ratio`, floors / ours, parameters, ['times', 'neither']);
-        say(`peers · ${name}, depth ${depth}: ${Math.round(requests / seconds)} /s`);
+        else if (Number.isFinite(floors / ours)) recorder.record(`${id}/ratio`, floors / ours);
       }
     }
   }
@@ -101,11 +95,11 @@ async function measureTokens(bench: Bench, name: (typeof TOKENS)[number]): Promi
   try {
     for (let run = 1; run <= plan.runs; run++) {
       recorder.measureFloor();
-      const { output } = await runProgram(process.execPath, [...args, JSON.stringify(plan.coreDepths)]);
+      const { stdout } = await runProgram(process.execPath, [...args, JSON.stringify(plan.coreDepths)]);
       // Biscuit's module prints a line before the report.
-      const report = JSON.parse(output.replace(/^[^]*REPORT /, '')) as { depth: number; cpu: number }[];
+      const report = JSON.parse(stdout.replace(/^[^]*REPORT /, '')) as { depth: number; cpu: number }[];
       for (const { depth, cpu } of report) {
-        recorder.record(`peers/${name}/d${depth}/cpu`, cpu, { peer: name, depth });
+        recorder.record(`peers/${name}/d${depth}/cpu`, cpu);
         say(`peers · ${name}, depth ${depth}: ${cpu.toFixed(0)} µs in process`);
       }
     }

@@ -11,11 +11,15 @@ export interface Chain {
   readonly answer: string;
 }
 
-/** A bundle to send, and the correct answer. */
+/** A request and its answer. */
 export interface Exchange {
   readonly body: string;
-  readonly answer: string;
+  /** The header `X-DRS-Bundle`. */
+  readonly bundle?: string;
+  /** The exact answer, where it is known. */
+  readonly answer?: string;
 }
+export type Answered = Exchange & { readonly answer: string };
 
 const TOOLS = ['search', 'fetch', 'summarise', 'translate', 'calendar.read'];
 const TOOL_SERVER = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
@@ -91,7 +95,7 @@ export const CALL_ARGS = {
 export function makeCall(
   { receipts, digests, root, invoker, answer }: Chain,
   args: object = CALL_ARGS,
-): Exchange {
+): Answered {
   const invocation = signClaims(
     {
       drs_type: 'invocation-receipt',

@@ -1,29 +1,29 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { CALL_ARGS, forge, garble, makeCall, makeChain, type Exchange } from './chains.js';
+import { mean } from 'simple-statistics';
+import { CALL_ARGS, forge, garble, makeCall, makeChain, type Answered, type Exchange } from './chains.js';
 
 /** Kinds of traffic: every receipt known, none known, and what an attacker sends. */
 export type Traffic = 'warm' | 'cold' | 'forged' | 'malformed';
 
-/**
- * Requests for a load generator, as files with one body a line. A generator sends them in turn, and starts again at the
- * end.
- */
+/** Requests for a load generator, which sends them in turn, and starts again at the end. */
 export interface Workload {
   readonly traffic: Traffic;
   readonly depth: number;
-  /** In each line, the text before a tab is the header `X-DRS-Bundle`. */
-  readonly bodiesFile: string;
-  /** The answer to each on the same line. An empty line, or no file, means that only `marker` is known. */
-  readonly answersFile: string;
+  /** Has an {@link Exchange} in each line. */
+  readonly file: string;
   /** Where the next run continues, so that cold traffic does not repeat what the last one sent. */
   readonly start: number;
-  /** A text that every answer must contain; `Name: value` stands for a header. */
+  /** A text that must be in every answer that is not known exactly; `Name: value` stands for a header. */
   readonly marker: string;
+  /** Of an HTTP request; {@link CHECK} stands for gRPC. */
   readonly path: string;
   /** The mean body size of a request. */
   readonly bodyBytes: number;
 }
+
+/** The method of Envoy's protocol. */
+export const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 
 /** The cache size of services that get cold traffic. It is small, so that few chains are enough to always miss it. */
 export const COLD_CACHE_BYTES = 256 * 1024;
@@ -39,7 +39,7 @@ const COLD_RECEIPTS = 10_000;
 export class Workloads {
   /** The directory for the files. */
   readonly directory: string;
-  readonly #made = new Map<string, readonly Exchange[]>();
+  readonly #made = new Map<string, readonly Answered[]>();
   readonly #written = new Map<string, Workload>();
   readonly #starts = new Map<string, number>();
 
@@ -49,7 +49,7 @@ export class Workloads {
   }
 
   /** Calls under a few chains. */
-  warm(depth: number): readonly Exchange[] {
+  warm(depth: number): readonly Answered[] {
     return memo(this.#made, `warm-${depth}`, () =>
       Array.from({ length: WARM_CHAINS }, () => makeChain(depth)).flatMap((chain) =>
         Array.from({ length: WARM_CALLS_PER_CHAIN }, () => makeCall(chain)),
@@ -58,13 +58,13 @@ export class Workloads {
   }
 
   /** One call under each of many chains. */
-  cold(depth: number): readonly Exchange[] {
+  cold(depth: number): readonly Answered[] {
     return memo(this.#made, `cold-${depth}`, () =>
       Array.from({ length: Math.ceil(COLD_RECEIPTS / depth) }, () => makeCall(makeChain(depth))),
     );
   }
 
-  /** The files of a workload. */
+  /** The file of a workload. */
   files(traffic: Traffic, depth: number): Workload {
     const workload = memo(this.#written, `${traffic}-${depth}`, () => {
       if (traffic === 'warm' || traffic === 'cold')
@@ -73,18 +73,24 @@ export class Workloads {
         traffic === 'forged'
           ? ([forge, 'INVALID_INVOCATION_SIGNATURE'] as const)
           : ([garble, 'MALFORMED_INVOCATION'] as const);
-      const spoilt = this.warm(depth).map((exchange) => ({ body: spoil(exchange), answer: '' }));
+      const spoilt = this.warm(depth).map((exchange) => ({ body: spoil(exchange) }));
       return this.write(traffic, depth, spoilt, `"code":"${code}"`);
     });
-    return { ...workload, start: this.#starts.get(workload.bodiesFile) ?? 0 };
+    return { ...workload, start: this.#starts.get(workload.file) ?? 0 };
+  }
+
+  /** Warm calls, for a server whose answers are right only in {@link Workload.marker}. */
+  marked(depth: number): Workload {
+    const calls = this.warm(depth).map(({ body }) => ({ body }));
+    return this.write('warm', depth, calls, `"chain_depth":${depth},`, '/verify', 'marked');
   }
 
   /** Notes that requests of a workload were sent. */
-  advance({ bodiesFile, traffic, start }: Workload, requests: number): void {
-    if (traffic === 'cold') this.#starts.set(bodiesFile, start + Math.ceil(requests));
+  advance({ file, traffic, start }: Workload, requests: number): void {
+    if (traffic === 'cold') this.#starts.set(file, start + Math.ceil(requests));
   }
 
-  /** Writes the files of a workload. */
+  /** Writes the file of a workload. */
   write(
     traffic: Traffic,
     depth: number,
@@ -94,14 +100,9 @@ export class Workloads {
     name: string = traffic,
   ): Workload {
     const file = path.join(this.directory, `${name}-${depth}`);
-    const [bodiesFile, answersFile] = [`${file}.bodies`, `${file}.answers`];
-    writeFileSync(bodiesFile, exchanges.map(({ body }) => `${body}\n`).join(''));
-    writeFileSync(answersFile, exchanges.map(({ answer }) => `${answer}\n`).join(''));
-    const bytes = exchanges.reduce((sum, { body }) => sum + body.length, 0) / exchanges.length;
-    return {
-      ...{ traffic, depth, bodiesFile, answersFile, start: 0, marker, path: target },
-      bodyBytes: Math.round(bytes),
-    };
+    writeFileSync(file, exchanges.map((exchange) => JSON.stringify(exchange)).join('\n'));
+    const bodyBytes = Math.round(mean(exchanges.map(({ body }) => body.length)));
+    return { traffic, depth, file, start: 0, marker, path: target, bodyBytes };
   }
 }
 
@@ -135,16 +136,17 @@ export function gateCalls(workloads: Workloads, depth: number): GateCall[] {
   }));
 }
 
-/** The same calls as files: for `/verify` with the arguments, and for the gate. */
+/** The same calls as files: for `/verify` with the arguments, and for the gate over HTTP and gRPC. */
 export function gateWorkloads(
   workloads: Workloads,
   depth: number,
-): Readonly<Record<'verify' | 'gate', Workload>> {
+): Readonly<Record<'verify' | 'gate' | 'grpc', Workload>> {
   const calls = gateCalls(workloads, depth);
-  const bound = calls.map(({ verify }) => ({ body: verify, answer: '' }));
-  const gated = calls.map(({ bundle, message }) => ({ body: `${bundle}\t${message}`, answer: '' }));
+  const bound = calls.map(({ verify }) => ({ body: verify }));
+  const gated = calls.map(({ bundle, message }) => ({ body: message, bundle }));
+  const gate = workloads.write('warm', depth, gated, `X-DRS-Chain-Depth: ${depth}`, '/gate/mcp', 'gate');
   return {
     verify: workloads.write('warm', depth, bound, `"chain_depth":${depth},`, '/verify', 'bound'),
-    gate: workloads.write('warm', depth, gated, `X-DRS-Chain-Depth: ${depth}`, '/gate/mcp', 'gate'),
+    ...{ gate, grpc: { ...gate, path: CHECK } },
   };
 }

@@ -51,7 +51,7 @@ describe('the verdict on a bar', () => {
   const verdictOf = (id: string, samples: number[]) => {
     const recorder = new Recorder(() => SAMPLE_FLOOR);
     recorder.measureFloor();
-    for (const value of samples) recorder.record(id, value, {});
+    for (const value of samples) recorder.record(id, value);
     return checkBars({ ...results, figures: recorder.figures() })[0]?.verdict;
   };
   // At most 1.6 floors.

@@ -37,14 +37,17 @@ async function listen(handler: RequestListener): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
+const isRight = () => 'right';
+
 /** Requests whose bodies are their own numbers. */
-function numbered(count: number, answer: string): Workload {
-  const bodiesFile = path.join(directory, `bodies-${count}`);
-  const answersFile = path.join(directory, `answers-${count}`);
-  writeFileSync(bodiesFile, Array.from({ length: count }, (_, number) => `${number}\n`).join(''));
-  writeFileSync(answersFile, `${answer}\n`.repeat(count));
+function numbered(count: number, answerOf: (number: number) => string): Workload {
+  const file = path.join(directory, `numbered-${count}`);
+  const exchanges = Array.from({ length: count }, (_, number) =>
+    JSON.stringify({ body: String(number), answer: answerOf(number) }),
+  );
+  writeFileSync(file, exchanges.join('\n'));
   const about = { traffic: 'warm', depth: 1, start: 0, path: '/verify', bodyBytes: 4 } as const;
-  return { ...about, bodiesFile, answersFile, marker: answer };
+  return { ...about, file, marker: 'right' };
 }
 
 async function numberIn(request: AsyncIterable<Buffer>): Promise<number> {
@@ -83,15 +86,14 @@ describe('the open-loop generator', () => {
         response.end('right');
       })();
     });
-    const result = await runOpenLoop(numbered(COUNT, 'right'), {
+    const result = await runOpenLoop(numbered(COUNT, isRight), {
       port,
       connections: 64,
       seconds: SECONDS,
       warmUpSeconds: 0,
       rate: RATE,
     });
-    ({ latencies, wrong } = result);
-    startedAt = Number(result.startedAt) / 1e6;
+    ({ latencies, wrong, startedAt } = result);
   });
 
   // Only limits from below: how much later than the server an answer is seen here is for the machine to say. That
@@ -141,10 +143,10 @@ it('the open-loop generator counts no wait for connections that are free from th
     request.resume();
     request.on('end', () => response.end('right'));
   });
-  const { requests, connectionWaits } = await runOpenLoop(numbered(20, 'right'), {
+  const { answered, connectionWaits } = await runOpenLoop(numbered(20, isRight), {
     ...{ port, connections: 32, rate: 20, seconds: 1, warmUpSeconds: 0 },
   });
-  expect(requests).toBe(20);
+  expect(answered).toBe(20);
   // In µs; 0 counts as 1.
   expect(connectionWaits.maxValue).toBe(1);
 });
@@ -162,11 +164,11 @@ describe('a client that gives up', () => {
         response.end('right');
       });
     });
-    const { requests, refused, timedOut, wrong } = await runOpenLoop(numbered(300, 'right'), {
+    const { answered, refused, timedOut, wrong } = await runOpenLoop(numbered(300, isRight), {
       ...{ port, connections: 4, rate: 100, seconds: 3, warmUpSeconds: 0, patienceMs: 1000, mayRefuse: true },
     });
     // On a busy machine more may be given up; nothing is lost, and nothing is taken for what it is not.
-    expect([requests + refused + timedOut, wrong]).toEqual([300, 0]);
+    expect([answered + refused + timedOut, wrong]).toEqual([300, 0]);
     expect(timedOut).toBeGreaterThan(0);
   });
 });
@@ -184,8 +186,8 @@ describe('a wrong answer', () => {
   /** Runs again if the machine was too busy for two answers in a second. */
   async function load(run: (workload: Workload, target: Target) => Promise<LoadResult>, port: number) {
     for (;;) {
-      const result = await run(numbered(300, 'right'), { port, connections: 4, seconds: 1 });
-      if (result.requests > 2) return result;
+      const result = await run(numbered(300, isRight), { port, connections: 4, seconds: 1 });
+      if (result.answered > 2) return result;
     }
   }
 
@@ -219,7 +221,7 @@ describe('a wrong answer', () => {
     for (const run of [runClosedLoop, openLoop]) {
       const result = await load(run, port);
       expect([result.wrong, result.firstWrong]).toEqual([0, '']);
-      expect(result.latencies.totalCount).toBe(result.requests);
+      expect(result.latencies.totalCount).toBe(result.answered);
     }
   });
 });
@@ -239,12 +241,11 @@ describe('a connection of our own', () => {
         response.end();
       })();
     });
-    const workload = numbered(40, '');
-    writeFileSync(workload.answersFile, Array.from({ length: 40 }, (_, n) => `${answerOf(n)}\n`).join(''));
-    const { requests, wrong, firstWrong } = await runOpenLoop(workload, {
+    const workload = numbered(40, answerOf);
+    const { answered, wrong, firstWrong } = await runOpenLoop(workload, {
       ...{ port, connections: 4, seconds: 20, warmUpSeconds: 0, clients: { requests: 40 } },
     });
-    expect([requests, wrong, firstWrong]).toEqual([40, 0, '']);
+    expect([answered, wrong, firstWrong]).toEqual([40, 0, '']);
   });
 
   it('tells when the service closes it', async () => {
@@ -252,7 +253,7 @@ describe('a connection of our own', () => {
       request.resume();
       request.on('end', () => request.socket.end());
     });
-    const { wrong, firstWrong } = await runOpenLoop(numbered(40, 'right'), {
+    const { wrong, firstWrong } = await runOpenLoop(numbered(40, isRight), {
       ...{ port, connections: 4, seconds: 1, warmUpSeconds: 0, clients: { requests: null } },
     });
     expect(wrong).toBeGreaterThan(0);
@@ -280,13 +281,13 @@ it('a refused request is checked again, only where refusals are expected', async
 it('a pair of real services under slices: what is planted in one is found', async () => {
   // The build that the other tests start, too. What is planted is many times a request, so that no neighbour hides it.
   const tree = { name: 'this', folder: ROOT };
-  const { effects, means } = await measurePair(
+  const { measured } = await measurePair(
     [tree, tree],
     { traffic: 'warm', depth: 2 },
     new Workloads(directory),
     { precision: 10, isSwapped: true, plantedRounds: 20_000, minQuads: 2 },
   );
-  expect(effects.cpu).toBeGreaterThan(Math.log(1.5));
-  expect(effects['latency p50']).toBeGreaterThan(Math.log(1.5));
-  expect(means.cpu[1]).toBeGreaterThan(means.cpu[0]);
+  expect(measured.cpu.effect).toBeGreaterThan(Math.log(1.5));
+  expect(measured['latency p50'].effect).toBeGreaterThan(Math.log(1.5));
+  expect(measured.cpu.means[1]).toBeGreaterThan(measured.cpu.means[0]);
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { addRun, fillReadme, keep, keptResults, writeKept, type KeptRun } from '../../bench/report/kept.js';
+import { addRun, fillReadme, keep, keptFigures, writeKept, type KeptRun } from '../../bench/report/kept.js';
 import { fitModel } from '../../bench/report/model.js';
 import { ROOT } from '../../bench/run/programs.js';
 import { finderOf, type Results } from '../../bench/run/results.js';
@@ -10,13 +10,15 @@ import { sampleResults } from './sample-results.js';
 const sample = sampleResults();
 
 describe('the cost model', () => {
+  const find = finderOf(sample);
   /** Results that follow a model exactly. */
   const modelled: Results = {
     ...sample,
     figures: sample.figures.map((figure) => {
       const [, traffic, depth] = /^throughput\/(warm|cold)\/d(\d+)\/c32\/cpu$/.exec(figure.id) ?? [];
       const signatures = traffic === 'warm' ? 1 : Number(depth) + 1;
-      const median = 20 + 55 * signatures + (1.5 * Number(figure.parameters['bodyBytes'])) / 1000;
+      const body = find(figure.id.replace('/cpu', '/body'))?.median ?? 0;
+      const median = 20 + 55 * signatures + (1.5 * body) / 1000;
       return traffic === undefined ? figure : { ...figure, median };
     }),
   };
@@ -45,7 +47,7 @@ describe('the kept results', () => {
     });
     const figure = run.figures.find(([id]) => id === 'throughput/cold/d4/c32/cpu');
     expect(figure).toEqual(['throughput/cold/d4/c32/cpu', 'µs', 4, 281.5, 280, 283, [5.63, 5.6, 5.66]]);
-    const found = finderOf(keptResults([run]))('throughput/cold/d4/c32/cpu');
+    const found = finderOf(keptFigures([run]))('throughput/cold/d4/c32/cpu');
     expect(found).toMatchObject({ median: 281.5, low: 280, high: 283, runs: 4, floors: { median: 5.63 } });
   });
 

@@ -45,8 +45,8 @@ function simulate(
   const core = new OpenLoopCore(
     {
       intended,
-      warmUpMicros: 0,
-      patienceMicros: null,
+      warmUpSeconds: 0,
+      patienceMs: null,
       mayRefuse: false,
       marker: 'right',
       ...rules,
@@ -124,7 +124,7 @@ describe('the open loop in virtual time', () => {
     const { tally } = simulate(even(1000, 300), {
       connections: 10,
       answer: (n) => ({ delay: 100, text: n === 5 || n === 250 ? 'wrong' : 'right' }),
-      rules: { warmUpMicros: 100_000 },
+      rules: { warmUpSeconds: 0.1 },
     });
     expect([tally.answered, tally.latencies.totalCount, tally.wrong]).toEqual([200, 200, 2]);
     expect(tally.firstWrong).toBe('200 wrong');
@@ -134,7 +134,7 @@ describe('the open loop in virtual time', () => {
     const { tally, closed } = simulate(even(100, 400), {
       connections: 4,
       answer: (n) => (n >= 100 && n < 120 ? null : { delay: 500, status: n % 2 === 0 ? 200 : 503 }),
-      rules: { patienceMicros: 100_000, mayRefuse: true },
+      rules: { patienceMs: 100, mayRefuse: true },
     });
     expect(closed).toHaveLength(20);
     expect(tally.timedOut).toBeGreaterThanOrEqual(20);
@@ -163,7 +163,7 @@ describe('the open loop in virtual time', () => {
       {
         connections: 10,
         answer: (n) => (n === 3 ? null : { delay: 500, status: n === 4 ? 503 : 200 }),
-        rules: { patienceMicros: 50_000, mayRefuse: true },
+        rules: { patienceMs: 50, mayRefuse: true },
       },
     );
     expect(usedBy).toHaveLength(20);

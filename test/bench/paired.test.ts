@@ -5,20 +5,13 @@ import {
   findingsOf,
   MIN_RESTARTS,
   renderOutcome,
-  stripOf,
   type Finding,
 } from '../../bench/compare/outcome.js';
 import type { Restart } from '../../bench/compare/pair.js';
 import { readCompareOptions } from '../../bench/compare/run.js';
-import {
-  effectOf,
-  hodgesLehmann,
-  verdictOf,
-  logRatioOf,
-  type Quad,
-  type Verdict,
-} from '../../bench/compare/paired.js';
+import { effectOf, hodgesLehmann, verdictOf, logRatioOf, type Verdict } from '../../bench/compare/paired.js';
 import { uniform } from '../../bench/load/open-loop-core.js';
+import { stripOf } from '../../bench/report/table.js';
 import { normal, unsteadyMachine } from './noise.js';
 
 describe('the interval of an effect', () => {
@@ -88,7 +81,7 @@ function compare(seed: number, slowDown: number): { verdict: Verdict; restarts: 
       const order = at % 2 === 0 ? ([0, 1, 1, 0] as const) : ([1, 0, 0, 1] as const);
       const taken: [number[], number[]] = [[], []];
       for (const side of order) taken[side].push(compiled[side] * machine());
-      return logRatioOf({ a: taken[0], b: taken[1] } as unknown as Quad);
+      return logRatioOf({ a: taken[0], b: taken[1] });
     });
     effects.push(hodgesLehmann(ratios));
     if (effects.length >= MIN_RESTARTS) verdict = verdictOf(effectOf(effects, 0.99), Math.log(1.05));
@@ -134,9 +127,12 @@ describe('what is printed', () => {
   const random = uniform(9);
   const restarts = Array.from({ length: 8 }, (): Restart => {
     const value = 0.07 + 0.02 * (random() - 0.5);
-    const means = { cpu: [80, 86], 'latency p50': [120, 127], 'latency p99': [300, 280] } as const;
-    const effects = { cpu: value, 'latency p50': value - 0.07, 'latency p99': 0 };
-    return { effects, means, others: [0.02] };
+    const measured = {
+      cpu: { effect: value, means: [80, 86] },
+      'latency p50': { effect: value - 0.07, means: [120, 127] },
+      'latency p99': { effect: 0, means: [300, 280] },
+    } as const;
+    return { measured, others: 0.02 };
   });
   const findings = findingsOf({ traffic: 'warm', depth: 4 }, restarts, 0.05, ['cpu', 'latency p50']);
   const outcome = {

@@ -13,10 +13,13 @@ it('takes only results that count, from a file or its directory', () => {
     writeFileSync(file, JSON.stringify(results));
     expect(readResults(directory)).toEqual(results);
     expect(readResults(file)).toEqual(results);
-    writeFileSync(file, JSON.stringify({ ...results, isVoid: true }));
+    writeFileSync(
+      file,
+      JSON.stringify({ ...results, wrongVerdicts: [{ where: 'x', count: 1, first: 'y' }] }),
+    );
     expect(() => readResults(file)).toThrow(/is void: it saw wrong verdicts/);
     writeFileSync(file, JSON.stringify({ ...results, schema: 0 }));
-    expect(() => readResults(directory)).toThrow(/has schema 0, expected 3/);
+    expect(() => readResults(directory)).toThrow(/has schema 0, expected 4/);
   } finally {
     rmSync(directory, { recursive: true });
   }

@@ -111,7 +111,7 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   it('says when a run is void', async () => {
     const file = path.join(directory, 'void.html');
     const wrongVerdicts = [{ where: 'throughput/warm/d4/c32', count: 3, first: '200 {"valid":false}' }];
-    writeFileSync(file, await renderReport({ ...results, isVoid: true, wrongVerdicts }));
+    writeFileSync(file, await renderReport({ ...results, wrongVerdicts }));
     const page = await open(file);
     expect(await page.locator('.void').textContent()).toContain('3 wrong answers in throughput/warm/d4/c32');
     await page.close();

@@ -15,38 +15,31 @@ export function sampleResults(): Results {
     for (const traffic of ['warm', 'cold']) {
       for (const depth of DEPTHS) {
         const signatures = traffic === 'warm' ? 1 : depth + 1;
-        for (const connections of traffic === 'warm' ? [1, 32, 128] : [32])
-          record(recorder, `throughput/${traffic}/d${depth}/c${connections}`, signatures, run, {
-            ...{ traffic, depth, connections, bodyBytes: 1000 * (1 + depth) },
-          });
+        for (const connections of traffic === 'warm' ? [1, 32, 128] : [32]) {
+          const id = `throughput/${traffic}/d${depth}/c${connections}`;
+          record(recorder, id, signatures, run);
+          recorder.record(`${id}/body`, 1000 * (1 + depth));
+        }
         for (const load of depth === 4 ? [25, 50, 75, 90] : [50])
-          record(recorder, `latency/${traffic}/d${depth}/at${load}`, signatures * (1 + load / 50), run, {
-            ...{ traffic, depth, load },
-          });
+          record(recorder, `latency/${traffic}/d${depth}/at${load}`, signatures * (1 + load / 50), run);
       }
-      for (const [at, part] of ['libsodium', 'verify', 'sockets and kernel'].entries())
-        recorder.record(
-          `throughput/parts/${traffic}/d4/${part}`,
-          [0.6, 0.1, 0.3][at] ?? 0,
-          { traffic, depth: 4, part },
-          ['ratio', 'neither'],
-        );
+      for (const [part, share] of Object.entries({ libsodium: 0.6, verify: 0.1, 'sockets and kernel': 0.3 }))
+        recorder.record(`throughput/parts/${traffic}/d4/${part}`, share, 'ratio');
     }
-    recorder.record('throughput/library/warm/d4/cpu', 60, { depth: 4, traffic: 'warm' });
-    record(recorder, 'latency/machine', 0.1, run, { rate: 5000 });
+    recorder.record('throughput/library/warm/d4/cpu', 60);
+    record(recorder, 'latency/machine', 0.1, run);
     for (const workers of ['some', '0']) {
-      recorder.record(`overload/w-${workers}/capacity`, 4000, {});
+      recorder.record(`overload/w-${workers}/capacity`, 4000);
       for (const factor of [1, 2, 3]) {
         const id = `overload/w-${workers}/x${factor}`;
-        recorder.record(`${id}/goodput`, 3900, { factor });
-        recorder.record(`${id}/refused`, 4000 * (factor - 1), { factor }, ['1/s', 'neither']);
-        recorder.record(`${id}/timed-out`, 0, { factor }, ['1/s', 'lower']);
+        recorder.record(`${id}/goodput`, 3900);
+        recorder.record(`${id}/refused`, 4000 * (factor - 1), '1/s');
+        recorder.record(`${id}/timed-out`, 0);
       }
     }
     for (const [at, peer] of ['drs-verify', 'fastify', 'express-jose'].entries()) {
-      record(recorder, `peers/${peer}/d4`, 1 + 3 * at, run, { peer, depth: 4 });
-      if (at > 0)
-        recorder.record(`peers/${peer}/d4/ratio`, 1.4 * at, { peer, depth: 4 }, ['times', 'neither']);
+      record(recorder, `peers/${peer}/d4`, 1 + 3 * at, run);
+      if (at > 0) recorder.record(`peers/${peer}/d4/ratio`, 1.4 * at);
     }
   }
   recorder.skip('peers/biscuit', 'it is not installed </script><script>throw 1</script>');
@@ -59,31 +52,24 @@ export function sampleResults(): Results {
       command: 'npm run bench',
     },
     ...{ mode: 'full', commit: 'c0ffee00c0ffee', isDirty: false },
-    machine: { processor: 'Sample', cores: 2, memoryBytes: 8e9, system: 'Linux', loadAverageAtStart: 0 },
-    versions: { node: '20.20.2' },
-    ...{ isVoid: false, wrongVerdicts: [] },
+    machine: { processor: 'Sample', cores: 2, node: '20.20.2' },
+    wrongVerdicts: [],
     floorMicroseconds: figures.find(({ id }) => id === 'floor/verify')?.median ?? Number.NaN,
     figures,
     interference: [
-      { id: 'throughput/warm/d4/c32', others: 0.02, stolen: 0 },
-      { id: 'throughput/cold/d4/c32', others: 0.5, stolen: 0.1 },
+      { id: 'throughput/warm/d4/c32', others: 0.02 },
+      { id: 'throughput/cold/d4/c32', others: 0.6 },
     ],
     ...{ skipped: recorder.skipped, notes: recorder.notes },
   };
 }
 
-function record(
-  recorder: Recorder,
-  id: string,
-  signatures: number,
-  run: number,
-  parameters: Record<string, string | number>,
-): void {
+function record(recorder: Recorder, id: string, signatures: number, run: number): void {
   const cpu = 52 * signatures + 20 + run;
   const latencies = newLatencies();
   for (let at = 1; at <= 12_000; at++)
     latencies.recordValue(Math.round(cpu * (1 + 2 / (1.0002 - at / 12_000) / 100)));
-  recorder.record(`${id}/throughput`, 1.3e6 / cpu, parameters);
-  recorder.record(`${id}/cpu`, cpu, parameters);
-  recorder.recordLatencies(id, latencies, parameters);
+  recorder.record(`${id}/throughput`, 1.3e6 / cpu);
+  recorder.record(`${id}/cpu`, cpu);
+  recorder.recordLatencies(id, latencies);
 }

@@ -1,0 +1,151 @@
+import { parse, View } from 'vega';
+import { compile, type TopLevelSpec } from 'vega-lite';
+import type { Estimate } from '../measure/statistics.js';
+
+export const COLOURS: Readonly<Record<string, string>> = {
+  ...{ answered: '#3b9b6b', refused: '#d08a1d', 'timed out': '#b8433c' },
+  ...{ p99: '#b8433c', p50: '#2f6fb0', warm: '#b8433c', cold: '#2f6fb0' },
+};
+const GREY = '#8a9099';
+
+const CONFIG: TopLevelSpec['config'] = {
+  background: 'white',
+  font: 'system-ui, sans-serif',
+  view: { stroke: '#cccccc' },
+  legend: { orient: 'bottom', labelFontSize: 12 },
+  axis: { gridColor: '#eeeeee', labelFontSize: 12, titleFontSize: 12, titleFontWeight: 'normal' },
+  title: { fontSize: 14, anchor: 'start', subtitleFontSize: 12, subtitleColor: '#555555' },
+};
+
+/** Narrower charts, in px, have their panels and legends below each other. */
+export const isNarrow = (width: number): boolean => width < 500;
+
+/** Draws a chart. @returns an SVG */
+export async function draw(spec: object): Promise<string> {
+  const view = new View(parse(compile({ config: CONFIG, ...spec } as TopLevelSpec).spec), {
+    renderer: 'none',
+  });
+  try {
+    return await view.toSVG();
+  } finally {
+    view.finalize();
+  }
+}
+
+/** A point of a line, and where it is on the axis. */
+export interface Point extends Estimate {
+  readonly x: number;
+  readonly series: string;
+}
+
+export interface Panel {
+  readonly title: string;
+  readonly points: readonly Point[];
+  /** The axis, as Vega-Lite wants it. */
+  readonly x: object;
+  /** A grey band from the bottom up to here, and what it says. */
+  readonly band?: { readonly upTo: number; readonly label: string } | null;
+}
+
+/** What all panels have in common. */
+export interface Frame {
+  readonly yTitle: string;
+  readonly isLog: boolean;
+  readonly width: number;
+  readonly title?: object;
+}
+
+/**
+ * Draws panels of lines with their intervals, all on one axis. Each line has its name at its right end. Panels without
+ * points are left out.
+ *
+ * @returns `null` if nothing is left
+ */
+export async function drawPanels(given: readonly Panel[], frame: Frame): Promise<string | null> {
+  const panels = given.filter(({ points }) => points.length > 0);
+  if (panels.length === 0) return null;
+  const { width, title } = frame;
+  const y = axisOf(panels, frame);
+  const series = [...new Set(panels.flatMap(({ points }) => points.map((point) => point.series)))];
+  const color = {
+    ...{ field: 'series', type: 'nominal', legend: null },
+    scale: { domain: series, range: series.map((name) => COLOURS[name] ?? GREY) },
+  };
+  const specs = panels.map((panel, at) => {
+    // The numbers are at the left end of a row only.
+    const isLeft = at === 0 || isNarrow(width);
+    const axis = { ...y.axis, title: isLeft ? frame.yTitle : null, labels: isLeft };
+    const value = (field: string) => ({ field, type: 'quantitative', scale: y.scale, axis });
+    return {
+      title: { text: panel.title, fontSize: 13, fontWeight: 'normal', frame: 'group' },
+      width: isNarrow(width) ? width - 100 : (width - 95) / panels.length - 35,
+      height: 230,
+      data: { values: panel.points },
+      encoding: { x: { field: 'x', type: 'quantitative', ...panel.x } },
+      layer: [...bandOf(panel, y.least, value), ...linesOf(panel, color, value)],
+    };
+  });
+  return await draw({
+    ...(title === undefined || isNarrow(width) ? {} : { title }),
+    ...(isNarrow(width) ? { vconcat: specs } : { hconcat: specs, bounds: 'flush' }),
+    ...{ padding: { left: 5, top: 5, bottom: 5, right: 30 }, spacing: isNarrow(width) ? 22 : 55 },
+  });
+}
+
+/** The axis on which all panels fit. */
+function axisOf(panels: readonly Panel[], { isLog }: Frame) {
+  const all = panels.flatMap(({ points, band }) => [
+    ...points.flatMap(({ low, high }) => [low, high]),
+    ...(band ? [band.upTo] : []),
+  ]);
+  // In powers of ten, and a half of one: 1, 3, 10, …
+  const decade = (value: number, round: (value: number) => number) =>
+    10 ** (round(2 * Math.log10(value)) / 2);
+  const least = isLog ? decade(Math.min(...all), Math.floor) : 0;
+  const most = isLog ? decade(Math.max(...all), Math.ceil) : 1.1 * Math.max(...all);
+  const values = [0.01, 0.1, 1, 10, 100, 1000].filter((at) => at >= least && at <= most);
+  return {
+    least,
+    axis: isLog ? { values } : {},
+    scale: { type: isLog ? 'log' : 'linear', domain: [least, most], nice: false },
+  };
+}
+
+type Value = (field: string) => object;
+
+function bandOf({ band }: Panel, least: number, value: Value): object[] {
+  if (!band) return [];
+  const text = { type: 'text', text: band.label, align: 'left', dy: -9, color: '#555d66', fontSize: 11 };
+  return [
+    {
+      data: { values: [{ from: least, to: band.upTo }] },
+      mark: { type: 'rect', color: '#dfe2e6' },
+      encoding: { x: null, y: value('from'), y2: { field: 'to' } },
+    },
+    {
+      data: { values: [{ from: least }] },
+      mark: text,
+      encoding: { x: { value: 5 }, y: value('from') },
+    },
+  ];
+}
+
+function linesOf({ points }: Panel, color: object, value: Value): object[] {
+  const ends = points.filter(({ series, x }) => !points.some((at) => at.series === series && at.x > x));
+  const isDashed = { test: "datum.series === 'signatures'", value: [4, 3] };
+  return [
+    {
+      mark: { type: 'rule', strokeWidth: 2, opacity: 0.35 },
+      encoding: { y: value('low'), y2: { field: 'high' }, color },
+    },
+    {
+      mark: { type: 'line', point: { size: 34 }, strokeWidth: 2 },
+      encoding: { y: value('median'), color, strokeDash: { condition: isDashed, value: [1, 0] } },
+    },
+    {
+      data: { values: ends },
+      mark: { type: 'text', align: 'left', dx: 6, fontSize: 12, fontWeight: 'bold' },
+      encoding: { y: value('median'), text: { field: 'series' }, color },
+    },
+  ];
+}
