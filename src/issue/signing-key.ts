@@ -1,4 +1,4 @@
-import sodium from 'sodium-native';
+import { sodium } from '../signatures/sodium.js';
 import { decodeBase64url, encodeBase64url } from '../protocol/base64url.js';
 import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { isJsonObject } from '../protocol/json.js';
