@@ -1,7 +1,7 @@
-import native from 'sodium-native';
 import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../protocol/jwt.js';
 import { verifyCheck } from '../signatures/in-thread.js';
+import { sodium as native } from '../signatures/sodium.js';
 
 // `#ed25519` in package.json: what issuing needs of Ed25519, by libsodium. ed25519-web.ts takes its place elsewhere.
 

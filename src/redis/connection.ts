@@ -32,7 +32,23 @@ export interface RedisTarget {
   readonly onLost?: (error: Error) => void;
 }
 
-type Redis = typeof import('redis');
+/** Version 2 of the protocol: all replies are as `send` says. */
+const PROTOCOL = { RESP: 2 } as const;
+
+type Package = typeof import('redis');
+
+/** What this file uses of the package `redis`. */
+interface Redis extends Pick<Package, 'RedisCluster' | 'ErrorReply'> {
+  readonly newClient: ReturnType<typeof clientsOf>;
+}
+
+/**
+ * Makes the class of all clients, with a function for each of some hundred commands. The `createClient` of the package
+ * makes one for each address: 20 ms in which nothing else is done, at each try to connect.
+ */
+const clientsOf = ({ RedisClient }: Package) => RedisClient.factory(PROTOCOL);
+
+let loaded: Redis | null = null;
 
 /**
  * Connects to the only primary among several servers, or to a Redis Cluster if a server says that it belongs to one.
@@ -98,8 +114,11 @@ export function reasonOf(error: unknown): string {
 }
 
 async function loadRedis(): Promise<Redis> {
+  if (loaded !== null) return loaded;
   try {
-    return await import('redis');
+    const redis = await import('redis');
+    const { RedisCluster, ErrorReply } = redis;
+    return (loaded = { RedisCluster, ErrorReply, newClient: clientsOf(redis) });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
     throw new Error('the package "redis" is not installed; `npm install redis@6.3.1` adds it', {
@@ -166,9 +185,9 @@ async function connectCluster(
   onLost: (error: Error) => void,
 ): Promise<RedisConnection> {
   const { protocol, username, password } = new URL(urls[0] as string);
-  const cluster = redis.createCluster({
+  const cluster = redis.RedisCluster.factory(PROTOCOL)({
+    ...PROTOCOL,
     rootNodes: urls.map((url) => ({ url })),
-    RESP: 2,
     defaults: {
       ...(username === '' ? {} : { username: decodeURIComponent(username) }),
       ...(password === '' ? {} : { password: decodeURIComponent(password) }),
@@ -223,9 +242,9 @@ async function askInfo(redis: Redis, asking: Promise<string>): Promise<string | 
 }
 
 function newClient(redis: Redis, url: string) {
-  return redis.createClient({
+  return redis.newClient({
+    ...PROTOCOL,
     url,
-    RESP: 2,
     // With a queue, commands (and verifications) would wait until Redis is back.
     disableOfflineQueue: true,
     // The caller reconnects, and asks again which server is the primary.

@@ -17,7 +17,7 @@ import { closingMsOf, endGracefully, StartError, type Running } from './running.
 import { warningsAboutMemory } from './configuration/memory-needs.js';
 import { notifyReady } from './notify.js';
 import { printableUrl } from '../revocation/printable-url.js';
-import { startService, type Membership, type Service } from './service.js';
+import type { Membership, Service } from './service.js';
 import { Supervisor } from './processes/supervisor.js';
 
 /**
@@ -101,6 +101,8 @@ export async function startHere(
   log: Logger,
   membership: Membership | null,
 ): Promise<Service> {
+  // A supervisor and `--check` do without it.
+  const { startService } = await import('./service.js');
   return startService(configuration, log, membership);
 }
 

@@ -1,4 +1,4 @@
-import sodium from 'sodium-native';
+import { sodium } from './sodium.js';
 import { Buffer } from 'node:buffer';
 import type { SignatureCheck } from '../protocol/jwt.js';
 import type { SignatureStats, SignatureVerifier } from './signature-verifier.js';

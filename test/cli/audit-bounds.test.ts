@@ -24,21 +24,21 @@ const receipt = (policy: JsonObject) =>
     },
     key,
   );
-const members = (count: number) =>
-  Object.fromEntries(Array.from({ length: count }, (_, at) => [`acme:${at}`, at]));
+// More than a function call can take arguments.
+const MANY = Object.fromEntries(Array.from({ length: 130_000 }, (_, at) => [`acme:${at}`, at]));
 const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as JsonValue;
 
 describe('an audit shows whatever a bundle holds', () => {
-  it('150,000 policy members', () => {
-    const jwt = receipt(members(150_000));
+  it('130,000 policy members', () => {
+    const jwt = receipt(MANY);
     const shown = showAudit(auditBundle({ receipts: [jwt, jwt] }));
-    expect(shown).toContain('policy.acme:149999  149999\n');
-    expect(shown).toContain('policy.acme:149999  149999  unchanged\n');
+    expect(shown).toContain('policy.acme:129999  129999\n');
+    expect(shown).toContain('policy.acme:129999  129999  unchanged\n');
   });
 
-  it('150,000 arguments', () => {
-    const invocation = signClaims({ args: members(150_000) }, key);
-    expect(showAudit(auditBundle({ receipts: [], invocation }))).toContain('acme:149999');
+  it('130,000 arguments', () => {
+    const invocation = signClaims({ args: MANY }, key);
+    expect(showAudit(auditBundle({ receipts: [], invocation }))).toContain('acme:129999');
   });
 
   it('values that nest deeper than any program can write', () => {

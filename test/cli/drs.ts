@@ -1,4 +1,4 @@
-import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { fork, spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ export interface RunOptions {
   readonly stdin?: string | Buffer;
 }
 
-/** A directory of its own, in which the compiled `drs` runs as a child process. */
+/** A directory of its own, in which the compiled `drs` runs. */
 export class Workplace {
   readonly directory: string;
 
@@ -31,7 +31,13 @@ export class Workplace {
     this.directory = directory;
   }
 
-  async drs(args: readonly string[], { env = {}, stdin = '' }: RunOptions = {}): Promise<Outcome> {
+  /** Runs a command line in the process that all share, see `command-host.mjs`. */
+  drs(args: readonly string[], { env = {}, stdin = '' }: RunOptions = {}): Promise<Outcome> {
+    return runInHost({ directory: this.directory, args, env: bareEnvironment(env), stdin });
+  }
+
+  /** Runs a command line in a process of its own. */
+  async drsAlone(args: readonly string[], { env = {}, stdin = '' }: RunOptions = {}): Promise<Outcome> {
     const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: this.directory,
       env: bareEnvironment(env),
@@ -64,6 +70,34 @@ export class Workplace {
   write(name: string, content: string | Buffer): Promise<void> {
     return writeFile(this.path(name), content);
   }
+}
+
+let host: ChildProcess | null = null;
+let lines = 0;
+
+async function runInHost(line: object): Promise<Outcome> {
+  host ??= startHost();
+  const [id, child] = [++lines, host];
+  return new Promise((resolve, reject) => {
+    const onEnd = () => reject(new Error('the process that runs command lines has ended'));
+    const onMessage = (answer: { id: number; outcome: Outcome }) => {
+      if (answer.id !== id) return;
+      child.off('message', onMessage).off('exit', onEnd);
+      resolve(answer.outcome);
+    };
+    child.on('message', onMessage).once('exit', onEnd);
+    child.send({ ...line, id });
+  });
+}
+
+/** It ends with this process. */
+function startHost(): ChildProcess {
+  const file = fileURLToPath(new URL('command-host.mjs', import.meta.url));
+  const child = fork(file, { env: bareEnvironment({}), execArgv: [], serialization: 'advanced' });
+  child.once('exit', () => (host = null));
+  child.unref();
+  child.channel?.unref();
+  return child;
 }
 
 /** A new directory, removed after the tests of the file. */

@@ -248,6 +248,21 @@ describe('exit code 2, and a hint, for', () => {
   });
 });
 
+// Most command lines here share one process.
+it.each([
+  ['an audit', 0, ['audit', 'bundle.json']],
+  ['a chain from standard input', 0, ['audit', '-']],
+  ['a refusal', 1, ['delegate', '--key', 'alice.key', '--chain', 'root.jwt', '--to', 'bot.pub']],
+  ['a missing option', 2, ['keygen']],
+  ['no service', 2, ['verify', 'bundle.json']],
+])('%s prints the same in a process of its own, and ends it', async (_, code, args) => {
+  // Port 9 (discard) is below the range from which systems lend ports, and nothing listens there.
+  const options = { stdin: await work.read('root.jwt'), env: { DRS_VERIFY_URL: 'http://127.0.0.1:9' } };
+  const alone = await work.drsAlone(args, options);
+  expect(alone.code).toBe(code);
+  expect(await work.drs(args, options)).toEqual(alone);
+});
+
 it('exit code 1 for a refusal, which overwrites nothing', async () => {
   const args = [
     'delegate',

@@ -50,6 +50,8 @@ describe('verify --gate', () => {
         /^allowed\n {2}root principal {2}did:key:z\w+\n {2}agent {11}did:key:z\w+\n {2}command {9}\/mcp\/tools\/call\n {2}tool {12}search\n {2}binding {9}match\n$/,
       );
     }
+    const alone = await work.drsAlone(['verify', '--gate', 'mcp', '-'], { env, stdin: request(toolCall()) });
+    expect(alone).toEqual(await decide('mcp', request(toolCall())));
     const plain = request({ tool: 'search', ...args });
     expect(await decide('http', plain, [], { GATE_ROUTES: 'any' })).toMatchObject({ code: 0 });
   });

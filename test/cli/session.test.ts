@@ -74,7 +74,7 @@ describe('a session against the service', () => {
   it('from standard input, in the form of a header, as JSON', async () => {
     const { stdout: header } = await work.done(...INVOKE, '--args', '@args.json', '--header');
     expect(header).toMatch(/^[\w-]+\n$/);
-    const { code, stdout } = await work.drs(['verify', '--json', '-'], { env, stdin: header });
+    const { code, stdout } = await work.drsAlone(['verify', '--json', '-'], { env, stdin: header });
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ valid: true, context: { chain_depth: 2 } });
   });
@@ -177,7 +177,7 @@ describe('a session against the service', () => {
     expect(wrong.stderr).not.toContain('wrong-token');
     expect((await work.drs(['verify', 'bundle.json'], { env })).code).toBe(0);
 
-    const revoked = await work.drs(['revoke', '7'], { env });
+    const revoked = await work.drsAlone(['revoke', '7'], { env });
     expect(revoked).toEqual({ code: 0, stdout: 'revoked: status list index 7\n', stderr: '' });
     const { code, stdout } = await work.drs(['verify', 'bundle.json'], { env });
     expect(stdout).toMatch(/^invalid {2}RECEIPT_REVOKED\n/);

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
@@ -72,11 +73,14 @@ class Load {
   }
 
   async #ask(): Promise<string> {
-    const response = await fetch(`${this.#proxy.url}/verify`, { method: 'POST', body: this.#body });
+    const { statusCode, headers, body } = await request(`${this.#proxy.url}/verify`, {
+      method: 'POST',
+      body: this.#body,
+    });
     // Where nginx has asked several, the last one answered.
-    const [, port] = /(\d+)$/.exec(response.headers.get('x-server') ?? '') ?? [];
+    const [, port] = /(\d+)$/.exec(String(headers['x-server'])) ?? [];
     this.servers.push(Number(port));
-    return `${response.status} ${(await response.text()).slice(0, 13)}`;
+    return `${statusCode} ${(await body.text()).slice(0, 13)}`;
   }
 }
 

@@ -1,4 +1,14 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type JsonWebKey,
+  type KeyObject,
+} from 'node:crypto';
+
+// As JWK, since OpenSSL takes 0.4 ms to decode a key from DER. The types of Node do not know this encoding.
+const ENCODINGS = { publicKeyEncoding: { format: 'jwk' }, privateKeyEncoding: { format: 'jwk' } } as const;
+type Encoded = Record<'publicKey' | 'privateKey', JsonWebKey>;
 
 /**
  * A new Ed25519 key pair, and the 32 bytes of its public key.
@@ -8,13 +18,10 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
  * such a job.
  */
 export function newKeyPair(): { publicKey: KeyObject; privateKey: KeyObject; bytes: Buffer } {
-  const { publicKey: spki, privateKey: pkcs8 } = generateKeyPairSync('ed25519', {
-    publicKeyEncoding: { type: 'spki', format: 'der' },
-    privateKeyEncoding: { type: 'pkcs8', format: 'der' },
-  });
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519', ENCODINGS) as unknown as Encoded;
   return {
-    publicKey: createPublicKey({ key: spki, type: 'spki', format: 'der' }),
-    privateKey: createPrivateKey({ key: pkcs8, type: 'pkcs8', format: 'der' }),
-    bytes: spki.subarray(-32),
+    publicKey: createPublicKey({ key: publicKey, format: 'jwk' }),
+    privateKey: createPrivateKey({ key: privateKey, format: 'jwk' }),
+    bytes: Buffer.from(publicKey.x ?? '', 'base64url'),
   };
 }

@@ -135,20 +135,26 @@ export function checkAnswersOf(url: string): () => void {
   return () => origins.delete(origin);
 }
 
+/** @throws Error if an answer is not as `docs/openapi.yaml` describes it */
+export function requireDescribed(answer: GivenAnswer): void {
+  const { method, path, status, text } = answer;
+  // Answers of /gate/* have the form of the caller's protocol, for any method and path: docs/spec/gate.md.
+  const problems = path.startsWith('/gate/') ? [] : findDifferences(answer);
+  if (problems.length > 0)
+    throw new Error(
+      `${method} ${path} was answered ${status} ${text.slice(0, 300)}\n` +
+        `expected what docs/openapi.yaml says: ${problems.join('; ')}`,
+    );
+}
+
 const checkedFetch: typeof fetch = async (input, init) => {
   const response = await plainFetch(input, init);
   const request = input instanceof Request ? input : null;
   const url = new URL(request?.url ?? input);
-  // Answers of /gate/* have the form of the caller's protocol, for any method and path: docs/spec/gate.md.
   if (!origins.has(url.origin) || url.pathname.startsWith('/gate/')) return response;
   const method = init?.method ?? request?.method ?? 'GET';
   const text = await response.clone().text();
   const { status, headers } = response;
-  const problems = findDifferences({ method, path: url.pathname, status, headers, text });
-  if (problems.length > 0)
-    throw new Error(
-      `${method} ${url.pathname} was answered ${status} ${text.slice(0, 300)}\n` +
-        `expected what docs/openapi.yaml says: ${problems.join('; ')}`,
-    );
+  requireDescribed({ method, path: url.pathname, status, headers, text });
   return response;
 };

@@ -3,6 +3,7 @@ import { readConfiguration } from '../../src/service/configuration/configuration
 import { startService as openService } from '../../src/service/service.js';
 import { FRONT_END } from './front-end.js';
 import { checkAnswersOf } from './openapi.js';
+import { postTo } from './post.js';
 import type { Environment, RunningService } from './service.js';
 
 export { metricOf, runToExit, SERVICE_COMMAND } from './service.js';
@@ -37,15 +38,7 @@ export async function startService(env: Environment = {}): Promise<RunningServic
     get child(): never {
       throw new Error('this service runs in the process of the test');
     },
-    post: (path, body, headers = {}) =>
-      fetch(url + path, {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json', ...headers },
-        body:
-          typeof body === 'string' || Buffer.isBuffer(body)
-            ? new Uint8Array(Buffer.from(body))
-            : JSON.stringify(body),
-      }),
+    post: postTo(url),
     stop: async () => {
       await service.close();
       return 0;

@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { FRONT_END } from './front-end.js';
 import { checkAnswersOf } from './openapi.js';
+import { postTo, type Post } from './post.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
@@ -17,7 +18,7 @@ export interface RunningService {
   readonly child: ChildProcess;
   /** The lines it has logged so far. */
   readonly log: readonly Record<string, unknown>[];
-  post(path: string, body: string | Buffer | object, headers?: Record<string, string>): Promise<Response>;
+  readonly post: Post;
   /** Asks it to stop. Resolves with its exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
@@ -79,15 +80,7 @@ export async function startService(
     port: Number(new URL(url).port),
     child,
     log,
-    post: (path, body, headers = {}) =>
-      fetch(url + path, {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json', ...headers },
-        body:
-          typeof body === 'string' || Buffer.isBuffer(body)
-            ? new Uint8Array(Buffer.from(body))
-            : JSON.stringify(body),
-      }),
+    post: postTo(url),
     stop: async (signal = 'SIGTERM') => {
       child.kill(signal);
       const [code] = await exited;

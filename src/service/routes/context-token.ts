@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import sodium from 'sodium-native';
+import { sodium } from '../../signatures/sodium.js';
 import type { AllowedCall, JudgedChain } from '../../gate/decide.js';
 import type { PendingCall } from '../../gate/request.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
