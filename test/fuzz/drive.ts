@@ -47,6 +47,7 @@ export async function drive(target: Target, { milliseconds, seed, keep }: FuzzOp
   const reasons = new Set<string>();
   const kept: string[] = [];
   let executions = 0;
+  let until = Infinity;
 
   const fail = (text: string, reason: string, kind = reason) => {
     if (failures.length < MAX_FAILURES && !reasons.has(kind)) failures.push({ text, error: reason });
@@ -75,7 +76,8 @@ export async function drive(target: Target, { milliseconds, seed, keep }: FuzzOp
   ) => {
     const missing = new Set(news);
     for (const text of batch) {
-      if (missing.size === 0) return;
+      // What is not kept is of use only while there is time for mutations of it.
+      if (missing.size === 0 || (keep !== true && Date.now() > until)) return;
       const reached = await reach(text);
       const gains = [...missing].filter((block) => reached.has(block));
       if (gains.length === 0) continue;
@@ -97,7 +99,7 @@ export async function drive(target: Target, { milliseconds, seed, keep }: FuzzOp
   const reached = coverage.takeNew(first);
   if (keep === true) await keepWhatReached([...corpus], reached, true);
 
-  const until = Date.now() + milliseconds;
+  until = Date.now() + milliseconds;
   while (Date.now() < until && failures.length < MAX_FAILURES) {
     const roundStart = Date.now();
     const batch = Array.from({ length: BATCH }, () =>

@@ -87,6 +87,12 @@ const PATHS = [
   '/tasks/7/pushNotificationConfigs/8',
   '/.well-known/agent-card.json',
 ];
+// Like fc.webPath(), which first takes 0.7 s to list every character that can be encoded.
+const webPath = fc
+  .array(
+    fc.constantFrom(...'/////abcXYZ019-._~!$&()*+,;=:@', '%2F', '%2e', '%25', '%00', '%C3%A9', '%F0%9F%98%80'),
+  )
+  .map((units) => `/${units.join('')}`);
 const CODES: ReadonlySet<string> = new Set(GATE_CATALOGUE.map(({ code }) => code));
 const MAX_ANSWER = 4_096;
 
@@ -96,7 +102,7 @@ const gate: Target = {
     .record({
       protocol: fc.constantFrom('http', 'mcp', 'a2a'),
       method: fc.constantFrom('POST', 'POST', 'POST', 'GET', 'PUT', 'post'),
-      path: fc.oneof(fc.constantFrom(...PATHS), fc.webPath(), fc.string()),
+      path: fc.oneof(fc.constantFrom(...PATHS), webPath, fc.string()),
       headers,
       body: fc.oneof(fc.constantFrom(...BODIES), fc.json()),
     })

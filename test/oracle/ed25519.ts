@@ -12,8 +12,6 @@ const SMALL_ORDER_Y = [
   'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a', // order 8
 ].map((hex) => littleEndian(Buffer.from(hex, 'hex')));
 
-const SPKI = Buffer.from('302a300506032b6570032100', 'hex');
-
 /**
  * RFC 8032 without the cofactor, as strict as libsodium's `crypto_sign_verify_detached`: S is below L, and key and R
  * have canonical encodings and no small order.
@@ -25,7 +23,9 @@ export function verifyStrictly(key: Buffer, message: Buffer, signature: Buffer):
     const y = littleEndian(point) & ((1n << 255n) - 1n);
     if (y >= P || SMALL_ORDER_Y.includes(y)) return false;
   }
-  const publicKey = createPublicKey({ key: Buffer.concat([SPKI, key]), type: 'spki', format: 'der' });
+  // A JWK, since OpenSSL reads a DER key ten times as slowly.
+  const jwk = { kty: 'OKP', crv: 'Ed25519', x: key.toString('base64url') };
+  const publicKey = createPublicKey({ key: jwk, format: 'jwk' });
   return verify(null, message, publicKey, signature);
 }
 

@@ -2,6 +2,7 @@ import { afterAll, expect, test } from 'vitest';
 import { createVerifier } from '../../src/index.js';
 import { liveCall } from '../middleware/call.js';
 import { makeChain } from '../support/chain.js';
+import { verifyRemembered } from './differential/signatures.js';
 import { fromValue } from './json.js';
 import { verify, type Answer } from './oracle.js';
 
@@ -53,6 +54,7 @@ test.each(Object.entries(UNIVERSE))(
   async (name, { values, arg, args }) => {
     // What the parent alone allows.
     const alone = new Map<unknown, string>();
+    const wrong: unknown[] = [];
     let asked = 0;
     for (const parent of values)
       for (const child of [ALONE, ...values]) {
@@ -70,21 +72,24 @@ test.each(Object.entries(UNIVERSE))(
             now,
             settings: {},
             revocation: { remote: 'none', local: new Set() },
+            verifySignature: verifyRemembered,
           });
           const expected = codeOf(answer);
           for (const verifier of [cold, cached, cached]) {
             const verdict = await verifier.verify(bundle, { now });
             const found = verdict.valid ? 'valid' : verdict.error.code;
-            expect({ parent, child, value, found }).toEqual({ parent, child, value, found: expected });
+            if (found !== expected) wrong.push({ parent, child, value, found, expected });
           }
           const key = JSON.stringify([parent ?? 'absent', value ?? `${value}`]);
           if (isAlone) alone.set(key, expected);
           // The definition of attenuation: whatever the chain allows, the parent alone allows too.
-          else if (expected === 'valid')
-            expect({ parent, child, value, alone: alone.get(key) }).toMatchObject({ alone: 'valid' });
+          else if (expected === 'valid' && alone.get(key) !== 'valid')
+            wrong.push({ parent, child, value, alone: alone.get(key) });
           asked++;
         }
       }
+    // Once for all of them: an `expect` costs as much as a verdict.
+    expect(wrong).toEqual([]);
     expect(asked).toBe(values.length * (values.length + 1) * args.length);
   },
 );

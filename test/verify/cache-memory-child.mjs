@@ -1,5 +1,5 @@
-// Fills a receipt cache of 6 MB with entries of one shape, and says what it counts and what the heap holds of it.
-// node --expose-gc cache-memory-child.mjs <shape> <receipt|chain>
+// Fills a receipt cache of 6 MB with entries of one shape, then of the next, and says of each what it counts and what
+// the heap holds of it. node --expose-gc cache-memory-child.mjs
 import { randomBytes } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 
@@ -19,43 +19,46 @@ const { DEFAULT_KEYS } = /** @type {typeof import('../../src/protocol/key-resolv
 const { parseCompactJwt } = /** @type {typeof import('../../src/protocol/jwt.js')} */ (
   await dist('protocol/jwt.js')
 );
-const [shape = '', kind = ''] = process.argv.slice(2);
 
 let made = 0;
-/** @type {Record<string, () => { policy: object, cmd?: string }>} */
-const shapes = {
-  ordinary: () => ({ policy: { allowed_tools: ['search', 'fetch'], max_cost_usd: 5 } }),
-  empty: () => ({ policy: {} }),
-  'many tools': () => ({
-    policy: { allowed_tools: Array.from({ length: 500 }, (_, at) => `t${at}-${made}`) },
-  }),
-  'empty tools': () => ({ policy: { allowed_tools: Array(4000).fill('') } }),
-  'many small nodes': () => ({ policy: { x: Array.from({ length: 3000 }, () => []) } }),
+/**
+ * The texts of policies. Objects of names of their own are written out here: V8 makes such objects slowly.
+ * @param {number} count @param {(at: number) => string} itemOf
+ */
+const list = (count, itemOf) => Array.from({ length: count }, (_, at) => itemOf(at)).join(',');
+/** @type {Record<string, () => { policy: string, cmd?: string }>} */
+const SHAPES = {
+  ordinary: () => ({ policy: '{"allowed_tools":["search","fetch"],"max_cost_usd":5}' }),
+  empty: () => ({ policy: '{}' }),
+  'many tools': () => ({ policy: `{"allowed_tools":[${list(500, (at) => `"t${at}-${made}"`)}]}` }),
+  'empty tools': () => ({ policy: `{"allowed_tools":[${list(4000, () => '""')}]}` }),
+  'many small nodes': () => ({ policy: `{"x":[${list(3000, () => '[]')}]}` }),
   'objects of names of their own': () => ({
-    policy: { x: Array.from({ length: 1000 }, (_, at) => ({ [`k${at}-${made}`]: {} })) },
+    policy: `{"x":[${list(1000, (at) => `{"k${at}-${made}":{}}`)}]}`,
   }),
-  'members of names of their own': () => ({
-    policy: Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`m${at}-${made}`, at])),
-  }),
+  'members of names of their own': () => ({ policy: `{${list(500, (at) => `"m${at}-${made}":${at}`)}}` }),
   'texts beyond Latin-1': () => ({
-    policy: { allowed_tools: ['日本'.repeat(200)] },
+    policy: `{"allowed_tools":["${'日本'.repeat(200)}"]}`,
     cmd: `/${'語'.repeat(300)}`,
   }),
 };
 
-const segment = (/** @type {unknown} */ value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const segment = (/** @type {string} */ json) => Buffer.from(json).toString('base64url');
 const did = () => `did:key:z6Mk${randomBytes(33).toString('base64url')}`;
 
-function makeReceipt() {
+/** @param {string} shape */
+function makeReceipt(shape) {
   made++;
+  const { policy = '', ...others } = SHAPES[shape]?.() ?? {};
   const claims = {
     ...{ aud: did(), cmd: '/mcp/tools/call', drs_type: 'delegation-receipt', drs_v: '4.0', exp: 2e9, iat: 1 },
     ...{ iss: did(), jti: `dr:${randomBytes(16).toString('hex')}`, nbf: 1, prev_dr_hash: null, sub: did() },
-    ...shapes[shape]?.(),
+    ...others,
   };
-  const header = segment({ alg: 'EdDSA', typ: 'JWT' });
+  const header = segment('{"alg":"EdDSA","typ":"JWT"}');
+  const payload = segment(`${JSON.stringify(claims).slice(0, -1)},"policy":${policy}}`);
   // Cut out of a larger text, as it may come from a caller in this process.
-  const body = `${'x'.repeat(2000)} ${header}.${segment(claims)}.${randomBytes(64).toString('base64url')}`;
+  const body = `${'x'.repeat(2000)} ${header}.${payload}.${randomBytes(64).toString('base64url')}`;
   const jwt = body.slice(2001);
   const parts = parseCompactJwt(jwt);
   if (parts.defect !== undefined) throw new Error(parts.defect);
@@ -68,8 +71,8 @@ function makeReceipt() {
 
 const collect = /** @type {() => void} */ (/** @type {unknown} */ (globalThis.gc));
 const held = async () => {
-  // What other threads and pending turns of the event loop still hold is released between the rounds.
-  for (let round = 0; round < 8; round++) {
+  // What pending turns of the event loop still hold is released between the rounds.
+  for (let round = 0; round < 4; round++) {
     collect();
     await setTimeout(10);
   }
@@ -77,10 +80,11 @@ const held = async () => {
   return heapUsed + external;
 };
 
-function fill() {
-  const cache = new ReceiptCache(6_000_000);
+/** @param {string} shape @param {string} kind */
+function fill(shape, kind, bytes = 6_000_000) {
+  const cache = new ReceiptCache(bytes);
   while (cache.stats.evictions < 20) {
-    const receipts = Array.from({ length: kind === 'receipt' ? 1 : 3 }, makeReceipt);
+    const receipts = Array.from({ length: kind === 'receipt' ? 1 : 3 }, () => makeReceipt(shape));
     const leaf = receipts[receipts.length - 1];
     if (leaf === undefined) throw new Error('no receipt');
     // As if it had been seen before, and as block C leaves it.
@@ -92,9 +96,17 @@ function fill() {
   return cache;
 }
 
-// The first cache is thrown away: it leaves behind the code and the feedback that V8 keeps of filling one.
-fill();
-const before = await held();
-const cache = fill();
-const after = await held();
-console.log(JSON.stringify({ counted: cache.stats.bytes, held: after - before }));
+/** @param {string} shape @param {string} kind */
+async function measure(shape, kind) {
+  // The first cache is thrown away: it leaves behind the code and the feedback that V8 keeps of filling one.
+  fill(shape, kind, 500_000);
+  const before = await held();
+  const cache = fill(shape, kind);
+  const after = await held();
+  return { shape, kind, counted: cache.stats.bytes, held: after - before };
+}
+
+const measured = [];
+for (const shape of Object.keys(SHAPES))
+  for (const kind of ['receipt', 'chain']) measured.push(await measure(shape, kind));
+console.log(JSON.stringify(measured));

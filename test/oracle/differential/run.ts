@@ -18,6 +18,7 @@ import {
 import {
   openListHost,
   openTarget,
+  Services,
   type CreateVerifier,
   type Target,
   type TargetKind,
@@ -45,6 +46,8 @@ export interface RunOptions {
   readonly onDifference: (difference: Difference) => Promise<void> | void;
   /** The number of the first epoch. To continue a run that was stopped, give the number after its last epoch. */
   readonly firstEpoch?: number;
+  /** Whether services with the same options share a process: quicker, but a case of one may need the steps of another. */
+  readonly areServicesShared?: boolean;
   readonly onProgress?: (verdicts: number, epoch: number) => void;
 }
 
@@ -93,10 +96,12 @@ export async function run(options: RunOptions): Promise<RunResult> {
 async function runEpoch(random: Random, world: World, options: RunOptions, result: RunResult): Promise<void> {
   const end = Math.min(options.verdicts, result.verdicts + (options.epoch ?? 50_000));
   const host = await openListHost(world.remote);
+  const services = new Services(options.areServicesShared);
   const targets: Target[] = [];
   try {
+    const { createVerifier } = options;
     for (const kind of options.kinds)
-      targets.push(await openTarget(kind, world, host.url, options.createVerifier));
+      targets.push(await openTarget(kind, world, { listUrl: host.url, createVerifier, services }));
     const requests = generate(random);
     const steps: Step[] = [];
     const local = new Set<number>();
@@ -112,6 +117,7 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
     }
   } finally {
     for (const target of targets) await target.close();
+    await services.close();
     await host.close();
   }
 }

@@ -11,7 +11,7 @@ import {
   type Step,
 } from './request.js';
 import type { Difference } from './run.js';
-import { openListHost, openTarget, type CreateVerifier } from './targets.js';
+import { openListHost, openTarget, Services, type CreateVerifier } from './targets.js';
 
 /** Replays steps with a new target, one after the other. @returns the first answer that differs, or `undefined` */
 export async function replay(
@@ -20,7 +20,8 @@ export async function replay(
   createVerifier: CreateVerifier,
 ): Promise<Difference | undefined> {
   const host = await openListHost(world.remote);
-  const target = await openTarget(kind, world, host.url, createVerifier);
+  const services = new Services();
+  const target = await openTarget(kind, world, { listUrl: host.url, createVerifier, services });
   const local = new Set<number>();
   try {
     for (const [at, step] of steps.entries()) {
@@ -47,6 +48,7 @@ export async function replay(
     return undefined;
   } finally {
     await target.close();
+    await services.close();
     await host.close();
   }
 }

@@ -52,12 +52,18 @@ export interface World {
   readonly remote: Revocation['remote'];
 }
 
-/** Opens a target. Close it, and the list host, when done. */
+/** Where targets run. */
+export interface Surroundings {
+  readonly listUrl: string | undefined;
+  readonly createVerifier: CreateVerifier;
+  readonly services: Services;
+}
+
+/** Opens a target. Close it, the services and the list host, when done. */
 export async function openTarget(
   kind: TargetKind,
   world: World,
-  listUrl: string | undefined,
-  createVerifier: CreateVerifier,
+  { listUrl, createVerifier, services }: Surroundings,
 ): Promise<Target> {
   const cache = kind.receiptCacheBytes === undefined ? {} : { receiptCacheBytes: kind.receiptCacheBytes };
   const list = listUrl === undefined ? {} : { statusListBaseUrl: listUrl, statusCacheTtlSecs: 86_400 };
@@ -69,7 +75,7 @@ export async function openTarget(
     ...list,
     workerThreads: kind.workerThreads,
   };
-  return kind.service ? openService(kind, options) : openLibrary(kind, createVerifier(options));
+  return kind.service ? openService(kind, options, services) : openLibrary(kind, createVerifier(options));
 }
 
 function openLibrary(kind: TargetKind, verifier: Verifier): Target {
@@ -102,7 +108,35 @@ function scribble(value: unknown): void {
 
 const TOKEN = 'differential-admin-token';
 
-async function openService(kind: TargetKind, options: object): Promise<Target> {
+/** The processes of services. */
+export class Services {
+  readonly #running = new Map<string, Promise<Running>>();
+  readonly #areShared: boolean;
+
+  /** @param areShared whether targets with the same options share a process. What one finds may then depend on the other. */
+  constructor(areShared = false) {
+    this.#areShared = areShared;
+  }
+
+  /** The address of a service with these options. */
+  async urlOf({ name }: TargetKind, options: object): Promise<string> {
+    const key = JSON.stringify(this.#areShared ? options : [name, options]);
+    const running = this.#running.get(key) ?? startService(options);
+    this.#running.set(key, running);
+    return (await running).url;
+  }
+
+  async close(): Promise<void> {
+    for (const running of this.#running.values()) await (await running).stop();
+  }
+}
+
+interface Running {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+async function startService(options: object): Promise<Running> {
   const env = Object.fromEntries(
     Object.entries(options).map(([name, value]) => [
       name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase(),
@@ -129,6 +163,17 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
     });
     void exited.then(() => reject(new Error(`the service ended: ${errors}`)));
   });
+  return {
+    url,
+    async stop() {
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+async function openService(kind: TargetKind, options: object, services: Services): Promise<Target> {
+  const url = await services.urlOf(kind, options);
   const pool = new Pool(url, { connections: 8, keepAliveTimeout: 3_000 });
   const client = kind.client === true ? new DrsClient(url, { timeoutMs: 60_000 }) : null;
   const post = (path: string, body: string, headers: Record<string, string> = {}) =>
@@ -173,8 +218,6 @@ async function openService(kind: TargetKind, options: object): Promise<Target> {
     async close() {
       await client?.close();
       await pool.close();
-      child.kill('SIGTERM');
-      await exited;
     },
   };
 }
