@@ -159,13 +159,13 @@ const FAULTS = [
     'processes',
     'end when their supervisor is killed',
   ],
-  ['processes/child', "tell({ kind: 'stop' });", '', 'processes', 'stops at once with 0'],
+  ['processes/child', "tell({ kind: 'stop' });", '', 'processes', 'gives all one address'],
   [
     'processes/supervisor',
     'while (this.#wantedRolls > 1)',
     'while (false)',
     'processes',
-    'replaces the processes once more',
+    'are replaced on SIGHUP',
   ],
   [
     'processes/child',

@@ -1,24 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { linkExample } from '../support/examples.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const examples = path.join(root, 'examples');
-
-/** Does what `npm install` does for `"drs-verify": "file:../.."`; the rest is found in the repository. */
-function link(example: string): void {
-  const directory = path.join(examples, example, 'node_modules');
-  mkdirSync(directory, { recursive: true });
-  try {
-    symlinkSync('../../..', path.join(directory, 'drs-verify'), 'dir');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-}
 
 /** Runs a script to its end. */
 async function run(example: string, script: string, args: readonly string[] = []) {
@@ -67,7 +56,9 @@ const event = (members: object) => ({
 });
 
 beforeAll(() =>
-  ['express-tools', 'fastify-tools', 'hono-tools', 'mcp-tools', 'mcp-tools-v1', 'a2a-agent'].forEach(link),
+  ['express-tools', 'fastify-tools', 'hono-tools', 'mcp-tools', 'mcp-tools-v1', 'a2a-agent'].forEach(
+    linkExample,
+  ),
 );
 
 describe.each([

@@ -2,8 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { Role } from '@a2a-js/sdk';
 import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { getRequestListener } from '@hono/node-server';
@@ -18,6 +18,7 @@ import { Delegations } from '../../../src/cli/sign/delegations.js';
 import { createVerifier } from '../../../src/index.js';
 import { createMemoryReplayStore, drsContext, drsMcp } from '../../../src/middleware/mcp/index.js';
 import { listen, type TestServer } from '../../middleware/http.js';
+import { linkExample } from '../../support/examples.js';
 import { MAIN } from '../drs.js';
 import { newAgent, TOOL_SERVER } from './agent.js';
 
@@ -137,7 +138,7 @@ describe('for MCP', () => {
 });
 
 it('an A2A client calls through it, over JSON-RPC and REST, by the addresses of the card', async () => {
-  const program = fileURLToPath(new URL('../../../examples/a2a-agent/server.js', import.meta.url));
+  const program = path.join(linkExample('a2a-agent'), 'server.js');
   const url = await start('stdout', [program], { PORT: '0' });
   const server = createListener({
     target: new HttpTarget(new URL(url)),
