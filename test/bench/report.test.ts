@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { chromium, type Browser, type Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { renderReport } from '../../bench/report/report.js';
 import { renderTable } from '../../bench/report/table.js';
 import { finderOf } from '../../bench/run/results.js';
@@ -37,9 +37,12 @@ it('prints a table with every bar that was measured, unless a single run can hav
 // Where there is no browser this shows as skipped.
 describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   let browser: Browser;
+  /** The report, for all tests. */
+  let page: Page;
   const launch = () => chromium.launch({ executablePath: CHROMIUM, args: ARGS, timeout: PATIENCE });
   beforeAll(async () => {
     browser = await launch();
+    page = await open(report);
   });
   afterAll(() => browser.close());
 
@@ -47,53 +50,50 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
   const complaints: string[] = [];
   afterEach(() => expect(complaints.splice(0)).toEqual([]));
 
-  async function open(file: string, width = 1200): Promise<Page> {
-    // If the system has killed the browser, it is started again: the page is tested, not the browser.
-    if (!browser.isConnected()) browser = await launch();
-    const page = await browser.newPage({ viewport: { width, height: 900 } });
-    page.setDefaultTimeout(PATIENCE);
-    page.on('console', (message) => complaints.push(message.text()));
-    page.on('pageerror', (error) => complaints.push(error.message));
-    page.on('request', (request) => {
+  async function open(file: string): Promise<Page> {
+    const opened = await browser.newPage();
+    opened.setDefaultTimeout(PATIENCE);
+    opened.on('console', (message) => complaints.push(message.text()));
+    opened.on('pageerror', (error) => complaints.push(error.message));
+    opened.on('request', (request) => {
       if (!/^(file|data):/.test(request.url())) complaints.push(request.url());
     });
-    await page.goto(pathToFileURL(file).href);
-    return page;
+    await opened.goto(pathToFileURL(file).href);
+    return opened;
   }
+
+  beforeEach(async () => {
+    // If the system has killed the browser, it is started again: the page is tested, not the browser.
+    if (!browser.isConnected()) {
+      browser = await launch();
+      page = await open(report);
+    }
+    await show(1200);
+  });
+  const show = (width: number) => page.setViewportSize({ width, height: 900 });
 
   // Code for the page is text here, because the types of this project have no browser.
 
   /** The charts that the page shows, with their widths in px. */
-  const chartsOf = (page: Page) =>
-    page.evaluate<
+  const chartsOf = (shown: Page) =>
+    shown.evaluate<
       { name: string; width: number }[]
     >(`[...document.querySelectorAll('[data-chart]')].map((chart) => ({
       name: chart.dataset.chart,
       width: Math.max(...[...chart.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width)),
     }))`);
-  const sectionsOf = (page: Page) =>
-    page.evaluate<string[]>(`[...document.querySelectorAll('section')].map(({ id }) => id)`);
+  const sectionsOf = (shown: Page) =>
+    shown.evaluate<string[]>(`[...document.querySelectorAll('section')].map(({ id }) => id)`);
 
   it('answers in the order in which one asks, the bars last', async () => {
-    const page = await open(report);
     expect(await sectionsOf(page)).toEqual(['cost', 'depth', 'parts', 'knee', 'peers', 'skipped', 'bars']);
     const charts = await chartsOf(page);
     expect(charts.map(({ name }) => name)).toEqual(['cost', 'latency', 'parts', 'knee', 'overload', 'peers']);
     // As wide as the text.
     for (const { width } of charts) expect(width).toBeCloseTo(736, -1);
-    await page.close();
-  });
-
-  it('leaves the bars out of a quick run', async () => {
-    const file = path.join(directory, 'quick.html');
-    writeFileSync(file, await renderReport({ ...results, mode: 'quick' }));
-    const page = await open(file);
-    expect((await sectionsOf(page)).at(-1)).toBe('skipped');
-    await page.close();
   });
 
   it('shows the numbers of results.json', async () => {
-    const page = await open(report);
     const shown = await page.evaluate<{ id: string; as: string; text: string }[]>(
       `[...document.querySelectorAll('[data-figure]')].map((cell) => ({
         id: cell.dataset.figure, as: cell.dataset.as, text: cell.textContent,
@@ -107,23 +107,23 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
       // Three significant digits are shown.
       expect(number / (expected ?? Number.NaN), `${id} reads ${text}`).toBeCloseTo(1, 1.9);
     }
-    await page.close();
   });
 
   it.each([390, 1280])('fits a screen of %d px', async (width) => {
-    const page = await open(report, width);
+    await show(width);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
     for (const chart of await chartsOf(page)) expect(chart.width).toBeGreaterThan(340);
     expect(await page.locator('figure svg:visible').count()).toBe(6);
-    await page.close();
   });
 
-  it('says when a run is void', async () => {
-    const file = path.join(directory, 'void.html');
+  it('leaves the bars out of a quick run, and says when a run is void', async () => {
+    expect(await page.locator('.void').count()).toBe(0);
+    const file = path.join(directory, 'other.html');
     const wrongVerdicts = [{ where: 'throughput/warm/d4/c32', count: 3, first: '200 {"valid":false}' }];
-    writeFileSync(file, await renderReport({ ...results, isVoid: true, wrongVerdicts }));
-    const page = await open(file);
-    expect(await page.locator('.void').textContent()).toContain('3 wrong answers in throughput/warm/d4/c32');
-    await page.close();
+    writeFileSync(file, await renderReport({ ...results, mode: 'quick', isVoid: true, wrongVerdicts }));
+    const other = await open(file);
+    expect((await sectionsOf(other)).at(-1)).toBe('skipped');
+    expect(await other.locator('.void').textContent()).toContain('3 wrong answers in throughput/warm/d4/c32');
+    await other.close();
   });
 });

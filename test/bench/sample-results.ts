@@ -81,8 +81,9 @@ function record(
 ): void {
   const cpu = 52 * signatures + 20 + run;
   const latencies = newLatencies();
-  for (let at = 1; at <= 12_000; at++)
-    latencies.recordValue(Math.round(cpu * (1 + 2 / (1.0002 - at / 12_000) / 100)));
+  // 12,000 requests: ten at a time took as long.
+  for (let at = 10; at <= 12_000; at += 10)
+    latencies.recordValueWithCount(Math.round(cpu * (1 + 2 / (1.0002 - at / 12_000) / 100)), 10);
   recorder.record(`${id}/throughput`, 1.3e6 / cpu, parameters);
   recorder.record(`${id}/cpu`, cpu, parameters);
   recorder.recordLatencies(id, latencies, parameters);
