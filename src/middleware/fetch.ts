@@ -1,5 +1,5 @@
 import { wholeBodyOfBytes } from '../gate/call-body.js';
-import type { Denial, HeaderLookup, Opening, RequestBody } from '../gate/request.js';
+import { headersOf, type Denial, type Opening, type RequestBody } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
 import { checkOptions } from './check-options.js';
 import { runWithContext } from './context.js';
@@ -61,7 +61,7 @@ export async function openFetch<R>(
 ): Promise<{ readonly opened: Opening; readonly sent: Request }> {
   let sent = request;
   const opened = await openRoute<R, never>(
-    { method: request.method, path: pathOf(request), headers: headersOfFetch(request.headers) },
+    { method: request.method, path: pathOf(request), headers: headersOf(request.headers) },
     options,
     subject,
     {
@@ -79,14 +79,6 @@ function withJson(request: Request, json: string): Request {
   headers.set('content-length', String(Buffer.byteLength(json)));
   headers.delete('transfer-encoding');
   return new (request.constructor as typeof Request)(request, { headers, body: json });
-}
-
-/** The headers of a request. Repeated headers are joined with a comma, which the gate detects. */
-function headersOfFetch(headers: Headers): HeaderLookup {
-  return (name) => {
-    const value = headers.get(name);
-    return value === null ? [] : [value];
-  };
 }
 
 function pathOf({ url }: Request): string {
@@ -111,7 +103,7 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
   if (Number(request.headers.get('content-length')) > maxBytes) return { kind: 'too large', reason };
   const bytes = await readAtMost(request.clone().body, maxBytes);
   if (bytes === null) return { kind: 'too large', reason };
-  return wholeBodyOfBytes(bytes, headersOfFetch(request.headers));
+  return wholeBodyOfBytes(bytes, headersOf(request.headers));
 }
 
 async function readAtMost(

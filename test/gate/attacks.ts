@@ -317,6 +317,73 @@ export const ATTACKS: readonly Attack[] = [
     400,
     'HEADER_MISMATCH',
   ]),
+  // Some doors and servers read UTF-8 in a header, others Latin-1.
+  mcp(
+    'Mcp-Name that is not ASCII',
+    () => ({
+      headers: [
+        [BUNDLE, mcpBundle({ tool: 'Zürich' })],
+        ['Mcp-Name', 'Zürich'],
+      ],
+      body: toolCall({ name: 'Zürich', arguments: {} }),
+    }),
+    [400, 'HEADER_MISMATCH'],
+  ),
+  mcp('Mcp-Method that is not ASCII', () => unsigned(mcpRequest('ü', {}), ['Mcp-Method', 'ü']), [
+    400,
+    'HEADER_MISMATCH',
+  ]),
+  // What comes under such a name reaches a server of CGI as the other header.
+  mcp(
+    'X_DRS_Bundle beside X-DRS-Bundle',
+    () => call(toolCall(), ['X_DRS_Bundle', mcpBundle()]),
+    [400, 'MULTIPLE_BUNDLES'],
+    {
+      by: ['pure', 'v1', 'grpc', 'ext-mcp'],
+    },
+  ),
+  ...['X_HTTP_Method_Override', 'x_forwarded-method'].flatMap((name) => [
+    mcp(`${name} of another method`, () => call(toolCall(), [name, 'DELETE']), [405, 'METHOD_NOT_ALLOWED'], {
+      by: ['pure', 'v1', 'grpc', 'ext-mcp'],
+    }),
+    http(`${name} of another method`, () => call(httpCall, [name, 'DELETE']), [405, 'METHOD_NOT_ALLOWED'], {
+      by: ['pure', 'v1', 'grpc', 'middleware'],
+    }),
+    a2a(
+      `${name} of another method`,
+      () => ({
+        headers: [
+          [BUNDLE, a2aBundle()],
+          [name, 'DELETE'],
+        ],
+        body: a2aCall(),
+      }),
+      [405, 'METHOD_NOT_ALLOWED'],
+      { by: ['pure', 'v1', 'grpc', 'middleware'] },
+    ),
+  ]),
+  http(
+    'a charset in Content_Type',
+    () => call(httpCall, type('application/json'), ['Content_Type', 'application/json; charset=utf-16']),
+    [403, 'BINDING_MISMATCH'],
+    { by: ['pure', 'v1', 'grpc', 'middleware'] },
+  ),
+  http(
+    'Content-Type twice',
+    () => call(httpCall, type('application/json'), type('text/plain')),
+    [403, 'BINDING_MISMATCH'],
+    {
+      by: ['pure', 'v1', 'proxy', 'grpc', 'middleware'],
+    },
+  ),
+  a2a(
+    'Content-Type twice',
+    () => ({
+      headers: [[BUNDLE, a2aBundle()], type('application/json'), type('text/plain')],
+      body: a2aCall(),
+    }),
+    [403, 'BINDING_MISMATCH'],
+  ),
   mcp('Mcp-Method that lies', () => call(toolCall(), ['Mcp-Method', 'tools/list']), [400, 'HEADER_MISMATCH']),
   mcp(
     'Mcp-Method of a call over another message',
@@ -553,6 +620,50 @@ export const ATTACKS: readonly Attack[] = [
     [403, 'BINDING_MISMATCH'],
     { by: BYTES },
   ),
+  // Servers know more names of a charset (RFC 2231), and read UTF-7: this is another tool there.
+  ...[
+    'charset*0=utf-7',
+    "charset*=utf-8''utf-7",
+    'charset="utf-8";charset*0=utf-7',
+    'a=b',
+    'charset=\u00a0utf-8',
+  ].flatMap((parameter) => {
+    const query = 'tea+ACIALAAi-tool+ACIAOgAi-delete';
+    const sent = type(`application/json;${parameter}`);
+    const by: { by?: readonly Transport[] } = parameter.includes('\u00a0')
+      ? { by: ['pure', 'v1', 'middleware', 'grpc'] }
+      : {};
+    return [
+      http(
+        `JSON with the parameter ${parameter}`,
+        () => ({
+          headers: [[BUNDLE, mcpBundle({ tool: 'search', query })], sent],
+          body: JSON.stringify({ tool: 'search', query }),
+        }),
+        [403, 'BINDING_MISMATCH'],
+        by,
+      ),
+      mcp(
+        `JSON with the parameter ${parameter}`,
+        () => ({
+          headers: [[BUNDLE, mcpBundle({ tool: 'search', query })], sent],
+          body: toolCall({ arguments: { query } }),
+        }),
+        [403, 'BINDING_MISMATCH'],
+        {
+          by: ['pure', 'v1', 'proxy', 'grpc'].filter(
+            (way) => by.by?.includes(way as Transport) ?? true,
+          ) as Transport[],
+        },
+      ),
+      a2a(
+        `JSON with the parameter ${parameter}`,
+        () => ({ headers: [[BUNDLE, a2aBundle()], sent], body: a2aCall() }),
+        [403, 'BINDING_MISMATCH'],
+        by,
+      ),
+    ];
+  }),
   mcp('a plain text', () => call(toolCall(), type('text/plain')), [403, 'BINDING_MISMATCH'], { by: BYTES }),
   mcp('two types', () => call(toolCall(), type('application/json, text/plain')), [403, 'BINDING_MISMATCH'], {
     by: BYTES,

@@ -19,6 +19,7 @@ describe('headers of a described request', () => {
       [`x-drs-bundle${' '.repeat(40)}`]: 'd',
       'mcp-method': null,
     });
+    expect(headersOf({ Mcp_Name: ' a \t', 'mcp-name': '\u00a0b' })('mcp-name')).toEqual(['a', '\u00a0b']);
     expect(headers('x-drs-bundle')).toEqual(['a', 'b', 'c']);
     expect(headers('mcp-name')).toEqual(['']);
     expect(headers('mcp-method')).toEqual([]);

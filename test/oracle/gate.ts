@@ -419,6 +419,9 @@ function openMcp(
 ): Opening {
   const params = objectOf(member(message, 'params'));
   const methods = valuesOf(headers, 'mcp-method');
+  const named = [...methods, ...valuesOf(headers, 'mcp-name')];
+  const isPlain = (value: string) => Buffer.byteLength(value) === value.length;
+  if (!methods.every(isPlain)) return 'HEADER_MISMATCH';
   if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) return 'HEADER_MISMATCH';
   if (method === undefined || PASSING.split(' ').includes(method)) return 'pass';
   if (method === 'subscriptions/listen' && (isValue || isStrict) && isOfLists(message)) return 'pass';
@@ -427,7 +430,7 @@ function openMcp(
   const [subject] = Object.entries(rules).flatMap(([name, how]) => (how.startsWith('as ') ? [name] : []));
   const called = params && subject !== undefined ? member(params, subject) : undefined;
   const names = valuesOf(headers, 'mcp-name').map(headerText);
-  if (names.length > 1) return 'HEADER_MISMATCH';
+  if (names.length > 1 || !named.every(isPlain)) return 'HEADER_MISMATCH';
   if (names.length === 1 && (called?.kind !== 'string' || names[0] !== called.value))
     return 'HEADER_MISMATCH';
   const encoded = carried(headers, objectOf(params && member(params, '_meta')));
@@ -531,9 +534,7 @@ function carried(
   headers: GateQuestion['headers'],
   meta: JsonObject | undefined,
 ): { readonly encoded: string } | { readonly code: string } {
-  const inHeader = valuesOf(headers, 'x-drs-bundle').map(
-    (value) => /^[ \t]*(.*?)[ \t]*$/s.exec(value)?.[1] ?? value,
-  );
+  const inHeader = valuesOf(headers, 'x-drs-bundle');
   if (inHeader.length > 1 || inHeader.some((value) => value.includes(',') && !value.startsWith('{')))
     return { code: 'MULTIPLE_BUNDLES' };
   const all: Json[] = inHeader.map((value) => ({ kind: 'string', value }));
@@ -586,7 +587,9 @@ function isAmbiguous(message: JsonObject): boolean {
 
 const objectOf = (json: Json | undefined) => (json?.kind === 'object' ? json : undefined);
 const valuesOf = (headers: GateQuestion['headers'], name: string) =>
-  headers.filter(([other]) => other.toLowerCase() === name).map(([, value]) => value);
+  headers
+    .filter(([other]) => other.toLowerCase().replaceAll('_', '-') === name)
+    .map(([, value]) => /^[ \t]*(.*?)[ \t]*$/s.exec(value)?.[1] ?? value);
 
 /** The value of a header, which may be base64 of UTF-8; `undefined` if its base64 is malformed. */
 function headerText(value: string): string | undefined {

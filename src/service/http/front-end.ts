@@ -103,6 +103,9 @@ export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
 /** Maximum size of a request's headers in bytes; larger ones get a 431. */
 export const MAX_HEADER_BYTES = 64 * 1024;
 
+/** Maximum number of a request's headers; uWebSockets.js accepts about as many. */
+export const MAX_HEADERS = 100;
+
 /** Connections that the kernel keeps until they are accepted. It keeps at most `net.core.somaxconn`, whatever this says. */
 export const MAX_BACKLOG = 65_535;
 

@@ -1,4 +1,4 @@
-import { GATE_HEADERS, type HeaderLookup } from '../../gate/request.js';
+import { GATE_HEADERS, headerName, headerValue, type HeaderLookup } from '../../gate/request.js';
 import { GATE_PROTOCOLS, type GateProtocol } from '../../gate/open.js';
 import { hasDotSegment } from '../../protocol/resources.js';
 
@@ -20,8 +20,10 @@ export class GateHead {
   readonly #found = new Map<string, string | string[]>();
 
   /** Takes one header of the request. */
-  add(name: string, value: string): void {
+  add(sentName: string, sentValue: string): void {
+    const name = headerName(sentName);
     if (!READ.has(name)) return;
+    const value = headerValue(sentValue);
     const values = this.#found.get(name);
     if (values === undefined) this.#found.set(name, value);
     else if (typeof values === 'string') this.#found.set(name, [values, value]);
@@ -49,7 +51,7 @@ export class GateHead {
 
   /** Whether the proxy says that it has sent only a part of the body. */
   get isPartial(): boolean {
-    return this.#all('x-envoy-auth-partial-body').some((value) => value.trim().toLowerCase() !== 'false');
+    return this.#all('x-envoy-auth-partial-body').some((value) => value.toLowerCase() !== 'false');
   }
 
   #all(name: string): readonly string[] {

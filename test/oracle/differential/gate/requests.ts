@@ -426,7 +426,17 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () =>
       put([
         'Mcp-Name',
-        random.pick(['search', 'fetch', '=?base64?c2VhcmNo?=', '=?base64?@?=', '=?base64?/w==?=', '']),
+        random.pick([
+          'search',
+          'fetch',
+          '=?base64?c2VhcmNo?=',
+          '=?base64?@?=',
+          '=?base64?/w==?=',
+          '',
+          ' search\t',
+          '\u00a0search',
+          'ü',
+        ]),
       ]),
     () => put(['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
     () =>
@@ -434,6 +444,9 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () => put(['upgrade', random.pick(['websocket', 'h2c', ''])]),
     () => put(['Mcp-Method', random.pick(['tools/call', 'tools/list', '', 'TOOLS/CALL'])]),
     () => put1('Content-Type', random.pick(TYPES)),
+    () => put(['Content_Type', random.pick(TYPES)]),
+    () => put(['Content-Type', 'application/json']),
+    () => put(['X_DRS_Bundle', random.pick([bundle, 'e30'])]),
     () => put(['Content-Encoding', random.pick(['gzip', 'identity', ' Identity ', 'br', 'identity, gzip'])]),
     () => text(`[${body}]`),
     () => text(`\ufeff${body}`),
@@ -534,6 +547,9 @@ const MORE_PARAMS = [
 const TYPES = [
   'application/json; charset=utf-8',
   'application/json;charset="UTF8"',
+  ...['charset*0=utf-7', 'a=b', 'charset="utf-8', 'charset=utf-8;', ''].map(
+    (text) => `application/json;${text}`,
+  ),
   'application/json; charset=utf-16',
   'application/vnd.x+json',
   'text/plain',
