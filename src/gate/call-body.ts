@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 import { decodeUtf8 } from '../protocol/utf8.js';
 import type { CallBody, HeaderLookup, RequestBody, GateRequest } from './request.js';
@@ -80,21 +80,6 @@ function joined(values: readonly string[]): string {
 /** A body that never matches the signed arguments. */
 export function unusable(reason: string): Extract<CallBody, { kind: 'unusable' }> {
   return { kind: 'unusable', reason };
-}
-
-/** Why arguments cannot be bound: they are not an object, or they have a member `tool`, whose name is reserved. */
-export type ArgumentsDefect = 'not an object' | 'reserved';
-
-/**
- * The arguments of a JSON-RPC call in the form that is signed: the call's arguments, plus the tool's name as `tool`.
- *
- * @param args an object, or `undefined` if the call has none
- * @example signedArgumentsOf('search', { query: 'tea' }); // { tool: 'search', query: 'tea' }
- */
-export function signedArgumentsOf(tool: string, args: unknown): JsonObject | ArgumentsDefect {
-  if (args === undefined) return { tool };
-  if (!isJsonObject(args)) return 'not an object';
-  return Object.hasOwn(args, 'tool') ? 'reserved' : { tool, ...args };
 }
 
 /**

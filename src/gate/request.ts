@@ -10,6 +10,9 @@ const NAMING_METHODS = [
   'x-method-override',
 ] as const;
 
+/** The headers that can name another path. Frameworks take it for that of the request. */
+const NAMING_PATHS = ['x-original-url', 'x-rewrite-url'] as const;
+
 /** The headers that the gate reads, in lower case. */
 export const GATE_HEADERS = [
   'x-drs-bundle',
@@ -21,6 +24,7 @@ export const GATE_HEADERS = [
   'connection',
   'upgrade',
   ...NAMING_METHODS,
+  ...NAMING_PATHS,
 ] as const;
 
 /** A header of {@link GATE_HEADERS}. */
@@ -62,13 +66,20 @@ export interface GateRequest {
 }
 
 /**
- * The method that a request is checked as. If a header names another one, an application behind the gate may use that:
- * then the result names both, which is no method that passes or that a route has.
+ * The method that a request is checked as. If a header names another one, or another path, an application behind the gate
+ * may use that: then the result names both, which is no method that passes or that a route has.
  */
-export function methodOf({ method, headers }: Pick<GateRequest, 'method' | 'headers'>): string {
+export function methodOf({
+  method,
+  path,
+  headers,
+}: Pick<GateRequest, 'method' | 'path' | 'headers'>): string {
   let all = method;
   for (const name of NAMING_METHODS) {
     for (const other of headers(name)) if (other !== method) all += ` or ${other}`;
+  }
+  for (const name of NAMING_PATHS) {
+    for (const other of headers(name)) if (other !== path) all += ` with ${name}: ${other}`;
   }
   return all;
 }

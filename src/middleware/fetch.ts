@@ -52,16 +52,19 @@ export function drsFetch<Rest extends unknown[] = []>(
  * Opens a web-standard request.
  *
  * @param subject the argument for functions in the options
+ * @param found the parameters that the framework has found in the path
  * @returns the opened request; `sent` is the one for the handler, which is another if it came in an envelope
  */
 export async function openFetch<R>(
   request: Request,
   options: MiddlewareOptions<R>,
   subject: R,
+  found?: unknown,
 ): Promise<{ readonly opened: Opening; readonly sent: Request }> {
   let sent = request;
   const opened = await openRoute<R, never>(
     { method: request.method, path: pathOf(request), headers: headersOf(request.headers) },
+    found,
     options,
     subject,
     {

@@ -58,7 +58,9 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
   return (req, res, next) =>
     guardNode(guard, req, res, next, refuse, () => {
       const request = { method: req.method ?? '', path: pathOf(req), headers: headersOfNode(req) };
-      return openRoute(request, options, req, {
+      // Express and its like set it on the routes that find parameters.
+      const { params } = req as { readonly params?: unknown };
+      return openRoute(request, params, options, req, {
         read: () => bodyOf(req, maxBodyBytes),
         replace: (json) => {
           const bytes = Buffer.from(json);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { bodyOfBytes, signedArgumentsOf } from '../../src/gate/call-body.js';
+import { signedArgumentsOf } from '../../src/gate/a2a.js';
+import { bodyOfBytes } from '../../src/gate/call-body.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
 import { headersOf } from '../../src/gate/request.js';
 import { bodyOfValue, wholeBodyOfBytes } from '../../src/gate/call-body.js';
@@ -132,7 +133,7 @@ describe('signed arguments', () => {
   it.each([null, [], 'x', 1])('cannot be had of %j', (args) => {
     expect(signedArgumentsOf('search', args)).toBe('not an object');
   });
-  it('have no member named tool', () => {
-    expect(signedArgumentsOf('search', { tool: undefined })).toBe('reserved');
+  it.each(['tool', 'path'])('have no member named %s', (name) => {
+    expect(signedArgumentsOf('search', { [name]: undefined })).toBe('reserved');
   });
 });

@@ -1,6 +1,5 @@
 import { restArguments, targetOf, type RestCall } from '../../gate/a2a-rest.js';
-import { A2A_COMMAND } from '../../gate/a2a.js';
-import { signedArgumentsOf } from '../../gate/call-body.js';
+import { A2A_COMMAND, signedArgumentsOf } from '../../gate/a2a.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
 import { signCall, type Delegation } from '../delegation.js';
@@ -29,6 +28,7 @@ export function signA2aRequests(delegation: Delegation, fetch = globalThis.fetch
     const target = targetOf((init?.method ?? request?.method ?? 'GET').toUpperCase(), pathname + search);
     const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
     if (call === null) return fetch(input, init);
+    if (target.kind === 'invalid') throw unsignable(target.reason);
     const headers = new Headers(init?.headers ?? request?.headers);
     nameExtension(headers);
     headers.set(BUNDLE_HEADER, signCall(delegation, `${A2A_COMMAND}/${call.method}`, call.args));
@@ -72,7 +72,7 @@ function rpcCallIn(body: unknown): Call | null {
   if (!isJsonObject(value) || typeof value['method'] !== 'string') return null;
   const { method } = value;
   const args = signedArgumentsOf(method, value['params']);
-  if (args === 'reserved') throw unsignable('params has a member named "tool"');
+  if (args === 'reserved') throw unsignable('params has a member named "tool" or "path"');
   if (args === 'not an object') throw unsignable('params is not an object');
   return { method, args };
 }

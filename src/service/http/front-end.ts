@@ -10,8 +10,8 @@ export type FrontEndName = 'uws' | 'node';
  * part of uWebSockets.js' request class that routes need, so that its requests can be passed on without a wrapper.
  */
 export interface HttpRequest {
-  /** In lower case. */
-  getMethod(): string;
+  /** As it was sent: not `getMethod`, which uWebSockets.js turns into lower case. */
+  getCaseSensitiveMethod(): string;
   /** The path as it was sent, without the query. */
   getUrl(): string;
   /** The part after the `?`; `undefined` if there is none. */

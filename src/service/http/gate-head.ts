@@ -7,7 +7,7 @@ export interface HeaderSource {
   forEach(visit: (name: string, value: string) => void): void;
 }
 
-const PATHS = ['x-forwarded-uri', 'x-original-uri', 'x-original-url'];
+const PATHS = ['x-forwarded-uri', 'x-original-uri'];
 const READ: ReadonlySet<string> = new Set([...GATE_HEADERS, ...PATHS, 'x-envoy-auth-partial-body']);
 const NONE: readonly string[] = [];
 
@@ -33,7 +33,8 @@ export class GateHead {
   readonly headers: HeaderLookup = (name) => this.#all(name);
 
   /**
-   * The path and query of the caller's request.
+   * The path and query of the caller's request. If nothing else says them, `X-Original-Url` does; otherwise it is one of the
+   * headers that can name another path.
    *
    * @param known what the proxy has asked with; empty if it has asked with a path of its own
    * @returns `null` if nothing says the path, or if two disagree: a caller may have sent such a header
@@ -46,7 +47,7 @@ export class GateHead {
         path = said;
       }
     }
-    return path;
+    return path ?? this.#all('x-original-url')[0] ?? null;
   }
 
   /** Whether the proxy says that it has sent only a part of the body. */

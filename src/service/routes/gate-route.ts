@@ -32,7 +32,7 @@ export class GateRoute {
   serve(protocol: GateProtocol, exchange: Exchange, req: HttpRequest, head: RequestHead): void {
     const { gate, hasBody } = head;
     const asked = {
-      method: methodOf(req.getMethod().toUpperCase(), gate, hasBody),
+      method: methodOf(req.getCaseSensitiveMethod(), gate, hasBody),
       path: gate.path(callPathOf(req)),
     };
     const take: IntakeSink = (_, body) => this.#take(protocol, exchange, asked, gate, body);

@@ -335,7 +335,7 @@ function mcpWay(verifier: Verifier, world: World): GateWay {
       if (request.protocol !== 'mcp' || call === undefined || !isPrintable(request)) return undefined;
       const body = { value: fromValue({ jsonrpc: '2.0', id: 0, ...call }) };
       // `Headers` joins repeated headers with a comma.
-      return { ...request, method: 'POST', headers: joined(request.headers), body };
+      return { ...request, method: 'POST', path: undefined, headers: joined(request.headers), body };
     },
     async ask(request) {
       const call = callIn(request);
