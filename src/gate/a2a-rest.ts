@@ -29,8 +29,8 @@ export type A2aTarget =
   /** Servers could read the path in two ways. */
   | { readonly kind: 'invalid'; readonly reason: string };
 
-/** The members of the signed arguments that are not the call's own. */
-const RESERVED_ARGUMENTS: ReadonlySet<string> = new Set(['tool', 'path']);
+/** The members of the signed arguments that are not the call's own, over JSON-RPC and REST: a call of one is none of the other. */
+export const RESERVED_ARGUMENTS: readonly string[] = ['tool', 'path'];
 
 /** Words that no other path has, in lower case: some servers match them in any case. */
 const WORDS: ReadonlySet<string> = new Set(['tasks', 'pushnotificationconfigs', 'extendedagentcard']);
@@ -86,7 +86,7 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
     return invalid(`the path of the request is not known: ${remedy}`);
   }
   const split = splitPath(path);
-  if (split === null || split.segments.slice(0, -1).includes('') || split.segments.some(hidesSeparator))
+  if (split === null || split.segments.slice(0, -1).includes(''))
     return invalid('servers could read different paths from the path of this request');
   const { segments: raw, query } = split;
   const segments = raw.map((segment) => decodeURIComponent(segment));
@@ -116,7 +116,10 @@ export function targetOf(httpMethod: string, path: string | null): A2aTarget {
     };
   }
   const last = segments.findLast((segment) => segment !== '') ?? '';
-  return httpMethod === 'POST' && words === 0 && !last.includes(':') ? { kind: 'json-rpc' } : NONE;
+  if (httpMethod !== 'POST' || words > 0 || last.includes(':')) return NONE;
+  return query === null
+    ? { kind: 'json-rpc' }
+    : invalid('the path has a query, which is not signed over JSON-RPC');
 }
 
 /** Why arguments cannot be made of a call. */
@@ -157,14 +160,6 @@ export function restArguments(
 
 const CARD = /^\.well-known\/agent(?:-card)?\.json$/;
 const NONE: A2aTarget = { kind: 'none' };
-
-/**
- * Whether a segment has "#", "%", ";" or "?" encoded: what decodes a path before it reads it sees the end of a path or of a
- * segment in them, or another escape.
- */
-function hidesSeparator(segment: string): boolean {
-  return /%(?:23|25|3[bf])/i.test(segment);
-}
 
 function isWord(segment: string): boolean {
   // Upper case, then lower case: see findLookalike().

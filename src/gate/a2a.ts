@@ -1,10 +1,10 @@
-import { parseStrictJson } from '../protocol/json.js';
-import { restArguments, targetOf, type RestCall } from './a2a-rest.js';
-import { bodyOfValue, signedArgumentsOf, unusable } from './call-body.js';
+import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
+import { RESERVED_ARGUMENTS, restArguments, targetOf, type RestCall } from './a2a-rest.js';
+import { bodyOfValue, unusable } from './call-body.js';
 import { findBundle } from './carriers.js';
 import { gateFailure, type GateCode } from './codes.js';
 import { methodOf, shorten, type GateRequest, type Opening } from './request.js';
-import { answerId, bodyOfMessage, denier, openCall, openRpc } from './json-rpc.js';
+import { answerId, bodyOfMessage, denier, mayHaveBody, openCall, openRpc } from './json-rpc.js';
 
 /** The command above all A2A methods. */
 export const A2A_COMMAND = '/a2a';
@@ -16,11 +16,13 @@ export const A2A_COMMAND = '/a2a';
  */
 export function openA2a(request: GateRequest): Opening {
   const method = methodOf(request);
-  if (method === 'OPTIONS') return { kind: 'pass' };
+  const isBare = !mayHaveBody(request.body);
+  if (method === 'OPTIONS' && isBare) return { kind: 'pass' };
   const target = targetOf(method, request.path);
   switch (target.kind) {
     case 'card':
-      return { kind: 'pass' };
+      if (isBare) return { kind: 'pass' };
+      return denier('a2a', null, null)(failure('METHOD_NOT_ALLOWED', 'the request for the card has a body'));
     case 'rest':
       return openRest(request, target);
     case 'json-rpc':
@@ -50,7 +52,7 @@ function openJsonRpc(request: GateRequest): Opening {
   const args = signedArgumentsOf(method, params);
   if (args === 'not an object') return deny(failure('INVALID_PARAMS', 'params is not an object'));
   if (args === 'reserved') {
-    return deny(failure('RESERVED_ARGUMENT', 'params has a member named "tool"'));
+    return deny(failure('RESERVED_ARGUMENT', 'params has a member named "tool" or "path"'));
   }
   return openCall('a2a', {
     id,
@@ -59,6 +61,21 @@ function openJsonRpc(request: GateRequest): Opening {
     body: bodyOfMessage(message, args),
     expected: { command: `${A2A_COMMAND}/${method}`, orBelow: false, tool: null },
   });
+}
+
+/** Why arguments cannot be bound: they are not an object, or have a member whose name is reserved. */
+export type ArgumentsDefect = 'not an object' | 'reserved';
+
+/**
+ * The arguments of a call of A2A over JSON-RPC in the form that is signed: the parameters, plus the method as `tool`.
+ *
+ * @param args an object, or `undefined` if the call has none
+ * @example signedArgumentsOf('GetTask', { id: '7' }); // { tool: 'GetTask', id: '7' }
+ */
+export function signedArgumentsOf(tool: string, args: unknown): JsonObject | ArgumentsDefect {
+  if (args === undefined) return { tool };
+  if (!isJsonObject(args)) return 'not an object';
+  return RESERVED_ARGUMENTS.some((name) => Object.hasOwn(args, name)) ? 'reserved' : { tool, ...args };
 }
 
 function openRest({ headers, body }: GateRequest, target: RestCall): Opening {

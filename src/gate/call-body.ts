@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
+import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { MAX_JSON_DEPTH } from '../protocol/json-defects.js';
 import { decodeUtf8, type Bytes } from '#platform';
 import type { CallBody, HeaderLookup, RequestBody, GateRequest } from './request.js';
@@ -35,15 +35,7 @@ export const ENVELOPE_TYPE = 'application/drs-call+json';
 
 /** Whether a body came as an envelope, by its headers: in UTF-8, not encoded. */
 export function isEnvelope(headers: HeaderLookup): boolean {
-  const [type = '', charset = 'charset=utf-8', ...more] = joined(headers('content-type'))
-    .toLowerCase()
-    .split(';');
-  return (
-    type.trim() === ENVELOPE_TYPE &&
-    /^charset=(?:utf-8|"utf-8")$/.test(charset.trim()) &&
-    more.length === 0 &&
-    codingOf(headers) === null
-  );
+  return jsonTypeOf(headers) === ENVELOPE_TYPE && codingOf(headers) === null;
 }
 
 /** The same where the transport has the whole body: nothing in it is no body. */
@@ -57,15 +49,27 @@ export function whyNoJson(headers: HeaderLookup): string | null {
   const coding = codingOf(headers);
   if (coding !== null) return `the body is encoded (Content-Encoding: ${brief(coding)}), expected plain JSON`;
   const type = joined(headers('content-type'));
-  if (type !== '' && !isUtf8Json(type))
-    return `the body is ${brief(type)}, expected application/json in UTF-8`;
-  return null;
+  const json = jsonTypeOf(headers);
+  // A tool server could take the arguments from inside an envelope.
+  if (type === '' || (json !== null && json !== ENVELOPE_TYPE)) return null;
+  return `the body is ${brief(type)}, expected application/json with no parameter but charset=utf-8`;
 }
+
+/**
+ * The type of a JSON body, in lower case; `null` if it is another one, or has a parameter but the charset UTF-8. Servers
+ * know more names of a charset than `charset` (RFC 2231: `charset*0`).
+ */
+function jsonTypeOf(headers: HeaderLookup): string | null {
+  return JSON_TYPE.exec(joined(headers('content-type')))?.[1]?.toLowerCase() ?? null;
+}
+
+// A comma joins two header values, and parsers differ in which one they use.
+const JSON_TYPE = /^(application\/(?:[\w.-]+\+)?json)(?:[ \t]*;[ \t]*charset=(?:utf-?8|"utf-?8"))?$/i;
 
 /** How a body is encoded; `null` if it is not. */
 function codingOf(headers: HeaderLookup): string | null {
   const coding = joined(headers('content-encoding'));
-  return coding === '' || coding.trim().toLowerCase() === 'identity' ? null : coding;
+  return coding === '' || coding.toLowerCase() === 'identity' ? null : coding;
 }
 
 /** If a header is repeated, the joined value is no valid coding or type. */
@@ -76,21 +80,6 @@ function joined(values: readonly string[]): string {
 /** A body that never matches the signed arguments. */
 export function unusable(reason: string): Extract<CallBody, { kind: 'unusable' }> {
   return { kind: 'unusable', reason };
-}
-
-/** Why arguments cannot be bound: they are not an object, or they have a member `tool`, whose name is reserved. */
-export type ArgumentsDefect = 'not an object' | 'reserved';
-
-/**
- * The arguments of a JSON-RPC call in the form that is signed: the call's arguments, plus the tool's name as `tool`.
- *
- * @param args an object, or `undefined` if the call has none
- * @example signedArgumentsOf('search', { query: 'tea' }); // { tool: 'search', query: 'tea' }
- */
-export function signedArgumentsOf(tool: string, args: unknown): JsonObject | ArgumentsDefect {
-  if (args === undefined) return { tool };
-  if (!isJsonObject(args)) return 'not an object';
-  return Object.hasOwn(args, 'tool') ? 'reserved' : { tool, ...args };
 }
 
 /**
@@ -111,21 +100,6 @@ function holdsInexactNumber(value: unknown, depth = 0): boolean {
   if (typeof value === 'number') return Math.abs(value) > Number.MAX_SAFE_INTEGER;
   if (typeof value !== 'object' || value === null || depth > MAX_JSON_DEPTH) return false;
   return Object.values(value).some((item) => holdsInexactNumber(item, depth + 1));
-}
-
-function isUtf8Json(contentType: string): boolean {
-  // Nearly all callers send it in this very form.
-  if (contentType === 'application/json') return true;
-  // A comma joins two header values, and parsers differ in which one they use.
-  if (contentType.includes(',')) return false;
-  const [type = '', ...parameters] = contentType.toLowerCase().split(';');
-  if (!/^application\/(?:[\w.-]+\+)?json$/.test(type.trim())) return false;
-  // A tool server could take the arguments from inside.
-  if (type.trim() === ENVELOPE_TYPE) return false;
-  return parameters.every((parameter) => {
-    const [name = '', value = ''] = parameter.split('=');
-    return name.trim() !== 'charset' || /^"?utf-?8"?$/.test(value.trim());
-  });
 }
 
 function brief(header: string): string {

@@ -29,7 +29,7 @@ export function findBundle(
     message: `no ${BUNDLE_HEADER} header`,
   }),
 ): string | GateFailure {
-  const inHeader = headers('x-drs-bundle').map(withoutSpace);
+  const inHeader = headers('x-drs-bundle');
   const [only = ''] = inHeader;
   // Proxies join repeated headers with a comma, which is not a base64url character. JSON has commas of its own.
   if (inHeader.length > 1 || (only.includes(',') && !only.startsWith('{'))) {
@@ -65,21 +65,6 @@ export function decodeCarried(
   const read = readBundle(encoded);
   if (read.defect === undefined) return { bundle: read.value };
   return gateFailure('MALFORMED_BUNDLE', protocol, mistakeIn(encoded) ?? read.defect.message);
-}
-
-/**
- * A header's value without the spaces and tabs around it, which are no part of it (RFC 9110, section 5.5). A described
- * request may have them. Not a regular expression: one would try again at each space inside.
- */
-function withoutSpace(value: string): string {
-  let [start, end] = [0, value.length];
-  while (isSpace(value, start)) start++;
-  while (isSpace(value, end - 1)) end--;
-  return value.slice(start, end);
-}
-
-function isSpace(text: string, at: number): boolean {
-  return text[at] === ' ' || text[at] === '\t';
 }
 
 /** Names the two mistakes that people make; else `null`. */

@@ -23,7 +23,7 @@ export function isChainCommand(command: unknown): command is string {
 export function openChain(request: GateRequest, command: string): Opening {
   const { headers } = request;
   const method = methodOf(request);
-  if (passesMcpHttp(method, headers)) return { kind: 'pass' };
+  if (passesMcpHttp(request)) return { kind: 'pass' };
   const name = readNameHeader(headers);
   const tool = name === null || name === 'unreadable' ? null : name.name;
   const requested = shorten(tool);

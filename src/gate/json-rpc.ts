@@ -8,7 +8,6 @@ import {
   type Denial,
   type Expectation,
   type GateRequest,
-  type HeaderLookup,
   type Opening,
   type PendingCall,
 } from './request.js';
@@ -191,9 +190,15 @@ const COLON = 0x3a;
 export const PASSING_METHODS: ReadonlySet<string> = new Set(['GET', 'DELETE', 'HEAD', 'OPTIONS']);
 
 /** Whether a request without a message passes to an MCP server: the event stream, the end of a session, OPTIONS. */
-export function passesMcpHttp(method: string, headers: HeaderLookup): boolean {
-  if (method === 'GET' || method === 'HEAD') return headers('accept').some(namesEventStream);
-  return PASSING_METHODS.has(method);
+export function passesMcpHttp(request: GateRequest): boolean {
+  const method = methodOf(request);
+  if (!PASSING_METHODS.has(method) || mayHaveBody(request.body)) return false;
+  return !/^(?:GET|HEAD)$/.test(method) || request.headers('accept').some(namesEventStream);
+}
+
+/** Whether a server could find something in the body, which nobody has signed: for requests that pass without a message. */
+export function mayHaveBody(body: RequestBody): boolean {
+  return body.kind !== 'none' && !(body.kind === 'text' && body.text === '');
 }
 
 function namesEventStream(accept: string): boolean {
@@ -212,7 +217,7 @@ export function openRpc(
 ): { readonly kind: 'message'; readonly message: RpcMessage } | Opening {
   const { headers, body } = request;
   const method = methodOf(request);
-  if (protocol === 'mcp' && passesMcpHttp(method, headers)) return { kind: 'pass' };
+  if (protocol === 'mcp' && passesMcpHttp(request)) return { kind: 'pass' };
   const deny = denier(protocol, null, null);
   if (method !== 'POST') {
     const message = `the HTTP method is ${shorten(method)}, expected POST`;

@@ -118,7 +118,7 @@ function findHeaderMismatch(
   headers: HeaderLookup,
 ): string | null {
   const methods = headers('mcp-method');
-  if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) {
+  if (methods.length > 1 || methods.some((value) => value !== method || !isAscii(value))) {
     return 'the header Mcp-Method is not the method of the body';
   }
   if (!isCall) return null;
@@ -131,6 +131,11 @@ function findHeaderMismatch(
 export function readNameHeader(headers: HeaderLookup): { readonly name: string } | 'unreadable' | null {
   const [value, ...others] = headers('mcp-name');
   if (value === undefined) return null;
-  const name = others.length === 0 ? decodeHeaderText(value) : null;
+  const name = others.length === 0 && isAscii(value) ? decodeHeaderText(value) : null;
   return name === null ? 'unreadable' : { name };
+}
+
+/** Servers decode other text as UTF-8 or as Latin-1. */
+function isAscii(value: string): boolean {
+  return !/[^\x00-\x7f]/.test(value);
 }

@@ -15,6 +15,7 @@ import { openRouted } from './http.js';
 import { openMcp, type McpRules } from './mcp.js';
 import { type GateRequest, type Opening, shorten, type Denial } from './request.js';
 import type { RouteTable } from './routes.js';
+import { splitPath } from './path.js';
 import { denier } from './json-rpc.js';
 
 /** A protocol, or `chain`: what can be checked of a request without its body. */
@@ -39,6 +40,10 @@ export interface OpeningRules extends McpRules {
 export function openRequest(protocol: GateProtocol, request: GateRequest, rules: OpeningRules = {}): Opening {
   const denial = denyHopByHop(protocol === 'chain' ? 'mcp' : protocol, request);
   if (denial !== null) return denial;
+  if (protocol === 'mcp' || protocol === 'chain') {
+    const invalid = denyQuery(request);
+    if (invalid !== null) return invalid;
+  }
   switch (protocol) {
     case 'http':
       return openRouted(request, rules.routes ?? null);
@@ -51,6 +56,13 @@ export function openRequest(protocol: GateProtocol, request: GateRequest, rules:
         throw new RangeError('there is no command for the chain alone');
       return openChain(request, rules.chainCommand);
   }
+}
+
+/** Over MCP, neither path nor query is signed. One endpoint has one path, which is the proxy's matter, and no query. */
+function denyQuery({ path }: GateRequest): Denial | null {
+  if (path === null || splitPath(path)?.query === null) return null;
+  const message = 'the path has a query, which is not signed over MCP, or servers could read it in two ways';
+  return denier('mcp', null, null)(gateFailure('INVALID_PATH', 'mcp', message));
 }
 
 const HARMLESS: ReadonlySet<string> = new Set(['close', 'keep-alive', '']);

@@ -26,8 +26,12 @@ export function segmentsOf(path: string): readonly string[] | null {
 }
 
 // RFC 3986's pchar without ";", before which some servers cut a segment. An encoded slash, backslash or control
-// character is another path to some.
-const SEGMENTS = /^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[Ff]|5[Cc]|[01]|7[Ff])[0-9A-Fa-f]{2})*)+$/;
+// character is another path to some. What decodes a path before it reads it sees the end of a path or of a segment in an
+// encoded "#", ";" or "?", and another escape in an encoded "%".
+const SEGMENTS = /^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[35F]|5C|3[BF]|[01]|7F)[0-9A-F]{2})*)+$/i;
+
+// RFC 3986's query without ";" and "&", at which servers split it.
+const VALUE = /^(?:[\w.~!$'()*+,=:@/?-]|%[0-9A-F]{2})*$/i;
 
 /** Whether the escapes of a text are UTF-8. */
 function isDecodable(text: string): boolean {
@@ -57,11 +61,10 @@ export function readQuery(query: string, known: ReadonlySet<string> | null): Rec
       return `the query has ${shown}, which is no argument here; expected ${[...known].join(', ') || 'no query'}`;
     if (equals === -1) return `the query has ${shown} without a value, expected ${name}=…`;
     if (name in parameters) return `the query has ${shown} more than once, expected it once`;
-    const value = pair.slice(equals + 1).replaceAll('+', ' ');
-    // Some servers split a query at ";" too.
-    if (value.includes(';') || !isDecodable(value))
+    const value = pair.slice(equals + 1);
+    if (!VALUE.test(value) || !isDecodable(value))
       return `the value of ${shown} is not percent-encoded UTF-8`;
-    parameters[name] = decodeURIComponent(value);
+    parameters[name] = decodeURIComponent(value.replaceAll('+', ' '));
   }
   return parameters;
 }

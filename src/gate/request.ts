@@ -10,6 +10,9 @@ const NAMING_METHODS = [
   'x-method-override',
 ] as const;
 
+/** The headers that can name another path. Frameworks take it for that of the request. */
+const NAMING_PATHS = ['x-original-url', 'x-rewrite-url'] as const;
+
 /** The headers that the gate reads, in lower case. */
 export const GATE_HEADERS = [
   'x-drs-bundle',
@@ -21,6 +24,7 @@ export const GATE_HEADERS = [
   'connection',
   'upgrade',
   ...NAMING_METHODS,
+  ...NAMING_PATHS,
 ] as const;
 
 /** A header of {@link GATE_HEADERS}. */
@@ -62,13 +66,20 @@ export interface GateRequest {
 }
 
 /**
- * The method that a request is checked as. If a header names another one, an application behind the gate may use that:
- * then the result names both, which is no method that passes or that a route has.
+ * The method that a request is checked as. If a header names another one, or another path, an application behind the gate
+ * may use that: then the result names both, which is no method that passes or that a route has.
  */
-export function methodOf({ method, headers }: Pick<GateRequest, 'method' | 'headers'>): string {
+export function methodOf({
+  method,
+  path,
+  headers,
+}: Pick<GateRequest, 'method' | 'path' | 'headers'>): string {
   let all = method;
   for (const name of NAMING_METHODS) {
     for (const other of headers(name)) if (other !== method) all += ` or ${other}`;
+  }
+  for (const name of NAMING_PATHS) {
+    for (const other of headers(name)) if (other !== path) all += ` with ${name}: ${other}`;
   }
   return all;
 }
@@ -137,23 +148,46 @@ const READ: ReadonlySet<string> = new Set(GATE_HEADERS);
 const LONGEST_NAME = Math.max(...GATE_HEADERS.map((name) => name.length));
 
 /**
- * Makes a lookup from an object of headers, whose names may have any case. Only headers that the gate reads are kept.
+ * Makes a lookup from headers, whose names may have any case. Only headers that the gate reads are kept.
  *
- * @param headers a value or an array of values, by name
+ * @param headers a value or an array of values, by name; or pairs
  * @example headersOf({ 'X-DRS-Bundle': 'e30' })('x-drs-bundle'); // ['e30']
  */
-export function headersOf(headers: Readonly<Record<string, unknown>>): HeaderLookup {
+export function headersOf(
+  headers: Readonly<Record<string, unknown>> | Iterable<readonly [name: string, value: unknown]>,
+): HeaderLookup {
   const found = new Map<string, string[]>();
-  for (const [name, value] of Object.entries(headers)) {
+  const pairs = Symbol.iterator in headers ? headers : Object.entries(headers);
+  for (const [name, value] of pairs as Iterable<readonly [string, unknown]>) {
     // Lower-casing a long name takes time.
     if (name.length > LONGEST_NAME) continue;
-    const lower = name.toLowerCase();
-    if (!READ.has(lower)) continue;
-    let values = found.get(lower);
-    if (values === undefined) found.set(lower, (values = []));
+    const read = headerName(name);
+    if (!READ.has(read)) continue;
+    let values = found.get(read);
+    if (values === undefined) found.set(read, (values = []));
     // One by one: a copy for each of a name's spellings would take seconds.
     for (const item of Array.isArray(value) ? (value as unknown[]) : [value])
-      if (typeof item === 'string') values.push(item);
+      if (typeof item === 'string') values.push(headerValue(item));
   }
   return (name) => found.get(name) ?? [];
+}
+
+/** The name of a header as servers may read it: in lower case, and CGI and its heirs take `_` for `-`. */
+export function headerName(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-');
+}
+
+/**
+ * A header's value without the spaces and tabs around it, which are no part of it (RFC 9110, section 5.5). A described
+ * request may have them. Not a regular expression: one would try again at each space inside.
+ */
+export function headerValue(value: string): string {
+  let [start, end] = [0, value.length];
+  while (isSpace(value, start)) start++;
+  while (end > start && isSpace(value, end - 1)) end--;
+  return start === 0 && end === value.length ? value : value.slice(start, end);
+}
+
+function isSpace(text: string, at: number): boolean {
+  return text[at] === ' ' || text[at] === '\t';
 }

@@ -1,6 +1,6 @@
 import { concatBytes, utf8Length, type Bytes } from '#platform';
 import { wholeBodyOfBytes } from '../gate/call-body.js';
-import type { Denial, HeaderLookup, Opening, RequestBody } from '../gate/request.js';
+import { headersOf, type Denial, type Opening, type RequestBody } from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
 import { checkOptions } from './check-options.js';
 import { runWithContext } from './context.js';
@@ -53,16 +53,19 @@ export function drsFetch<Rest extends unknown[] = []>(
  * Opens a web-standard request.
  *
  * @param subject the argument for functions in the options
+ * @param found the parameters that the framework has found in the path
  * @returns the opened request; `sent` is the one for the handler, which is another if it came in an envelope
  */
 export async function openFetch<R>(
   request: Request,
   options: MiddlewareOptions<R>,
   subject: R,
+  found?: unknown,
 ): Promise<{ readonly opened: Opening; readonly sent: Request }> {
   let sent = request;
   const opened = await openRoute<R, never>(
-    { method: request.method, path: pathOf(request), headers: headersOfFetch(request.headers) },
+    { method: request.method, path: pathOf(request), headers: headersOf(request.headers) },
+    found,
     options,
     subject,
     {
@@ -80,14 +83,6 @@ function withJson(request: Request, json: string): Request {
   headers.set('content-length', String(utf8Length(json)));
   headers.delete('transfer-encoding');
   return new (request.constructor as typeof Request)(request, { headers, body: json });
-}
-
-/** The headers of a request. Repeated headers are joined with a comma, which the gate detects. */
-function headersOfFetch(headers: Headers): HeaderLookup {
-  return (name) => {
-    const value = headers.get(name);
-    return value === null ? [] : [value];
-  };
 }
 
 function pathOf({ url }: Request): string {
@@ -112,7 +107,7 @@ async function bodyOf(request: Request, maxBytes: number): Promise<RequestBody> 
   if (Number(request.headers.get('content-length')) > maxBytes) return { kind: 'too large', reason };
   const bytes = await readAtMost(request.clone().body, maxBytes);
   if (bytes === null) return { kind: 'too large', reason };
-  return wholeBodyOfBytes(bytes, headersOfFetch(request.headers));
+  return wholeBodyOfBytes(bytes, headersOf(request.headers));
 }
 
 async function readAtMost(

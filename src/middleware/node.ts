@@ -1,6 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { wholeBodyOfBytes } from '../gate/call-body.js';
-import type { Denial, HeaderLookup, Opening, RequestBody } from '../gate/request.js';
+import {
+  headersOf,
+  type Denial,
+  type HeaderLookup,
+  type Opening,
+  type RequestBody,
+} from '../gate/request.js';
 import { responseTo } from '../gate/response.js';
 import { checkOptions } from './check-options.js';
 import { runWithContext } from './context.js';
@@ -52,7 +58,9 @@ export function drsMiddleware<R extends IncomingMessage = IncomingMessage>(
   return (req, res, next) =>
     guardNode(guard, req, res, next, refuse, () => {
       const request = { method: req.method ?? '', path: pathOf(req), headers: headersOfNode(req) };
-      return openRoute(request, options, req, {
+      // Express and its like set it on the routes that find parameters.
+      const { params } = req as { readonly params?: unknown };
+      return openRoute(request, params, options, req, {
         read: () => bodyOf(req, maxBodyBytes),
         replace: (json) => {
           const bytes = Buffer.from(json);
@@ -122,13 +130,11 @@ export function outcomeOf(res: ServerResponse): Outcome {
   return res.statusCode >= 400 ? 'error' : 'ok';
 }
 
-/** The headers of a request. Node.js joins repeated headers with a comma, which the gate detects. */
-export function headersOfNode(req: IncomingMessage): HeaderLookup {
-  return (name) => {
-    const value = req.headers[name];
-    if (value === undefined) return [];
-    return Array.isArray(value) ? value : [value];
-  };
+/** The headers of a request. Node.js joins repeated headers with a comma, and keeps the first `Content-Type` alone. */
+export function headersOfNode({ headers, rawHeaders }: IncomingMessage): HeaderLookup {
+  const isType = (at: number) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === 'content-type';
+  const types = rawHeaders.filter((_, at) => isType(at));
+  return headersOf(types.length > 1 ? { ...headers, 'content-type': types } : headers);
 }
 
 /** The path and query of a request. Frameworks that mount handlers cut `url`, and keep the whole as `originalUrl`. */

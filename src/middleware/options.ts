@@ -45,8 +45,8 @@ export type ProtectionOptions = VerdictSource &
 export type RouteOptions<R> = {
   /**
    * The arguments that the handler takes from path and query, by name; those that are `undefined` are left out. They are
-   * compared with the signed arguments together with the members of the body. Without this, a request with a query is
-   * refused, and the handler must take its arguments from the body alone.
+   * compared with the signed arguments together with the members of the body. A request whose query has another name is
+   * refused; without this, so is one with any query, or with parameters that the framework has found in the path. `() => ({})`: none of them is an argument.
    */
   readonly parameters?: (request: R) => Readonly<Record<string, string | undefined>>;
 } & (

@@ -1,8 +1,9 @@
 import { isEnvelope, unwrap } from '../gate/call-body.js';
-import { gateFailure } from '../gate/codes.js';
+import { gateFailure, type GateFailure } from '../gate/codes.js';
 import { openHttp, withHttpBody } from '../gate/http.js';
 import type { HttpRoute } from '../gate/routes.js';
-import type { Denial, GateRequest, Opening, RequestBody } from '../gate/request.js';
+import { readQuery } from '../gate/path.js';
+import { shorten, type Denial, type GateRequest, type Opening, type RequestBody } from '../gate/request.js';
 import type { BodyOptions, RouteOptions } from './options.js';
 
 /** The body of a request in a framework. */
@@ -22,6 +23,8 @@ export interface BodyAccess<Gone extends 'gone'> {
  */
 export async function openRoute<R, Gone extends 'gone'>(
   request: Omit<GateRequest, 'body'>,
+  /** What the framework has found in the path; anything but an object with members stands for nothing. */
+  found: unknown,
   options: RouteOptions<R> & BodyOptions,
   subject: R,
   { read, replace }: BodyAccess<Gone>,
@@ -39,18 +42,26 @@ export async function openRoute<R, Gone extends 'gone'>(
   const opened = openHttp({ ...sent, body: { kind: 'unread' } }, route);
   if (opened.kind === 'deny') return opened;
   const { bindingMode = 'enforced' } = options;
-  if (bindingMode === 'enforced' && route.parameters === null && request.path?.includes('?') === true)
-    return deny(unsignedQuery(), opened.requested);
+  const fault = bindingMode === 'enforced' ? unsignedPart(request.path, found, route) : null;
+  if (fault !== null) return deny(fault, opened.requested);
   if (bindingMode === 'off') return opened;
   const body = sent.body.kind === 'unread' ? await read() : sent.body;
   return body === 'gone' ? body : withHttpBody(opened, body, route);
 }
 
-function unsignedQuery() {
-  const message = 'the request has a query, and nothing in the query is signed here';
-  return gateFailure('INVALID_PARAMS', 'http', message, {
+/** Why a handler could act on a part of path or query that is not compared with the signed arguments; `null` if it could not. */
+function unsignedPart(path: string | null, found: unknown, { parameters }: HttpRoute): GateFailure | null {
+  const mark = path?.indexOf('?') ?? -1;
+  const query = readQuery(
+    mark === -1 ? '' : (path?.slice(mark + 1) ?? ''),
+    new Set(Object.keys(parameters ?? {})),
+  );
+  const [name] = parameters === null && typeof found === 'object' ? Object.keys(found ?? {}) : [];
+  if (typeof query !== 'string' && name === undefined) return null;
+  const inPath = `the path has the parameter ${JSON.stringify(shorten(name))}, which is not signed here`;
+  return gateFailure('INVALID_PARAMS', 'http', typeof query === 'string' ? query : inPath, {
     suggestion:
-      'Send the arguments in the body, or have the operator name those in the query (the option parameters).',
+      'Send the arguments in the body, or have the operator name those in path and query (the option parameters).',
   });
 }
 

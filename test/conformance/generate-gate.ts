@@ -75,6 +75,6 @@ function replayVectors(allowed: readonly GateAsked[], now: number): object[] {
 
 function toAsked({ protocol, method, path, headers, body }: GateRequest): GateAsked {
   const map: Record<string, string[]> = {};
-  for (const [name, value] of headers) if (!/^content-/i.test(name)) (map[name] ??= []).push(value);
+  for (const [name, value] of headers) if (!/^content[-_]/i.test(name)) (map[name] ??= []).push(value);
   return { protocol, method, ...(protocol === 'a2a' ? { path } : {}), headers: map, body_text: body };
 }

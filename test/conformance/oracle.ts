@@ -74,7 +74,15 @@ export function askOracleGate(
   const revocation = { remote: list, local: new Set(local) };
   return asked.map(({ request: { protocol, method, path, headers, body_text: text }, now }) => {
     const answer = decide({
-      ...{ protocol, method, path: path ?? '/', now, settings, revocation, body: { text } },
+      ...{
+        protocol,
+        method,
+        path: path ?? (protocol === 'a2a' ? '/' : undefined),
+        now,
+        settings,
+        revocation,
+        body: { text },
+      },
       headers: Object.entries(headers).flatMap(([name, values]) =>
         values.map((value) => [name, value] as const),
       ),

@@ -63,6 +63,11 @@ describe(`what is no request, over ${FRONT_END}`, () => {
     expect((JSON.parse(body) as { error: string }).error).toMatch(says);
   });
 
+  it.each(['post', 'get', 'Head'])('is refused, or no call: the method %s', async (method) => {
+    const head = `${method} /gate/mcp HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n`;
+    expect(await sendRaw(service.port, head)).toMatch(isNode ? /^HTTP\/1\.1 400 / : /^HTTP\/1\.1 405 /);
+  });
+
   it('is refused in a body, too, and the request is over', async () => {
     const answer = await sendRaw(
       service.port,

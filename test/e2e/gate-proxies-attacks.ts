@@ -165,7 +165,7 @@ export const ATTACKS: readonly Attack[] = [
     outcome: {
       nginx: { status: 405, code: 'METHOD_NOT_ALLOWED' },
       authRequest: { status: 403, code: 'METHOD_NOT_ALLOWED' },
-      haproxy: { method: 'GET', body: CALL },
+      haproxy: { status: 405, code: 'METHOD_NOT_ALLOWED' },
       caddy: { method: 'GET', body: CALL },
     },
   },

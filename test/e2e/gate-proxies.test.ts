@@ -195,6 +195,7 @@ describe.each(SENDS_BODIES)('$folder in front of an MCP server', (recipe) => {
         examples: [
           [GOOD_REQUEST],
           [{ ...GOOD_REQUEST, method: 'DELETE' }],
+          [{ ...GOOD_REQUEST, method: 'DELETE', isGood: false, body: '' }],
           [{ ...GOOD_REQUEST, method: 'PUT' }],
         ],
       },

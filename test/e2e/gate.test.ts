@@ -76,7 +76,7 @@ describe('/gate/*', () => {
     const sent = bundle();
     const ask = () =>
       send(
-        `${service.url}/gate/mcp/a/b?c`,
+        `${service.url}/gate/mcp/a/b`,
         [
           ['X-DRS-Bundle', sent],
           ['Content-Type', 'application/json'],

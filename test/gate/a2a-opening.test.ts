@@ -50,7 +50,7 @@ describe('a request to an A2A agent', () => {
   it.each<[object, string, string]>([
     [{ method: undefined, result: 1 }, 'INVALID_JSONRPC', 'the message has no method'],
     [{ params: [] }, 'INVALID_PARAMS', 'params is not an object'],
-    [{ params: { tool: 'x' } }, 'RESERVED_ARGUMENT', 'params has a member named "tool"'],
+    [{ params: { tool: 'x' } }, 'RESERVED_ARGUMENT', 'params has a member named "tool" or "path"'],
   ])('is refused with the message %j', (members, code, message) => {
     expect(open('POST', '/a2a', rpc(members))).toMatchObject({
       ...{ kind: 'deny', protocol: 'a2a', id: 7, failure: { code, message } },

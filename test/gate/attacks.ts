@@ -317,6 +317,73 @@ export const ATTACKS: readonly Attack[] = [
     400,
     'HEADER_MISMATCH',
   ]),
+  // Some doors and servers read UTF-8 in a header, others Latin-1.
+  mcp(
+    'Mcp-Name that is not ASCII',
+    () => ({
+      headers: [
+        [BUNDLE, mcpBundle({ tool: 'Zürich' })],
+        ['Mcp-Name', 'Zürich'],
+      ],
+      body: toolCall({ name: 'Zürich', arguments: {} }),
+    }),
+    [400, 'HEADER_MISMATCH'],
+  ),
+  mcp('Mcp-Method that is not ASCII', () => unsigned(mcpRequest('ü', {}), ['Mcp-Method', 'ü']), [
+    400,
+    'HEADER_MISMATCH',
+  ]),
+  // What comes under such a name reaches a server of CGI as the other header.
+  mcp(
+    'X_DRS_Bundle beside X-DRS-Bundle',
+    () => call(toolCall(), ['X_DRS_Bundle', mcpBundle()]),
+    [400, 'MULTIPLE_BUNDLES'],
+    {
+      by: ['pure', 'v1', 'grpc', 'ext-mcp'],
+    },
+  ),
+  ...['X_HTTP_Method_Override', 'x_forwarded-method'].flatMap((name) => [
+    mcp(`${name} of another method`, () => call(toolCall(), [name, 'DELETE']), [405, 'METHOD_NOT_ALLOWED'], {
+      by: ['pure', 'v1', 'grpc', 'ext-mcp'],
+    }),
+    http(`${name} of another method`, () => call(httpCall, [name, 'DELETE']), [405, 'METHOD_NOT_ALLOWED'], {
+      by: ['pure', 'v1', 'grpc', 'middleware'],
+    }),
+    a2a(
+      `${name} of another method`,
+      () => ({
+        headers: [
+          [BUNDLE, a2aBundle()],
+          [name, 'DELETE'],
+        ],
+        body: a2aCall(),
+      }),
+      [405, 'METHOD_NOT_ALLOWED'],
+      { by: ['pure', 'v1', 'grpc', 'middleware'] },
+    ),
+  ]),
+  http(
+    'a charset in Content_Type',
+    () => call(httpCall, type('application/json'), ['Content_Type', 'application/json; charset=utf-16']),
+    [403, 'BINDING_MISMATCH'],
+    { by: ['pure', 'v1', 'grpc', 'middleware'] },
+  ),
+  http(
+    'Content-Type twice',
+    () => call(httpCall, type('application/json'), type('text/plain')),
+    [403, 'BINDING_MISMATCH'],
+    {
+      by: ['pure', 'v1', 'proxy', 'grpc', 'middleware'],
+    },
+  ),
+  a2a(
+    'Content-Type twice',
+    () => ({
+      headers: [[BUNDLE, a2aBundle()], type('application/json'), type('text/plain')],
+      body: a2aCall(),
+    }),
+    [403, 'BINDING_MISMATCH'],
+  ),
   mcp('Mcp-Method that lies', () => call(toolCall(), ['Mcp-Method', 'tools/list']), [400, 'HEADER_MISMATCH']),
   mcp(
     'Mcp-Method of a call over another message',
@@ -553,6 +620,50 @@ export const ATTACKS: readonly Attack[] = [
     [403, 'BINDING_MISMATCH'],
     { by: BYTES },
   ),
+  // Servers know more names of a charset (RFC 2231), and read UTF-7: this is another tool there.
+  ...[
+    'charset*0=utf-7',
+    "charset*=utf-8''utf-7",
+    'charset="utf-8";charset*0=utf-7',
+    'a=b',
+    'charset=\u00a0utf-8',
+  ].flatMap((parameter) => {
+    const query = 'tea+ACIALAAi-tool+ACIAOgAi-delete';
+    const sent = type(`application/json;${parameter}`);
+    const by: { by?: readonly Transport[] } = parameter.includes('\u00a0')
+      ? { by: ['pure', 'v1', 'middleware', 'grpc'] }
+      : {};
+    return [
+      http(
+        `JSON with the parameter ${parameter}`,
+        () => ({
+          headers: [[BUNDLE, mcpBundle({ tool: 'search', query })], sent],
+          body: JSON.stringify({ tool: 'search', query }),
+        }),
+        [403, 'BINDING_MISMATCH'],
+        by,
+      ),
+      mcp(
+        `JSON with the parameter ${parameter}`,
+        () => ({
+          headers: [[BUNDLE, mcpBundle({ tool: 'search', query })], sent],
+          body: toolCall({ arguments: { query } }),
+        }),
+        [403, 'BINDING_MISMATCH'],
+        {
+          by: ['pure', 'v1', 'proxy', 'grpc'].filter(
+            (way) => by.by?.includes(way as Transport) ?? true,
+          ) as Transport[],
+        },
+      ),
+      a2a(
+        `JSON with the parameter ${parameter}`,
+        () => ({ headers: [[BUNDLE, a2aBundle()], sent], body: a2aCall() }),
+        [403, 'BINDING_MISMATCH'],
+        by,
+      ),
+    ];
+  }),
   mcp('a plain text', () => call(toolCall(), type('text/plain')), [403, 'BINDING_MISMATCH'], { by: BYTES }),
   mcp('two types', () => call(toolCall(), type('application/json, text/plain')), [403, 'BINDING_MISMATCH'], {
     by: BYTES,
@@ -750,11 +861,101 @@ export const ATTACKS: readonly Attack[] = [
     [400, 'INVALID_JSONRPC'],
     { by: PROXY },
   ),
-  mcp(
-    'a body on GET',
-    () => ({ ...call(toolCall(), ['Accept', 'text/event-stream']), method: 'GET' }),
-    'pass',
+  // A server could find a call in it.
+  ...(['GET', 'DELETE', 'OPTIONS'] as const).flatMap((method) =>
+    [unsigned(toolCall()), call(), unsigned(' '), unsigned('', type('text/plain'))].map((attempt, at) =>
+      mcp(
+        `${method} with a body, or a type of one: ${at}`,
+        () => ({
+          ...attempt,
+          headers: [...(attempt.headers ?? []), ['Accept', 'text/event-stream']],
+          method,
+        }),
+        [405, 'METHOD_NOT_ALLOWED'],
+        // The length of what this client sends with OPTIONS and DELETE is not known, and agentgateway has its own method.
+        { by: ['pure', 'v1', 'proxy', 'grpc'] },
+      ),
+    ),
   ),
+  ...(['OPTIONS', 'GET'] as const).map((method) =>
+    a2a(`${method} with a body`, () => ({ method, at: '/.well-known/agent-card.json', body: a2aCall() }), [
+      405,
+      'METHOD_NOT_ALLOWED',
+    ]),
+  ),
+  chain(
+    'the event stream with a body',
+    () => ({ ...unsigned(toolCall(), ['Accept', 'text/event-stream']), method: 'GET' }),
+    [405, 'METHOD_NOT_ALLOWED'],
+  ),
+  ...['get', 'post', 'Post'].flatMap((method) => [
+    mcp(`the method ${method}`, () => ({ ...call(), method }), [405, 'METHOD_NOT_ALLOWED'], {
+      by: ['pure', 'v1', 'grpc'],
+    }),
+    a2a(
+      `the method ${method}`,
+      () => ({ headers: [[BUNDLE, a2aBundle()]], body: a2aCall(), method }),
+      [405, 'METHOD_NOT_ALLOWED'],
+      { by: ['pure', 'v1', 'grpc'] },
+    ),
+  ]),
+
+  // Path and query that nobody has signed
+  ...['/mcp?admin=1', '/mcp?', '/mcp%3Fadmin=1', '/mcp#x', '/mcp;x', '/mcp%2fadmin'].flatMap((path) => {
+    // This client does not send a fragment.
+    const by: readonly Transport[] = path.includes('#')
+      ? ['pure', 'v1', 'grpc']
+      : ['pure', 'v1', 'proxy', 'grpc'];
+    const chainBy = by.filter((way) => way === 'pure' || way === 'proxy');
+    return [
+      mcp(`a signed call at ${path}`, () => ({ ...call(), at: path }), [400, 'INVALID_PATH'], { by }),
+      mcp(`what passes, at ${path}`, () => ({ method: 'DELETE', at: path }), [400, 'INVALID_PATH'], { by }),
+      chain(`a signed call at ${path}`, () => ({ ...call('', ...NAMED), at: path }), [400, 'INVALID_PATH'], {
+        by: chainBy,
+      }),
+    ];
+  }),
+  ...['/a2a?tenant=8', '/a2a?', '/?x'].map((path) =>
+    a2a(
+      `JSON-RPC with a query: ${path}`,
+      () => ({ ...withBundle(a2aBundle(), 'POST', path), body: a2aCall() }),
+      [400, 'INVALID_PATH'],
+    ),
+  ),
+  a2a(
+    'a call over REST for a tenant, over JSON-RPC without it',
+    () => ({
+      headers: [[BUNDLE, restBundle('SendMessage', { ...sent, path: '/rest/tenant-7' })]],
+      body: a2aCall({ params: { ...sent, path: '/rest/tenant-7' } }),
+    }),
+    [400, 'RESERVED_ARGUMENT'],
+  ),
+  ...['X-Original-URL', 'X-Rewrite-Url'].flatMap((name) => [
+    mcp(`${name} of another path`, () => call(toolCall(), [name, '/admin']), [405, 'METHOD_NOT_ALLOWED']),
+    http(`${name} of another path`, () => call(httpCall, [name, '/admin']), [405, 'METHOD_NOT_ALLOWED']),
+    a2a(
+      `${name} of another path`,
+      () => ({
+        headers: [
+          [BUNDLE, a2aBundle()],
+          [name, '/tasks'],
+        ],
+        body: a2aCall(),
+      }),
+      [405, 'METHOD_NOT_ALLOWED'],
+    ),
+    mcp(
+      `${name} of another path, in what passes`,
+      () => ({ method: 'DELETE', headers: [[name, '/admin']] }),
+      [405, 'METHOD_NOT_ALLOWED'],
+    ),
+    chain(`${name} of another path`, () => call('', ...NAMED, [name, '/admin']), [405, 'METHOD_NOT_ALLOWED']),
+    a2a(
+      `${name} of the card`,
+      () => bare('GET', '/.well-known/agent.json', [name, '/.well-known/agent.json']),
+      'pass',
+    ),
+  ]),
   mcp('a GET that is no event stream', () => ({ method: 'GET', headers: [['Accept', '*/*']] }), [
     405,
     'METHOD_NOT_ALLOWED',
@@ -1157,6 +1358,7 @@ export const ATTACKS: readonly Attack[] = [
     '/tasks/1%:cancel',
     '/tasks/1%3Bx:cancel',
     '/a2a%3Fx',
+    '/a2a%23x',
     '/a2a"',
     '/a2a|',
   ].map((path) =>

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { bodyOfBytes, signedArgumentsOf } from '../../src/gate/call-body.js';
+import { signedArgumentsOf } from '../../src/gate/a2a.js';
+import { bodyOfBytes } from '../../src/gate/call-body.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
 import { headersOf } from '../../src/gate/request.js';
 import { bodyOfValue, wholeBodyOfBytes } from '../../src/gate/call-body.js';
@@ -20,22 +21,21 @@ describe('the bytes of a body', () => {
     });
     expect(read('text/plain')).toEqual({
       kind: 'unusable',
-      reason: 'the body is text/plain, expected application/json in UTF-8',
+      reason: 'the body is text/plain, expected application/json with no parameter but charset=utf-8',
     });
     expect(read('x'.repeat(80))).toMatchObject({
-      reason: `the body is ${'x'.repeat(80)}, expected application/json in UTF-8`,
+      reason: `the body is ${'x'.repeat(80)}, expected application/json with no parameter but charset=utf-8`,
     });
     expect(read('x'.repeat(81))).toMatchObject({
-      reason: `the body is ${'x'.repeat(80)}…, expected application/json in UTF-8`,
+      reason: `the body is ${'x'.repeat(80)}…, expected application/json with no parameter but charset=utf-8`,
     });
   });
 
   it.each([
     ' application/json ',
-    'application/json ; charset = utf-8',
+    'application/json ;\tcharset=utf-8',
     'application/json; charset="UTF-8"',
-    'application/json; charset=utf8',
-    'application/json; a; b=c',
+    'Application/JSON;Charset=utf8',
     'application/a.b-c_1+json',
   ])('are read as %j', (type) => {
     expect(read(type).kind).toBe('text');
@@ -45,6 +45,17 @@ describe('the bytes of a body', () => {
     'application/jsonx',
     'application/+json',
     'application/a+b+json',
+    ...['a=b', 'a', '', 'charset*0=utf-7', 'charset*=utf-7', "charset*=utf-8''utf-7", 'charset*0*=utf-7'].map(
+      (parameter) => `application/json;${parameter}`,
+    ),
+    ...['charset = utf-8', 'charset="utf-8', 'charset=utf-8"', "charset='utf-8'", 'charset="\\utf-8"'].map(
+      (parameter) => `application/json; ${parameter}`,
+    ),
+    'application/json; charset=utf-8; charset=utf-8',
+    'application/json; charset=utf-8;',
+    'application/json; charset=\u00a0utf-8',
+    'application/json\u00a0',
+    'application/json; charset=utf-8\n',
     'application/json; charset',
     'application/json; charset=',
     'application/json; charset=xutf-8',
@@ -58,7 +69,8 @@ describe('the bytes of a body', () => {
   it('are not read if a header comes twice, even as it should be, or empty', () => {
     const reasonOf = (headers: object) => bodyOfBytes(Buffer.from('{}'), headersOf({ ...headers }));
     expect(reasonOf({ 'content-type': ['application/json', 'application/json'] })).toMatchObject({
-      reason: 'the body is application/json, application/json, expected application/json in UTF-8',
+      reason:
+        'the body is application/json, application/json, expected application/json with no parameter but charset=utf-8',
     });
     expect(reasonOf({ 'content-type': ['', 'application/json'] }).kind).toBe('unusable');
     expect(reasonOf({ 'content-encoding': ['identity', 'gzip'] })).toMatchObject({
@@ -121,7 +133,7 @@ describe('signed arguments', () => {
   it.each([null, [], 'x', 1])('cannot be had of %j', (args) => {
     expect(signedArgumentsOf('search', args)).toBe('not an object');
   });
-  it('have no member named tool', () => {
-    expect(signedArgumentsOf('search', { tool: undefined })).toBe('reserved');
+  it.each(['tool', 'path'])('have no member named %s', (name) => {
+    expect(signedArgumentsOf('search', { [name]: undefined })).toBe('reserved');
   });
 });

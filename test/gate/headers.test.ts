@@ -19,6 +19,7 @@ describe('headers of a described request', () => {
       [`x-drs-bundle${' '.repeat(40)}`]: 'd',
       'mcp-method': null,
     });
+    expect(headersOf({ Mcp_Name: ' a \t', 'mcp-name': '\u00a0b' })('mcp-name')).toEqual(['a', '\u00a0b']);
     expect(headers('x-drs-bundle')).toEqual(['a', 'b', 'c']);
     expect(headers('mcp-name')).toEqual(['']);
     expect(headers('mcp-method')).toEqual([]);
@@ -28,8 +29,8 @@ describe('headers of a described request', () => {
 });
 
 describe('the method that a request is checked as', () => {
-  const methodIn = (headers: object, method = 'POST') =>
-    methodOf({ method, headers: headersOf({ ...headers }) });
+  const methodIn = (headers: object, method = 'POST', path: string | null = '/a?b') =>
+    methodOf({ method, path, headers: headersOf({ ...headers }) });
 
   it('is its own, if no header names another', () => {
     expect(methodIn({})).toBe('POST');
@@ -45,6 +46,12 @@ describe('the method that a request is checked as', () => {
   ])('is none where %s names another', (name) => {
     expect(methodIn({ [name]: 'DELETE' })).toBe('POST or DELETE');
     expect(methodIn({ [name]: ['POST', 'post', ''] })).toBe('POST or post or ');
+  });
+  it.each(['X-Original-URL', 'X-Rewrite-Url'])('is none where %s names another path', (name) => {
+    expect(methodIn({ [name]: '/a?b' })).toBe('POST');
+    for (const other of ['/a', '/a?c', '', 'https://x.example/a?b'])
+      expect(methodIn({ [name]: ['/a?b', other] })).toBe(`POST with ${name.toLowerCase()}: ${other}`);
+    expect(methodIn({ [name]: '/a' }, 'GET', null)).toBe(`GET with ${name.toLowerCase()}: /a`);
   });
   it('names each other one', () => {
     expect(methodIn({ 'X-Method-Override': 'PUT', 'X-Forwarded-Method': 'GET' }, 'HEAD')).toBe(

@@ -8,17 +8,31 @@ describe('a path', () => {
     ['/a/', ['a', ''], null],
     ['/a?', ['a'], ''],
     ['/a?b=/c?d', ['a'], 'b=/c?d'],
+    ['/%41%2d', ['%41%2d'], null],
     ['/%C3%A9', ['%C3%A9'], null],
     [`/${'a'.repeat(65_535)}`, ['a'.repeat(65_535)], null],
   ])('is cut: %.80s', (path, segments, query) => {
     expect(splitPath(path)).toEqual({ segments, query });
   });
-  it.each(['', '?', '?a=1', 'a', '/a#b', '/a/..?b=1', '/%ff', '/a/%ff/b', `/${'a'.repeat(65_536)}`])(
-    'is refused: %.80s',
-    (path) => {
-      expect(splitPath(path)).toBeNull();
-    },
-  );
+  it.each([
+    '',
+    '?',
+    '?a=1',
+    'a',
+    '/a#b',
+    '/a/..?b=1',
+    '/..%3B',
+    '/%252e',
+    '/a%3Fb=1',
+    '/a%23b',
+    '/a%3f',
+    '/a%3b/c',
+    '/%ff',
+    '/a/%ff/b',
+    `/${'a'.repeat(65_536)}`,
+  ])('is refused: %.80s', (path) => {
+    expect(splitPath(path)).toBeNull();
+  });
 });
 
 describe('a query', () => {
@@ -28,6 +42,7 @@ describe('a query', () => {
     ['', {}],
     ['a=1', { a: '1' }],
     ['b=&a=%26=+', { a: '&= ', b: '' }],
+    ["a=-._~!$'()*,=:@/?%3b%00", { a: "-._~!$'()*,=:@/?;\0" }],
   ])('is read: %s', (query, parameters) => {
     expect({ ...(readQuery(query, known) as object) }).toEqual(parameters);
     expect({ ...(readQuery(query, null) as object) }).toEqual(parameters);
@@ -56,6 +71,9 @@ describe('a query', () => {
     ['ab', null, 'the query has "ab" without a value, expected ab=…'],
     ['a=1&a=1', known, 'the query has "a" more than once, expected it once'],
     ['a=1;b=2', known, 'the value of "a" is not percent-encoded UTF-8'],
+    ...[' ', '#', '\\', '\t', '\0', 'é', '"', '|', '[', '{', '<', '^', '`', '\x7f'].map(
+      (raw) => [`a=1${raw}`, null, 'the value of "a" is not percent-encoded UTF-8'] as [string, null, string],
+    ),
     ['a=%ff', null, 'the value of "a" is not percent-encoded UTF-8'],
     ['a=%3', null, 'the value of "a" is not percent-encoded UTF-8'],
   ];

@@ -342,7 +342,12 @@ describe('a decision', () => {
 describe('a chain alone', () => {
   const open = (headers: Record<string, unknown>, method = 'POST') =>
     openChain(
-      { method, path: null, headers: headersOf(headers), body: { kind: 'unread' } },
+      {
+        method,
+        path: null,
+        headers: headersOf(headers),
+        body: { kind: method === 'POST' ? 'unread' : 'none' },
+      },
       '/mcp/tools/call',
     );
   const bundle = { 'X-DRS-Bundle': 'e30' };

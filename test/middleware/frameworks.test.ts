@@ -1,4 +1,5 @@
 import { getRequestListener } from '@hono/node-server';
+import express from 'express';
 import fastify, { type FastifyInstance } from 'fastify';
 import { Hono } from 'hono';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
@@ -7,6 +8,7 @@ import { drsHono } from '../../src/middleware/hono/index.js';
 import {
   createMemoryReplayStore,
   drsContext,
+  drsMiddleware,
   DrsRefusalError,
   findDrsContext,
   type ToolCallEvent,
@@ -233,7 +235,10 @@ describe('the Fastify plugin', () => {
     });
 
   it('works with inject(), and asks about the request of Fastify', async () => {
-    const made = await app({ tool: ({ params }: { params: { name: string } }) => params.name });
+    const made = await app({
+      tool: ({ params }: { params: { name: string } }) => params.name,
+      parameters: () => ({}),
+    });
     expect((await post(made, '/search', signed()[1])).json()).toMatchObject({ drs: { agent } });
     expect((await post(made, '/fetch', signed()[1])).json()).toMatchObject({
       error: { code: 'TOOL_MISMATCH' },
@@ -264,5 +269,78 @@ describe('the Fastify plugin', () => {
       'DRS',
       { mine: 'MISSING_BUNDLE' },
     ]);
+  });
+});
+
+type Asked = (path: string, header: readonly [string, string], body: string) => Promise<number | string>;
+const codeIn = (json: unknown) => (json as { error?: { code: string } }).error?.code ?? 200;
+/** A route with a parameter, and one without, in each framework. */
+const ROUTED: Readonly<Record<string, (more: object) => Promise<Asked>>> = {
+  async Express(more) {
+    const app = express();
+    const drs = drsMiddleware(options([], more) as never);
+    app.post('/files/:name', drs, (_req, res) => void res.json({}));
+    app.post('/files', drs, (_req, res) => void res.json({}));
+    const { url, close } = await listen(app);
+    closing.push(close);
+    return async (path, header, sent) => codeIn((await send(url + path, [header, JSON_TYPE], sent)).body);
+  },
+  async Fastify(more) {
+    const app = fastify();
+    await app.register(drsFastify, options([], more));
+    app.post('/files/:name', () => ({}));
+    app.post('/files', () => ({}));
+    closing.push(() => app.close());
+    return async (path, header, payload) => {
+      const headers = Object.fromEntries([header, JSON_TYPE]);
+      return codeIn((await app.inject({ method: 'POST', url: path, headers, payload })).json());
+    };
+  },
+  async Hono(more) {
+    const app = new Hono();
+    // Before the route that has the parameter: Hono does not show it here.
+    app.use('/files/*', drsHono(options([], more) as never));
+    app.post('/files/:name{.+}', (c) => c.json({}));
+    app.post('/files', (c) => c.json({}));
+    return async (path, header, sent) => {
+      const headers = Object.fromEntries([header, JSON_TYPE]);
+      return codeIn(await (await app.request(path, { method: 'POST', headers, body: sent })).json());
+    };
+  },
+};
+
+describe.each(Object.entries(ROUTED))('path and query in %s', (_, make) => {
+  it('have no parameters that nobody has signed', async () => {
+    const ask = await make({});
+    expect(await ask('/files', signed(), body)).toBe(200);
+    expect(await ask('/files?', signed(), body)).toBe(200);
+    expect(await ask('/files/passwd', signed(), body)).toBe('INVALID_PARAMS');
+    expect(await ask('/files?revision=1', signed(), body)).toBe('INVALID_PARAMS');
+    expect(await ask('/files?=', signed(), body)).toBe('INVALID_PARAMS');
+    // First comes who calls.
+    expect(await ask('/files/passwd', ['X-A', 'b'], body)).toBe('MISSING_BUNDLE');
+  });
+
+  it('have those that the options name, and no others', async () => {
+    const ask = await make({ parameters: () => ({ name: 'a', revision: '1' }) });
+    const named = signed({ ...args, name: 'a', revision: '1' });
+    const again = () => signed({ ...args, name: 'a', revision: '1' });
+    expect(await ask('/files/a?revision=1', named, body)).toBe(200);
+    for (const query of [
+      'revision=1&recursive=true',
+      'revision=1&revision=1',
+      'Revision=1',
+      'revisio%6E=1',
+      'revision=1;a=b',
+      'revision',
+      '&',
+    ])
+      expect([query, await ask(`/files/a?${query}`, again(), body)]).toEqual([query, 'INVALID_PARAMS']);
+    expect(await ask('/files/a?revision=1', again(), '{"query":"coffee"}')).toBe('BINDING_MISMATCH');
+  });
+
+  it('are not looked at where the body is not either', async () => {
+    const ask = await make({ bindingMode: 'off' });
+    expect(await ask('/files/passwd?a=b', signed(), body)).toBe(200);
   });
 });

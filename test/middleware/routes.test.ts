@@ -39,7 +39,12 @@ const serve = async (
   handler: (req: express.Request) => unknown = (req) => drsContext(req),
 ) => {
   const app = express();
-  const drs = drsMiddleware({ verifier, ...OPEN, ...options } as NodeMiddlewareOptions<express.Request>);
+  const drs = drsMiddleware({
+    verifier,
+    ...OPEN,
+    parameters: () => ({}),
+    ...options,
+  } as NodeMiddlewareOptions<express.Request>);
   app.post('/:name', drs, express.json(), (req, res) => {
     res.json(handler(req));
   });

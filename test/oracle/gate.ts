@@ -75,7 +75,8 @@ export class Replays {
 }
 
 /** The decision that a gate must make on a request. */
-export function decide(question: GateQuestion): GateAnswer {
+export function decide(given: GateQuestion): GateAnswer {
+  const question = { ...given, method: checkedMethod(given) };
   const { protocol, headers } = question;
   if (changesOnItsWay(headers)) return deny(protocol, 'HOP_BY_HOP_HEADER');
   const opened =
@@ -104,6 +105,19 @@ export function decide(question: GateQuestion): GateAnswer {
   return { decision: 'allow', context: { ...answer.context, ...details } };
 }
 
+const METHODS = 'x-forwarded-method x-original-method x-http-method x-http-method-override x-method-override';
+
+/** The method as which a request is checked: none that a rule knows if a header names another one, or another path. */
+function checkedMethod({ method, path, headers }: GateQuestion): string {
+  const methods = METHODS.split(' ').flatMap((name) => valuesOf(headers, name));
+  const paths = ['x-original-url', 'x-rewrite-url'].flatMap((name) => valuesOf(headers, name));
+  const isOther = methods.some((name) => name !== method) || paths.some((name) => name !== path);
+  return isOther ? 'another' : method;
+}
+
+/** Whether a request has no body that a server could read. */
+const isBare = ({ body }: GateQuestion) => isNone(body);
+
 function changesOnItsWay(headers: GateQuestion['headers']): boolean {
   const named = valuesOf(headers, 'connection').flatMap((value) => value.toLowerCase().split(','));
   return (
@@ -130,6 +144,7 @@ type Opening = Opened | string;
 function openHttp({ method, path, headers, body, routes = 'any' }: GateQuestion): Opening {
   const row = isTable(routes) ? findRoute(routes, method, path) : undefined;
   if (isTable(routes) && row === undefined) return 'UNKNOWN_ROUTE';
+  if (method === 'another') return 'METHOD_NOT_ALLOWED';
   const encoded = carried(headers, undefined);
   if ('code' in encoded) return encoded.code;
   if (routes === 'any') return { ...encoded, body: bodyAlone(body) };
@@ -190,9 +205,7 @@ export function findRoute(
 ): FoundRow | undefined {
   if (sent === undefined || sent.length > 65_536) return undefined;
   const [, path = '', query = ''] = /^([^?]*)(?:\?(.*))?$/s.exec(sent) ?? [];
-  // A path of RFC 3986 without ";", without encoded "/", "\\" and control characters.
-  if (!/^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[Ff]|5[Cc]|[01]|7[Ff])[\dA-Fa-f]{2})*)+$/.test(path))
-    return undefined;
+  if (!isPlain(path)) return undefined;
   const segments = path.split('/').slice(1);
   const texts = segments.map(percentDecoded);
   if (texts.some((text) => text === undefined || text === '.' || text === '..')) return undefined;
@@ -215,6 +228,10 @@ export function findRoute(
   return undefined;
 }
 
+/** A path of RFC 3986 without ";", without encoded "/", "\\", "#", "%", ";", "?" and control characters. */
+const isPlain = (path: string) =>
+  /^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[Ff35]|5[Cc]|3[BbFf]|[01]|7[Ff])[\dA-Fa-f]{2})*)+$/.test(path);
+
 /** The parameters of a query, decoded; `undefined` if one has another name, comes twice, or has no readable value. */
 function readQuery(
   query: string,
@@ -222,7 +239,7 @@ function readQuery(
 ): (readonly [name: string, text: string])[] | undefined {
   const given: (readonly [string, string])[] = [];
   for (const part of query === '' ? [] : query.split('&')) {
-    const [, name = '', text = ''] = /^([A-Za-z_][\w-]{0,63})=([^;]*)$/s.exec(part) ?? [];
+    const [, name = '', text = ''] = /^([A-Za-z_][\w-]{0,63})=([\w.~%!$'()*+,=:@/?-]*)$/.exec(part) ?? [];
     const read = percentDecoded(text.replaceAll('+', ' '));
     if (name === '' || read === undefined || given.some(([other]) => other === name)) return undefined;
     if (names?.includes(name) === false) return undefined;
@@ -290,17 +307,16 @@ const REST = `
 /** A request to an A2A agent, over JSON-RPC or REST. */
 function openAgent(question: GateQuestion): Opening {
   const { method, path: sent } = question;
-  if (method === 'OPTIONS') return 'pass';
+  if (method === 'OPTIONS' && isBare(question)) return 'pass';
   if (sent === undefined) return 'INVALID_PATH';
   const [, path = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(sent) ?? [];
-  // A path of RFC 3986 without ";", without encoded "/", "\\", "#", "%", ";", "?" and control characters.
-  const plain = /^(?:\/(?:[\w.~!$&'()*+,=:@-]|%(?!2[Ff35]|5[Cc]|3[BbFf]|[01]|7[Ff])[\dA-Fa-f]{2})*)+$/;
   const parts = path.split('/').slice(1).map(percentDecoded);
-  if (!plain.test(path) || parts.some((part) => part === undefined || part === '.' || part === '..'))
+  if (!isPlain(path) || parts.some((part) => part === undefined || part === '.' || part === '..'))
     return 'INVALID_PATH';
   if (parts.slice(0, -1).includes('')) return 'INVALID_PATH';
   const isCard = /\/\.well-known\/(?:agent-card|agent)\.json$/.test(path) && query === undefined;
-  if (isCard && (method === 'GET' || method === 'HEAD')) return 'pass';
+  if (isCard && (method === 'GET' || method === 'HEAD'))
+    return isBare(question) ? 'pass' : 'METHOD_NOT_ALLOWED';
   const words = parts.filter((part = '') => WORDS.test(part.toUpperCase().toLowerCase())).length;
   for (const row of REST) {
     const found = row.verb === method && row.words === words ? row.path.exec(path) : null;
@@ -312,7 +328,8 @@ function openAgent(question: GateQuestion): Opening {
     return openRest(question, row, found[1] ?? '', parameters, query ?? '');
   }
   const last = parts.findLast((part) => part !== '') ?? '';
-  return words > 0 || last.includes(':') || method !== 'POST' ? 'METHOD_NOT_ALLOWED' : openRpc(question);
+  if (words > 0 || last.includes(':') || method !== 'POST') return 'METHOD_NOT_ALLOWED';
+  return query === undefined ? openRpc(question) : 'INVALID_PATH';
 }
 
 function openRest(
@@ -378,7 +395,18 @@ function percentDecoded(text: string): string | undefined {
   return textOf(Buffer.from(bytes));
 }
 
-function openRpc({ protocol, method, headers, body }: GateQuestion): Opening {
+function openRpc(question: GateQuestion): Opening {
+  const { protocol, method, path, headers, body } = question;
+  if (protocol === 'mcp' && path !== undefined) {
+    const texts = path.split('/').slice(1).map(percentDecoded);
+    if (
+      !isPlain(path) ||
+      path.length > 65_536 ||
+      texts.some((text) => text === undefined || /^\.\.?$/.test(text))
+    )
+      return 'INVALID_PATH';
+  }
+  if (['GET', 'HEAD', 'DELETE', 'OPTIONS'].includes(method) && !isBare(question)) return 'METHOD_NOT_ALLOWED';
   if (protocol === 'mcp' && (method === 'GET' || method === 'HEAD'))
     return valuesOf(headers, 'accept').some((value) =>
       /(?:^|,)\s*text\/event-stream\s*(?:$|[,;])/i.test(value),
@@ -419,6 +447,9 @@ function openMcp(
 ): Opening {
   const params = objectOf(member(message, 'params'));
   const methods = valuesOf(headers, 'mcp-method');
+  const named = [...methods, ...valuesOf(headers, 'mcp-name')];
+  const isAscii = (value: string) => Buffer.byteLength(value) === value.length;
+  if (!methods.every(isAscii)) return 'HEADER_MISMATCH';
   if (methods.length > 1 || (methods.length === 1 && methods[0] !== method)) return 'HEADER_MISMATCH';
   if (method === undefined || PASSING.split(' ').includes(method)) return 'pass';
   if (method === 'subscriptions/listen' && (isValue || isStrict) && isOfLists(message)) return 'pass';
@@ -427,7 +458,7 @@ function openMcp(
   const [subject] = Object.entries(rules).flatMap(([name, how]) => (how.startsWith('as ') ? [name] : []));
   const called = params && subject !== undefined ? member(params, subject) : undefined;
   const names = valuesOf(headers, 'mcp-name').map(headerText);
-  if (names.length > 1) return 'HEADER_MISMATCH';
+  if (names.length > 1 || !named.every(isAscii)) return 'HEADER_MISMATCH';
   if (names.length === 1 && (called?.kind !== 'string' || names[0] !== called.value))
     return 'HEADER_MISMATCH';
   const encoded = carried(headers, objectOf(params && member(params, '_meta')));
@@ -522,7 +553,7 @@ function openA2a(
 /** The arguments in the form that is signed: with the tool's name. */
 function signed(tool: string, args: Json | undefined): JsonObject | string {
   if (args !== undefined && args.kind !== 'object') return 'INVALID_PARAMS';
-  if (args !== undefined && member(args, 'tool') !== undefined) return 'RESERVED_ARGUMENT';
+  if (args?.members.some(([name]) => name === 'tool' || name === 'path')) return 'RESERVED_ARGUMENT';
   return { kind: 'object', members: [['tool', { kind: 'string', value: tool }], ...(args?.members ?? [])] };
 }
 
@@ -531,9 +562,7 @@ function carried(
   headers: GateQuestion['headers'],
   meta: JsonObject | undefined,
 ): { readonly encoded: string } | { readonly code: string } {
-  const inHeader = valuesOf(headers, 'x-drs-bundle').map(
-    (value) => /^[ \t]*(.*?)[ \t]*$/s.exec(value)?.[1] ?? value,
-  );
+  const inHeader = valuesOf(headers, 'x-drs-bundle');
   if (inHeader.length > 1 || inHeader.some((value) => value.includes(',') && !value.startsWith('{')))
     return { code: 'MULTIPLE_BUNDLES' };
   const all: Json[] = inHeader.map((value) => ({ kind: 'string', value }));
@@ -586,7 +615,9 @@ function isAmbiguous(message: JsonObject): boolean {
 
 const objectOf = (json: Json | undefined) => (json?.kind === 'object' ? json : undefined);
 const valuesOf = (headers: GateQuestion['headers'], name: string) =>
-  headers.filter(([other]) => other.toLowerCase() === name).map(([, value]) => value);
+  headers
+    .filter(([other]) => other.toLowerCase().replaceAll('_', '-') === name)
+    .map(([, value]) => /^[ \t]*(.*?)[ \t]*$/s.exec(value)?.[1] ?? value);
 
 /** The value of a header, which may be base64 of UTF-8; `undefined` if its base64 is malformed. */
 function headerText(value: string): string | undefined {

@@ -6,7 +6,7 @@ import { isForeignOrigin, readHead, type RequestHead } from '../../src/service/h
 type Headers = readonly (readonly [name: string, value: string])[];
 
 const requestWith = (headers: Headers): HttpRequest => ({
-  getMethod: () => 'post',
+  getCaseSensitiveMethod: () => 'GET',
   getUrl: () => '/verify',
   getQuery: () => '',
   getHeader: (name) => headers.find(([found]) => found === name)?.[1] ?? '',
@@ -108,7 +108,9 @@ describe('the headers that a gate reads', () => {
     ['', [], null],
     ['', [['x-forwarded-uri', '/a']], '/a'],
     ['/a', [['x-original-uri', '/a']], '/a'],
-    ['/a', [['x-original-url', '/b']], null],
+    // Of a request with such a header, the gate finds that it names another path.
+    ['/a', [['x-original-url', '/b']], '/a'],
+    ['', [['x-original-url', '/b']], '/b'],
     [
       '',
       [

@@ -1,3 +1,4 @@
+import { GATE_HEADERS } from '../../src/gate/request.js';
 import { GATED_METHODS, mcpArgumentsOf } from '../../src/gate/mcp-methods.js';
 import { Raw, signedRequest } from './attacker.js';
 import { valueNames, values } from './claims.js';
@@ -312,6 +313,29 @@ const headers = family(
   'described',
 );
 
+/** A request to `/v1/gate` in which one of the headers that the gate reads is long, or has many values. */
+const read = family(
+  'gate: a header that the gate reads',
+  {
+    name: GATE_HEADERS,
+    start: ['', 'application/json', 'application/drs-call+json', '=?base64?'],
+    text: [',', ';', ' ', ';=', 'a', '"', 'values'],
+    size: ['within', 'all'],
+    target: ['mcp POST', 'mcp GET', 'http POST', 'a2a POST'],
+  },
+  ({ name, start, text, size, target }, budget) =>
+    fit(size === 'all' ? budget : Math.min(budget, HEADER_BYTES), (length) => {
+      const [protocol, method] = target.split(' ');
+      const values =
+        text === 'values'
+          ? list(size === 'all' ? Math.ceil(length / 3) : 90, () => start)
+          : start + text.repeat(Math.ceil(length / text.length));
+      const body = method === 'POST' ? { body_text: '{"jsonrpc":"2.0","id":1,"method":"ping"}' } : {};
+      return JSON.stringify({ protocol, method, path: '/x0/1', headers: { [name]: values }, ...body });
+    }),
+  'described',
+);
+
 /** A path and a query for a table with as many routes as it may have. */
 const routed = family(
   'gate: a path for a table of routes',
@@ -357,5 +381,5 @@ const envelope = family(
 
 /** Requests to the gate. The middleware uses the same functions. */
 export const gateFamilies: readonly Family[] = [
-  ...[message, plain, ...differences, methods, header, headers, routed, envelope, rest, wire],
+  ...[message, plain, ...differences, methods, header, headers, read, routed, envelope, rest, wire],
 ];

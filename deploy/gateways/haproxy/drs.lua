@@ -111,13 +111,11 @@ core.register_action("drs-gate", { "http-req" }, function(txn)
   local client = core.httpclient()
   local request = { url = GATE, headers = headers, timeout = TIMEOUT_MS }
   local answered, response
-  -- X-Original-Method says what the method is.
-  if not BODILESS[method] then
+  -- X-Original-Method says what the method is. A body goes along with any: without one, some of these methods pass.
+  if #body > 0 or not BODILESS[method] then
     request.body = body
-    answered, response = pcall(client.post, client, request)
-  else
-    answered, response = pcall(client.get, client, request)
   end
+  answered, response = pcall(BODILESS[method] and client.get or client.post, client, request)
   -- Whatever is not the gate's own answer is none: refused.
   if not answered or response == nil then
     return own_refusal(txn, 503, "VERIFIER_UNAVAILABLE")

@@ -1,6 +1,5 @@
 import { restArguments, targetOf, type RestCall } from '../../gate/a2a-rest.js';
-import { A2A_COMMAND } from '../../gate/a2a.js';
-import { signedArgumentsOf } from '../../gate/call-body.js';
+import { A2A_COMMAND, signedArgumentsOf } from '../../gate/a2a.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../../protocol/json.js';
 import type { AnySigner } from '../../issue/signer.js';
@@ -63,6 +62,7 @@ export interface A2aCall {
 export function a2aCallOf(httpMethod: string, path: string, body: unknown): A2aCall | null {
   const target = targetOf(httpMethod.toUpperCase(), path);
   const call = target.kind === 'rest' ? restCallOf(target, body) : rpcCallIn(body);
+  if (call !== null && target.kind === 'invalid') throw unsignable(target.reason);
   return call === null ? null : { command: `${A2A_COMMAND}/${call.method}`, args: call.args };
 }
 
@@ -95,7 +95,7 @@ function rpcCallIn(body: unknown): Call | null {
   if (!isJsonObject(value) || typeof value['method'] !== 'string') return null;
   const { method } = value;
   const args = signedArgumentsOf(method, value['params']);
-  if (args === 'reserved') throw unsignable('params has a member named "tool"');
+  if (args === 'reserved') throw unsignable('params has a member named "tool" or "path"');
   if (args === 'not an object') throw unsignable('params is not an object');
   return { method, args };
 }

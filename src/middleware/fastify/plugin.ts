@@ -99,6 +99,7 @@ async function open(request: FastifyRequest, payload: RequestPayload, options: F
   let bytes: Buffer | undefined;
   const opened = await openRoute<FastifyRequest, never>(
     { method: request.method, path: pathOf(raw), headers: headersOfNode(raw) },
+    request.params,
     options,
     request,
     {

@@ -33,7 +33,7 @@ export function drsHono(given: HonoMiddlewareOptions): MiddlewareHandler {
   const options = checkOptions('http', given);
   const guard = new Guard('http', options, options.bindingMode);
   return async (c, next) => {
-    const { opened, sent: request } = await openFetch(c.req.raw, options, c);
+    const { opened, sent: request } = await openFetch(c.req.raw, options, c, parametersOf(c));
     const decision = await guard.admit(opened);
     if (decision.kind === 'deny') return refusalResponse(decision);
     const context = decision.kind === 'allow' ? decision.context : null;
@@ -50,4 +50,13 @@ export function drsHono(given: HonoMiddlewareOptions): MiddlewareHandler {
     }
     return undefined;
   };
+}
+
+/**
+ * The parameters of all routes that serve a request: Hono itself shows a middleware those of its own path alone. The
+ * replacement of `matchedRoutes` is not in every Hono 4.
+ */
+function parametersOf(c: Context): Record<string, true> {
+  const names = c.req.matchedRoutes.flatMap(({ path }) => path.match(/(?<=:)[^/{?]+/g) ?? []);
+  return Object.fromEntries(names.map((name) => [name, true]));
 }

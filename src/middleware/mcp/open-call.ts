@@ -1,7 +1,7 @@
 import { gateFailure } from '../../gate/codes.js';
 import { TOOLS_CALL } from '../../gate/mcp-methods.js';
 import { openMcp, type McpRules } from '../../gate/mcp.js';
-import type { HeaderLookup, Opening } from '../../gate/request.js';
+import { headersOf, type HeaderLookup, type Opening } from '../../gate/request.js';
 
 /**
  * Opens one message of an MCP transport. The SDKs have parsed it, so the gate trusts no number beyond 2^53.
@@ -10,7 +10,7 @@ import type { HeaderLookup, Opening } from '../../gate/request.js';
  */
 export function openMessage(message: object, extra: unknown, rules: McpRules): Opening {
   return openMcp(
-    { method: 'POST', path: null, headers: headersOf(extra), body: { kind: 'value', value: message } },
+    { method: 'POST', path: null, headers: headersIn(extra), body: { kind: 'value', value: message } },
     rules,
   );
 }
@@ -55,16 +55,12 @@ export function callMessage(
 }
 
 /** The headers of a request, in any of the forms in which the two SDKs pass them. */
-function headersOf(extra: unknown): HeaderLookup {
+function headersIn(extra: unknown): HeaderLookup {
   const headers =
     at(at(extra, 'request'), 'headers') ?? // 2.x, beside a message
     at(at(at(extra, 'http'), 'req'), 'headers') ?? // 2.x, to a handler
     at(at(extra, 'requestInfo'), 'headers'); // 1.x, to both
-  return (name) => {
-    const value = headers instanceof Headers ? headers.get(name) : at(headers, name);
-    if (typeof value === 'string') return [value];
-    return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
-  };
+  return headersOf(typeof headers === 'object' && headers !== null ? (headers as Headers) : {});
 }
 
 const messagesOf = new WeakMap<object, number>();

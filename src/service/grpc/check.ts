@@ -42,13 +42,17 @@ export function readCheck(
   if (http === undefined || http === null) {
     return 'attributes.request.http is missing: configure the gateway to ask about HTTP requests only';
   }
+  const { path, query } = http;
+  if (query !== '' && path.includes('?'))
+    return 'attributes.request.http has a query both in path and in query: have the gateway send one';
   const headers = new WireHeaders(http.headers, http.headerMap?.headers ?? []);
   const head = readGateHead(headers);
   return {
     protocol: wanted,
     request: {
       method: http.method,
-      path: head.path(pathOf(http)),
+      // Envoy sends both as the path, others apart.
+      path: head.path(query === '' ? path : `${path}?${query}`),
       headers: head.headers,
       body: bodyOf(http.body, http.rawBody, head, headers.only('content-length'), maxBodyBytes),
     },
@@ -100,11 +104,6 @@ const PASS = writeCheckResponse({ status: { code: OK }, okResponse: changes(NO_C
 
 function isProtocol(text: string): text is Protocol {
   return PROTOCOLS.has(text);
-}
-
-/** The path with its query. Envoy sends both as the path, others apart. */
-function pathOf({ path, query }: { readonly path: string; readonly query: string }): string {
-  return query === '' || path.includes('?') ? path : `${path}?${query}`;
 }
 
 function bodyOf(

@@ -48,7 +48,7 @@ export class GuardRoute {
   /** Decides on a request, and sends it on or refuses it. */
   serve(exchange: Exchange, head: RequestHead, req: HttpRequest): void {
     const { protocol, destination, gate, origins } = this.#parts;
-    const method = req.getMethod().toUpperCase();
+    const method = req.getCaseSensitiveMethod();
     const query = req.getQuery();
     const target = query === undefined ? req.getUrl() : `${req.getUrl()}?${query}`;
     if (isForeignOrigin(head, origins)) {

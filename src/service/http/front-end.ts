@@ -10,8 +10,8 @@ export type FrontEndName = 'uws' | 'node';
  * part of uWebSockets.js' request class that routes need, so that its requests can be passed on without a wrapper.
  */
 export interface HttpRequest {
-  /** In lower case. */
-  getMethod(): string;
+  /** As it was sent: not `getMethod`, which uWebSockets.js turns into lower case. */
+  getCaseSensitiveMethod(): string;
   /** The path as it was sent, without the query. */
   getUrl(): string;
   /** The part after the `?`; `undefined` if there is none. */
@@ -102,6 +102,9 @@ export type OpenFrontEnd = (options: FrontEndOptions) => FrontEnd;
 
 /** Maximum size of a request's headers in bytes; larger ones get a 431. */
 export const MAX_HEADER_BYTES = 64 * 1024;
+
+/** Maximum number of a request's headers; uWebSockets.js accepts about as many. */
+export const MAX_HEADERS = 100;
 
 /** Connections that the kernel keeps until they are accepted. It keeps at most `net.core.somaxconn`, whatever this says. */
 export const MAX_BACKLOG = 65_535;

@@ -1,4 +1,4 @@
-import { GATE_HEADERS, type HeaderLookup } from '../../gate/request.js';
+import { GATE_HEADERS, headerName, headerValue, type HeaderLookup } from '../../gate/request.js';
 import { GATE_PROTOCOLS, type GateProtocol } from '../../gate/open.js';
 import { hasDotSegment } from '../../protocol/resources.js';
 
@@ -7,7 +7,7 @@ export interface HeaderSource {
   forEach(visit: (name: string, value: string) => void): void;
 }
 
-const PATHS = ['x-forwarded-uri', 'x-original-uri', 'x-original-url'];
+const PATHS = ['x-forwarded-uri', 'x-original-uri'];
 const READ: ReadonlySet<string> = new Set([...GATE_HEADERS, ...PATHS, 'x-envoy-auth-partial-body']);
 const NONE: readonly string[] = [];
 
@@ -20,8 +20,10 @@ export class GateHead {
   readonly #found = new Map<string, string | string[]>();
 
   /** Takes one header of the request. */
-  add(name: string, value: string): void {
+  add(sentName: string, sentValue: string): void {
+    const name = headerName(sentName);
     if (!READ.has(name)) return;
+    const value = headerValue(sentValue);
     const values = this.#found.get(name);
     if (values === undefined) this.#found.set(name, value);
     else if (typeof values === 'string') this.#found.set(name, [values, value]);
@@ -31,7 +33,8 @@ export class GateHead {
   readonly headers: HeaderLookup = (name) => this.#all(name);
 
   /**
-   * The path and query of the caller's request.
+   * The path and query of the caller's request. If nothing else says them, `X-Original-Url` does; otherwise it is one of the
+   * headers that can name another path.
    *
    * @param known what the proxy has asked with; empty if it has asked with a path of its own
    * @returns `null` if nothing says the path, or if two disagree: a caller may have sent such a header
@@ -44,12 +47,12 @@ export class GateHead {
         path = said;
       }
     }
-    return path;
+    return path ?? this.#all('x-original-url')[0] ?? null;
   }
 
   /** Whether the proxy says that it has sent only a part of the body. */
   get isPartial(): boolean {
-    return this.#all('x-envoy-auth-partial-body').some((value) => value.trim().toLowerCase() !== 'false');
+    return this.#all('x-envoy-auth-partial-body').some((value) => value.toLowerCase() !== 'false');
   }
 
   #all(name: string): readonly string[] {

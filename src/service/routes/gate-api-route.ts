@@ -13,6 +13,7 @@ import {
   type IntakeSink,
 } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
+import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
 import { wholeContextOf, type GateDecider } from './gate-decider.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
@@ -121,8 +122,8 @@ export function readGateRequest(
   if (path !== null && typeof path !== 'string')
     return invalid('path is not a string, expected path and query as the caller sent them');
   if (!isJsonObject(headers)) return invalid('headers is not an object, expected strings by header name');
-  const odd = Object.values(headers).some((item) => !isHeaderValue(item));
-  if (odd) return invalid('a header is neither a string nor an array of strings');
+  const fault = headerFault(headers);
+  if (fault !== null) return invalid(fault);
   const lookup = headersOf(headers);
   const body = bodyOf(value, lookup);
   if ('error' in body) return body;
@@ -149,10 +150,22 @@ function bodyOf(value: JsonObject, headers: HeaderLookup): GateRequest['body'] |
   return bodyOfText(text, headers);
 }
 
-function isHeaderValue(value: unknown): boolean {
-  return (
-    typeof value === 'string' || (Array.isArray(value) && value.every((item) => typeof item === 'string'))
-  );
+/** Why no front end would have taken these headers: more of them could cost more time than a body of this size. */
+function headerFault(headers: JsonObject): string | null {
+  let [values, characters] = [0, 0];
+  for (const [name, value] of Object.entries(headers)) {
+    const all = Array.isArray(value) ? value : [value];
+    if ((values += Math.max(1, all.length)) > MAX_HEADERS)
+      return `headers has more than ${MAX_HEADERS} values, expected at most as many`;
+    characters += name.length;
+    for (const item of all) {
+      if (typeof item !== 'string') return 'a header is neither a string nor an array of strings';
+      characters += item.length;
+    }
+  }
+  return characters <= MAX_HEADER_BYTES
+    ? null
+    : `headers has ${characters} characters, expected at most ${MAX_HEADER_BYTES}`;
 }
 
 function invalid(detail: string): GateRequestFault {

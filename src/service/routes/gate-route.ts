@@ -46,7 +46,7 @@ export class GateRoute {
     const { gate, hasBody } = head;
     this.ask(exchange, head, {
       protocol,
-      method: methodOf(req.getMethod().toUpperCase(), gate, hasBody),
+      method: methodOf(req.getCaseSensitiveMethod(), gate, hasBody),
       path: gate.path(callPathOf(req)),
       readBody: (bytes) =>
         gate.isPartial

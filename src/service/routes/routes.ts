@@ -65,11 +65,11 @@ export class Routes implements ExchangeOwner {
     const path = req.getUrl();
     // Proxies append the caller's path to the gate's path.
     const route = routes.get(path) ?? routes.get(`/gate/${gateProtocolOf(path)}`) ?? unknown;
-    const method = req.getMethod();
+    const method = req.getCaseSensitiveMethod();
     const head = readHead(req, route.isProxied === true ? new GateHead() : undefined);
     this.#open++;
     this.#busyPoll.end();
-    const exchange = new Exchange(wire, method === 'head', head, route.endpoint, this);
+    const exchange = new Exchange(wire, method === 'HEAD', head, route.endpoint, this);
     if (this.#notesAddress) exchange.address = exchange.clientAddress;
     try {
       this.#serve(route, method, exchange, head, req);
@@ -113,8 +113,8 @@ export class Routes implements ExchangeOwner {
       this.#countRejection(route, 'rate_limited');
       exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
     } else if (route.methods.length > 0 && !route.methods.includes(method)) {
-      const allowed = route.methods.join(', ').toUpperCase();
-      const error = `method ${method.toUpperCase()} is not allowed here, expected ${allowed}`;
+      const allowed = route.methods.join(', ');
+      const error = `method ${method} is not allowed here, expected ${allowed}`;
       exchange.refuse(405, error, { headers: { Allow: allowed } });
     } else {
       route.serve(exchange, head, req);

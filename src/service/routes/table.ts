@@ -18,7 +18,7 @@ type Serve = (exchange: Exchange, head: RequestHead, req: HttpRequest) => void;
 /** What answers the requests to a path. */
 export interface Route {
   readonly endpoint: Endpoint;
-  /** In lower case; empty if every method is allowed. */
+  /** Empty if every method is allowed. */
   readonly methods: readonly string[];
   /** `null` if there is no limit. Each class of endpoints has its own limit, so that one cannot use up another's. */
   readonly rateLimit: RateLimit | null;
@@ -65,10 +65,10 @@ export function routeTables(context: RouteContext): Tables {
   const [api, proxied] = [new GateApiRoute(context, intake), new GateRoute(context, intake)];
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
-    ...{ endpoint, methods: ['post'], rateLimit, serve },
+    ...{ endpoint, methods: ['POST'], rateLimit, serve },
   });
   const read = (endpoint: Endpoint, serve: Serve): Route => ({
-    ...{ endpoint, methods: ['get', 'head'], rateLimit: null, serve },
+    ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit: null, serve },
   });
   const gate = (serve: Serve): Route => ({
     ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, serve },

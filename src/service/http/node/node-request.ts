@@ -10,8 +10,8 @@ export class NodeRequest implements HttpRequest {
     this.#message = message;
   }
 
-  getMethod(): string {
-    return (this.#message.method ?? '').toLowerCase();
+  getCaseSensitiveMethod(): string {
+    return this.#message.method ?? '';
   }
 
   getUrl(): string {

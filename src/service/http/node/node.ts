@@ -7,6 +7,7 @@ import {
   GONE_PEER,
   MAX_BACKLOG,
   MAX_HEADER_BYTES,
+  MAX_HEADERS,
   type FrontEndOptions,
   type OpenFrontEnd,
 } from '../front-end.js';
@@ -19,8 +20,6 @@ import { removeStaleSocket, withSocketMode } from '../listen/unix-socket.js';
 // Like uWebSockets.js, which closes idle connections after 8 to 12 s.
 const IDLE_MS = 10_000;
 const CHECK_MS = 2000;
-/** uWebSockets.js accepts about as many. */
-const MAX_HEADERS = 100;
 /**
  * Maximum number of unanswered requests of one connection; uWebSockets.js allows one. Bounds memory, since an answer
  * can be far larger than its request.

@@ -85,7 +85,13 @@ function toGateRequest(random: Random, protocol: Protocol, given: Recipe, now: n
   const name = method === 'tools/call' ? tool : subjectOf(recipe.call);
   if (protocol === 'mcp' && name !== undefined && /^[a-z*:/-]+$/.test(name) && random.chance(0.1))
     headers.push(['Mcp-Name', name], ['Mcp-Method', method]);
-  const request = { protocol, method: 'POST', path: '/some/path', headers, body };
+  const request = {
+    protocol,
+    method: 'POST',
+    path: random.pick(['/some/path', '/some/path', '/', '/mcp', '/a%20b']),
+    headers,
+    body,
+  };
   return random.chance(0.25) ? altered(random, request, bundle) : request;
 }
 
@@ -242,7 +248,9 @@ function routedRequest(random: Random, recipe: Recipe, routes: readonly Route[],
   const own = args?.kind === 'object' ? args.members : [];
   const textOf = (name: string) => {
     const value = own.find(([other]) => other === name)?.[1];
-    if (value?.kind === 'string' && value.value !== '' && random.chance(0.8)) return value.value;
+    // No path and no query can hold a lone surrogate.
+    const text = value?.kind === 'string' && !/\p{Surrogate}/u.test(value.value) ? value.value : '';
+    if (text !== '' && random.chance(0.8)) return text;
     return random.pick(random.chance(0.9) ? TEXTS.slice(0, 6) : TEXTS);
   };
   const inPath: [string, string][] = [];
@@ -321,11 +329,26 @@ function alteredPath(random: Random, request: GateRequest): GateRequest {
     () => way.replace(':', random.pick(['%3A', '::', ':x', '/'])) + query,
     () =>
       way +
-      random.pick(['%2F', '%2fx', '%5c', '%00', '%ff', '%', '%25', '%3f', '|', 'é', '.json', ':x']) +
+      random.pick([
+        '%2F',
+        '%2fx',
+        '%5c',
+        '%23',
+        '%3Bx',
+        '%00',
+        '%ff',
+        '%',
+        '%25',
+        '%3f',
+        '|',
+        'é',
+        '.json',
+        ':x',
+      ]) +
       query,
     () => way.replace(/[^/]+$/, random.pick(['..', '.', '%2e%2E', '...', '.x'])) + query,
     () =>
-      `${path}${query === '' ? '?' : '&'}${random.pick(['a=1', 'a', '=1', 'id=9', 'tool=x', 'path=x', 'a=1&a=1', 'a=%ff', 'a[]=1', 'a=;', 'a=+%2B', ''])}`,
+      `${path}${query === '' ? '?' : '&'}${random.pick(['a=1', 'a', '=1', 'id=9', 'tool=x', 'path=x', 'a=1&a=1', 'a=%ff', 'a[]=1', 'a=;', 'a=+%2B', 'a=1#x', 'a=b=c', 'a=%00', 'a=1|', "a='/?:@", ''])}`,
     () => '/.well-known/agent-card.json',
     () => `${prefixOf(way)}/.well-known/agent.json${random.pick(['', '', '?', '?x=1', '/'])}`,
     () => '/some/path',
@@ -426,7 +449,17 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () =>
       put([
         'Mcp-Name',
-        random.pick(['search', 'fetch', '=?base64?c2VhcmNo?=', '=?base64?@?=', '=?base64?/w==?=', '']),
+        random.pick([
+          'search',
+          'fetch',
+          '=?base64?c2VhcmNo?=',
+          '=?base64?@?=',
+          '=?base64?/w==?=',
+          '',
+          ' search\t',
+          '\u00a0search',
+          'ü',
+        ]),
       ]),
     () => put(['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
     () =>
@@ -434,6 +467,14 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
     () => put(['upgrade', random.pick(['websocket', 'h2c', ''])]),
     () => put(['Mcp-Method', random.pick(['tools/call', 'tools/list', '', 'TOOLS/CALL'])]),
     () => put1('Content-Type', random.pick(TYPES)),
+    () => put(['Content_Type', random.pick(TYPES)]),
+    () => put(['Content-Type', 'application/json']),
+    () => put(['X-HTTP-Method-Override', random.pick(METHODS)]),
+    () =>
+      put([random.pick(['X-Original-URL', 'X_Rewrite_Url']), random.pick([request.path, '/some/path', '/'])]),
+    () => ({ ...request, path: `${request.path}${random.pick(['?', '?a=1', '#x', '%3F', '%2e', '/x'])}` }),
+    () => ({ ...request, method: random.pick(['GET', 'DELETE', 'OPTIONS']), body: '' }),
+    () => put(['X_DRS_Bundle', random.pick([bundle, 'e30'])]),
     () => put(['Content-Encoding', random.pick(['gzip', 'identity', ' Identity ', 'br', 'identity, gzip'])]),
     () => text(`[${body}]`),
     () => text(`\ufeff${body}`),
@@ -534,6 +575,9 @@ const MORE_PARAMS = [
 const TYPES = [
   'application/json; charset=utf-8',
   'application/json;charset="UTF8"',
+  ...['charset*0=utf-7', 'a=b', 'charset="utf-8', 'charset=utf-8;', ''].map(
+    (text) => `application/json;${text}`,
+  ),
   'application/json; charset=utf-16',
   'application/vnd.x+json',
   'text/plain',

@@ -153,25 +153,21 @@ const denied = (status: number, body: unknown): string => {
 
 const bytesOf = ({ headers, body }: GateRequest): GateBody => {
   const [type, coding] = ['content-type', 'content-encoding'].map((name) =>
-    headers.filter(([other]) => other.toLowerCase() === name).map(([, value]) => value),
+    headers
+      .filter(([other]) => other.toLowerCase().replaceAll('_', '-') === name)
+      .map(([, value]) => value.replace(/^[ \t]+|[ \t]+$/g, '')),
   );
-  if (coding?.some((value) => value.trim().toLowerCase() !== 'identity')) return 'unusable';
-  const json = /^application\/(?:[\w.-]+\+)?json$/;
-  const isJson = (value: string) => {
-    const [name = '', ...parameters] = value
-      .toLowerCase()
-      .split(';')
-      .map((part) => part.trim());
-    return (
-      json.test(name) &&
-      parameters.every((one) => !/^charset\s*=/.test(one) || /^charset=\s*"?utf-?8"?$/.test(one))
-    );
-  };
-  return type?.every((value) => !value.includes(',') && isJson(value)) ? { text: body } : 'unusable';
+  if (coding?.some((value) => value.toLowerCase() !== 'identity')) return 'unusable';
+  // No parameter but the charset.
+  const json = /^application\/(?:[\w.-]+\+)?json(?:[ \t]*;[ \t]*charset=(?:utf-?8|"utf-?8"))?$/i;
+  return type?.every((value) => json.test(value)) && type.length < 2 ? { text: body } : 'unusable';
 };
 
 /** The body that reaches a middleware: it knows that there is none. */
-const readBody = (request: GateRequest): GateBody => (sentBody(request) === '' ? 'none' : bytesOf(request));
+const readBody = (request: GateRequest): GateBody => {
+  const bytes = bytesOf(request);
+  return sentBody(request) === '' && bytes !== 'unusable' ? 'none' : bytes;
+};
 
 /** The body that `send` sends. */
 const sentBody = ({ method, body }: GateRequest) => (/^(GET|HEAD)$/.test(method) ? '' : body);
@@ -347,7 +343,7 @@ function mcpWay(verifier: Verifier, world: World): GateWay {
       if (request.protocol !== 'mcp' || call === undefined || !isPrintable(request)) return undefined;
       const body = { value: fromValue({ jsonrpc: '2.0', id: 0, ...call }) };
       // `Headers` joins repeated headers with a comma.
-      return { ...request, method: 'POST', headers: joined(request.headers), body };
+      return { ...request, method: 'POST', path: undefined, headers: joined(request.headers), body };
     },
     async ask(request) {
       const call = callIn(request);
@@ -434,8 +430,9 @@ function v1Way({ pool }: GateService, world: World, channel: 'text' | 'value'): 
       const whole = readJson(textOf(request));
       if (whole === undefined || hasDuplicateNames(whole)) return 400;
       const body = whole.kind === 'object' ? member(whole, 'body') : undefined;
+      if (bytes === 'unusable') return { ...request, body: bytes, routes };
       if (body === undefined || body.kind === 'null') return { ...request, body: 'none', routes };
-      return { ...request, body: bytes === 'unusable' ? bytes : { value: body }, routes };
+      return { ...request, body: { value: body }, routes };
     },
     async ask(request) {
       const answer = await pool.request({
