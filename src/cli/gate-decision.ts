@@ -23,9 +23,15 @@ export type GateDecision =
  *
  * @param text the JSON of a request to `POST /v1/gate`, which may leave `protocol` out
  * @param file its name, for errors
+ * @param toolServer what `tool_server` must be; `null`: what the service says
  * @throws CommandError if the file describes no request, or the service gives no verdict
  */
-export async function decideOnRequest(protocol: Protocol, text: string, file: string): Promise<GateDecision> {
+export async function decideOnRequest(
+  protocol: Protocol,
+  text: string,
+  file: string,
+  toolServer: string | null = null,
+): Promise<GateDecision> {
   const settings = readSettings();
   const read = readGateRequest(Buffer.from(text), protocol);
   if ('error' in read)
@@ -43,8 +49,8 @@ export async function decideOnRequest(protocol: Protocol, text: string, file: st
   const { replayWindowSecs: windowSecs, clockSkewSecs } = settings;
   const decided = await decide(opened, {
     now: () => Math.floor(Date.now() / 1000),
-    // Roots and tool server are the service's to check.
-    rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' },
+    // Roots are the service's to check, and the tool server, if nothing is said here.
+    rules: { trustedRoots: null, serverIdentity: toolServer, bindingMode: 'enforced' },
     judge: async (call) => judgedOf(call, await askService(call)),
     use: (claims, now) => checkReplay(claims, NO_RECORD, now, { scope: 'gate', windowSecs, clockSkewSecs }),
   });

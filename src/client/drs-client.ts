@@ -1,4 +1,5 @@
 import { isJsonObject } from '../protocol/json.js';
+import { refuseUnknownOptions } from '../protocol/known-options.js';
 import type { Verdict } from '../verifier/verdict.js';
 import { denotesJson } from '../verify/binding.js';
 import { DrsClientError } from './client-error.js';
@@ -40,9 +41,11 @@ export class DrsClient {
 
   /**
    * @param url the address of the service (`DRS_VERIFY_URL`), without `/verify`
-   * @throws TypeError if it is not an http or https URL without credentials
+   * @throws TypeError if it is not an http or https URL without credentials, or an option is unknown
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
+    const known = ['timeoutMs', 'retries', 'connections', 'fetch'] satisfies (keyof DrsClientOptions)[];
+    refuseUnknownOptions(options, known);
     const { timeoutMs = 5000, retries = 2, connections = 16, fetch } = options;
     this.#url = serviceUrl(url, '/verify');
     this.#timeoutMs = timeoutMs;

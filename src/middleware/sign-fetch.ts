@@ -2,6 +2,7 @@ import { ENVELOPE_TYPE } from '../gate/call-body.js';
 import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../gate/carriers.js';
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
 import type { AnySigner } from '../issue/signer.js';
+import { refuseUnknownOptions } from '../protocol/known-options.js';
 import type { Delegation } from './delegation.js';
 import { sendSigned } from './send-signed.js';
 
@@ -38,6 +39,7 @@ export interface SignFetchOptions {
  * @returns a function that rejects with an `IssueError` if the delegation does not allow the request, and with a
  *   `TypeError` if it cannot be signed: for its body, or because an argument is in `parameters` and in the body. Such a
  *   request is not sent
+ * @throws TypeError if an option is unknown, or `carrier` is something else
  * @example
  * const call = signFetch({ key, chain, toolServer: 'https://weather.example' });
  * await call('https://weather.example/weather', {
@@ -47,8 +49,11 @@ export interface SignFetchOptions {
  */
 export function signFetch(
   delegation: Delegation<AnySigner>,
-  { command, sign, parameters, carrier = 'header', fetch = globalThis.fetch }: SignFetchOptions = {},
+  options: SignFetchOptions = {},
 ): typeof globalThis.fetch {
+  const known = ['command', 'sign', 'parameters', 'carrier', 'fetch'] satisfies (keyof SignFetchOptions)[];
+  refuseUnknownOptions(options, known);
+  const { command, sign, parameters, carrier = 'header', fetch = globalThis.fetch } = options;
   if (!['header', 'envelope', 'auto'].includes(carrier))
     throw new TypeError(`carrier is ${JSON.stringify(carrier)}, expected "header", "envelope" or "auto"`);
   return async (input, init) => {

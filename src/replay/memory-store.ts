@@ -1,3 +1,4 @@
+import { refuseUnknownOptions } from '../protocol/known-options.js';
 import {
   ReplayStoreError,
   type ReplayLog,
@@ -40,12 +41,12 @@ const NO_LONGER_NEARLY_FULL = 0.6;
 /**
  * A replay store in the memory of this process. It is lost with the process, and other processes do not see it.
  *
+ * @throws TypeError if an option is unknown
  * @example const replayStore = createMemoryReplayStore({ maxEntries: 100_000 });
  */
-export function createMemoryReplayStore({
-  maxEntries = 1_000_000,
-  log,
-}: MemoryReplayStoreOptions = {}): MemoryReplayStore {
+export function createMemoryReplayStore(options: MemoryReplayStoreOptions = {}): MemoryReplayStore {
+  refuseUnknownOptions(options, ['maxEntries', 'log'] satisfies (keyof MemoryReplayStoreOptions)[]);
+  const { maxEntries = 1_000_000, log } = options;
   if (!Number.isSafeInteger(maxEntries) || maxEntries < 1) {
     throw new RangeError(`maxEntries is ${maxEntries}, expected an integer of at least 1`);
   }

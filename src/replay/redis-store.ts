@@ -1,3 +1,4 @@
+import { refuseUnknownOptions } from '../protocol/known-options.js';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   connectRedis,
@@ -81,12 +82,21 @@ const FAULTS: Record<ReplayUnreadyReason, { readonly call: string; readonly log:
  *
  * @throws ReplayStoreError if Redis cannot be reached within 5 s, records nothing or evicts keys, or the package `redis`
  *   is not installed
+ * @throws TypeError if an option is unknown
  * @example const replayStore = await openRedisReplayStore({ url: 'redis://127.0.0.1:6379', log: pino() });
  */
 export async function openRedisReplayStore(
   options: RedisReplayStoreOptions,
   periods: Partial<RedisReplayPeriods> = {},
 ): Promise<ReplayStore> {
+  const known = [
+    'url',
+    'keyPrefix',
+    'timeoutMs',
+    'log',
+    'onError',
+  ] satisfies (keyof RedisReplayStoreOptions)[];
+  refuseUnknownOptions(options, known);
   const store = new RedisReplayStore(options, { ...PERIODS, ...periods });
   await store.open();
   return store;

@@ -45,7 +45,7 @@ describe('verify --gate', () => {
   it('allows the call that was signed, as often as it is asked', async () => {
     for (const asked of [request(toolCall()), request(toolCall(), { protocol: 'mcp', path: '/mcp' })]) {
       const { code, stdout, stderr } = await decide('mcp', asked);
-      expect([code, stderr]).toEqual([0, '']);
+      expect([code, stderr]).toEqual([0, 'replay and SERVER_IDENTITY were not checked\n']);
       expect(stdout).toMatch(
         /^allowed\n {2}root principal {2}did:key:z\w+\n {2}agent {11}did:key:z\w+\n {2}command {9}\/mcp\/tools\/call\n {2}tool {12}search\n {2}binding {9}match\n$/,
       );
@@ -53,7 +53,16 @@ describe('verify --gate', () => {
     const alone = await work.drsAlone(['verify', '--gate', 'mcp', '-'], { env, stdin: request(toolCall()) });
     expect(alone).toEqual(await decide('mcp', request(toolCall())));
     const plain = request({ tool: 'search', ...args });
-    expect(await decide('http', plain, [], { GATE_ROUTES: 'any' })).toMatchObject({ code: 0 });
+    expect(
+      await decide('http', plain, ['--tool-server', 'https://tools.example'], { GATE_ROUTES: 'any' }),
+    ).toMatchObject({ code: 0, stderr: 'replay was not checked\n' });
+    expect(
+      await decide('http', plain, ['--tool-server', 'https://other.example'], { GATE_ROUTES: 'any' }),
+    ).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('TOOL_SERVER_MISMATCH') as string,
+      stderr: '',
+    });
   });
 
   it('reads the routes of http where the service does', async () => {

@@ -3,7 +3,7 @@ import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a
 import { AgentEvent, DefaultRequestHandler, InMemoryTaskStore, type AgentExecutor } from '@a2a-js/sdk/server';
 import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
 import express from 'express';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createConsent, generateKey, IssueError, issueRootDelegation } from '../../src/issue/index.js';
 import {
   createMemoryReplayStore,
@@ -269,6 +269,20 @@ describe.each(SOURCES.filter(([name]) => name !== 'in an own pool'))('A2A with v
     await expect(client.sendMessage(sending())).rejects.toThrow('no X-DRS-Bundle header');
     await expect(client.getTask({ tenant: '', id: '1' })).rejects.toThrow('no X-DRS-Bundle header');
     expect(runs).toBe(0);
+  });
+
+  it.each([
+    ['with a query', '/a2a?tenant=8', {}, 'the path has a query'],
+    ['with the argument path', '/a2a', { path: '/tenant-7' }, 'a member named "tool" or "path"'],
+    ['that no header can carry', '/a2a', { n: 'x'.repeat(37_000) }, 'and headers have at most 65536'],
+  ])('signs no request %s, and sends none', async (_, path, params, reason) => {
+    const sent = vi.fn<typeof fetch>();
+    const { delegation } = unlimited();
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: METHOD, params });
+    const signed = signA2aRequests(delegation, sent)(`${server.url}${path}`, { method: 'POST', body });
+    await expect(signed).rejects.toThrow(reason);
+    await expect(signed).rejects.toBeInstanceOf(TypeError);
+    expect(sent).not.toHaveBeenCalled();
   });
 
   it.each(['', 'tenant 7'])(

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { drsA2a } from '../../src/middleware/a2a/index.js';
-import { createMemoryReplayStore, drsFetch, drsMiddleware } from '../../src/middleware/index.js';
+import { DrsClient } from '../../src/client/index.js';
+import { drsA2a, drsExtension } from '../../src/middleware/a2a/index.js';
+import { createMemoryReplayStore, drsFetch, drsMiddleware, signFetch } from '../../src/middleware/index.js';
 import { drsHono } from '../../src/middleware/hono/index.js';
-import { drsMcp } from '../../src/middleware/mcp/index.js';
+import { drsMcp, signCalls } from '../../src/middleware/mcp/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { OPEN, OPEN_ROUTE } from './call.js';
 
@@ -133,4 +134,17 @@ it('protection of MCP and A2A decides tool and command by the message', () => {
     'methods is "none", expected "all", or "tools" to check calls of tools alone',
     'askAt is "mailto:a@b.example", expected an http or https URL',
   ]);
+});
+
+it.each<[string, (options: object) => unknown]>([
+  ['carrier', (options) => signCalls(null as never, null as never, options)],
+  ['carriers', (options) => signFetch(null as never, options)],
+  ['askat', (options) => drsExtension({ serverIdentity: 'https://a.example', ...options })],
+  ['timeout', (options) => new DrsClient('http://127.0.0.1:1', options)],
+  ['maxEntry', (options) => createMemoryReplayStore(options)],
+])('an option that nobody reads is refused: %s', (name, make) => {
+  expect(problemsOf(() => make({ [name]: 'x' }))).toEqual([
+    expect.stringMatching(`^${name} is not an option here, expected .`),
+  ]);
+  expect(problemsOf(() => make({ polocy: 1, nosuch: 2 }))).toHaveLength(2);
 });

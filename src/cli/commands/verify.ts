@@ -15,6 +15,7 @@ import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
 interface VerifyOptions {
   readonly body?: string;
   readonly gate?: Protocol;
+  readonly toolServer?: string;
   readonly json?: true;
 }
 
@@ -37,6 +38,10 @@ export function addVerify(program: Command): void {
         .choices(['mcp', 'a2a', 'http'])
         .conflicts('body'),
     )
+    .option(
+      '--tool-server <name>',
+      'with --gate: the SERVER_IDENTITY of the gate, for which calls must be signed',
+    )
     .option('--json', 'print the answer of the service, or the decision, as JSON')
     .addHelpText(
       'after',
@@ -44,7 +49,8 @@ export function addVerify(program: Command): void {
 With --gate, the file has the JSON of POST /v1/gate; its "protocol" may be left out:
   { "method": "POST", "path": "/mcp", "headers": { "X-DRS-Bundle": "…" }, "body_text": "…" }
 One run has no record of used calls: it checks how old a call is, not whether it was used before. The service
-checks root and tool server. GATE_METHODS, GATE_PASS_METHODS, GATE_ROUTES, REPLAY_WINDOW_SECS and CLOCK_SKEW_SECS count
+checks the root, and the tool server if it has a SERVER_IDENTITY: a gate without one allows nothing. --tool-server
+checks it here. GATE_METHODS, GATE_PASS_METHODS, GATE_ROUTES, REPLAY_WINDOW_SECS and CLOCK_SKEW_SECS count
 as for the service.
 
 Exit code: 0 valid, or allowed; 1 invalid, refused, or valid but the body is not what was signed (binding is not
@@ -61,6 +67,8 @@ Examples:
         await decide(options.gate, file, options);
         return;
       }
+      if (options.toolServer !== undefined)
+        throw new CommandError('--tool-server is for a gate', 'give --gate too, or leave it out');
       if (file === '-' && options.body === '-') {
         throw new CommandError(
           'bundle and body cannot both be standard input',
@@ -78,14 +86,18 @@ Examples:
     });
 }
 
-async function decide(protocol: Protocol, file: string, { json }: VerifyOptions): Promise<void> {
+async function decide(protocol: Protocol, file: string, { json, toolServer }: VerifyOptions): Promise<void> {
   const text = await readText(file, 'a request');
   // Only this option needs the configuration of the service, which takes longer to load than the rest.
   const { decideOnRequest } = await import('../gate-decision.js');
-  const decision = await decideOnRequest(protocol, text, file);
+  const decision = await decideOnRequest(protocol, text, file, toolServer);
   const answered =
     decision.kind === 'deny' ? ({ kind: 'deny', response: responseTo(decision) } as const) : decision;
   process.stdout.write(json ? `${printableJson(gateAnswer(answered), 2)}\n` : showDecision(decision));
+  if (decision.kind === 'allow')
+    process.stderr.write(
+      `replay${toolServer === undefined ? ' and SERVER_IDENTITY were' : ' was'} not checked\n`,
+    );
   process.exitCode = decision.kind === 'deny' ? EXIT.no : EXIT.ok;
 }
 

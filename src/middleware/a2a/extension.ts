@@ -1,5 +1,6 @@
 import { A2A_COMMAND } from '../../gate/a2a.js';
 import { BUNDLE_HEADER } from '../../gate/carriers.js';
+import { refuseUnknownOptions } from '../../protocol/known-options.js';
 import { isHttpUrl } from '../check-options.js';
 
 /** What {@link drsExtension} says about an agent. */
@@ -33,12 +34,14 @@ export const DRS_EXTENSION = 'https://drs.okeyamy.xyz/a2a/delegation/v1';
  * Makes the entry of an agent card which says that calls need a delegation: for which commands and which server, and
  * where to ask for it.
  *
- * @throws TypeError if `serverIdentity` is not a name, or `askAt` not a URL
+ * @throws TypeError if an option is unknown, if `serverIdentity` is not a name, or `askAt` not a URL
  * @example
  * const extensions = [drsExtension({ serverIdentity, askAt: 'https://agent.example/delegations' })];
  * const card = { ...rest, capabilities: { streaming: true, extensions } };
  */
-export function drsExtension({ serverIdentity, askAt }: DrsExtensionOptions): DrsExtension {
+export function drsExtension(options: DrsExtensionOptions): DrsExtension {
+  refuseUnknownOptions(options, ['serverIdentity', 'askAt'] satisfies (keyof DrsExtensionOptions)[]);
+  const { serverIdentity, askAt } = options;
   if (typeof serverIdentity !== 'string' || serverIdentity === '' || serverIdentity === 'any')
     throw new TypeError(
       `serverIdentity is ${JSON.stringify(serverIdentity)}, expected the did:key or URL that calls are signed for`,

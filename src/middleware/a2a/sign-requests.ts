@@ -33,10 +33,18 @@ export function signA2aRequests(
     if (call === null) return fetch(input, init);
     const headers = new Headers(init?.headers ?? request?.headers);
     nameExtension(headers);
-    headers.set(BUNDLE_HEADER, await signCall(delegation, call.command, call.args));
+    const bundle = await signCall(delegation, call.command, call.args);
+    if (bundle.length > MAX_BUNDLE)
+      throw unsignable(
+        `its bundle has ${bundle.length} characters, and headers have at most ${MAX_BUNDLE}; send less in one request, such as a URL of a large file`,
+      );
+    headers.set(BUNDLE_HEADER, bundle);
     return sendSigned(fetch, input, { ...init, headers });
   };
 }
+
+/** A2A has no other carrier, and servers and proxies take no longer headers. */
+const MAX_BUNDLE = 65_536;
 
 /** Says that this client knows the extension. Servers refuse clients that do not say so, if their card requires it. */
 function nameExtension(headers: Headers): void {

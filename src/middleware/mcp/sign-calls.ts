@@ -9,6 +9,7 @@ import {
 } from '../../gate/mcp-methods.js';
 import { after, type AnySigner, type Eventual, type Signer } from '../../issue/signer.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
+import { refuseUnknownOptions } from '../../protocol/known-options.js';
 import { signCall, type Delegation } from '../delegation.js';
 import { sendSigned } from '../send-signed.js';
 import { onConnect, type Connectable, type McpTransport } from './transport.js';
@@ -38,7 +39,7 @@ export interface SignCallsOptions {
  * @param client a `Client` of either SDK
  * @returns the same client; a request that the delegation does not allow rejects with an `IssueError` and is not sent
  * @throws Error if it is connected already
- * @throws TypeError if `carriers` is something else
+ * @throws TypeError if an option is unknown, or `carriers` is something else
  * @example
  * const client = signCalls(new Client({ name: 'agent', version: '1.0.0' }), { key, chain, toolServer });
  * await client.connect(transport);
@@ -47,8 +48,10 @@ export interface SignCallsOptions {
 export function signCalls<C extends Connectable>(
   client: C,
   delegation: Delegation<AnySigner>,
-  { sign, carriers = 'both' }: SignCallsOptions = {},
+  options: SignCallsOptions = {},
 ): C {
+  refuseUnknownOptions(options, ['sign', 'carriers'] satisfies (keyof SignCallsOptions)[]);
+  const { sign, carriers = 'both' } = options;
   const maxHeader = Object.hasOwn(MAX_HEADER, carriers) ? MAX_HEADER[carriers] : null;
   if (maxHeader === null)
     throw new TypeError(`carriers is ${JSON.stringify(carriers)}, expected "both", "_meta" or "header"`);

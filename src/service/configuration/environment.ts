@@ -1,4 +1,4 @@
-import { editDistance } from '../../protocol/nearest-name.js';
+import { editDistance, nearestName } from '../../protocol/nearest-name.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -29,9 +29,26 @@ const REMOVED: ReadonlyMap<string, string> = new Map([
 
 const MIN_LENGTH = 8;
 
+/** First words of our variables with which other programs begin theirs, such as `REDIS_PASSWORD` and `LOG_FORMAT`. */
+const COMMON: ReadonlySet<string> = new Set(
+  'HOST PORT LISTEN TLS LOG METRICS RATE MAX REQUEST WORKER REDIS PROCESSES'.split(' '),
+);
+
+/** Variables that begin as ours do: of the command, of the gRPC library, and what Kubernetes sets for a service called `gate`. */
+const OTHERS =
+  /^DRS_(?:VERIFY_URL|ADMIN_URL|COMMIT)$|^GRPC_(?:(?:NODE_)?(?:TRACE|VERBOSITY)|SSL_|DEFAULT_|EXPERIMENTAL_)|_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_\w+)?)$/;
+
+/** Whether a variable begins with a word with which only ours do. */
+function beginsAsOurs(found: string, names: readonly string[]): boolean {
+  const word = found.slice(0, found.indexOf('_'));
+  const isForFile = names.includes(found.replace(/_FILE$/, ''));
+  if (!found.includes('_') || COMMON.has(word) || OTHERS.test(found) || isForFile) return false;
+  return !Object.hasOwn(FOREIGN, found) && names.some((name) => name.startsWith(`${word}_`));
+}
+
 /**
- * Finds variables that earlier versions had, and those whose names differ from one of ours by one typing error. If `TRUSTED_ROOT` were ignored, for example,
- * the service would trust everybody.
+ * Finds variables that earlier versions had, those whose names differ from one of ours by one typing error, and those that
+ * begin as ours do, such as `GATE_POLICY`. If `TRUSTED_ROOT` were ignored, for example, the service would trust everybody.
  *
  * @param names the names of our variables
  */
@@ -46,6 +63,13 @@ export function findMisspelt(env: Environment, names: readonly string[]): string
     );
     if (meant !== undefined)
       problems.push(`${found} is not a variable of drs-verify, expected ${meant}: rename it, or unset it`);
+    else if (instead === undefined && beginsAsOurs(found, names)) {
+      const near = nearestName(found, names);
+      const remedy = near === null ? 'unset it' : `did you mean ${near}? Rename it, or unset it`;
+      problems.push(
+        `${found} is not a variable of drs-verify (drs-verify serve --help lists them): ${remedy}`,
+      );
+    }
   }
   return problems;
 }
