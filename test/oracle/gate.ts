@@ -155,8 +155,10 @@ function openHttp({ method, path, headers, body, routes = 'any' }: GateQuestion)
     : { ...routes, hasBody: true };
   if (parameters === 'INVALID_PARAMS') return parameters;
   const call = { ...encoded, atOrBelow: command, tool: tool === 'any' ? undefined : tool };
-  if (parameters === undefined)
-    return path?.includes('?') === true ? 'INVALID_PARAMS' : { ...call, body: bodyAlone(body) };
+  // A table has compared the query with its route already.
+  const query = isTable(routes) ? '' : (/\?(.*)$/s.exec(path ?? '')?.[1] ?? '');
+  if (readQuery(query, Object.keys(parameters ?? {})) === undefined) return 'INVALID_PARAMS';
+  if (parameters === undefined) return { ...call, body: bodyAlone(body) };
   const members = hasBody === true ? membersOf(body) : isNone(body) ? NO_MEMBERS : undefined;
   if (members === undefined) return { ...call, body: 'unreadable' };
   const given = Object.entries(parameters);
