@@ -148,7 +148,9 @@ export interface RunningService {
 
 /** Starts the compiled service on a free port. */
 export async function startService(env: Readonly<Record<string, string>> = {}): Promise<RunningService> {
-  const child = spawn(process.execPath, [MAIN, 'serve'], { env: bareEnvironment({ PORT: '0', ...env }) });
+  const child = spawn(process.execPath, [MAIN, 'serve'], {
+    env: bareEnvironment({ PORT: '0', WORKER_THREADS: '0', ...env }),
+  });
   const url = await listeningUrl(child);
   const stop = async () => {
     child.kill('SIGTERM');

@@ -135,11 +135,16 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
       startService({
         ...{ REPLAY_PROTECTION: 'memory', DECISION_LOG: path.join(folder, 'decisions'), GRPC_PORT: '0' },
       }),
-      startService({ REPLAY_PROTECTION: 'redis', REDIS_URL: redis.url, STATUS_LIST_BASE_URL: list.url }),
+      startService({
+        REPLAY_PROTECTION: 'redis',
+        REDIS_URL: redis.url,
+        STATUS_LIST_BASE_URL: list.url,
+        WORKER_THREADS: '0',
+      }),
       startService({ PROCESSES: FRONT_END === 'uws' ? '2' : '1', GATE_REPLAY: 'off' }),
     ]);
     const { certFile, keyFile } = makeCertificate(folder, 'prometheus', { days: 30 });
-    secured = await startService({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile });
+    secured = await startService({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, WORKER_THREADS: '0' });
     const targets = services.map(({ port }) => `127.0.0.1:${port}`);
     prometheus = await startProgram('prometheus', (port, itsFolder) => {
       const config = path.join(itsFolder, 'prometheus.yml');

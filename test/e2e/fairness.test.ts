@@ -48,7 +48,7 @@ function serve(env: Environment, options: ProcessOptions = {}): void {
     );
   };
   beforeAll(async () => {
-    service = await startService(env, options);
+    service = await startService({ WORKER_THREADS: '0', ...env }, options);
     connectionsBefore = await connections();
   });
   afterEach(async () => {

@@ -23,7 +23,7 @@ const delegationOf = (command: string) => ({
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService();
+  service = await startService({ WORKER_THREADS: '0' });
 });
 afterAll(() => service.stop());
 
@@ -84,7 +84,7 @@ it('a gateway checks what signRequest signs; with GATE_METHODS=tools everything 
   const other = { ...sign(), uri: 'file:///etc/passwd' };
   expect(await ask('mcp', {}, read(other))).toMatchObject({ ...denied, ...codeOf('BINDING_MISMATCH') });
 
-  const open = await startService({ GATE_METHODS: 'tools' });
+  const open = await startService({ GATE_METHODS: 'tools', WORKER_THREADS: '0' });
   try {
     const asked = async (method: string) => {
       const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });

@@ -18,7 +18,7 @@ const args = { tool: 'search', query: 'tea' };
 const toolServer = 'https://tools.example';
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ GATE_SIGNING_KEY: key.toJwk().d });
+  service = await startService({ GATE_SIGNING_KEY: key.toJwk().d, WORKER_THREADS: '0' });
 });
 afterAll(() => service.stop());
 
@@ -120,6 +120,7 @@ describe('a gate with a status list, /gate/chain and gRPC', () => {
       GATE_SIGNING_KEY: key.toJwk().d,
       GATE_CHAIN_ONLY: '/mcp/tools/call',
       GRPC_PORT: '0',
+      WORKER_THREADS: '0',
       STATUS_LIST_BASE_URL: `${list.url.replace('//', '//user:secret@')}?token=secret`,
     });
     await eventually(async () => expect((await fetch(`${gate.url}/readyz`)).status).toBe(200));
@@ -199,7 +200,7 @@ it.each(['x', key.did, `${key.toJwk().d}A`])('takes no key that is none: %s', (t
 });
 
 it('signs nothing without a key', async () => {
-  const plain = await startService();
+  const plain = await startService({ WORKER_THREADS: '0' });
   try {
     const { status } = await fetch(`${plain.url}/.well-known/jwks.json`);
     expect(status).toBe(404);

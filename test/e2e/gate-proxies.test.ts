@@ -41,7 +41,7 @@ let silent: Server;
 const proxies: Program[] = [];
 beforeAll(async () => {
   [gate, tools] = await Promise.all([
-    startService({ GATE_CHAIN_ONLY: '/mcp/tools/call', MAX_BODY_BYTES: '1048576' }),
+    startService({ GATE_CHAIN_ONLY: '/mcp/tools/call', MAX_BODY_BYTES: '1048576', WORKER_THREADS: '0' }),
     startToolServer(),
   ]);
   // A gate that takes requests and never answers.

@@ -17,6 +17,7 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', () 
       REPLAY_WINDOW_SECS: '300',
       REDIS_URL: redis.url,
       REDIS_TIMEOUT_MS: '20000',
+      WORKER_THREADS: '0',
     };
     gates = await Promise.all([startService(env), startService(env)]);
   });

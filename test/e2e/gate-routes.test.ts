@@ -14,7 +14,7 @@ let unset: RunningService;
 let client: ReturnType<typeof clientOf>;
 beforeAll(async () => {
   writeFileSync(file, JSON.stringify(ROUTES));
-  service = await startService({ GATE_ROUTES: file, GRPC_PORT: '0' });
+  service = await startService({ GATE_ROUTES: file, GRPC_PORT: '0', WORKER_THREADS: '0' });
   unset = await startService({ GATE_ROUTES: '' });
   client = clientOf(AUTHORIZATION, grpcPortOf(service));
 });

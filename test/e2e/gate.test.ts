@@ -112,6 +112,7 @@ describe('without SERVER_IDENTITY', () => {
       SERVER_IDENTITY: undefined,
       GATE_CHAIN_ONLY: '/mcp/tools/call',
       GRPC_PORT: '0',
+      WORKER_THREADS: '0',
     });
   });
   afterAll(() => nameless.stop());

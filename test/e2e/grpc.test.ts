@@ -77,6 +77,7 @@ beforeAll(async () => {
       MAX_BODY_MEMORY: '400000',
       REQUEST_TIMEOUT_SECS: '30',
       SHUTDOWN_DELAY_SECS: '2',
+      WORKER_THREADS: '0',
     }),
   ]);
   port = grpcPortOf(service);
@@ -221,7 +222,9 @@ describe('Authorization/Check', () => {
   });
 
   it('is checked as GRPC_PROTOCOL if the gateway names no protocol', async () => {
-    const other = await startService({ GRPC_PORT: '0', GRPC_PROTOCOL: 'http', RATE_LIMIT_PER_IP: '2' });
+    const other = await startService({
+      ...{ GRPC_PORT: '0', GRPC_PROTOCOL: 'http', RATE_LIMIT_PER_IP: '2', WORKER_THREADS: '0' },
+    });
     const client = clientOf(AUTHORIZATION, grpcPortOf(other));
     const list = question({
       raw_body: Buffer.from('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'),
@@ -500,18 +503,24 @@ describe('health, and the end', { shuffle: false }, () => {
     expect(counted('drs_gate_decisions_total{protocol="mcp",decision="allow",code=""}')).toBe(2);
   });
 
-  it.each(['@grpc/grpc-js', 'protobufjs/light.js'])('says that %s is not installed', async (name) => {
-    const hook = new URL('../support/hide-package.mjs', import.meta.url).href;
-    const env = { NODE_OPTIONS: `--import ${hook}`, HIDDEN_PACKAGE: name };
-    const { code, stderr } = await runToExit({ ...env, GRPC_PORT: '0' });
+  const PACKAGES = ['@grpc/grpc-js', 'protobufjs/light.js'];
+  const hide = (...names: string[]) => ({
+    NODE_OPTIONS: `--import ${new URL('../support/hide-package.mjs', import.meta.url).href}`,
+    HIDDEN_PACKAGE: names.join(),
+  });
+
+  it.each(PACKAGES)('says that %s is not installed', async (name) => {
+    const { code, stderr } = await runToExit({ ...hide(name), GRPC_PORT: '0' });
     expect([code, stderr]).toEqual([
       1,
       expect.stringMatching(
         /GRPC_PORT is set, but @grpc\/grpc-js or protobufjs is not installed; `npm install @grpc\/grpc-js@\S+ protobufjs@\S+` adds them/,
       ),
     ]);
-    // Nobody else needs them.
-    const without = await startService(env);
+  });
+
+  it('needs none of its packages where it is off', async () => {
+    const without = await startService(hide(...PACKAGES));
     expect(await without.stop()).toBe(0);
   });
 

@@ -257,7 +257,11 @@ describe('a body that does not arrive', () => {
   const MAX_BODY = 65_536;
   let hasty: RunningService;
   beforeAll(async () => {
-    hasty = await startService({ MAX_BODY_BYTES: String(MAX_BODY), REQUEST_TIMEOUT_SECS: '1' });
+    hasty = await startService({
+      MAX_BODY_BYTES: String(MAX_BODY),
+      REQUEST_TIMEOUT_SECS: '1',
+      WORKER_THREADS: '0',
+    });
   });
   afterAll(() => hasty.stop());
 
@@ -288,6 +292,7 @@ describe('a service with low limits', () => {
       RATE_LIMIT_GLOBAL: '5',
       RATE_LIMIT_PER_IP: '5',
       MAX_PENDING: '1',
+      WORKER_THREADS: '0',
       MAX_BODY_BYTES: String(16 * 1024 * 1024),
       DRS_ADMIN_TOKEN: 'a-token-for-the-tests',
     });

@@ -326,7 +326,7 @@ describe('limits', () => {
   describe('for each client', () => {
     let service: RunningService;
     beforeAll(async () => {
-      service = await startService({ RATE_LIMIT_PER_IP: '5' });
+      service = await startService({ RATE_LIMIT_PER_IP: '5', WORKER_THREADS: '0' });
     });
     afterAll(() => service.stop());
 

@@ -24,7 +24,13 @@ describe.skipIf(!hasRedis)('readiness, with used invocations in Redis', () => {
   let services: RunningService[] = [];
   beforeAll(async () => {
     redis = await RedisServer.start();
-    const env = { REPLAY_PROTECTION: 'redis', GATE_REPLAY: 'redis', REDIS_URL: redis.url, GRPC_PORT: '0' };
+    const env = {
+      REPLAY_PROTECTION: 'redis',
+      GATE_REPLAY: 'redis',
+      REDIS_URL: redis.url,
+      GRPC_PORT: '0',
+      WORKER_THREADS: '0',
+    };
     services = await Promise.all([startService(env), startService({ ...env, READY_WITHOUT: 'replay' })]);
   }, 60_000);
   afterAll(async () => {

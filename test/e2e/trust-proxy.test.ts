@@ -27,7 +27,7 @@ const addressesIn = ({ log }: RunningService) =>
 const many = (times: number, headers: readonly string[]) => Array<readonly string[]>(times).fill(headers);
 
 it('limits guesses of the admin token by the address that the trusted proxy has seen', async () => {
-  const service = await startService({ TRUST_PROXY: '1', DRS_ADMIN_TOKEN: TOKEN });
+  const service = await startService({ TRUST_PROXY: '1', DRS_ADMIN_TOKEN: TOKEN, WORKER_THREADS: '0' });
   const guess = (headers: readonly (readonly string[])[]) => statusesOf(service, '/admin/revoke', headers);
   try {
     // One client that invents another address each time. The proxy replaces the header, or appends to it.
