@@ -154,10 +154,11 @@ function openHttp({ method, path, headers, body, routes = 'any' }: GateQuestion)
     ? { ...row?.route, ...row }
     : { ...routes, hasBody: true };
   if (parameters === 'INVALID_PARAMS') return parameters;
+  // A framework has found the route: its handler may take nothing else from the query.
+  const query = /\?(.*)$/s.exec(path ?? '')?.[1] ?? '';
+  if (!isTable(routes) && readQuery(query, Object.keys(parameters ?? {})) === undefined)
+    return 'INVALID_PARAMS';
   const call = { ...encoded, atOrBelow: command, tool: tool === 'any' ? undefined : tool };
-  // A table has compared the query with its route already.
-  const query = isTable(routes) ? '' : (/\?(.*)$/s.exec(path ?? '')?.[1] ?? '');
-  if (readQuery(query, Object.keys(parameters ?? {})) === undefined) return 'INVALID_PARAMS';
   if (parameters === undefined) return { ...call, body: bodyAlone(body) };
   const members = hasBody === true ? membersOf(body) : isNone(body) ? NO_MEMBERS : undefined;
   if (members === undefined) return { ...call, body: 'unreadable' };

@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import {
   credentials,
   loadPackageDefinition,
@@ -15,15 +14,13 @@ import type { RunningService } from './service.js';
 
 /** Clients of the gRPC services. They use the definitions of Envoy and agentgateway, not ours. */
 
-const XDS = fileURLToPath(new URL('../../node_modules/@grpc/grpc-js-xds/deps/', import.meta.url));
+// By the folder in which tests run: compiled ones are somewhere else.
+const XDS = `${process.cwd()}/node_modules/@grpc/grpc-js-xds/deps/`;
+const OURS = `${process.cwd()}/test/service/grpc/`;
 
 /** The definitions in `test/service/grpc/*.proto`, and those of Envoy. */
 export const DEFINITIONS: PackageDefinition = loadSync(
-  [
-    'envoy/service/auth/v3/external_auth.proto',
-    fileURLToPath(new URL('../service/grpc/ext_mcp.proto', import.meta.url)),
-    fileURLToPath(new URL('../service/grpc/health.proto', import.meta.url)),
-  ],
+  ['envoy/service/auth/v3/external_auth.proto', `${OURS}ext_mcp.proto`, `${OURS}health.proto`],
   {
     includeDirs: ['envoy-api', 'googleapis', 'protoc-gen-validate', 'xds'].map((folder) => XDS + folder),
     keepCase: true,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { gateRequests, type GateRequest } from '../../oracle/differential/gate/requests.js';
-import { FULL, hasAnswer, lineOf } from '../../oracle/differential/gate/ways.js';
+import { hasAnswer, lineOf } from '../../oracle/differential/gate/doors.js';
 import { verifyRemembered as verifySignature } from '../../oracle/differential/signatures.js';
 import { decide, Replays } from '../../oracle/gate.js';
 import { NOW } from '../../oracle/generator/forest.js';
@@ -51,7 +51,7 @@ test('random messages get the decisions that the specification gives', async () 
     const asked = { protocol: 'mcp', method: 'POST', headers: [], body: { text: line } } as const;
     const revocation = { remote: 'none', local: new Set<number>() } as const;
     const answer = decide({ ...asked, now: NOW, settings: {}, revocation, replays, verifySignature });
-    const decision = lineOf(answer, FULL);
+    const decision = lineOf(answer, undefined);
     const [kind = ''] = decision.split(' {');
     kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
     if (answer.decision === 'pass') expected.forwarded.push(shownMessage(line));
@@ -88,7 +88,7 @@ function shownForwarded(line: string): string {
   expect(line).not.toMatch(/X-DRS-Bundle|drs\/bundle/);
   return lineOf(
     { decision: 'allow', context: { ...context, leaf_policy: fromValue(context.leaf_policy) } },
-    FULL,
+    undefined,
   );
 }
 

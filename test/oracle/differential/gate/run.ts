@@ -10,7 +10,7 @@ import type { Revocation } from '../../oracle.js';
 import { verifyRemembered as verifySignature } from '../signatures.js';
 import { gateRequests, type GateRequest } from './requests.js';
 import { ROUTES, type GateWorld as World } from './routes.js';
-import { FULL, HEADERS, lineOf, openWays, type GateWay } from './ways.js';
+import { lineOf, openDoors, type GateDoor } from './doors.js';
 
 /** One thing that happens to all gates. */
 export type GateStep =
@@ -142,27 +142,27 @@ const realNow = Date.now;
 export class Game {
   readonly #world: World;
   readonly #host: ListHost;
-  readonly #ways: Awaited<ReturnType<typeof openWays>>;
+  readonly #doors: Awaited<ReturnType<typeof openDoors>>;
   readonly #replays = new Map<string, Replays>();
   readonly #local = new Set<number>();
   #remote: Revocation['remote'];
   #now = NOW;
 
-  private constructor(world: World, host: ListHost, ways: Awaited<ReturnType<typeof openWays>>) {
+  private constructor(world: World, host: ListHost, doors: Awaited<ReturnType<typeof openDoors>>) {
     this.#world = world;
     this.#host = host;
-    this.#ways = ways;
+    this.#doors = doors;
     this.#remote = world.remote;
   }
 
   static async open(world: World): Promise<Game> {
     setClock(NOW);
     const host = await openHost(world.remote);
-    return new Game(world, host, await openWays(world, host.url));
+    return new Game(world, host, await openDoors(world, host.url));
   }
 
   async close(): Promise<void> {
-    await this.#ways.close();
+    await this.#doors.close();
     await this.#host.close();
     Date.now = realNow;
   }
@@ -173,7 +173,7 @@ export class Game {
         setClock((this.#now = step.now));
         return [];
       case 'revoke':
-        await this.#ways.revoke(step.index);
+        await this.#doors.revoke(step.index);
         this.#local.add(step.index);
         return [];
       case 'list':
@@ -192,10 +192,10 @@ export class Game {
   async #inOrder(requests: readonly GateRequest[]): Promise<Played[]> {
     const played: Played[] = [];
     for (const request of requests)
-      for (const way of this.#ways.ways) {
-        const expected = this.#expected(way, request);
+      for (const door of this.#doors.doors) {
+        const expected = this.#expected(door, request);
         if (expected === undefined) continue;
-        played.push({ way: way.name, request, expected, actual: await this.#ask(way, request) });
+        played.push({ way: door.name, request, expected, actual: await this.#ask(door, request) });
       }
     return played;
   }
@@ -203,35 +203,35 @@ export class Game {
   /** Sends requests at the same time. Any of several equal calls may be the first, so their answers are sorted. */
   async #together(requests: readonly GateRequest[]): Promise<Played[]> {
     const played: Played[] = [];
-    for (const way of this.#ways.ways) {
-      const carried = requests.filter((request) => way.sees(request) !== undefined);
-      const expected = carried.map((request) => this.#expected(way, request) ?? '');
-      const actual = await Promise.all(carried.map((request) => this.#ask(way, request)));
+    for (const door of this.#doors.doors) {
+      const carried = requests.filter((request) => door.sees(request) !== undefined);
+      const expected = carried.map((request) => this.#expected(door, request) ?? '');
+      const actual = await Promise.all(carried.map((request) => this.#ask(door, request)));
       for (const request of new Set(carried)) {
         const mine = (lines: string[]) => lines.filter((_, at) => carried[at] === request).sort();
         const [wanted, found] = [mine(expected), mine(actual)];
         for (const [at, line] of wanted.entries())
-          played.push({ way: way.name, request, expected: line, actual: found[at] ?? '' });
+          played.push({ way: door.name, request, expected: line, actual: found[at] ?? '' });
       }
     }
     return played;
   }
 
-  #expected(way: GateWay, request: GateRequest): string | undefined {
-    const seen = way.sees(request);
+  #expected(door: GateDoor, request: GateRequest): string | undefined {
+    const seen = door.sees(request);
     if (seen === undefined) return undefined;
     if (typeof seen === 'number') return `status ${seen}`;
     const { settings } = this.#world;
-    const replays = this.#replays.get(way.scope) ?? new Replays(settings.clockSkewSecs ?? 0);
-    this.#replays.set(way.scope, replays);
+    const replays = this.#replays.get(door.scope) ?? new Replays(settings.clockSkewSecs ?? 0);
+    this.#replays.set(door.scope, replays);
     const revocation = { remote: this.#remote, local: this.#local };
     const answer = decide({ ...seen, now: this.#now, settings, revocation, replays, verifySignature });
-    return lineOf(answer, way.name === '/gate/*' ? HEADERS : FULL);
+    return lineOf(answer, door.members);
   }
 
-  async #ask(way: GateWay, request: GateRequest): Promise<string> {
+  async #ask(door: GateDoor, request: GateRequest): Promise<string> {
     try {
-      return await way.ask(request);
+      return await door.ask(request);
     } catch (error) {
       return `threw ${String(error)}`;
     }

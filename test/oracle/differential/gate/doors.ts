@@ -1,13 +1,22 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { PassThrough } from 'node:stream';
+import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
+import { Hono, type Context } from 'hono';
 import { pino } from 'pino';
 import { Pool } from 'undici';
+import { AUTHORIZATION, callOnce, clientOf } from '../../../support/grpc.js';
 import { createVerifier, type Verifier, type VerifierOptions } from '../../../../src/index.js';
 import { drsA2a } from '../../../../src/middleware/a2a/index.js';
 import {
@@ -22,18 +31,22 @@ import { drsMcp } from '../../../../src/middleware/mcp/index.js';
 import { readConfiguration } from '../../../../src/service/configuration/configuration.js';
 import { Opened, openDeciding } from '../../../../src/service/deciding.js';
 import { StdioGuard } from '../../../../src/service/guard/stdio.js';
+import { drsFastify } from '../../../../src/middleware/fastify/index.js';
+import { drsHono } from '../../../../src/middleware/hono/index.js';
 import { startService } from '../../../../src/service/service.js';
 import type { Found, GateAnswer, GateBody, Protocol, Route } from '../../gate.js';
 import { fromValue, hasDuplicateNames, member, readJson, writeJson, type Json } from '../../json.js';
 import type { GateRequest } from './requests.js';
 import { framework, type GateWorld as World } from './routes.js';
 
-/** A way to ask a gate. The gate is in this process, so that the run controls its clock. */
-export interface GateWay {
+/** A door of a gate. The gate is in this process, so that the run controls its clock. */
+export interface GateDoor {
   readonly name: string;
-  /** The name of the replay store. Ways with the same name share a store. */
+  /** The members of a context that it shows; `undefined` for all. */
+  readonly members?: readonly string[];
+  /** The name of the replay store. Doors with the same name share a store. */
   readonly scope: string;
-  /** The request as the gate gets it; `undefined` if this way cannot carry it; a status if it is refused before. */
+  /** The request as the gate gets it; `undefined` if this door cannot carry it; a status if it is refused before. */
   sees(request: GateRequest): Seen | number | undefined;
   ask(request: GateRequest): Promise<string>;
 }
@@ -47,9 +60,9 @@ export interface Seen {
   readonly routes?: 'any' | readonly Route[] | Found | undefined;
 }
 
-/** All ways, on verifiers with different caches. */
-export interface Ways {
-  readonly ways: readonly GateWay[];
+/** All doors, on verifiers with different caches. */
+export interface Doors {
+  readonly doors: readonly GateDoor[];
   revoke(index: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -59,7 +72,7 @@ const TINY = 20_000;
 const QUIET = { write: () => undefined };
 const ADMIN = 'differential-admin-token';
 
-export async function openWays(world: World, listUrl: string | undefined): Promise<Ways> {
+export async function openDoors(world: World, listUrl: string | undefined): Promise<Doors> {
   const { trustedRoots, ...settings } = world.settings;
   const list =
     listUrl === undefined
@@ -81,13 +94,15 @@ export async function openWays(world: World, listUrl: string | undefined): Promi
   const [one, other] = services as [GateService, GateService];
   const guard = await openGuard(options);
   return {
-    ways: [
-      fetchWay(cached, world),
-      ...node.ways,
-      mcpWay(cached, world),
-      v1Way(one, world, 'text'),
-      v1Way(other, world, 'value'),
-      proxyWay(one, world),
+    doors: [
+      fetchDoor(cached, world, 'drsFetch'),
+      fetchDoor(tiny, world, 'drsHono'),
+      ...node.doors,
+      mcpDoor(cached, world),
+      v1Door(one, world, 'text'),
+      v1Door(other, world, 'value'),
+      proxyDoor(one, world),
+      grpcDoor(other, world),
       guard,
     ],
     async revoke(index) {
@@ -115,10 +130,9 @@ const open = (world: World) =>
     clockSkewSecs: world.settings.clockSkewSecs ?? 0,
   }) as const;
 
-const line = (answer: GateAnswer) => lineOf(answer, FULL);
-/** The members of a context that `/gate/*` sends. */
-export const HEADERS = ['root_principal', 'agent', 'chain_depth', 'command', 'tool', 'invocation', 'binding'];
-export const FULL = undefined;
+const line = (answer: GateAnswer) => lineOf(answer, undefined);
+/** The members of a context that proxies get. */
+const HEADERS = ['root_principal', 'agent', 'chain_depth', 'command', 'tool', 'invocation', 'binding'];
 
 /** A decision as one line of text, to be compared. */
 export function lineOf(answer: GateAnswer, members: readonly string[] | undefined): string {
@@ -218,15 +232,22 @@ interface RouteSettings {
 const foundIn = ({ routes }: World, request: GateRequest): Found | undefined =>
   routes === undefined ? { tool: 'any' } : framework(routes, request);
 
-function fetchWay(verifier: Verifier, world: World): GateWay {
+function fetchDoor(verifier: Verifier, world: World, name: 'drsFetch' | 'drsHono'): GateDoor {
   const options = { ...open(world), verifier };
-  const handlerOf = ofRoutes(world, (route) =>
-    drsFetch({ ...options, ...route }, () => Response.json({ context: drsContext() })),
-  );
+  const handlerOf = ofRoutes(world, (route) => {
+    if (name === 'drsFetch')
+      return drsFetch({ ...options, ...route }, () => Response.json({ context: drsContext() }));
+    const parameters = route.parameters && ((c: Context) => route.parameters?.(c.req.raw) ?? {});
+    const app = new Hono();
+    app.all('*', drsHono({ ...options, ...route, ...(parameters && { parameters }) } as never), (c) =>
+      c.json({ context: drsContext() }),
+    );
+    return async (request: Request) => app.fetch(request);
+  });
   const asked = ({ path }: GateRequest) => new URL(`http://tool.example${path}`);
   return {
-    name: 'drsFetch',
-    scope: 'drsFetch',
+    name,
+    scope: name,
     sees(request) {
       if (request.protocol !== 'http' || /^(GET|HEAD)$/.test(request.method)) return undefined;
       if (!isPrintable(request) || !isSendable(request) || request.path.includes('#')) return undefined;
@@ -246,23 +267,56 @@ function fetchWay(verifier: Verifier, world: World): GateWay {
           body,
         }),
       );
-      if (answer === undefined) throw new Error('this way cannot carry the request');
+      if (answer === undefined) throw new Error('this door cannot carry the request');
       const json = (await answer.json()) as { context: object };
       return answer.status === 200 ? line(allowed(json.context)) : denied(answer.status, json);
     },
   };
 }
 
-/** The middleware for node:http and A2A, behind a real socket. */
+/** The paths of requests that are not made for a route. */
+const PLAIN_PATHS = ['/some/path', '/', '/mcp', '/a b'];
+
+/** Whether a handler of Fastify gets a request: it answers other paths, types that are none and some methods itself. */
+const isForFastify = ({ routes }: World, { path, method }: GateRequest) =>
+  (routes !== undefined || /^(?:\/some\/path|\/|\/mcp|\/a%20b)(?:$|\?)/.test(path)) &&
+  !/^(?:OPTIONS|PATCH)$/.test(method);
+
+/** The middleware for node:http, Fastify and A2A, behind real sockets. */
 async function openNode(
   verifier: Verifier,
   world: World,
-): Promise<{ ways: GateWay[]; close(): Promise<void> }> {
+): Promise<{ doors: GateDoor[]; close(): Promise<void> }> {
   const options = { ...open(world), verifier };
   const middlewareOf = ofRoutes(world, (route) => drsMiddleware({ ...options, ...route }));
   const http: ReturnType<typeof drsMiddleware> = (req, res, next) =>
     middlewareOf({ method: req.method ?? '', path: req.url ?? '' })?.(req, res, next);
   const a2a = drsA2a({ ...open(world), verifier });
+  const apps: FastifyInstance[] = [];
+  const fastifyOptions = { ...open(world), verifier };
+  const appOf = ofRoutes(world, (route) => {
+    const app = fastify({ routerOptions: { ignoreTrailingSlash: false, maxParamLength: 65_536 } });
+    const parameters =
+      route.parameters && ((request: FastifyRequest) => route.parameters?.(request.raw) ?? {});
+    void app.register(drsFastify, {
+      ...fastifyOptions,
+      ...route,
+      ...(parameters && { parameters }),
+    } as never);
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser('*', { parseAs: 'string' }, (_request, _body, done) => done(null));
+    void app.register((tools, _, done) => {
+      // A wildcard is a parameter of the path, which must be named.
+      for (const path of parameters === undefined ? PLAIN_PATHS : ['*'])
+        tools.all(path, (request) => ({ context: request.drs }));
+      done();
+    });
+    apps.push(app);
+    return app;
+  });
+  await Promise.all(apps.map((app) => app.ready()));
+  const throughFastify: RequestListener = (req, res) =>
+    appOf({ method: req.method ?? '', path: req.url ?? '' })?.routing(req, res);
   const finish = (req: IncomingMessage, res: ServerResponse) => () => {
     let context: unknown = null;
     try {
@@ -272,15 +326,18 @@ async function openNode(
     }
     res.end(JSON.stringify({ context }));
   };
-  const behind = async (middleware: typeof http) => {
-    const listener: RequestListener = (req, res) => middleware(req, res, finish(req, res));
+  const behind = async (listener: RequestListener) => {
     const server = createServer({ maxHeaderSize: 65_536 }, listener).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     return { server, pool: new Pool(`http://127.0.0.1:${port}`, { connections: 4 }) };
   };
-  const served = { http: await behind(http), a2a: await behind(a2a) };
-  const way = (protocol: 'http' | 'a2a'): GateWay => ({
+  const served = {
+    http: await behind((req, res) => http(req, res, finish(req, res))),
+    a2a: await behind((req, res) => a2a(req, res, finish(req, res))),
+    fastify: await behind(throughFastify),
+  };
+  const door = (protocol: 'http' | 'a2a', at: keyof typeof served = protocol): GateDoor => ({
     name: `node:http ${protocol}`,
     scope: `node:http ${protocol}`,
     sees(request) {
@@ -289,15 +346,25 @@ async function openNode(
       return routes && { ...request, protocol, body: readBody(request), routes };
     },
     async ask(request) {
-      const { status, json } = await send(served[protocol].pool, request.path, request);
+      const { status, json } = await send(served[at].pool, request.path, request);
       if (status !== 200) return denied(status, json);
       const { context } = json as { context: object | null };
       return line(context === null ? { decision: 'pass' } : allowed(context));
     },
   });
   return {
-    ways: [way('http'), way('a2a')],
+    doors: [
+      door('http'),
+      door('a2a'),
+      {
+        ...door('http', 'fastify'),
+        name: 'drsFastify',
+        scope: 'drsFastify',
+        sees: (request) => (isForFastify(world, request) ? door('http').sees(request) : undefined),
+      },
+    ],
     async close() {
+      await Promise.all(apps.map((app) => app.close()));
       for (const { server, pool } of Object.values(served)) {
         await pool.close();
         server.close();
@@ -322,7 +389,7 @@ async function send(pool: Pool, path: string, request: GateRequest) {
 }
 
 /** A handler, as the SDKs call it. */
-function mcpWay(verifier: Verifier, world: World): GateWay {
+function mcpDoor(verifier: Verifier, world: World): GateDoor {
   const handle = drsMcp({ ...open(world), verifier }).protectHandler(
     (_request: { method: string; params: object }) => ({ context: findDrsContext() }),
   );
@@ -347,7 +414,7 @@ function mcpWay(verifier: Verifier, world: World): GateWay {
     },
     async ask(request) {
       const call = callIn(request);
-      if (call === undefined) throw new Error('this way cannot carry the request');
+      if (call === undefined) throw new Error('this door cannot carry the request');
       const headers = new Headers(request.headers.map(([name, value]) => [name, value]));
       try {
         const { context } = await handle(call, { http: { req: { headers } } });
@@ -367,6 +434,7 @@ const joined = (headers: GateRequest['headers']): GateRequest['headers'] => [
 
 interface GateService {
   readonly pool: Pool;
+  readonly envoy: ReturnType<typeof clientOf>;
   revoke(index: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -385,13 +453,16 @@ async function openGateService(options: VerifierOptions, { routes }: World): Pro
       GATE_ROUTES: routes === undefined ? 'any' : file,
       LOG_LEVEL: 'silent',
       SERVER_IDENTITY: 'any',
+      GRPC_PORT: '0',
     }),
     ...options,
   };
   const service = await startService(configuration as never, pino({ level: 'silent' }, QUIET));
   const pool = new Pool(`http://127.0.0.1:${service.port}`, { connections: 4 });
+  const envoy = clientOf(AUTHORIZATION, service.grpcPort ?? 0);
   return {
     pool,
+    envoy,
     async revoke(index) {
       const answer = await pool.request({
         method: 'POST',
@@ -403,6 +474,7 @@ async function openGateService(options: VerifierOptions, { routes }: World): Pro
       await answer.body.dump();
     },
     async close() {
+      envoy.close();
       await pool.close();
       await service.close(true);
       rmSync(folder, { recursive: true });
@@ -411,7 +483,7 @@ async function openGateService(options: VerifierOptions, { routes }: World): Pro
 }
 
 /** `/v1/gate`, with the body as text or as a value. */
-function v1Way({ pool }: GateService, world: World, channel: 'text' | 'value'): GateWay {
+function v1Door({ pool }: GateService, world: World, channel: 'text' | 'value'): GateDoor {
   const routes = world.routes ?? 'any';
   const textOf = ({ protocol, method, path, headers, body }: GateRequest) => {
     const map: Record<string, string[]> = {};
@@ -458,9 +530,10 @@ interface V1Answer {
 }
 
 /** `/gate/*`, as a proxy uses it. It shares its store with `/v1/gate` of the same service. */
-function proxyWay({ pool }: GateService, world: World): GateWay {
+function proxyDoor({ pool }: GateService, world: World): GateDoor {
   return {
     name: '/gate/*',
+    members: HEADERS,
     scope: '/v1/gate text',
     sees: (request) =>
       // Dot segments are 404 there.
@@ -475,15 +548,7 @@ function proxyWay({ pool }: GateService, world: World): GateWay {
       const { status, headers, json } = await send(pool, `/gate/${request.protocol}${request.path}`, request);
       if (status !== 200) return denied(status, json);
       if (headers['x-drs-agent'] === undefined) return 'pass';
-      const context: Record<string, unknown> = {};
-      for (const name of HEADERS) {
-        const value = headers[`x-drs-${name.replaceAll('_', '-')}`];
-        if (typeof value === 'string') context[name] = plain(value);
-      }
-      return lineOf(
-        { decision: 'allow', context: { ...context, chain_depth: Number(context['chain_depth']) } },
-        HEADERS,
-      );
+      return lineOfHeaders((name) => headers[name]);
     },
   };
 }
@@ -491,7 +556,7 @@ function proxyWay({ pool }: GateService, world: World): GateWay {
 /** A guard over stdio. It shares a store with nobody. */
 async function openGuard(
   options: VerifierOptions,
-): Promise<GateWay & { revoke(index: number): Promise<void>; close(): Promise<void> }> {
+): Promise<GateDoor & { revoke(index: number): Promise<void>; close(): Promise<void> }> {
   const configuration = {
     ...readConfiguration({ LOG_LEVEL: 'silent', SERVER_IDENTITY: 'any' }),
     ...options,
@@ -541,6 +606,43 @@ async function openGuard(
   };
 }
 
+/** `Authorization/Check`, as Envoy asks it: with one value for each header. */
+function grpcDoor({ envoy }: GateService, world: World): GateDoor {
+  const asked = (headers: GateRequest['headers']) => {
+    const map: Record<string, string> = {};
+    for (const [name, value] of headers) {
+      const lower = name.toLowerCase();
+      map[lower] = map[lower] === undefined ? value : `${map[lower]},${value}`;
+    }
+    return map;
+  };
+  return {
+    name: 'Check',
+    members: HEADERS,
+    scope: '/v1/gate value',
+    sees(request) {
+      const headers = Object.entries(asked(request.headers));
+      return { ...request, headers, body: bytesOf({ ...request, headers }), routes: world.routes ?? 'any' };
+    },
+    async ask({ protocol, method, path, headers, body }) {
+      const http = { method, path, headers: asked(headers), raw_body: Buffer.from(body) };
+      const attributes = { request: { http }, context_extensions: { drs_protocol: protocol } };
+      const said = (await callOnce(
+        envoy,
+        'Check',
+        { attributes },
+        { deadline: Infinity },
+      )) as unknown as CheckAnswer;
+      if (said.denied_response !== undefined) {
+        const { status, body: text } = said.denied_response;
+        return denied(Number(STATUS[status.code]), JSON.parse(text));
+      }
+      const set = new Map(said.ok_response?.headers.map(({ header }) => [header.key, header.value]));
+      return set.has('x-drs-agent') ? lineOfHeaders((name) => set.get(name)) : 'pass';
+    },
+  };
+}
+
 /** Whether a guard answers a message that it refuses: it does not answer notifications. */
 export function hasAnswer(body: string): boolean {
   try {
@@ -549,6 +651,29 @@ export function hasAnswer(body: string): boolean {
   } catch {
     return true;
   }
+}
+
+interface CheckAnswer {
+  readonly ok_response?: {
+    readonly headers: readonly { readonly header: { readonly key: string; readonly value: string } }[];
+  };
+  readonly denied_response?: { readonly status: { readonly code: string }; readonly body: string };
+}
+
+/** Envoy's names of statuses. */
+const STATUS = Object.fromEntries(
+  Object.entries(STATUS_CODES).map(([status, name]) => [name?.replaceAll(/\W/g, '') ?? '', status]),
+);
+
+/** The line of an allowed call that its headers tell. */
+function lineOfHeaders(get: (name: string) => unknown): string {
+  const context: Record<string, unknown> = {};
+  for (const name of HEADERS) {
+    const value = get(`x-drs-${name.replaceAll('_', '-')}`);
+    if (typeof value === 'string') context[name] = plain(value);
+  }
+  const depth = Number(context['chain_depth']);
+  return lineOf({ decision: 'allow', context: { ...context, chain_depth: depth } }, HEADERS);
 }
 
 const plain = (value: string) => {
