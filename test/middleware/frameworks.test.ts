@@ -281,9 +281,10 @@ const ROUTED: Readonly<Record<string, (more: object) => Promise<Asked>>> = {
     const drs = drsMiddleware(options([], more) as never);
     app.post('/files/:name', drs, (_req, res) => void res.json({}));
     app.post('/files', drs, (_req, res) => void res.json({}));
-    const { url, close } = await listen(app);
-    closing.push(close);
-    return async (path, header, sent) => codeIn((await send(url + path, [header, JSON_TYPE], sent)).body);
+    const server = await listen(app);
+    closing.push(() => server.close());
+    return async (path, header, sent) =>
+      codeIn((await send(server.url + path, [header, JSON_TYPE], sent)).body);
   },
   async Fastify(more) {
     const app = fastify();
@@ -296,16 +297,16 @@ const ROUTED: Readonly<Record<string, (more: object) => Promise<Asked>>> = {
       return codeIn((await app.inject({ method: 'POST', url: path, headers, payload })).json());
     };
   },
-  async Hono(more) {
+  Hono(more) {
     const app = new Hono();
     // Before the route that has the parameter: Hono does not show it here.
     app.use('/files/*', drsHono(options([], more) as never));
     app.post('/files/:name{.+}', (c) => c.json({}));
     app.post('/files', (c) => c.json({}));
-    return async (path, header, sent) => {
+    return Promise.resolve(async (path, header, sent) => {
       const headers = Object.fromEntries([header, JSON_TYPE]);
       return codeIn(await (await app.request(path, { method: 'POST', headers, body: sent })).json());
-    };
+    });
   },
 };
 

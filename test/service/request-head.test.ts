@@ -111,6 +111,17 @@ describe('the headers that a gate reads', () => {
     // Of a request with such a header, the gate finds that it names another path.
     ['/a', [['x-original-url', '/b']], '/a'],
     ['', [['x-original-url', '/b']], '/b'],
+    // What a proxy may have left of the caller's request.
+    ['/a', [['x_original_uri', '/a']], null],
+    [
+      '',
+      [
+        ['x-original-uri', '/a'],
+        ['x_forwarded-uri', '/a'],
+      ],
+      null,
+    ],
+    ['', [['x_original_url', '/a']], 'x_original_url: /a'],
     [
       '',
       [

@@ -52,11 +52,9 @@ export function drsHono(given: HonoMiddlewareOptions): MiddlewareHandler {
   };
 }
 
-/**
- * The parameters of all routes that serve a request: Hono itself shows a middleware those of its own path alone. The
- * replacement of `matchedRoutes` is not in every Hono 4.
- */
+/** The parameters of all routes that serve a request: Hono itself shows a middleware those of its own path alone. */
 function parametersOf(c: Context): Record<string, true> {
+  // oxlint-disable-next-line typescript/no-deprecated -- its replacement is not in every Hono 4
   const names = c.req.matchedRoutes.flatMap(({ path }) => path.match(/(?<=:)[^/{?]+/g) ?? []);
   return Object.fromEntries(names.map((name) => [name, true]));
 }

@@ -9,6 +9,13 @@ export interface HeaderSource {
 
 const PATHS = ['x-forwarded-uri', 'x-original-uri'];
 const READ: ReadonlySet<string> = new Set([...GATE_HEADERS, ...PATHS, 'x-envoy-auth-partial-body']);
+/** The headers with which a proxy says what the caller has sent. */
+const SAID: ReadonlySet<string> = new Set([
+  ...PATHS,
+  'x-original-url',
+  'x-forwarded-method',
+  'x-original-method',
+]);
 const NONE: readonly string[] = [];
 
 /** The headers of a proxied request that the gate reads. */
@@ -23,7 +30,9 @@ export class GateHead {
   add(sentName: string, sentValue: string): void {
     const name = headerName(sentName);
     if (!READ.has(name)) return;
-    const value = headerValue(sentValue);
+    // A proxy takes such a header off the caller's request, but may leave a spelling of it. That one agrees with nothing.
+    const isSpelling = name !== sentName && SAID.has(name);
+    const value = isSpelling ? `${sentName}: ${sentValue}` : headerValue(sentValue);
     const values = this.#found.get(name);
     if (values === undefined) this.#found.set(name, value);
     else if (typeof values === 'string') this.#found.set(name, [values, value]);
