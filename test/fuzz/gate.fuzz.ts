@@ -91,7 +91,7 @@ const PATHS = [
 const webPath = fc
   .array(
     fc.constantFrom(
-      ...'/////abcXYZ019-._~!$&()*+,;=:@',
+      ...'/////abcXYZ019-._~!$&()*+,;=:@'.split(''),
       '%2F',
       '%2e',
       '%25',
