@@ -24,7 +24,8 @@ if (isMainThread && ROUNDS > 0) {
       const route = app[method].bind(app);
       app[method] = (pattern, handler) =>
         route(pattern, (res, req) => {
-          if (req.getMethod() === 'post') burn();
+          // Not getMethod, which turns the request's own text into lower case.
+          if (req.getCaseSensitiveMethod() === 'POST') burn();
           return handler(res, req);
         });
     }
