@@ -10,12 +10,13 @@ const mayImport = {
   gate: ['protocol', 'verify'],
   signatures: ['protocol', 'verify'],
   redis: [],
+  stdio: [],
   revocation: ['protocol', 'verify', 'signatures', 'redis'],
   replay: ['protocol', 'verify', 'redis'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'verifier'],
   verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
-  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier', 'redis'],
+  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier', 'redis', 'stdio'],
   middleware: [
     'protocol',
     'verify',
@@ -38,6 +39,7 @@ const mayImport = {
     'middleware',
     'issue',
     'client',
+    'stdio',
   ],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })

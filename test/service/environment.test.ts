@@ -44,6 +44,7 @@ describe('a misspelt variable', () => {
   it('is none of another program', () => {
     const others = [
       'DRS_VERIFY_URL',
+      'DRS_KEY_PASSPHRASE',
       'DRS_ADMIN_URL',
       'DRS_COMMIT',
       'GRPC_TRACE',

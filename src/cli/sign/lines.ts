@@ -1,61 +1,36 @@
 import type { Writable } from 'node:stream';
+import { Lines } from '../../stdio/lines.js';
+import { write } from '../../stdio/write.js';
 
 const LF = 0x0a;
 
 /** One line of a stream, or the notice of one that was too long. */
 export type Line =
-  | { readonly kind: 'line'; /** With its end, if it has one. */ readonly bytes: Buffer }
+  | {
+      readonly kind: 'line';
+      /** Without its line feed. Valid until the next line is asked for. */
+      readonly bytes: Buffer;
+      /** Its line feed; empty if the stream ends without one. */
+      readonly end: string;
+    }
   | { readonly kind: 'too long' };
 
 /**
  * Splits a stream into lines. Of a line that is too long nothing is kept, and it is reported once, when the limit is
  * passed. The source is read only as fast as the lines are taken.
  *
- * @param maxBytes of a line, with its end
+ * @param maxBytes of a line, with its line feed
  */
 export async function* readLines(source: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<Line> {
-  let pieces: Buffer[] = [];
-  let length = 0;
-  let isSkipping = false;
+  const lines = new Lines(maxBytes - 1);
   for await (const chunk of source) {
-    let start = 0;
-    while (start < chunk.length) {
-      const end = chunk.indexOf(LF, start) + 1;
-      const piece = chunk.subarray(start, end === 0 ? chunk.length : end);
-      start += piece.length;
-      if (!isSkipping && length + piece.length > maxBytes) {
-        yield { kind: 'too long' };
-        [pieces, length, isSkipping] = [[], 0, true];
-      }
-      if (!isSkipping) {
-        pieces.push(piece);
-        length += piece.length;
-      }
-      if (end === 0) continue;
-      if (!isSkipping) yield { kind: 'line', bytes: Buffer.concat(pieces, length) };
-      [pieces, length, isSkipping] = [[], 0, false];
+    for (const { kind, bytes } of lines.push(chunk)) {
+      if (kind === 'line') yield { kind, bytes, end: '\n' };
+      else if (kind === 'long') yield { kind: 'too long' };
     }
   }
-  if (length > 0) yield { kind: 'line', bytes: Buffer.concat(pieces, length) };
-}
-
-/** Splits a line into its text and its end, `\n` or `\r\n`. */
-export function splitEnd(line: Buffer): { readonly content: Buffer; readonly end: Buffer } {
-  const hasEnd = line.at(-1) === LF;
-  const length = line.length - (hasEnd ? (line.at(-2) === 0x0d ? 2 : 1) : 0);
-  return { content: line.subarray(0, length), end: line.subarray(length) };
-}
-
-/** Writes to a stream, and resolves when it takes more, or never will. */
-export function write(stream: Writable, bytes: Buffer | string): Promise<void> {
-  if (stream.destroyed || stream.write(bytes)) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      stream.off('drain', done).off('close', done);
-      resolve();
-    };
-    stream.on('drain', done).on('close', done);
-  });
+  const rest = lines.end();
+  if (rest.length > 0) yield { kind: 'line', bytes: rest, end: '' };
 }
 
 /**

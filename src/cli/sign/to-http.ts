@@ -1,15 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { BUNDLE_HEADER, MAX_HEADER_BUNDLE } from '../../gate/carriers.js';
-import { encodeNameHeader } from '../../gate/header-text.js';
-import { LISTEN, subjectOf } from '../../gate/mcp-methods.js';
+import { LISTEN } from '../../gate/mcp-methods.js';
 import { isJsonObject } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { failureLine, isAnswerTo, oneLine } from './answers.js';
 import { newPosition, readEvents, waitBefore, type StreamPosition } from './event-stream.js';
 import { readBody, type HttpTarget } from './exchange.js';
-import { readLines, splitEnd, type Line, type Output } from './lines.js';
+import { readLines, type Line, type Output } from './lines.js';
 import type { McpSigner } from './mcp-signer.js';
+import { headerOf, isVersion, McpSession, versionOf } from './session.js';
 import {
   errorLine,
   idTextOf,
@@ -42,14 +41,11 @@ const MAX_RESUMES = 5;
 const NOTIFICATION_MS = 5000;
 /** How long to wait for answers after the host has sent its last message. */
 const LAST_ANSWERS_MS = 30_000;
-const DELETE_MS = 2000;
 /** How long a server may keep a stream open on which it has answered. */
 const LAST_EVENTS_MS = 1000;
 const INITIALIZE = 'initialize';
 const INITIALIZED = 'notifications/initialized';
 const CANCELLED = 'notifications/cancelled';
-/** The member of `_meta` by which requests from version 2026-07-28 on name the version of the protocol. */
-const VERSION_META = 'io.modelcontextprotocol/protocolVersion';
 
 /** A request that has no answer yet. */
 interface Pending {
@@ -68,12 +64,11 @@ export class HttpRelay {
   readonly #working = new Set<Promise<void>>();
   /** Ends the stream of the server's own messages, and all requests. */
   readonly #closing = new AbortController();
-  /** Of the versions before 2026-07-28. */
-  #session: string | null = null;
-  #version: string | null = null;
+  readonly #session: McpSession;
 
   constructor(options: RelayOptions) {
     this.#options = options;
+    this.#session = new McpSession(options.target, options.headers);
   }
 
   /** Relays until the host sends no more, or `signal` says to stop, then ends the session. */
@@ -88,7 +83,7 @@ export class HttpRelay {
     const answers = Promise.all(this.#working);
     if (!signal.aborted) await Promise.race([answers, stopped, delay(LAST_ANSWERS_MS, null, { ref: false })]);
     this.#closing.abort();
-    await this.#endSession();
+    await this.#session.end();
     this.#options.target.close();
   }
 
@@ -106,7 +101,8 @@ export class HttpRelay {
       await output.insert(errorLine('null', INVALID_REQUEST, message));
       return;
     }
-    const text = decodeUtf8(splitEnd(line.bytes).content);
+    // A carriage return before the line feed belongs to the end of the line.
+    const text = decodeUtf8(line.bytes)?.replace(/\r$/, '') ?? null;
     if (text?.trim() === '') return;
     const value = text === null ? undefined : readJson(text);
     const message = text === null || value === undefined ? null : messageOf(text, value);
@@ -173,7 +169,7 @@ export class HttpRelay {
     const { note } = this.#options;
     const what = message.method ?? 'an answer to the server';
     try {
-      const response = await this.#exchange(message, message.text, null, this.#closing.signal);
+      const response = await this.#session.post(message, message.text, null, this.#closing.signal);
       response.resume();
       const status = response.statusCode ?? 0;
       if (status >= 300) note(`the server answered ${what} with ${status}`);
@@ -189,9 +185,10 @@ export class HttpRelay {
     this.#pending.set(key, pending);
     const signal = AbortSignal.any([pending.controller.signal, this.#closing.signal]);
     try {
-      const response = await this.#exchange(message, text, bundle, signal);
+      const response = await this.#session.post(message, text, bundle, signal);
       const status = response.statusCode ?? 0;
-      if (message.method === INITIALIZE && status < 300) this.#session = headerOf(response, 'mcp-session-id');
+      if (message.method === INITIALIZE && status < 300)
+        this.#session.id = headerOf(response, 'mcp-session-id');
       await this.#read(response, pending, signal);
     } catch (error) {
       if (!signal.aborted) await this.#fail(pending, (error as Error).message);
@@ -223,7 +220,7 @@ export class HttpRelay {
       return;
     }
     pending.isAnswered = true;
-    const hasSession = this.#session !== null;
+    const hasSession = this.#session.id !== null;
     await output.insert(failureLine(pending.message, { response, text, hasSession }));
   }
 
@@ -232,7 +229,7 @@ export class HttpRelay {
     await this.#readMessages(first, position, pending);
     for (let failures = 0; !pending.isAnswered && position.lastEventId !== null && failures < MAX_RESUMES;) {
       await delay(waitBefore(position, failures), null, { signal });
-      const response = await this.#resume(position, signal).catch(() => null);
+      const response = await this.#session.resume(position, signal).catch(() => null);
       const count = response === null ? 0 : await this.#readMessages(response, position, pending);
       failures = count > 0 ? 0 : failures + 1;
     }
@@ -255,26 +252,13 @@ export class HttpRelay {
     });
   }
 
-  /** Continues a stream after its last event; `null` if the server does not. */
-  async #resume(position: StreamPosition, signal: AbortSignal): Promise<IncomingMessage | null> {
-    const { target } = this.#options;
-    const last = position.lastEventId === null ? {} : { 'last-event-id': position.lastEventId };
-    const headers = { ...this.#headers(), accept: 'text/event-stream', ...last };
-    const response = await target.exchange({ method: 'GET', headers, signal });
-    const isStream =
-      headerOf(response, 'content-type')?.toLowerCase().startsWith('text/event-stream') === true;
-    if (response.statusCode === 200 && isStream) return response;
-    response.resume();
-    return null;
-  }
-
   /** Reads what the server sends by itself, until the relay ends or the server has no such stream. */
   async #readServerStream(): Promise<void> {
     const { signal } = this.#closing;
     const position = newPosition();
     try {
       for (let failures = 0; failures < MAX_RESUMES;) {
-        const response = await this.#resume(position, signal).catch(() => 'unreachable' as const);
+        const response = await this.#session.resume(position, signal).catch(() => 'unreachable' as const);
         if (response === null) return;
         const count =
           response === 'unreachable'
@@ -296,67 +280,15 @@ export class HttpRelay {
     const result = value['result'];
     if (pending.message.method !== INITIALIZE || !isJsonObject(result)) return;
     const version = result['protocolVersion'];
-    if (typeof version === 'string' && /^[\w.-]+$/.test(version)) this.#version = version;
+    if (isVersion(version)) this.#session.version = version;
   }
 
   async #fail(pending: Pending, reason: string): Promise<void> {
     pending.isAnswered = true;
     await this.#options.output.insert(errorLine(idTextOf(pending.message), TRANSPORT_ERROR, reason));
   }
-
-  #exchange(
-    message: Message,
-    body: string,
-    bundle: string | null,
-    signal: AbortSignal,
-  ): Promise<IncomingMessage> {
-    const headers: Record<string, string> = {
-      ...this.#headers(),
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-    };
-    const version = versionOf(message);
-    if (version !== null && message.method !== undefined) {
-      headers['mcp-protocol-version'] = version;
-      headers['mcp-method'] = encodeNameHeader(message.method);
-      const name = subjectOf(message.method, message.params);
-      if (typeof name === 'string') headers['mcp-name'] = encodeNameHeader(name);
-    }
-    if (bundle !== null && bundle.length <= MAX_HEADER_BUNDLE) headers[BUNDLE_HEADER] = bundle;
-    return this.#options.target.exchange({ method: 'POST', headers, body, signal });
-  }
-
-  #headers(): Record<string, string> {
-    return {
-      ...this.#options.headers,
-      ...(this.#session === null ? {} : { 'mcp-session-id': this.#session }),
-      ...(this.#version === null ? {} : { 'mcp-protocol-version': this.#version }),
-    };
-  }
-
-  async #endSession(): Promise<void> {
-    if (this.#session === null) return;
-    const signal = AbortSignal.timeout(DELETE_MS);
-    const { target } = this.#options;
-    const response = await target
-      .exchange({ method: 'DELETE', headers: this.#headers(), signal })
-      .catch(() => null);
-    response?.resume();
-  }
 }
 
 function keyOf(id: unknown): string {
   return `${typeof id}:${String(id)}`;
-}
-
-function headerOf(response: IncomingMessage, name: string): string | null {
-  const value = response.headers[name];
-  return typeof value === 'string' ? value : null;
-}
-
-/** The version of the protocol that a message names itself, as messages do from 2026-07-28 on. */
-function versionOf({ params }: Message): string | null {
-  const meta = params['_meta'];
-  const version = isJsonObject(meta) ? meta[VERSION_META] : undefined;
-  return typeof version === 'string' && /^[\w.-]+$/.test(version) ? version : null;
 }

@@ -36,7 +36,7 @@ const COMMON: ReadonlySet<string> = new Set(
 
 /** Variables that begin as ours do: of the command, of the gRPC library, and what Kubernetes sets for a service called `gate`. */
 const OTHERS =
-  /^DRS_(?:VERIFY_URL|ADMIN_URL|COMMIT)$|^GRPC_(?:(?:NODE_)?(?:TRACE|VERBOSITY)|SSL_|DEFAULT_|EXPERIMENTAL_)|_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_\w+)?)$/;
+  /^DRS_(?:VERIFY_URL|ADMIN_URL|KEY_PASSPHRASE|COMMIT)$|^GRPC_(?:(?:NODE_)?(?:TRACE|VERBOSITY)|SSL_|DEFAULT_|EXPERIMENTAL_)|_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_\w+)?)$/;
 
 /** Whether a variable begins with a word with which only ours do. */
 function beginsAsOurs(found: string, names: readonly string[]): boolean {

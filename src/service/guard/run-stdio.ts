@@ -4,7 +4,7 @@ import { announcementOf } from '../../gate/mcp-announcement.js';
 import { variableOf } from '../configuration/environment.js';
 import { SECRETS, type Configuration } from '../configuration/variables.js';
 import { Opened, openDeciding } from '../deciding.js';
-import { endLike, startChild } from './child.js';
+import { endLike, startChild } from '../../stdio/child.js';
 import { StdioGuard } from './stdio.js';
 
 /**

@@ -5,8 +5,8 @@ import type { BriefContext } from '../../gate/context.js';
 import { MCP_COMMAND } from '../../gate/mcp-methods.js';
 import { TaskOwners } from '../../gate/task-owners.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
-import { Lines } from './lines.js';
-import { write } from './write.js';
+import { Lines } from '../../stdio/lines.js';
+import { write } from '../../stdio/write.js';
 
 /** So many calls are remembered until they are answered; the oldest is forgotten first. */
 const MAX_DUE = 10_000;

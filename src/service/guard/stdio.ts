@@ -12,9 +12,9 @@ import { decodeUtf8 } from '#platform';
 import { newRequestId } from '../http/request-head.js';
 import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
 import { wholeContextOf, type GateDecider, type GateDecision } from '../routes/gate-decider.js';
-import { Lines, type Piece } from './lines.js';
+import { Lines, type Piece } from '../../stdio/lines.js';
 import { ServerSide } from './server-side.js';
-import { write } from './write.js';
+import { write } from '../../stdio/write.js';
 
 /** What a {@link StdioGuard} needs. */
 export interface StdioGuardParts {

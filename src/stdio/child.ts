@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import type { StdioStreams } from './stdio.js';
+import type { Readable, Writable } from 'node:stream';
 
 /** What is passed on to the child. The others that can be handled end this process as they would end the child. */
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
@@ -13,7 +13,7 @@ export interface Ending {
 
 /** A program that speaks over its standard input and output, in the place of this process. */
 export interface StdioChild {
-  readonly streams: Pick<StdioStreams, 'fromServer' | 'toServer'>;
+  readonly streams: { readonly fromServer: Readable; readonly toServer: Writable };
   /** Resolves when it has ended, and has said everything. */
   readonly ended: Promise<Ending>;
   /** Ends it, since nobody hears it any more. */
@@ -30,20 +30,26 @@ export async function startChild(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
 ): Promise<StdioChild> {
-  const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
-  await once(child, 'spawn');
   const handlers = SIGNALS.map((signal) => [signal, () => void child.kill(signal)] as const);
+  // Before the program: a signal that came between the two would end this process alone.
   for (const [signal, pass] of handlers) process.on(signal, pass);
+  const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
   // Where this process ends by itself, the program must not go on without it.
   const kill = () => void child.kill();
   process.once('exit', kill);
+  const forget = () => {
+    process.off('exit', kill);
+    for (const [signal, pass] of handlers) process.off(signal, pass);
+  };
+  try {
+    await once(child, 'spawn');
+  } catch (error) {
+    forget();
+    throw error;
+  }
   return {
     streams: { fromServer: child.stdout, toServer: child.stdin },
-    ended: endingOf(child).then((ending) => {
-      process.off('exit', kill);
-      for (const [signal, pass] of handlers) process.off(signal, pass);
-      return ending;
-    }),
+    ended: endingOf(child).finally(forget),
     kill,
   };
 }
