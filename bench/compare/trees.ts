@@ -67,9 +67,15 @@ export function buildTree(
   return { name, folder };
 }
 
-const importsOf = (root: string): Readonly<Record<string, string>> =>
-  (JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { imports?: Record<string, string> })
-    .imports ?? {};
+/** The imports of a version that are one file, not one for each platform. */
+function importsOf(root: string): Readonly<Record<string, string>> {
+  const { imports = {} } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+    imports?: Record<string, unknown>;
+  };
+  return Object.fromEntries(
+    Object.entries(imports).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  );
+}
 
 /** Removes what {@link buildTree} made. */
 export function removeTree(folder: string): void {
