@@ -1,4 +1,5 @@
 import { createVerifier } from '../../src/verifier/create-verifier.js';
+import { measureByAutocannon } from '../load/autocannon.js';
 import { measureClosedLoop, prime } from '../load/measure-load.js';
 import { profileUnderLoad } from '../load/profiled.js';
 import { partOf, selfTimes } from '../measure/cpu-profile.js';
@@ -40,6 +41,9 @@ export const throughput: Suite = {
           recorder.measureFloor();
           await measureCase(bench, one, server);
         }
+        const { depth, connections } = USUAL;
+        if (kind === 'warm' && own.some((one) => one.depth === depth))
+          await measureByAutocannon(bench, { server, depth, connections });
       }
       if (plan.mode === 'smoke') continue;
       for (const traffic of ['warm', 'cold'] as const)
