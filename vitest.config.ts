@@ -13,7 +13,12 @@ const HTTP_SUITES = [
  * Files that need a process of their own. With faked timers, those of undici stop for good if a request is sent
  * meanwhile: its connections are then kept for too long. And z3 has threads that do not end.
  */
-const ALONE = ['test/revocation/**/*.test.ts', 'test/proof/**/*.test.ts'];
+const ALONE = [
+  ...['local-store', 'model', 'status-list-cache', 'status-list-faults'].map(
+    (name) => `test/revocation/${name}.test.ts`,
+  ),
+  'test/proof/**/*.test.ts',
+];
 
 /**
  * The order of projects, and in the first ones, files that start programs: they wait for most of their time, and none of
@@ -21,9 +26,8 @@ const ALONE = ['test/revocation/**/*.test.ts', 'test/proof/**/*.test.ts'];
  */
 class ProgramsFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const order = ['node:http', 'alone', 'drs'];
     const rank = ({ project, moduleId }: TestSpecification) =>
-      2 * order.indexOf(project.name) +
+      (project.name === 'drs' ? 2 : 0) +
       (/\/test\/(?:e2e|docs|package|cli|deploy|verify)\//.test(moduleId) ? 0 : 1);
     return (await super.sort(files)).toSorted((left, right) => rank(left) - rank(right));
   }

@@ -7,6 +7,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const FILES = {
+  // So that none in a folder above is read.
+  'vitest.config.mjs': 'export default {};',
   'test/steady.test.ts': `
     import { expect, test } from 'vitest';
     import { one } from './helper.js';
