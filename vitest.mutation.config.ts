@@ -17,7 +17,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   gate: ['gate/*', 'middleware/{a2a,node,routes}'],
   signatures: ['signatures/*'],
-  replay: ['replay/*'],
+  usage: ['usage/*'],
   revocation: ['revocation/*'],
   service: [
     'service/*',

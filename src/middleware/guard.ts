@@ -13,7 +13,7 @@ import {
   type ReadChain,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
-import { DEFAULT_REPLAY_WINDOW_SECS, checkReplay, type ReplayRules } from '../replay/check-replay.js';
+import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
 
@@ -58,7 +58,7 @@ export class Guard {
       },
       judge: async (call) => judgedOf(call, await source.verify(call.bundle, bindOptionsOf(call.body))),
       use:
-        replayStore === 'none' ? null : (claims, now) => checkReplay(claims, replayStore, now, replayRules),
+        replayStore === 'none' ? null : (claims, now) => useInvocation(claims, replayStore, now, replayRules),
     };
   }
 

@@ -5,7 +5,7 @@ import { faithful, toDouble } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type Json, type JsonObject } from './json.js';
 import { verify, type Answer, type Question } from './oracle.js';
 
-/** The rules of docs/spec/gate.md and docs/spec/replay.md, without the texts of messages. */
+/** The rules of docs/spec/gate.md and docs/spec/usage.md, without the texts of messages. */
 
 export type Protocol = 'http' | 'mcp' | 'a2a';
 

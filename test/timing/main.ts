@@ -2,8 +2,8 @@
 // random order, and Welch's t-test. `npm run timing -- --secs 30`.
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { createMemoryReplayStore } from '../../src/replay/memory-store.js';
-import { replayKey } from '../../src/replay/check-replay.js';
+import { createMemoryReplayStore } from '../../src/usage/memory-store.js';
+import { replayKey } from '../../src/usage/use-invocation.js';
 import { compare } from './welch.js';
 
 const { values: options } = parseArgs({ options: { secs: { type: 'string', default: '10' } } });

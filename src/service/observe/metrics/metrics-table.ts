@@ -1,4 +1,4 @@
-import type { ReplayStore } from '../../../replay/index.js';
+import type { ReplayStore } from '../../../usage/index.js';
 import type { Engine } from '../../../verifier/engine.js';
 import { CATALOGUE } from '../../../verify/codes.js';
 import { BUILD } from '../build-info.js';

@@ -3,7 +3,7 @@ import { GATE_CATALOGUE } from '../../../gate/codes.js';
 import type { GateProtocol } from '../../../gate/open.js';
 import type { RevocationObserver } from '../../../revocation/index.js';
 import type { EngineObserver } from '../../../verifier/engine.js';
-import type { ReplayObserver, ReplayResult } from '../../../replay/index.js';
+import type { ReplayObserver, ReplayResult } from '../../../usage/index.js';
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
 import { CATALOGUE, type Code } from '../../../verify/codes.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { createMemoryReplayStore, ReplayStoreError } from '../../src/replay/index.js';
+import { createMemoryReplayStore, ReplayStoreError } from '../../src/usage/index.js';
 
 describe('the memory replay store', () => {
   it('knows a key until its time is over', async () => {

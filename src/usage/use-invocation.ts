@@ -1,6 +1,6 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { Failure, showTime, type Code } from '../verify/codes.js';
-import { ReplayStoreError, type ReplayStore } from './replay-store.js';
+import { ReplayStoreError, type ReplayStore } from './usage-store.js';
 import { sha256Hex } from '#platform';
 
 // The global is an accessor in Node: each use of it would cost a call.
@@ -41,9 +41,9 @@ export interface ReplayObserver {
  * @returns `null` if it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`
  * @example
  * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
- * const failure = await checkReplay(invocation.claims, store, now, rules);
+ * const failure = await useInvocation(invocation.claims, store, now, rules);
  */
-export async function checkReplay(
+export async function useInvocation(
   claims: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
   store: ReplayStore,
   now: number,

@@ -16,7 +16,7 @@ import {
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
-} from './replay-store.js';
+} from './usage-store.js';
 
 /** Options of {@link openRedisReplayStore}. */
 export interface RedisReplayStoreOptions {

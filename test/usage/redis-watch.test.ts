@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkReplay, openRedisReplayStore, type ReplayStore } from '../../src/replay/index.js';
+import { useInvocation, openRedisReplayStore, type ReplayStore } from '../../src/usage/index.js';
 import { eventually } from '../support/eventually.js';
 import { command, startRedisCluster } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
@@ -11,7 +11,7 @@ let serial = 0;
 /** What becomes of a call that was not used before: `null` if it may pass. */
 const outcomeOf = async (store: ReplayStore) => {
   const invocation = { iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW };
-  return (await checkReplay(invocation, store, NOW, rules))?.message ?? null;
+  return (await useInvocation(invocation, store, NOW, rules))?.message ?? null;
 };
 const refused = (reason: string) => expect.stringContaining(`(${reason})`) as string;
 

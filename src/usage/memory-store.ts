@@ -4,7 +4,7 @@ import {
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
-} from './replay-store.js';
+} from './usage-store.js';
 
 interface Entry {
   readonly key: string;

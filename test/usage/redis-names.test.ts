@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { checkReplay, openRedisReplayStore, type ReplayStore } from '../../src/replay/index.js';
+import { useInvocation, openRedisReplayStore, type ReplayStore } from '../../src/usage/index.js';
 import { command } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
 
@@ -31,7 +31,7 @@ describe.skipIf(!hasRedis)('names of replay keys in Redis', () => {
     return store;
   };
   const codeOf = async (store: ReplayStore, jti: string) =>
-    (await checkReplay({ iss: ISS, jti, iat: NOW }, store, NOW, rules))?.code ?? null;
+    (await useInvocation({ iss: ISS, jti, iat: NOW }, store, NOW, rules))?.code ?? null;
   const namesHere = async () =>
     ((await command(redis, ['KEYS', '*'])) as string[]).filter((name) => name !== 'drs:replay:probe').sort();
   /** What an instance of the version before does with an invocation. @returns whether it lets it pass */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openRedisReplayStore, replayKey, type ReplayStore } from '../../src/replay/index.js';
+import { openRedisReplayStore, replayKey, type ReplayStore } from '../../src/usage/index.js';
 import { eventually } from '../support/eventually.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
 import { hasRedis, type RedisServer } from './redis-server.js';

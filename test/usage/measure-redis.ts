@@ -1,7 +1,7 @@
 // Records invocations and revocations like the service, and prints what each costs: bytes in Redis, and processor time.
-// Needs redis-server. `npm run compile && node .build/test/replay/measure-redis.js [count]`
+// Needs redis-server. `npm run compile && node .build/test/usage/measure-redis.js [count]`
 import { connectRedis } from '../../src/redis/connection.js';
-import { openRedisReplayStore, replayKey } from '../../src/replay/index.js';
+import { openRedisReplayStore, replayKey } from '../../src/usage/index.js';
 import { RedisLog } from '../../src/revocation/store/redis-log.js';
 import { RedisServer } from './redis-server.js';
 
