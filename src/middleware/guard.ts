@@ -58,7 +58,9 @@ export class Guard {
       },
       judge: async (call) => judgedOf(call, await source.verify(call.bundle, bindOptionsOf(call.body))),
       use:
-        replayStore === 'none' ? null : (claims, now) => useInvocation(claims, replayStore, now, replayRules),
+        replayStore === 'none'
+          ? null
+          : (claims, limits, now) => useInvocation(claims, limits, replayStore, now, replayRules),
     };
   }
 
@@ -105,8 +107,8 @@ export class Guard {
       const decided = await decide(call, { ...this.#parts, findFault });
       const { chain } = decided;
       if (decided.kind === 'deny')
-        return this.refuse(decided, chain === null ? null : frozenContextOf(chain, chain.binding));
-      const context = frozenContextOf(decided.chain, decided.context.binding ?? null);
+        return this.refuse(decided, chain === null ? null : frozenContextOf(chain));
+      const context = frozenContextOf(decided.chain, decided.context);
       let isOver = false;
       const finish = (outcome: Outcome): void => {
         if (!isOver)

@@ -18,8 +18,12 @@ export {
 } from '#redis-replay-store';
 export { replayKey } from './use-invocation.js';
 export {
+  NEW,
   ReplayStoreError,
+  type Charge,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
+  type Usage,
+  type Use,
 } from './usage-store.js';

@@ -10,12 +10,19 @@ import {
 import { readMemory } from '../redis/memory.js';
 import { rejectAfter } from '../redis/reject-after.js';
 import { Breaker } from './breaker.js';
-import { nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
+import type { CountedLimits } from '../verify/limits.js';
+import { counterPatternOf, limitedNamesOf, nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
+import { chargeInRedis } from './redis-script.js';
 import {
+  NEW,
+  REPLAYED,
   ReplayStoreError,
+  type Charge,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
+  type Usage,
+  type Use,
 } from './usage-store.js';
 
 /** Options of {@link openRedisReplayStore}. */
@@ -69,7 +76,8 @@ const FAULTS: Record<ReplayUnreadyReason, { readonly call: string; readonly log:
 
 /**
  * A replay store in Redis, shared by all instances that use it: `SET name 1 NX PX ttl`. Each invocation has a key of
- * its own, so a Redis Cluster distributes them among its nodes.
+ * its own, so a Redis Cluster distributes them among its nodes. A call under limited receipts is recorded and charged by a
+ * script, whose keys are on one node.
  *
  * If Redis does not answer in time, the call is refused, although Redis may have recorded its invocation. After three
  * failures in a row, or if the connection is lost, every call is refused at once. Meanwhile the store tests in the
@@ -179,14 +187,37 @@ class RedisReplayStore implements ReplayStore {
     return this.#breaker.reason === null;
   }
 
-  async record(key: string, _now: number, ttlSecs: number): Promise<boolean> {
+  use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
+    const ttlMs = ttlSecs * 1000;
+    return this.#guard(() =>
+      charge === null ? this.#record(key, ttlMs) : this.#charge(key, ttlMs, charge),
+    );
+  }
+
+  async usageOf(receipt: string): Promise<Usage | null> {
+    const { reason } = this.#breaker;
+    if (reason !== null) throw refusalOf(reason);
+    // Not guarded: how long a search takes says nothing about calls.
+    try {
+      for (const name of await this.#counterNamesOf(receipt)) {
+        const counter = (await this.#send(name, ['HMGET', name, 'calls', 'micro_usd'])) as (string | null)[];
+        const [calls, microUsd] = counter.map((text) => Number(text ?? 0));
+        return { calls: calls ?? 0, microUsd: microUsd ?? 0 };
+      }
+      return null;
+    } catch (error) {
+      throw new ReplayStoreError(`${this.#place} does not tell: ${reasonOf(error)}`, { cause: error });
+    }
+  }
+
+  /** Sends commands, unless Redis is known to be away. @throws ReplayStoreError if it does not do what it is told */
+  async #guard<T>(task: () => Promise<T>): Promise<T> {
     const { reason } = this.#breaker;
     if (reason !== null) throw refusalOf(reason);
     const isCluster = this.#connection?.isCluster === true;
-    const recording = () => this.#record(key, ttlSecs * 1000);
     try {
       // In a cluster, failures of calls do not open the breaker: nodes fail one by one, and the others stay in use.
-      return await (isCluster ? recording() : this.#breaker.run(recording));
+      return await (isCluster ? task() : this.#breaker.run(task));
     } catch (error) {
       if (isCluster) this.#noteNodeFailure(error as Error);
       throw refusalOf(error as Error);
@@ -207,15 +238,52 @@ class RedisReplayStore implements ReplayStore {
    * While instances of the previous version may run, an invocation is new if it is under both names. One after the
    * other: of several equal calls, the one that gets the previous name also gets the current one.
    */
-  async #record(key: string, ttlMs: number): Promise<boolean> {
-    if (performance.now() - this.#startedAt < this.#periods.rollMs + ttlMs) {
+  async #record(key: string, ttlMs: number): Promise<Use> {
+    if (this.#isRolling(ttlMs)) {
       const [isNew, isKnown] = await Promise.all([
         this.#set(previousNameOf(this.#keyPrefix, key), ttlMs, 'NX'),
         this.#hasAny(olderNamesOf(this.#keyPrefix, key)),
       ]);
-      if (!isNew || isKnown) return false;
+      if (!isNew || isKnown) return REPLAYED;
     }
-    return this.#set(nameOf(this.#keyPrefix, key), ttlMs, 'NX');
+    return (await this.#set(nameOf(this.#keyPrefix, key), ttlMs, 'NX')) ? NEW : REPLAYED;
+  }
+
+  #isRolling(ttlMs: number): boolean {
+    return performance.now() - this.#startedAt < this.#periods.rollMs + ttlMs;
+  }
+
+  /**
+   * Records an invocation under limited receipts and charges its call. Older versions have recorded it like any other, and
+   * look at such records. In a cluster those are on other nodes: there the call is recorded as before first, and no longer
+   * if it is refused.
+   */
+  async #charge(key: string, ttlMs: number, charge: Charge): Promise<Use> {
+    const prefix = this.#keyPrefix;
+    const names = limitedNamesOf(prefix, (charge.limits[0] as CountedLimits).receipt);
+    const counters = charge.limits.map(({ receipt }) => names.counter(receipt));
+    const own = names.use(key);
+    const send = (command: readonly string[]) => this.#send(own, command);
+    const isRolling = this.#isRolling(ttlMs);
+    if (!isRolling || this.#connection?.isCluster !== true) {
+      const records = isRolling ? [own, nameOf(prefix, key), previousNameOf(prefix, key)] : [own];
+      const others = isRolling ? olderNamesOf(prefix, key) : [];
+      return chargeInRedis(send, charge, { counters, records, others }, ttlMs);
+    }
+    if ((await this.#record(key, ttlMs)) === REPLAYED) return REPLAYED;
+    const used = await chargeInRedis(send, charge, { counters, records: [own], others: [] }, ttlMs);
+    if (used.kind === 'reached')
+      for (const name of [nameOf(prefix, key), previousNameOf(prefix, key)])
+        await this.#send(name, ['DEL', name]);
+    return used;
+  }
+
+  /** The names of the counter of a receipt: one, or none. Only a chain says how the name begins, so all names are read. */
+  async #counterNamesOf(receipt: string): Promise<readonly string[]> {
+    const own = limitedNamesOf(this.#keyPrefix, receipt).counter(receipt);
+    if ((await this.#send(own, ['EXISTS', own])) === 1) return [own];
+    if (this.#connection === null) throw new Error('there is no connection');
+    return this.#connection.scan(counterPatternOf(this.#keyPrefix, receipt), CONNECT_TIMEOUT_MS);
   }
 
   async #set(name: string, ttlMs: number, ...condition: 'NX'[]): Promise<boolean> {
@@ -346,5 +414,6 @@ function unreadyReasonOf(error: Error): ReplayUnreadyReason {
 }
 
 function refusalOf(error: Error): ReplayStoreError {
+  if (error instanceof ReplayStoreError) return error;
   return new ReplayStoreError(FAULTS[unreadyReasonOf(error)].call, { cause: error });
 }

@@ -11,9 +11,10 @@ export type ReplayUnreadyReason =
 
 /** What a call under limited receipts is charged to: all of its limits, or none. */
 export interface Charge {
-  /** The digest of the root receipt. The counters of one chain are kept together. */
-  readonly root: string;
-  /** Of the receipts with a limit, root first; at least one. */
+  /**
+   * Of the receipts with a limit, root first; at least one. Whatever chain a receipt is in, the first of these is the same:
+   * by its digest, a store can keep together what is charged together.
+   */
   readonly limits: readonly CountedLimits[];
   /** What the call costs, an integer. It is charged where a receipt limits the cost. */
   readonly costMicroUsd: number;

@@ -1,4 +1,3 @@
-import type { InvocationClaims } from '../protocol/claims.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import type { Revocation } from '../revocation/index.js';
@@ -53,7 +52,7 @@ export class Engine {
       use:
         replays === null
           ? null
-          : (claims: InvocationClaims, now) => useInvocation(claims, replays, now, replayRules, observer),
+          : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer),
     };
   }
 

@@ -2,7 +2,7 @@ import type { InvocationClaims } from '../protocol/claims.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
 import { Budget, isMoney, type KnownPolicyMember } from '../protocol/policy.js';
 import { Failure, showTime } from './codes.js';
-import type { Chain } from './receipt.js';
+import type { Receipt } from './receipt.js';
 
 /** The limits of one receipt that hold for all calls below it together. A verdict alone cannot tell what others used. */
 export interface CountedLimits {
@@ -18,6 +18,13 @@ export interface CountedLimits {
   readonly exp: number | null;
 }
 
+/** The receipts of a chain, as far as their limits are concerned. */
+interface LimitedReceipts {
+  readonly receipts: readonly (Pick<Receipt, 'limits' | 'digest'> & {
+    readonly claims: Pick<Receipt['claims'], 'exp'>;
+  })[];
+}
+
 /**
  * The limits that are to be counted for a call under a chain, root first. A call is charged to all of them, or to none.
  *
@@ -25,10 +32,10 @@ export interface CountedLimits {
  * @returns one item for each receipt with `max_calls` or `max_total_cost_usd`
  * @example limitsOf(chain); // [{ level: 0, receipt: 'sha256:…', maxCalls: 100, maxTotalMicroUsd: null, exp: 1700000000 }]
  */
-export function limitsOf({ receipts }: Pick<Chain, 'receipts'>): CountedLimits[] {
+export function limitsOf({ receipts }: LimitedReceipts): CountedLimits[] {
   const counted: CountedLimits[] = [];
   for (let level = 0; level < receipts.length; level++) {
-    const receipt = receipts[level] as Chain['leaf'];
+    const receipt = receipts[level] as LimitedReceipts['receipts'][number];
     let maxCalls: number | null = null;
     let maxTotalMicroUsd: number | null = null;
     for (const { member, limit } of receipt.limits) {
@@ -51,6 +58,48 @@ export function limitsOf({ receipts }: Pick<Chain, 'receipts'>): CountedLimits[]
 export function costMicroUsdOf({ args }: Pick<InvocationClaims, 'args'>): number | null {
   const cost = args['estimated_cost_usd'];
   return isMoney(cost) ? toMicroUsd(cost, 'up') : null;
+}
+
+/** What is left of the limits of one receipt after a call, as verdicts and contexts show it. */
+export interface LimitLeft {
+  /** The place of the receipt in the chain; 0 is the root. */
+  readonly level: number;
+  /** The digest of the receipt. */
+  readonly receipt: string;
+  /** Of `max_calls`; absent if the receipt does not have it. */
+  readonly calls_left?: number;
+  /** Of `max_total_cost_usd`, in US dollars; absent if the receipt does not have it. */
+  readonly usd_left?: number;
+  /** When the limit ends: the receipt's `exp`, in Unix seconds; `null` if it has no end. */
+  readonly expires_at: number | null;
+}
+
+/**
+ * What is left of limits.
+ *
+ * @param used by calls so far, for each limit; money in micro-dollars
+ */
+export function limitsLeft(
+  limits: readonly CountedLimits[],
+  used: readonly { readonly calls: number; readonly microUsd: number }[],
+): LimitLeft[] {
+  return limits.map(({ level, receipt, maxCalls, maxTotalMicroUsd, exp }, index) => {
+    const { calls = 0, microUsd = 0 } = used[index] ?? {};
+    return {
+      ...{ level, receipt },
+      ...(maxCalls === null ? {} : { calls_left: Math.max(0, maxCalls - calls) }),
+      ...(maxTotalMicroUsd === null ? {} : { usd_left: toUsd(Math.max(0, maxTotalMicroUsd - microUsd)) }),
+      expires_at: exp,
+    };
+  });
+}
+
+/** The names of a chain's limits, where nobody counts: for the caller, who must count or refuse. */
+export function limitNamesOf(limits: readonly CountedLimits[]): ReachedLimit['member'][] {
+  const names: ReachedLimit['member'][] = [];
+  if (limits.some(({ maxTotalMicroUsd }) => maxTotalMicroUsd !== null)) names.push('max_total_cost_usd');
+  if (limits.some(({ maxCalls }) => maxCalls !== null)) names.push('max_calls');
+  return names;
 }
 
 /** A limit that a call would exceed. Money is in micro-dollars. */

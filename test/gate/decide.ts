@@ -17,7 +17,7 @@ export const judge = async (call: PendingCall) =>
 export function contextIn(bundle: object, binding: 'match' | null): GateContext {
   const chain = judgedOf({ bundle: bundle as JsonValue }, { valid: true });
   if (chain.failure !== null) throw new Error(chain.failure.message);
-  return frozenContextOf(chain, binding);
+  return frozenContextOf({ ...chain, binding });
 }
 
 export const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
@@ -57,11 +57,11 @@ export function newGate(rules: Partial<GateRules> = {}) {
       now,
       judge,
       rules: { ...RULES, ...rules },
-      use: (claims, now) =>
-        useInvocation(claims, store, now, { windowSecs: 900, clockSkewSecs: 0, scope: 'gate' }),
+      use: (claims, limits, now) =>
+        useInvocation(claims, limits, store, now, { windowSecs: 900, clockSkewSecs: 0, scope: 'gate' }),
     });
     if (decided.kind === 'deny') return deny(decided);
-    return { decision: 'allow', context: frozenContextOf(decided.chain, decided.context.binding ?? null) };
+    return { decision: 'allow', context: frozenContextOf(decided.chain, decided.context) };
   };
 }
 
