@@ -170,7 +170,8 @@ export const CATALOGUE = [
     block: 'D',
     code: 'DELEGATION_NOT_ALLOWED',
     message: '{subject}: it is delegation {claimed} below {reason}, expected {expected}',
-    suggestion: 'Ask the principal for a delegation that may be passed on (max_delegations), or use the one above.',
+    suggestion:
+      'Ask the principal for a delegation that may be passed on (max_delegations), or use the one above.',
   },
   {
     block: 'D',

@@ -4,7 +4,7 @@ import { digestOf, keyOfDid } from './encoding.js';
 import { faithful } from './jcs.js';
 import { member, type Json, type JsonObject } from './json.js';
 import type { Jwt } from './jwt.js';
-import { allows, isWithin } from './policy.js';
+import { allows, allowsDelegations, isWithin } from './policy.js';
 
 /** The settings of a verifier. */
 export interface Settings {
@@ -155,6 +155,8 @@ function blockD(receipts: readonly Receipt[], call: Invocation, settings: Settin
     if (parent !== undefined && !isBelow(receipt.cmd, parent.cmd)) return 'COMMAND_MISMATCH';
     if (parent === undefined && settings.trustedRoots?.includes(receipt.iss) === false)
       return 'UNTRUSTED_ROOT';
+    if (!receipts.slice(0, index).every(({ policy }, at) => allowsDelegations(policy, index - at)))
+      return 'DELEGATION_NOT_ALLOWED';
     if (parent !== undefined && !isWithin(receipt.policy, parent.policy)) return 'POLICY_ESCALATION';
   }
   if (call.subject !== root?.subject) return 'INVOCATION_SUBJECT_MISMATCH';

@@ -36,7 +36,8 @@ it('rounds the decimal number that JSON shows, exactly', () => {
   fc.assert(
     fc.property(fc.double({ min: 0, max: MAX_USD, noNaN: true }), (usd) => {
       // The same decimal number as a fraction of two integers.
-      const [, whole = '', fraction = '', exponent = '0'] = /^(\d+)\.?(\d*)(?:e(-\d+))?$/.exec(String(usd)) ?? [];
+      const [, whole = '', fraction = '', exponent = '0'] =
+        /^(\d+)\.?(\d*)(?:e(-\d+))?$/.exec(String(usd)) ?? [];
       const denominator = 10n ** BigInt(fraction.length - Number(exponent));
       const micro = BigInt(whole + fraction) * 1_000_000n;
       const down = micro / denominator;

@@ -28,7 +28,9 @@ describe('the counted limits of a chain', () => {
 
   it('are none if no receipt has one, and have no end if the receipt has none', () => {
     expect(countedIn([{ max_calls: null, max_total_cost_usd: null }, {}]).counted).toEqual([]);
-    expect(countedIn([{ max_calls: 1 }], { exp: null, drs_root_type: 'service' }).counted).toMatchObject([{ exp: null }]);
+    expect(countedIn([{ max_calls: 1 }], { exp: null, drs_root_type: 'service' }).counted).toMatchObject([
+      { exp: null },
+    ]);
   });
 
   it('are one for each of 16 levels', () => {
@@ -65,7 +67,8 @@ describe('the refusal of a call beyond a limit', () => {
     });
     const member = 'max_total_cost_usd';
     expect(
-      limitReached({ level: 0, member, limit: 5_000_000, used: 4_900_000, asked: 250_000, exp: null }).message,
+      limitReached({ level: 0, member, limit: 5_000_000, used: 4_900_000, asked: 250_000, exp: null })
+        .message,
     ).toBe(
       'Receipt 0: this call takes 0.25 of policy.max_total_cost_usd, expected at most 0.1: 4.9 of 5 are used, and the limit has no end',
     );

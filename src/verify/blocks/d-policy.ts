@@ -31,7 +31,8 @@ interface DepthLimit {
 
 /** Of the limit of the receipts above and that of this one the tighter; if both end equally, the upper one. */
 function tighter(above: DepthLimit | null, { limits }: Receipt, level: number): DepthLimit | null {
-  const own = limits.find(({ member }) => member.name === 'max_delegations')?.limit.value as number | undefined;
+  const own = limits.find(({ member }) => member.name === 'max_delegations')?.limit.value as
+    number | undefined;
   if (own === undefined || (above !== null && above.last <= level + own)) return above;
   return { level, last: level + own };
 }

@@ -204,7 +204,7 @@ export class Forest {
     for (const { arg, argValue } of Object.values(POLICY)) {
       if (arg === undefined || argValue === undefined) continue;
       const odd = random.chance(0.02);
-      if (odd || random.chance(arg === 'tool' ? 0.8 : 0.25))
+      if (odd || random.chance(arg === 'tool' || arg === 'estimated_cost_usd' ? 0.8 : 0.25))
         members.push([arg, parse(odd ? random.pick(ODD) : argValue(random))]);
     }
     if (random.chance(0.5)) members.push(['query', toJson(`tea ${random.below(1000)}`)]);

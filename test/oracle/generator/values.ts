@@ -94,6 +94,8 @@ export const ODD_RESOURCES = [
 ];
 
 const COSTS = ['0', '0.5', '1', '5', '5.0', '1e1', '1e300'];
+const TOTALS = ['0', '0.3', '1', '5', '1e-7', '0.0000019', '1e9', '999999999.9999999'];
+const DELEGATIONS = ['0', '1', '1', '2', '3', '16', '2e1', '9007199254740991'];
 const CALLS = ['0', '1', '10', '1e1', '10.0', '1e300'];
 const EXTRA = [
   '"eu"',
@@ -124,9 +126,24 @@ export const POLICY: Readonly<
   max_cost_usd: {
     value: (random) => random.pick(COSTS),
     arg: 'estimated_cost_usd',
-    argValue: (random) => random.pick(['0', '0.5', '1', '5', '5.000000000000001', '-0', '1e1']),
+    argValue: (random) =>
+      random.pick([
+        ...['0', '0.5', '1', '5', '5.000000000000001', '-0', '1e1'],
+        ...[
+          '1e-7',
+          '0.0000019',
+          '0.3',
+          '0.30000000000000004',
+          '0.30000000000000001',
+          '1e9',
+          '1000000000.0000001',
+        ],
+      ]),
   },
+  // Limits the same argument as max_cost_usd.
+  max_total_cost_usd: { value: (random) => random.pick(TOTALS) },
   max_calls: { value: (random) => random.pick(CALLS) },
+  max_delegations: { value: (random) => random.pick(DELEGATIONS) },
   pii_access: {
     value: (random) => String(random.chance(0.5)),
     arg: 'pii_access',
