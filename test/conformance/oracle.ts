@@ -37,11 +37,11 @@ export function askOracle({ settings, revocation }: Profile, text: string, now: 
   });
   const bound = answer.binding === undefined ? {} : { binding: answer.binding };
   if (!answer.valid) return { valid: false, code: answer.code, ...bound };
-  const { leaf_policy, ...context } = answer.context;
+  const { root_principal, chain_depth, leaf_policy } = answer.context;
   return {
     valid: true,
     ...bound,
-    context: { ...context, leaf_policy: JSON.parse(writeJson(leaf_policy)) as unknown },
+    context: { root_principal, chain_depth, leaf_policy: JSON.parse(writeJson(leaf_policy)) as unknown },
   };
 }
 

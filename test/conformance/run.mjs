@@ -81,13 +81,17 @@ export function decisionOf({ allow, gated, status, response }) {
   return { decision: 'deny', status, code: response?.error?.data?.code ?? response?.error?.code };
 }
 
-/** A verdict in the form of the vectors: the code beside `valid`, without texts for people. */
+/**
+ * A verdict in the form of the vectors: the code beside `valid`, without texts for people, and without what the verifier
+ * says about itself (`unenforced`).
+ */
 export function flat({ valid, error, binding, context }) {
+  const { unenforced: _, ...facts } = context ?? {};
   return {
     valid,
     ...(error && { code: error.code }),
     ...(binding !== undefined && { binding }),
-    ...(context && { context }),
+    ...(context && { context: facts }),
   };
 }
 

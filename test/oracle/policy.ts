@@ -116,7 +116,7 @@ export function allowsDelegations(policy: JsonObject, count: number): boolean {
 }
 
 /** An amount in micro-dollars: the decimal number of its RFC 8785 form, times 10^6. */
-function microDollars(text: string): { roundedDown: bigint; roundedUp: bigint } {
+export function microDollars(text: string): { roundedDown: bigint; roundedUp: bigint } {
   const { digits, exponent } = decimal(canonicalNumber(text) ?? '0');
   const power = exponent + 6n;
   if (power >= 0n) {
