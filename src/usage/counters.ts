@@ -116,12 +116,12 @@ export class Counters {
 
   #forgetEnded(now: number, steps: number): void {
     for (let left = steps; left > 0; left--) {
-      const { value, done } = this.#search.next();
-      if (done === true) {
+      const next = this.#search.next();
+      if (next.done === true) {
         this.#search = this.#byReceipt.entries();
         return;
       }
-      const [receipt, { end }] = value;
+      const [receipt, { end }] = next.value;
       if (end > now) continue;
       this.#byReceipt.delete(receipt);
       this.#forgottenUntil = Math.max(this.#forgottenUntil, end);

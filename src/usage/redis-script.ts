@@ -64,14 +64,15 @@ export interface ChargedNames {
  * Uses an invocation and charges its call, in one round trip.
  *
  * @param send sends a command to the server that has the keys
- * @throws ReplayStoreError if there is something else under a name, and what `send` throws
+ * @returns an error if Redis answers and cannot tell: this call is refused, and others are not concerned
+ * @throws what `send` throws
  */
 export async function chargeInRedis(
   send: (command: readonly string[]) => Promise<unknown>,
   charge: Charge,
   { counters, records, others }: ChargedNames,
   ttlMs: number,
-): Promise<Use> {
+): Promise<Use | ReplayStoreError> {
   const keys = [...counters, ...records, ...others];
   const numbers = [charge.limits.length, records.length, ttlMs, charge.costMicroUsd];
   for (const { maxCalls, maxTotalMicroUsd, exp } of charge.limits)
@@ -91,7 +92,7 @@ function endMsOf(exp: number | null, skewSecs: number): number {
   return exp === null || exp > MAX_END_SECS ? -1 : (exp + skewSecs + SPARE_SECS) * 1000;
 }
 
-function readAnswer(answer: unknown, { limits, costMicroUsd }: Charge): Use {
+function readAnswer(answer: unknown, { limits, costMicroUsd }: Charge): Use | ReplayStoreError {
   const [kind, ...values] = Array.isArray(answer) ? (answer as unknown[]) : [];
   if (kind === 'replayed') return REPLAYED;
   if (kind === 'new' && values.length === 2 * limits.length) {
@@ -103,7 +104,7 @@ function readAnswer(answer: unknown, { limits, costMicroUsd }: Charge): Use {
   const limit = limits[Number(values[0]) - 1];
   if (kind === 'reached' && limit !== undefined)
     return { kind, limit: reached(limit, values[1] === 'max_calls', Number(values[2]), costMicroUsd) };
-  throw new ReplayStoreError(
+  return new ReplayStoreError(
     kind === 'ended'
       ? 'a receipt that is valid here ended an hour ago by the clock of Redis'
       : 'Redis has something else under the name of a counter',

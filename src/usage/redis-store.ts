@@ -10,12 +10,8 @@ import {
 import { readMemory } from '../redis/memory.js';
 import { rejectAfter } from '../redis/reject-after.js';
 import { Breaker } from './breaker.js';
-import type { CountedLimits } from '../verify/limits.js';
-import { counterPatternOf, limitedNamesOf, nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
-import { chargeInRedis } from './redis-script.js';
+import { RedisRecords } from './redis-records.js';
 import {
-  NEW,
-  REPLAYED,
   ReplayStoreError,
   type Charge,
   type ReplayLog,
@@ -124,6 +120,7 @@ class RedisReplayStore implements ReplayStore {
   readonly #options: RedisReplayStoreOptions;
   readonly #periods: RedisReplayPeriods;
   readonly #keyPrefix: string;
+  readonly #records: RedisRecords;
   readonly #timeoutMs: number;
   readonly #place: string;
   readonly #breaker: Breaker;
@@ -140,6 +137,13 @@ class RedisReplayStore implements ReplayStore {
     this.#options = options;
     this.#periods = periods;
     this.#keyPrefix = keyPrefix;
+    this.#records = new RedisRecords({
+      prefix: keyPrefix,
+      isRolling: (ttlMs) => performance.now() - this.#startedAt < periods.rollMs + ttlMs,
+      isCluster: () => this.#connection?.isCluster === true,
+      send: (key, command) => this.#send(key, command),
+      scan: async (pattern) => (await this.#connection?.scan(pattern, CONNECT_TIMEOUT_MS)) ?? [],
+    });
     this.#timeoutMs = timeoutMs;
     this.#place = placeOf(url);
     this.#breaker = new Breaker({
@@ -189,22 +193,19 @@ class RedisReplayStore implements ReplayStore {
 
   use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
     const ttlMs = ttlSecs * 1000;
-    return this.#guard(() =>
-      charge === null ? this.#record(key, ttlMs) : this.#charge(key, ttlMs, charge),
-    );
+    if (charge === null) return this.#guard(() => this.#records.record(key, ttlMs));
+    return this.#guard(() => this.#records.charge(key, ttlMs, charge)).then((used) => {
+      if (used instanceof ReplayStoreError) throw used;
+      return used;
+    });
   }
 
   async usageOf(receipt: string): Promise<Usage | null> {
     const { reason } = this.#breaker;
     if (reason !== null) throw refusalOf(reason);
-    // Not guarded: how long a search takes says nothing about calls.
     try {
-      for (const name of await this.#counterNamesOf(receipt)) {
-        const counter = (await this.#send(name, ['HMGET', name, 'calls', 'micro_usd'])) as (string | null)[];
-        const [calls, microUsd] = counter.map((text) => Number(text ?? 0));
-        return { calls: calls ?? 0, microUsd: microUsd ?? 0 };
-      }
-      return null;
+      // Not guarded: how long a search takes says nothing about calls.
+      return await this.#records.usageOf(receipt);
     } catch (error) {
       throw new ReplayStoreError(`${this.#place} does not tell: ${reasonOf(error)}`, { cause: error });
     }
@@ -232,68 +233,6 @@ class RedisReplayStore implements ReplayStore {
     if (connection?.isReady === true)
       await rejectAfter(this.#timeoutMs, connection.close()).catch(() => undefined);
     connection?.destroy();
-  }
-
-  /**
-   * While instances of the previous version may run, an invocation is new if it is under both names. One after the
-   * other: of several equal calls, the one that gets the previous name also gets the current one.
-   */
-  async #record(key: string, ttlMs: number): Promise<Use> {
-    if (this.#isRolling(ttlMs)) {
-      const [isNew, isKnown] = await Promise.all([
-        this.#set(previousNameOf(this.#keyPrefix, key), ttlMs, 'NX'),
-        this.#hasAny(olderNamesOf(this.#keyPrefix, key)),
-      ]);
-      if (!isNew || isKnown) return REPLAYED;
-    }
-    return (await this.#set(nameOf(this.#keyPrefix, key), ttlMs, 'NX')) ? NEW : REPLAYED;
-  }
-
-  #isRolling(ttlMs: number): boolean {
-    return performance.now() - this.#startedAt < this.#periods.rollMs + ttlMs;
-  }
-
-  /**
-   * Records an invocation under limited receipts and charges its call. Older versions have recorded it like any other, and
-   * look at such records. In a cluster those are on other nodes: there the call is recorded as before first, and no longer
-   * if it is refused.
-   */
-  async #charge(key: string, ttlMs: number, charge: Charge): Promise<Use> {
-    const prefix = this.#keyPrefix;
-    const names = limitedNamesOf(prefix, (charge.limits[0] as CountedLimits).receipt);
-    const counters = charge.limits.map(({ receipt }) => names.counter(receipt));
-    const own = names.use(key);
-    const send = (command: readonly string[]) => this.#send(own, command);
-    const isRolling = this.#isRolling(ttlMs);
-    if (!isRolling || this.#connection?.isCluster !== true) {
-      const records = isRolling ? [own, nameOf(prefix, key), previousNameOf(prefix, key)] : [own];
-      const others = isRolling ? olderNamesOf(prefix, key) : [];
-      return chargeInRedis(send, charge, { counters, records, others }, ttlMs);
-    }
-    if ((await this.#record(key, ttlMs)) === REPLAYED) return REPLAYED;
-    const used = await chargeInRedis(send, charge, { counters, records: [own], others: [] }, ttlMs);
-    if (used.kind === 'reached')
-      for (const name of [nameOf(prefix, key), previousNameOf(prefix, key)])
-        await this.#send(name, ['DEL', name]);
-    return used;
-  }
-
-  /** The names of the counter of a receipt: one, or none. Only a chain says how the name begins, so all names are read. */
-  async #counterNamesOf(receipt: string): Promise<readonly string[]> {
-    const own = limitedNamesOf(this.#keyPrefix, receipt).counter(receipt);
-    if ((await this.#send(own, ['EXISTS', own])) === 1) return [own];
-    if (this.#connection === null) throw new Error('there is no connection');
-    return this.#connection.scan(counterPatternOf(this.#keyPrefix, receipt), CONNECT_TIMEOUT_MS);
-  }
-
-  async #set(name: string, ttlMs: number, ...condition: 'NX'[]): Promise<boolean> {
-    return (await this.#send(name, ['SET', name, '1', 'PX', String(ttlMs), ...condition])) === 'OK';
-  }
-
-  /** Older versions could not use a cluster. */
-  async #hasAny(names: readonly string[]): Promise<boolean> {
-    if (this.#connection?.isCluster === true) return false;
-    return (await this.#send('', ['EXISTS', ...names])) !== 0;
   }
 
   async #send(key: string, command: readonly string[]): Promise<unknown> {
@@ -414,6 +353,5 @@ function unreadyReasonOf(error: Error): ReplayUnreadyReason {
 }
 
 function refusalOf(error: Error): ReplayStoreError {
-  if (error instanceof ReplayStoreError) return error;
   return new ReplayStoreError(FAULTS[unreadyReasonOf(error)].call, { cause: error });
 }

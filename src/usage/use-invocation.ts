@@ -108,11 +108,7 @@ async function use(
   }
 }
 
-function chargeOf(
-  claims: UsedInvocation,
-  limits: readonly CountedLimits[],
-  clockSkewSecs: number,
-): Charge {
+function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[], clockSkewSecs: number): Charge {
   return { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH, clockSkewSecs };
 }
 

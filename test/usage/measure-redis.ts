@@ -51,7 +51,13 @@ try {
     store.use(replayKey('verify', iss, `inv:${at}-4f2c-9d1e`), 0, 961, null),
   );
   const limits = Array.from({ length: 4 }, (_, level) => ({
-    ...{ level, receipt: `sha256:${String(level).repeat(64)}`, maxCalls: 2 ** 50, maxTotalMicroUsd: 1e15, exp: null },
+    ...{
+      level,
+      receipt: `sha256:${String(level).repeat(64)}`,
+      maxCalls: 2 ** 50,
+      maxTotalMicroUsd: 1e15,
+      exp: null,
+    },
   }));
   await measure('call under four limited receipts', async (at) =>
     store.use(replayKey('verify', iss, `inv:${at}-limited`), 0, 961, {
@@ -60,7 +66,9 @@ try {
   );
   await measure('counter', async (at) =>
     store.use('used', 0, 961, {
-      limits: [{ ...limits[0]!, receipt: `sha256:${at.toString(16).padStart(64, '0')}` }],
+      limits: limits
+        .slice(0, 1)
+        .map((limit) => ({ ...limit, receipt: `sha256:${at.toString(16).padStart(64, '0')}` })),
       ...{ costMicroUsd: 1, clockSkewSecs: 0 },
     }),
   );

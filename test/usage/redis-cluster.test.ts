@@ -36,7 +36,9 @@ describe.skipIf(!hasRedis)('replay protection on a Redis Cluster of three nodes'
     const [, , away] = cluster.nodes as [RedisServer, RedisServer, RedisServer];
     await away.kill();
     const keys = Array.from({ length: 60 }, (_, at) => replayKey('verify', 'did:key:z', `inv:away${at}`));
-    const results = await Promise.allSettled(keys.map(async (key) => (await one.use(key, 0, 900, null)) === NEW));
+    const results = await Promise.allSettled(
+      keys.map(async (key) => (await one.use(key, 0, 900, null)) === NEW),
+    );
     const recorded = results.filter((result) => result.status === 'fulfilled' && result.value).length;
     expect(recorded).toBeGreaterThan(10);
     expect(recorded).toBeLessThan(60);

@@ -7,7 +7,8 @@ import { hasRedis, RedisServer } from './redis-server.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
-const codeIn = (used: Awaited<ReturnType<typeof useInvocation>>) => (used instanceof Failure ? used.code : used);
+const codeIn = (used: Awaited<ReturnType<typeof useInvocation>>) =>
+  used instanceof Failure ? used.code : used;
 const ISS = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
 
 // Written down again here, from the code of each version: what the store under test makes of them proves nothing.

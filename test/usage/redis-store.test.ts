@@ -121,7 +121,9 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     expect(await inFlight).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
     // The lost connection is enough to know: no further call has to fail for it.
     await eventually(() => expect(lines).toEqual([away]));
-    expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+    expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({
+      code: 'REPLAY_STORE_UNAVAILABLE',
+    });
     await redis.restart();
     await eventually(async () => expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull());
     expect(lines).toEqual([away, back]);
@@ -176,7 +178,9 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     for (let call = 0; call < 3; call++) await useInvocation(fresh(), [], store, NOW, rules);
     await store.close();
     redis.thaw();
-    expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+    expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({
+      code: 'REPLAY_STORE_UNAVAILABLE',
+    });
   });
 
   describe('opened with a Redis', () => {

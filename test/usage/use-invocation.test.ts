@@ -48,14 +48,18 @@ describe('an invocation', () => {
   it('of another issuer with the same jti is another one', async () => {
     const store = createMemoryReplayStore();
     expect(await codeOf(useInvocation(invocation, [], store, NOW, rules))).toBeNull();
-    expect(await codeOf(useInvocation({ ...invocation, iss: 'did:key:z6Mm' }, [], store, NOW, rules))).toBeNull();
+    expect(
+      await codeOf(useInvocation({ ...invocation, iss: 'did:key:z6Mm' }, [], store, NOW, rules)),
+    ).toBeNull();
   });
 
   it('that was used in one place may be used in another that shares the store, once in each', async () => {
     const store = createMemoryReplayStore();
     for (const scope of ['verify', 'gate', 'tools']) {
       expect(await codeOf(useInvocation(invocation, [], store, NOW, { ...rules, scope }))).toBeNull();
-      expect(await codeOf(useInvocation(invocation, [], store, NOW, { ...rules, scope }))).toBe('REPLAY_DETECTED');
+      expect(await codeOf(useInvocation(invocation, [], store, NOW, { ...rules, scope }))).toBe(
+        'REPLAY_DETECTED',
+      );
     }
   });
 
@@ -104,7 +108,9 @@ describe('an invocation', () => {
       const subject = { ...invocation, iat: NOW + ahead };
       expect(await codeOf(useInvocation(subject, [], store, NOW, its))).toBeNull();
       expect(await codeOf(useInvocation(subject, [], store, NOW + ahead + 900, its))).toBe('REPLAY_DETECTED');
-      expect(await codeOf(useInvocation(subject, [], store, NOW + ahead + 901, its))).toBe('INVOCATION_STALE');
+      expect(await codeOf(useInvocation(subject, [], store, NOW + ahead + 901, its))).toBe(
+        'INVOCATION_STALE',
+      );
     },
   );
 });
@@ -131,7 +137,13 @@ describe('a store that cannot tell', () => {
   });
 
   it('has the call refused whatever it threw, and whatever that said', async () => {
-    const failure = (await useInvocation(invocation, [], failing(new Error('secret')), NOW, rules)) as Failure;
+    const failure = (await useInvocation(
+      invocation,
+      [],
+      failing(new Error('secret')),
+      NOW,
+      rules,
+    )) as Failure;
     expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
     expect(failure.message).not.toContain('secret');
     expect(failure.message).toContain('(the store failed)');
