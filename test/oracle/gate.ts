@@ -1,9 +1,10 @@
-import { readInvocation, stringOf } from './claims.js';
-import { fromBase64url } from './encoding.js';
+import { readInvocation, readReceipt, stringOf } from './claims.js';
+import { digestOf, fromBase64url } from './encoding.js';
 import { textOf } from './jwt.js';
 import { faithful, toDouble } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type Json, type JsonObject } from './json.js';
 import { verify, type Answer, type Question } from './oracle.js';
+import type { Usage } from './usage.js';
 
 /** The rules of docs/spec/gate.md and docs/spec/replay.md, without the texts of messages. */
 
@@ -60,15 +61,20 @@ const MIN_LEEWAY_SECS = 60;
 export class Replays {
   readonly #recorded = new Map<string, number>();
   readonly #leeway: number;
+  readonly #usage: Usage | undefined;
 
-  constructor(clockSkewSecs: number) {
+  /** @param usage counts for the limits of all calls; absent if they are not enforced */
+  constructor(clockSkewSecs: number, usage?: Usage) {
     this.#leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
+    this.#usage = usage;
   }
 
-  use(iss: string, jti: string, iat: number, now: number): string | undefined {
+  use(bundle: Json, now: number): string | undefined {
+    const { iss, jti, iat, args } = invocationOf(bundle);
     if (iat < now - WINDOW_SECS || iat > now + this.#leeway) return 'INVOCATION_STALE';
     const key = JSON.stringify([iss, jti]);
     if (this.#recorded.has(key)) return 'REPLAY_DETECTED';
+    if (this.#usage?.charge(receiptsOf(bundle), args) === false) return 'LIMIT_REACHED';
     this.#recorded.set(key, now);
     return undefined;
   }
@@ -99,8 +105,7 @@ export function decide(given: GateQuestion): GateAnswer {
     return deny(protocol, 'COMMAND_MISMATCH');
   if (tool !== undefined && details['tool'] !== tool) return deny(protocol, 'TOOL_MISMATCH');
   if (answer.binding !== 'match') return deny(protocol, 'BINDING_MISMATCH');
-  const { iss, jti, iat } = invocationOf(bundle);
-  const used = question.replays?.use(iss, jti, iat, question.now);
+  const used = question.replays?.use(bundle, question.now);
   if (used !== undefined) return deny(protocol, used);
   return { decision: 'allow', context: { ...answer.context, ...details } };
 }
@@ -635,12 +640,22 @@ function headerText(value: string): string | undefined {
   }
 }
 
-function invocationOf(bundle: Json): { iss: string; jti: string; iat: number } {
+function invocationOf(bundle: Json): { iss: string; jti: string; iat: number; args: JsonObject } {
   const text = bundle.kind === 'object' ? (stringOf(bundle, 'invocation') ?? '') : '';
   const read = readInvocation(text);
   if (typeof read === 'string') throw new Error('a valid bundle has an invocation');
   const iat = member(read.jwt.payload, 'iat');
-  return { iss: read.iss, jti: read.jti, iat: iat?.kind === 'number' ? toDouble(iat.text) : NaN };
+  const { iss, jti, args } = read;
+  return { iss, jti, args, iat: iat?.kind === 'number' ? toDouble(iat.text) : NaN };
+}
+
+function receiptsOf(bundle: Json): { digest: string; policy: JsonObject }[] {
+  const list = bundle.kind === 'object' ? member(bundle, 'receipts') : undefined;
+  return (list?.kind === 'array' ? list.items : []).map((item, index) => {
+    const read = item.kind === 'string' ? readReceipt(item.value, index, undefined) : '';
+    if (typeof read === 'string') throw new Error('a valid bundle has receipts');
+    return { digest: digestOf(read.jwt.text), policy: read.policy };
+  });
 }
 
 /** The HTTP statuses of docs/codes.md, section "Gate". */
