@@ -110,7 +110,7 @@ test('max_delegations: every chain of up to four levels', async () => {
     chains = chains.flatMap((above) => limits.map((limit) => [...above, limit]));
     for (const chain of chains) {
       const claims = chain.map((limit) => ({ ...window, policy: policyOf('max_delegations', limit) }));
-      const bundle = liveCall(makeChain(depth, { ...claims }), {});
+      const bundle = liveCall(makeChain(depth, Object.fromEntries(claims.entries())), {});
       const expected = codeOf(askOracle(bundle));
       const verdict = await cached.verify(bundle, { now });
       const found = verdict.valid ? 'valid' : verdict.error.code;
