@@ -1,7 +1,7 @@
 import type { Receipt } from './claims.js';
 import { digestOf } from './encoding.js';
-import { member, type JsonObject } from './json.js';
-import { microDollars } from './policy.js';
+import type { JsonObject } from './json.js';
+import { costOf, limitsOfAllCalls } from './policy.js';
 
 /** The limits of docs/spec/usage.md, in integers of any size. */
 export interface CountedLimit {
@@ -16,12 +16,8 @@ export interface CountedLimit {
 export function limitsOf(receipts: readonly Receipt[]): CountedLimit[] {
   return receipts
     .map(({ policy, jwt, exp }, level) => {
-      const [calls, cost] = [textOf(policy, 'max_calls'), textOf(policy, 'max_total_cost_usd')];
-      return {
-        ...{ level, receipt: digestOf(jwt.text), exp },
-        maxCalls: calls === undefined ? undefined : BigInt(Number(calls)),
-        maxMicroUsd: cost === undefined ? undefined : microDollars(cost).roundedDown,
-      };
+      const { calls: maxCalls, microDollars: maxMicroUsd } = limitsOfAllCalls(policy);
+      return { level, receipt: digestOf(jwt.text), exp, maxCalls, maxMicroUsd };
     })
     .filter(({ maxCalls, maxMicroUsd }) => maxCalls !== undefined || maxMicroUsd !== undefined);
 }
@@ -39,7 +35,7 @@ export class Ledger {
   /** Charges a call to all limits, or to none. @returns what is left of them, or `undefined` if one is reached */
   charge(limits: readonly CountedLimit[], args: JsonObject): object[] | undefined {
     const isPaid = limits.some(({ maxMicroUsd }) => maxMicroUsd !== undefined);
-    const cost = isPaid ? microDollars(textOf(args, 'estimated_cost_usd') ?? '').roundedUp : 0n;
+    const cost = isPaid ? costOf(args) : 0n;
     const after = limits.map(({ receipt }) => {
       const { calls, microUsd } = this.#used.get(receipt) ?? { calls: 0n, microUsd: 0n };
       return { calls: calls + 1n, microUsd: microUsd + cost };
@@ -63,9 +59,4 @@ export class Ledger {
       };
     });
   }
-}
-
-function textOf(object: JsonObject, name: string): string | undefined {
-  const value = member(object, name);
-  return value?.kind === 'number' ? value.text : undefined;
 }

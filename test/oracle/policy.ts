@@ -115,8 +115,24 @@ export function allowsDelegations(policy: JsonObject, count: number): boolean {
   return limit === undefined || count <= limit;
 }
 
+/** What all calls under a receipt may do together; `undefined` for what it does not limit. */
+export function limitsOfAllCalls(policy: JsonObject): { calls?: bigint; microDollars?: bigint } {
+  const calls = numberOf(policy, 'max_calls');
+  const total = textOf(policy, 'max_total_cost_usd');
+  return {
+    ...(calls !== undefined && { calls: BigInt(calls) }),
+    ...(total !== undefined && { microDollars: microDollars(total).roundedDown }),
+  };
+}
+
+/** The micro-dollars that a call is charged with; of interest only under a limit, which then has checked its cost. */
+export function costOf(args: JsonObject): bigint {
+  const cost = member(args, 'estimated_cost_usd');
+  return cost?.kind === 'number' ? microDollars(cost.text).roundedUp : 0n;
+}
+
 /** An amount in micro-dollars: the decimal number of its RFC 8785 form, times 10^6. */
-export function microDollars(text: string): { roundedDown: bigint; roundedUp: bigint } {
+function microDollars(text: string): { roundedDown: bigint; roundedUp: bigint } {
   const { digits, exponent } = decimal(canonicalNumber(text) ?? '0');
   const power = exponent + 6n;
   if (power >= 0n) {
