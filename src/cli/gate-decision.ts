@@ -52,7 +52,8 @@ export async function decideOnRequest(
     // Roots are the service's to check, and the tool server, if nothing is said here.
     rules: { trustedRoots: null, serverIdentity: toolServer, bindingMode: 'enforced' },
     judge: async (call) => judgedOf(call, await askService(call)),
-    use: (claims, _, now) => useInvocation(claims, [], NO_RECORD, now, { scope: 'gate', windowSecs, clockSkewSecs }),
+    use: (claims, _, now) =>
+      useInvocation(claims, [], NO_RECORD, now, { scope: 'gate', windowSecs, clockSkewSecs }),
   });
   if (decided.kind === 'deny') return decided;
   return { ...decided, context: frozenContextOf(decided.chain, decided.context) };
