@@ -21,9 +21,9 @@ const COUNTED = 'which each tool server counts for itself, if it protects agains
 
 const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
   allowed_tools: ({ allowed_tools: tools }) => describeList(tools, 'use', 'tool', 'tools'),
-  max_cost_usd: ({ max_cost_usd: cost }) =>
+  max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
     isNothing(cost)
-      ? 'A call may cost any amount.'
+      ? `A call may cost ${isNothing(total) ? 'any amount' : 'as much as all together'}.`
       : `A call that states its cost may cost at most ${cost} US dollars.`,
   max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
     isNothing(cost)

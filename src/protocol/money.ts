@@ -22,14 +22,15 @@ export function toMicroUsd(usd: number, rounding: 'up' | 'down'): number {
   if (!(usd >= 0 && usd <= MAX_USD)) {
     throw new RangeError(`the amount is ${usd}, expected US dollars from 0 to ${MAX_USD}`);
   }
-  const [mantissa = '', exponent = '0'] = String(usd).split('e');
-  const [whole = '', fraction = ''] = mantissa.split('.');
+  const [mantissa, exponent] = String(usd).split('e') as [string, string?];
+  const [whole, fraction = ''] = mantissa.split('.') as [string, string?];
   const digits = whole + fraction;
   // The amount is `digits` times a power of ten: by so many places the digits move.
-  const places = MICRO_DIGITS + Number(exponent) - fraction.length;
+  const places = MICRO_DIGITS + Number(exponent ?? 0) - fraction.length;
   if (places >= 0) return Number(digits + '0'.repeat(places));
+  // The last digit is not 0, so what is cut off is a part of a micro-dollar.
   const kept = Number(digits.slice(0, places));
-  return rounding === 'up' && Number(digits.slice(places)) > 0 ? kept + 1 : kept;
+  return rounding === 'up' ? kept + 1 : kept;
 }
 
 /**

@@ -209,7 +209,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
     }),
   ).toEqual([
     'It may use no tool at all.',
-    'A call may cost any amount.',
+    'A call may cost as much as all together.',
     'Each call must state its cost, and all together may cost at most 2.5 US dollars, which each tool server counts for itself, if it protects against replay.',
     'It may call at most 3 times, which each tool server counts for itself, if it protects against replay.',
     'It may not pass this on.',
@@ -219,6 +219,7 @@ it('describes a policy in plain words, also what it does not limit', () => {
     'It may name only this class of data: "public".',
     '"acme:tier" is "gold": this is for the tool server to enforce.',
   ]);
+  expect(describePolicy({})).toContain('A call may cost any amount.');
   expect(describePolicy({ max_delegations: 1 })).toContain(
     'It may pass this on, but those who get it may not.',
   );

@@ -701,6 +701,12 @@ export const REFUSED: readonly RefusedCase[] = [
         2,
         'delegation 2 below receipt 0, expected at most 1',
       ],
+      [
+        'a receipt below one that narrowed the limit',
+        { 0: policy({ max_delegations: 5 }), 1: policy({ max_delegations: 0 }), 2: policy({}) },
+        2,
+        'delegation 1 below receipt 1, expected at most 0',
+      ],
       // Each level is evaluated by itself: what a child repeats is not what is left.
       [
         'a limit that a child repeats',

@@ -1,12 +1,16 @@
 // An instance of test/usage/model.ts: uses what its parent sends, and is killed by it.
 import { openRedisReplayStore } from '../../dist/middleware/index.js';
 
+/** @typedef {{ id: string, key: string, now: number, charge: import('../../src/usage/usage-store.js').Charge }} Asked */
+
 const store = await openRedisReplayStore({ url: process.argv[2] ?? '', timeoutMs: 200 });
-process.on('message', ({ id, key, charge, now }) => {
+/** @param {string} id @param {import('../../src/usage/usage-store.js').Use | null} use */
+const answer = (id, use) => void process.send?.({ id, use });
+process.on('message', (/** @type {Asked} */ { id, key, charge, now }) => {
   store.use(key, now, 961, charge).then(
-    (use) => process.send?.({ id, use }),
-    () => process.send?.({ id, use: null }),
+    (use) => answer(id, use),
+    () => answer(id, null),
   );
 });
 process.on('disconnect', () => process.exit());
-process.send?.({ id: 'ready', use: null });
+answer('ready', null);

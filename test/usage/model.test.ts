@@ -13,7 +13,7 @@ it('no schedule takes more than a limit, in memory', async () => {
   expect(await check(store)).toEqual([]);
 });
 
-// 10,000 schedules, also on a cluster: model-main.ts.
+// 10,000 schedules, also on a cluster: main.ts.
 it.skipIf(!hasRedis)(
   'no schedule takes more than a limit, while Redis and instances freeze and die',
   async () => {

@@ -55,7 +55,10 @@ export async function processInstance(url: string): Promise<Instance> {
     use: (key, charge) =>
       new Promise((resolve, reject) => {
         const id = `${serial++}`;
-        if (!child.connected) return reject(new Error('killed'));
+        if (!child.connected) {
+          reject(new Error('killed'));
+          return;
+        }
         waiting.set(id, { resolve, reject });
         child.send({ id, key, charge, now: NOW }, (error) => error && reject(error));
       }),
@@ -84,7 +87,7 @@ interface Call {
 }
 
 /** One schedule: a tree of limited receipts, and calls under its leaves from any instance. */
-export class Schedule {
+class Schedule {
   readonly #accounts: Account[] = [];
   readonly #chains: (readonly Account[])[] = [];
   readonly #random: Random;

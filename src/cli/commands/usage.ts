@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { digestOf } from '../../protocol/jwt.js';
 import { isJsonObject, type JsonValue } from '../../protocol/json.js';
+import { show } from '../../verify/codes.js';
 import { adminHeaders, adminRefusal } from '../admin.js';
 import { readChainFile } from '../chain-file.js';
 import { getFromService, parseJson } from '../service.js';
@@ -39,5 +40,5 @@ Examples:
 
 function usedOf(usage: JsonValue | undefined): string {
   if (!isJsonObject(usage)) return 'not counted, since replay protection is off';
-  return `${String(usage['calls'])} calls, ${String(usage['total_cost_usd'])} US dollars`;
+  return `${show(usage['calls'])} calls, ${show(usage['total_cost_usd'])} US dollars`;
 }

@@ -1,5 +1,5 @@
 // Runs random schedules of calls under limited receipts in memory, Redis and a cluster, with one and four processes, which
-// freeze and die as Redis does. Needs redis-server. `npm run compile && node .build/test/usage/model-main.js [schedules] [seed]`
+// freeze and die as Redis does. Needs redis-server. `npm run compile && node .build/test/usage/main.js [schedules] [seed]`
 import { setTimeout as pause } from 'node:timers/promises';
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../../src/usage/index.js';
 import { Random } from '../oracle/generator/random.js';
