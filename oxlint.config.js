@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { defineConfig } from 'oxlint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay) ← verifier ← (service,
+// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, usage) ← verifier ← (service,
 // middleware, cli). For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
 const mayImport = {
@@ -12,18 +12,18 @@ const mayImport = {
   redis: [],
   stdio: [],
   revocation: ['protocol', 'verify', 'signatures', 'redis'],
-  replay: ['protocol', 'verify', 'redis'],
+  usage: ['protocol', 'verify', 'redis'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'verifier'],
-  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
-  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier', 'redis', 'stdio'],
+  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage'],
+  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'verifier', 'redis', 'stdio'],
   middleware: [
     'protocol',
     'verify',
     'gate',
     'signatures',
     'revocation',
-    'replay',
+    'usage',
     'verifier',
     'client',
     'issue',
@@ -33,7 +33,7 @@ const mayImport = {
     'verify',
     'gate',
     'revocation',
-    'replay',
+    'usage',
     'verifier',
     'service',
     'middleware',

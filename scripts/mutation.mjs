@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 
 const LEFT_OUT = [
   // Their tests run a real Redis and wait for it. With a fault in each line, that would take hours.
-  'src/replay/redis-store.ts',
+  'src/usage/redis-store.ts',
   'src/revocation/store/redis-{checks,log,store,transfer}.ts',
   'src/**/*worker*.{ts,cts}',
   'src/revocation/lists/list-reader-thread.ts',
@@ -27,7 +27,7 @@ const LEFT_OUT = [
 ];
 /** @type {(text: string) => unknown} */
 const parse = JSON.parse;
-const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'replay', 'revocation', 'service'];
+const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'usage', 'revocation', 'service'];
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {

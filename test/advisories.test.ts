@@ -260,7 +260,7 @@ const ADVISORIES: readonly Advisory[] = [
     name: 'a budget that is NaN, negative or infinite compares as enough',
     attack: async () => {
       const texts = ['-1', '-1e-9', '1e400', '-1e400', '"5"', '"NaN"', '[5]', '{}', 'true'];
-      for (const member of ['max_cost_usd', 'max_calls'])
+      for (const member of ['max_cost_usd', 'max_total_cost_usd', 'max_calls', 'max_delegations'])
         for (const text of texts) {
           const [root, agent] = [party(), party()];
           const payload = JSON.stringify(rootClaims(root, agent, { policy: { [member]: '#' } }));

@@ -2,7 +2,7 @@ import { readInvocationClaims, readReceiptClaims, type ClaimDefect } from '../pr
 import { digestOf, parseCompactJwt } from '../protocol/jwt.js';
 import { equalsByJcs } from '../protocol/jcs.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
-import { findPolicyTypeDefect } from '../protocol/policy.js';
+import { findPolicyTypeDefect, isCount } from '../protocol/policy.js';
 import { findPolicyEscalation } from '../verify/attenuation.js';
 import { show } from '../verify/codes.js';
 
@@ -24,6 +24,8 @@ export interface ReceiptReport {
   readonly claims?: JsonObject;
   /** Whether `prev_dr_hash` is the digest of the receipt above (in the root: whether it is null). */
   readonly linked?: boolean;
+  /** Whether a receipt above allows fewer delegations (`max_delegations`). A verifier refuses that. */
+  readonly delegated_too_often?: true;
   /** Differences from the receipt above; absent for the root, or if one of the two policies cannot be read. */
   readonly policy_changes?: readonly PolicyChange[];
 }
@@ -53,7 +55,13 @@ export function auditBundle(bundle: unknown): AuditReport {
   const { bundle_version, receipts, invocation } = isJsonObject(bundle) ? bundle : {};
   const reports: ReceiptReport[] = [];
   const entries = Array.isArray(receipts) ? receipts : receipts === undefined ? [] : [receipts];
-  for (const entry of entries) reports.push(auditReceipt(entry, reports));
+  // The place of the last receipt that those above it allow.
+  let last = Infinity;
+  for (const [at, entry] of entries.entries()) {
+    const report = auditReceipt(entry, reports);
+    reports.push(at > last ? { ...report, delegated_too_often: true } : report);
+    last = Math.min(last, at + maxDelegations(report));
+  }
   return {
     signatures_verified: false,
     // Shortened unless it is a short string: a value that nests too deep could not be serialized in the report.
@@ -88,6 +96,12 @@ function auditReceipt(entry: JsonValue, above: readonly ReceiptReport[]): Receip
     linked: previous === (parent?.digest ?? null),
     ...(changes && { policy_changes: changes }),
   };
+}
+
+function maxDelegations({ claims }: ReceiptReport): number {
+  const policy = claims?.['policy'];
+  const limit = isJsonObject(policy) ? policy['max_delegations'] : null;
+  return isCount(limit) ? limit : Infinity;
 }
 
 function auditInvocation(entry: JsonValue, receipts: readonly ReceiptReport[]): InvocationReport {

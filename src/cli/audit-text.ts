@@ -31,7 +31,7 @@ export function showAudit(report: AuditReport): string {
 
 function showReceipt(receipt: ReceiptReport, at: number, receipts: readonly ReceiptReport[]): string {
   const { bold, red } = coloursFor(process.stdout);
-  const { claims, malformed, digest, linked } = receipt;
+  const { claims, malformed, digest, linked, delegated_too_often } = receipt;
   const title = `${bold(`receipt ${at}${at === 0 ? ' (root)' : ''}`)}  ${showValue(claims?.['jti'] ?? '')}\n`;
   const rows: Rows = malformed === undefined ? [] : [['malformed', red(printable(malformed))]];
   if (claims === undefined) return title + aligned([...rows, ['hash', shorten(digest)]]);
@@ -48,6 +48,9 @@ function showReceipt(receipt: ReceiptReport, at: number, receipts: readonly Rece
       ['hash', shorten(digest)],
       ...(at > 0 || !linked ? ([['prev_dr_hash', link]] as const) : []),
       ...showClaims(claims, ['drs_root_type', 'drs_status_list_index']),
+      ...(delegated_too_often
+        ? ([['delegated', red('MORE OFTEN than a receipt above allows')]] as Rows)
+        : []),
       ...showConsent(claims['drs_consent']),
       ...showPolicy(receipt),
     ])

@@ -5,7 +5,7 @@ import type { GateContext } from '../gate/context.js';
 import { bindOptionsOf, decide, frozenContextOf, judgedOf, type Allowance } from '../gate/decide.js';
 import { openRequest } from '../gate/open.js';
 import type { Denial, PendingCall } from '../gate/request.js';
-import { checkReplay, type ReplayStore } from '../replay/index.js';
+import { NEW, useInvocation, type ReplayStore } from '../usage/index.js';
 import { readConfiguration, type Configuration } from '../service/configuration/configuration.js';
 import { readGateRequest } from '../service/routes/gate-api-route.js';
 import { openingRulesOf, ServedRoutes } from '../service/routes/served-routes.js';
@@ -52,14 +52,16 @@ export async function decideOnRequest(
     // Roots are the service's to check, and the tool server, if nothing is said here.
     rules: { trustedRoots: null, serverIdentity: toolServer, bindingMode: 'enforced' },
     judge: async (call) => judgedOf(call, await askService(call)),
-    use: (claims, now) => checkReplay(claims, NO_RECORD, now, { scope: 'gate', windowSecs, clockSkewSecs }),
+    use: (claims, _, now) =>
+      useInvocation(claims, [], NO_RECORD, now, { scope: 'gate', windowSecs, clockSkewSecs }),
   });
   if (decided.kind === 'deny') return decided;
-  return { ...decided, context: frozenContextOf(decided.chain, decided.context.binding ?? null) };
+  return { ...decided, context: frozenContextOf(decided.chain, decided.context) };
 }
 
 const NO_RECORD: ReplayStore = {
-  record: () => Promise.resolve(true),
+  use: () => Promise.resolve(NEW),
+  usageOf: () => Promise.resolve(null),
   unreadyReason: null,
   close: () => Promise.resolve(),
 };

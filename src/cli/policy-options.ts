@@ -8,7 +8,9 @@ import { readText } from './files.js';
 export interface PolicyOptions {
   readonly tool?: string[];
   readonly maxCost?: number;
+  readonly maxTotalCost?: number;
   readonly maxCalls?: number;
+  readonly maxDelegations?: number;
   readonly resource?: string[];
   readonly dataClass?: string[];
   readonly denyPii?: true;
@@ -21,7 +23,9 @@ export function addPolicyOptions(command: Command): Command {
   return command
     .option('--tool <name>', 'allow this tool; repeat for more, "*" for any', collect)
     .option('--max-cost <usd>', 'maximum cost of a call, in US dollars', parseNumber)
-    .option('--max-calls <count>', 'maximum number of calls (for the tool server to enforce)', parseNumber)
+    .option('--max-total-cost <usd>', 'maximum cost of all calls together, in US dollars', parseNumber)
+    .option('--max-calls <count>', 'maximum number of calls', parseNumber)
+    .option('--max-delegations <count>', 'how many receipts may follow; 0: not to be passed on', parseNumber)
     .option('--resource <uri>', 'allow this resource, or prefix/*; repeat for more', collect)
     .option('--data-class <name>', 'allow this class of data; repeat for more', collect)
     .option('--deny-pii', 'no access to personal data')
@@ -31,12 +35,25 @@ export function addPolicyOptions(command: Command): Command {
 
 /** Makes a policy from the options; empty if none was given. Issuing checks it. */
 export async function readPolicy(options: PolicyOptions): Promise<IssuedPolicy> {
-  const { tool, maxCost, maxCalls, resource, dataClass, denyPii, denyWrite, policy } = options;
+  const {
+    tool,
+    maxCost,
+    maxTotalCost,
+    maxCalls,
+    maxDelegations,
+    resource,
+    dataClass,
+    denyPii,
+    denyWrite,
+    policy,
+  } = options;
   return {
     ...((policy === undefined ? {} : await readJsonObject(policy, '--policy')) as IssuedPolicy),
     ...(tool && { allowed_tools: tool }),
     ...(maxCost !== undefined && { max_cost_usd: maxCost }),
+    ...(maxTotalCost !== undefined && { max_total_cost_usd: maxTotalCost }),
     ...(maxCalls !== undefined && { max_calls: maxCalls }),
+    ...(maxDelegations !== undefined && { max_delegations: maxDelegations }),
     ...(resource && { allowed_resources: resource }),
     ...(dataClass && { allowed_data_classes: dataClass }),
     ...(denyPii && { pii_access: false }),

@@ -5,10 +5,17 @@ import {
   type ReceiptClaims,
   type ReceiptPlace,
 } from '../protocol/claims.js';
-import { isJsonObject } from '../protocol/json.js';
-import { parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
-import type { Policy } from '../protocol/policy.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
+import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
+import { readPolicy, type Policy } from '../protocol/policy.js';
 import type { Binding } from '../verify/binding.js';
+import {
+  limitNamesOf,
+  limitsOf,
+  type CountedLimits,
+  type LimitLeft,
+  type ReachedLimit,
+} from '../verify/limits.js';
 
 /** The facts about a verified call, besides the three members of a verdict's context. */
 export interface CallContext {
@@ -39,6 +46,10 @@ export interface GateContext extends CallContext {
   readonly leaf_policy: Policy;
   /** How the body compares with the signed arguments; absent if they were not compared. */
   readonly binding?: Binding;
+  /** What is left of the chain's limits after this call; absent if there are none, or they are not counted. */
+  readonly limits?: readonly LimitLeft[];
+  /** The limits of the chain that are not counted, since invocations may be used again; absent if there are none. */
+  readonly unenforced?: readonly ReachedLimit['member'][];
 }
 
 /** A context without the policy: reading that again takes longer than all the rest, and few need it. */
@@ -48,6 +59,7 @@ export type BriefContext = Omit<GateContext, 'leaf_policy'>;
 export interface BundleClaims {
   /** Root first. */
   readonly receipts: readonly [ReceiptClaims, ...ReceiptClaims[]];
+  readonly limits: readonly CountedLimits[];
   readonly invocation: InvocationClaims;
 }
 
@@ -91,6 +103,36 @@ export function callContextOf(
 }
 
 /**
+ * The members of a context that tell of the chain's limits.
+ *
+ * @param left what is left of them; `null` if nobody counts
+ */
+export function countedOf(
+  limits: readonly CountedLimits[],
+  left: readonly LimitLeft[] | null,
+): Pick<GateContext, 'limits' | 'unenforced'> {
+  if (limits.length === 0) return {};
+  return left === null ? { unenforced: limitNamesOf(limits) } : { limits: left };
+}
+
+/**
+ * The limits that are to be counted for a call whose bundle a verifier has accepted.
+ *
+ * @param jwts the receipts of the bundle, and their claims
+ */
+function limitsOfBundle(jwts: readonly unknown[], claims: readonly ReceiptClaims[]): CountedLimits[] {
+  const isLimited = ({ policy }: ReceiptClaims) =>
+    typeof policy.max_calls === 'number' || typeof policy.max_total_cost_usd === 'number';
+  if (!claims.some(isLimited)) return [];
+  const receipts = claims.map(({ policy, exp }, level) => ({
+    claims: { exp: exp ?? null },
+    limits: readPolicy(policy as JsonObject).limits ?? [],
+    digest: digestOf(jwts[level] as string),
+  }));
+  return limitsOf({ receipts });
+}
+
+/**
  * Reads the claims of a bundle that a verifier has accepted. The objects are new, so that no other call shares them.
  *
  * @throws Error if they cannot be read. Then the verifier has another version, or is not a verifier.
@@ -103,7 +145,8 @@ export function readBundleClaims(bundle: unknown): BundleClaims {
   const place = { isRoot: false, underHumanRoot: root.drs_root_type === 'human' };
   const read = readInvocationClaims(partsOf(invocation, 'an invocation').payload);
   if (read.claims === undefined) throw unreadable('an invocation');
-  return { receipts: [root, ...others.map((jwt) => receiptOf(jwt, place))], invocation: read.claims };
+  const claims = [root, ...others.map((jwt) => receiptOf(jwt, place))] as const;
+  return { receipts: [...claims], limits: limitsOfBundle(receipts, claims), invocation: read.claims };
 }
 
 function receiptOf(jwt: unknown, place: ReceiptPlace): ReceiptClaims {

@@ -3,8 +3,11 @@ import type { Binding } from '../verify/binding.js';
 import { coversCommand } from '../protocol/claims.js';
 import { describeDifference } from '../verify/difference.js';
 import { gateFailure, verdictFailure, type GateFailure } from './codes.js';
+import { Failure } from '../verify/codes.js';
+import type { CountedLimits, LimitLeft } from '../verify/limits.js';
 import {
   callContextOf,
+  countedOf,
   readBundleClaims,
   type BriefContext,
   type ContextReceipt,
@@ -43,6 +46,8 @@ export interface JudgedChain {
   /** Root first. */
   readonly receipts: readonly [JudgedReceipt, ...JudgedReceipt[]];
   readonly invocation: Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server'>;
+  /** The limits that are to be counted for the call. */
+  readonly limits: readonly CountedLimits[];
   /** How the body of this call compares with the signed arguments; `null` if it was not compared. */
   readonly binding: Binding | null;
 }
@@ -66,9 +71,17 @@ export interface GateParts<C extends JudgedChain> {
   readonly judge: (call: PendingCall) => Promise<C | JudgedInvalid>;
   /** A further check of a transport, before the invocation counts as used. */
   readonly findFault?: ((context: BriefContext) => GateFailure | null) | undefined;
-  /** Records the invocation, and says why it may not be used; `null` if invocations may be used again. */
+  /**
+   * Records the invocation and charges the call to its limits. Says why it may not be used, or what is left of the limits.
+   * `null` if invocations may be used again, and nobody counts.
+   */
   readonly use:
-    ((invocation: C['invocation'], now: number) => Promise<JudgedInvalid['failure'] | null>) | null;
+    | ((
+        invocation: C['invocation'],
+        limits: readonly CountedLimits[],
+        now: number,
+      ) => Promise<Failure | readonly LimitLeft[] | null>)
+    | null;
   /** Signs the context of an allowed call. */
   readonly sign?: ((allowed: AllowedCall<C>) => string) | undefined;
 }
@@ -98,7 +111,7 @@ export interface Refused<C extends JudgedChain = JudgedChain> extends Denial {
 }
 
 /**
- * Decides on a call: chain, root and tool server, command, tool, binding, replay, in this order. Replay comes last, since
+ * Decides on a call: chain, root and tool server, command, tool, binding, replay and limits, in this order. The last two come in one step, since
  * a denied call must not use up its invocation. All doors decide here.
  *
  * @throws what the parts throw; then there is no decision, and the call must be refused ({@link verifierUnavailable})
@@ -123,8 +136,9 @@ export async function decide<C extends JudgedChain>(
   const fault = findFault?.(context) ?? null;
   if (fault !== null) return { ...denied(call, fault), chain };
   const at = now();
-  const used = use === null ? null : await use(chain.invocation, at);
-  if (used !== null) return { ...denied(call, verdictFailure(used)), chain };
+  const left = use === null ? null : await use(chain.invocation, chain.limits, at);
+  if (left instanceof Failure) return { ...denied(call, verdictFailure(left)), chain };
+  if (chain.limits.length > 0) Object.assign(context, countedOf(chain.limits, left));
   return { kind: 'allow', context, chain, token: sign?.({ call, chain, context, now: at }) ?? null };
 }
 
@@ -144,12 +158,13 @@ export function judgedOf(
   verdict: ChainVerdict,
 ): ReadChain | JudgedInvalid {
   if (!verdict.valid) return { failure: verdict.error };
-  const { receipts, invocation } = readBundleClaims(bundle);
+  const { receipts, limits, invocation } = readBundleClaims(bundle);
   const [root, ...others] = receipts;
   return {
     failure: null,
     receipts: [briefOf(root), ...others.map(briefOf)],
     invocation,
+    limits,
     binding: verdict.binding ?? null,
     leafPolicy: (receipts.at(-1) ?? root).policy,
   };
@@ -159,8 +174,11 @@ export function judgedOf(
  * The whole context of a chain that {@link judgedOf} has read, deeply frozen. It shares objects with the chain, so nobody
  * else may hold those.
  */
-export function frozenContextOf(chain: ReadChain, binding: Binding | null): GateContext {
-  return freeze({ ...contextOf(chain, binding), leaf_policy: chain.leafPolicy });
+export function frozenContextOf(
+  chain: ReadChain,
+  context: BriefContext = contextOf(chain, chain.binding),
+): GateContext {
+  return freeze({ ...context, leaf_policy: chain.leafPolicy });
 }
 
 function contextOf({ receipts, invocation }: JudgedChain, binding: Binding | null): BriefContext {

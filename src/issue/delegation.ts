@@ -117,7 +117,7 @@ export function issueRootDelegation(options: RootDelegationOptions<AnySigner>): 
  * @returns the new receipt alone, as a compact JWT; for a {@link Signer}, a promise of it. The longer chain is
  *   `[...chain, receipt]`
  * @throws IssueError with the code of the verdict that the chain would get: `ISSUER_MISMATCH` (the key is not that of
- *   the last audience), `POLICY_ESCALATION`, `COMMAND_MISMATCH`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`,
+ *   the last audience), `DELEGATION_NOT_ALLOWED`, `POLICY_ESCALATION`, `COMMAND_MISMATCH`, `TEMPORAL_BOUNDS_VIOLATION`, `EXPIRED`,
  *   `UNRESOLVABLE_DID`, `CHAIN_TOO_DEEP`, `MALFORMED_RECEIPT`, and any code of blocks A to E for the chain above
  * @example
  * const sub = issueSubDelegation({

@@ -16,16 +16,29 @@ export function describePolicy(policy: Policy): string[] {
   return sentences;
 }
 
+/** Who enforces a limit of all calls together. A tool server does not know what others count. */
+const COUNTED = 'which each tool server counts for itself, if it protects against replay';
+
 const WORDS: Readonly<Record<KnownPolicyMember, (policy: Policy) => string>> = {
   allowed_tools: ({ allowed_tools: tools }) => describeList(tools, 'use', 'tool', 'tools'),
-  max_cost_usd: ({ max_cost_usd: cost }) =>
+  max_cost_usd: ({ max_cost_usd: cost, max_total_cost_usd: total }) =>
     isNothing(cost)
-      ? 'A call may cost any amount.'
+      ? `A call may cost ${isNothing(total) ? 'any amount' : 'as much as all together'}.`
       : `A call that states its cost may cost at most ${cost} US dollars.`,
+  max_total_cost_usd: ({ max_total_cost_usd: cost }) =>
+    isNothing(cost)
+      ? 'All calls together may cost any amount.'
+      : `Each call must state its cost, and all together may cost at most ${cost} US dollars, ${COUNTED}.`,
   max_calls: ({ max_calls: calls }) =>
-    isNothing(calls)
-      ? 'It may call any number of times.'
-      : `It may call at most ${calls} times, which the tool server has to count.`,
+    isNothing(calls) ? 'It may call any number of times.' : `It may call at most ${calls} times, ${COUNTED}.`,
+  max_delegations: ({ max_delegations: delegations }) =>
+    isNothing(delegations)
+      ? 'It may pass this on, and so may those who get it.'
+      : delegations === 0
+        ? 'It may not pass this on.'
+        : delegations === 1
+          ? 'It may pass this on, but those who get it may not.'
+          : `It may pass this on, from one to the next at most ${delegations} times.`,
   pii_access: ({ pii_access: access }) =>
     access === false ? 'It may not ask for personal data.' : 'It may ask for personal data.',
   write_access: ({ write_access: access }) =>

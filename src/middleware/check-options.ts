@@ -37,7 +37,7 @@ const PROTECTION: Readonly<Record<string, Check>> = {
     required: true,
   },
   replayStore: {
-    test: (value) => value === 'none' || has('record')(value),
+    test: (value) => value === 'none' || has('use')(value),
     expected: "a store such as createMemoryReplayStore() returns, or 'none' to let calls be repeated",
     required: true,
   },

@@ -37,4 +37,4 @@ export {
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
-} from '../replay/index.js';
+} from '../usage/index.js';

@@ -13,7 +13,7 @@ import {
   type ReadChain,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
-import { DEFAULT_REPLAY_WINDOW_SECS, checkReplay, type ReplayRules } from '../replay/check-replay.js';
+import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
 
@@ -58,7 +58,9 @@ export class Guard {
       },
       judge: async (call) => judgedOf(call, await source.verify(call.bundle, bindOptionsOf(call.body))),
       use:
-        replayStore === 'none' ? null : (claims, now) => checkReplay(claims, replayStore, now, replayRules),
+        replayStore === 'none'
+          ? null
+          : (claims, limits, now) => useInvocation(claims, limits, replayStore, now, replayRules),
     };
   }
 
@@ -105,8 +107,8 @@ export class Guard {
       const decided = await decide(call, { ...this.#parts, findFault });
       const { chain } = decided;
       if (decided.kind === 'deny')
-        return this.refuse(decided, chain === null ? null : frozenContextOf(chain, chain.binding));
-      const context = frozenContextOf(decided.chain, decided.context.binding ?? null);
+        return this.refuse(decided, chain === null ? null : frozenContextOf(chain));
+      const context = frozenContextOf(decided.chain, decided.context);
       let isOver = false;
       const finish = (outcome: Outcome): void => {
         if (!isOver)

@@ -1,5 +1,5 @@
 import type { BindingMode, ChainVerdict } from '../gate/decide.js';
-import type { ReplayStore } from '../replay/replay-store.js';
+import type { ReplayStore } from '../usage/usage-store.js';
 import type { EventOptions } from './events.js';
 
 /** A verifier: a `Verifier` in this process, or a `DrsClient` of a service. */

@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from './json.js';
+import { MAX_USD, toMicroUsd } from './money.js';
 import { coversEveryEntry, coversResource } from './resources.js';
 
 /**
@@ -9,7 +10,11 @@ export interface Policy {
   readonly allowed_tools?: readonly string[] | null;
   /** US dollars a call. */
   readonly max_cost_usd?: number | null;
+  /** US dollars of all calls together. */
+  readonly max_total_cost_usd?: number | null;
   readonly max_calls?: number | null;
+  /** How many receipts may follow. */
+  readonly max_delegations?: number | null;
   readonly pii_access?: boolean | null;
   readonly write_access?: boolean | null;
   readonly allowed_resources?: readonly string[] | null;
@@ -117,6 +122,27 @@ class Ceiling implements Limit {
   }
 }
 
+/** An amount of money that all calls together must not exceed. What other calls used is not known here. */
+export class Budget implements Limit {
+  readonly value: number;
+  readonly isOpen = false;
+  /** The amount in micro-dollars, rounded down. */
+  readonly microUsd: number;
+
+  constructor(value: number) {
+    this.value = value;
+    this.microUsd = toMicroUsd(value, 'down');
+  }
+
+  allows(argument: JsonValue): boolean {
+    return isMoney(argument) && toMicroUsd(argument, 'up') <= this.microUsd;
+  }
+
+  contains(child: Limit): boolean {
+    return child instanceof Budget && child.value <= this.value;
+  }
+}
+
 /** A permission, which `false` denies. */
 class Permission implements Limit {
   readonly value: boolean;
@@ -139,6 +165,7 @@ class Permission implements Limit {
 const readNames = (value: JsonValue) => (isList(value) ? new NameList(value) : null);
 const readResources = (value: JsonValue) => (isList(value) ? new ResourceList(value) : null);
 const readAmount = (value: JsonValue) => (isAmount(value) ? new Ceiling(value) : null);
+const readBudget = (value: JsonValue) => (isMoney(value) ? new Budget(value) : null);
 const readCount = (value: JsonValue) => (isCount(value) ? new Ceiling(value) : null);
 const readPermission = (value: JsonValue) => (typeof value === 'boolean' ? new Permission(value) : null);
 
@@ -147,6 +174,12 @@ const PERMISSION = {
   requiresArgument: false,
   isInherited: true,
   read: readPermission,
+} as const;
+const COUNT = {
+  expected: 'an integer of at least 0',
+  argument: null,
+  requiresArgument: false,
+  read: readCount,
 } as const;
 const LIST = { expected: `an array of at most ${MAX_POLICY_LIST} strings`, isInherited: false } as const;
 
@@ -165,13 +198,15 @@ export const POLICY_MEMBERS = [
     read: readAmount,
   },
   {
-    name: 'max_calls',
-    expected: 'an integer of at least 0',
-    argument: null,
-    requiresArgument: false,
+    name: 'max_total_cost_usd',
+    expected: `a number from 0 to ${MAX_USD}`,
+    argument: 'estimated_cost_usd',
+    requiresArgument: true,
     isInherited: false,
-    read: readCount,
+    read: readBudget,
   },
+  { ...COUNT, name: 'max_calls', isInherited: false },
+  { ...COUNT, name: 'max_delegations', isInherited: true },
   { ...PERMISSION, name: 'pii_access', argument: 'pii_access' },
   { ...PERMISSION, name: 'write_access', argument: 'write_access' },
   {
@@ -237,6 +272,11 @@ export function isCount(value: unknown): value is number {
 /** Whether a value is a finite number of at least 0. */
 export function isAmount(value: unknown): value is number {
   return Number.isFinite(value) && (value as number) >= 0;
+}
+
+/** Whether a value is an amount of money that can be counted. */
+export function isMoney(value: unknown): value is number {
+  return isAmount(value) && value <= MAX_USD;
 }
 
 function isList(value: JsonValue): value is string[] {

@@ -17,6 +17,12 @@ export interface RedisConnection {
    *   if none answers.
    */
   info(section: string, isEachNeeded: boolean): Promise<(string | null)[]>;
+  /**
+   * The names that match a pattern, from each primary. Each name in Redis is looked at, some thousands in one step.
+   *
+   * @param timeoutMs after which it rejects
+   */
+  scan(pattern: string, timeoutMs: number): Promise<string[]>;
   /** Opens a second connection to the same Redis, for blocking commands. */
   duplicate(): Promise<RedisConnection>;
   close(): Promise<void>;
@@ -168,6 +174,7 @@ async function openClient(
     },
     send: (_, command) => client.sendCommand(command),
     info: async (section) => [await askInfo(redis, rejectAfter(CONNECT_TIMEOUT_MS, client.info(section)))],
+    scan: (pattern, timeoutMs) => scanAll((command) => client.sendCommand([...command]), pattern, timeoutMs),
     duplicate: () => openClient(redis, client.duplicate(), onLost),
     close: async () => {
       if (client.isReady) await client.close();
@@ -223,12 +230,42 @@ async function connectCluster(
       if (texts.length === 0) await Promise.any(asking);
       return texts;
     },
+    scan: async (pattern, timeoutMs) => {
+      const scans = cluster.masters.map(async (node) => {
+        const client = await rejectAfter(CONNECT_TIMEOUT_MS, Promise.resolve(cluster.nodeClient(node)));
+        return scanAll((command) => client.sendCommand([...command]), pattern, timeoutMs);
+      });
+      return (await Promise.all(scans)).flat();
+    },
     duplicate: () => connectCluster(redis, urls, onLost),
     close: () => cluster.close(),
     destroy: () => {
       if (cluster.isOpen) cluster.destroy();
     },
   };
+}
+
+/** Names in one step of a scan: one millisecond for Redis, in which it does nothing else. */
+const SCAN_COUNT = 5_000;
+
+/** The names in one server that match a pattern. */
+async function scanAll(
+  send: (command: readonly string[]) => Promise<unknown>,
+  pattern: string,
+  timeoutMs: number,
+): Promise<string[]> {
+  const deadline = performance.now() + timeoutMs;
+  const found = new Set<string>();
+  let cursor = '0';
+  do {
+    const left = deadline - performance.now();
+    if (left <= 0) throw new Error(`not all names could be looked at within ${timeoutMs} ms`);
+    const step = send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]);
+    const [next, names] = (await rejectAfter(left, step)) as [string, string[]];
+    for (const name of names) found.add(name);
+    cursor = next;
+  } while (cursor !== '0');
+  return [...found];
 }
 
 /** @returns `null` if Redis refuses the command, as with some providers */

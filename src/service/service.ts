@@ -119,6 +119,7 @@ async function openService(
     admission,
     readiness,
     gate: gate.decider,
+    gateReplays: gate.replays,
     jwks: gate.jwks,
     metrics,
     log,

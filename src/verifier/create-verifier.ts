@@ -1,4 +1,4 @@
-import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../replay/index.js';
+import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../usage/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
 import type { Body } from '../verify/binding.js';
 import { Engine, type EngineObserver } from './engine.js';

@@ -1,6 +1,5 @@
-import type { InvocationClaims } from '../protocol/claims.js';
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
-import { checkReplay, type ReplayObserver, type ReplayRules, type ReplayStore } from '../replay/index.js';
+import { useInvocation, type ReplayObserver, type ReplayRules, type ReplayStore } from '../usage/index.js';
 import type { Revocation } from '../revocation/index.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import { PoolVerifier } from '../signatures/pool.js';
@@ -53,7 +52,7 @@ export class Engine {
       use:
         replays === null
           ? null
-          : (claims: InvocationClaims, now) => checkReplay(claims, replays, now, replayRules, observer),
+          : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer),
     };
   }
 

@@ -1,6 +1,6 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { nearestName } from '../protocol/nearest-name.js';
-import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../replay/index.js';
+import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../usage/index.js';
 import { DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
 import {
   count,

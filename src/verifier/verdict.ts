@@ -1,7 +1,8 @@
 import { isJsonObject } from '../protocol/json.js';
-import { callContextOf, type CallContext } from '../gate/context.js';
+import { callContextOf, countedOf, type CallContext } from '../gate/context.js';
 import type { Binding } from '../verify/binding.js';
 import type { Code } from '../verify/codes.js';
+import { limitNamesOf, type LimitLeft } from '../verify/limits.js';
 import type { VerdictContext } from '../verify/receipt.js';
 import type { Judgement } from '../verify/judge.js';
 
@@ -35,6 +36,10 @@ export type Verdict =
 export interface VerdictDetails extends CallContext {
   /** Absent if nothing was compared. */
   readonly binding?: Binding;
+  /** What is left of the chain's limits after this call; absent if there are none, or they are not counted. */
+  readonly limits?: readonly LimitLeft[];
+  /** As in the context. */
+  readonly unenforced?: VerdictContext['unenforced'];
 }
 
 /** Whether a bundle has the member `details: true`. */
@@ -51,7 +56,7 @@ export function toVerdict(outcome: Judgement, wantsDetails: boolean): Verdict {
     return { valid: false, error: { code, message, suggestion }, ...bound };
   }
   // A copy for the caller: changing it cannot change later verdicts.
-  const context = JSON.parse(outcome.chain.contextJson) as VerdictContext;
+  const context = JSON.parse(contextJsonOf(outcome)) as VerdictContext;
   const details = wantsDetails ? { details: detailsOf(outcome) } : {};
   return { valid: true, context, ...bound, ...details };
 }
@@ -65,17 +70,25 @@ export function toVerdictJson(outcome: Judgement, wantsDetails: boolean): string
     return `{"valid":false,"error":{"code":"${code}",${texts}}${bound}}`;
   }
   const details = wantsDetails ? `,"details":${JSON.stringify(detailsOf(outcome))}` : '';
-  return `{"valid":true,"context":${outcome.chain.contextJson}${bound}${details}}`;
+  return `{"valid":true,"context":${contextJsonOf(outcome)}${bound}${details}}`;
 }
 
-function detailsOf({
-  chain,
-  invocation,
-  binding,
-}: Extract<Judgement, { readonly failure: null }>): VerdictDetails {
+type Valid = Extract<Judgement, { readonly failure: null }>;
+
+/** The context as JSON. It names the limits of the chain where nobody has counted. */
+function contextJsonOf({ chain, limits }: Valid): string {
+  if (limits !== null || chain.limits.length === 0) return chain.contextJson;
+  return `${chain.contextJson.slice(0, -1)},"unenforced":${JSON.stringify(limitNamesOf(chain.limits))}}`;
+}
+
+function detailsOf({ chain, invocation, binding, limits }: Valid): VerdictDetails {
   const details = callContextOf(
     chain.receipts.map(({ claims }) => claims),
     invocation.claims,
   );
-  return binding === null ? details : { ...details, binding };
+  return {
+    ...details,
+    ...(binding === null ? {} : { binding }),
+    ...countedOf(chain.limits, limits),
+  };
 }

@@ -168,6 +168,13 @@ export const CATALOGUE = [
   },
   {
     block: 'D',
+    code: 'DELEGATION_NOT_ALLOWED',
+    message: '{subject}: it is delegation {claimed} below {reason}, expected {expected}',
+    suggestion:
+      'Ask the principal for a delegation that may be passed on (max_delegations), or use the one above.',
+  },
+  {
+    block: 'D',
     code: 'POLICY_ESCALATION',
     message: '{subject}: policy.{member} is {claimed}, expected at most {expected}, which its parent allows',
     suggestion: "Issue this receipt with a policy that stays within its parent's.",
@@ -244,6 +251,12 @@ export const CATALOGUE = [
     code: 'REPLAY_STORE_UNAVAILABLE',
     message: '{subject}: jti {claimed} cannot be checked for replay ({reason}), expected {expected}',
     suggestion: 'Try again; the operator should look at the replay store.',
+  },
+  {
+    block: 'replay',
+    code: 'LIMIT_REACHED',
+    message: '{subject}: this call takes {claimed} of policy.{member}, expected {expected}',
+    suggestion: 'Ask the principal for a new delegation: what this one allows is used up.',
   },
 ] as const satisfies readonly Row[];
 

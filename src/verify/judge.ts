@@ -8,6 +8,7 @@ import { checkCallPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
 import { checkTime } from './blocks/e-time.js';
 import { checkRevocation } from './blocks/f-revocation.js';
 import { Failure } from './codes.js';
+import type { CountedLimits, LimitLeft } from './limits.js';
 import { NO_MEMORY, type ReceiptMemory } from './receipt-memory.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
 import type { RevocationView } from './revocation-view.js';
@@ -50,8 +51,17 @@ export interface JudgeParts extends Known {
   readonly clock: () => number;
   /** Whether a call without a body that was signed is refused. */
   readonly requiresBinding: boolean;
-  /** Records an invocation, and says why it may not be used; `null` if invocations may be used again. */
-  readonly use: ((invocation: Invocation['claims'], now: number) => Promise<Failure | null>) | null;
+  /**
+   * Records an invocation and charges its call to the limits of the chain. Says why it may not be used, or what is left of
+   * the limits. `null` if invocations may be used again, and nobody counts.
+   */
+  readonly use:
+    | ((
+        invocation: Invocation['claims'],
+        limits: readonly CountedLimits[],
+        now: number,
+      ) => Promise<Failure | readonly LimitLeft[] | null>)
+    | null;
 }
 
 /** What a judge says of a call. */
@@ -60,13 +70,15 @@ export type Judgement =
       readonly chain: Chain;
       readonly invocation: Invocation;
       readonly binding: Binding | null;
+      /** What is left of the chain's limits; `null` if it has none, or nobody counts. */
+      readonly limits: readonly LimitLeft[] | null;
       readonly failure: null;
     }
   /** `binding` is only set if it is the reason. */
   | { readonly chain: null; readonly failure: Failure; readonly binding: Binding | null };
 
 /**
- * Judges a call: blocks A to F, then binding and replay. The first failure in this order is the verdict, whatever is
+ * Judges a call: blocks A to F, then binding, replay and limits. The first failure in this order is the verdict, whatever is
  * cached. It waits at most twice: for signatures, and for the status list; and once more to record the invocation, which
  * comes last, since a refused call must not use it up.
  *
@@ -101,9 +113,9 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const unbound = requiresBinding ? checkBinding(binding, args, call.body) : null;
   if (unbound !== null) return refused(unbound, binding);
 
-  const replayed = use === null ? null : await use(invocation.claims, now);
-  if (replayed !== null) return refused(replayed);
-  return { chain, invocation, binding, failure: null };
+  const limits = use === null ? null : await use(invocation.claims, chain.limits, now);
+  if (limits instanceof Failure) return refused(limits);
+  return { chain, invocation, binding, limits, failure: null };
 }
 
 function refused(failure: Failure, binding: Binding | null = null): Judgement {

@@ -18,6 +18,8 @@ export interface ReceiptCacheStats {
 const OVERHEAD_BYTES = 704;
 // Bytes of a text, an item of a list or a limit besides its characters.
 const ITEM_BYTES = 32;
+// Bytes of the counted limits of a receipt. The digest belongs to the receipt.
+const LIMIT_BYTES = 96;
 // About what a cached receipt takes. As many receipts of this size as fit into the cache, so many marks are kept of
 // receipts that were seen once.
 const ORDINARY_BYTES = 4_096;
@@ -171,7 +173,7 @@ function chainKeyOf(leaf: string): string {
 function sizeOf(entry: Receipt | Chain): number {
   if (!(entry instanceof Chain)) return sizeOfReceipt(entry);
   // The chain may be the only one that still holds its receipts.
-  let bytes = OVERHEAD_BYTES + textBytes(entry.contextJson);
+  let bytes = OVERHEAD_BYTES + textBytes(entry.contextJson) + entry.limits.length * LIMIT_BYTES;
   for (const receipt of entry.receipts) bytes += sizeOfReceipt(receipt);
   return bytes;
 }

@@ -3,6 +3,7 @@ import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import { digestOf, parseCompactJwt, type CompactJwt } from '../protocol/jwt.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { KeyResolver } from '../protocol/key-resolver.js';
+import { limitsOf, type CountedLimits, type ReachedLimit } from './limits.js';
 import { isKnownMember, type Policy, type PolicyLimit } from '../protocol/policy.js';
 
 /** The claims of a receipt that are used after block A. What is absent or `null` in the receipt is `null` here. */
@@ -89,7 +90,9 @@ export class Chain {
   readonly leaf: Receipt;
   /** Whether any receipt can be revoked by a status list index. */
   readonly isRevocable: boolean;
-  /** The verdict's `context` member as JSON. */
+  /** The limits that are to be counted for each call. */
+  readonly limits: readonly CountedLimits[];
+  /** The verdict's `context` member as JSON, for calls whose limits are counted. */
   readonly contextJson: string;
   /** The last delegate's key, or `null` if its DID does not resolve. */
   readonly invokerKey: Uint8Array | null;
@@ -100,6 +103,7 @@ export class Chain {
     this.root = receipts[0] as Receipt;
     this.leaf = receipts.at(-1) as Receipt;
     this.isRevocable = receipts.some(({ claims }) => claims.drs_status_list_index !== null);
+    this.limits = limitsOf(this);
     this.contextJson = JSON.stringify({
       root_principal: this.root.claims.iss,
       chain_depth: receipts.length,
@@ -123,6 +127,8 @@ export interface VerdictContext {
   readonly chain_depth: number;
   /** The policy of the last receipt. */
   readonly leaf_policy: Policy;
+  /** The limits of the chain that are not counted, since replay protection is off; absent if there are none. */
+  readonly unenforced?: readonly ReachedLimit['member'][];
 }
 
 /** Picks the claims that later calls need. Claims of a root mean nothing in another receipt, and may have any type. */

@@ -142,6 +142,18 @@ describe('audit points out', () => {
     expect(stdout).toContain('policy.write_access   false  added\n');
   });
 
+  it('a receipt that was passed on more often than one above it allows', async () => {
+    const policies = [{ max_delegations: 2 }, { max_delegations: 1 }, {}, { max_delegations: '0' }, {}];
+    const receipts = policies.map((policy) => receipt({ policy }));
+    const { stdout } = await audit({ receipts });
+    const marked = stdout
+      .split('\nreceipt ')
+      .filter((part) => /delegated +MORE OFTEN than a receipt above/.test(part));
+    expect(marked.map((part) => part.slice(0, 1))).toEqual(['3', '4']);
+    expect(stdout).toContain('policy.max_delegations  1  narrowed from 2\n');
+    expect(stdout).toContain('policy.max_delegations  (none)  left out; 1 above still holds\n');
+  });
+
   it('a dropped limit, a wider window and a broken link', async () => {
     const root = receipt({ policy: { max_cost_usd: 5 } });
     const child = receipt({ nbf: claims.nbf - 1, prev_dr_hash: `sha256:${'0'.repeat(64)}` });

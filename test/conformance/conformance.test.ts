@@ -11,7 +11,7 @@ import { startService } from '../support/service.js';
 
 interface Vector {
   readonly id: string;
-  readonly kind: 'verify' | 'gate' | 'replay';
+  readonly kind: 'verify' | 'gate' | 'replay' | 'usage';
   readonly profile: string;
   readonly now: number;
   readonly request: string;
@@ -44,7 +44,8 @@ test('the oracle gives the answers of the vectors', () => {
 test('the oracle gives the decisions of the vectors for a gate', () => {
   for (const { id, kind, profile, now, request, steps, expected } of gateVectors) {
     const asked = kind === 'gate' ? [{ request, now }] : steps;
-    const decisions = askOracleGate(profiles[profile] as Profile, asked, kind === 'replay');
+    const memory = { verify: 'nothing', gate: 'nothing', replay: 'invocations', usage: 'usage' } as const;
+    const decisions = askOracleGate(profiles[profile] as Profile, asked, memory[kind]);
     expect([id, kind === 'gate' ? decisions[0] : { decisions }]).toEqual([id, expected]);
   }
   const codes = new Set(gateVectors.map(({ expected }) => (expected as { code?: string }).code));
@@ -65,13 +66,13 @@ test('the oracle gives the decisions of the vectors for a gate', () => {
 test('there is a vector for nearly every code', () => {
   const codes = new Set(vectors.map(({ expected }) => expected.code));
   const missing = CATALOGUE.map(({ code }) => code).filter((code) => !codes.has(code));
-  // Replay depends on earlier questions, which a vector does not contain.
-  expect(missing.filter((code) => !/REPLAY|STALE/.test(code))).toEqual([]);
+  // These depend on earlier questions, which a vector of this kind does not contain.
+  expect(missing.filter((code) => !/REPLAY|STALE|LIMIT/.test(code))).toEqual([]);
   expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
 });
 
 test('the library gives them, as a program that the runner drives', async () => {
-  const answered = await runner('--command', 'node test/conformance/drs-verify.mjs', '--gate');
+  const answered = await runner('--command', 'node test/conformance/drs-verify.mjs', '--gate', '--usage');
   expect(answered).toMatch(/^(\d+) of \1 vectors hold/);
   expect(Number(answered.split(' ')[0])).toBe(all.length);
 });

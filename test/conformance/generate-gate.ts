@@ -16,7 +16,7 @@ export function gateVectors(seed: number, now: number, times: readonly number[])
   for (let attempt = 0; attempt < TRIES; attempt++) {
     const request = toAsked(next(now));
     if (JSON.stringify(request).length > MAX_LENGTH) continue;
-    const ask = (at: number) => askOracleGate(PLAIN, [{ request, now: at }], false)[0] as Decision;
+    const ask = (at: number) => askOracleGate(PLAIN, [{ request, now: at }], 'nothing')[0] as Decision;
     const expected = ask(now);
     if (!times.every((at) => JSON.stringify(ask(at)) === JSON.stringify(expected))) continue;
     const { decision, code, status } = expected;
@@ -47,8 +47,9 @@ const uniqueIds = (vectors: object[]) => [
   ...new Map(vectors.map((vector) => [(vector as { id: string }).id, vector])).values(),
 ];
 
+/** Whether a gate allows a request also if it counts for the limits of all calls. */
 const isFresh = (request: GateAsked, now: number) =>
-  askOracleGate(PLAIN, [{ request, now }], true)[0]?.decision === 'allow';
+  askOracleGate(PLAIN, [{ request, now }], 'usage')[0]?.decision === 'allow';
 
 /** Vectors that repeat a request: at other times, and after it was refused for another reason. */
 function replayVectors(allowed: readonly GateAsked[], now: number): object[] {
@@ -64,12 +65,18 @@ function replayVectors(allowed: readonly GateAsked[], now: number): object[] {
       'refused first': [altered, one, one].map((request) => ({ request, now })),
       'from the future': [-1_000, -61, 0].map((earlier) => ({ request: one, now: now + earlier })),
     };
-    return Object.entries(games).map(([name, steps]) => ({
-      id: `replay-${protocol}-${name.replaceAll(' ', '-')}`,
-      ...{ kind: 'replay', profile: 'plain', description: name, now, anyTime: false },
-      steps,
-      expected: { decisions: askOracleGate(PLAIN, steps, true) },
-    }));
+    return Object.entries(games).map(([name, steps]) => {
+      const decisions = askOracleGate(PLAIN, steps, 'invocations');
+      // These vectors are for verifiers that do not count, too.
+      const counted = askOracleGate(PLAIN, steps, 'usage');
+      if (JSON.stringify(counted) !== JSON.stringify(decisions)) throw new Error(`${name} reaches a limit`);
+      return {
+        id: `replay-${protocol}-${name.replaceAll(' ', '-')}`,
+        ...{ kind: 'replay', profile: 'plain', description: name, now, anyTime: false },
+        steps,
+        expected: { decisions },
+      };
+    });
   });
 }
 

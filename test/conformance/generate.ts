@@ -13,6 +13,7 @@ import { Forest, NOW, SERVERS } from '../oracle/generator/forest.js';
 import { didOf } from '../oracle/generator/keys.js';
 import { Random } from '../oracle/generator/random.js';
 import { gateVectors } from './generate-gate.js';
+import { usageVectors } from './generate-usage.js';
 import { askOracle, type Expected, type Profile } from './oracle.js';
 
 const SEED = 20_261_122;
@@ -102,7 +103,7 @@ for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
   await verifier.close();
 }
 
-vectors.push(...gateVectors(SEED, NOW, TIMES));
+vectors.push(...gateVectors(SEED, NOW, TIMES), ...usageVectors(NOW));
 
 const unseen = CATALOGUE.map(({ code }) => code).filter((code) => !codes.has(code));
 const file = new URL('../../../test/conformance/vectors.json', import.meta.url);

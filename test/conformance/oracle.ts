@@ -37,11 +37,11 @@ export function askOracle({ settings, revocation }: Profile, text: string, now: 
   });
   const bound = answer.binding === undefined ? {} : { binding: answer.binding };
   if (!answer.valid) return { valid: false, code: answer.code, ...bound };
-  const { leaf_policy, ...context } = answer.context;
+  const { root_principal, chain_depth, leaf_policy } = answer.context;
   return {
     valid: true,
     ...bound,
-    context: { ...context, leaf_policy: JSON.parse(writeJson(leaf_policy)) as unknown },
+    context: { root_principal, chain_depth, leaf_policy: JSON.parse(writeJson(leaf_policy)) as unknown },
   };
 }
 
@@ -62,13 +62,16 @@ export interface Decision {
   readonly code?: string;
 }
 
+/** What a gate remembers between requests: nothing, used invocations, or also what their receipts were used for. */
+export type Memory = 'nothing' | 'invocations' | 'usage';
+
 /** The oracle's answers to requests to one gate, one after the other. */
 export function askOracleGate(
   { settings, revocation: { remote, local } }: Profile,
   asked: readonly { readonly request: GateAsked; readonly now: number }[],
-  hasReplay: boolean,
+  memory: Memory,
 ): Decision[] {
-  const replays = new Replays(settings.clockSkewSecs ?? 0);
+  const replays = new Replays(settings.clockSkewSecs ?? 0, memory === 'usage');
   const list: Revocation['remote'] =
     remote === 'none' || remote === 'unavailable' ? remote : Buffer.from(remote, 'hex');
   const revocation = { remote: list, local: new Set(local) };
@@ -86,7 +89,7 @@ export function askOracleGate(
       headers: Object.entries(headers).flatMap(([name, values]) =>
         values.map((value) => [name, value] as const),
       ),
-      ...(hasReplay && { replays }),
+      ...(memory !== 'nothing' && { replays }),
     });
     if (answer.decision !== 'deny') return { decision: answer.decision };
     const { decision, status, code } = answer;

@@ -14,6 +14,7 @@ const HELP = `node test/conformance/run.mjs --url <address> | --command <command
   --admin-token <text>  with --url: revokes what the profile "revoked" wants, at /admin/revoke
   --gate                asks for decisions of a gate as well; over HTTP at POST /v1/gate, set up with
                         GATE_REPLAY=off, and SERVER_IDENTITY=any unless the profile names one
+  --usage               with --command: asks as well for decisions of a gate that counts calls and their cost
 `;
 
 /**
@@ -81,13 +82,17 @@ export function decisionOf({ allow, gated, status, response }) {
   return { decision: 'deny', status, code: response?.error?.data?.code ?? response?.error?.code };
 }
 
-/** A verdict in the form of the vectors: the code beside `valid`, without texts for people. */
+/**
+ * A verdict in the form of the vectors: the code beside `valid`, without texts for people, and without what the verifier
+ * says about itself (`unenforced`).
+ */
 export function flat({ valid, error, binding, context }) {
+  const { unenforced: _, ...facts } = context ?? {};
   return {
     valid,
     ...(error && { code: error.code }),
     ...(binding !== undefined && { binding }),
-    ...(context && { context }),
+    ...(context && { context: facts }),
   };
 }
 
@@ -115,6 +120,7 @@ async function main() {
       profile: { type: 'string', default: 'plain' },
       'admin-token': { type: 'string' },
       gate: { type: 'boolean', default: false },
+      usage: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
@@ -132,7 +138,7 @@ async function main() {
   if (values.command !== undefined) {
     const program = byCommand(values.command, profiles);
     result = await runVectors(
-      vectors.filter(({ kind }) => values.gate || kind === 'verify'),
+      vectors.filter(({ kind }) => kind === 'verify' || (kind === 'usage' ? values.usage : values.gate)),
       program.ask,
     );
     program.close();

@@ -16,7 +16,7 @@ import {
 } from '../../scripts/service-packages.mjs';
 import { readConfiguration, VARIABLES } from '../../src/service/configuration/configuration.js';
 import { liveCall, liveChain } from '../middleware/call.js';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { buildImage, type Image } from './image.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -8,7 +8,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
-import { RedisServer } from '../replay/redis-server.js';
+import { RedisServer } from '../usage/redis-server.js';
 import { ListServer } from '../revocation/list-server.js';
 import { credentialWith } from '../revocation/lists.js';
 import { makeCertificate } from '../support/certificates.js';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
-import { command } from '../replay/redis-cluster.js';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { command } from '../usage/redis-cluster.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { eventually } from '../support/eventually.js';
 import { runToExit, startService, type RunningService } from '../support/service.js';
 

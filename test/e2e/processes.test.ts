@@ -6,7 +6,7 @@ import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
 import { connectRaw } from '../support/raw-http.js';
 import { metricOf, runToExit, startService, type RunningService } from '../support/service.js';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 
 const [MAJOR = 0, MINOR = 0] = process.versions.node.split('.').map(Number);
 /** Whether `node:http` can share a port. */

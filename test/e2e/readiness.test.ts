@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { callOnce, clientOf, grpcPortOf, HEALTH } from '../support/grpc.js';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { command } from '../replay/redis-cluster.js';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { command } from '../usage/redis-cluster.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { invoke, makeChain, type Chain } from '../support/chain.js';
 import { startCuttableProxy, type CuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import type { Fault, Scene } from './fault.js';
 import { sleep } from './traffic.js';
 

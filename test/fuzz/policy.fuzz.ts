@@ -43,6 +43,7 @@ const policy: Target = {
   dictionary: [
     ...POLICY_MEMBERS.map((name) => `"${name}":`),
     ...['"*"', '["*"]', '"a/*"', '[]', '{}', 'null', 'true', 'false', '-1', '0', '5', '1e308', '"tool":"a",'],
+    ...['"estimated_cost_usd":0.3,', '1e-7', '0.0000019', '1e9'],
     ...['"resource_uri":7,', '"resource_uri":"a/b",', '"..', '%2e', '\\u0009', '\\\\'],
   ],
   run(text) {

@@ -3,7 +3,7 @@ import { bindOptionsOf, decide, frozenContextOf, judgedOf, type GateRules } from
 import { openRequest, type GateProtocol } from '../../src/gate/open.js';
 import { headersOf, type PendingCall, type RequestBody } from '../../src/gate/request.js';
 import { responseTo, type GateResponse } from '../../src/gate/response.js';
-import { createMemoryReplayStore, checkReplay } from '../../src/replay/index.js';
+import { createMemoryReplayStore, useInvocation } from '../../src/usage/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import type { JsonValue } from '../../src/protocol/json.js';
 import { liveChain, now } from '../middleware/call.js';
@@ -17,7 +17,7 @@ export const judge = async (call: PendingCall) =>
 export function contextIn(bundle: object, binding: 'match' | null): GateContext {
   const chain = judgedOf({ bundle: bundle as JsonValue }, { valid: true });
   if (chain.failure !== null) throw new Error(chain.failure.message);
-  return frozenContextOf(chain, binding);
+  return frozenContextOf({ ...chain, binding });
 }
 
 export const RULES: GateRules = { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' };
@@ -57,11 +57,11 @@ export function newGate(rules: Partial<GateRules> = {}) {
       now,
       judge,
       rules: { ...RULES, ...rules },
-      use: (claims, now) =>
-        checkReplay(claims, store, now, { windowSecs: 900, clockSkewSecs: 0, scope: 'gate' }),
+      use: (claims, limits, now) =>
+        useInvocation(claims, limits, store, now, { windowSecs: 900, clockSkewSecs: 0, scope: 'gate' }),
     });
     if (decided.kind === 'deny') return deny(decided);
-    return { decision: 'allow', context: frozenContextOf(decided.chain, decided.context.binding ?? null) };
+    return { decision: 'allow', context: frozenContextOf(decided.chain, decided.context) };
   };
 }
 

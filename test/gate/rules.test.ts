@@ -233,6 +233,7 @@ describe('a call that was signed for something else', () => {
     failure: null,
     receipts: [{ iss: principal, jti: 'dr:x' }],
     invocation: { iss: 'x', jti: 'inv:x', iat: 0, cmd, args, tool_server: 'x' },
+    limits: [],
     binding: 'match',
   });
   const decided = (call: PendingCall, cmd: string) =>
@@ -299,7 +300,7 @@ describe('a decision', () => {
     const decided = await decideCall(call, {
       ...{ judge, rules: RULES },
       now: () => 17,
-      use: (_, at) => {
+      use: (_, __, at) => {
         times.push(at);
         return Promise.resolve(null);
       },

@@ -35,7 +35,10 @@ const rootPolicy = fc.record(
   {
     allowed_tools: fc.uniqueArray(segment, { minLength: 1, maxLength: 6 }),
     max_cost_usd: fc.double({ min: 0, max: 1e6, noNaN: true }),
+    max_total_cost_usd: fc.double({ min: 0, max: 1e9, noNaN: true }),
     max_calls: fc.nat(),
+    // Enough for 15 delegations, each of which may have one less.
+    max_delegations: fc.integer({ min: 15, max: 99 }),
     pii_access: fc.boolean(),
     write_access: fc.boolean(),
     allowed_resources: fc.constant(['file:///data/*', 'https://api.example/*']),
@@ -60,6 +63,12 @@ function narrow(policy: IssuedPolicy, { keep, factor }: { keep: boolean[]; facto
   const narrowed: Writable<IssuedPolicy> = { ...policy };
   if (policy.allowed_tools) narrowed.allowed_tools = policy.allowed_tools.filter((_, at) => keep[at]);
   if (policy.max_cost_usd !== undefined) narrowed.max_cost_usd = policy.max_cost_usd * factor;
+  if (policy.max_total_cost_usd !== undefined)
+    narrowed.max_total_cost_usd = policy.max_total_cost_usd * factor;
+  if (policy.max_delegations !== undefined) {
+    if (keep[2]) narrowed.max_delegations = policy.max_delegations - 1;
+    else if (keep[3]) delete narrowed.max_delegations;
+  }
   if (policy.max_calls !== undefined) narrowed.max_calls = Math.floor(policy.max_calls * factor);
   if (policy.allowed_resources && keep[0]) narrowed.allowed_resources = ['file:///data/reports/*'];
   if (keep[1]) narrowed.write_access = false;

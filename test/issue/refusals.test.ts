@@ -155,6 +155,14 @@ describe('issueSubDelegation refuses', () => {
     expect(suggestion).not.toBe('');
   });
 
+  it('a receipt below one that is not to be passed on', () => {
+    const policy = { ...rootOptions.policy, max_delegations: 0 };
+    const chain = [issueRootDelegation({ ...rootOptions, policy })];
+    const error = refusalOf(() => issueSubDelegation({ ...subOptions, chain }));
+    expect(error.code).toBe('DELEGATION_NOT_ALLOWED');
+    expect(error.message).toContain('Receipt 1: it is delegation 1 below receipt 0, expected at most 0');
+  });
+
   it('no end under a parent that has one, where the root is not human', () => {
     const options = { ...without(rootOptions, 'consent'), rootType: 'organisation' };
     const chain = [issueRootDelegation(options)];

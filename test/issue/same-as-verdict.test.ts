@@ -24,6 +24,8 @@ const deviations = {
     {
       allowed_tools: fc.constantFrom(['*'], [], ['a']),
       max_cost_usd: fc.constantFrom(0, 1, 1e9),
+      max_total_cost_usd: fc.constantFrom(0, 1, 1e9),
+      max_delegations: fc.constantFrom(0, 1, 99),
       write_access: fc.boolean(),
       pii_access: fc.boolean(),
       allowed_resources: fc.constantFrom(['*'], ['file:///data/reports/a'], ['file:///data/../etc']),
@@ -143,7 +145,8 @@ function callUnder(
 ): { args: JsonObject; forbidden: boolean } {
   const tools = [...policies, policy].map(({ allowed_tools }) => allowed_tools);
   const tool = tools.findLast((names) => names !== undefined)?.[0];
-  return { args: tool === undefined ? {} : { tool }, forbidden: tools.some((names) => names?.length === 0) };
+  const args = { ...(tool !== undefined && { tool }), estimated_cost_usd: 0 };
+  return { args, forbidden: tools.some((names) => names?.length === 0) };
 }
 
 function codeOf(issue: () => unknown): string {

@@ -188,7 +188,9 @@ it('describes a policy in plain words, also what it does not limit', () => {
   expect(describePolicy({ allowed_tools: ['search', 'a"b'], max_cost_usd: 5, write_access: false })).toEqual([
     'It may use only these tools: "search", "a\\"b".',
     'A call that states its cost may cost at most 5 US dollars.',
+    'All calls together may cost any amount.',
     'It may call any number of times.',
+    'It may pass this on, and so may those who get it.',
     'It may ask for personal data.',
     'It may not ask to change anything.',
     'It may name any resource.',
@@ -198,6 +200,8 @@ it('describes a policy in plain words, also what it does not limit', () => {
     describePolicy({
       allowed_tools: [],
       max_calls: 3,
+      max_total_cost_usd: 2.5,
+      max_delegations: 0,
       pii_access: false,
       allowed_resources: ['*'],
       allowed_data_classes: ['public'],
@@ -205,12 +209,21 @@ it('describes a policy in plain words, also what it does not limit', () => {
     }),
   ).toEqual([
     'It may use no tool at all.',
-    'A call may cost any amount.',
-    'It may call at most 3 times, which the tool server has to count.',
+    'A call may cost as much as all together.',
+    'Each call must state its cost, and all together may cost at most 2.5 US dollars, which each tool server counts for itself, if it protects against replay.',
+    'It may call at most 3 times, which each tool server counts for itself, if it protects against replay.',
+    'It may not pass this on.',
     'It may not ask for personal data.',
     'It may ask to change things.',
     'It may name any resource.',
     'It may name only this class of data: "public".',
     '"acme:tier" is "gold": this is for the tool server to enforce.',
   ]);
+  expect(describePolicy({})).toContain('A call may cost any amount.');
+  expect(describePolicy({ max_delegations: 1 })).toContain(
+    'It may pass this on, but those who get it may not.',
+  );
+  expect(describePolicy({ max_delegations: 2 })).toContain(
+    'It may pass this on, from one to the next at most 2 times.',
+  );
 });

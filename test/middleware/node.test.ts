@@ -20,7 +20,7 @@ import {
   type ToolCallEvent,
 } from '../../src/middleware/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 import { startTestService } from './sources.js';

@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'vitest';
 import { createVerifier } from '../../src/index.js';
 import { liveCall } from '../middleware/call.js';
-import { makeChain } from '../support/chain.js';
+import { makeChain, type TestBundle } from '../support/chain.js';
 import { verifyRemembered } from './differential/signatures.js';
 import { fromValue } from './json.js';
 import { verify, type Answer } from './oracle.js';
@@ -29,6 +29,12 @@ const UNIVERSE: Readonly<
     arg: 'estimated_cost_usd',
     args: [undefined, 0, 1, 1.25, 2, -1, '1', null, true],
   },
+  max_total_cost_usd: {
+    values: [undefined, 0, 1.9e-6, 0.3, 1e9],
+    arg: 'estimated_cost_usd',
+    args: [undefined, 0, 1e-7, 1.9e-6, 0.3, 0.1 + 0.2, 1e9, 1e9 + 1, -1, '1', null],
+  },
+  max_delegations: { values: [undefined, 0, 1, 5], args: [undefined] },
   max_calls: { values: [undefined, 0, 1, 5], args: [undefined] },
   pii_access: { values: FLAGS, arg: 'pii_access', args: [undefined, true, false, 'true', 1, null] },
   write_access: { values: FLAGS, arg: 'write_access', args: [undefined, true, false, 0, null, []] },
@@ -44,6 +50,15 @@ afterAll(async () => {
   await cold.close();
 });
 
+const askOracle = (bundle: TestBundle) =>
+  verify({
+    bundle: fromValue(bundle),
+    body: undefined,
+    now,
+    settings: {},
+    revocation: { remote: 'none', local: new Set() },
+    verifySignature: verifyRemembered,
+  });
 const codeOf = (answer: Answer) => (answer.valid ? 'valid' : answer.code);
 const now = Math.floor(Date.now() / 1000);
 const window = { iat: now - 60, nbf: now - 60, exp: now + 3600 };
@@ -66,15 +81,7 @@ test.each(Object.entries(UNIVERSE))(
         );
         for (const value of args) {
           const bundle = liveCall(chain, arg === undefined || value === undefined ? {} : { [arg]: value });
-          const answer = verify({
-            bundle: fromValue(bundle),
-            body: undefined,
-            now,
-            settings: {},
-            revocation: { remote: 'none', local: new Set() },
-            verifySignature: verifyRemembered,
-          });
-          const expected = codeOf(answer);
+          const expected = codeOf(askOracle(bundle));
           for (const verifier of [cold, cached, cached]) {
             const verdict = await verifier.verify(bundle, { now });
             const found = verdict.valid ? 'valid' : verdict.error.code;
@@ -93,3 +100,27 @@ test.each(Object.entries(UNIVERSE))(
     expect(asked).toBe(values.length * (values.length + 1) * args.length);
   },
 );
+
+test('max_delegations: every chain of up to four levels', async () => {
+  const limits = [undefined, 1, 2];
+  const wrong: unknown[] = [];
+  const codes = new Set<string>();
+  let chains: (number | undefined)[][] = [[]];
+  for (let depth = 1; depth <= 4; depth++) {
+    chains = chains.flatMap((above) => limits.map((limit) => [...above, limit]));
+    for (const chain of chains) {
+      const claims = chain.map((limit) => ({ ...window, policy: policyOf('max_delegations', limit) }));
+      const bundle = liveCall(makeChain(depth, Object.fromEntries(claims.entries())), {});
+      const expected = codeOf(askOracle(bundle));
+      const verdict = await cached.verify(bundle, { now });
+      const found = verdict.valid ? 'valid' : verdict.error.code;
+      codes.add(found);
+      if (found !== expected) wrong.push({ chain, found, expected });
+      // The definition: at each level as many receipts follow as it says at most.
+      const isKept = chain.every((limit, at) => depth - 1 - at <= (limit ?? Infinity));
+      if (found === 'valid' ? !isKept : isKept && found !== 'POLICY_ESCALATION') wrong.push({ chain, found });
+    }
+  }
+  expect(wrong).toEqual([]);
+  expect([...codes].sort()).toEqual(['DELEGATION_NOT_ALLOWED', 'POLICY_ESCALATION', 'valid']);
+});

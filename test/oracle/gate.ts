@@ -3,9 +3,10 @@ import { fromBase64url } from './encoding.js';
 import { textOf } from './jwt.js';
 import { faithful, toDouble } from './jcs.js';
 import { depthOf, hasDuplicateNames, member, readJson, type Json, type JsonObject } from './json.js';
+import { Ledger } from './limits.js';
 import { verify, type Answer, type Question } from './oracle.js';
 
-/** The rules of docs/spec/gate.md and docs/spec/replay.md, without the texts of messages. */
+/** The rules of docs/spec/gate.md and docs/spec/usage.md, without the texts of messages. */
 
 export type Protocol = 'http' | 'mcp' | 'a2a';
 
@@ -45,6 +46,8 @@ export interface GateQuestion extends Omit<Question, 'bundle' | 'body' | 'detail
   readonly replays?: Replays;
 }
 
+type Valid = Extract<Answer, { readonly valid: true }>;
+
 export type GateAnswer =
   | { readonly decision: 'pass' }
   | { readonly decision: 'deny'; readonly status: number; readonly code: string }
@@ -58,19 +61,29 @@ const MIN_LEEWAY_SECS = 60;
  * one.
  */
 export class Replays {
+  readonly #ledger: Ledger | undefined;
   readonly #recorded = new Map<string, number>();
   readonly #leeway: number;
 
-  constructor(clockSkewSecs: number) {
+  /** @param counts whether the limits of receipts are enforced */
+  constructor(clockSkewSecs: number, counts = true) {
     this.#leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
+    this.#ledger = counts ? new Ledger() : undefined;
   }
 
-  use(iss: string, jti: string, iat: number, now: number): string | undefined {
+  /** @returns a code, or what is left of the limits */
+  use(
+    { iss, jti, iat }: { iss: string; jti: string; iat: number },
+    { limits, args }: Valid['counted'],
+    now: number,
+  ): string | object[] {
     if (iat < now - WINDOW_SECS || iat > now + this.#leeway) return 'INVOCATION_STALE';
     const key = JSON.stringify([iss, jti]);
     if (this.#recorded.has(key)) return 'REPLAY_DETECTED';
+    const left = this.#ledger === undefined ? [] : this.#ledger.charge(limits, args);
+    if (left === undefined) return 'LIMIT_REACHED';
     this.#recorded.set(key, now);
-    return undefined;
+    return left;
   }
 }
 
@@ -99,10 +112,12 @@ export function decide(given: GateQuestion): GateAnswer {
     return deny(protocol, 'COMMAND_MISMATCH');
   if (tool !== undefined && details['tool'] !== tool) return deny(protocol, 'TOOL_MISMATCH');
   if (answer.binding !== 'match') return deny(protocol, 'BINDING_MISMATCH');
-  const { iss, jti, iat } = invocationOf(bundle);
-  const used = question.replays?.use(iss, jti, iat, question.now);
-  if (used !== undefined) return deny(protocol, used);
-  return { decision: 'allow', context: { ...answer.context, ...details } };
+  const used = question.replays?.use(invocationOf(bundle), answer.counted, question.now);
+  if (typeof used === 'string') return deny(protocol, used);
+  const context: Record<string, unknown> = { ...answer.context, ...details };
+  if (used === undefined || used.length === 0) return { decision: 'allow', context };
+  delete context['unenforced'];
+  return { decision: 'allow', context: { ...context, limits: used } };
 }
 
 const METHODS = 'x-forwarded-method x-original-method x-http-method x-http-method-override x-method-override';

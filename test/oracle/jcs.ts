@@ -48,7 +48,7 @@ export function isFaithfulNumber(text: string): boolean {
 }
 
 /** A decimal number without its sign: digits without leading and trailing zeros, times 10^exponent. */
-function decimal(text: string): { digits: string; exponent: bigint } {
+export function decimal(text: string): { digits: string; exponent: bigint } {
   const [mantissa = '', power = '0'] = text.toLowerCase().replace('-', '').split(/e/);
   const [whole = '', fraction = ''] = mantissa.split('.');
   let digits = (whole + fraction).replace(/^0+/, '');
@@ -67,7 +67,7 @@ function everyNumber(json: Json, test: (text: string) => boolean): boolean {
   return true;
 }
 
-function canonicalNumber(text: string): string | undefined {
+export function canonicalNumber(text: string): string | undefined {
   const value = toDouble(text);
   if (!Number.isFinite(value)) return undefined;
   return String(value === 0 ? 0 : value);

@@ -4,7 +4,8 @@ import { digestOf, keyOfDid } from './encoding.js';
 import { faithful } from './jcs.js';
 import { member, type Json, type JsonObject } from './json.js';
 import type { Jwt } from './jwt.js';
-import { allows, isWithin } from './policy.js';
+import { limitsOf, namesOf, type CountedLimit } from './limits.js';
+import { allows, allowsDelegations, isWithin } from './policy.js';
 
 /** The settings of a verifier. */
 export interface Settings {
@@ -41,7 +42,15 @@ export type Binding = 'match' | 'mismatch' | 'invalid_body';
 export type Answer =
   | {
       readonly valid: true;
-      readonly context: { root_principal: string; chain_depth: number; leaf_policy: JsonObject };
+      readonly context: {
+        readonly root_principal: string;
+        readonly chain_depth: number;
+        readonly leaf_policy: JsonObject;
+        /** Of a verifier without replay protection. */
+        readonly unenforced?: readonly string[];
+      };
+      /** What a verifier with replay protection counts, and the arguments that it charges. */
+      readonly counted: { readonly limits: readonly CountedLimit[]; readonly args: JsonObject };
       readonly binding?: Binding;
       readonly details?: Readonly<Record<string, unknown>>;
     }
@@ -71,11 +80,14 @@ export function verify(question: Question): Answer {
   }
   const [root, leaf] = [receipts[0], receipts.at(-1)];
   if (root === undefined || leaf === undefined) throw new Error('block A lets no empty chain pass');
+  const limits = limitsOf(receipts);
+  const open = limits.length === 0 ? {} : { unenforced: namesOf(limits) };
   return {
     valid: true,
-    context: { root_principal: root.iss, chain_depth: receipts.length, leaf_policy: leaf.policy },
+    context: { root_principal: root.iss, chain_depth: receipts.length, leaf_policy: leaf.policy, ...open },
+    counted: { limits, args: invocation.args },
     ...(binding !== undefined && { binding }),
-    ...(question.details === true && { details: detailsOf(receipts, invocation, binding) }),
+    ...(question.details === true && { details: { ...detailsOf(receipts, invocation, binding), ...open } }),
   };
 }
 
@@ -155,6 +167,8 @@ function blockD(receipts: readonly Receipt[], call: Invocation, settings: Settin
     if (parent !== undefined && !isBelow(receipt.cmd, parent.cmd)) return 'COMMAND_MISMATCH';
     if (parent === undefined && settings.trustedRoots?.includes(receipt.iss) === false)
       return 'UNTRUSTED_ROOT';
+    if (!receipts.slice(0, index).every(({ policy }, at) => allowsDelegations(policy, index - at)))
+      return 'DELEGATION_NOT_ALLOWED';
     if (parent !== undefined && !isWithin(receipt.policy, parent.policy)) return 'POLICY_ESCALATION';
   }
   if (call.subject !== root?.subject) return 'INVOCATION_SUBJECT_MISMATCH';

@@ -1,14 +1,15 @@
-import { canonical, toDouble } from './jcs.js';
+import { canonical, canonicalNumber, decimal, toDouble } from './jcs.js';
 import { member, type Json, type JsonObject } from './json.js';
 
 /** The rules of docs/spec/policy.md. For a known member, `null` means the same as absence. */
 
 const LISTS = ['allowed_tools', 'allowed_resources', 'allowed_data_classes'] as const;
-const LIMITS = ['max_cost_usd', 'max_calls'] as const;
+const LIMITS = ['max_cost_usd', 'max_total_cost_usd', 'max_calls', 'max_delegations'] as const;
 const SWITCHES = ['pii_access', 'write_access'] as const;
 const KNOWN: readonly string[] = [...LISTS, ...LIMITS, ...SWITCHES];
 
 const MAX_ENTRIES = 4096;
+const MAX_TOTAL = 1_000_000_000;
 
 const ANY = '*';
 
@@ -24,8 +25,11 @@ export function hasKnownMembersOfRightType(policy: JsonObject): boolean {
     if (isOneOf(SWITCHES, name)) return value.kind === 'boolean';
     if (value.kind !== 'number') return false;
     const number = toDouble(value.text);
-    // The specification gives `max_calls` no upper bound. Here the largest integer is 2^53−1, as for times and indices.
-    return number >= 0 && (name === 'max_calls' ? Number.isSafeInteger(number) : Number.isFinite(number));
+    if (number < 0) return false;
+    if (name === 'max_cost_usd') return Number.isFinite(number);
+    if (name === 'max_total_cost_usd') return number <= MAX_TOTAL;
+    // The specification gives counts no upper bound. Here the largest integer is 2^53−1, as for times and indices.
+    return Number.isSafeInteger(number);
   });
 }
 
@@ -42,7 +46,8 @@ export function isWithin(child: JsonObject, parent: JsonObject): boolean {
   }
   for (const name of LIMITS) {
     const [mine, its] = [numberOf(child, name), numberOf(parent, name)];
-    if (its !== undefined && (mine === undefined || mine > its)) return false;
+    if (its === undefined) continue;
+    if (mine === undefined ? name !== 'max_delegations' : mine > its) return false;
   }
   for (const name of SWITCHES)
     if (booleanOf(parent, name) === false && booleanOf(child, name) === true) return false;
@@ -74,6 +79,14 @@ export function allows(policy: JsonObject, args: JsonObject): boolean {
     if (!Number.isFinite(number) || number < 0 || number > maxCost) return false;
   }
 
+  const total = textOf(policy, 'max_total_cost_usd');
+  if (total !== undefined) {
+    if (cost?.kind !== 'number') return false;
+    const number = toDouble(cost.text);
+    if (number < 0 || number > MAX_TOTAL) return false;
+    if (microDollars(cost.text).roundedUp > microDollars(total).roundedDown) return false;
+  }
+
   for (const name of SWITCHES) {
     const wanted = member(args, name);
     if (booleanOf(policy, name) !== false || wanted === undefined) continue;
@@ -94,6 +107,43 @@ export function allows(policy: JsonObject, args: JsonObject): boolean {
     if (!classes.includes(ANY) && !classes.includes(dataClass.value)) return false;
   }
   return true;
+}
+
+/** Whether a receipt allows that so many receipts follow it. */
+export function allowsDelegations(policy: JsonObject, count: number): boolean {
+  const limit = numberOf(policy, 'max_delegations');
+  return limit === undefined || count <= limit;
+}
+
+/** What all calls under a receipt may do together; `undefined` for what it does not limit. */
+export function limitsOfAllCalls(policy: JsonObject): { calls?: bigint; microDollars?: bigint } {
+  const calls = numberOf(policy, 'max_calls');
+  const total = textOf(policy, 'max_total_cost_usd');
+  return {
+    ...(calls !== undefined && { calls: BigInt(calls) }),
+    ...(total !== undefined && { microDollars: microDollars(total).roundedDown }),
+  };
+}
+
+/** The micro-dollars that a call is charged with; of interest only under a limit, which then has checked its cost. */
+export function costOf(args: JsonObject): bigint {
+  const cost = member(args, 'estimated_cost_usd');
+  return cost?.kind === 'number' ? microDollars(cost.text).roundedUp : 0n;
+}
+
+/** An amount in micro-dollars: the decimal number of its RFC 8785 form, times 10^6. */
+function microDollars(text: string): { roundedDown: bigint; roundedUp: bigint } {
+  const { digits, exponent } = decimal(canonicalNumber(text) ?? '0');
+  const power = exponent + 6n;
+  if (power >= 0n) {
+    const exact = BigInt(digits) * 10n ** power;
+    return { roundedDown: exact, roundedUp: exact };
+  }
+  const roundedDown = BigInt(digits) / 10n ** -power;
+  return {
+    roundedDown,
+    roundedUp: roundedDown * 10n ** -power === BigInt(digits) ? roundedDown : roundedDown + 1n,
+  };
 }
 
 /** Whether a resource equals an entry or is below a `prefix/*`. */
@@ -123,9 +173,14 @@ function listOf(policy: JsonObject, name: (typeof LISTS)[number]): string[] | un
   return value.items.map((item) => (item as Json & { kind: 'string' }).value);
 }
 
-function numberOf(policy: JsonObject, name: (typeof LIMITS)[number]): number | undefined {
+function textOf(policy: JsonObject, name: (typeof LIMITS)[number]): string | undefined {
   const value = member(policy, name);
-  return value?.kind === 'number' ? toDouble(value.text) : undefined;
+  return value?.kind === 'number' ? value.text : undefined;
+}
+
+function numberOf(policy: JsonObject, name: (typeof LIMITS)[number]): number | undefined {
+  const text = textOf(policy, name);
+  return text === undefined ? undefined : toDouble(text);
 }
 
 function booleanOf(policy: JsonObject, name: (typeof SWITCHES)[number]): boolean | undefined {

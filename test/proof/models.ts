@@ -218,6 +218,25 @@ const ceiling: Kind<Arith> = {
   isWellTyped: ({ z3 }, { isNumber, isFinite, number }) => z3.And(isNumber, isFinite, number.ge(0)),
 };
 
+/** An amount of money that all calls together must not exceed, in dollars. What is compared are micro-dollars. */
+const budget: Kind<Arith> = {
+  ...ceiling,
+  allows: (problem, limit, argument) => isWithinBudget(problem, limit, argument),
+  refuses: (problem, limit, argument) => problem.z3.Not(isWithinBudget(problem, limit, argument)),
+  isWellTyped: (problem, argument) => isMoney(problem, argument),
+};
+
+function isMoney({ z3 }: Problem, { isNumber, isFinite, number }: Argument): Formula {
+  return z3.And(isNumber, isFinite, number.ge(0), number.le(1_000_000_000));
+}
+
+function isWithinBudget(problem: Problem, limit: Arith, argument: Argument): Formula {
+  const { z3 } = problem;
+  const down = (dollars: Arith) => z3.ToInt(dollars.mul(1_000_000));
+  const up = (dollars: Arith) => down(dollars.neg()).neg();
+  return isMoney(problem, argument).and(up(argument.number).le(down(limit)));
+}
+
 /** A permission, which `false` denies. */
 const permission: Kind<Formula> = {
   any: (problem) => problem.z3.Bool.const(problem.name('permission')),
@@ -237,5 +256,6 @@ export const KINDS: Readonly<Record<string, Kind<never>>> = {
   NameList: nameList as unknown as Kind<never>,
   ResourceList: resourceList as unknown as Kind<never>,
   Ceiling: ceiling as unknown as Kind<never>,
+  Budget: budget as unknown as Kind<never>,
   Permission: permission as unknown as Kind<never>,
 };

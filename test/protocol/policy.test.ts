@@ -17,6 +17,13 @@ describe('a limit', () => {
     [{ allowed_tools: [] }, [], ['', 'a']],
     [{ max_cost_usd: 2 }, [0, 1.5, 2], [2.01, -1, '1', null]],
     [{ max_cost_usd: 0 }, [0], [0.01]],
+    [{ max_total_cost_usd: 2 }, [0, -0, 1.5, 2], [2.000001, 2.0000000001, -1, '1', null, 1e308, Infinity]],
+    // Micro-dollars: what a call costs is rounded up, the limit down.
+    [{ max_total_cost_usd: 0 }, [0], [1e-7, Number.MIN_VALUE]],
+    [{ max_total_cost_usd: 9.9e-7 }, [0], [9.9e-7, 1e-7]],
+    [{ max_total_cost_usd: 1.9e-6 }, [1e-6, 1e-7], [1.1e-6, 1.9e-6]],
+    [{ max_total_cost_usd: 0.3 }, [0.3, 0.29999999999999993], [0.1 + 0.2]],
+    [{ max_total_cost_usd: 1e9 }, [1e9, 999_999_999.9999999], [1_000_000_000.0000001, 2 ** 53]],
     [{ pii_access: true }, [true, false, 'x'], []],
     [{ pii_access: false }, [false], [true, null, 0, 'no']],
     [
@@ -37,6 +44,10 @@ describe('a limit', () => {
     [{ allowed_tools: ['a'] }, { allowed_tools: ['a', 'b'] }, false],
     [{ max_cost_usd: 2 }, { max_cost_usd: 2 }, true],
     [{ max_cost_usd: 2 }, { max_cost_usd: 3 }, false],
+    [{ max_total_cost_usd: 2 }, { max_total_cost_usd: 2 }, true],
+    [{ max_total_cost_usd: 2 }, { max_total_cost_usd: 2.0000000001 }, false],
+    [{ max_delegations: 2 }, { max_delegations: 2 }, true],
+    [{ max_delegations: 2 }, { max_delegations: 3 }, false],
     [{ pii_access: false }, { pii_access: false }, true],
     [{ pii_access: false }, { pii_access: true }, false],
     [{ allowed_resources: ['a/*'] }, { allowed_resources: ['a/b', 'a/c/*'] }, true],
@@ -49,6 +60,8 @@ describe('a limit', () => {
     [{ allowed_tools: ['a'] }, { allowed_resources: ['a'] }, false],
     [{ allowed_resources: ['a'] }, { allowed_tools: ['a'] }, false],
     [{ max_cost_usd: 2 }, { pii_access: false }, false],
+    [{ max_cost_usd: 2 }, { max_total_cost_usd: 1 }, false],
+    [{ max_total_cost_usd: 2 }, { max_cost_usd: 1 }, false],
     [{ pii_access: false }, { max_cost_usd: 0 }, false],
   ])('of %j over one of %j: contains it is %s', (parent, child, expected) => {
     expect(limitOf(parent).contains(limitOf(child))).toBe(expected);
@@ -75,6 +88,14 @@ describe('a policy', () => {
     [{ max_cost_usd: -0.01 }, 'a finite number of at least 0'],
     [{ max_calls: 1.5 }, 'an integer of at least 0'],
     [{ max_calls: -1 }, 'an integer of at least 0'],
+    [{ max_calls: 2 ** 53 }, 'an integer of at least 0'],
+    [{ max_delegations: 0.5 }, 'an integer of at least 0'],
+    [{ max_delegations: '0' }, 'an integer of at least 0'],
+    [{ max_delegations: 1e308 }, 'an integer of at least 0'],
+    [{ max_total_cost_usd: '1' }, 'a number from 0 to 1000000000'],
+    [{ max_total_cost_usd: -0.01 }, 'a number from 0 to 1000000000'],
+    [{ max_total_cost_usd: 1_000_000_000.0000001 }, 'a number from 0 to 1000000000'],
+    [{ max_total_cost_usd: 1e308 }, 'a number from 0 to 1000000000'],
     [{ pii_access: 'no' }, 'a boolean'],
     [{ write_access: 0 }, 'a boolean'],
   ])('is refused with a member of the wrong type (%#)', (policy, expected) => {
@@ -88,12 +109,16 @@ describe('a policy', () => {
       allowed_data_classes: ['public'],
       write_access: null,
       max_calls: 0,
+      max_delegations: 0,
+      max_total_cost_usd: 0,
       other: ['x'],
       allowed_tools: Array<string>(MAX_POLICY_LIST).fill('a'),
     };
     expect(readPolicy(policy).limits?.map(({ member }) => member.name)).toEqual([
       'allowed_tools',
+      'max_total_cost_usd',
       'max_calls',
+      'max_delegations',
       'allowed_data_classes',
     ]);
   });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { RedisStore } from '../../src/revocation/store/redis-store.js';
-import { command, startRedisCluster } from '../replay/redis-cluster.js';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { command, startRedisCluster } from '../usage/redis-cluster.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { startCuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';
 

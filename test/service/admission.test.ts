@@ -154,6 +154,7 @@ describe('a fault of the verifier', () => {
       admission,
       readiness: { reasons: () => [] },
       gate: decider,
+      gateReplays: null,
       jwks,
       metrics,
       log,

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { findStartProblems } from '../../src/service/check.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-check-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -5,7 +5,7 @@ import type { Engine } from '../../src/verifier/engine.js';
 import { judge, type Call, type Judgement } from '../../src/verify/judge.js';
 import { GATE_PROTOCOLS } from '../../src/gate/open.js';
 import { headersOf } from '../../src/gate/request.js';
-import { createMemoryReplayStore } from '../../src/replay/index.js';
+import { createMemoryReplayStore } from '../../src/usage/index.js';
 import { Admission } from '../../src/service/load/admission.js';
 import { Backlog } from '../../src/service/load/backlog.js';
 import { readConfiguration } from '../../src/service/configuration/configuration.js';

@@ -157,6 +157,16 @@ const malformedClaims: readonly (readonly [string, Overrides, RegExp])[] = [
     /policy.allowed_tools is .*at most 4096 strings/,
   ],
   ['max_calls a fraction', policy({ max_calls: 1.5 }), /policy.max_calls is 1.5/],
+  ['max_calls 2^53', policy({ max_calls: 2 ** 53 }), /policy.max_calls is 9007199254740992/],
+  ['max_delegations negative', policy({ max_delegations: -1 }), /policy.max_delegations is -1/],
+  ['max_delegations 1e308', policy({ max_delegations: 1e308 }), /policy.max_delegations is 1e\+308/],
+  ['max_total_cost_usd a string', policy({ max_total_cost_usd: '5' }), /policy.max_total_cost_usd is "5"/],
+  ['max_total_cost_usd negative', policy({ max_total_cost_usd: -1 }), /policy.max_total_cost_usd is -1/],
+  [
+    'max_total_cost_usd 2^53',
+    policy({ max_total_cost_usd: 2 ** 53 }),
+    /policy.max_total_cost_usd is 9007199254740992, expected a number from 0 to 1000000000/,
+  ],
   ['pii_access a string', policy({ pii_access: 'no' }), /policy.pii_access/],
   ['write_access a number', policy({ write_access: 0 }), /policy.write_access/],
   ['allowed_resources an object', policy({ allowed_resources: {} }), /policy.allowed_resources/],
@@ -199,6 +209,20 @@ const escalations: readonly (readonly [string, Overrides, Overrides, RegExp])[] 
   ['no cost limit', { max_cost_usd: 5 }, {}, /max_cost_usd is missing/],
   ['more calls', { max_calls: 1 }, { max_calls: 2 }, /max_calls/],
   ['no limit of calls', { max_calls: 1 }, {}, /max_calls/],
+  [
+    'a higher cost of all calls',
+    { max_total_cost_usd: 5 },
+    { max_total_cost_usd: 5.01 },
+    /max_total_cost_usd is 5.01, expected at most 5/,
+  ],
+  ['no limit of the cost of all calls', { max_total_cost_usd: 5 }, {}, /max_total_cost_usd is missing/],
+  ['null calls', { max_calls: 1 }, { max_calls: null }, /max_calls/],
+  [
+    'more delegations',
+    { max_delegations: 1 },
+    { max_delegations: 2 },
+    /max_delegations is 2, expected at most 1/,
+  ],
   ['personal data', { pii_access: false }, { pii_access: true }, /pii_access/],
   ['writing', { write_access: false }, { write_access: true }, /write_access/],
   [
@@ -254,6 +278,27 @@ const violations: readonly (readonly [string, Overrides, Overrides, RegExp])[] =
   ['a negative cost', { max_cost_usd: 5 }, { estimated_cost_usd: -1 }, /args.estimated_cost_usd is -1/],
   ['a cost in words', { max_cost_usd: 5 }, { estimated_cost_usd: '1' }, /args.estimated_cost_usd/],
   ['a cost of null', { max_cost_usd: 5 }, { estimated_cost_usd: null }, /args.estimated_cost_usd is null/],
+  ...(
+    [
+      ['no stated cost', 5, {}, /args.estimated_cost_usd is missing.*what max_total_cost_usd 5 allows/],
+      ['a stated cost of null', 5, { estimated_cost_usd: null }, /args.estimated_cost_usd is null/],
+      ['a stated cost in words', 5, { estimated_cost_usd: '1' }, /args.estimated_cost_usd/],
+      ['a negative stated cost', 5, { estimated_cost_usd: -1 }, /args.estimated_cost_usd is -1/],
+      [
+        'a call that costs more than all may',
+        5,
+        { estimated_cost_usd: 5.0000001 },
+        /args.estimated_cost_usd/,
+      ],
+      [
+        'a part of a micro-dollar under a limit of 0',
+        0,
+        { estimated_cost_usd: 1e-7 },
+        /args.estimated_cost_usd/,
+      ],
+      ['a cost beyond what is counted', 1e9, { estimated_cost_usd: 1e308 }, /args.estimated_cost_usd/],
+    ] as const
+  ).map(([name, limit, args, says]) => [name, { max_total_cost_usd: limit }, args, says] as const),
   ['personal data', { pii_access: false }, { pii_access: true }, /args.pii_access is true/],
   ['personal data of the wrong type', { pii_access: false }, { pii_access: 'yes' }, /args.pii_access/],
   ['writing', { write_access: false }, { write_access: true }, /args.write_access/],
@@ -642,6 +687,63 @@ export const REFUSED: readonly RefusedCase[] = [
       trustedRoots: [OTHER.did],
     },
   ),
+  ...(
+    [
+      [
+        'a receipt below one that is not to be passed on',
+        { 0: policy({}), 1: policy({ max_delegations: 0 }) },
+        2,
+        'delegation 1 below receipt 1, expected at most 0',
+      ],
+      [
+        'one receipt too many below the root',
+        { 0: policy({ max_delegations: 1 }) },
+        2,
+        'delegation 2 below receipt 0, expected at most 1',
+      ],
+      [
+        'a receipt below one that narrowed the limit',
+        { 0: policy({ max_delegations: 5 }), 1: policy({ max_delegations: 0 }), 2: policy({}) },
+        2,
+        'delegation 1 below receipt 1, expected at most 0',
+      ],
+      // Each level is evaluated by itself: what a child repeats is not what is left.
+      [
+        'a limit that a child repeats',
+        { 0: policy({ max_delegations: 1 }), 1: policy({ max_delegations: 1 }) },
+        2,
+        'delegation 2 below receipt 0, expected at most 1',
+      ],
+      [
+        'two limits that end equally',
+        {
+          0: policy({ max_delegations: 1 }),
+          1: policy({ max_delegations: 0 }),
+          2: policy({ max_delegations: 0 }),
+        },
+        2,
+        'delegation 2 below receipt 0, expected at most 1',
+      ],
+    ] as const
+  ).map(([name, claims, subject, says]) =>
+    D(
+      name,
+      'DELEGATION_NOT_ALLOWED',
+      invoke(makeChain(3, claims)),
+      new RegExp(`Receipt ${subject}: it is ${says}, its`),
+    ),
+  ),
+  D(
+    'the last of 16 receipts that all allow 14',
+    'DELEGATION_NOT_ALLOWED',
+    invoke(
+      makeChain(
+        16,
+        Object.fromEntries(Array.from({ length: 16 }, (_, at) => [at, policy({ max_delegations: 14 })])),
+      ),
+    ),
+    /Receipt 15: it is delegation 15 below receipt 0, expected at most 14/,
+  ),
   ...escalations.map(([name, parent, child, says]) =>
     D(
       `escalation: ${name}`,
@@ -781,10 +883,10 @@ export const ACCEPTED: readonly {
           exp: null,
           drs_status_list_index: null,
           policy: Object.fromEntries(
-            ['allowed_tools', 'max_cost_usd', 'max_calls', 'pii_access', 'write_access'].map((name) => [
-              name,
-              null,
-            ]),
+            [
+              ...['allowed_tools', 'max_cost_usd', 'max_total_cost_usd', 'max_calls', 'max_delegations'],
+              ...['pii_access', 'write_access'],
+            ].map((name) => [name, null]),
           ),
         },
         1: { exp: null, policy: { allowed_resources: null, allowed_data_classes: null } },
@@ -841,6 +943,38 @@ export const ACCEPTED: readonly {
   {
     name: 'a number of calls, which no argument can break',
     bundle: invoke(makeChain(1, { 0: policy({ max_calls: 1 }) }), { args: { null: 2, max_calls: 2 } }),
+  },
+  {
+    name: 'sixteen levels with limits of each kind',
+    bundle: invoke(
+      makeChain(
+        16,
+        Object.fromEntries(
+          Array.from({ length: 16 }, (_, at) => [
+            at,
+            policy({ max_calls: 2 ** 53 - 1, max_total_cost_usd: 1e9 - at, max_delegations: 15 - at }),
+          ]),
+        ),
+      ),
+    ),
+  },
+  {
+    name: 'a leaf that is not to be passed on, under one that does not say so again',
+    bundle: invoke(
+      makeChain(3, { 0: policy({ max_delegations: 2 }), 1: policy({}), 2: policy({ max_delegations: 0 }) }),
+    ),
+  },
+  {
+    name: 'a cost that is all of what all calls may cost',
+    bundle: invoke(makeChain(1, { 0: policy({ max_total_cost_usd: 0.3 }) }), {
+      args: { estimated_cost_usd: 0.3 },
+    }),
+  },
+  {
+    name: 'a cost of nothing under a limit of 0',
+    bundle: invoke(makeChain(1, { 0: policy({ max_total_cost_usd: 0 }) }), {
+      args: { estimated_cost_usd: 0 },
+    }),
   },
   {
     name: 'no limits',

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, test } from 'vitest';
-import { hasRedis, RedisServer } from '../replay/redis-server.js';
+import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { portsOutside, startOnPort, unusedPort } from './ports.mjs';
 
 const run = promisify(execFile);

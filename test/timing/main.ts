@@ -2,8 +2,8 @@
 // random order, and Welch's t-test. `npm run timing -- --secs 30`.
 import { createHash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { createMemoryReplayStore } from '../../src/replay/memory-store.js';
-import { replayKey } from '../../src/replay/check-replay.js';
+import { createMemoryReplayStore } from '../../src/usage/memory-store.js';
+import { replayKey } from '../../src/usage/use-invocation.js';
 import { compare } from './welch.js';
 
 const { values: options } = parseArgs({ options: { secs: { type: 'string', default: '10' } } });
@@ -35,10 +35,10 @@ const recorded = many(() => randomBytes(16).toString('hex'));
 const store = createMemoryReplayStore({ maxEntries: 2_000_000 });
 const ISSUER = `did:key:z${'6'.repeat(47)}`;
 const keyOf = (jti: string) => replayKey('verify', ISSUER, `inv:${jti}`);
-for (const jti of recorded) await store.record(keyOf(jti), 0, 1e9);
+for (const jti of recorded) await store.use(keyOf(jti), 0, 1e9, null);
 let at = 0;
 // A look-up also records the invocation, as for every call.
-const lookUp = (jti: string) => store.record(keyOf(jti), 0, 1e9);
+const lookUp = (jti: string) => store.use(keyOf(jti), 0, 1e9, null);
 const fresh = (jti: string) => `${jti.slice(0, -8)}${(at++).toString(16).padStart(8, '0')}`;
 
 interface Row {

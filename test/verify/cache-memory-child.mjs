@@ -29,6 +29,10 @@ const list = (count, itemOf) => Array.from({ length: count }, (_, at) => itemOf(
 /** @type {Record<string, () => { policy: string, cmd?: string }>} */
 const SHAPES = {
   ordinary: () => ({ policy: '{"allowed_tools":["search","fetch"],"max_cost_usd":5}' }),
+  'limits of every kind of number': () => ({
+    policy:
+      '{"max_cost_usd":5.5,"max_total_cost_usd":12345678.9,"max_calls":9007199254740991,"max_delegations":3}',
+  }),
   empty: () => ({ policy: '{}' }),
   'many tools': () => ({ policy: `{"allowed_tools":[${list(500, (at) => `"t${at}-${made}"`)}]}` }),
   'empty tools': () => ({ policy: `{"allowed_tools":[${list(4000, () => '""')}]}` }),

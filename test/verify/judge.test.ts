@@ -26,7 +26,7 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
     },
     clock: () => time,
     requiresBinding: true,
-    use: (claims, now) => {
+    use: (claims, _, now) => {
       steps.push(`use at ${now - NOW}`);
       expect(claims.args).toEqual(args);
       return Promise.resolve(null);

@@ -191,6 +191,27 @@ describe('precedence', () => {
       'COMMAND_MISMATCH',
     ],
     [
+      'the command before the number of delegations',
+      bundleWith({ 0: { claims: { policy: { max_delegations: 0 } } }, 1: { claims: { cmd: '/x' } } }),
+      'COMMAND_MISMATCH',
+    ],
+    [
+      'the number of delegations before the policy',
+      bundleWith({
+        0: { claims: { policy: { max_delegations: 0 } } },
+        1: { claims: { policy: { max_delegations: 1 } } },
+      }),
+      'DELEGATION_NOT_ALLOWED',
+    ],
+    [
+      'the policy of one before the number of delegations',
+      bundleWith({
+        0: { claims: { policy: { max_delegations: 1 } } },
+        1: { claims: { policy: { max_delegations: 2 } } },
+      }),
+      'POLICY_ESCALATION',
+    ],
+    [
       'the policy of one before the subject of the next',
       bundleWith({ 1: { claims: { policy: {} } }, 2: { claims: { sub: stranger.did } } }),
       'POLICY_ESCALATION',

@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
 import { isJsonObject } from '../../protocol/json.js';
-import { CommandError, EXIT } from '../command-error.js';
-import { readSecretFiles } from '../../service/configuration/secret-files.js';
+import { adminHeaders, adminRefusal } from '../admin.js';
 import { parseIndex } from '../policy-options.js';
-import { errorOf, postToService, unexpectedAnswer, type ServiceAnswer } from '../service.js';
+import { postToService } from '../service.js';
 
 /** `drs revoke` */
 export function addRevoke(program: Command): void {
@@ -28,54 +27,10 @@ Examples:
       const answer = await postToService(
         '/admin/revoke',
         JSON.stringify({ status_list_index: index, reason }),
-        {
-          Authorization: `Bearer ${readAdminToken()}`,
-        },
+        adminHeaders(),
       );
-      requireRevoked(answer);
+      const { status, body } = answer;
+      if (status !== 200 || !isJsonObject(body) || body['revoked'] !== true) throw adminRefusal(answer);
       process.stdout.write(`revoked: status list index ${index}\n`);
     });
-}
-
-function readAdminToken(): string {
-  const { secrets, problems } = readSecretFiles(process.env, ['drsAdminToken']);
-  const [problem] = problems;
-  if (problem !== undefined) throw new CommandError(problem, 'name a file with the token of the service');
-  const inFile = secrets.get('drsAdminToken');
-  const token = inFile ?? process.env['DRS_ADMIN_TOKEN'] ?? '';
-  // Check the token first: the error message of `fetch` for an invalid header value would contain it.
-  if (/^[\x21-\x7e]+$/.test(token)) return token;
-  throw new CommandError(
-    token === ''
-      ? 'DRS_ADMIN_TOKEN is not set'
-      : `DRS_ADMIN_TOKEN${inFile === undefined ? '' : '_FILE'} holds a space or another character no token has`,
-    'set it to the value of DRS_ADMIN_TOKEN that the service runs with, or DRS_ADMIN_TOKEN_FILE to a file with it',
-  );
-}
-
-function requireRevoked(answer: ServiceAnswer): void {
-  const { status, body } = answer;
-  if (status === 200 && isJsonObject(body) && body['revoked'] === true) return;
-  if (status === 401) {
-    throw new CommandError(
-      'the service refused: 401 unauthorized',
-      'check that DRS_ADMIN_TOKEN is the one of this service',
-      EXIT.no,
-    );
-  }
-  if (status === 404) {
-    throw new CommandError(
-      'the service has no /admin/revoke at this address',
-      'with ADMIN_ON_METRICS_ADDR=1 it is on METRICS_ADDR: set DRS_ADMIN_URL to that, such as http://127.0.0.1:9464',
-      EXIT.no,
-    );
-  }
-  if (status === 400 || status === 503) {
-    throw new CommandError(
-      `the service refused: ${status} ${errorOf(body)}`,
-      status === 400 ? 'check the index' : 'look at the configuration and the log of the service',
-      EXIT.no,
-    );
-  }
-  throw unexpectedAnswer(answer);
 }

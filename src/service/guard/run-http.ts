@@ -74,6 +74,7 @@ export async function openHttpGuard(
     const upstream = opened.add(new Upstream(destination.origin, log));
     const context = {
       ...{ engine, configuration, admission, metrics, log, verdicts, gate: gate.decider, jwks: gate.jwks },
+      gateReplays: gate.replays,
       readiness: new Readiness(admission, engine, gate.replays, configuration),
       tracing: await openTracing(),
       scrape: () => Promise.resolve(''),

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { ReplayStore } from '../../usage/index.js';
 import type { Engine } from '../../verifier/engine.js';
 import type { Configuration } from '../configuration/configuration.js';
 import type { Admission } from '../load/admission.js';
@@ -15,6 +16,8 @@ export interface RouteContext {
   readonly admission: Admission;
   readonly readiness: Pick<Readiness, 'reasons'>;
   readonly gate: GateDecider;
+  /** The gate's own record of used invocations; `null` if there is none. */
+  readonly gateReplays: ReplayStore | null;
   /** The public key set of the gate as JSON; `null` if it does not sign. */
   readonly jwks: string | null;
   readonly metrics: Metrics;

@@ -15,7 +15,7 @@ import {
 import { openRequest, type GateProtocol, type OpeningRules } from '../../gate/open.js';
 import type { CallBody, Denial, GateRequest } from '../../gate/request.js';
 import { responseTo, type GateResponse } from '../../gate/response.js';
-import { checkReplay, type ReplayRules, type ReplayStore } from '../../replay/index.js';
+import { useInvocation, type ReplayRules, type ReplayStore } from '../../usage/index.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import type { Receipt } from '../../verify/receipt.js';
 import type { Admission, Ticket } from '../load/admission.js';
@@ -103,7 +103,9 @@ export class GateDecider {
     const { replays, signer, observer } = context;
     const replayRules: ReplayRules = { scope: 'gate', windowSecs, clockSkewSecs };
     this.#use =
-      replays === null ? null : (claims, now) => checkReplay(claims, replays, now, replayRules, observer);
+      replays === null
+        ? null
+        : (claims, limits, now) => useInvocation(claims, limits, replays, now, replayRules, observer);
     this.#sign = signer === null ? undefined : (allowed) => signer.sign(allowed);
     this.#openingRules = openingRulesOf(context.configuration, context.routes);
   }
@@ -222,7 +224,8 @@ function chainOf({
 }: Extract<Judgement, { readonly failure: null }>): VerifiedChain {
   // The type does not say that a chain has a root.
   const receipts = chain.receipts.map(({ claims }) => claims) as unknown as VerifiedChain['receipts'];
-  return { failure: null, receipts, invocation: invocation.claims, binding, leaf: chain.leaf };
+  const { limits, leaf } = chain;
+  return { failure: null, receipts, invocation: invocation.claims, limits, binding, leaf };
 }
 
 function clock(): number {

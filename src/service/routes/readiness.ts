@@ -1,5 +1,5 @@
 import type { Engine } from '../../verifier/engine.js';
-import type { ReplayStore, ReplayUnreadyReason } from '../../replay/index.js';
+import type { ReplayStore, ReplayUnreadyReason } from '../../usage/index.js';
 import type { UnreadyReason as RevocationUnreadyReason } from '../../revocation/index.js';
 import type { Admission } from '../load/admission.js';
 import type { Configuration } from '../configuration/configuration.js';

@@ -1,22 +1,20 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
 import { isCount } from '../../protocol/policy.js';
 import { decodeUtf8 } from '#platform';
 import { RevocationStoreError } from '../../revocation/index.js';
 import { show } from '../../verify/codes.js';
-import { AdminLog, type AdminCall } from '../observe/logs/admin-log.js';
+import type { AdminCall } from '../observe/logs/admin-log.js';
 import { refuseBody } from '../http/body-intake.js';
 import type { BodyFault } from '../http/body-reader.js';
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
-import { clientOf } from '../load/rate-limit.js';
 import type { RequestHead } from '../http/request-head.js';
+import type { AdminAccess } from './admin-access.js';
 import type { RouteContext } from './context.js';
 import { printable } from '../observe/logs/verdict-facts.js';
 
 const BODY_BYTES = 1024;
 const MAX_REASON_LENGTH = 200;
-const TOKEN_NAME_BYTES = 4;
 
 /** What a call asks for. */
 interface Revocation {
@@ -28,33 +26,17 @@ interface Revocation {
 /** `POST /admin/revoke`. */
 export class RevokeRoute {
   readonly #context: RouteContext;
-  readonly #admin: AdminLog;
-  readonly #tokenDigest: Buffer | null;
-  /** Names the token in the log, so that a changed token shows, without telling it. */
-  readonly #tokenName: string | null;
+  readonly #access: AdminAccess;
 
-  constructor(context: RouteContext) {
+  constructor(context: RouteContext, access: AdminAccess) {
     this.#context = context;
-    this.#admin = new AdminLog(context.log, context.metrics);
-    const { drsAdminToken } = context.configuration;
-    this.#tokenDigest = drsAdminToken === undefined ? null : sha256(drsAdminToken);
-    this.#tokenName = this.#tokenDigest?.toString('hex', 0, TOKEN_NAME_BYTES) ?? null;
+    this.#access = access;
   }
 
   /** Checks, in this order: whether it is configured, the token, the size, the body. */
   serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
-    const call: AdminCall = { address: exchange.clientAddress, requestId: exchange.requestId };
-    if (this.#tokenDigest === null) {
-      this.#admin.record('not_configured', call);
-      exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
-      return;
-    }
-    const [, token] = /^bearer +(\S+)$/i.exec(req.getHeader('authorization')) ?? [];
-    // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
-    if (token === undefined || !timingSafeEqual(sha256(token), this.#tokenDigest)) {
-      this.#refuseStranger(exchange, call);
-      return;
-    }
+    const call = this.#access.admit(exchange, req);
+    if (call === null) return;
     const { admission, configuration } = this.#context;
     const rules = {
       memory: admission.memory,
@@ -70,20 +52,9 @@ export class RevokeRoute {
       });
   }
 
-  #refuseStranger(exchange: Exchange, call: AdminCall): void {
-    const wait = this.#admin.admitFailure(clientOf(call.address));
-    if (wait > 0) {
-      this.#admin.record('rate_limited', call);
-      exchange.refuse(429, 'rate_limited', { headers: { 'Retry-After': String(Math.ceil(wait)) } });
-    } else {
-      this.#admin.record('unauthorized', call);
-      exchange.refuse(401, 'unauthorized', { headers: { 'WWW-Authenticate': 'Bearer' } });
-    }
-  }
-
   #refuseBody(exchange: Exchange, call: AdminCall, fault: BodyFault): void {
     const { configuration } = this.#context;
-    this.#admin.record(fault, call);
+    this.#access.log.record(fault, call);
     if (fault === 'too_large')
       exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
     else refuseBody(exchange, fault, configuration);
@@ -93,17 +64,17 @@ export class RevokeRoute {
     const asked = readRevocation(body);
     exchange.releaseBody();
     if (typeof asked === 'string') {
-      this.#admin.record('malformed', call);
+      this.#access.log.record('malformed', call);
       exchange.refuse(400, asked);
     } else void this.#record(exchange, call, asked);
   }
 
   async #record(exchange: Exchange, call: AdminCall, { index, reason }: Revocation): Promise<void> {
-    const facts = { statusListIndex: index, token: this.#tokenName, reason: printable(reason) };
+    const facts = { statusListIndex: index, token: this.#access.tokenName, reason: printable(reason) };
     try {
       await this.#context.engine.revocation.revoke(index);
     } catch (error) {
-      this.#admin.record('failed', call, { ...facts, err: error });
+      this.#access.log.record('failed', call, { ...facts, err: error });
       const isUnclear = error instanceof RevocationStoreError && error.fault === 'unconfirmed';
       const state = isUnclear
         ? 'confirmed; it may be in force, and may be lost'
@@ -111,7 +82,7 @@ export class RevokeRoute {
       exchange.refuse(503, `the revocation could not be ${state}; try again`);
       return;
     }
-    this.#admin.record('done', call, facts);
+    this.#access.log.record('done', call, facts);
     exchange.answer(200, JSON.stringify({ revoked: true, status_list_index: index }));
   }
 }
@@ -130,8 +101,4 @@ function readRevocation(body: Buffer): Revocation | string {
   if (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH)
     return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
   return { index, reason };
-}
-
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }

@@ -5,9 +5,11 @@ import type { HttpRequest } from '../http/front-end.js';
 import type { RequestHead } from '../http/request-head.js';
 import { RateLimit } from '../load/rate-limit.js';
 import type { RouteContext } from './context.js';
+import { AdminAccess } from './admin-access.js';
 import { GateApiRoute } from './gate-api-route.js';
 import { GateRoute } from './gate-route.js';
 import { RevokeRoute } from './revoke-route.js';
+import { UsageRoute } from './usage-route.js';
 import { VerifyRoute } from './verify-route.js';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -61,14 +63,16 @@ export function routeTables(context: RouteContext): Tables {
   const limit = () => limitOf(configuration);
   const gateLimit = limit();
   const intake = new BodyIntake(context);
-  const [verify, revoke] = [new VerifyRoute(context, intake), new RevokeRoute(context)];
+  const access = new AdminAccess(context);
+  const verify = new VerifyRoute(context, intake);
+  const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
   const [api, proxied] = [new GateApiRoute(context, intake), new GateRoute(context, intake)];
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
   });
-  const read = (endpoint: Endpoint, serve: Serve): Route => ({
-    ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit: null, serve },
+  const read = (endpoint: Endpoint, serve: Serve, rateLimit: RateLimit | null = null): Route => ({
+    ...{ endpoint, methods: ['GET', 'HEAD'], rateLimit, serve },
   });
   const gate = (serve: Serve): Route => ({
     ...{ endpoint: 'gate', methods: [], rateLimit: gateLimit, isProxied: true, serve },
@@ -91,6 +95,7 @@ export function routeTables(context: RouteContext): Tables {
   ];
   const admin: Rows = [
     ['/admin/revoke', post('revoke', limit(), (exchange, head, req) => revoke.serve(exchange, req, head))],
+    ['/admin/usage', read('usage', (exchange, _, req) => usage.serve(exchange, req), limit())],
   ];
   const health: Rows = [
     ['/healthz', read('healthz', (exchange) => answerHealth(exchange, context))],

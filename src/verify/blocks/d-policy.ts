@@ -8,15 +8,33 @@ import type { Structure } from './a-structure.js';
 /** Block D for receipts: each stays within the one before it. */
 export function checkReceiptPolicies(receipts: readonly Receipt[], rules: Rules): Failure | null {
   const root = receipts[0] as Receipt;
+  let depth: DepthLimit | null = null;
   for (let index = 0; index < receipts.length; index++) {
     const receipt = receipts[index] as Receipt;
     const failure =
       index === 0
         ? checkRoot(root, rules)
-        : checkDelegation(root, receipts[index - 1] as Receipt, receipt, index);
+        : checkDelegation(root, receipts[index - 1] as Receipt, receipt, index, depth);
     if (failure !== null) return failure;
+    depth = tighter(depth, receipt, index);
   }
   return null;
+}
+
+/** The `max_delegations` by which a chain must end first. */
+interface DepthLimit {
+  /** The receipt that has it. */
+  readonly level: number;
+  /** The last receipt that it allows. */
+  readonly last: number;
+}
+
+/** Of the limit of the receipts above and that of this one the tighter; if both end equally, the upper one. */
+function tighter(above: DepthLimit | null, { limits }: Receipt, level: number): DepthLimit | null {
+  const own = limits.find(({ member }) => member.name === 'max_delegations')?.limit.value as
+    number | undefined;
+  if (own === undefined || (above !== null && above.last <= level + own)) return above;
+  return { level, last: level + own };
 }
 
 /** Block D for the call: it stays within the policies of all levels. */
@@ -39,7 +57,13 @@ function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null
   return null;
 }
 
-function checkDelegation(root: Receipt, parent: Receipt, child: Receipt, subject: number): Failure | null {
+function checkDelegation(
+  root: Receipt,
+  parent: Receipt,
+  child: Receipt,
+  subject: number,
+  depth: DepthLimit | null,
+): Failure | null {
   const { sub, cmd } = child.claims;
   if (sub !== root.claims.sub) {
     const expected = `${show(root.claims.sub)}, the sub of the root`;
@@ -48,6 +72,15 @@ function checkDelegation(root: Receipt, parent: Receipt, child: Receipt, subject
   if (!coversCommand(parent.claims.cmd, cmd)) {
     const expected = show(parent.claims.cmd);
     return new Failure('COMMAND_MISMATCH', { subject, claimed: cmd, expected });
+  }
+  if (depth !== null && subject > depth.last) {
+    const { level, last } = depth;
+    return new Failure('DELEGATION_NOT_ALLOWED', {
+      subject,
+      claimed: subject - level,
+      reason: `receipt ${level}`,
+      expected: `at most ${last - level}, its policy.max_delegations`,
+    });
   }
   const escalation = findEscalation(parent, child);
   if (escalation === null) return null;

@@ -111,6 +111,9 @@ function comparable(answer: Answer): string {
       ['root_principal', { kind: 'string', value: answer.context.root_principal }],
       ['chain_depth', { kind: 'number', text: String(answer.context.chain_depth) }],
       ['leaf_policy', answer.context.leaf_policy],
+      ...(answer.context.unenforced === undefined
+        ? []
+        : [['unenforced', fromValue(answer.context.unenforced)] as const]),
     ],
   };
   const details = answer.details === undefined ? undefined : fromValue(answer.details);

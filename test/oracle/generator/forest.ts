@@ -143,8 +143,9 @@ export class Forest {
       else if (fate < 0.945) members.push([name, toJson(null)]);
     }
     for (const name of POLICY_MEMBERS) {
-      if (members.some(([known]) => known === name) || !random.chance(parent === undefined ? 0.35 : 0.08))
-        continue;
+      const share = policyRow(name)?.isRare === true ? 0.4 : 1;
+      const isAbsent = !random.chance(share * (parent === undefined ? 0.35 : 0.08));
+      if (members.some(([known]) => known === name) || isAbsent) continue;
       const value = random.chance(0.3) && /allowed/.test(name) ? '["*"]' : policyRow(name)?.value(random);
       members.push([name, random.chance(0.02) ? toJson(null) : parse(value ?? 'null')]);
     }
@@ -152,7 +153,8 @@ export class Forest {
       const name = random.pick(UNKNOWN_MEMBERS);
       if (!members.some(([known]) => known === name)) members.push([name, parse(extraValue(random))]);
     }
-    if (random.chance(0.004)) members.push(['max_calls', parse(random.pick(ODD))]);
+    if (random.chance(0.004))
+      members.push([random.pick(['max_calls', 'max_delegations']), parse(random.pick(ODD))]);
     return { kind: 'object', members };
   }
 
@@ -204,7 +206,7 @@ export class Forest {
     for (const { arg, argValue } of Object.values(POLICY)) {
       if (arg === undefined || argValue === undefined) continue;
       const odd = random.chance(0.02);
-      if (odd || random.chance(arg === 'tool' ? 0.8 : 0.25))
+      if (odd || random.chance(arg === 'tool' || arg === 'estimated_cost_usd' ? 0.8 : 0.25))
         members.push([arg, parse(odd ? random.pick(ODD) : argValue(random))]);
     }
     if (random.chance(0.5)) members.push(['query', toJson(`tea ${random.below(1000)}`)]);

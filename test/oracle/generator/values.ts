@@ -94,7 +94,9 @@ export const ODD_RESOURCES = [
 ];
 
 const COSTS = ['0', '0.5', '1', '5', '5.0', '1e1', '1e300'];
-const CALLS = ['0', '1', '10', '1e1', '10.0', '1e300'];
+const TOTALS = ['0', '0.3', '1', '5', '1e-7', '0.0000019', '1e9', '999999999.9999999'];
+const DELEGATIONS = ['0', '1', '1', '2', '3', '16', '2e1', '9007199254740991'];
+const CALLS = ['0', '1', '10', '1e1', '10.0', '9007199254740991'];
 const EXTRA = [
   '"eu"',
   '"us"',
@@ -112,9 +114,20 @@ const EXTRA = [
 const list = (random: Random, items: readonly string[], probability: number) =>
   JSON.stringify(random.shuffled(random.some(items, probability)));
 
-/** For each known policy member: values of the right type, and the argument that it limits. */
+/**
+ * For each known policy member: values of the right type, and the argument that it limits. One that is rare is in few
+ * policies, since it makes many a chain or call invalid.
+ */
 export const POLICY: Readonly<
-  Record<string, { value: (random: Random) => string; arg?: string; argValue?: (random: Random) => string }>
+  Record<
+    string,
+    {
+      value: (random: Random) => string;
+      arg?: string;
+      argValue?: (random: Random) => string;
+      isRare?: true;
+    }
+  >
 > = {
   allowed_tools: {
     value: (random) => list(random, TOOLS, random.chance(0.5) ? 0.7 : 0.3),
@@ -124,9 +137,24 @@ export const POLICY: Readonly<
   max_cost_usd: {
     value: (random) => random.pick(COSTS),
     arg: 'estimated_cost_usd',
-    argValue: (random) => random.pick(['0', '0.5', '1', '5', '5.000000000000001', '-0', '1e1']),
+    argValue: (random) =>
+      random.pick([
+        ...['0', '0.5', '1', '5', '5.000000000000001', '-0', '1e1'],
+        ...[
+          '1e-7',
+          '0.0000019',
+          '0.3',
+          '0.30000000000000004',
+          '0.30000000000000001',
+          '1e9',
+          '1000000000.0000001',
+        ],
+      ]),
   },
+  // Limits the same argument as max_cost_usd.
+  max_total_cost_usd: { value: (random) => random.pick(TOTALS), isRare: true },
   max_calls: { value: (random) => random.pick(CALLS) },
+  max_delegations: { value: (random) => random.pick(DELEGATIONS), isRare: true },
   pii_access: {
     value: (random) => String(random.chance(0.5)),
     arg: 'pii_access',

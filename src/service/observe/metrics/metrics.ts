@@ -3,7 +3,7 @@ import { GATE_CATALOGUE } from '../../../gate/codes.js';
 import type { GateProtocol } from '../../../gate/open.js';
 import type { RevocationObserver } from '../../../revocation/index.js';
 import type { EngineObserver } from '../../../verifier/engine.js';
-import type { ReplayObserver, ReplayResult } from '../../../replay/index.js';
+import type { ReplayObserver, ReplayResult } from '../../../usage/index.js';
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
 import { CATALOGUE, type Code } from '../../../verify/codes.js';
@@ -92,12 +92,14 @@ export class Metrics {
     batchReturned: (milliseconds) => this.batchSeconds.observeMs(milliseconds),
     workerDied: () => this.workerDeaths++,
     replayChecked: (result, milliseconds) => this.#countReplayCheck('verify', result, milliseconds),
+    limitReached: (member) => this.replays.verify.limits[member]++,
   };
 
   /** Receives the events of the gate. */
   readonly gate: GateObserver = {
     countOutcome: (outcome) => this.countOutcome(outcome),
     replayChecked: (result, milliseconds) => this.#countReplayCheck('gate', result, milliseconds),
+    limitReached: (member) => this.replays.gate.limits[member]++,
     rejected: (endpoint, reason) => this.gateRejections[endpoint][reason]++,
     decided: (protocol, decision, code) =>
       increment(this.decisions[protocol][decision], GATE_CODES.has(code) ? code : ''),
@@ -161,6 +163,8 @@ function noDecisions() {
 }
 
 function noReplayChecks() {
-  const results: Record<ReplayResult, number> = { accepted: 0, replayed: 0, stale: 0, unavailable: 0 };
-  return { results, seconds: new Distribution(SECONDS) };
+  const results: Record<ReplayResult, number> = {
+    ...{ accepted: 0, replayed: 0, stale: 0, limit_reached: 0, unavailable: 0 },
+  };
+  return { results, limits: { max_calls: 0, max_total_cost_usd: 0 }, seconds: new Distribution(SECONDS) };
 }

@@ -185,8 +185,24 @@ export class Game {
         setClock((this.#now = step.now));
         return [];
       case 'ask':
-        return step.together || step.aborted ? this.#together(step.requests) : this.#inOrder(step.requests);
+        if (!step.together && !step.aborted) return this.#inOrder(step.requests);
+        // Which of several calls takes what is left of a limit is not specified.
+        return [
+          ...(await this.#together(step.requests.filter((request) => !this.#isLimited(request)))),
+          ...(await this.#inOrder(step.requests.filter((request) => this.#isLimited(request)))),
+        ];
     }
+  }
+
+  #isLimited(request: GateRequest): boolean {
+    return this.#doors.doors.some((door) => {
+      const seen = door.sees(request);
+      if (seen === undefined || typeof seen === 'number') return false;
+      const { settings } = this.#world;
+      const revocation = { remote: this.#remote, local: this.#local };
+      const answer = decide({ ...seen, now: this.#now, settings, revocation, verifySignature });
+      return answer.decision === 'allow' && 'unenforced' in answer.context;
+    });
   }
 
   async #inOrder(requests: readonly GateRequest[]): Promise<Played[]> {

@@ -13,8 +13,12 @@ export interface RedisCluster {
   stop(): Promise<void>;
 }
 
-/** Starts one, and waits until all nodes know all slots. */
-export async function startRedisCluster(size: number): Promise<RedisCluster> {
+/**
+ * Starts one, and waits until all nodes know all slots.
+ *
+ * @param more options of each node
+ */
+export async function startRedisCluster(size: number, ...more: string[]): Promise<RedisCluster> {
   const nodes: RedisServer[] = [];
   for (let at = 0; at < size; at++) {
     // The bus is given a port too: its default, the port and 10,000, may be beyond the last one.
@@ -22,7 +26,7 @@ export async function startRedisCluster(size: number): Promise<RedisCluster> {
       const options = [
         ...['--cluster-enabled', 'yes', '--cluster-port', String(bus), '--cluster-node-timeout', '60000'],
         // If one node is down, the others keep working.
-        ...['--cluster-require-full-coverage', 'no'],
+        ...['--cluster-require-full-coverage', 'no', ...more],
       ];
       return [await RedisServer.start(...options), String(bus)] as const;
     });

@@ -36,3 +36,36 @@ export function olderNamesOf(prefix: string, key: string): string[] {
 function digestOf(key: string): string {
   return createHash('sha256').update(key).digest().toString('base64url', 0, DIGEST_BYTES);
 }
+
+/**
+ * The version of the names of what belongs to a limited chain. An invocation under limited receipts has such a name instead
+ * of {@link nameOf}: on a cluster, a script reaches the keys of one slot only, and `{…}` says which.
+ */
+const LIMITED_VERSION = 3;
+
+/** The names of a limited chain. */
+export interface LimitedNames {
+  /** Of an invocation. */
+  use(key: string): string;
+  /** Of the counter of a receipt. */
+  counter(receipt: string): string;
+}
+
+/** @param first the digest of the first limited receipt of the chain, so that the nodes of a cluster share the chains */
+export function limitedNamesOf(prefix: string, first: string): LimitedNames {
+  const begin = `${prefix}${LIMITED_VERSION}:{${digestOf(first)}}`;
+  return {
+    use: (key) => `${begin}:${digestOf(key)}`,
+    counter: (receipt) => begin + counterEndOf(receipt),
+  };
+}
+
+/** What matches the names of the counter of a receipt, in whatever chain it is. */
+export function counterPatternOf(prefix: string, receipt: string): string {
+  return `${prefix.replaceAll(/[*?[\]\\^-]/g, '\\$&')}${LIMITED_VERSION}:{*}${counterEndOf(receipt)}`;
+}
+
+/** The whole digest: somebody may look for a receipt by it. */
+function counterEndOf(receipt: string): string {
+  return `#${receipt.slice('sha256:'.length)}`;
+}

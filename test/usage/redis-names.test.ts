@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { checkReplay, openRedisReplayStore, type ReplayStore } from '../../src/replay/index.js';
+import { useInvocation, openRedisReplayStore, type ReplayStore } from '../../src/usage/index.js';
+import { Failure } from '../../src/verify/codes.js';
 import { command } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
+const codeIn = (used: Awaited<ReturnType<typeof useInvocation>>) =>
+  used instanceof Failure ? used.code : used;
 const ISS = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
 
 // Written down again here, from the code of each version: what the store under test makes of them proves nothing.
@@ -31,7 +34,7 @@ describe.skipIf(!hasRedis)('names of replay keys in Redis', () => {
     return store;
   };
   const codeOf = async (store: ReplayStore, jti: string) =>
-    (await checkReplay({ iss: ISS, jti, iat: NOW }, store, NOW, rules))?.code ?? null;
+    codeIn(await useInvocation({ iss: ISS, jti, iat: NOW, args: {} }, [], store, NOW, rules));
   const namesHere = async () =>
     ((await command(redis, ['KEYS', '*'])) as string[]).filter((name) => name !== 'drs:replay:probe').sort();
   /** What an instance of the version before does with an invocation. @returns whether it lets it pass */

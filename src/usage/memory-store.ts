@@ -1,10 +1,16 @@
 import { refuseUnknownOptions } from '../protocol/known-options.js';
+import { Counters } from './counters.js';
 import {
+  NEW,
+  REPLAYED,
   ReplayStoreError,
+  type Charge,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
-} from './replay-store.js';
+  type Usage,
+  type Use,
+} from './usage-store.js';
 
 interface Entry {
   readonly key: string;
@@ -14,13 +20,18 @@ interface Entry {
 }
 
 /** Several expired entries are dropped per insert, so that expired entries cannot accumulate. */
-const EVICTIONS_PER_RECORD = 4;
+const EVICTIONS_PER_USE = 4;
 
-/** A {@link ReplayStore} that knows how many invocations it holds. */
+/** A place for a counter for so many places for invocations. */
+const INVOCATIONS_PER_COUNTER = 4;
+
+/** A {@link ReplayStore} that knows how much it holds. */
 export interface MemoryReplayStore extends ReplayStore {
   /** Invocations on record. */
   readonly size: number;
   readonly capacity: number;
+  /** Receipts that are counted. */
+  readonly counters: number;
 }
 
 /** Options of {@link createMemoryReplayStore}. */
@@ -28,6 +39,9 @@ export interface MemoryReplayStoreOptions {
   /**
    * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When
    * the store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
+   *
+   * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 200 bytes.
+   * When there is no place for another, calls under receipts that are not counted yet are refused.
    */
   readonly maxEntries?: number;
   /** Gets a warning when the store is nearly full. Default: no log. */
@@ -55,6 +69,7 @@ export function createMemoryReplayStore(options: MemoryReplayStoreOptions = {}):
 
 class KeyQueue implements MemoryReplayStore {
   readonly capacity: number;
+  readonly #counters: Counters;
   readonly #log: ReplayLog | undefined;
   readonly #keys = new Set<string>();
   // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Set
@@ -65,6 +80,7 @@ class KeyQueue implements MemoryReplayStore {
 
   constructor(capacity: number, log: ReplayLog | undefined) {
     this.capacity = capacity;
+    this.#counters = new Counters(Math.ceil(capacity / INVOCATIONS_PER_COUNTER));
     this.#log = log;
   }
 
@@ -72,31 +88,51 @@ class KeyQueue implements MemoryReplayStore {
     return this.#keys.size;
   }
 
-  /** Entries are dropped only by `record`, so an expired one counts as room. */
+  get counters(): number {
+    return this.#counters.size;
+  }
+
+  /** Entries are dropped only by `use`, so an expired one counts as room. */
   get unreadyReason(): ReplayUnreadyReason | null {
     if (this.#keys.size < this.capacity || this.#oldest === null) return null;
     return this.#oldest.end > Date.now() / 1000 ? 'replay_store_full' : null;
   }
 
-  // Nothing in it waits: two calls with one key cannot both find it new.
+  // Nothing in it waits: no call comes between the checks and the record.
   // eslint-disable-next-line typescript/require-await -- an error must become a rejection
-  async record(key: string, now: number, ttlSecs: number): Promise<boolean> {
+  async use(key: string, now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
     this.#evict(now);
-    if (this.#keys.has(key)) return false;
+    if (this.#keys.has(key)) return REPLAYED;
     if (this.#keys.size >= this.capacity) {
       throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
     }
-    const entry: Entry = { key, end: now + ttlSecs, next: null };
+    if (charge === null) {
+      this.#record(key, now + ttlSecs);
+      return NEW;
+    }
+    const limit = this.#counters.findReached(charge);
+    if (limit !== null) return { kind: 'reached', limit };
+    const usage = this.#counters.charge(charge, now);
+    this.#record(key, now + ttlSecs);
+    return { kind: 'new', usage };
+  }
+
+  usageOf(receipt: string): Promise<Usage | null> {
+    return Promise.resolve(this.#counters.usageOf(receipt));
+  }
+
+  #record(key: string, end: number): void {
+    const entry: Entry = { key, end, next: null };
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.next = entry;
     this.#newest = entry;
     this.#keys.add(key);
     this.#watch();
-    return true;
   }
 
   close(): Promise<void> {
     this.#keys.clear();
+    this.#counters.clear();
     this.#oldest = this.#newest = null;
     return Promise.resolve();
   }
@@ -113,7 +149,7 @@ class KeyQueue implements MemoryReplayStore {
   }
 
   #evict(now: number): void {
-    for (let left = EVICTIONS_PER_RECORD; left > 0; left--) {
+    for (let left = EVICTIONS_PER_USE; left > 0; left--) {
       const entry = this.#oldest;
       if (entry === null || entry.end > now) return;
       this.#keys.delete(entry.key);

@@ -1,7 +1,7 @@
 import type * as timers from 'node:timers/promises';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Breaker } from '../../src/replay/breaker.js';
+import { Breaker } from '../../src/usage/breaker.js';
 
 // The real timers, of which the tests see each one.
 vi.mock('node:timers/promises', async (importOriginal) => {

@@ -1,4 +1,4 @@
-import type { ReplayStore } from './replay-store.js';
+import type { ReplayStore } from './usage-store.js';
 
 // `#redis-replay-store` in package.json where there is no Node.
 

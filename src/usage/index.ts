@@ -1,10 +1,10 @@
 export {
   DEFAULT_REPLAY_WINDOW_SECS,
-  checkReplay,
+  useInvocation,
   type ReplayObserver,
   type ReplayResult,
   type ReplayRules,
-} from './check-replay.js';
+} from './use-invocation.js';
 export {
   createMemoryReplayStore,
   type MemoryReplayStore,
@@ -16,10 +16,14 @@ export {
   type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from '#redis-replay-store';
-export { replayKey } from './check-replay.js';
+export { replayKey } from './use-invocation.js';
 export {
+  NEW,
   ReplayStoreError,
+  type Charge,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
-} from './replay-store.js';
+  type Usage,
+  type Use,
+} from './usage-store.js';

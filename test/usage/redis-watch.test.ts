@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkReplay, openRedisReplayStore, type ReplayStore } from '../../src/replay/index.js';
+import { useInvocation, openRedisReplayStore, type ReplayStore, type Use } from '../../src/usage/index.js';
+import { Failure } from '../../src/verify/codes.js';
 import { eventually } from '../support/eventually.js';
 import { command, startRedisCluster } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
@@ -10,8 +11,9 @@ let serial = 0;
 
 /** What becomes of a call that was not used before: `null` if it may pass. */
 const outcomeOf = async (store: ReplayStore) => {
-  const invocation = { iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW };
-  return (await checkReplay(invocation, store, NOW, rules))?.message ?? null;
+  const invocation = { iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW, args: {} };
+  const used = await useInvocation(invocation, [], store, NOW, rules);
+  return used instanceof Failure ? used.message : used;
 };
 const refused = (reason: string) => expect.stringContaining(`(${reason})`) as string;
 
@@ -147,14 +149,14 @@ describe.skipIf(!hasRedis)('a Redis replay store that looks after its Redis', ()
   it('does not take a busy thread for a silent Redis', async () => {
     const store = await openRedisReplayStore({ url: redis.url, timeoutMs: 1_000 });
     stores.push(store);
-    const recorded = await new Promise<boolean>((resolve, reject) => {
+    const recorded = await new Promise<Use>((resolve, reject) => {
       setImmediate(() => {
-        Promise.resolve(store.record('busy', NOW, 900)).then(resolve, reject);
+        Promise.resolve(store.use('busy', NOW, 900, null)).then(resolve, reject);
         const end = performance.now() + 1_100;
         while (performance.now() < end);
       });
     });
-    expect(recorded).toBe(true);
+    expect(recorded.kind).toBe('new');
   });
 });
 

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openRedisReplayStore, replayKey, type ReplayStore } from '../../src/replay/index.js';
+import { openRedisReplayStore, replayKey, type ReplayStore } from '../../src/usage/index.js';
 import { eventually } from '../support/eventually.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
+import { NEW } from '../../src/usage/usage-store.js';
 import { hasRedis, type RedisServer } from './redis-server.js';
 
 describe.skipIf(!hasRedis)('replay protection on a Redis Cluster of three nodes', () => {
@@ -22,9 +23,9 @@ describe.skipIf(!hasRedis)('replay protection on a Redis Cluster of three nodes'
   it('shares the invocations out among the nodes, also those of a caller who would choose one', async () => {
     const [one, other] = stores as [ReplayStore, ReplayStore];
     const keys = Array.from({ length: 300 }, (_, at) => replayKey('verify', 'did:key:z', `inv:{same}${at}`));
-    const isNew = await Promise.all(keys.map(async (key) => one.record(key, 0, 900)));
+    const isNew = await Promise.all(keys.map(async (key) => (await one.use(key, 0, 900, null)) === NEW));
     expect(isNew.every(Boolean)).toBe(true);
-    const again = await Promise.all(keys.map(async (key) => other.record(key, 0, 900)));
+    const again = await Promise.all(keys.map(async (key) => (await other.use(key, 0, 900, null)) === NEW));
     expect(again.some(Boolean)).toBe(false);
     // 100 each on average; fewer than 50 by chance is out of the question.
     for (const node of cluster.nodes) expect(await keysOf(node)).toBeGreaterThan(50);
@@ -35,14 +36,16 @@ describe.skipIf(!hasRedis)('replay protection on a Redis Cluster of three nodes'
     const [, , away] = cluster.nodes as [RedisServer, RedisServer, RedisServer];
     await away.kill();
     const keys = Array.from({ length: 60 }, (_, at) => replayKey('verify', 'did:key:z', `inv:away${at}`));
-    const results = await Promise.allSettled(keys.map(async (key) => one.record(key, 0, 900)));
+    const results = await Promise.allSettled(
+      keys.map(async (key) => (await one.use(key, 0, 900, null)) === NEW),
+    );
     const recorded = results.filter((result) => result.status === 'fulfilled' && result.value).length;
     expect(recorded).toBeGreaterThan(10);
     expect(recorded).toBeLessThan(60);
     await away.restart();
     await eventually(async () => {
       const later = await Promise.allSettled(
-        Array.from({ length: 60 }, async () => one.record(`${Math.random()}`, 0, 900)),
+        Array.from({ length: 60 }, async () => one.use(`${Math.random()}`, 0, 900, null)),
       );
       expect(later.filter(({ status }) => status === 'rejected')).toEqual([]);
     });

@@ -10,13 +10,16 @@ import {
 import { readMemory } from '../redis/memory.js';
 import { rejectAfter } from '../redis/reject-after.js';
 import { Breaker } from './breaker.js';
-import { nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
+import { RedisRecords } from './redis-records.js';
 import {
   ReplayStoreError,
+  type Charge,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
-} from './replay-store.js';
+  type Usage,
+  type Use,
+} from './usage-store.js';
 
 /** Options of {@link openRedisReplayStore}. */
 export interface RedisReplayStoreOptions {
@@ -69,7 +72,8 @@ const FAULTS: Record<ReplayUnreadyReason, { readonly call: string; readonly log:
 
 /**
  * A replay store in Redis, shared by all instances that use it: `SET name 1 NX PX ttl`. Each invocation has a key of
- * its own, so a Redis Cluster distributes them among its nodes.
+ * its own, so a Redis Cluster distributes them among its nodes. A call under limited receipts is recorded and charged by a
+ * script, whose keys are on one node.
  *
  * If Redis does not answer in time, the call is refused, although Redis may have recorded its invocation. After three
  * failures in a row, or if the connection is lost, every call is refused at once. Meanwhile the store tests in the
@@ -116,6 +120,7 @@ class RedisReplayStore implements ReplayStore {
   readonly #options: RedisReplayStoreOptions;
   readonly #periods: RedisReplayPeriods;
   readonly #keyPrefix: string;
+  readonly #records: RedisRecords;
   readonly #timeoutMs: number;
   readonly #place: string;
   readonly #breaker: Breaker;
@@ -132,6 +137,13 @@ class RedisReplayStore implements ReplayStore {
     this.#options = options;
     this.#periods = periods;
     this.#keyPrefix = keyPrefix;
+    this.#records = new RedisRecords({
+      prefix: keyPrefix,
+      isRolling: (ttlMs) => performance.now() - this.#startedAt < periods.rollMs + ttlMs,
+      isCluster: () => this.#connection?.isCluster === true,
+      send: (key, command) => this.#send(key, command),
+      scan: async (pattern) => (await this.#connection?.scan(pattern, CONNECT_TIMEOUT_MS)) ?? [],
+    });
     this.#timeoutMs = timeoutMs;
     this.#place = placeOf(url);
     this.#breaker = new Breaker({
@@ -179,14 +191,34 @@ class RedisReplayStore implements ReplayStore {
     return this.#breaker.reason === null;
   }
 
-  async record(key: string, _now: number, ttlSecs: number): Promise<boolean> {
+  use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
+    const ttlMs = ttlSecs * 1000;
+    if (charge === null) return this.#guard(() => this.#records.record(key, ttlMs));
+    return this.#guard(() => this.#records.charge(key, ttlMs, charge)).then((used) => {
+      if (used instanceof ReplayStoreError) throw used;
+      return used;
+    });
+  }
+
+  async usageOf(receipt: string): Promise<Usage | null> {
+    const { reason } = this.#breaker;
+    if (reason !== null) throw refusalOf(reason);
+    try {
+      // Not guarded: how long a search takes says nothing about calls.
+      return await this.#records.usageOf(receipt);
+    } catch (error) {
+      throw new ReplayStoreError(`${this.#place} does not tell: ${reasonOf(error)}`, { cause: error });
+    }
+  }
+
+  /** Sends commands, unless Redis is known to be away. @throws ReplayStoreError if it does not do what it is told */
+  async #guard<T>(task: () => Promise<T>): Promise<T> {
     const { reason } = this.#breaker;
     if (reason !== null) throw refusalOf(reason);
     const isCluster = this.#connection?.isCluster === true;
-    const recording = () => this.#record(key, ttlSecs * 1000);
     try {
       // In a cluster, failures of calls do not open the breaker: nodes fail one by one, and the others stay in use.
-      return await (isCluster ? recording() : this.#breaker.run(recording));
+      return await (isCluster ? task() : this.#breaker.run(task));
     } catch (error) {
       if (isCluster) this.#noteNodeFailure(error as Error);
       throw refusalOf(error as Error);
@@ -201,31 +233,6 @@ class RedisReplayStore implements ReplayStore {
     if (connection?.isReady === true)
       await rejectAfter(this.#timeoutMs, connection.close()).catch(() => undefined);
     connection?.destroy();
-  }
-
-  /**
-   * While instances of the previous version may run, an invocation is new if it is under both names. One after the
-   * other: of several equal calls, the one that gets the previous name also gets the current one.
-   */
-  async #record(key: string, ttlMs: number): Promise<boolean> {
-    if (performance.now() - this.#startedAt < this.#periods.rollMs + ttlMs) {
-      const [isNew, isKnown] = await Promise.all([
-        this.#set(previousNameOf(this.#keyPrefix, key), ttlMs, 'NX'),
-        this.#hasAny(olderNamesOf(this.#keyPrefix, key)),
-      ]);
-      if (!isNew || isKnown) return false;
-    }
-    return this.#set(nameOf(this.#keyPrefix, key), ttlMs, 'NX');
-  }
-
-  async #set(name: string, ttlMs: number, ...condition: 'NX'[]): Promise<boolean> {
-    return (await this.#send(name, ['SET', name, '1', 'PX', String(ttlMs), ...condition])) === 'OK';
-  }
-
-  /** Older versions could not use a cluster. */
-  async #hasAny(names: readonly string[]): Promise<boolean> {
-    if (this.#connection?.isCluster === true) return false;
-    return (await this.#send('', ['EXISTS', ...names])) !== 0;
   }
 
   async #send(key: string, command: readonly string[]): Promise<unknown> {

@@ -1,71 +1,72 @@
 import { describe, expect, it, vi } from 'vitest';
-import { createMemoryReplayStore, ReplayStoreError } from '../../src/replay/index.js';
+import { createMemoryReplayStore, ReplayStoreError } from '../../src/usage/index.js';
+import { NEW, REPLAYED } from '../../src/usage/usage-store.js';
 
 describe('the memory replay store', () => {
   it('knows a key until its time is over', async () => {
     const store = createMemoryReplayStore();
-    expect(await store.record('a', 1000, 60)).toBe(true);
-    expect(await store.record('a', 1000, 60)).toBe(false);
-    expect(await store.record('a', 1059, 60)).toBe(false);
-    expect(await store.record('a', 1060, 60)).toBe(true);
+    expect(await store.use('a', 1000, 60, null)).toBe(NEW);
+    expect(await store.use('a', 1000, 60, null)).toBe(REPLAYED);
+    expect(await store.use('a', 1059, 60, null)).toBe(REPLAYED);
+    expect(await store.use('a', 1060, 60, null)).toBe(NEW);
   });
 
   it('refuses when it is full of live entries, and forgets none of them', async () => {
     const store = createMemoryReplayStore({ maxEntries: 2 });
-    await store.record('a', 1000, 60);
-    await store.record('b', 1000, 60);
-    await expect(store.record('c', 1030, 60)).rejects.toThrow(ReplayStoreError);
-    await expect(store.record('c', 1030, 60)).rejects.toThrow('it is full: 2 invocations are on record');
-    expect(await store.record('a', 1030, 60)).toBe(false);
-    expect(await store.record('b', 1030, 60)).toBe(false);
-    expect(await store.record('c', 1060, 60)).toBe(true);
+    await store.use('a', 1000, 60, null);
+    await store.use('b', 1000, 60, null);
+    await expect(store.use('c', 1030, 60, null)).rejects.toThrow(ReplayStoreError);
+    await expect(store.use('c', 1030, 60, null)).rejects.toThrow('it is full: 2 invocations are on record');
+    expect(await store.use('a', 1030, 60, null)).toBe(REPLAYED);
+    expect(await store.use('b', 1030, 60, null)).toBe(REPLAYED);
+    expect(await store.use('c', 1060, 60, null)).toBe(NEW);
     expect(store.size).toBe(1);
   });
 
   it('says that it is full, until the first of its entries is over, also if no call comes', async () => {
     const now = Math.floor(Date.now() / 1000);
     const store = createMemoryReplayStore({ maxEntries: 2 });
-    await store.record('over', now - 100, 60);
+    await store.use('over', now - 100, 60, null);
     expect(store.unreadyReason).toBeNull();
-    await store.record('live', now - 100, 3_600);
+    await store.use('live', now - 100, 3_600, null);
     expect(store.unreadyReason).toBeNull();
-    expect(await store.record('new', now, 3_600)).toBe(true);
+    expect(await store.use('new', now, 3_600, null)).toBe(NEW);
     expect(store.unreadyReason).toBe('replay_store_full');
-    await expect(store.record('one more', now, 3_600)).rejects.toThrow(ReplayStoreError);
+    await expect(store.use('one more', now, 3_600, null)).rejects.toThrow(ReplayStoreError);
   });
 
   it('forgets a bounded number at a time, and faster than keys come in', async () => {
     const store = createMemoryReplayStore({ maxEntries: 100 });
-    for (let at = 0; at < 100; at++) await store.record(`old ${at}`, 1000, 60);
-    await store.record('new', 2000, 60);
+    for (let at = 0; at < 100; at++) await store.use(`old ${at}`, 1000, 60, null);
+    await store.use('new', 2000, 60, null);
     expect(store.size).toBe(97);
-    for (let at = 0; at < 40; at++) await store.record(`new ${at}`, 2000, 60);
+    for (let at = 0; at < 40; at++) await store.use(`new ${at}`, 2000, 60, null);
     expect(store.size).toBe(41);
   });
 
   it('works on after it was emptied by time', async () => {
     const store = createMemoryReplayStore({ maxEntries: 1 });
-    expect(await store.record('a', 1000, 1)).toBe(true);
-    expect(await store.record('b', 2000, 1)).toBe(true);
-    expect(await store.record('c', 3000, 1)).toBe(true);
-    expect(await store.record('c', 3000, 1)).toBe(false);
+    expect(await store.use('a', 1000, 1, null)).toBe(NEW);
+    expect(await store.use('b', 2000, 1, null)).toBe(NEW);
+    expect(await store.use('c', 3000, 1, null)).toBe(NEW);
+    expect(await store.use('c', 3000, 1, null)).toBe(REPLAYED);
   });
 
   it('forgets all when it is closed', async () => {
     const store = createMemoryReplayStore({ maxEntries: 1 });
-    await store.record('a', 1000, 60);
+    await store.use('a', 1000, 60, null);
     await store.close();
     expect(store.size).toBe(0);
-    expect(await store.record('b', 1000, 60)).toBe(true);
-    await expect(store.record('c', 1000, 60)).rejects.toThrow(ReplayStoreError);
-    expect(await store.record('c', 2000, 60)).toBe(true);
+    expect(await store.use('b', 1000, 60, null)).toBe(NEW);
+    await expect(store.use('c', 1000, 60, null)).rejects.toThrow(ReplayStoreError);
+    expect(await store.use('c', 2000, 60, null)).toBe(NEW);
   });
 
   it('warns once when it is nearly full, and again only after it was emptier', async () => {
     const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
     const store = createMemoryReplayStore({ maxEntries: 10, log });
     const fill = async (from: number, to: number, now: number) => {
-      for (let at = from; at < to; at++) await store.record(`${now} ${at}`, now, 60);
+      for (let at = from; at < to; at++) await store.use(`${now} ${at}`, now, 60, null);
     };
     await fill(0, 7, 1000);
     expect(log.warn).not.toHaveBeenCalled();
@@ -82,7 +83,7 @@ describe('the memory replay store', () => {
 
   it('warns where the first entry nearly fills it', async () => {
     const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
-    await createMemoryReplayStore({ maxEntries: 1, log }).record('a', 1000, 60);
+    await createMemoryReplayStore({ maxEntries: 1, log }).use('a', 1000, 60, null);
     expect(log.warn).toHaveBeenCalledTimes(1);
   });
 

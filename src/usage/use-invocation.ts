@@ -1,6 +1,14 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { Failure, showTime, type Code } from '../verify/codes.js';
-import { ReplayStoreError, type ReplayStore } from './replay-store.js';
+import {
+  costMicroUsdOf,
+  limitReached,
+  limitsLeft,
+  type CountedLimits,
+  type LimitLeft,
+  type ReachedLimit,
+} from '../verify/limits.js';
+import { ReplayStoreError, type Charge, type ReplayStore } from './usage-store.js';
 import { sha256Hex } from '#platform';
 
 // The global is an accessor in Node: each use of it would cost a call.
@@ -25,63 +33,90 @@ export const DEFAULT_REPLAY_WINDOW_SECS = 900;
 const MIN_LEEWAY_SECS = 60;
 
 /** The result of a replay check. */
-export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'unavailable';
+export type ReplayResult = 'accepted' | 'replayed' | 'stale' | 'limit_reached' | 'unavailable';
 
 /** Receives the result of each replay check, and its duration in milliseconds. */
 export interface ReplayObserver {
   replayChecked?(result: ReplayResult, milliseconds: number): void;
+  limitReached?(member: ReachedLimit['member']): void;
 }
 
+/** The claims of an invocation that a use of it depends on. */
+export type UsedInvocation = Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'args'>;
+
 /**
- * Checks whether an invocation may be used, and records that it was. Call this last, after every other check: a call
- * that is refused must not use up its invocation.
+ * Uses an invocation: checks whether it may be used, records that it was, and charges the call to the limits of its
+ * receipts. Call this last, after every other check: a call that is refused must not use up its invocation.
  *
+ * @param limits of the chain, as `limitsOf` gives them
  * @param now Unix seconds
  * @param observer is told how the check ended
- * @returns `null` if it is fresh and new; else `INVOCATION_STALE`, `REPLAY_DETECTED` or `REPLAY_STORE_UNAVAILABLE`
+ * @returns why it may not be used: `INVOCATION_STALE`, `REPLAY_DETECTED`, `REPLAY_STORE_UNAVAILABLE` or `LIMIT_REACHED`;
+ *   else what is left of the limits, `null` if there are none
  * @example
  * const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
- * const failure = await checkReplay(invocation.claims, store, now, rules);
+ * const used = await useInvocation(invocation.claims, chain.limits, store, now, rules);
+ * if (used instanceof Failure) return used;
  */
-export async function checkReplay(
-  claims: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
+export async function useInvocation(
+  claims: UsedInvocation,
+  limits: readonly CountedLimits[],
   store: ReplayStore,
   now: number,
   rules: ReplayRules,
   observer: ReplayObserver = {},
-): Promise<Failure | null> {
+): Promise<Failure | readonly LimitLeft[] | null> {
   const startedAt = performance.now();
-  const failure = await use(claims, store, now, rules);
-  observer.replayChecked?.(RESULT_OF.get(failure?.code) ?? 'unavailable', performance.now() - startedAt);
-  return failure;
+  const used = await use(claims, limits, store, now, rules, observer);
+  const code = used instanceof Failure ? used.code : undefined;
+  observer.replayChecked?.(RESULT_OF.get(code) ?? 'unavailable', performance.now() - startedAt);
+  return used;
 }
 
 const RESULT_OF: ReadonlyMap<Code | undefined, ReplayResult> = new Map<Code | undefined, ReplayResult>([
   [undefined, 'accepted'],
   ['REPLAY_DETECTED', 'replayed'],
   ['INVOCATION_STALE', 'stale'],
+  ['LIMIT_REACHED', 'limit_reached'],
 ]);
 
 async function use(
-  { iss, jti, iat }: Pick<InvocationClaims, 'iss' | 'jti' | 'iat'>,
+  claims: UsedInvocation,
+  limits: readonly CountedLimits[],
   store: ReplayStore,
   now: number,
   { scope, windowSecs, clockSkewSecs }: ReplayRules,
-): Promise<Failure | null> {
+  observer: ReplayObserver,
+): Promise<Failure | readonly LimitLeft[] | null> {
+  const { iss, jti, iat } = claims;
   const leeway = Math.max(clockSkewSecs, MIN_LEEWAY_SECS);
   if (iat < now - windowSecs || iat > now + leeway) {
     const [from, until] = [showTime(now - windowSecs), showTime(now + leeway)];
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${leeway} s after`;
     return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
   }
+  const charge = limits.length === 0 ? null : chargeOf(claims, limits, clockSkewSecs);
   try {
     // An invocation that was issued `leeway` in the future stays fresh for window + leeway, and must be recorded as long.
-    const isNew = await store.record(replayKey(scope, iss, jti), now, windowSecs + leeway + 1);
-    return isNew ? null : replayed(jti);
+    const used = await store.use(replayKey(scope, iss, jti), now, windowSecs + leeway + 1, charge);
+    if (used.kind === 'replayed') return replayed(jti);
+    if (used.kind === 'new') return charge === null ? null : limitsLeft(limits, used.usage);
+    observer.limitReached?.(used.limit.member);
+    return limitReached(used.limit);
   } catch (error) {
     return unavailable(jti, error);
   }
 }
+
+function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[], clockSkewSecs: number): Charge {
+  return { limits, costMicroUsd: costMicroUsdOf(claims) ?? TOO_MUCH, clockSkewSecs };
+}
+
+/**
+ * More than any limit, for a call whose cost cannot be counted. Block D refuses such calls; a verifier elsewhere may have
+ * an older version, which does not know the limit.
+ */
+const TOO_MUCH = Number.MAX_SAFE_INTEGER;
 
 function replayed(jti: string): Failure {
   return new Failure('REPLAY_DETECTED', {

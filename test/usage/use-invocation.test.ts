@@ -2,31 +2,34 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   createMemoryReplayStore,
-  checkReplay,
+  useInvocation,
   replayKey,
   ReplayStoreError,
   type ReplayStore,
-} from '../../src/replay/index.js';
+} from '../../src/usage/index.js';
 import { Failure } from '../../src/verify/codes.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
-const invocation = { iss: 'did:key:z6Mk', jti: 'inv:1', iat: NOW };
+const invocation = { iss: 'did:key:z6Mk', jti: 'inv:1', iat: NOW, args: {} };
 
-const codeOf = async (checking: Promise<Failure | null>) => (await checking)?.code ?? null;
+const codeOf = async (using: ReturnType<typeof useInvocation>) => {
+  const used = await using;
+  return used instanceof Failure ? used.code : used;
+};
 
 describe('an invocation', () => {
   it('passes once', async () => {
     const store = createMemoryReplayStore();
-    expect(await codeOf(checkReplay(invocation, store, NOW, rules))).toBeNull();
-    const failure = (await checkReplay(invocation, store, NOW + 1, rules)) as Failure;
+    expect(await codeOf(useInvocation(invocation, [], store, NOW, rules))).toBeNull();
+    const failure = (await useInvocation(invocation, [], store, NOW + 1, rules)) as Failure;
     expect(failure.code).toBe('REPLAY_DETECTED');
     expect(failure.message).toBe('Invocation: jti "inv:1" was used before, expected one that was not used');
   });
 
   it('passes once of many at the same time', async () => {
     const store = createMemoryReplayStore();
-    const checks = Array.from({ length: 20 }, () => codeOf(checkReplay(invocation, store, NOW, rules)));
+    const checks = Array.from({ length: 20 }, () => codeOf(useInvocation(invocation, [], store, NOW, rules)));
     const codes = await Promise.all(checks);
     expect(codes.filter((code) => code === null)).toHaveLength(1);
     expect(new Set(codes)).toEqual(new Set([null, 'REPLAY_DETECTED']));
@@ -37,22 +40,26 @@ describe('an invocation', () => {
     const observer = { replayChecked: (...event: [string, number]) => seen.push(event) };
     const full = createMemoryReplayStore({ maxEntries: 1 });
     for (const claims of [invocation, invocation, { ...invocation, iat: 5 }, { ...invocation, jti: 'inv:2' }])
-      await checkReplay(claims, full, NOW, rules, observer);
+      await useInvocation(claims, [], full, NOW, rules, observer);
     expect(seen.map(([result]) => result)).toEqual(['accepted', 'replayed', 'stale', 'unavailable']);
     expect(seen.every(([, milliseconds]) => milliseconds >= 0)).toBe(true);
   });
 
   it('of another issuer with the same jti is another one', async () => {
     const store = createMemoryReplayStore();
-    expect(await codeOf(checkReplay(invocation, store, NOW, rules))).toBeNull();
-    expect(await codeOf(checkReplay({ ...invocation, iss: 'did:key:z6Mm' }, store, NOW, rules))).toBeNull();
+    expect(await codeOf(useInvocation(invocation, [], store, NOW, rules))).toBeNull();
+    expect(
+      await codeOf(useInvocation({ ...invocation, iss: 'did:key:z6Mm' }, [], store, NOW, rules)),
+    ).toBeNull();
   });
 
   it('that was used in one place may be used in another that shares the store, once in each', async () => {
     const store = createMemoryReplayStore();
     for (const scope of ['verify', 'gate', 'tools']) {
-      expect(await codeOf(checkReplay(invocation, store, NOW, { ...rules, scope }))).toBeNull();
-      expect(await codeOf(checkReplay(invocation, store, NOW, { ...rules, scope }))).toBe('REPLAY_DETECTED');
+      expect(await codeOf(useInvocation(invocation, [], store, NOW, { ...rules, scope }))).toBeNull();
+      expect(await codeOf(useInvocation(invocation, [], store, NOW, { ...rules, scope }))).toBe(
+        'REPLAY_DETECTED',
+      );
     }
   });
 
@@ -66,7 +73,7 @@ describe('an invocation', () => {
     [901, 120, 'INVOCATION_STALE'],
   ])('that is %i s old, with a tolerance of %i s: %s', async (age, clockSkewSecs, code) => {
     const store = createMemoryReplayStore();
-    const checked = checkReplay({ ...invocation, iat: NOW - age }, store, NOW, {
+    const checked = useInvocation({ ...invocation, iat: NOW - age }, [], store, NOW, {
       ...rules,
       clockSkewSecs,
     });
@@ -75,8 +82,9 @@ describe('an invocation', () => {
   });
 
   it('says what would have been fresh', async () => {
-    const failure = (await checkReplay(
+    const failure = (await useInvocation(
       { ...invocation, iat: 5 },
+      [],
       createMemoryReplayStore(),
       NOW,
       rules,
@@ -98,16 +106,19 @@ describe('an invocation', () => {
       const store = createMemoryReplayStore();
       const its = { ...rules, clockSkewSecs };
       const subject = { ...invocation, iat: NOW + ahead };
-      expect(await codeOf(checkReplay(subject, store, NOW, its))).toBeNull();
-      expect(await codeOf(checkReplay(subject, store, NOW + ahead + 900, its))).toBe('REPLAY_DETECTED');
-      expect(await codeOf(checkReplay(subject, store, NOW + ahead + 901, its))).toBe('INVOCATION_STALE');
+      expect(await codeOf(useInvocation(subject, [], store, NOW, its))).toBeNull();
+      expect(await codeOf(useInvocation(subject, [], store, NOW + ahead + 900, its))).toBe('REPLAY_DETECTED');
+      expect(await codeOf(useInvocation(subject, [], store, NOW + ahead + 901, its))).toBe(
+        'INVOCATION_STALE',
+      );
     },
   );
 });
 
 describe('a store that cannot tell', () => {
   const failing = (error: Error): ReplayStore => ({
-    record: () => {
+    usageOf: () => Promise.resolve(null),
+    use: () => {
       // Stores are not only ours: one may throw at once.
       throw error;
     },
@@ -117,8 +128,8 @@ describe('a store that cannot tell', () => {
 
   it('has the call refused, with its reason', async () => {
     const full = createMemoryReplayStore({ maxEntries: 1 });
-    expect(await codeOf(checkReplay(invocation, full, NOW, rules))).toBeNull();
-    const failure = (await checkReplay({ ...invocation, jti: 'inv:2' }, full, NOW, rules)) as Failure;
+    expect(await codeOf(useInvocation(invocation, [], full, NOW, rules))).toBeNull();
+    const failure = (await useInvocation({ ...invocation, jti: 'inv:2' }, [], full, NOW, rules)) as Failure;
     expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
     expect(failure.message).toBe(
       'Invocation: jti "inv:2" cannot be checked for replay (it is full: 1 invocations are on record), expected a replay store that can tell',
@@ -126,7 +137,13 @@ describe('a store that cannot tell', () => {
   });
 
   it('has the call refused whatever it threw, and whatever that said', async () => {
-    const failure = (await checkReplay(invocation, failing(new Error('secret')), NOW, rules)) as Failure;
+    const failure = (await useInvocation(
+      invocation,
+      [],
+      failing(new Error('secret')),
+      NOW,
+      rules,
+    )) as Failure;
     expect(failure.code).toBe('REPLAY_STORE_UNAVAILABLE');
     expect(failure.message).not.toContain('secret');
     expect(failure.message).toContain('(the store failed)');
@@ -134,11 +151,12 @@ describe('a store that cannot tell', () => {
 
   it('has the call refused when its promise is rejected', async () => {
     const store: ReplayStore = {
-      record: () => Promise.reject(new ReplayStoreError('Redis does not answer')),
+      usageOf: () => Promise.resolve(null),
+      use: () => Promise.reject(new ReplayStoreError('Redis does not answer')),
       unreadyReason: null,
       close: () => Promise.resolve(),
     };
-    await expect(checkReplay(invocation, store, NOW, rules)).resolves.toMatchObject({
+    await expect(useInvocation(invocation, [], store, NOW, rules)).resolves.toMatchObject({
       code: 'REPLAY_STORE_UNAVAILABLE',
     });
   });

@@ -2,19 +2,19 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
-  checkReplay,
+  useInvocation,
   openRedisReplayStore,
   type RedisReplayStoreOptions,
   ReplayStoreError,
   type ReplayStore,
-} from '../../src/replay/index.js';
+} from '../../src/usage/index.js';
 import { hasRedis, RedisServer } from './redis-server.js';
 import { eventually } from '../support/eventually.js';
 
 const NOW = 1_800_000_000;
 const rules = { scope: 'verify', windowSecs: 900, clockSkewSecs: 0 };
 let serial = 0;
-const fresh = () => ({ iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW });
+const fresh = () => ({ iss: 'did:key:z6Mk', jti: `inv:${++serial}`, iat: NOW, args: {} });
 
 describe.skipIf(!hasRedis)('the Redis replay store', () => {
   let redis: RedisServer;
@@ -36,8 +36,8 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
   it('sees on one instance what another recorded', async () => {
     const [one, other] = [await openStore(), await openStore()];
     const invocation = fresh();
-    expect(await checkReplay(invocation, one, NOW, rules)).toBeNull();
-    expect(await checkReplay(invocation, other, NOW, rules)).toMatchObject({ code: 'REPLAY_DETECTED' });
+    expect(await useInvocation(invocation, [], one, NOW, rules)).toBeNull();
+    expect(await useInvocation(invocation, [], other, NOW, rules)).toMatchObject({ code: 'REPLAY_DETECTED' });
   });
 
   it('lets exactly one of many concurrent uses pass', async () => {
@@ -45,7 +45,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const invocation = fresh();
     const checked = await Promise.all(
       Array.from({ length: 30 }, async (_, at) =>
-        checkReplay(invocation, stores[at % 3] as ReplayStore, NOW, rules),
+        useInvocation(invocation, [], stores[at % 3] as ReplayStore, NOW, rules),
       ),
     );
     expect(checked.filter((failure) => failure === null)).toHaveLength(1);
@@ -55,7 +55,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const { createClient } = await import('redis');
     const client = await createClient({ url: redis.url }).connect();
     const store = await openStore({ keyPrefix: 'ttl-test:' });
-    await store.record('key', NOW, 961);
+    await store.use('key', NOW, 961, null);
     const keys = (await client.keys('ttl-test:*')).filter((key) => key !== 'ttl-test:probe').sort();
     // A digest: a long `jti` takes no more memory, and `{…}` in it does not choose the node of a cluster.
     expect(keys).toEqual([
@@ -86,7 +86,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     redis.freeze();
     try {
       for (let call = 0; call < 3; call++) {
-        expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({
+        expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({
           code: 'REPLAY_STORE_UNAVAILABLE',
           message: expect.stringContaining('(Redis did not record it)') as string,
         });
@@ -96,7 +96,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
       let waited = false;
       const timer = setTimeout(() => (waited = true), 0);
       for (let call = 0; call < 1000; call++) {
-        expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({
+        expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({
           code: 'REPLAY_STORE_UNAVAILABLE',
         });
       }
@@ -107,7 +107,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
       redis.thaw();
     }
     await eventually(() => expect(lines).toEqual([away, back]));
-    await eventually(async () => expect(await checkReplay(fresh(), store, NOW, rules)).toBeNull());
+    await eventually(async () => expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull());
     expect(onError).toHaveBeenCalledOnce();
   });
 
@@ -116,14 +116,16 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const lines: string[] = [];
     const store = await openStore({ timeoutMs: 600_000, log: logInto(lines) });
     redis.freeze();
-    const inFlight = checkReplay(fresh(), store, NOW, rules);
+    const inFlight = useInvocation(fresh(), [], store, NOW, rules);
     await redis.kill();
     expect(await inFlight).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
     // The lost connection is enough to know: no further call has to fail for it.
     await eventually(() => expect(lines).toEqual([away]));
-    expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+    expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({
+      code: 'REPLAY_STORE_UNAVAILABLE',
+    });
     await redis.restart();
-    await eventually(async () => expect(await checkReplay(fresh(), store, NOW, rules)).toBeNull());
+    await eventually(async () => expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull());
     expect(lines).toEqual([away, back]);
   });
 
@@ -142,7 +144,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const store = await openStore({ url: `redis://127.0.0.1:${port}`, timeoutMs: 50, log: logInto(lines) });
     for (const { socket, upstream } of pairs) socket.unpipe(upstream).resume();
     await eventually(async () => {
-      await checkReplay(fresh(), store, NOW, rules);
+      await useInvocation(fresh(), [], store, NOW, rules);
       expect(lines).toEqual([away]);
     });
     await eventually(() => expect(lines).toEqual([away, back]));
@@ -159,24 +161,26 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
     const client = await createClient({ url: redis.url }).connect();
     await client.sendCommand(['REPLICAOF', '127.0.0.1', '1']);
     for (let call = 0; call < 5; call++) {
-      expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({
+      expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({
         code: 'REPLAY_STORE_UNAVAILABLE',
       });
     }
     expect(lines).toEqual([away]);
     await client.sendCommand(['REPLICAOF', 'NO', 'ONE']);
     await eventually(() => expect(lines).toEqual([away, back]));
-    expect(await checkReplay(fresh(), store, NOW, rules)).toBeNull();
+    expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull();
     await client.close();
   });
 
   it('is closed in the middle of an outage', async () => {
     const store = await openStore({ timeoutMs: 50 });
     redis.freeze();
-    for (let call = 0; call < 3; call++) await checkReplay(fresh(), store, NOW, rules);
+    for (let call = 0; call < 3; call++) await useInvocation(fresh(), [], store, NOW, rules);
     await store.close();
     redis.thaw();
-    expect(await checkReplay(fresh(), store, NOW, rules)).toMatchObject({ code: 'REPLAY_STORE_UNAVAILABLE' });
+    expect(await useInvocation(fresh(), [], store, NOW, rules)).toMatchObject({
+      code: 'REPLAY_STORE_UNAVAILABLE',
+    });
   });
 
   describe('opened with a Redis', () => {
@@ -218,7 +222,7 @@ describe.skipIf(!hasRedis)('the Redis replay store', () => {
             /^warn Redis at .* does not tell its maxmemory-policy, which could not be checked/,
           ),
         ]);
-        expect(await checkReplay(fresh(), store, NOW, rules)).toBeNull();
+        expect(await useInvocation(fresh(), [], store, NOW, rules)).toBeNull();
         await store.close();
       });
     });

@@ -1,7 +1,7 @@
 // Records invocations and revocations like the service, and prints what each costs: bytes in Redis, and processor time.
-// Needs redis-server. `npm run compile && node .build/test/replay/measure-redis.js [count]`
+// Needs redis-server. `npm run compile && node .build/test/usage/measure-redis.js [count]`
 import { connectRedis } from '../../src/redis/connection.js';
-import { openRedisReplayStore, replayKey } from '../../src/replay/index.js';
+import { openRedisReplayStore, replayKey } from '../../src/usage/index.js';
 import { RedisLog } from '../../src/revocation/store/redis-log.js';
 import { RedisServer } from './redis-server.js';
 
@@ -48,7 +48,29 @@ try {
   const store = await openRedisReplayStore({ url: server.url, timeoutMs: 10_000 }, { rollMs: -Infinity });
   const iss = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
   await measure('replay key', async (at) =>
-    store.record(replayKey('verify', iss, `inv:${at}-4f2c-9d1e`), 0, 961),
+    store.use(replayKey('verify', iss, `inv:${at}-4f2c-9d1e`), 0, 961, null),
+  );
+  const limits = Array.from({ length: 4 }, (_, level) => ({
+    ...{
+      level,
+      receipt: `sha256:${String(level).repeat(64)}`,
+      maxCalls: 2 ** 50,
+      maxTotalMicroUsd: 1e15,
+      exp: null,
+    },
+  }));
+  await measure('call under four limited receipts', async (at) =>
+    store.use(replayKey('verify', iss, `inv:${at}-limited`), 0, 961, {
+      ...{ limits, costMicroUsd: 1, clockSkewSecs: 0 },
+    }),
+  );
+  await measure('counter', async (at) =>
+    store.use('used', 0, 961, {
+      limits: limits
+        .slice(0, 1)
+        .map((limit) => ({ ...limit, receipt: `sha256:${at.toString(16).padStart(64, '0')}` })),
+      ...{ costMicroUsd: 1, clockSkewSecs: 0 },
+    }),
   );
   await store.close();
   const log = new RedisLog(client);

@@ -1,0 +1,137 @@
+import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
+import { ReplayStoreError, type Charge, type Usage } from './usage-store.js';
+
+/**
+ * Seconds for which a counter outlives its receipt: no clock that is wrong by less lets a receipt be used again with a
+ * counter that begins at 0.
+ */
+export const SPARE_SECS = 3_600;
+
+interface Counter extends Usage {
+  calls: number;
+  microUsd: number;
+  /** Unix seconds, from which on it may be forgotten; infinite if the receipt has no end. */
+  readonly end: number;
+}
+
+/** Steps of the search for counters that have ended, for each new one; the second where all places are taken. */
+const STEPS = 4;
+const STEPS_IF_FULL = 256;
+
+/**
+ * The limit that a call would exceed, root first and calls before costs; `null` if there is none.
+ *
+ * @param usageOf what earlier calls used under the limit at an index
+ */
+function findReached(
+  { limits, costMicroUsd }: Charge,
+  usageOf: (index: number) => Usage,
+): ReachedLimit | null {
+  for (let index = 0; index < limits.length; index++) {
+    const { level, maxCalls, maxTotalMicroUsd, exp } = limits[index] as CountedLimits;
+    const { calls, microUsd } = usageOf(index);
+    if (maxCalls !== null && calls >= maxCalls)
+      return { level, member: 'max_calls', limit: maxCalls, used: calls, asked: 1, exp };
+    // Not a sum, which could be above 2^53.
+    if (maxTotalMicroUsd !== null && costMicroUsd > maxTotalMicroUsd - microUsd) {
+      const [limit, used, asked] = [maxTotalMicroUsd, microUsd, costMicroUsd];
+      return { level, member: 'max_total_cost_usd', limit, used, asked, exp };
+    }
+  }
+  return null;
+}
+
+/**
+ * What the calls under limited receipts have used, in the memory of this process. Bounded: where there is no place for
+ * another counter, calls that need one are refused. No counter of a receipt that may still be used is forgotten.
+ */
+export class Counters {
+  readonly #capacity: number;
+  readonly #byReceipt = new Map<string, Counter>();
+  /** Goes around, looking for counters that have ended. */
+  #search: IterableIterator<[string, Counter]>;
+  /** The latest end of a counter that was forgotten. Where a clock goes back, receipts that ended by then are refused. */
+  #forgottenUntil = -Infinity;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+    this.#search = this.#byReceipt.entries();
+  }
+
+  get size(): number {
+    return this.#byReceipt.size;
+  }
+
+  usageOf(receipt: string): Usage | null {
+    const counter = this.#byReceipt.get(receipt);
+    return counter === undefined ? null : { calls: counter.calls, microUsd: counter.microUsd };
+  }
+
+  /** The limit that a call would exceed; `null` if there is none. */
+  findReached(charge: Charge): ReachedLimit | null {
+    return findReached(
+      charge,
+      (index) => this.#byReceipt.get((charge.limits[index] as CountedLimits).receipt) ?? NOTHING,
+    );
+  }
+
+  /**
+   * Charges a call to all its limits, which it does not exceed.
+   *
+   * @returns the usage of each after this call
+   * @throws ReplayStoreError if there is no place for a counter, or it may have been forgotten; then nothing is charged
+   */
+  charge(charge: Charge, now: number): Usage[] {
+    this.#makeRoom(charge, now);
+    return charge.limits.map((limits) => {
+      let counter = this.#byReceipt.get(limits.receipt);
+      if (counter === undefined) {
+        counter = { calls: 0, microUsd: 0, end: endOf(limits, charge) };
+        this.#byReceipt.set(limits.receipt, counter);
+      }
+      counter.calls++;
+      if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;
+      return { calls: counter.calls, microUsd: counter.microUsd };
+    });
+  }
+
+  clear(): void {
+    this.#byReceipt.clear();
+  }
+
+  #makeRoom(charge: Charge, now: number): void {
+    let needed = 0;
+    for (const limits of charge.limits) {
+      if (this.#byReceipt.has(limits.receipt)) continue;
+      needed++;
+      if (endOf(limits, charge) <= this.#forgottenUntil)
+        throw new ReplayStoreError('the clock has gone back, and calls under this receipt may be forgotten');
+    }
+    if (needed === 0) return;
+    const isFull = this.#byReceipt.size + needed > this.#capacity;
+    this.#forgetEnded(now, isFull ? STEPS_IF_FULL : STEPS * needed);
+    if (this.#byReceipt.size + needed > this.#capacity)
+      throw new ReplayStoreError(`it is full: ${this.#byReceipt.size} limited receipts are counted`);
+  }
+
+  #forgetEnded(now: number, steps: number): void {
+    for (let left = steps; left > 0; left--) {
+      const next = this.#search.next();
+      if (next.done === true) {
+        this.#search = this.#byReceipt.entries();
+        return;
+      }
+      const [receipt, { end }] = next.value;
+      if (end > now) continue;
+      this.#byReceipt.delete(receipt);
+      this.#forgottenUntil = Math.max(this.#forgottenUntil, end);
+    }
+  }
+}
+
+const NOTHING: Usage = { calls: 0, microUsd: 0 };
+
+/** When a counter may be forgotten, in Unix seconds. */
+function endOf({ exp }: CountedLimits, { clockSkewSecs }: Charge): number {
+  return exp === null ? Infinity : exp + clockSkewSecs + SPARE_SECS;
+}

@@ -1,0 +1,92 @@
+import type { CountedLimits } from '../verify/limits.js';
+import { counterPatternOf, limitedNamesOf, nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
+import { chargeInRedis } from './redis-script.js';
+import { NEW, REPLAYED, type Charge, type ReplayStoreError, type Usage, type Use } from './usage-store.js';
+
+/** What {@link RedisRecords} needs of its Redis. */
+export interface RedisAccess {
+  /** Comes before each name. */
+  readonly prefix: string;
+  /** Whether instances of the version before may run, or what they recorded may count. */
+  isRolling(ttlMs: number): boolean;
+  isCluster(): boolean;
+  /** Sends a command to the server that has the key. */
+  send(key: string, command: readonly string[]): Promise<unknown>;
+  /** The names that match a pattern, of all servers. */
+  scan(pattern: string): Promise<readonly string[]>;
+}
+
+/** Used invocations and counters, as they are in Redis: which names are read and written, and in which order. */
+export class RedisRecords {
+  readonly #redis: RedisAccess;
+
+  constructor(redis: RedisAccess) {
+    this.#redis = redis;
+  }
+
+  /**
+   * Records an invocation. While instances of the previous version may run, it is new if it is under both names. One after
+   * the other: of several equal calls, the one that gets the previous name also gets the current one.
+   */
+  async record(key: string, ttlMs: number): Promise<Use> {
+    const { prefix } = this.#redis;
+    if (this.#redis.isRolling(ttlMs)) {
+      const [isNew, isKnown] = await Promise.all([
+        this.#set(previousNameOf(prefix, key), ttlMs),
+        this.#hasAny(olderNamesOf(prefix, key)),
+      ]);
+      if (!isNew || isKnown) return REPLAYED;
+    }
+    return (await this.#set(nameOf(prefix, key), ttlMs)) ? NEW : REPLAYED;
+  }
+
+  /**
+   * Records an invocation under limited receipts and charges its call. Older versions have recorded it like any other, and
+   * look at such records. In a cluster those are on other nodes: there the call is recorded as before first, and no longer
+   * if it is refused.
+   */
+  async charge(key: string, ttlMs: number, charge: Charge): Promise<Use | ReplayStoreError> {
+    const { prefix } = this.#redis;
+    const names = limitedNamesOf(prefix, (charge.limits[0] as CountedLimits).receipt);
+    const counters = charge.limits.map(({ receipt }) => names.counter(receipt));
+    const own = names.use(key);
+    const send = (command: readonly string[]) => this.#redis.send(own, command);
+    const isRolling = this.#redis.isRolling(ttlMs);
+    if (!isRolling || !this.#redis.isCluster()) {
+      const records = isRolling ? [own, nameOf(prefix, key), previousNameOf(prefix, key)] : [own];
+      const others = isRolling ? olderNamesOf(prefix, key) : [];
+      return chargeInRedis(send, charge, { counters, records, others }, ttlMs);
+    }
+    if ((await this.record(key, ttlMs)) === REPLAYED) return REPLAYED;
+    const used = await chargeInRedis(send, charge, { counters, records: [own], others: [] }, ttlMs);
+    if (used instanceof Error || used.kind === 'reached')
+      for (const name of [nameOf(prefix, key), previousNameOf(prefix, key)])
+        await this.#redis.send(name, ['DEL', name]);
+    return used;
+  }
+
+  /** Only a chain says how the name of a counter begins. A receipt that is the first one of its chain is found at once. */
+  async usageOf(receipt: string): Promise<Usage | null> {
+    const { prefix } = this.#redis;
+    const first = await this.#read(limitedNamesOf(prefix, receipt).counter(receipt));
+    if (first !== null) return first;
+    const [name] = await this.#redis.scan(counterPatternOf(prefix, receipt));
+    return name === undefined ? null : this.#read(name);
+  }
+
+  async #read(counter: string): Promise<Usage | null> {
+    const found = await this.#redis.send(counter, ['HMGET', counter, 'calls', 'micro_usd']);
+    const [calls, microUsd] = found as [string | null, string | null];
+    return calls === null ? null : { calls: Number(calls), microUsd: Number(microUsd) };
+  }
+
+  async #set(name: string, ttlMs: number): Promise<boolean> {
+    return (await this.#redis.send(name, ['SET', name, '1', 'PX', String(ttlMs), 'NX'])) === 'OK';
+  }
+
+  /** Older versions could not use a cluster. */
+  async #hasAny(names: readonly string[]): Promise<boolean> {
+    if (this.#redis.isCluster()) return false;
+    return (await this.#redis.send('', ['EXISTS', ...names])) !== 0;
+  }
+}

@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
+import { SPARE_SECS } from './counters.js';
+import { REPLAYED, ReplayStoreError, type Charge, type Usage, type Use } from './usage-store.js';
+
+/**
+ * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
+ * keeps what a script wrote before it failed.
+ *
+ * KEYS: a counter for each limit; the records to make of the invocation; further records that must not exist. ARGV: the
+ * number of limits and of records to make, the life of these in ms, the cost; and for each limit: calls, micro-dollars (-1:
+ * not limited), the end of the counter in Unix ms (-1: none).
+ *
+ * Integers up to 2^53 are exact in Lua. It gets the cost as a text for HINCRBY, since it writes large numbers with an `e`.
+ */
+const SCRIPT = `
+local limits, records, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
+for i = limits + 1, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 1 then return {'replayed'} end
+end
+local time = redis.call('TIME')[1] * 1000
+for i = 1, limits do
+  local ends = tonumber(ARGV[4 + 3 * i])
+  if ends >= 0 and ends <= time then return {'ended'} end
+  local counter = redis.pcall('HMGET', KEYS[i], 'calls', 'micro_usd')
+  if counter.err then return {'foreign', KEYS[i]} end
+  local calls, used = tonumber(counter[1] or 0), tonumber(counter[2] or 0)
+  if not calls or not used then return {'foreign', KEYS[i]} end
+  local maxCalls, max = tonumber(ARGV[2 + 3 * i]), tonumber(ARGV[3 + 3 * i])
+  if maxCalls >= 0 and calls >= maxCalls then return {'reached', i, 'max_calls', calls} end
+  if max >= 0 and cost > max - used then return {'reached', i, 'max_total_cost_usd', used} end
+end
+local answer = {'new'}
+for i = 1, limits do
+  local key, ends = KEYS[i], ARGV[4 + 3 * i]
+  local before = redis.call('PTTL', key)
+  table.insert(answer, redis.call('HINCRBY', key, 'calls', 1))
+  table.insert(answer, redis.call('HINCRBY', key, 'micro_usd', ARGV[3 + 3 * i] == '-1' and 0 or ARGV[4]))
+  if ends ~= '-1' and before ~= -1 then
+    redis.call('PEXPIREAT', key, ends)
+    if before > redis.call('PTTL', key) then redis.call('PEXPIRE', key, before) end
+  end
+end
+for i = limits + 1, limits + records do redis.call('SET', KEYS[i], '1', 'PX', ARGV[3]) end
+return answer
+`;
+
+const SHA1 = createHash('sha1').update(SCRIPT).digest('hex');
+
+/** Later ends are none: Redis refuses times that are too far away. The year 5138. */
+const MAX_END_SECS = 1e11;
+
+/** What {@link chargeInRedis} names. */
+export interface ChargedNames {
+  /** For each limit of the charge. */
+  readonly counters: readonly string[];
+  /** The records to make of the invocation. */
+  readonly records: readonly string[];
+  /** Further records of the invocation, which older versions have made. */
+  readonly others: readonly string[];
+}
+
+/**
+ * Uses an invocation and charges its call, in one round trip.
+ *
+ * @param send sends a command to the server that has the keys
+ * @returns an error if Redis answers and cannot tell: this call is refused, and others are not concerned
+ * @throws what `send` throws
+ */
+export async function chargeInRedis(
+  send: (command: readonly string[]) => Promise<unknown>,
+  charge: Charge,
+  { counters, records, others }: ChargedNames,
+  ttlMs: number,
+): Promise<Use | ReplayStoreError> {
+  const keys = [...counters, ...records, ...others];
+  const numbers = [charge.limits.length, records.length, ttlMs, charge.costMicroUsd];
+  for (const { maxCalls, maxTotalMicroUsd, exp } of charge.limits)
+    numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp, charge.clockSkewSecs));
+  const rest = [String(keys.length), ...keys, ...numbers.map(String)];
+  let answer: unknown;
+  try {
+    answer = await send(['EVALSHA', SHA1, ...rest]);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    answer = await send(['EVAL', SCRIPT, ...rest]);
+  }
+  return readAnswer(answer, charge);
+}
+
+function endMsOf(exp: number | null, skewSecs: number): number {
+  return exp === null || exp > MAX_END_SECS ? -1 : (exp + skewSecs + SPARE_SECS) * 1000;
+}
+
+function readAnswer(answer: unknown, { limits, costMicroUsd }: Charge): Use | ReplayStoreError {
+  const [kind, ...values] = Array.isArray(answer) ? (answer as unknown[]) : [];
+  if (kind === 'replayed') return REPLAYED;
+  if (kind === 'new' && values.length === 2 * limits.length) {
+    const usage = limits.map((_, at): Usage => {
+      return { calls: Number(values[2 * at]), microUsd: Number(values[2 * at + 1]) };
+    });
+    return { kind, usage };
+  }
+  const limit = limits[Number(values[0]) - 1];
+  if (kind === 'reached' && limit !== undefined)
+    return { kind, limit: reached(limit, values[1] === 'max_calls', Number(values[2]), costMicroUsd) };
+  return new ReplayStoreError(
+    kind === 'ended'
+      ? 'a receipt that is valid here ended an hour ago by the clock of Redis'
+      : 'Redis has something else under the name of a counter',
+  );
+}
+
+function reached(
+  { level, maxCalls, maxTotalMicroUsd, exp }: CountedLimits,
+  isOfCalls: boolean,
+  used: number,
+  cost: number,
+): ReachedLimit {
+  return isOfCalls
+    ? { level, member: 'max_calls', limit: maxCalls ?? 0, used, asked: 1, exp }
+    : { level, member: 'max_total_cost_usd', limit: maxTotalMicroUsd ?? 0, used, asked: cost, exp };
+}

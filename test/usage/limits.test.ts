@@ -1,0 +1,260 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createMemoryReplayStore,
+  openRedisReplayStore,
+  ReplayStoreError,
+  type ReplayStore,
+} from '../../src/usage/index.js';
+import { call, chargeOf, limitOf, NOW } from './limits.js';
+import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
+import { hasRedis, RedisServer } from './redis-server.js';
+
+const MAX = Number.MAX_SAFE_INTEGER;
+const kinds: readonly ('memory' | 'redis' | 'cluster')[] = hasRedis
+  ? ['memory', 'redis', 'cluster']
+  : ['memory'];
+let redis: RedisServer;
+let cluster: RedisCluster;
+const stores: ReplayStore[] = [];
+const urlOf = (kind: 'redis' | 'cluster') => (kind === 'redis' ? redis.url : (cluster.nodes[0]?.url ?? ''));
+async function open(kind: (typeof kinds)[number], periods = {}): Promise<ReplayStore> {
+  const store =
+    kind === 'memory'
+      ? createMemoryReplayStore()
+      : await openRedisReplayStore({ url: urlOf(kind), timeoutMs: 20_000 }, periods);
+  stores.push(store);
+  return store;
+}
+
+beforeAll(async () => {
+  if (!hasRedis) return;
+  [redis, cluster] = await Promise.all([RedisServer.start(), startRedisCluster(2)]);
+}, 120_000);
+afterAll(async () => {
+  for (const store of stores) await store.close();
+  if (!hasRedis) return;
+  await redis.stop();
+  await cluster.stop();
+});
+
+describe.each(kinds)('limits that are counted in %s', (kind) => {
+  // Most tests need no records of older versions.
+  let store: ReplayStore;
+  beforeAll(async () => {
+    store = await open(kind, { rollMs: -Infinity });
+  });
+
+  it('let as many calls pass as they say, of many at the same time', async () => {
+    const limits = [limitOf(`${kind} many`, { maxCalls: 7 })];
+    const uses = await Promise.all(Array.from({ length: 20 }, () => call(store, limits)));
+    expect(uses.filter(({ kind }) => kind === 'new')).toHaveLength(7);
+    expect(uses.find(({ kind }) => kind === 'reached')).toEqual({
+      kind: 'reached',
+      limit: { level: 0, member: 'max_calls', limit: 7, used: 7, asked: 1, exp: limits[0]?.exp },
+    });
+  });
+
+  it('charge all levels or none, and no replay', async () => {
+    const [root, leaf] = [
+      limitOf(`${kind} root`, { maxCalls: 5, maxTotalMicroUsd: 100 }),
+      limitOf(`${kind} leaf`, { level: 2, maxCalls: 2 }),
+    ];
+    const once = () => store.use(`${kind} once`, NOW, 961, chargeOf([root, leaf], 30));
+    expect(await once()).toEqual({
+      kind: 'new',
+      usage: [
+        { calls: 1, microUsd: 30 },
+        { calls: 1, microUsd: 0 },
+      ],
+    });
+    expect(await once()).toEqual({ kind: 'replayed' });
+    expect(await call(store, [root, leaf], 30)).toMatchObject({ kind: 'new' });
+    expect(await call(store, [root, leaf], 30)).toMatchObject({ limit: { level: 2, member: 'max_calls' } });
+    // A sibling of the leaf still has what the root has left.
+    const sibling = limitOf(`${kind} sibling`, { level: 1, maxCalls: 9 });
+    expect(await call(store, [root, sibling], 41)).toEqual({
+      kind: 'reached',
+      limit: {
+        ...{ level: 0, member: 'max_total_cost_usd', limit: 100, used: 60, asked: 41, exp: root.exp },
+      },
+    });
+    expect(await call(store, [root, sibling], 40)).toEqual({
+      kind: 'new',
+      usage: [
+        { calls: 3, microUsd: 100 },
+        { calls: 1, microUsd: 0 },
+      ],
+    });
+    expect(await store.usageOf(root.receipt)).toEqual({ calls: 3, microUsd: 100 });
+    // Its counter is in the keeping of the root's.
+    expect(await store.usageOf(sibling.receipt)).toEqual({ calls: 1, microUsd: 0 });
+    expect(await store.usageOf(limitOf('nobody').receipt)).toBeNull();
+  });
+
+  it('do not use up the invocation of a call that they refuse', async () => {
+    const tight = limitOf(`${kind} tight`, { maxTotalMicroUsd: 5 });
+    const dear = () => store.use(`${kind} dear`, NOW, 961, chargeOf([tight], 6));
+    expect(await dear()).toMatchObject({ kind: 'reached' });
+    expect(await dear()).toMatchObject({ kind: 'reached' });
+  });
+
+  it.each([
+    [0, 0, 'reached'],
+    [1, 0, 'new'],
+    [MAX, MAX, 'new'],
+  ])('of %d calls', async (maxCalls, _, outcome) => {
+    const limit = limitOf(`${kind} ${maxCalls} calls`, { maxCalls, exp: null });
+    expect((await call(store, [limit])).kind).toBe(outcome);
+  });
+
+  it.each([
+    [0, 0, 'new'],
+    [0, 1, 'reached'],
+    [1e15, 1e15, 'new'],
+    [1e15, MAX, 'reached'],
+  ])('of %d micro-dollars, for a call of %d', async (maxTotalMicroUsd, cost, outcome) => {
+    const limit = limitOf(`${kind} ${maxTotalMicroUsd} for ${cost}`, { maxTotalMicroUsd });
+    expect((await call(store, [limit], cost)).kind).toBe(outcome);
+    const used = outcome === 'new' ? cost : 0;
+    expect((await store.usageOf(limit.receipt))?.microUsd ?? 0).toBe(used);
+    if (used === 1e15) expect((await call(store, [limit], 1)).kind).toBe('reached');
+  });
+
+  it('of sixteen levels', async () => {
+    const levels = Array.from({ length: 16 }, (_, level) =>
+      limitOf(`${kind} level ${level}`, { level, maxCalls: 20 - level, maxTotalMicroUsd: 1000 }),
+    );
+    for (let calls = 0; calls < 5; calls++) expect((await call(store, levels, 3)).kind).toBe('new');
+    expect(await call(store, levels, 3)).toMatchObject({ limit: { level: 15, used: 5 } });
+    for (const { receipt } of levels)
+      expect(await store.usageOf(receipt)).toEqual({ calls: 5, microUsd: 15 });
+  });
+
+  it('end after any time that a receipt may have', async () => {
+    for (const exp of [NOW + 1, 1e11, 1e12, MAX]) {
+      const limit = limitOf(`${kind} ends ${exp}`, { maxCalls: 1, exp });
+      expect((await call(store, [limit])).kind).toBe('new');
+      expect((await call(store, [limit])).kind).toBe('reached');
+    }
+  });
+});
+
+describe('limits that are counted in memory', () => {
+  it('refuse calls under new receipts when there is no place, and forget no counter before its end', async () => {
+    const store = createMemoryReplayStore({ maxEntries: 40 });
+    const at = (index: number) => limitOf(`place ${index}`, { maxCalls: 2 });
+    for (let index = 0; index < 10; index++) expect((await call(store, [at(index)])).kind).toBe('new');
+    expect(store.counters).toBe(10);
+    await expect(call(store, [at(3), at(10)])).rejects.toThrow('it is full: 10 limited receipts are counted');
+    expect((await call(store, [at(3)])).kind).toBe('new');
+    expect((await call(store, [at(3)])).kind).toBe('reached');
+    expect((await store.use('free', NOW, 961, null)).kind).toBe('new');
+    // An hour after the end there is room again.
+    const end = NOW + 2 * 3_600;
+    await expect(call(store, [{ ...at(11), exp: null }], 0, end - 1)).rejects.toThrow(ReplayStoreError);
+    expect((await call(store, [{ ...at(11), exp: null }], 0, end)).kind).toBe('new');
+    expect(store.counters).toBeLessThan(10);
+  });
+
+  it('refuse receipts whose counters may be forgotten, where the clock goes back', async () => {
+    const store = createMemoryReplayStore({ maxEntries: 4 });
+    const limit = limitOf('gone', { maxCalls: 1 });
+    expect((await call(store, [limit])).kind).toBe('new');
+    expect((await call(store, [limitOf('next', { maxCalls: 1, exp: null })], 0, NOW + 9_999)).kind).toBe(
+      'new',
+    );
+    await store.close();
+    await expect(call(store, [limit])).rejects.toThrow('the clock has gone back');
+  });
+});
+
+describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
+  const keys = async (pattern: string) => (await command(redis, ['KEYS', pattern])) as string[];
+
+  it('end with their receipts and an hour, and never earlier for a verifier with less tolerance', async () => {
+    const store = await open('redis');
+    const limit = limitOf('tolerant', { maxCalls: 9 });
+    const ttl = async () => {
+      const [name = ''] = await keys(`*#${limit.receipt.slice(7)}`);
+      return Math.round(
+        Number(await command(redis, ['PTTL', name])) / 1000 - ((limit.exp ?? 0) - Date.now() / 1000),
+      );
+    };
+    await store.use('tolerant 1', NOW, 961, chargeOf([limit], 0, 0));
+    expect(await ttl()).toBeCloseTo(3_600, -1);
+    await store.use('tolerant 2', NOW, 961, chargeOf([limit], 0, 500));
+    expect(await ttl()).toBeCloseTo(4_100, -1);
+    await store.use('tolerant 3', NOW, 961, chargeOf([limit], 0, 0));
+    expect(await ttl()).toBeCloseTo(4_100, -1);
+    const forever = limitOf('forever', { maxCalls: 9, exp: null });
+    await call(store, [forever]);
+    const [name = ''] = await keys(`*#${forever.receipt.slice(7)}`);
+    expect(await command(redis, ['PTTL', name])).toBe(-1);
+  });
+
+  it('refuse where Redis has something else under a name, or another time', async () => {
+    const store = await open('redis');
+    const foreign = limitOf('foreign', { maxCalls: 9 });
+    await call(store, [foreign]);
+    const [name = ''] = await keys(`*#${foreign.receipt.slice(7)}`);
+    for (const found of [
+      ['SET', name, 'x'],
+      ['HSET', name, 'calls', 'many'],
+    ]) {
+      await command(redis, ['DEL', name]);
+      await command(redis, found);
+      for (let at = 0; at < 5; at++)
+        await expect(call(store, [foreign])).rejects.toThrow(
+          'Redis has something else under the name of a counter',
+        );
+    }
+    const ended = limitOf('ended', { maxCalls: 9, exp: NOW - 3_700 });
+    await expect(call(store, [ended])).rejects.toThrow('ended an hour ago by the clock of Redis');
+    // This says nothing about other calls.
+    expect(store.unreadyReason).toBeNull();
+  });
+
+  it('take one round trip, also where Redis has forgotten the script', async () => {
+    const store = await open('redis', { rollMs: -Infinity });
+    const limits = [limitOf('trip', { maxCalls: 9 })];
+    await command(redis, ['SCRIPT', 'FLUSH']);
+    expect((await call(store, limits)).kind).toBe('new');
+    await command(redis, ['CONFIG', 'RESETSTAT']);
+    expect((await call(store, limits)).kind).toBe('new');
+    const stats = String(await command(redis, ['INFO', 'commandstats']));
+    expect(
+      [...stats.matchAll(/^cmdstat_(\w+):calls=(\d+)/gm)].map(([, name, calls]) => [name, calls]),
+    ).toEqual(expect.arrayContaining([['evalsha', '1']]));
+  });
+
+  it('are kept apart by a prefix, whatever is in it', async () => {
+    const store = await openRedisReplayStore({ url: redis.url, keyPrefix: 'a*[b]?:' });
+    stores.push(store);
+    const [first, second] = [limitOf('first', { maxCalls: 1 }), limitOf('second', { maxCalls: 1 })];
+    await call(store, [first, second]);
+    expect(await store.usageOf(second.receipt)).toEqual({ calls: 1, microUsd: 0 });
+    expect(await (await open('redis')).usageOf(second.receipt)).toBeNull();
+  });
+});
+
+describe.skipIf(!hasRedis)('an upgrade', () => {
+  it.each(['redis', 'cluster'] as const)(
+    'honours what the version before has recorded, and is honoured by it: %s',
+    async (kind) => {
+      const store = await open(kind);
+      const limits = [limitOf(`roll ${kind}`, { maxCalls: 2 })];
+      const use = (key: string) => store.use(key, NOW, 961, chargeOf(limits));
+      // A call without limits is recorded as before.
+      const before = await open(kind);
+      await before.use(`${kind} old`, NOW, 961, null);
+      expect(await use(`${kind} old`)).toEqual({ kind: 'replayed' });
+      expect((await use(`${kind} new`)).kind).toBe('new');
+      expect(await before.use(`${kind} new`, NOW, 961, null)).toEqual({ kind: 'replayed' });
+      expect((await use(`${kind} newer`)).kind).toBe('new');
+      // What is refused is recorded nowhere.
+      expect((await use(`${kind} refused`)).kind).toBe('reached');
+      expect((await use(`${kind} refused`)).kind).toBe('reached');
+      expect((await before.use(`${kind} refused`, NOW, 961, null)).kind).toBe('new');
+    },
+  );
+});

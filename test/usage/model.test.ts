@@ -1,0 +1,48 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+import { createMemoryReplayStore, openRedisReplayStore } from '../../src/usage/index.js';
+import { eventually } from '../support/eventually.js';
+import { localInstance, processInstance, runBatch } from './model.js';
+import { hasRedis, RedisServer } from './redis-server.js';
+
+const seeds = (count: number, from: number) => Array.from({ length: count }, (_, at) => from + at);
+
+it('no schedule takes more than a limit, in memory', async () => {
+  const store = createMemoryReplayStore();
+  const { check } = await runBatch(seeds(300, 1), [await localInstance(() => Promise.resolve(store))]);
+  expect(await check(store)).toEqual([]);
+});
+
+// 10,000 schedules, also on a cluster: main.ts.
+it.skipIf(!hasRedis)(
+  'no schedule takes more than a limit, while Redis and instances freeze and die',
+  async () => {
+    const redis = await RedisServer.start('--appendonly', 'yes', '--appendfsync', 'always');
+    onTestFinished(() => redis.stop());
+    const open = () => openRedisReplayStore({ url: redis.url, timeoutMs: 200 });
+    const store = await open();
+    const instances = [
+      await localInstance(open),
+      await localInstance(open),
+      await processInstance(redis.url),
+    ];
+    onTestFinished(async () => {
+      for (const instance of instances) await instance.close();
+      await store.close();
+    });
+    const { check, unknown } = await runBatch(seeds(150, 1_000), instances, async () => {
+      await pause(20);
+      redis.freeze();
+      await pause(30);
+      redis.thaw();
+      await instances[2]?.kill();
+      await redis.kill();
+      await redis.restart();
+      await instances[0]?.kill();
+    });
+    await eventually(() => expect(store.unreadyReason).toBeNull());
+    expect(await check(store)).toEqual([]);
+    // Without this, disturbances that come too late would pass, too.
+    expect(unknown).toBeGreaterThan(0);
+  },
+);
