@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { defineConfig } from 'oxlint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay) ← verifier ← (service,
+// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, replay, trust) ← verifier ← (service,
 // middleware, cli). For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
 const mayImport = {
@@ -13,10 +13,11 @@ const mayImport = {
   stdio: [],
   revocation: ['protocol', 'verify', 'signatures', 'redis'],
   replay: ['protocol', 'verify', 'redis'],
+  trust: ['protocol', 'verify'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'verifier'],
-  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
-  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier', 'redis', 'stdio'],
+  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'trust'],
+  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier', 'redis', 'stdio', 'trust'],
   middleware: [
     'protocol',
     'verify',
@@ -40,6 +41,7 @@ const mayImport = {
     'issue',
     'client',
     'stdio',
+    'trust',
   ],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })

@@ -7,8 +7,10 @@ import {
   callContextOf,
   readBundleClaims,
   type BriefContext,
+  type CallContext,
   type ContextReceipt,
   type GateContext,
+  type RootDescription,
 } from './context.js';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import type { Policy } from '../protocol/policy.js';
@@ -16,7 +18,12 @@ import type { CallBody, Denial, PendingCall } from './request.js';
 
 /** The members of a verdict that the gate reads. */
 export type ChainVerdict =
-  | { readonly valid: true; readonly binding?: Binding }
+  | {
+      readonly valid: true;
+      readonly binding?: Binding;
+      /** What the verifier's operator says of the root principal, if it was asked for. */
+      readonly details?: Pick<CallContext, 'root_name' | 'labels'>;
+    }
   | {
       readonly valid: false;
       readonly error: { readonly code: string; readonly message: string; readonly suggestion: string };
@@ -42,6 +49,8 @@ export interface JudgedChain {
   readonly failure: null;
   /** Root first. */
   readonly receipts: readonly [JudgedReceipt, ...JudgedReceipt[]];
+  /** What the verifier's operator says of the root principal. */
+  readonly root: RootDescription;
   readonly invocation: Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server'>;
   /** How the body of this call compares with the signed arguments; `null` if it was not compared. */
   readonly binding: Binding | null;
@@ -146,9 +155,11 @@ export function judgedOf(
   if (!verdict.valid) return { failure: verdict.error };
   const { receipts, invocation } = readBundleClaims(bundle);
   const [root, ...others] = receipts;
+  const { root_name: name = null, labels = null } = verdict.details ?? {};
   return {
     failure: null,
     receipts: [briefOf(root), ...others.map(briefOf)],
+    root: { name, labels },
     invocation,
     binding: verdict.binding ?? null,
     leafPolicy: (receipts.at(-1) ?? root).policy,
@@ -163,11 +174,11 @@ export function frozenContextOf(chain: ReadChain, binding: Binding | null): Gate
   return freeze({ ...contextOf(chain, binding), leaf_policy: chain.leafPolicy });
 }
 
-function contextOf({ receipts, invocation }: JudgedChain, binding: Binding | null): BriefContext {
+function contextOf({ receipts, root, invocation }: JudgedChain, binding: Binding | null): BriefContext {
   const context: BriefContext & { binding?: Binding } = {
     root_principal: receipts[0].iss,
     chain_depth: receipts.length,
-    ...callContextOf(receipts, invocation),
+    ...callContextOf(receipts, invocation, root),
   };
   if (binding !== null) context.binding = binding;
   return context;

@@ -70,12 +70,14 @@ export function toVerdictJson(outcome: Judgement, wantsDetails: boolean): string
 
 function detailsOf({
   chain,
+  root,
   invocation,
   binding,
 }: Extract<Judgement, { readonly failure: null }>): VerdictDetails {
   const details = callContextOf(
     chain.receipts.map(({ claims }) => claims),
     invocation.claims,
+    root,
   );
   return binding === null ? details : { ...details, binding };
 }

@@ -1,42 +1,77 @@
 import { coversCommand } from '../../protocol/claims.js';
 import { findEscalation, findViolation } from '../attenuation.js';
-import { Failure, show } from '../codes.js';
+import { Failure, show, type Subject } from '../codes.js';
 import type { Invocation, Receipt } from '../receipt.js';
+import type { Root } from '../root.js';
 import type { Rules } from '../rules.js';
 import type { Structure } from './a-structure.js';
 
-/** Block D for receipts: each stays within the one before it. */
-export function checkReceiptPolicies(receipts: readonly Receipt[], rules: Rules): Failure | null {
+/**
+ * Block D for receipts: the root is trusted, and each stays within the one before it.
+ *
+ * @param trusted what the operator says of the root; `null` if it is not trusted
+ */
+export function checkReceiptPolicies(receipts: readonly Receipt[], trusted: Root | null): Failure | null {
   const root = receipts[0] as Receipt;
   for (let index = 0; index < receipts.length; index++) {
     const receipt = receipts[index] as Receipt;
     const failure =
       index === 0
-        ? checkRoot(root, rules)
+        ? (checkRootSubject(root) ?? checkRoot(root, trusted))
         : checkDelegation(root, receipts[index - 1] as Receipt, receipt, index);
     if (failure !== null) return failure;
   }
   return null;
 }
 
-/** Block D for the call: it stays within the policies of all levels. */
-export function checkCallPolicy({ receipts, invocation }: Structure, rules: Rules): Failure | null {
+/**
+ * The part of block D that can change while receipts stay the same, so that it is checked for known chains, too: the root
+ * is trusted, and stays within what the operator lets it delegate.
+ */
+export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | null {
+  if (trusted === null) {
+    const expected = 'one that this verifier trusts';
+    return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: receipt.claims.iss, expected });
+  }
+  const { policy, kept } = trusted;
+  if (policy === null || kept.has(receipt)) return null;
+  const escalation = findEscalation(policy, receipt);
+  if (escalation === null) {
+    kept.add(receipt);
+    return null;
+  }
+  const { claimed, allowed } = escalation;
+  return rootExceeded(0, `policy.${escalation.member}`, claimed, `at most ${show(allowed)}`);
+}
+
+/** Block D for the call: it stays within the policies of all levels, and of what is said of the root. */
+export function checkCallPolicy(
+  { receipts, invocation }: Pick<Structure, 'receipts' | 'invocation'>,
+  trusted: Root | null,
+  rules: Rules,
+): Failure | null {
   return (
     checkInvocation(invocation, receipts[0] as Receipt, receipts.at(-1) as Receipt, rules) ??
+    checkRootLevel(invocation, trusted) ??
     checkLevels(invocation, receipts)
   );
 }
 
-function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null {
-  if (claims.sub !== claims.iss) {
-    const expected = `${show(claims.iss)}, its iss: the root principal speaks for itself`;
-    return new Failure('SUBJECT_MISMATCH', { subject: 0, claimed: claims.sub, expected });
-  }
-  if (trustedRoots !== null && !trustedRoots.has(claims.iss)) {
-    const expected = 'one of TRUSTED_ROOTS';
-    return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: claims.iss, expected });
-  }
-  return null;
+function checkRootSubject({ claims }: Receipt): Failure | null {
+  if (claims.sub === claims.iss) return null;
+  const expected = `${show(claims.iss)}, its iss: the root principal speaks for itself`;
+  return new Failure('SUBJECT_MISMATCH', { subject: 0, claimed: claims.sub, expected });
+}
+
+function checkRootLevel({ claims }: Invocation, trusted: Root | null): Failure | null {
+  const violation = findViolation(trusted?.policy?.limits ?? [], claims.args);
+  if (violation === null) return null;
+  const { member, argument, claimed, allowed } = violation;
+  return rootExceeded('invocation', `args.${argument}`, claimed, `what ${member} ${show(allowed)} allows`);
+}
+
+function rootExceeded(subject: Subject, member: string, claimed: unknown, expected: string): Failure {
+  return new Failure('ROOT_POLICY_EXCEEDED', { subject, member, claimed, expected });
 }
 
 function checkDelegation(root: Receipt, parent: Receipt, child: Receipt, subject: number): Failure | null {
