@@ -20,6 +20,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
   ['init', async () => (await import('./commands/init.js')).addInit],
   ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
   ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
+  ['roots', async () => (await import('./commands/roots.js')).addRoots],
   ['status-list', async () => (await import('./commands/status-list.js')).addStatusList],
 ]);
 

@@ -45,6 +45,9 @@ export function findLines(text: string, paths: readonly Path[]): (number | null)
   visit(text, {
     onObjectBegin: (_offset, _length, line, _character, pathOf) => note(line, pathOf()),
     onArrayBegin: (_offset, _length, line, _character, pathOf) => note(line, pathOf()),
+    // Without these, the parser does not see where what is skipped ends.
+    onObjectEnd: () => undefined,
+    onArrayEnd: () => undefined,
     onLiteralValue: (_value, _offset, _length, line, _character, pathOf) => void note(line, pathOf()),
   });
   return paths.map((path) => {

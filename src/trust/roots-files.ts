@@ -44,8 +44,12 @@ export async function lookAt(place: string): Promise<Version> {
   return { files, mark: marks.join('\n'), changedAt };
 }
 
-/** The file itself, or the files of a directory in the order of their names. */
-async function filesOf(place: string): Promise<string[]> {
+/**
+ * The file itself, or the files of a directory in the order of their names.
+ *
+ * @throws RootsFilesError if there is none, or if there are too many
+ */
+export async function filesOf(place: string): Promise<string[]> {
   const stats = await orError(place, stat(place));
   if (!stats.isDirectory()) return [place];
   const names = (await orError(place, readdir(place)))
