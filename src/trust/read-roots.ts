@@ -134,7 +134,7 @@ function parse(text: string): Parsed {
     .map((name) => unknownMember([name], ['roots', '$schema']));
   const list = Object.hasOwn(value, 'roots') ? value['roots'] : undefined;
   if (Array.isArray(list)) return { list, faults };
-  const fault = { path: list === undefined ? [] : ['roots'], message: `roots is ${show(list)}, ${expected}` };
+  const fault = { path: ['roots'], message: `it is ${show(list)}, ${expected}` };
   return { list: [], faults: [...faults, fault] };
 }
 
