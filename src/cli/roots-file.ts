@@ -1,6 +1,6 @@
 import { readFile, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { applyEdits, modify } from 'jsonc-parser';
+import { findNodeAtLocation, parseTree, type Node } from 'jsonc-parser';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
 import type { TrustedRoot } from '../trust/read-root.js';
 import { readRoots, showFaults } from '../trust/read-roots.js';
@@ -67,31 +67,59 @@ export async function openRootsFile(place: string): Promise<FileChange> {
 /** Puts an entry behind the others. The rest of the file stays as it is, byte for byte. */
 export async function addEntry(change: FileChange, entry: TrustedRoot): Promise<void> {
   const text = change.before ?? EMPTY;
-  const formattingOptions = formatOf(text);
-  const edits = modify(text, ['roots', -1], entry, { formattingOptions, isArrayInsertion: true });
-  await write(change, applyEdits(text, edits));
+  const list = listIn(text);
+  const last = list.children?.at(-1);
+  const eol = text.includes('\r\n') ? '\r\n' : '\n';
+  const outer = indentOf(text, list.offset);
+  const unit = outer === '' ? '  ' : outer;
+  const indent = last === undefined ? outer + unit : indentOf(text, last.offset);
+  const added = JSON.stringify(entry, null, unit).replaceAll('\n', eol + indent);
+  const [at, end] = last === undefined ? [list.offset, endOf(list)] : [endOf(last), endOf(last)];
+  const inserted =
+    last === undefined ? `[${eol}${indent}${added}${eol}${outer}]` : `,${eol}${indent}${added}`;
+  await write(change, text.slice(0, at) + inserted + text.slice(end));
 }
 
-/** Takes entries out. @returns those that were taken */
+/**
+ * Takes entries out. The rest of the file stays as it is.
+ *
+ * @returns those that were taken
+ */
 export async function removeEntries(
   change: FileChange,
   isMeant: (entry: TrustedRoot) => boolean,
 ): Promise<TrustedRoot[]> {
   const text = change.before ?? EMPTY;
+  const nodes = listIn(text).children ?? [];
   const entries = entriesOf(text);
   const removed = entries.filter(isMeant);
-  if (removed.length === 0) return [];
-  const formattingOptions = formatOf(text);
-  // From the last to the first, so that the numbers of the others stay right.
-  const changed = entries.reduceRight(
-    (before, entry, at) =>
-      isMeant(entry)
-        ? applyEdits(before, modify(before, ['roots', at], undefined, { formattingOptions }))
-        : before,
-    text,
-  );
-  await write(change, changed);
+  const [first, last] = [nodes[0], nodes.at(-1)];
+  if (removed.length === 0 || first === undefined || last === undefined) return [];
+  let changed = text.slice(0, first.offset);
+  let isFirst = true;
+  for (const [at, node] of nodes.entries()) {
+    if (isMeant(entries[at] as TrustedRoot)) continue;
+    const before = nodes[at - 1];
+    // With what stands between it and the one before it.
+    changed += text.slice(isFirst || before === undefined ? node.offset : endOf(before), endOf(node));
+    isFirst = false;
+  }
+  await write(change, changed + text.slice(endOf(last)));
   return removed;
+}
+
+/** The array of entries in a text that is in order. */
+function listIn(text: string): Node {
+  return findNodeAtLocation(parseTree(text) as Node, ['roots']) as Node;
+}
+
+function endOf({ offset, length }: Node): number {
+  return offset + length;
+}
+
+/** The white space with which the line of an offset begins. */
+function indentOf(text: string, offset: number): string {
+  return /^[ \t]*/.exec(text.slice(text.lastIndexOf('\n', offset) + 1, offset))?.[0] ?? '';
 }
 
 async function write({ file, before }: FileChange, text: string): Promise<void> {
@@ -105,8 +133,11 @@ async function write({ file, before }: FileChange, text: string): Promise<void> 
 /** Requires that a file would be in order, and with it the directory of TRUSTED_ROOTS_FILE, if it is in there. */
 async function requireOrder(file: string, text: string, hint: string): Promise<void> {
   const place = await realpath(process.env['TRUSTED_ROOTS_FILE']?.trim() ?? '').catch(() => '');
-  const isOneOf = place !== '' && place === path.dirname(file);
-  const others = isOneOf ? (await filesOf(place)).filter((other) => other !== file) : [];
+  const folder = await realpath(path.dirname(file)).catch(() => null);
+  const isOneOf = place === folder;
+  // It may have no file yet.
+  const files = isOneOf ? await filesOf(place).catch(() => []) : [];
+  const others = files.filter((other) => other !== file);
   const texts = await Promise.all(
     others.map(async (other) => ({ file: other, text: await readText(other, 'trusted roots') })),
   );
@@ -129,14 +160,4 @@ export function toCheckError(error: unknown): CommandError {
 function entriesOf(text: string): TrustedRoot[] {
   const value = JSON.parse(text) as JsonValue;
   return (isJsonObject(value) ? value['roots'] : []) as unknown as TrustedRoot[];
-}
-
-function formatOf(text: string): { insertSpaces: boolean; tabSize: number; eol: string } {
-  const indent = /^[ \t]+(?=["{])/m.exec(text)?.[0] ?? '  ';
-  const isTab = indent.includes('\t');
-  return {
-    insertSpaces: !isTab,
-    tabSize: isTab ? 1 : indent.length,
-    eol: text.includes('\r\n') ? '\r\n' : '\n',
-  };
 }
