@@ -132,11 +132,11 @@ async function write({ file, before }: FileChange, text: string): Promise<void> 
 
 /** Requires that a file would be in order, and with it the directory of TRUSTED_ROOTS_FILE, if it is in there. */
 async function requireOrder(file: string, text: string, hint: string): Promise<void> {
-  const place = await realpath(process.env['TRUSTED_ROOTS_FILE']?.trim() ?? '').catch(() => '');
-  const folder = await realpath(path.dirname(file)).catch(() => null);
-  const isOneOf = place === folder;
+  const place = process.env['TRUSTED_ROOTS_FILE']?.trim() || null;
+  const real = place === null ? null : await realpath(place).catch(() => null);
+  const folder = await realpath(path.dirname(file)).catch(() => '');
   // It may have no file yet.
-  const files = isOneOf ? await filesOf(place).catch(() => []) : [];
+  const files = real === folder ? await filesOf(folder).catch(() => []) : [];
   const others = files.filter((other) => other !== file);
   const texts = await Promise.all(
     others.map(async (other) => ({ file: other, text: await readText(other, 'trusted roots') })),

@@ -106,7 +106,7 @@ function readLabels(
 ): void {
   const names = isJsonObject(labels) ? Object.keys(labels) : null;
   if (names === null || names.length > MAX_LABELS)
-    return wrong('labels', `an object of at most ${MAX_LABELS} texts`);
+    return void wrong('labels', `an object of at most ${MAX_LABELS} texts`);
   for (const name of names) {
     const expected = LABEL.test(name)
       ? TEXT

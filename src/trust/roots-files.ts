@@ -4,7 +4,7 @@ import { decodeUtf8 } from '#platform';
 import type { FaultOfFile, TextOfFile } from './read-roots.js';
 
 /** Maximum number of bytes in all files together. */
-export const MAX_ROOTS_BYTES = 64 * 1024 * 1024;
+const MAX_ROOTS_BYTES = 64 * 1024 * 1024;
 const MAX_FILES = 1000;
 
 /** One state of a file, or of the files of a directory. */
@@ -17,7 +17,7 @@ export interface Version {
 }
 
 /** The files cannot be used, for a reason that their texts do not show. */
-export class RootsFilesError extends Error {
+class RootsFilesError extends Error {
   override readonly name = 'RootsFilesError';
 }
 

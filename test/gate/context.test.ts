@@ -58,7 +58,10 @@ describe('the context of a call', () => {
   it('has no end where only some receipts have none, but the end of the others', () => {
     const machine = { drs_root_type: 'automated', drs_consent: undefined, exp: undefined };
     const { receipts, invocation } = claimsOf({ 0: machine, 1: { exp: 50 }, 2: { exp: 40 } });
-    expect(callContextOf(receipts, invocation, NAMELESS)).toMatchObject({ root_type: 'automated', expires_at: 40 });
+    expect(callContextOf(receipts, invocation, NAMELESS)).toMatchObject({
+      root_type: 'automated',
+      expires_at: 40,
+    });
   });
 
   it('is frozen through and through', () => {
