@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { defineConfig } from 'oxlint';
 
-// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, usage) ← verifier ← (service,
+// Imports point one way: protocol ← verify ← gate ← (signatures, redis, revocation, usage, trust) ← verifier ← (service,
 // middleware, cli). For each folder of src/: the folders it may import from, besides itself.
 /** @type {Record<string, string[]>} */
 const mayImport = {
@@ -13,10 +13,22 @@ const mayImport = {
   stdio: [],
   revocation: ['protocol', 'verify', 'signatures', 'redis'],
   usage: ['protocol', 'verify', 'redis'],
+  trust: ['protocol', 'verify'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'verifier'],
-  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage'],
-  service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'verifier', 'redis', 'stdio'],
+  verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'trust'],
+  service: [
+    'protocol',
+    'verify',
+    'gate',
+    'signatures',
+    'revocation',
+    'usage',
+    'verifier',
+    'redis',
+    'stdio',
+    'trust',
+  ],
   middleware: [
     'protocol',
     'verify',
@@ -40,6 +52,7 @@ const mayImport = {
     'issue',
     'client',
     'stdio',
+    'trust',
   ],
 };
 const folders = readdirSync(new URL('src', import.meta.url), { withFileTypes: true })

@@ -92,7 +92,7 @@ function readRoutes({ gateRoutes }: Configuration) {
 async function askService(call: PendingCall) {
   const client = new DrsClient(serviceAddress());
   try {
-    return await client.verify(call.bundle, bindOptionsOf(call.body));
+    return await client.verify(call.bundle, { ...bindOptionsOf(call.body), details: true });
   } catch (error) {
     if (!(error instanceof DrsClientError)) throw error;
     throw new CommandError(

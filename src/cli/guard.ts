@@ -98,7 +98,11 @@ function environmentOf(
   trustsAnybody: boolean,
 ): Record<string, string | undefined> {
   const address = listen === undefined ? null : addressOf(listen);
-  const roots = trustsAnybody ? { TRUSTED_ROOTS: undefined } : { TRUSTED_ROOTS: trustedRoot?.join() };
+  // The option counts alone.
+  const roots = {
+    TRUSTED_ROOTS: trustsAnybody ? undefined : trustedRoot?.join(),
+    TRUSTED_ROOTS_FILE: undefined,
+  };
   return {
     ...process.env,
     ...(trustedRoot === undefined ? {} : roots),

@@ -21,6 +21,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
   ['revoke', async () => (await import('./commands/revoke.js')).addRevoke],
   ['revocations', async () => (await import('./commands/revocations.js')).addRevocations],
   ['usage', async () => (await import('./commands/usage.js')).addUsage],
+  ['roots', async () => (await import('./commands/roots.js')).addRoots],
   ['status-list', async () => (await import('./commands/status-list.js')).addStatusList],
 ]);
 

@@ -62,14 +62,16 @@ export class DrsClient {
    * @param bundle a bundle as `JSON.parse` gives it
    * @param call.body the body of the call as a JSON value: triggers the binding check
    * @param call.bodyText the body of the call as JSON text, sent unchanged; replaces `body`
+   * @param call.details whether a valid verdict should have `details`
    * @returns the verdict; see docs/spec/verdict.md
    * @throws DrsClientError if there is no verdict
    */
   async verify(
     bundle: unknown,
-    call: { readonly body?: unknown; readonly bodyText?: string } = {},
+    call: { readonly body?: unknown; readonly bodyText?: string; readonly details?: boolean } = {},
   ): Promise<Verdict> {
-    const { json, hadBody, isBodyUnusable } = writeRequest(bundle, call);
+    const asked = call.details === true && isJsonObject(bundle) ? { ...bundle, details: true } : bundle;
+    const { json, hadBody, isBodyUnusable } = writeRequest(asked, call);
     const answer = await this.#postWithRetries(json);
     const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
     if (verdict === null) throw unexpected(answer);

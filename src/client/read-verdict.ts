@@ -17,9 +17,10 @@ export function readVerdict(json: string, hadBody: boolean): Verdict | null {
     return null;
   }
   if (!isJsonObject(value)) return null;
-  const { valid, context, error, binding } = value;
-  if (valid === true && isContext(context) && (hadBody ? BINDINGS.has(binding) : binding === undefined)) {
-    // The cast is safe: the checks above cover every member of a valid verdict.
+  const { valid, context, details, error, binding } = value;
+  const isBound = hadBody ? BINDINGS.has(binding) : binding === undefined;
+  if (valid === true && isContext(context) && isBound && namesRootWell(details)) {
+    // The cast is safe: the checks above cover what others than the caller itself read of a valid verdict.
     return value as unknown as Verdict;
   }
   if (valid === false && isJsonObject(error)) {
@@ -29,6 +30,18 @@ export function readVerdict(json: string, hadBody: boolean): Verdict | null {
     return isError ? (value as unknown as Verdict) : null;
   }
   return null;
+}
+
+/** Whether details, if there are any, name the root in the right types. */
+function namesRootWell(details: JsonValue | undefined): boolean {
+  if (details === undefined) return true;
+  if (!isJsonObject(details)) return false;
+  const { root_name = '', labels = {} } = details;
+  return (
+    typeof root_name === 'string' &&
+    isJsonObject(labels) &&
+    Object.values(labels).every((value) => typeof value === 'string')
+  );
 }
 
 function isContext(value: JsonValue | undefined): boolean {

@@ -4,6 +4,7 @@ import { encodeHeaderText } from './header-text.js';
 /** The headers that describe an allowed call to the tool server. Only the gate may set them. */
 export const CONTEXT_HEADERS = [
   'X-DRS-Root-Principal',
+  'X-DRS-Root-Name',
   'X-DRS-Agent',
   'X-DRS-Chain-Depth',
   'X-DRS-Command',
@@ -43,7 +44,7 @@ export const NO_CONTEXT: HeaderChanges = {
  * @example contextHeaders(context, null).set['X-DRS-Agent']; // 'did:key:z6Mk…'
  */
 export function contextHeaders(context: BriefContext, token: string | null): HeaderChanges {
-  const { tool } = context;
+  const { tool, root_name: name } = context;
   const set: Partial<Record<ContextHeader, string>> = {
     'X-DRS-Root-Principal': encodeHeaderText(context.root_principal),
     'X-DRS-Agent': encodeHeaderText(context.agent),
@@ -52,9 +53,11 @@ export function contextHeaders(context: BriefContext, token: string | null): Hea
     'X-DRS-Invocation': encodeHeaderText(context.invocation),
     'X-DRS-Binding': context.binding ?? 'none',
   };
+  if (name !== undefined) set['X-DRS-Root-Name'] = encodeHeaderText(name);
   if (tool !== null) set['X-DRS-Tool'] = encodeHeaderText(tool);
   if (token !== null) set['X-DRS-Context'] = token;
   const remove: string[] = [];
+  if (name === undefined) remove.push('x-drs-root-name');
   if (tool === null) remove.push('x-drs-tool');
   if (token === null) remove.push('x-drs-context');
   return { set, remove };

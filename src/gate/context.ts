@@ -16,6 +16,7 @@ import {
   type LimitLeft,
   type ReachedLimit,
 } from '../verify/limits.js';
+import type { Root } from '../verify/root.js';
 
 /** The facts about a verified call, besides the three members of a verdict's context. */
 export interface CallContext {
@@ -35,7 +36,14 @@ export interface CallContext {
   readonly session_id?: string;
   /** The earliest `exp` of the receipts, in Unix seconds; `null` if none of them expires. */
   readonly expires_at: number | null;
+  /** What the operator calls the root principal, never what a bundle says; absent if it has no name. */
+  readonly root_name?: string;
+  /** What else the operator says of the root principal; absent if there is nothing. */
+  readonly labels?: Readonly<Record<string, string>>;
 }
+
+/** What the operator says of a root principal, as far as handlers get to know it. */
+export type RootDescription = Pick<Root, 'name' | 'labels'>;
 
 /** Everything that the handler gets to know about an allowed call. */
 export interface GateContext extends CallContext {
@@ -76,11 +84,13 @@ export interface ContextReceipt {
  * Reads the context of a call from the claims of its verified chain.
  *
  * @param receipts at least one, root first
- * @example callContextOf(receipts, invocation).agent; // 'did:key:z6Mk…'
+ * @param described what the operator says of the root
+ * @example callContextOf(receipts, invocation, root).agent; // 'did:key:z6Mk…'
  */
 export function callContextOf(
   receipts: readonly ContextReceipt[],
   invocation: Pick<InvocationClaims, 'iss' | 'cmd' | 'jti' | 'args'>,
+  { name, labels }: RootDescription,
 ): CallContext {
   const { tool } = invocation.args;
   const root = receipts[0];
@@ -89,7 +99,7 @@ export function callContextOf(
   for (const { exp } of receipts) {
     if (typeof exp === 'number' && (expiresAt === null || exp < expiresAt)) expiresAt = exp;
   }
-  const context: CallContext & { session_id?: string } = {
+  const context: CallContext & Optional = {
     agent: invocation.iss,
     command: invocation.cmd,
     tool: typeof tool === 'string' ? tool : null,
@@ -99,7 +109,16 @@ export function callContextOf(
     expires_at: expiresAt,
   };
   if (sessionId !== undefined) context.session_id = sessionId;
+  if (name !== null) context.root_name = name;
+  // A copy: receivers may change it, or freeze it.
+  if (labels !== null) context.labels = { ...labels };
   return context;
+}
+
+interface Optional {
+  session_id?: string;
+  root_name?: string;
+  labels?: Readonly<Record<string, string>>;
 }
 
 /**

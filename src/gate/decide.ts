@@ -10,8 +10,10 @@ import {
   countedOf,
   readBundleClaims,
   type BriefContext,
+  type CallContext,
   type ContextReceipt,
   type GateContext,
+  type RootDescription,
 } from './context.js';
 import type { InvocationClaims, ReceiptClaims } from '../protocol/claims.js';
 import type { Policy } from '../protocol/policy.js';
@@ -19,7 +21,12 @@ import type { CallBody, Denial, PendingCall } from './request.js';
 
 /** The members of a verdict that the gate reads. */
 export type ChainVerdict =
-  | { readonly valid: true; readonly binding?: Binding }
+  | {
+      readonly valid: true;
+      readonly binding?: Binding;
+      /** What the verifier's operator says of the root principal, if it was asked for. */
+      readonly details?: Pick<CallContext, 'root_name' | 'labels'>;
+    }
   | {
       readonly valid: false;
       readonly error: { readonly code: string; readonly message: string; readonly suggestion: string };
@@ -45,6 +52,8 @@ export interface JudgedChain {
   readonly failure: null;
   /** Root first. */
   readonly receipts: readonly [JudgedReceipt, ...JudgedReceipt[]];
+  /** What the verifier's operator says of the root principal. */
+  readonly root: RootDescription;
   readonly invocation: Pick<InvocationClaims, 'iss' | 'jti' | 'iat' | 'cmd' | 'args' | 'tool_server'>;
   /** The limits that are to be counted for the call. */
   readonly limits: readonly CountedLimits[];
@@ -160,9 +169,11 @@ export function judgedOf(
   if (!verdict.valid) return { failure: verdict.error };
   const { receipts, limits, invocation } = readBundleClaims(bundle);
   const [root, ...others] = receipts;
+  const { root_name: name = null, labels = null } = verdict.details ?? {};
   return {
     failure: null,
     receipts: [briefOf(root), ...others.map(briefOf)],
+    root: { name, labels },
     invocation,
     limits,
     binding: verdict.binding ?? null,
@@ -181,11 +192,11 @@ export function frozenContextOf(
   return freeze({ ...context, leaf_policy: chain.leafPolicy });
 }
 
-function contextOf({ receipts, invocation }: JudgedChain, binding: Binding | null): BriefContext {
+function contextOf({ receipts, root, invocation }: JudgedChain, binding: Binding | null): BriefContext {
   const context: BriefContext & { binding?: Binding } = {
     root_principal: receipts[0].iss,
     chain_depth: receipts.length,
-    ...callContextOf(receipts, invocation),
+    ...callContextOf(receipts, invocation, root),
   };
   if (binding !== null) context.binding = binding;
   return context;

@@ -56,7 +56,8 @@ export class Guard {
         serverIdentity: serverIdentity === 'any' ? null : serverIdentity,
         bindingMode,
       },
-      judge: async (call) => judgedOf(call, await source.verify(call.bundle, bindOptionsOf(call.body))),
+      judge: async (call) =>
+        judgedOf(call, await source.verify(call.bundle, { ...bindOptionsOf(call.body), details: true })),
       use:
         replayStore === 'none'
           ? null

@@ -6,7 +6,7 @@ import type { EventOptions } from './events.js';
 export interface CallVerifier {
   verify(
     bundle: unknown,
-    call?: { readonly body?: unknown; readonly bodyText?: string },
+    call?: { readonly body?: unknown; readonly bodyText?: string; readonly details?: boolean },
   ): Promise<ChainVerdict>;
 }
 
@@ -20,7 +20,8 @@ export type VerdictSource =
 export type ProtectionOptions = VerdictSource &
   EventOptions & {
     /**
-     * The principals (`did:key`) whose delegations count. `'any'`: anyone's; the handler must check `root_principal`.
+     * The principals (`did:key`) whose delegations count. `'any'`: all that the verifier trusts. Unless it has trusted
+     * roots of its own, that is anyone, and the handler must check `root_principal`.
      */
     readonly trustedRoots: readonly string[] | 'any';
     /** This server's `did:key` or URL, for which calls must be signed. `'any'`: calls for other servers pass too. */

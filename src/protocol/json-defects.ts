@@ -12,6 +12,8 @@ export interface JsonDefect {
   readonly kind: 'syntax' | 'duplicate' | 'depth' | 'surrogate' | 'number' | 'size';
   /** For a person: what was found. */
   readonly message: string;
+  /** Where, as an offset in characters; absent for defects of the text as a whole, and of its syntax. */
+  readonly at?: number;
 }
 
 const QUOTE = 0x22;
@@ -97,7 +99,7 @@ export function findJsonDefect(
       }
     }
     if (defect !== null && (only === undefined || defect.kind === only)) {
-      if (within === undefined || within === outermostMember) return defect;
+      if (within === undefined || within === outermostMember) return { ...defect, at };
     }
     at = skipPlain(text, end, open.at(-1) === null && isWellFormed);
   }

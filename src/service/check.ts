@@ -5,6 +5,7 @@ import { connectRedis, placeOf, reasonOf } from '../redis/connection.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
 import { loadFrontEnd } from './http/load-front-end.js';
+import { readTrustedRoots } from '../trust/trusted-roots.js';
 import { ServedRoutes } from './routes/served-routes.js';
 
 const { R_OK, W_OK } = constants;
@@ -17,7 +18,8 @@ const { R_OK, W_OK } = constants;
  * @returns what would keep the service from starting; empty if nothing does
  */
 export async function findStartProblems(configuration: Configuration): Promise<string[]> {
-  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, revocationStorePath } = configuration;
+  const { frontEnd, gateRoutes, grpcPort, listen, decisionLog, revocationStorePath, trustedRootsFile } =
+    configuration;
   const found = await Promise.all([
     problemOf('FRONT_END', () => loadFrontEnd(frontEnd)),
     grpcPort === undefined ? null : problemOf('GRPC_PORT', loadGrpc),
@@ -29,6 +31,9 @@ export async function findStartProblems(configuration: Configuration): Promise<s
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
     problemOf('GATE_ROUTES', () => Promise.resolve(ServedRoutes.read(gateRoutes))),
+    trustedRootsFile === undefined
+      ? null
+      : problemOf('TRUSTED_ROOTS_FILE', () => readTrustedRoots(trustedRootsFile)),
     listen === undefined ? null : problemOf('LISTEN', () => canWriteFolderOf(listen.path)),
   ]);
   return found.filter((problem) => problem !== null);

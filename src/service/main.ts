@@ -111,9 +111,10 @@ async function startAlone(configuration: Configuration, log: Logger): Promise<Ru
   return {
     facts: factsOf(configuration, service),
     close: (isUrgent) => service.close(isUrgent),
-    reload: () => {
+    reload: async () => {
       reloadCertificate(service, log);
       reloadRoutes(service, log);
+      await reloadRoots(service, log);
       return service.reopenLogs().then(
         () => log.info('SIGHUP: the decision log was reopened; the configuration is only read at the start'),
         (error: unknown) =>
@@ -161,6 +162,15 @@ function reloadRoutes(service: Service, log: Logger): void {
     if (file !== null) log.info({ file }, 'SIGHUP: the routes of the gate were reloaded');
   } catch (error) {
     log.error({ err: error }, 'the routes of the gate could not be reloaded: the old ones still hold');
+  }
+}
+
+async function reloadRoots(service: Service, log: Logger): Promise<void> {
+  try {
+    const roots = await service.reloadRoots();
+    if (roots !== null) log.info({ roots }, 'SIGHUP: the trusted roots were reloaded');
+  } catch {
+    // The roots have logged it.
   }
 }
 

@@ -54,6 +54,13 @@ export interface Service {
    */
   reloadRoutes(): string | null;
   /**
+   * Reads the trusted roots again.
+   *
+   * @returns their number; `null` if they do not come from a file
+   * @throws TrustedRootsError if the file has a fault; the old ones stay
+   */
+  reloadRoots(): Promise<number | null>;
+  /**
    * Reads the certificate again. Open connections keep the old one.
    *
    * @returns the new certificate; `null` if the service has no TLS
@@ -180,6 +187,7 @@ async function openService(
       gate.routes.reload();
       return gate.routes.file;
     },
+    reloadRoots: async () => (await engine.rootsFile?.reload()) ?? null,
     reloadCertificate: () =>
       certificate?.reload([frontEnd, internal, grpc].filter((one) => one !== null)) ?? null,
     retire: async (signal) => {

@@ -1,8 +1,11 @@
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../usage/index.js';
 import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
+import { readGivenRoots } from '../trust/read-roots.js';
+import { TrustedRoots } from '../trust/trusted-roots.js';
 import type { Body } from '../verify/binding.js';
+import type { Roots } from '../verify/root.js';
 import { Engine, type EngineObserver } from './engine.js';
-import { readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
+import { OptionsError, readVerifierOptions, type VerifierOptions, type VerifierSettings } from './options.js';
 import { asksForDetails, toVerdict, type Verdict } from './verdict.js';
 
 /** Options of a single call of {@link Verifier.verify}. */
@@ -98,20 +101,35 @@ export async function openEngine(
     log,
     observer,
   });
-  let replays: ReplayStore | null;
+  let replays: ReplayStore | null = null;
+  let roots: Roots | null;
   try {
     replays = await openReplays(settings.replayProtection, settings, log);
+    roots = await openRoots(settings, { log, observer });
   } catch (error) {
+    await replays?.close();
     await revocation.close();
     throw error;
   }
-  return new Engine(settings, revocation, replays, {
+  return new Engine(settings, roots, revocation, replays, {
     ...observer,
     workerDied: (error) => {
       log.error({ err: error }, 'a signature worker ended on its own; its work was done on the main thread');
       observer.workerDied?.(error);
     },
   });
+}
+
+/** The roots that are trusted; `null` if anybody is. @throws TrustedRootsError with all faults of a file */
+async function openRoots(
+  { trustedRoots, trustedRootsFile }: VerifierSettings,
+  parts: { log: RevocationLog; observer: EngineObserver },
+): Promise<Roots | null> {
+  if (trustedRootsFile !== undefined) return TrustedRoots.open(trustedRootsFile, parts);
+  if (trustedRoots === undefined) return null;
+  const read = readGivenRoots(trustedRoots);
+  if ('problem' in read) throw new OptionsError([`trustedRoots: ${read.problem}`]);
+  return read.roots;
 }
 
 /**

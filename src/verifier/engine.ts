@@ -4,18 +4,22 @@ import type { Revocation } from '../revocation/index.js';
 import { InThreadVerifier } from '../signatures/in-thread.js';
 import { PoolVerifier } from '../signatures/pool.js';
 import type { SignatureObserver, SignatureVerifier } from '../signatures/signature-verifier.js';
+import { TrustedRoots, type TrustObserver } from '../trust/trusted-roots.js';
 import { judge, type Call, type JudgeParts, type Judgement } from '../verify/judge.js';
 import { ReceiptCache } from '../verify/receipt-cache.js';
+import type { Roots } from '../verify/root.js';
 import type { VerifierSettings } from './options.js';
 
 /** Receives events to count and time. Every argument is a number or comes from a fixed set. */
-export interface EngineObserver extends SignatureObserver, ReplayObserver {}
+export interface EngineObserver extends SignatureObserver, ReplayObserver, TrustObserver {}
 
 /** The parts of a verifier, opened: receipt cache, signatures, revocation, replay protection. */
 export class Engine {
   readonly cache: ReceiptCache;
   readonly signatures: SignatureVerifier;
   readonly revocation: Revocation;
+  /** `null` if the roots do not come from a file. */
+  readonly rootsFile: TrustedRoots | null;
   /** `null` if an invocation may be used again. */
   readonly replays: ReplayStore | null;
   /** What calls are judged with, by all rules of this verifier. */
@@ -23,12 +27,14 @@ export class Engine {
 
   constructor(
     settings: VerifierSettings,
+    roots: Roots | null,
     revocation: Revocation,
     replays: ReplayStore | null,
     observer: EngineObserver = {},
     keys: KeyResolver = DEFAULT_KEYS,
   ) {
-    const { maxChainDepth, clockSkewSecs, serverIdentity, trustedRoots, workerThreads } = settings;
+    const { maxChainDepth, clockSkewSecs, serverIdentity, workerThreads } = settings;
+    this.rootsFile = roots instanceof TrustedRoots ? roots : null;
     this.cache = new ReceiptCache(settings.receiptCacheBytes);
     this.revocation = revocation;
     this.replays = replays;
@@ -44,7 +50,7 @@ export class Engine {
         maxChainDepth,
         clockSkewSecs,
         serverIdentity: serverIdentity === 'any' ? null : (serverIdentity ?? null),
-        trustedRoots: trustedRoots ? new Set(trustedRoots) : null,
+        trustedRoots: roots,
       },
       ...{ cache: this.cache, keys, signatures: this.signatures, revocation },
       clock: () => Math.floor(Date.now() / 1000),
@@ -67,6 +73,7 @@ export class Engine {
   }
 
   async close(): Promise<void> {
+    this.rootsFile?.close();
     await this.signatures.close();
     await this.revocation.close();
     await this.replays?.close();

@@ -11,12 +11,27 @@ import {
   text,
   type FilledOptions,
   type GivenOptions,
+  type Kind,
   type Option,
 } from './kinds.js';
+import { readGivenRoots } from '../trust/read-roots.js';
+import type { TrustedRoot } from '../trust/read-root.js';
 import { resourcesHere } from './resources.js';
 
 const did = text(DEFAULT_KEYS.expected, (value) => DEFAULT_KEYS.publicKeyOf(value) !== null);
 const path = text('a path');
+
+/** DIDs, or, from a program, entries as in a file. */
+const roots: Kind<(string | TrustedRoot)[]> = {
+  ...listOf(did),
+  check: (value) => {
+    if (!Array.isArray(value) || !value.some((one) => typeof one === 'object'))
+      return listOf(did).check(value);
+    const given = value as (string | TrustedRoot)[];
+    const read = readGivenRoots(given);
+    return 'problem' in read ? read : { value: given };
+  },
+};
 
 /**
  * The options of a verifier. The service reads each one from an environment variable: `maxChainDepth` from
@@ -32,8 +47,13 @@ export const VERIFIER_OPTIONS = {
    * gate of the service refuses calls if it is unset.
    */
   serverIdentity: { kind: text('a text, or `any`') },
-  /** Accept only these root principals. If unset, anyone can be a root: the caller must check `root_principal`. */
-  trustedRoots: { kind: listOf(did) },
+  /**
+   * Accept only these root principals: DIDs, or objects like the entries of `trustedRootsFile`. If neither is set, anyone
+   * can be a root: the caller must check `root_principal`.
+   */
+  trustedRoots: { kind: roots },
+  /** A file of the root principals, or a directory of such files, which is read again when it changes. */
+  trustedRootsFile: { kind: path },
   /**
    * `true` (`REQUIRE_BINDING=1`): a call is invalid if it has no body, or a body that was not signed. For callers
    * that read only `valid`.
@@ -146,12 +166,19 @@ function unknownOption(name: string): string {
  * @param nameOf returns the name under which the user knows an option
  */
 export function findContradictions(
-  settings: Pick<VerifierSettings, 'revocationStore' | 'revocationStorePath' | 'revocationMinReplicas'>,
+  settings: Pick<
+    VerifierSettings,
+    'revocationStore' | 'revocationStorePath' | 'revocationMinReplicas' | 'trustedRoots' | 'trustedRootsFile'
+  >,
   nameOf: (option: string) => string,
 ): string[] {
   const { revocationStore: store, revocationStorePath: path, revocationMinReplicas: replicas } = settings;
   const [storeName, pathName] = [nameOf('revocationStore'), nameOf('revocationStorePath')];
   const problems: string[] = [];
+  if (settings.trustedRoots !== undefined && settings.trustedRootsFile !== undefined)
+    problems.push(
+      `${nameOf('trustedRoots')} and ${nameOf('trustedRootsFile')} are both set, expected one of them: add the first to the file`,
+    );
   if (store === 'file' && path === undefined)
     problems.push(`${storeName} is "file" and ${pathName} is not set: name the file there`);
   if ((store === 'memory' || store === 'redis') && path !== undefined)

@@ -81,10 +81,11 @@ function contextJsonOf({ chain, limits }: Valid): string {
   return `${chain.contextJson.slice(0, -1)},"unenforced":${JSON.stringify(limitNamesOf(chain.limits))}}`;
 }
 
-function detailsOf({ chain, invocation, binding, limits }: Valid): VerdictDetails {
+function detailsOf({ chain, root, invocation, binding, limits }: Valid): VerdictDetails {
   const details = callContextOf(
     chain.receipts.map(({ claims }) => claims),
     invocation.claims,
+    root,
   );
   return {
     ...details,

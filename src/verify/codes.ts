@@ -164,7 +164,14 @@ export const CATALOGUE = [
     code: 'UNTRUSTED_ROOT',
     message: '{subject}: the root principal is {claimed}, expected {expected}',
     suggestion:
-      'Use a delegation of a principal that this verifier trusts, or have the operator add it to TRUSTED_ROOTS.',
+      'Use a delegation of a principal that this verifier trusts, or have the operator add it (TRUSTED_ROOTS, or drs-verify roots add).',
+  },
+  {
+    block: 'D',
+    code: 'ROOT_POLICY_EXCEEDED',
+    message:
+      '{subject}: {member} is {claimed}, expected {expected}, as far as this verifier trusts the root principal',
+    suggestion: 'Delegate and call within it, or have the operator trust the principal with more.',
   },
   {
     block: 'D',
@@ -184,6 +191,18 @@ export const CATALOGUE = [
     code: 'POLICY_VIOLATION',
     message: 'Invocation: args.{member} is {claimed}, expected {expected}, the policy of {subject}',
     suggestion: 'Call within the delegated policy, or ask the principal for a wider delegation.',
+  },
+  {
+    block: 'E',
+    code: 'ROOT_NOT_YET_VALID',
+    message: '{subject}: this verifier trusts its root principal from {time}, expected {expected}',
+    suggestion: 'Wait until then, or have the operator change not_before of the principal.',
+  },
+  {
+    block: 'E',
+    code: 'ROOT_EXPIRED',
+    message: '{subject}: this verifier trusted its root principal until {time}, expected {expected}',
+    suggestion: 'Have the operator change not_after of the principal, if it is still to be trusted.',
   },
   {
     block: 'E',

@@ -4,7 +4,7 @@ import { bind, checkBinding, type Binding, type Body } from './binding.js';
 import { checkStructure, readReceipts, type Structure } from './blocks/a-structure.js';
 import { checkCallLinkage, checkReceiptLinkage } from './blocks/b-linkage.js';
 import { checkSignatures, planSignatures, type SignaturePlan } from './blocks/c-signatures.js';
-import { checkCallPolicy, checkReceiptPolicies } from './blocks/d-policy.js';
+import { checkCallPolicy, checkReceiptPolicies, checkRoot } from './blocks/d-policy.js';
 import { checkTime } from './blocks/e-time.js';
 import { checkRevocation } from './blocks/f-revocation.js';
 import { Failure } from './codes.js';
@@ -12,6 +12,7 @@ import type { CountedLimits, LimitLeft } from './limits.js';
 import { NO_MEMORY, type ReceiptMemory } from './receipt-memory.js';
 import { Chain, type Invocation, type Receipt } from './receipt.js';
 import type { RevocationView } from './revocation-view.js';
+import { rootOf, type Root } from './root.js';
 import type { Rules } from './rules.js';
 
 export { checkStructure, readReceipts };
@@ -69,6 +70,8 @@ export type Judgement =
   | {
       readonly chain: Chain;
       readonly invocation: Invocation;
+      /** What the operator says of the root principal. */
+      readonly root: Root;
       readonly binding: Binding | null;
       /** What is left of the chain's limits; `null` if it has none, or nobody counts. */
       readonly limits: readonly LimitLeft[] | null;
@@ -94,16 +97,19 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
   const verifying = signatures.verify(opened.plan.checks, call.isWanted);
   const verified = verifying instanceof Promise ? await verifying : verifying;
   let now = call.now ?? clock();
-  const chain = proveBundle(opened, verified, now, parts); // C, D, E
-  if (chain instanceof Failure) return refused(chain);
+  const proved = proveBundle(opened, verified, now, parts); // C, D, E
+  if (proved instanceof Failure) return refused(proved);
+  const { chain } = proved;
+  let { root } = proved;
 
   const fetching = chain.isRevocable ? revocation.freshen() : null;
   if (fetching !== null && call.mayWait?.() !== false) {
     await fetching;
-    // A receipt may have expired meanwhile.
+    // A receipt or the root may have expired meanwhile, and the root may be trusted no more.
     now = call.now ?? clock();
-    const late = checkTime({ receipts: chain.receipts, chain }, now, rules.clockSkewSecs);
-    if (late !== null) return refused(late);
+    const late = checkTrust({ receipts: chain.receipts, chain, invocation }, now, rules);
+    if (late instanceof Failure) return refused(late);
+    root = late;
   }
   const revoked = checkRevocation(chain, revocation.view); // F
   if (revoked !== null) return refused(revoked);
@@ -115,7 +121,7 @@ export async function judge(call: Call, parts: JudgeParts): Promise<Judgement> {
 
   const limits = use === null ? null : await use(invocation.claims, chain.limits, now);
   if (limits instanceof Failure) return refused(limits);
-  return { chain, invocation, binding, limits, failure: null };
+  return { chain, root, invocation, binding, limits, failure: null };
 }
 
 function refused(failure: Failure, binding: Binding | null = null): Judgement {
@@ -146,27 +152,43 @@ export function openBundle(bundle: unknown, { rules, cache, keys }: Known): Open
  *
  * @param verified for each planned check, whether its signature verifies
  * @param now Unix seconds
- * @returns the chain, for which only revocation is left to check; or why the bundle is not valid
+ * @returns the chain, for which only revocation is left to check, and its root; or why the bundle is not valid
  */
 export function proveBundle(
   { structure, plan, keysVersion }: OpenedBundle,
   verified: readonly boolean[],
   now: number,
   { rules, cache, keys }: Known,
-): Chain | Failure {
+): Proved | Failure {
   const { receipts, chain } = structure;
   // If the keys changed meanwhile, nothing is cached: the signatures were verified under the old keys.
   const memory = keysVersion === keys.version ? cache : null;
-  const failure =
-    checkSignatures(structure, plan, verified, memory) ?? // C
-    (chain === null ? checkReceiptPolicies(receipts, rules) : null) ?? // D
-    checkCallPolicy(structure, rules) ??
-    checkTime(structure, now, rules.clockSkewSecs); // E
+  const failure = checkSignatures(structure, plan, verified, memory); // C
   if (failure !== null) return failure;
-  if (chain !== null) return chain;
+  const root = checkTrust(structure, now, rules); // D, E
+  if (root instanceof Failure) return root;
+  if (chain !== null) return { chain, root };
   const proved = new Chain(receipts, keys);
   memory?.addChain(proved);
-  return proved;
+  return { chain: proved, root };
+}
+
+/** A chain that passed blocks A to E, and what the operator says of its root. */
+interface Proved {
+  readonly chain: Chain;
+  readonly root: Root;
+}
+
+/** Blocks D and E, by the entry that the root has now. */
+function checkTrust(structure: Structure, now: number, rules: Rules): Root | Failure {
+  const { receipts, chain } = structure;
+  const root = rootOf(rules.trustedRoots, receipts[0] as Receipt);
+  const failure =
+    (chain === null ? checkReceiptPolicies(receipts, root) : checkRoot(chain.root, root)) ?? // D
+    checkCallPolicy(structure, root, rules) ??
+    checkTime(structure, root, now, rules.clockSkewSecs); // E
+  // A root without an entry has failed.
+  return failure ?? (root as Root);
 }
 
 /** Receipts without an invocation, whose signatures must be verified next. */
@@ -199,9 +221,10 @@ export function proveReceipts(
   now: number,
   { rules }: Pick<Known, 'rules'>,
 ): Failure | null {
+  const root = rootOf(rules.trustedRoots, receipts[0] as Receipt);
   return (
     checkSignatures({ receipts }, plan, verified, null) ?? // C
-    checkReceiptPolicies(receipts, rules) ?? // D
-    checkTime({ receipts, chain: null }, now, rules.clockSkewSecs) // E
+    checkReceiptPolicies(receipts, root) ?? // D
+    checkTime({ receipts, chain: null }, root, now, rules.clockSkewSecs) // E
   );
 }

@@ -22,6 +22,8 @@ const OF_A_KIND = 3;
 const TRIES = 1_800;
 
 const LOCAL = [1, 7, 64, 200];
+/** That of `NOW`. */
+const ONE_DAY = { not_before: '2049-03-22', not_after: '2049-03-22' };
 const PROFILES: Readonly<Record<string, Profile>> = {
   plain: { settings: {}, revocation: { remote: 'none', local: [] } },
   strict: {
@@ -29,6 +31,16 @@ const PROFILES: Readonly<Record<string, Profile>> = {
       trustedRoots: [didOf(0), didOf(1), didOf(2)],
       serverIdentity: SERVERS[0] ?? '',
       maxChainDepth: 4,
+    },
+    revocation: { remote: 'none', local: [] },
+  },
+  roots: {
+    settings: {
+      trustedRoots: [
+        { did: didOf(0), name: 'alice@example.com', labels: { team: 'sales' }, ...ONE_DAY },
+        { did: didOf(1), not_before: '2049-03-22T05:26:40+01:00', not_after: '2049-03-22T04:26:40Z' },
+        { did: didOf(2), policy: { allowed_tools: ['search', 'fetch', ''], pii_access: false }, ...ONE_DAY },
+      ],
     },
     revocation: { remote: 'none', local: [] },
   },

@@ -92,9 +92,11 @@ describe('the alerts', () => {
 describe('the documentation of the metrics', () => {
   it('has each metric, and no other', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'drs-metrics-'));
+    writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');
     const service = await startService({
       REPLAY_PROTECTION: 'memory',
       DECISION_LOG: path.join(folder, 'decisions'),
+      TRUSTED_ROOTS_FILE: path.join(folder, 'roots.json'),
     });
     await service.post('/verify', makeBundle(1));
     const text = await (await fetch(`${service.url}/metrics`)).text();
@@ -144,7 +146,9 @@ describe.skipIf(!canRun)('a real Prometheus, on running services', () => {
       startService({ PROCESSES: FRONT_END === 'uws' ? '2' : '1', GATE_REPLAY: 'off' }),
     ]);
     const { certFile, keyFile } = makeCertificate(folder, 'prometheus', { days: 30 });
-    secured = await startService({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, WORKER_THREADS: '0' });
+    writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');
+    const tls = { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
+    secured = await startService({ ...tls, TRUSTED_ROOTS_FILE: folder, WORKER_THREADS: '0' });
     const targets = services.map(({ port }) => `127.0.0.1:${port}`);
     prometheus = await startProgram('prometheus', (port, itsFolder) => {
       const config = path.join(itsFolder, 'prometheus.yml');

@@ -1,4 +1,6 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -9,12 +11,18 @@ import { startService, type RunningService } from '../support/service.js';
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
 
 describe('docs/openapi.yaml', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-openapi-'));
   let service: RunningService;
   beforeAll(async () => {
+    writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');
     // Each part that adds metrics is on.
-    service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory' });
+    const roots = { TRUSTED_ROOTS_FILE: folder };
+    service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory', ...roots });
   });
-  afterAll(() => service.stop());
+  afterAll(async () => {
+    await service.stop();
+    rmSync(folder, { recursive: true });
+  });
 
   it('is OpenAPI 3.1', async () => {
     const { valid, errors } = await new Validator().validate(read('docs/openapi.yaml'));

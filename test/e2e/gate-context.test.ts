@@ -1,4 +1,7 @@
 import { createHash } from 'node:crypto';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { createRemoteJWKSet, decodeJwt, generateKeyPair, jwtVerify, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/issue/index.js';
@@ -16,11 +19,27 @@ import { startService, type RunningService } from '../support/service.js';
 const key = generateKey();
 const args = { tool: 'search', query: 'tea' };
 const toolServer = 'https://tools.example';
+const root = mcpChain.parties[0]?.did ?? '';
+const labels = { team: 'sales' };
+const folder = mkdtempSync(path.join(tmpdir(), 'drs-context-'));
+const file = path.join(folder, 'roots.json');
+/** Replaces the file in one step. */
+function trust(text: string): void {
+  writeFileSync(`${file}.new`, text);
+  renameSync(`${file}.new`, file);
+}
+const trusted = (did: string, others: object = {}) =>
+  JSON.stringify({ roots: [{ did, name: 'Zoë@example.com', labels, ...others }] }, null, 2);
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ GATE_SIGNING_KEY: key.toJwk().d, WORKER_THREADS: '0' });
+  trust(trusted(root));
+  const roots = { TRUSTED_ROOTS_FILE: file };
+  service = await startService({ GATE_SIGNING_KEY: key.toJwk().d, WORKER_THREADS: '0', ...roots });
 });
-afterAll(() => service.stop());
+afterAll(async () => {
+  await service.stop();
+  rmSync(folder, { recursive: true });
+});
 
 const digest = (text: string) => `sha256:${createHash('sha256').update(text).digest('hex')}`;
 
@@ -49,12 +68,16 @@ it('signs the context of an allowed call for its tool server, as jose reads it',
   expect(payload).toEqual({
     iss: key.did,
     aud: toolServer,
-    sub: mcpChain.parties[0]?.did,
+    sub: root,
+    client_id: mcpChain.parties.at(-1)?.did,
+    act: { sub: mcpChain.parties.at(-1)?.did, act: { sub: mcpChain.parties[1]?.did } },
     iat: expect.any(Number) as number,
     exp: (payload.iat ?? 0) + 30,
     jti: expect.stringMatching(/^inv:/) as string,
     verdict: 'valid',
     agent: mcpChain.parties.at(-1)?.did,
+    root_name: 'Zoë@example.com',
+    labels,
     chain_depth: 2,
     command: '/mcp/tools/call',
     tool: 'search',
@@ -189,7 +212,7 @@ describe('a gate with a status list, /gate/chain and gRPC', () => {
       iss: key.did,
       bundle_digest: digest(bundle),
     });
-    expect(ok?.headers_to_remove ?? mutation?.remove).toEqual([]);
+    expect(ok?.headers_to_remove ?? mutation?.remove).toEqual(['x-drs-root-name']);
   });
 });
 
@@ -210,4 +233,52 @@ it('signs nothing without a key', async () => {
   } finally {
     await plain.stop();
   }
+});
+
+describe('the file of trusted roots', () => {
+  const ask = async (more: readonly (readonly [string, string])[] = []) => {
+    const { status, headers, body } = await send(
+      `${service.url}/gate/mcp`,
+      [['X-DRS-Bundle', mcpBundle()], ...more],
+      toolCall(),
+    );
+    const { error } = (body ?? {}) as { error?: { data: { code: string } } };
+    return { status, headers, code: error?.data.code };
+  };
+  const reads = (outcome: string) => service.log.filter(({ msg }) => String(msg).startsWith(outcome)).length;
+
+  it('names the root to the tool server, never what the caller says', async () => {
+    const { status, headers } = await ask([['X-DRS-Root-Name', 'boss@example.com']]);
+    expect([status, headers['x-drs-root-name']]).toEqual([200, '=?base64?Wm/Dq0BleGFtcGxlLmNvbQ==?=']);
+    expect(String(headers['x-envoy-auth-headers-to-remove'])).not.toContain('x-drs-root-name');
+    const bundle = JSON.parse(Buffer.from(mcpBundle(), 'base64url').toString()) as object;
+    const forged = { ...bundle, details: true, root_name: 'boss@example.com', labels: { team: 'board' } };
+    const verdict = (await (
+      await fetch(`${service.url}/verify`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(forged),
+      })
+    ).json()) as object;
+    expect(verdict).toMatchObject({ valid: true, details: { root_name: 'Zoë@example.com', labels } });
+  });
+
+  it('ends cached chains when it changes, and holds on to what was in force while it has a fault', async () => {
+    trust(trusted(root, { policy: { allowed_tools: ['fetch'] } }));
+    await eventually(async () => expect(await ask()).toMatchObject({ code: 'ROOT_POLICY_EXCEEDED' }));
+    trust('{"roots": [');
+    await eventually(() => expect(reads('the trusted roots cannot be read')).toBe(1));
+    expect(await ask()).toMatchObject({ code: 'ROOT_POLICY_EXCEEDED' });
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metrics).toContain('drs_trusted_roots_faulty 1\n');
+    expect(metrics).toContain('drs_trusted_roots_reads_total{outcome="refused"} 1\n');
+    trust(trusted(key.did));
+    await eventually(async () => expect(await ask()).toMatchObject({ code: 'UNTRUSTED_ROOT' }));
+    trust(trusted(root, { not_after: '2026-01-01' }));
+    service.child.kill('SIGHUP');
+    await eventually(async () => expect(await ask()).toMatchObject({ code: 'ROOT_EXPIRED' }));
+    trust(trusted(root));
+    await eventually(async () => expect(await ask()).toMatchObject({ status: 200 }));
+    expect(await (await fetch(`${service.url}/metrics`)).text()).toContain('drs_trusted_roots_faulty 0\n');
+  });
 });

@@ -222,6 +222,7 @@ export const ATTACKS: readonly Attack[] = [
           'X-DRS-Context',
           'X_DRS_CONTEXT',
           'X-DRS-Root-Principal',
+          'X-DRS-Root-Name',
           'X-DRS-Binding',
           'X-DRS-Tool',
         ].map((name) => [name, BOSS] as const),

@@ -1,4 +1,7 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { once } from 'node:events';
 import fc from 'fast-check';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
@@ -7,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { signToolCalls, type Delegation } from '../../src/middleware/mcp/index.js';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
+import { mcpChain } from '../gate/decide.js';
 import { attemptOf, requests, type MadeRequest } from '../gate/requests.js';
 import { askPure, askThrough } from '../gate/transports.js';
 import { encode, liveCall, liveChain } from '../middleware/call.js';
@@ -56,6 +60,7 @@ afterAll(async () => {
 
 const SPOOFED = {
   'X-DRS-Root-Principal': 'did:key:zBoss',
+  'X-DRS-Root-Name': 'boss@example.com',
   'X-DRS-Agent': 'did:key:zBoss',
   'X-DRS-Chain-Depth': '1',
   'X-DRS-Command': '/admin',
@@ -243,14 +248,24 @@ describe.each(SENDS_BODIES)('$folder in front of an MCP server', (recipe) => {
 
 describe('in front of a gate that signs', () => {
   const signer = generateKey();
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-proxies-'));
   let signing: RunningService;
   beforeAll(async () => {
-    signing = await startService({ GATE_CHAIN_ONLY: '/mcp/tools/call', GATE_SIGNING_KEY: signer.toJwk().d });
+    const root = { did: mcpChain.parties[0]?.did, name: 'Zoë@example.com' };
+    writeFileSync(path.join(folder, 'roots.json'), JSON.stringify({ roots: [root] }));
+    signing = await startService({
+      GATE_CHAIN_ONLY: '/mcp/tools/call',
+      GATE_SIGNING_KEY: signer.toJwk().d,
+      TRUSTED_ROOTS_FILE: folder,
+    });
   });
-  afterAll(() => signing.stop());
+  afterAll(async () => {
+    await signing.stop();
+    rmSync(folder, { recursive: true });
+  });
 
   it.each((Object.values(RECIPE) as Recipe[]).filter(canRun))(
-    '$folder hands the signed context on, and nothing of the kind that the caller sent',
+    '$folder hands the signed context and the name of the root on, and nothing of the kind that the caller sent',
     async (recipe) => {
       const proxy = await start(recipe, signing.port);
       const bundle = mcpBundle({ tool: 'search', query: 'tea' }, { tool_server: toolServer });
@@ -260,7 +275,8 @@ describe('in front of a gate that signs', () => {
       const { payload } = await jwtVerify(String(lastHeaders()['x-drs-context']), keys, {
         ...{ audience: toolServer, issuer: signer.did, typ: 'drs-context+jwt', algorithms: ['EdDSA'] },
       });
-      expect(payload).toMatchObject({ verdict: 'valid', tool: 'search', chain_depth: 2 });
+      expect(payload).toMatchObject({ verdict: 'valid', tool: 'search', root_name: 'Zoë@example.com' });
+      expect(lastHeaders()['x-drs-root-name']).toBe('=?base64?Wm/Dq0BleGFtcGxlLmNvbQ==?=');
     },
   );
 });

@@ -85,6 +85,7 @@ const unsigned = (body: string | Buffer, ...headers: (readonly [string, string])
 });
 const SPOOFED = [
   ['X-DRS-Root-Principal', 'did:key:zBoss'],
+  ['X-DRS-Root-Name', 'boss@example.com'],
   ['X-DRS-Agent', 'did:key:zBoss'],
   ['X-DRS-Chain-Depth', '1'],
   ['X-DRS-Command', '/mcp/tools/call'],

@@ -12,11 +12,11 @@ describe('a context header of the caller', () => {
   });
 
   it.each([
-    ['search', 'a.b.c'],
-    ['search', null],
-    [null, 'a.b.c'],
-    [null, null],
-  ])('is replaced or removed from an allowed call, with the tool %s and the token %s', (tool, token) => {
+    ['search', 'a.b.c', undefined],
+    ['search', null, 'alice@example.com'],
+    [null, 'a.b.c', undefined],
+    [null, null, 'Zoë'],
+  ])('is replaced or removed from an allowed call, with %s, %s and %s', (tool, token, name) => {
     const context = {
       root_principal: 'did:key:zA',
       chain_depth: 2,
@@ -27,10 +27,12 @@ describe('a context header of the caller', () => {
       receipts: ['dr:1', 'dr:2'],
       root_type: null,
       expires_at: null,
+      ...(name !== undefined && { root_name: name }),
     };
     const { set, remove } = contextHeaders(context, token);
     expect([...Object.keys(set).map((name) => name.toLowerCase()), ...remove].sort()).toEqual(ALL);
     expect(set).toMatchObject({ 'X-DRS-Root-Principal': 'did:key:zA', 'X-DRS-Agent': 'did:key:zB' });
+    expect(set['X-DRS-Root-Name']).toBe(name === 'Zoë' ? '=?base64?Wm/Dqw==?=' : name);
     expect([set['X-DRS-Tool'], set['X-DRS-Context']]).toEqual([tool ?? undefined, token ?? undefined]);
   });
 });

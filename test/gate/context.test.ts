@@ -7,6 +7,8 @@ const bundleOf = (overrides: Readonly<Record<number, object>> = {}, invocation: 
   invoke(makeChain(3, overrides as never), invocation as never);
 const claimsOf = (...given: Parameters<typeof bundleOf>) => readBundleClaims(bundleOf(...given));
 
+const NAMELESS = { name: null, labels: null };
+
 describe('the context of a call', () => {
   it('holds the earliest end, the ids and the consent session', () => {
     const { receipts, invocation } = claimsOf(
@@ -17,6 +19,7 @@ describe('the context of a call', () => {
       callContextOf(
         receipts.map((claims) => ({ ...claims, session_id: claims.drs_consent?.session_id ?? null })),
         invocation,
+        NAMELESS,
       ),
     ).toEqual({
       agent: invocation.iss,
@@ -37,15 +40,28 @@ describe('the context of a call', () => {
       { 0: machine, 1: standing, 2: standing },
       { args: { tool: 7 } },
     );
-    const context = callContextOf(receipts, invocation);
+    const context = callContextOf(receipts, invocation, NAMELESS);
     expect(context).toMatchObject({ tool: null, root_type: null, expires_at: null });
-    expect(context).not.toHaveProperty('session_id');
+    for (const member of ['session_id', 'root_name', 'labels']) expect(context).not.toHaveProperty(member);
+  });
+
+  it('names the root as the operator does, whatever the receipts say, and shares no labels', () => {
+    const root = { name: 'alice@example.com', labels: { team: 'sales' } };
+    const { receipts, invocation } = claimsOf({}, { args: { tool: 'x', root_name: 'boss' } });
+    const forged = receipts.map((claims) => ({ ...claims, root_name: 'boss', labels: { team: 'board' } }));
+    const context = callContextOf(forged, invocation, root);
+    expect(context).toMatchObject({ root_name: 'alice@example.com', labels: { team: 'sales' } });
+    expect(context.labels).not.toBe(root.labels);
+    expect(callContextOf(forged, invocation, NAMELESS)).not.toHaveProperty('root_name');
   });
 
   it('has no end where only some receipts have none, but the end of the others', () => {
     const machine = { drs_root_type: 'automated', drs_consent: undefined, exp: undefined };
     const { receipts, invocation } = claimsOf({ 0: machine, 1: { exp: 50 }, 2: { exp: 40 } });
-    expect(callContextOf(receipts, invocation)).toMatchObject({ root_type: 'automated', expires_at: 40 });
+    expect(callContextOf(receipts, invocation, NAMELESS)).toMatchObject({
+      root_type: 'automated',
+      expires_at: 40,
+    });
   });
 
   it('is frozen through and through', () => {

@@ -194,10 +194,10 @@ describe('the headers that describe a call', () => {
         'X-DRS-Binding': 'match',
         'X-DRS-Context': 'token',
       },
-      remove: [],
+      remove: ['x-drs-root-name'],
     });
     const without = contextHeaders(contextWith({}, null), null);
-    expect(without.remove).toEqual(['x-drs-tool', 'x-drs-context']);
+    expect(without.remove).toEqual(['x-drs-root-name', 'x-drs-tool', 'x-drs-context']);
     expect(without.set).toMatchObject({ 'X-DRS-Binding': 'none' });
     expect(
       [...Object.keys(without.set).map((name) => name.toLowerCase()), ...without.remove].toSorted(),

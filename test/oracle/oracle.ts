@@ -2,17 +2,28 @@ import { readInvocation, readReceipt, stringOf, type Invocation, type Receipt } 
 import { verifyStrictly } from './ed25519.js';
 import { digestOf, keyOfDid } from './encoding.js';
 import { faithful } from './jcs.js';
-import { member, type Json, type JsonObject } from './json.js';
+import { fromValue, member, type Json, type JsonObject } from './json.js';
 import type { Jwt } from './jwt.js';
 import { limitsOf, namesOf, type CountedLimit } from './limits.js';
 import { allows, allowsDelegations, isWithin } from './policy.js';
+
+/** An entry of a file of trusted roots (docs/spec/trust.md), in order. */
+export interface Entry {
+  readonly did: string;
+  readonly name?: string;
+  readonly not_before?: string;
+  readonly not_after?: string;
+  readonly policy?: Readonly<Record<string, boolean | number | string[]>>;
+  readonly labels?: Readonly<Record<string, string>>;
+}
 
 /** The settings of a verifier. */
 export interface Settings {
   readonly maxChainDepth?: number;
   readonly clockSkewSecs?: number;
   readonly serverIdentity?: string;
-  readonly trustedRoots?: readonly string[];
+  /** DIDs, or entries. */
+  readonly trustedRoots?: readonly (string | Entry)[];
   readonly requireBinding?: boolean;
 }
 
@@ -65,11 +76,12 @@ export function verify(question: Question): Answer {
   const structure = blockA(question.bundle, settings);
   if (typeof structure === 'string') return { valid: false, code: structure };
   const { receipts, invocation } = structure;
+  const entry = entryOf(receipts[0]?.iss ?? '', settings);
   const code =
     blockB(receipts, invocation) ??
     blockC(receipts, invocation, verifySignature) ??
-    blockD(receipts, invocation, settings) ??
-    blockE(receipts, now, settings.clockSkewSecs ?? 0) ??
+    blockD(receipts, invocation, settings, entry) ??
+    blockE(receipts, now, settings.clockSkewSecs ?? 0, entry) ??
     blockF(receipts, revocation);
   if (code !== undefined) return { valid: false, code };
 
@@ -87,7 +99,9 @@ export function verify(question: Question): Answer {
     context: { root_principal: root.iss, chain_depth: receipts.length, leaf_policy: leaf.policy, ...open },
     counted: { limits, args: invocation.args },
     ...(binding !== undefined && { binding }),
-    ...(question.details === true && { details: { ...detailsOf(receipts, invocation, binding), ...open } }),
+    ...(question.details === true && {
+      details: { ...detailsOf(receipts, invocation, binding, entry), ...open },
+    }),
   };
 }
 
@@ -158,15 +172,30 @@ function signatureFault(
   return verify(key, jwt.signed, jwt.signature) ? undefined : code;
 }
 
+/** What the operator says of a root; `undefined` if it is not trusted. */
+function entryOf(did: string, { trustedRoots }: Settings): Entry | undefined {
+  if (trustedRoots === undefined) return { did };
+  return trustedRoots
+    .map((one) => (typeof one === 'string' ? { did: one } : one))
+    .find((one) => one.did === did);
+}
+
 /** Policy. */
-function blockD(receipts: readonly Receipt[], call: Invocation, settings: Settings): string | undefined {
+function blockD(
+  receipts: readonly Receipt[],
+  call: Invocation,
+  settings: Settings,
+  entry: Entry | undefined,
+): string | undefined {
+  const most = fromValue(entry?.policy ?? {});
+  if (most.kind !== 'object') throw new Error('a policy is an object');
   const root = receipts[0];
   for (const [index, receipt] of receipts.entries()) {
     const parent = receipts[index - 1];
     if (receipt.subject !== (parent === undefined ? receipt.iss : root?.subject)) return 'SUBJECT_MISMATCH';
     if (parent !== undefined && !isBelow(receipt.cmd, parent.cmd)) return 'COMMAND_MISMATCH';
-    if (parent === undefined && settings.trustedRoots?.includes(receipt.iss) === false)
-      return 'UNTRUSTED_ROOT';
+    if (parent === undefined && entry === undefined) return 'UNTRUSTED_ROOT';
+    if (parent === undefined && !isWithin(receipt.policy, most)) return 'ROOT_POLICY_EXCEEDED';
     if (!receipts.slice(0, index).every(({ policy }, at) => allowsDelegations(policy, index - at)))
       return 'DELEGATION_NOT_ALLOWED';
     if (parent !== undefined && !isWithin(receipt.policy, parent.policy)) return 'POLICY_ESCALATION';
@@ -175,13 +204,23 @@ function blockD(receipts: readonly Receipt[], call: Invocation, settings: Settin
   if (!isBelow(call.cmd, receipts.at(-1)?.cmd ?? '')) return 'COMMAND_MISMATCH';
   if (settings.serverIdentity !== undefined && call.toolServer !== settings.serverIdentity)
     return 'TOOL_SERVER_MISMATCH';
+  if (!allowsDelegations(most, receipts.length - 1) || !allows(most, call.args))
+    return 'ROOT_POLICY_EXCEEDED';
   return receipts.every((receipt) => allows(receipt.policy, call.args)) ? undefined : 'POLICY_VIOLATION';
 }
 
 const isBelow = (cmd: string, parent: string) => cmd === parent || cmd.startsWith(`${parent}/`);
 
 /** Time. */
-function blockE(receipts: readonly Receipt[], now: number, skew: number): string | undefined {
+function blockE(
+  receipts: readonly Receipt[],
+  now: number,
+  skew: number,
+  { not_before: first, not_after: last }: Entry = { did: '' },
+): string | undefined {
+  if (first !== undefined && now < secondsOf(first)) return 'ROOT_NOT_YET_VALID';
+  // A day ends with its last second.
+  if (last !== undefined && now > secondsOf(last) + (isDay(last) ? 86_399 : 0)) return 'ROOT_EXPIRED';
   for (const [index, receipt] of receipts.entries()) {
     if (now < receipt.nbf - skew) return 'NOT_YET_VALID';
     if (receipt.exp !== undefined && now > receipt.exp + skew) return 'EXPIRED';
@@ -193,6 +232,9 @@ function blockE(receipts: readonly Receipt[], now: number, skew: number): string
   }
   return undefined;
 }
+
+const isDay = (time: string) => time.length === 10;
+const secondsOf = (time: string) => Date.parse(isDay(time) ? `${time}T00:00:00Z` : time) / 1000;
 
 /** Revocation. */
 function blockF(receipts: readonly Receipt[], { remote, local }: Revocation): string | undefined {
@@ -218,7 +260,12 @@ function bindingOf(body: Json | 'unreadable', invocation: Invocation): Binding {
 }
 
 /** The details of docs/spec/verdict.md: the context of a gate without the three members that every verdict has. */
-function detailsOf(receipts: readonly Receipt[], call: Invocation, binding: Binding | undefined) {
+function detailsOf(
+  receipts: readonly Receipt[],
+  call: Invocation,
+  binding: Binding | undefined,
+  { name, labels }: Entry = { did: '' },
+) {
   const expiries = receipts.flatMap(({ exp }) => (exp === undefined ? [] : [exp]));
   const tool = stringOf(call.args, 'tool');
   const { rootType, sessionId } = receipts[0] ?? {};
@@ -231,6 +278,8 @@ function detailsOf(receipts: readonly Receipt[], call: Invocation, binding: Bind
     root_type: rootType ?? null,
     ...(sessionId !== undefined && { session_id: sessionId }),
     expires_at: expiries.length === 0 ? null : Math.min(...expiries),
+    ...(name !== undefined && { root_name: name }),
+    ...(labels !== undefined && { labels }),
     ...(binding !== undefined && { binding }),
   };
 }

@@ -151,11 +151,22 @@ describe('the configuration', () => {
   });
 
   it('refuses a file for a variable that cannot come from a file, by name', () => {
-    for (const name of ['TRUSTED_ROOTS', 'SERVER_IDENTITY', 'PORT', 'DRS_ADMIN_TOKEN_FILE'])
+    for (const name of ['SERVER_IDENTITY', 'PORT', 'DRS_ADMIN_TOKEN_FILE'])
       expect(problemsOf({ [`${name}_FILE`]: '/run/secrets/x' })).toEqual([
         `${name}_FILE is set, and ${name} cannot come from a file: set ${name} itself ` +
-          '(only DRS_ADMIN_TOKEN, REDIS_URL, GATE_SIGNING_KEY can come from files)',
+          '(only TRUSTED_ROOTS, DRS_ADMIN_TOKEN, REDIS_URL, GATE_SIGNING_KEY can come from files)',
       ]);
+  });
+
+  it('takes the trusted roots from one place', () => {
+    const did = 'did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw';
+    expect(readConfiguration({ TRUSTED_ROOTS_FILE: '/etc/roots' }).trustedRootsFile).toBe('/etc/roots');
+    expect(problemsOf({ TRUSTED_ROOTS: did, TRUSTED_ROOTS_FILE: '/etc/roots' })).toEqual([
+      'TRUSTED_ROOTS and TRUSTED_ROOTS_FILE are both set, expected one of them: add the first to the file',
+    ]);
+    expect(problemsOf({ TRUSTED_ROOTS_FILE: ' ' })).toEqual([
+      'TRUSTED_ROOTS_FILE is empty: expected whom to trust; unset it to trust anybody',
+    ]);
   });
 
   it('warns if nobody has said which tool server this is', () => {

@@ -222,7 +222,7 @@ describe('with a verdict', () => {
     for (let call = 0; call < 2; call++) expect((await decider.decide(callOf('mcp'))).kind).toBe('allow');
     expect(warnings).toEqual([
       expect.stringMatching(
-        /^the gate allowed a call, and TRUSTED_ROOTS is not set: .* principals whose delegations count$/,
+        /^the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: .* principals whose delegations count$/,
       ),
     ]);
     const trusting = openReal({

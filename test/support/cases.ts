@@ -1,4 +1,4 @@
-import type { VerifierOptions } from '../../src/index.js';
+import type { TrustedRoot, VerifierOptions } from '../../src/index.js';
 import {
   childClaims,
   HEADER,
@@ -11,6 +11,7 @@ import {
   rootClaims,
   sha256,
   signJwt,
+  type Chain,
   type Overrides,
   type Party,
   type TestBundle,
@@ -682,7 +683,7 @@ export const REFUSED: readonly RefusedCase[] = [
     'a root that nobody trusts',
     'UNTRUSTED_ROOT',
     valid,
-    /Receipt 0: the root principal is .*, expected one of TRUSTED_ROOTS/,
+    /Receipt 0: the root principal is .*, expected one that this verifier trusts/,
     {
       trustedRoots: [OTHER.did],
     },
@@ -744,6 +745,46 @@ export const REFUSED: readonly RefusedCase[] = [
     ),
     /Receipt 15: it is delegation 15 below receipt 0, expected at most 14/,
   ),
+  {
+    ...D(
+      'a root that delegates more than it is trusted with',
+      'ROOT_POLICY_EXCEEDED',
+      valid,
+      /Receipt 0: policy\.allowed_tools is \["search","fetch"\], expected at most \["search"\], as far as this verifier trusts/,
+    ),
+    ...known(makeChain(3), { policy: { allowed_tools: ['search'], max_cost_usd: 1 } }),
+  },
+  {
+    ...D(
+      'more delegations than a root is trusted with, which has no limit itself',
+      'ROOT_POLICY_EXCEEDED',
+      valid,
+      /Receipt 0: policy\.max_delegations is 2, expected at most 1, as far as/,
+    ),
+    ...known(makeChain(3, { 0: policy({}), 1: policy({}), 2: policy({}) }), {
+      policy: { max_delegations: 1 },
+    }),
+  },
+  {
+    ...D(
+      'a root without a limit that its entry has',
+      'ROOT_POLICY_EXCEEDED',
+      valid,
+      /Receipt 0: policy\.max_calls is missing, expected at most 3, as far as/,
+    ),
+    // A later receipt escalates, which is found after that.
+    ...known(makeChain(2, { 1: policy({}) }), { policy: { max_calls: 3 } }),
+  },
+  {
+    ...D(
+      'a call beyond what its root is trusted with, which no receipt limits',
+      'ROOT_POLICY_EXCEEDED',
+      valid,
+      /Invocation: args\.pii_access is true, expected what pii_access false allows, as far as/,
+    ),
+    // The policies of the receipts, which the call breaks, too, come after that.
+    ...known(makeChain(2), { policy: { pii_access: false } }, { args: { tool: 'delete', pii_access: true } }),
+  },
   ...escalations.map(([name, parent, child, says]) =>
     D(
       `escalation: ${name}`,
@@ -791,6 +832,24 @@ export const REFUSED: readonly RefusedCase[] = [
       /expected a time of at most \d+ \(20\d\d-\d\d-\d\dT[\d:]+Z\) give or take 60 s of clock skew, which is now/,
     ),
     options: { clockSkewSecs: 60 },
+  },
+  {
+    ...E(
+      'a root that is trusted later',
+      'ROOT_NOT_YET_VALID',
+      valid,
+      /Receipt 0: this verifier trusts its root principal from \d+ \(2999-01-01T00:00:00Z\), expected a time of at most \d+ \(/,
+    ),
+    ...known(makeChain(1, { 0: { exp: NOW - 30 } }), { not_before: '2999-01-01', not_after: '2999-01-01' }),
+  },
+  {
+    ...E(
+      'a root that was trusted until yesterday, whatever the skew',
+      'ROOT_EXPIRED',
+      valid,
+      /Receipt 0: this verifier trusted its root principal until \d+ \(\d{4}-\d\d-\d\dT23:59:59Z\), expected a time of at least/,
+    ),
+    ...known(makeChain(2), { not_after: dayOf(NOW - 86_400) }, {}, { clockSkewSecs: 86_400 }),
   },
   {
     ...E(
@@ -1023,6 +1082,16 @@ export const ACCEPTED: readonly {
   { name: 'an index that is not revoked', bundle: withClaims(1, { drs_status_list_index: 0 }) },
   { name: 'a trusted root', ...trusted() },
   {
+    name: 'a root within what it is trusted with, today',
+    ...known(makeChain(3), {
+      name: 'alice@example.com',
+      not_before: dayOf(NOW),
+      not_after: dayOf(NOW + 86_400),
+      policy: { allowed_tools: ['fetch', 'search', 'x'], max_cost_usd: 5, write_access: false },
+      labels: { team: 'sales' },
+    }),
+  },
+  {
     name: 'the right server',
     bundle: withInvocation({ tool_server: 'https://tools.example' }),
     options: { serverIdentity: 'https://tools.example' },
@@ -1032,6 +1101,25 @@ export const ACCEPTED: readonly {
     bundle: invoke(makeChain(1, { 0: policy({ note: 'x'.repeat(100_000) }) })),
   },
 ];
+
+/** A call under a chain whose root has an entry. */
+function known(
+  chain: Chain,
+  entry: Omit<TrustedRoot, 'did'>,
+  overrides: Overrides = {},
+  others: VerifierOptions = {},
+): { bundle: TestBundle; options: VerifierOptions } {
+  const { did } = chain.parties[0] as Party;
+  return {
+    bundle: invoke(chain, overrides),
+    options: { ...others, trustedRoots: [OTHER.did, { did, ...entry }] },
+  };
+}
+
+/** The day of a time, in UTC. */
+function dayOf(seconds: number): string {
+  return new Date(seconds * 1000).toISOString().slice(0, 10);
+}
 
 function trusted(): { bundle: TestBundle; options: VerifierOptions } {
   const chain = makeChain(2);

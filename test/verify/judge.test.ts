@@ -5,7 +5,9 @@ import { Failure } from '../../src/verify/codes.js';
 import { judge, type Call, type JudgeParts } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import type { RemoteStatus } from '../../src/verify/revocation-view.js';
-import { invoke, makeChain, NOW } from '../support/chain.js';
+import type { Root, Roots } from '../../src/verify/root.js';
+import { readGivenRoots } from '../../src/trust/read-roots.js';
+import { invoke, makeChain, NOW, type Party } from '../support/chain.js';
 
 const args = { tool: 'search', query: 'tea', estimated_cost_usd: 0.05 };
 const ofArgs = { kind: 'value', value: args } as const;
@@ -93,5 +95,70 @@ describe('a judge', () => {
     const revocation = { ...judging.parts.revocation, freshen: () => never };
     const { codeOf } = openJudge('unavailable', { revocation });
     expect(await codeOf({ mayWait: () => false })).toBe('REVOCATION_CHECK_FAILED');
+  });
+});
+
+describe('a judge whose roots change', () => {
+  const entry = (more: object = {}) => {
+    const read = readGivenRoots([{ did, ...more }]);
+    if ('problem' in read) throw new Error(read.problem);
+    return read.roots;
+  };
+  const chain = makeChain(2, { 1: { drs_status_list_index: 7 } });
+  const { did } = chain.parties[0] as Party;
+  const bundle = invoke(chain, { args });
+
+  function open(onFreshen?: () => void) {
+    let roots: Roots = entry();
+    const signatures = new InThreadVerifier();
+    const rules = { maxChainDepth: 16, clockSkewSecs: 0, serverIdentity: null };
+    const trustedRoots = { get: (root: string) => roots.get(root) };
+    const judging = openJudge('not_revoked', { rules: { ...rules, trustedRoots }, signatures });
+    const { revocation } = judging.parts;
+    const freshen = () => {
+      onFreshen?.();
+      return Promise.resolve();
+    };
+    const parts = { ...judging.parts, revocation: { ...revocation, freshen } };
+    return {
+      trust: (more: Roots) => (roots = more),
+      signatures,
+      ask: async () => {
+        const { failure, ...valid } = await judge({ bundle, body: ofArgs }, parts);
+        return failure?.code ?? (valid as unknown as { root: Root }).root;
+      },
+    };
+  }
+
+  it('goes by the entry that there is at each call, and verifies no receipt again', async () => {
+    const { trust, ask, signatures } = open();
+    expect(await ask()).toMatchObject({ name: null });
+    trust(entry({ name: 'Alice' }));
+    expect(await ask()).toMatchObject({ name: 'Alice' });
+    trust(new Map());
+    expect(await ask()).toBe('UNTRUSTED_ROOT');
+    const narrow = entry({ policy: { allowed_tools: ['search'] } });
+    trust(narrow);
+    for (let call = 0; call < 2; call++) expect(await ask()).toBe('ROOT_POLICY_EXCEEDED');
+    const wide = entry({ policy: { allowed_tools: ['search', 'fetch'], pii_access: false } });
+    trust(wide);
+    for (let call = 0; call < 2; call++) expect(await ask()).toBe(wide.get(did));
+    trust(narrow);
+    expect(await ask()).toBe('ROOT_POLICY_EXCEEDED');
+    trust(entry({ not_after: '2020-01-01' }));
+    expect(await ask()).toBe('ROOT_EXPIRED');
+    trust(entry({ not_before: '2999-01-01' }));
+    expect(await ask()).toBe('ROOT_NOT_YET_VALID');
+    // Three for the first call, then one each.
+    expect(signatures.stats.inThread).toBe(3 + 9);
+  });
+
+  it('looks again after a wait for the status list', async () => {
+    const judging = open(() => judging.trust(new Map()));
+    expect(await judging.ask()).toBe('UNTRUSTED_ROOT');
+    const renamed = open(() => renamed.trust(entry({ name: 'Alice' })));
+    expect(await renamed.ask()).toMatchObject({ name: 'Alice' });
+    const narrowed = open(() => narrowed.trust(entry({ policy: { max_cost_usd: 1 } })));
+    expect(await narrowed.ask()).toBe('ROOT_POLICY_EXCEEDED');
   });
 });

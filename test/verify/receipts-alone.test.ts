@@ -38,6 +38,6 @@ describe('receipts without an invocation', () => {
     const { receipts } = makeChain(2);
     expect(verify(receipts, NOW + 3601)).toBe('EXPIRED');
     expect(verify(receipts, NOW + 3601, { clockSkewSecs: 1 })).toBeUndefined();
-    expect(verify(receipts, NOW, { trustedRoots: new Set() })).toBe('UNTRUSTED_ROOT');
+    expect(verify(receipts, NOW, { trustedRoots: new Map() })).toBe('UNTRUSTED_ROOT');
   });
 });

@@ -32,6 +32,7 @@ local BODILESS = { ["GET"] = true, ["HEAD"] = true, ["OPTIONS"] = true, ["DELETE
 
 local CONTEXT = {
   "x-drs-root-principal",
+  "x-drs-root-name",
   "x-drs-agent",
   "x-drs-chain-depth",
   "x-drs-command",

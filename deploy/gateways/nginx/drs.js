@@ -2,6 +2,7 @@
 
 const HEADERS = [
   'Root-Principal',
+  'Root-Name',
   'Agent',
   'Chain-Depth',
   'Command',

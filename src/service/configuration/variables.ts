@@ -124,6 +124,8 @@ export const SECTIONS = {
   'What is accepted': {
     trustedRoots: { ...VERIFIER_OPTIONS.trustedRoots, restrictsTrust: true,
       says: 'Accept only chains whose first issuer is one of these DIDs. Unset, anybody can be the root principal: the caller must check `root_principal`.' },
+    trustedRootsFile: { ...VERIFIER_OPTIONS.trustedRootsFile, restrictsTrust: true,
+      says: 'File of the trusted root principals, or a directory of such files, instead of `TRUSTED_ROOTS`: with names, dates and limits. Read again when it changes, and on SIGHUP. See [trust.md](trust.md).' },
     serverIdentity: { ...VERIFIER_OPTIONS.serverIdentity, restrictsTrust: true,
       says: 'Accept only invocations whose `tool_server` is this text; `any`: accept all. Unset, `/verify` accepts all, with a warning at the start, and the gate refuses every call (`TOOL_SERVER_MISMATCH`).' },
     requireBinding: { ...VERIFIER_OPTIONS.requireBinding,

@@ -36,11 +36,11 @@ export function readGuardConfiguration(
     if (!(error instanceof OptionsError)) throw error;
     throw new OptionsError([...problems, ...error.problems]);
   }
-  const { trustedRoots, serverIdentity, decisionLog } = configuration;
-  if (trustedRoots === undefined && !trustsAnybody)
+  const { trustedRoots, trustedRootsFile, serverIdentity, decisionLog } = configuration;
+  if (trustedRoots === undefined && trustedRootsFile === undefined && !trustsAnybody)
     problems.push(
       'there is no trusted root, so that anybody could delegate to themselves: name the principals whose delegations ' +
-        'count (--trusted-root did:key:…, TRUSTED_ROOTS), or trust anybody (--trusted-root any)',
+        'count (--trusted-root did:key:…, TRUSTED_ROOTS, TRUSTED_ROOTS_FILE), or trust anybody (--trusted-root any)',
     );
   if (serverIdentity === undefined)
     problems.push(

@@ -26,8 +26,8 @@ const POLL_MS = 10;
 /** A proxy that listens. */
 export interface HttpGuard {
   readonly url: string;
-  /** Reads the certificate and the routes again. @throws Error if they cannot be used; the old ones stay */
-  reload(): void;
+  /** Reads the certificate, the routes and the trusted roots again. @throws Error if they cannot be used; the old ones stay */
+  reload(): Promise<void>;
   /** Answers what is under way, for `SHUTDOWN_GRACE_SECS` at most, and closes. */
   close(): Promise<void>;
 }
@@ -44,14 +44,18 @@ export async function runHttpGuard(
 ): Promise<void> {
   const guard = await openHttpGuard(configuration, { protocol, destination }, log);
   endGracefully({ log, delayMs: closingMsOf(configuration), skip: ['SIGHUP'], close: () => guard.close() });
-  process.on('SIGHUP', () => {
-    try {
-      guard.reload();
-      log.info('SIGHUP: certificate and routes were read again');
-    } catch (error) {
-      log.error({ err: error }, 'certificate or routes could not be read again: the old ones still hold');
-    }
-  });
+  process.on(
+    'SIGHUP',
+    () =>
+      void guard.reload().then(
+        () => log.info('SIGHUP: certificate, routes and trusted roots were read again'),
+        (error: unknown) =>
+          log.error(
+            { err: error },
+            'certificate, routes or trusted roots could not be read again: the old ones still hold',
+          ),
+      ),
+  );
   // This comes last, since a program that waits for this line may send a signal at once.
   log.info({ ...BUILD, url: guard.url, protocol, to: destination.origin }, 'listening');
 }
@@ -103,9 +107,10 @@ export async function openHttpGuard(
     const shown = showAddress({ kind: 'tcp', host: configuration.host, port, isShared: false });
     return {
       url: `${certificate === null ? 'http' : 'https'}://${shown}`,
-      reload: () => {
+      reload: async () => {
         certificate?.reload([frontEnd]);
         gate.routes.reload();
+        await engine.rootsFile?.reload();
       },
       close: async () => {
         admission.isLeaving = true;

@@ -20,12 +20,19 @@ export interface ContextClaims {
   readonly aud: string;
   /** The root principal. */
   readonly sub: string;
+  /** The agent, who signed the call. RFC 9068 §2.2 */
+  readonly client_id: string;
+  /** Who acts for the root principal. RFC 8693 §4.1 */
+  readonly act: Actor;
   readonly iat: number;
   readonly exp: number;
   /** The invocation's `jti`: each call has its own context. */
   readonly jti: string;
   readonly verdict: 'valid';
   readonly agent: string;
+  /** What the operator says of the root principal; absent if nothing. */
+  readonly root_name?: string;
+  readonly labels?: Readonly<Record<string, string>>;
   readonly chain_depth: number;
   readonly command: string;
   readonly tool: string | null;
@@ -45,10 +52,19 @@ export interface RevocationClaims {
   readonly lists: readonly string[];
 }
 
+/** A delegate, and who delegated to it: the outermost is the current actor. */
+interface Actor {
+  readonly sub: string;
+  readonly act?: Actor;
+}
+
 /** The call that a signed context describes. */
 export interface SignedCall extends Pick<AllowedCall<JudgedChain>, 'context' | 'now'> {
   readonly call: Pick<PendingCall, 'encoded'>;
-  readonly chain: { readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'> };
+  readonly chain: {
+    readonly receipts: readonly { readonly iss: string }[];
+    readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'>;
+  };
 }
 
 /** A public key in the form of `/.well-known/jwks.json`. */
@@ -92,16 +108,21 @@ export class ContextSigner {
   }
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  sign({ context, call, chain: { invocation }, now }: SignedCall): string {
+  sign({ context, call, chain: { receipts, invocation }, now }: SignedCall): string {
+    const { root_name, labels } = context;
     const claims: ContextClaims = {
       iss: this.did,
       aud: invocation.tool_server,
       sub: context.root_principal,
+      client_id: context.agent,
+      act: actorOf(receipts, context.agent),
       iat: now,
       exp: now + LIFETIME_SECS,
       jti: context.invocation,
       verdict: 'valid',
       agent: context.agent,
+      ...(root_name === undefined ? {} : { root_name }),
+      ...(labels === undefined ? {} : { labels }),
       chain_depth: context.chain_depth,
       command: context.command,
       tool: context.tool,
@@ -115,6 +136,13 @@ export class ContextSigner {
     sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), this.#secretKey);
     return `${input}.${encodeBase64url(signature)}`;
   }
+}
+
+/** The agent, and behind it each delegate between it and the root principal. */
+function actorOf(receipts: SignedCall['chain']['receipts'], agent: string): Actor {
+  const [, ...delegates] = receipts.map(({ iss }) => iss);
+  const parties = [...delegates, agent];
+  return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;
 }
 
 function encodeText(text: string): string {

@@ -67,6 +67,7 @@ export interface GateDeciderContext {
     | 'replayWindowSecs'
     | 'clockSkewSecs'
     | 'trustedRoots'
+    | 'trustedRootsFile'
     | 'gatePassMethods'
     | 'gateChainOnly'
     | 'serverIdentity'
@@ -194,11 +195,12 @@ export class GateDecider {
 
   /** Warns once if any root is trusted, so that the operator knows. */
   #warnOfAnyRoot(): void {
-    if (this.#hasWarned || this.#context.configuration.trustedRoots !== undefined) return;
+    const { trustedRoots, trustedRootsFile } = this.#context.configuration;
+    if (this.#hasWarned || trustedRoots !== undefined || trustedRootsFile !== undefined) return;
     this.#hasWarned = true;
     this.#context.log.warn(
-      'the gate allowed a call, and TRUSTED_ROOTS is not set: calls under a delegation by anyone are allowed, ' +
-        'unless the tool server checks X-DRS-Root-Principal; set TRUSTED_ROOTS to the principals whose delegations count',
+      'the gate allowed a call, and neither TRUSTED_ROOTS nor TRUSTED_ROOTS_FILE is set: calls under a delegation by anyone are allowed, ' +
+        'unless the tool server checks X-DRS-Root-Principal; name the principals whose delegations count',
     );
   }
 }
@@ -219,13 +221,14 @@ export function wholeContextOf({ context, chain }: Allowance<VerifiedChain>): Ga
 
 function chainOf({
   chain,
+  root,
   invocation,
   binding,
 }: Extract<Judgement, { readonly failure: null }>): VerifiedChain {
   // The type does not say that a chain has a root.
   const receipts = chain.receipts.map(({ claims }) => claims) as unknown as VerifiedChain['receipts'];
   const { limits, leaf } = chain;
-  return { failure: null, receipts, invocation: invocation.claims, limits, binding, leaf };
+  return { failure: null, receipts, root, invocation: invocation.claims, limits, binding, leaf };
 }
 
 function clock(): number {

@@ -1,19 +1,24 @@
 import { coversCommand } from '../../protocol/claims.js';
 import { findEscalation, findViolation } from '../attenuation.js';
-import { Failure, show } from '../codes.js';
+import { Failure, show, type Subject } from '../codes.js';
 import type { Invocation, Receipt } from '../receipt.js';
+import type { Root } from '../root.js';
 import type { Rules } from '../rules.js';
 import type { Structure } from './a-structure.js';
 
-/** Block D for receipts: each stays within the one before it. */
-export function checkReceiptPolicies(receipts: readonly Receipt[], rules: Rules): Failure | null {
+/**
+ * Block D for receipts: the root is trusted, and each stays within the one before it.
+ *
+ * @param trusted what the operator says of the root; `null` if it is not trusted
+ */
+export function checkReceiptPolicies(receipts: readonly Receipt[], trusted: Root | null): Failure | null {
   const root = receipts[0] as Receipt;
   let depth: DepthLimit | null = null;
   for (let index = 0; index < receipts.length; index++) {
     const receipt = receipts[index] as Receipt;
     const failure =
       index === 0
-        ? checkRoot(root, rules)
+        ? (checkRootSubject(root) ?? checkRoot(root, trusted))
         : checkDelegation(root, receipts[index - 1] as Receipt, receipt, index, depth);
     if (failure !== null) return failure;
     depth = tighter(depth, receipt, index);
@@ -29,32 +34,74 @@ interface DepthLimit {
   readonly last: number;
 }
 
+function maxDelegationsOf(limits: Receipt['limits']): number | undefined {
+  return limits.find(({ member }) => member.name === 'max_delegations')?.limit.value as number | undefined;
+}
+
 /** Of the limit of the receipts above and that of this one the tighter; if both end equally, the upper one. */
 function tighter(above: DepthLimit | null, { limits }: Receipt, level: number): DepthLimit | null {
-  const own = limits.find(({ member }) => member.name === 'max_delegations')?.limit.value as
-    number | undefined;
+  const own = maxDelegationsOf(limits);
   if (own === undefined || (above !== null && above.last <= level + own)) return above;
   return { level, last: level + own };
 }
 
-/** Block D for the call: it stays within the policies of all levels. */
-export function checkCallPolicy({ receipts, invocation }: Structure, rules: Rules): Failure | null {
+/**
+ * The part of block D that can change while receipts stay the same, so that it is checked for known chains, too: the root
+ * is trusted, and stays within what the operator lets it delegate.
+ */
+export function checkRoot(receipt: Receipt, trusted: Root | null): Failure | null {
+  if (trusted === null) {
+    const expected = 'one that this verifier trusts';
+    return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: receipt.claims.iss, expected });
+  }
+  const { policy, kept } = trusted;
+  if (policy === null || kept.has(receipt)) return null;
+  const escalation = findEscalation(policy, receipt);
+  if (escalation === null) {
+    kept.add(receipt);
+    return null;
+  }
+  const { claimed, allowed } = escalation;
+  return rootExceeded(0, `policy.${escalation.member}`, claimed, `at most ${show(allowed)}`);
+}
+
+/** Block D for the call: it stays within the policies of all levels, and of what is said of the root. */
+export function checkCallPolicy(
+  { receipts, invocation }: Pick<Structure, 'receipts' | 'invocation'>,
+  trusted: Root | null,
+  rules: Rules,
+): Failure | null {
   return (
     checkInvocation(invocation, receipts[0] as Receipt, receipts.at(-1) as Receipt, rules) ??
+    checkRootLevel(invocation, receipts, trusted) ??
     checkLevels(invocation, receipts)
   );
 }
 
-function checkRoot({ claims }: Receipt, { trustedRoots }: Rules): Failure | null {
-  if (claims.sub !== claims.iss) {
-    const expected = `${show(claims.iss)}, its iss: the root principal speaks for itself`;
-    return new Failure('SUBJECT_MISMATCH', { subject: 0, claimed: claims.sub, expected });
-  }
-  if (trustedRoots !== null && !trustedRoots.has(claims.iss)) {
-    const expected = 'one of TRUSTED_ROOTS';
-    return new Failure('UNTRUSTED_ROOT', { subject: 0, claimed: claims.iss, expected });
-  }
-  return null;
+function checkRootSubject({ claims }: Receipt): Failure | null {
+  if (claims.sub === claims.iss) return null;
+  const expected = `${show(claims.iss)}, its iss: the root principal speaks for itself`;
+  return new Failure('SUBJECT_MISMATCH', { subject: 0, claimed: claims.sub, expected });
+}
+
+function checkRootLevel(
+  { claims }: Invocation,
+  receipts: readonly Receipt[],
+  trusted: Root | null,
+): Failure | null {
+  const limits = trusted?.policy?.limits;
+  if (limits === undefined) return null;
+  const [delegations, most] = [receipts.length - 1, maxDelegationsOf(limits)];
+  if (most !== undefined && delegations > most)
+    return rootExceeded(0, 'policy.max_delegations', delegations, `at most ${most}`);
+  const violation = findViolation(limits, claims.args);
+  if (violation === null) return null;
+  const { member, argument, claimed, allowed } = violation;
+  return rootExceeded('invocation', `args.${argument}`, claimed, `what ${member} ${show(allowed)} allows`);
+}
+
+function rootExceeded(subject: Subject, member: string, claimed: unknown, expected: string): Failure {
+  return new Failure('ROOT_POLICY_EXCEEDED', { subject, member, claimed, expected });
 }
 
 function checkDelegation(

@@ -1,18 +1,24 @@
 import { Failure, showTime } from '../codes.js';
 import type { Receipt } from '../receipt.js';
+import type { Root } from '../root.js';
 import type { Structure } from './a-structure.js';
 
 /**
- * Block E: the time lies inside every receipt's window, both bounds inclusive, and each window inside its parent's.
+ * Block E: the time lies inside the root's entry and every receipt's window, all bounds inclusive, and each window inside
+ * its parent's.
  *
+ * @param trusted what the operator says of the root
  * @param now Unix seconds
  * @param skew seconds by which both bounds are relaxed
  */
 export function checkTime(
   { receipts, chain }: Pick<Structure, 'receipts' | 'chain'>,
+  trusted: Root | null,
   now: number,
   skew: number,
 ): Failure | null {
+  const early = trusted === null ? null : checkEntry(trusted, now);
+  if (early !== null) return early;
   for (let index = 0; index < receipts.length; index++) {
     const receipt = receipts[index] as Receipt;
     const parent = chain === null ? receipts[index - 1] : undefined;
@@ -20,6 +26,19 @@ export function checkTime(
       checkWindow(receipt, index, now, skew) ??
       (parent === undefined ? null : checkNesting(parent, receipt, index));
     if (failure !== null) return failure;
+  }
+  return null;
+}
+
+/** The skew does not count: the operator's dates are by the clock of this verifier. */
+function checkEntry({ from, until }: Root, now: number): Failure | null {
+  if (from !== null && now < from) {
+    const expected = `a time of at most ${showTime(now)}, which is now`;
+    return new Failure('ROOT_NOT_YET_VALID', { subject: 0, time: from, expected });
+  }
+  if (until !== null && now > until) {
+    const expected = `a time of at least ${showTime(now)}, which is now`;
+    return new Failure('ROOT_EXPIRED', { subject: 0, time: until, expected });
   }
   return null;
 }

@@ -69,7 +69,21 @@ function worlds(random: Random): World[] {
     {
       name: 'strict',
       settings: {
-        trustedRoots: [didOf(0), didOf(1), didOf(2)],
+        trustedRoots: [
+          {
+            did: didOf(0),
+            name: 'Zoë',
+            policy: { allowed_tools: ['search', 'fetch', ''], pii_access: false },
+          },
+          {
+            did: didOf(1),
+            name: 'alice@example.com',
+            labels: { team: 'sales' },
+            not_before: '2020-01-01',
+            not_after: '2055-06-30T12:00:00+02:00',
+          },
+          didOf(2),
+        ],
         serverIdentity: SERVERS[0] ?? '',
         clockSkewSecs: 10,
         maxChainDepth: 4,

@@ -1,7 +1,11 @@
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { Pool } from 'undici';
 import type { Verifier, VerifierOptions } from 'drs-verify';
@@ -75,7 +79,20 @@ export async function openTarget(
     ...list,
     workerThreads: kind.workerThreads,
   };
-  return kind.service ? openService(kind, options, services) : openLibrary(kind, createVerifier(options));
+  return kind.service
+    ? openService(kind, withFile(options), services)
+    : openLibrary(kind, createVerifier(options));
+}
+
+/** The same options for a service, which reads entries from a file. */
+function withFile({ trustedRoots, ...options }: VerifierOptions): object {
+  if (trustedRoots === undefined) return options;
+  const roots = trustedRoots.map((root) => (typeof root === 'string' ? { did: root } : root));
+  const text = JSON.stringify({ roots });
+  const name = createHash('sha256').update(text).digest('hex').slice(0, 16);
+  const file = path.join(tmpdir(), `drs-differential-${name}.json`);
+  writeFileSync(file, text);
+  return { ...options, trustedRootsFile: file };
 }
 
 function openLibrary(kind: TargetKind, verifier: Verifier): Target {

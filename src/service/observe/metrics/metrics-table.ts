@@ -75,6 +75,10 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_receipt_cache_bytes', 'gauge', 'Estimated size of the receipt cache', [], (s) => s.engine.cache.stats.bytes],
   ['drs_receipt_cache_receipts', 'gauge', 'Receipts in the cache', [], (s) => s.engine.cache.stats.receipts],
 
+  ['drs_trusted_roots', 'gauge', 'Root principals that are trusted, by the file', [], (s) => s.engine.rootsFile?.size],
+  ['drs_trusted_roots_reads_total', 'counter', 'Changes of the file of trusted roots that were read', ['outcome'], (s) => s.engine.rootsFile === null ? undefined : s.metrics.rootsReads],
+  ['drs_trusted_roots_faulty', 'gauge', '1 if the file of trusted roots has a fault, so that older roots are in force', [], (s) => s.engine.rootsFile === null ? undefined : Number(s.engine.rootsFile.isFaulty)],
+
   ['drs_revocation_lookups_total', 'counter', 'Indices looked up', ['source', 'revoked'], (s) => s.metrics.lookups],
   ['drs_revocation_entries', 'gauge', 'Indices in the local store', [], (s) => s.engine.revocation.entries],
   ['drs_revocation_damaged_lines_total', 'counter', 'Lines of the revocation store that were skipped', [], (s) => s.metrics.damagedLines],
@@ -134,7 +138,7 @@ function configured({ configuration: c }: Sources): Values {
     c.revocationStore ?? (c.revocationStorePath === undefined ? 'memory' : 'file'),
     onOff(c.serverIdentity !== undefined && c.serverIdentity !== 'any'),
     onOff(c.statusListBaseUrl !== undefined),
-    onOff(c.trustedRoots !== undefined),
+    onOff(c.trustedRoots !== undefined || c.trustedRootsFile !== undefined),
   );
 }
 

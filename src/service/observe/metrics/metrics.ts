@@ -70,6 +70,7 @@ export class Metrics {
   readonly grpc = new GrpcMetrics();
   /** Whether the last fetch of the status list succeeded; `false` before the first. */
   isListFetched = false;
+  readonly rootsReads = { loaded: 0, refused: 0 };
   damagedLines = 0;
   workerDeaths = 0;
 
@@ -91,6 +92,7 @@ export class Metrics {
     batchSent: (checks) => this.batchSizes.observe(checks),
     batchReturned: (milliseconds) => this.batchSeconds.observeMs(milliseconds),
     workerDied: () => this.workerDeaths++,
+    rootsRead: (outcome) => this.rootsReads[outcome]++,
     replayChecked: (result, milliseconds) => this.#countReplayCheck('verify', result, milliseconds),
     limitReached: (member) => this.replays.verify.limits[member]++,
   };

@@ -132,7 +132,16 @@ const open = (world: World) =>
 
 const line = (answer: GateAnswer) => lineOf(answer, undefined);
 /** The members of a context that proxies get. */
-const HEADERS = ['root_principal', 'agent', 'chain_depth', 'command', 'tool', 'invocation', 'binding'];
+const HEADERS = [
+  'root_principal',
+  'root_name',
+  'agent',
+  'chain_depth',
+  'command',
+  'tool',
+  'invocation',
+  'binding',
+];
 
 /** A decision as one line of text, to be compared. */
 export function lineOf(answer: GateAnswer, members: readonly string[] | undefined): string {

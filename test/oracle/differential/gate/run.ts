@@ -89,7 +89,7 @@ const WORLDS: readonly World[] = [
   {
     name: 'strict',
     settings: {
-      trustedRoots: [didOf(0), didOf(1), didOf(2)],
+      trustedRoots: [didOf(0), { did: didOf(1), name: 'Zoë', labels: { team: 'sales' } }, didOf(2)],
       serverIdentity: SERVERS[0] ?? '',
       clockSkewSecs: 100,
       maxChainDepth: 4,

@@ -1,0 +1,157 @@
+import { isJsonObject, type JsonValue } from '../protocol/json.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { nearestName } from '../protocol/nearest-name.js';
+import { KNOWN_POLICY_MEMBERS, isKnownMember, readPolicy, type Policy } from '../protocol/policy.js';
+import type { ReadPolicy } from '../verify/attenuation.js';
+import { show } from '../verify/codes.js';
+import { plainRoot, type Root } from '../verify/root.js';
+import { readTime, TIME_FORMS } from './times.js';
+
+/** What an operator says of a root principal, as it is in a file. See docs/spec/trust.md for each member. */
+export interface TrustedRoot {
+  /** The `did:key` of an Ed25519 key. */
+  readonly did: string;
+  /** What people and tools call the principal, 1 to 200 characters. */
+  readonly name?: string;
+  /** The first and the last moment in which it is trusted: a day (`2026-11-01`, in UTC), or a time (RFC 3339). */
+  readonly not_before?: string;
+  readonly not_after?: string;
+  /** What it may delegate at most. */
+  readonly policy?: Policy;
+  /** Up to 16 texts that tools get with the name. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** What is wrong with a value, and where it is in its document. */
+export interface Fault {
+  readonly path: readonly (string | number)[];
+  /** What was found, and what was expected. */
+  readonly message: string;
+}
+
+/** A principal and what is said of it. */
+export interface ReadRoot {
+  readonly did: string;
+  readonly root: Root;
+}
+
+const MEMBERS = ['did', 'name', 'not_before', 'not_after', 'policy', 'labels'] as const;
+// More than an entry can have in order.
+const MAX_MEMBERS = 20;
+const MAX_TEXT = 200;
+const MAX_LABELS = 16;
+const LABEL = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
+// Line breaks and what turns the direction of writing could make a name look like something else.
+const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
+const TEXT = `a text of 1 to ${MAX_TEXT} characters without control characters, and without white space at either end`;
+
+/**
+ * Reads an entry.
+ *
+ * @param value a JSON value
+ * @param path where the entry is in its document
+ * @param isKnownDid tells, of a DID, that it was found to resolve before: finding out takes longer than all the rest
+ * @returns the entry, or all that is wrong with it
+ */
+export function readRoot(
+  value: JsonValue,
+  path: Fault['path'],
+  isKnownDid: (did: string) => boolean = () => false,
+): ReadRoot | readonly Fault[] {
+  if (!isJsonObject(value)) return [{ path, message: `it is ${show(value)}, expected an object with a did` }];
+  const faults: Fault[] = [];
+  const wrong = (member: string, expected: string, at: readonly string[] = [member]) => {
+    const found = at.reduce<unknown>((found, name) => own(found, name), value);
+    faults.push({ path: [...path, ...at], message: `it is ${show(found)}, expected ${expected}` });
+    return null;
+  };
+  for (const member of Object.keys(value).slice(0, MAX_MEMBERS)) {
+    if (!MEMBERS.some((known) => known === member)) faults.push(unknownMember([...path, member], MEMBERS));
+    // What is given from a program may be a variable that is not set, which must not open anything.
+    else if ((value[member] as unknown) === undefined) wrong(member, 'a value, or no such member');
+  }
+  const [did, name, policy, labels] = (['did', 'name', 'policy', 'labels'] as const).map(
+    (member) => own(value, member) as JsonValue | undefined,
+  );
+  if (typeof did !== 'string' || !(isKnownDid(did) || DEFAULT_KEYS.publicKeyOf(did) !== null))
+    wrong('did', DEFAULT_KEYS.expected);
+  if (name !== undefined && !isText(name)) wrong('name', TEXT);
+  const timeOf = (member: 'not_before' | 'not_after', edge: 'start' | 'end') => {
+    const text = own(value, member);
+    if (text === undefined) return null;
+    return (typeof text === 'string' ? readTime(text, edge) : null) ?? wrong(member, TIME_FORMS);
+  };
+  const [from, until] = [timeOf('not_before', 'start'), timeOf('not_after', 'end')];
+  if (from !== null && until !== null && until < from)
+    wrong('not_after', `a time that is not before not_before (${show(value['not_before'])})`);
+  if (labels !== undefined) readLabels(labels, wrong);
+  const limits = policy === undefined ? null : readLimits(policy, path, faults);
+  if (faults.length > 0) return faults;
+  return {
+    did: did as string,
+    root: {
+      ...plainRoot(),
+      name: (name as string | undefined) ?? null,
+      labels: labels === undefined ? null : { ...(labels as Record<string, string>) },
+      from,
+      until,
+      policy: limits,
+    },
+  };
+}
+
+function readLabels(
+  labels: JsonValue,
+  wrong: (member: string, expected: string, at?: readonly string[]) => void,
+): void {
+  const names = isJsonObject(labels) ? Object.keys(labels) : null;
+  if (names === null || names.length > MAX_LABELS)
+    return void wrong('labels', `an object of at most ${MAX_LABELS} texts`);
+  for (const name of names) {
+    const expected = LABEL.test(name)
+      ? TEXT
+      : 'a name of 1 to 64 letters, digits, "_", "." and "-", of which the first is a letter';
+    if (!LABEL.test(name) || !isText(own(labels, name))) wrong('labels', expected, ['labels', name]);
+  }
+}
+
+/** The limits of a policy. A name that is not evaluated would limit nothing, and a misspelt one is one of these. */
+function readLimits(policy: JsonValue, path: Fault['path'], faults: Fault[]): ReadPolicy | null {
+  const at = [...path, 'policy'];
+  const fault = (one: Fault) => {
+    faults.push(one);
+    return null;
+  };
+  if (!isJsonObject(policy)) return fault({ path: at, message: `it is ${show(policy)}, expected an object` });
+  const unset = Object.keys(policy).find((member) => (policy[member] as unknown) === undefined);
+  if (unset !== undefined)
+    return fault({ path: [...at, unset], message: 'it is undefined, expected a value, or no such member' });
+  const other = Object.keys(policy).find((member) => !isKnownMember(member));
+  if (other !== undefined) return fault(unknownMember([...at, other], KNOWN_POLICY_MEMBERS));
+  const { limits, defect } = readPolicy(policy);
+  if (defect === undefined) return { limits, hasOtherMembers: false, policy };
+  const message = `it is ${show(defect.found)}, expected ${defect.expected}`;
+  return fault({ path: [...at, defect.name], message });
+}
+
+/** The fault of a member that no such object has. */
+export function unknownMember(path: Fault['path'], known: readonly string[]): Fault {
+  const near = nearestName(String(path.at(-1)), known);
+  const expected = near === null ? `one of ${known.join(', ')}` : near;
+  return { path, message: `there is no such member, expected ${expected}` };
+}
+
+function isText(value: unknown): boolean {
+  return (
+    typeof value === 'string' &&
+    value !== '' &&
+    value.length <= MAX_TEXT &&
+    value.isWellFormed() &&
+    value.trim() === value &&
+    !CONTROLS.test(value)
+  );
+}
+
+function own(value: unknown, member: string): unknown {
+  return isJsonObject(value) && Object.hasOwn(value, member) ? value[member] : undefined;
+}

@@ -1,0 +1,214 @@
+import { createHash } from 'node:crypto';
+import type { Root, Roots } from '../verify/root.js';
+import { lookAt, readTexts, type Version } from './roots-files.js';
+import { readRoots, showFaults } from './read-roots.js';
+
+/** Milliseconds between two looks at the files. */
+const POLL_MS = 1000;
+/** Files that were changed in the last milliseconds are read once more: the clock of a file system may be coarse. */
+const UNSETTLED_MS = 2000;
+const ATTEMPTS_AT_START = 5;
+
+/** Is told of each reading that counts. */
+export interface TrustObserver {
+  /** @param outcome `loaded`: other roots are in force now; `refused`: the old ones stay */
+  rootsRead?(outcome: 'loaded' | 'refused'): void;
+}
+
+interface Log {
+  info(facts: object, message: string): void;
+  error(facts: object, message: string): void;
+}
+
+/** What is wrong with the files of trusted roots. The message has each fault in a line. */
+export class TrustedRootsError extends Error {
+  override readonly name = 'TrustedRootsError';
+}
+
+/** The roots of one state of the files. */
+interface Loaded {
+  readonly roots: ReadonlyMap<string, Root>;
+  readonly version: Version;
+  /** Of the texts: the same texts have the same roots. */
+  readonly digest: string;
+}
+
+/**
+ * Reads the roots of a file or a directory, once.
+ *
+ * @throws TrustedRootsError with all faults
+ */
+export async function readTrustedRoots(place: string): Promise<ReadonlyMap<string, Root>> {
+  return (await load(place, null)).roots;
+}
+
+/**
+ * Trusted roots that follow their files. It looks at them every second: events of the operating system do not come from
+ * every file system, and not for what a symbolic link leads to. All roots are exchanged in one step, or none.
+ */
+export class TrustedRoots implements Roots {
+  readonly #place: string;
+  readonly #log: Log;
+  readonly #observer: TrustObserver;
+  readonly #timer: NodeJS.Timeout;
+  // Only `#take` and `#refuse` write these.
+  #loaded: Loaded;
+  #fault: string | null = null;
+  /** A fault that was seen once. It counts if it is there at the next look, too: a file may be half-written. */
+  #suspected: string | null = null;
+  /** The mark of the version that was refused, which need not be read again. */
+  #refusedMark: string | null = null;
+  /** The reading that is under way, and what was asked for behind it. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #isLooking = false;
+
+  private constructor(
+    place: string,
+    loaded: Loaded,
+    { log, observer, pollMs }: { log: Log; observer: TrustObserver; pollMs: number },
+  ) {
+    this.#place = place;
+    this.#loaded = loaded;
+    this.#log = log;
+    this.#observer = observer;
+    this.#timer = setInterval(() => void this.#look(), pollMs).unref();
+  }
+
+  /**
+   * Reads the roots, and follows their files until it is closed.
+   *
+   * @param place a file or a directory
+   * @throws TrustedRootsError with all faults
+   */
+  static async open(
+    place: string,
+    { log, observer = {}, pollMs = POLL_MS }: { log: Log; observer?: TrustObserver; pollMs?: number },
+  ): Promise<TrustedRoots> {
+    const loaded = await load(place, null);
+    log.info({ roots: loaded.roots.size, from: place }, 'the trusted roots were read');
+    return new TrustedRoots(place, loaded, { log, observer, pollMs });
+  }
+
+  get(did: string): Root | undefined {
+    return this.#loaded.roots.get(did);
+  }
+
+  /** Number of roots in force. */
+  get size(): number {
+    return this.#loaded.roots.size;
+  }
+
+  /** Whether the files have a fault, so that older roots are in force. */
+  get isFaulty(): boolean {
+    return this.#fault !== null;
+  }
+
+  /**
+   * Reads the files again, changed or not.
+   *
+   * @returns the number of roots in force
+   * @throws TrustedRootsError with all faults; the old roots stay
+   */
+  async reload(): Promise<number> {
+    await this.#inTurn(async () => {
+      try {
+        this.#take(await load(this.#place, this.#loaded));
+      } catch (error) {
+        this.#refuse(error as Error, null);
+        throw error;
+      }
+    });
+    return this.size;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Reads the files if they have changed. Never rejects. A look that takes longer than a second skips the next ones. */
+  async #look(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      await this.#inTurn(async () => {
+        let mark: string | null = null;
+        try {
+          const seen = await lookAt(this.#place);
+          ({ mark } = seen);
+          const isSettled = Math.abs(Date.now() - seen.changedAt) > UNSETTLED_MS;
+          const known = this.#fault === null ? this.#loaded.version.mark : this.#refusedMark;
+          if (isSettled && mark === known) return;
+          this.#take(await load(this.#place, this.#loaded));
+        } catch (error) {
+          const { message } = error as Error;
+          if (this.#suspected === message) this.#refuse(error as Error, mark);
+          else this.#suspected = message;
+        }
+      });
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#turn.then(work);
+    this.#turn = turn.catch(() => undefined);
+    return turn;
+  }
+
+  #take(loaded: Loaded): void {
+    const isNew = loaded.digest !== this.#loaded.digest;
+    const wasFaulty = this.isFaulty;
+    this.#loaded = isNew ? loaded : { ...this.#loaded, version: loaded.version };
+    this.#fault = this.#suspected = null;
+    if (!isNew && !wasFaulty) return;
+    this.#observer.rootsRead?.('loaded');
+    this.#log.info({ roots: this.size, from: this.#place }, 'the trusted roots were read again');
+  }
+
+  /** Says so once for each fault, not at each look. */
+  #refuse(error: Error, mark: string | null): void {
+    this.#refusedMark = mark;
+    if (this.#fault === error.message) return;
+    this.#fault = error.message;
+    this.#observer.rootsRead?.('refused');
+    this.#log.error(
+      { err: error, roots: this.size },
+      'the trusted roots cannot be read: the old ones still hold',
+    );
+  }
+}
+
+/**
+ * Reads one state of the files: if they change meanwhile, again.
+ *
+ * @param before what was read before
+ */
+async function load(place: string, before: Loaded | null): Promise<Loaded> {
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const version = await lookAt(place);
+      const read = await readTexts(version);
+      const after = await lookAt(place);
+      if (after.mark !== version.mark) {
+        if (attempt < ATTEMPTS_AT_START) continue;
+        throw new TrustedRootsError(`${place}: the files change while they are read`);
+      }
+      if ('faults' in read) throw new TrustedRootsError(showFaults(read.faults).join('\n'));
+      const digest = digestOf(read.texts.flatMap(({ file, text }) => [file, text]));
+      if (before?.digest === digest) return { ...before, version };
+      const { roots, faults } = await readRoots(read.texts, before?.roots);
+      if (faults !== undefined) throw new TrustedRootsError(showFaults(faults).join('\n'));
+      return { roots, version, digest };
+    }
+  } catch (error) {
+    if (error instanceof TrustedRootsError) throw error;
+    throw new TrustedRootsError((error as Error).message, { cause: error });
+  }
+}
+
+function digestOf(texts: readonly string[]): string {
+  const hash = createHash('sha256');
+  for (const text of texts) hash.update(`${text.length}\0`).update(text);
+  return hash.digest('hex');
+}

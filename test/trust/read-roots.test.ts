@@ -1,0 +1,248 @@
+import { describe, expect, it } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { POLICY_MEMBERS } from '../../src/protocol/policy.js';
+import { MAX_ROOTS, readGivenRoots, readRoots, showFaults } from '../../src/trust/read-roots.js';
+import { readTime } from '../../src/trust/times.js';
+import { party } from '../support/chain.js';
+
+const [alice, bob] = [party().did, party().did];
+const read = async (value: unknown) => readRoots([{ file: 'roots.json', text: textOf(value) }]);
+const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value, null, 1));
+const faultsOf = async (value: unknown) => showFaults((await read(value)).faults ?? []);
+const entryOf = async (entry: object) =>
+  (await read({ roots: [{ did: alice, ...entry }] })).roots?.get(alice);
+
+describe('a time', () => {
+  it.each([
+    ['2026-11-01', 'start', '2026-11-01T00:00:00Z'],
+    ['2026-11-01', 'end', '2026-11-01T23:59:59Z'],
+    ['2028-02-29', 'end', '2028-02-29T23:59:59Z'],
+    ['9999-12-31', 'end', '9999-12-31T23:59:59Z'],
+    ['1970-01-01', 'start', '1970-01-01T00:00:00Z'],
+    ['2026-11-01T08:30:15Z', 'end', '2026-11-01T08:30:15Z'],
+    ['2026-11-01T08:30:15+05:30', 'start', '2026-11-01T03:00:15Z'],
+    ['2026-11-01T23:59:59-23:59', 'start', '2026-11-02T23:58:59Z'],
+  ] as const)('%s at its %s is %s', (text, edge, instant) => {
+    expect(readTime(text, edge)).toBe(Date.parse(instant) / 1000);
+  });
+
+  it.each([
+    ...[
+      '',
+      '2026',
+      '2026-11',
+      '2026-1-1',
+      '2026-13-01',
+      '2026-00-01',
+      '2026-11-00',
+      '2026-11-31',
+      '2027-02-29',
+    ],
+    ...[
+      '1969-12-31',
+      '0026-11-01',
+      '12026-11-01',
+      '2026-11-01 08:00:00Z',
+      '2026-11-01T08:00Z',
+      '2026-11-01T08:00:00',
+    ],
+    ...['2026-11-01t08:00:00z', '2026-11-01T08:00:00.5Z', '2026-11-01T24:00:00Z', '2026-11-01T23:60:00Z'],
+    ...[
+      '2026-11-01T23:59:60Z',
+      '2026-11-01T08:00:00+24:00',
+      '2026-11-01T08:00:00+01:60',
+      '2026-11-01T08:00:00+0100',
+    ],
+    ...[' 2026-11-01', '2026-11-01\n', 'Nov 1 2026', '1793491200'],
+  ])('%j is none', (text) => {
+    expect(readTime(text, 'start')).toBeNull();
+  });
+});
+
+describe('an entry', () => {
+  it('says what it says, and nothing else', async () => {
+    expect(await entryOf({})).toMatchObject({
+      name: null,
+      labels: null,
+      from: null,
+      until: null,
+      policy: null,
+    });
+    const policy = { allowed_tools: ['search'], max_cost_usd: 20, pii_access: null };
+    const entry = {
+      name: 'Zoë',
+      not_before: '2026-11-01',
+      not_after: '2026-11-01',
+      labels: { team: 'a b' },
+      policy,
+    };
+    expect(await entryOf(entry)).toMatchObject({
+      name: 'Zoë',
+      labels: { team: 'a b' },
+      from: 1_793_491_200,
+      until: 1_793_577_599,
+      policy: {
+        hasOtherMembers: false,
+        limits: [{ member: { name: 'allowed_tools' } }, { limit: { value: 20 } }],
+      },
+    });
+  });
+
+  it.each<[object, string]>([
+    [{ nmae: 'x' }, 'nmae: there is no such member, expected name'],
+    [
+      { roles: [] },
+      'roles: there is no such member, expected one of did, name, not_before, not_after, policy, labels',
+    ],
+    [{ did: 'did:key:x' }, 'did: it is "did:key:x", expected a did:key of an Ed25519 key'],
+    [{ name: '' }, 'name: it is "", expected a text of 1 to 200 characters'],
+    [{ name: null }, 'name: it is null, expected a text'],
+    [{ name: 'a'.repeat(201) }, 'name: it is "aaaa'],
+    [{ name: ' a' }, 'name: it is " a", expected'],
+    [{ name: 'a\nb' }, 'name: it is "a\\nb", expected'],
+    [{ name: 'a\u202eb' }, 'name: it is'],
+    [{ not_before: 0 }, 'not_before: it is 0, expected a day such as "2026-11-01", or a time'],
+    [{ not_after: '2026-02-30' }, 'not_after: it is "2026-02-30", expected a day'],
+    [
+      { not_before: '2026-11-02', not_after: '2026-11-01' },
+      'not_after: it is "2026-11-01", expected a time that is not before not_before ("2026-11-02")',
+    ],
+    [{ policy: [] }, 'policy: it is [], expected an object'],
+    [
+      { policy: { max_costs_usd: 1 } },
+      'policy.max_costs_usd: there is no such member, expected max_cost_usd',
+    ],
+    [
+      { policy: { max_cost_usd: '1' } },
+      'policy.max_cost_usd: it is "1", expected a finite number of at least 0',
+    ],
+    [{ labels: [] }, 'labels: it is [], expected an object of at most 16 texts'],
+    [{ labels: { '1a': 'b' } }, 'labels.1a: it is "b", expected a name of 1 to 64 letters'],
+    [{ labels: JSON.parse('{"__proto__":"b"}') as object }, 'labels.__proto__: it is "b", expected a name'],
+    [{ labels: { team: '' } }, 'labels.team: it is "", expected a text'],
+    [
+      { labels: Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`a${n}`, 'b'])) },
+      'labels: it is {"a0"',
+    ],
+  ])('is refused with %j', async (entry, expected) => {
+    expect(await faultsOf({ roots: [{ did: bob }, { did: alice, ...entry }] })).toEqual([
+      expect.stringMatching(/^roots\.json:\d+: roots\[1\]\./),
+    ]);
+    expect((await faultsOf({ roots: [{ did: alice, ...entry }] }))[0]).toContain(`roots[0].${expected}`);
+  });
+});
+
+describe('a file', () => {
+  it.each<[unknown, string]>([
+    ['', '1: it is not JSON: '],
+    ['{\n "roots": [\n', '3: it is not JSON: '],
+    ['{\n"roots": [],\n}', '3: it is not JSON: '],
+    ['{"roots": [],\n"roots": []}', '2: the member name "roots" occurs twice in one object'],
+    ['{"roots": [{"did":"a",\n"name":"b",\n"n\\u0061me":"c"}]}', '3: the member name "name" occurs twice'],
+    [[], '1: it is [], expected { "roots": ['],
+    [{}, '1: roots: it is missing, expected { "roots": ['],
+    [{ roots: {} }, '2: roots: it is {}, expected'],
+    [{ $schema: 'x', root: [] }, '3: root: there is no such member, expected roots'],
+    [{ roots: ['x'] }, '3: roots[0]: it is "x", expected an object with a did'],
+    [{ roots: [{}] }, '3: roots[0].did: it is missing, expected a did:key'],
+    [{ roots: [{ did: alice }, { did: bob }, { did: alice }] }, '10: roots[2].did: '],
+  ])('%j is refused, and the line is named', async (value, expected) => {
+    expect((await faultsOf(value))[0]).toContain(`roots.json:${expected}`);
+  });
+
+  it('may trust nobody, and names all faults with their lines', async () => {
+    expect((await read({ roots: [] })).roots?.size).toBe(0);
+    const text = `{ "roots": [\n{"did":"${alice}"},\n{"did":"x"},\n{"did":"${bob}",\n "labels":{"a":1}},\n{"name":1}\n]}`;
+    expect((await faultsOf(text)).map((fault) => fault.split(' is ')[0])).toEqual([
+      'roots.json:3: roots[1].did: it',
+      'roots.json:5: roots[2].labels.a: it',
+      'roots.json:6: roots[3].did: it',
+      'roots.json:6: roots[3].name: it',
+    ]);
+    const many = await faultsOf({ roots: Array.from({ length: 99 }, () => ({})) });
+    expect([many.length, many.at(-1)]).toEqual([21, 'and more']);
+  });
+
+  it('does not share a root with another one', async () => {
+    const one = textOf({ roots: [{ did: bob }, { did: alice }] });
+    const texts = [
+      { file: 'a.json', text: one },
+      { file: 'b.json', text: textOf({ roots: [{ did: alice }] }) },
+    ];
+    expect(showFaults((await readRoots(texts)).faults ?? [])).toEqual([
+      `b.json:4: roots[0].did: ${JSON.stringify(alice)} is in a.json, too; expected it once: remove one of them`,
+    ]);
+    expect((await readRoots(texts.slice(0, 1))).roots?.size).toBe(2);
+  });
+
+  it('has a limit of entries', () => {
+    expect(MAX_ROOTS).toBe(200_000);
+  });
+});
+
+describe('roots that a program names', () => {
+  it('are DIDs and objects, and copies of them', () => {
+    const tools = ['search'];
+    const given = readGivenRoots([bob, { did: alice, name: 'Alice', policy: { allowed_tools: tools } }]);
+    tools[0] = '*';
+    if ('problem' in given) throw new Error(given.problem);
+    expect(given.roots.get(bob)).toMatchObject({ name: null });
+    expect(given.roots.get(alice)).toMatchObject({
+      name: 'Alice',
+      policy: { policy: { allowed_tools: ['search'] } },
+    });
+  });
+
+  it.each<[object, string]>([
+    [{ did: alice, policy: undefined }, '[0].policy: it is missing, expected a value, or no such member'],
+    [{ did: alice, policy: { max_cost_usd: undefined } }, '[0].policy.max_cost_usd: it is undefined'],
+    [{ did: alice, policy: { max_cost_usd: NaN } }, '[0].policy.max_cost_usd: it is NaN, expected'],
+    [{ did: alice, name: () => 'x' }, '[0]: it is null, expected an object'],
+    [{ name: 'x' }, '[0].did: it is missing'],
+  ])('are refused if something is missing: %#', (root, expected) => {
+    expect(readGivenRoots([root as never])).toEqual({ problem: expect.stringContaining(expected) as string });
+  });
+
+  it('are refused twice', () => {
+    expect(readGivenRoots([alice, { did: alice }])).toEqual({
+      problem: '[1].did: it is in another entry, too',
+    });
+    expect(readGivenRoots([alice, alice])).toHaveProperty('roots');
+  });
+});
+
+describe('the JSON Schema', () => {
+  const schema = JSON.parse(readFileSync('docs/spec/roots.schema.json', 'utf8')) as {
+    $defs: { policy: { properties: object } };
+  };
+  const validate = new Ajv2020({ strict: true }).compile(schema);
+
+  it('knows the members of a policy', () => {
+    expect(Object.keys(schema.$defs.policy.properties)).toEqual(POLICY_MEMBERS.map(({ name }) => name));
+  });
+
+  it.each<[boolean, unknown]>([
+    [true, { roots: [] }],
+    [
+      true,
+      { $schema: 'x', roots: [{ did: alice, name: 'Zoë', not_before: '2026-11-01', labels: { team: 'a' } }] },
+    ],
+    [
+      true,
+      { roots: [{ did: alice, policy: { allowed_tools: ['a'], max_cost_usd: 2.5, pii_access: false } }] },
+    ],
+    [true, { roots: [{ did: alice, not_after: '2026-11-01T08:00:00+01:00' }] }],
+    [false, { roots: [{}] }],
+    [false, { roots: [{ did: alice, nmae: 'x' }] }],
+    [false, { roots: [{ did: 'x' }] }],
+    [false, { roots: [{ did: alice, name: ' a' }] }],
+    [false, { roots: [{ did: alice, not_after: 'soon' }] }],
+    [false, { roots: [{ did: alice, policy: { allowed_tool: ['a'] } }] }],
+    [false, { roots: [{ did: alice, policy: { allowed_tools: 'a' } }] }],
+    [false, { roots: [{ did: alice, labels: { '1': 'a' } }] }],
+    [false, { root: [] }],
+  ])('says %s to %j, as the reader does', async (isRight, value) => {
+    expect([validate(value), (await read(value)).faults === undefined]).toEqual([isRight, isRight]);
+  });
+});

@@ -1,0 +1,190 @@
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readTrustedRoots, TrustedRoots } from '../../src/trust/trusted-roots.js';
+import { createVerifier, type TrustedRoot } from '../../src/index.js';
+import { invoke, makeChain, party, type Party } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+
+const [alice, bob] = [party().did, party().did];
+const textOf = (...roots: TrustedRoot[]) => JSON.stringify({ roots });
+const base = await mkdtemp(path.join(tmpdir(), 'drs-roots-'));
+afterAll(() => rm(base, { recursive: true }));
+
+let folder: string;
+let file: string;
+let logged: string[];
+let outcomes: string[];
+let open: TrustedRoots[];
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(base, 't-'));
+  file = path.join(folder, 'roots.json');
+  [logged, outcomes, open] = [[], [], []];
+});
+afterEach(() => open.forEach((roots) => roots.close()));
+
+async function follow(place = file, pollMs = 5): Promise<TrustedRoots> {
+  const log = {
+    info: (_: object, message: string) => logged.push(message),
+    error: (facts: { err?: Error }, message: string) => logged.push(`${message}: ${facts.err?.message}`),
+  };
+  const observer = { rootsRead: (outcome: string) => void outcomes.push(outcome) };
+  const roots = await TrustedRoots.open(place, { log, observer, pollMs });
+  open.push(roots);
+  return roots;
+}
+
+/** Replaces a file in one step. */
+async function put(text: string, at = file): Promise<void> {
+  await writeFile(`${at}.new`, text);
+  await rename(`${at}.new`, at);
+}
+
+describe('a file of roots', () => {
+  it('is followed: what is added, changed and removed counts', async () => {
+    await put(textOf({ did: alice, name: 'Alice' }));
+    const roots = await follow();
+    expect([roots.get(alice)?.name, roots.get(bob), roots.size]).toEqual(['Alice', undefined, 1]);
+    await put(textOf({ did: alice, name: 'Alice B.' }, { did: bob }));
+    await eventually(() => expect([roots.get(alice)?.name, roots.size]).toEqual(['Alice B.', 2]));
+    await put(textOf());
+    await eventually(() =>
+      expect([roots.get(alice), roots.size, roots.isFaulty]).toEqual([undefined, 0, false]),
+    );
+    expect(outcomes).toEqual(['loaded', 'loaded']);
+  });
+
+  it('is read again where its size and its times stay as they are', async () => {
+    await writeFile(file, textOf({ did: alice, name: 'a' }));
+    const { atime, mtime } = await stat(file);
+    const roots = await follow();
+    await writeFile(file, textOf({ did: alice, name: 'b' }));
+    await utimes(file, atime, mtime);
+    await eventually(() => expect(roots.get(alice)?.name).toBe('b'));
+  });
+
+  it('changes nothing while it has a fault, says so once, and counts', async () => {
+    await put(textOf({ did: alice }));
+    const roots = await follow();
+    await put(textOf({ did: alice }, { did: 'x' }));
+    await eventually(() => expect(roots.isFaulty).toBe(true));
+    expect([roots.get(alice)?.name, roots.size]).toEqual([null, 1]);
+    await rm(file);
+    await eventually(() => expect(logged).toHaveLength(3));
+    await put(textOf({ did: alice }));
+    await eventually(() => expect(roots.isFaulty).toBe(false));
+    expect(logged).toEqual([
+      'the trusted roots were read',
+      `the trusted roots cannot be read: the old ones still hold: ${file}:1: roots[1].did: it is "x", expected a did:key of an Ed25519 key`,
+      `the trusted roots cannot be read: the old ones still hold: ${file}: there is no such file`,
+      'the trusted roots were read again',
+    ]);
+    expect(outcomes).toEqual(['refused', 'refused', 'loaded']);
+  });
+
+  it('is not in force half-written, wherever it is cut', async () => {
+    const text = textOf({ did: alice, name: 'Alice' }, { did: bob, labels: { team: 'a' } });
+    await writeFile(file, textOf({ did: alice }));
+    const roots = await follow(file, 1e6);
+    for (let length = 0; length < text.length; length += 7) {
+      await writeFile(file, text.slice(0, length));
+      await expect(roots.reload()).rejects.toThrow(`${file}:1: it is not JSON`);
+      expect(roots.size).toBe(1);
+    }
+    await writeFile(file, text);
+    expect(await roots.reload()).toBe(2);
+  });
+
+  it('is read when it is asked for, one reading after the other', async () => {
+    await put(textOf({ did: alice }));
+    const roots = await follow(file, 1e6);
+    await put(textOf({ did: alice }, { did: bob }));
+    expect(await Promise.all([roots.reload(), roots.reload()])).toEqual([2, 2]);
+    await put('{}');
+    const [first, second] = await Promise.allSettled([roots.reload(), roots.reload()]);
+    expect([first.status, second.status, roots.size]).toEqual(['rejected', 'rejected', 2]);
+    expect(outcomes).toEqual(['loaded', 'refused']);
+  });
+
+  it('must be in order at the start', async () => {
+    await expect(follow()).rejects.toThrow(`${file}: there is no such file`);
+    await writeFile(file, Buffer.from([0xff]));
+    await expect(follow()).rejects.toThrow(`${file}: it is not UTF-8`);
+    await expect(follow('/dev/null')).rejects.toThrow('/dev/null: it is not a file');
+  });
+});
+
+describe('a directory of files', () => {
+  it('counts as one, without files of other names', async () => {
+    for (const name of ['b.json', 'a.json'])
+      await writeFile(path.join(folder, name), textOf({ did: name === 'a.json' ? alice : bob, name }));
+    for (const name of ['.hidden.json', 'note.txt', 'a.json.bak'])
+      await writeFile(path.join(folder, name), '?');
+    const roots = await follow(folder);
+    expect([roots.get(alice)?.name, roots.get(bob)?.name]).toEqual(['a.json', 'b.json']);
+    await put(textOf({ did: alice }), path.join(folder, 'b.json'));
+    await eventually(() => expect(roots.isFaulty).toBe(true));
+    expect(logged.at(-1)).toContain(
+      `b.json:1: roots[0].did: "${alice}" is in ${path.join(folder, 'a.json')}, too`,
+    );
+    await rm(path.join(folder, 'a.json'));
+    await eventually(() =>
+      expect([roots.isFaulty, roots.size, roots.get(bob)]).toEqual([false, 1, undefined]),
+    );
+  });
+
+  it('must have one, also later', async () => {
+    await expect(follow(folder)).rejects.toThrow(`${folder}: there is no *.json in this directory`);
+    await put(textOf({ did: alice }));
+    const roots = await follow(folder);
+    await rm(file);
+    await eventually(() => expect([roots.isFaulty, roots.size]).toEqual([true, 1]));
+  });
+
+  it('may be one whose link is turned to another directory, as in Kubernetes', async () => {
+    for (const [name, did] of [
+      ['..1', alice],
+      ['..2', bob],
+    ] as const) {
+      await mkdir(path.join(folder, name));
+      await writeFile(path.join(folder, name, 'roots.json'), textOf({ did }));
+    }
+    await symlink('..1', path.join(folder, '..data'));
+    await symlink(path.join('..data', 'roots.json'), file);
+    const [whole, one] = [await follow(folder), await follow(file)];
+    await symlink('..2', path.join(folder, '..data_tmp'));
+    await rename(path.join(folder, '..data_tmp'), path.join(folder, '..data'));
+    await eventually(() =>
+      expect([whole, one].map((roots) => [roots.get(alice), roots.get(bob)?.name])).toEqual([
+        [undefined, null],
+        [undefined, null],
+      ]),
+    );
+  });
+});
+
+it('a file that is rewritten under load gives no wrong verdict', async () => {
+  const chain = makeChain(2);
+  const { did } = chain.parties[0] as Party;
+  const name = () => createHash('sha256').update(String(Math.random())).digest('hex');
+  await put(textOf({ did, name: name() }));
+  const verifier = createVerifier({ trustedRootsFile: file, workerThreads: 0 });
+  const bundle = invoke(chain);
+  const seen = new Set<string>();
+  for (let at = 0; at < 40; at++) {
+    const wanted = await verifier.verify(bundle, { details: true });
+    if (!wanted.valid) throw new Error(wanted.error.message);
+    seen.add(wanted.details?.root_name ?? '');
+    if (at % 10 === 0) await put(textOf({ did, name: name() }));
+    if (at % 10 === 5) await writeFile(file, textOf({ did, name: name() }).slice(0, at));
+  }
+  expect([...seen].every((one) => one.length === 64)).toBe(true);
+  await put(textOf({ did: alice }));
+  await eventually(async () =>
+    expect(await verifier.verify(bundle)).toMatchObject({ error: { code: 'UNTRUSTED_ROOT' } }),
+  );
+  await verifier.close();
+  await expect(readTrustedRoots(file)).resolves.toHaveProperty('size', 1);
+});
