@@ -164,8 +164,8 @@ export function readBundleClaims(bundle: unknown): BundleClaims {
   const place = { isRoot: false, underHumanRoot: root.drs_root_type === 'human' };
   const read = readInvocationClaims(partsOf(invocation, 'an invocation').payload);
   if (read.claims === undefined) throw unreadable('an invocation');
-  const claims = [root, ...others.map((jwt) => receiptOf(jwt, place))] as const;
-  return { receipts: [...claims], limits: limitsOfBundle(receipts, claims), invocation: read.claims };
+  const claims: BundleClaims['receipts'] = [root, ...others.map((jwt) => receiptOf(jwt, place))];
+  return { receipts: claims, limits: limitsOfBundle(receipts, claims), invocation: read.claims };
 }
 
 function receiptOf(jwt: unknown, place: ReceiptPlace): ReceiptClaims {

@@ -30,6 +30,7 @@ export {
   createMemoryReplayStore,
   openRedisReplayStore,
   ReplayStoreError,
+  type Charge,
   type MemoryReplayStore,
   type MemoryReplayStoreOptions,
   type RedisReplayPeriods,
@@ -37,4 +38,7 @@ export {
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
+  type Usage,
+  type Use,
 } from '../usage/index.js';
+export type { CountedLimits, LimitLeft, ReachedLimit } from '../verify/limits.js';

@@ -54,29 +54,28 @@ async function whenWell<T>(check: () => Promise<T>): Promise<T> {
 }
 
 const many = <T>(make: () => Promise<T>) => Promise.all([make(), make(), make(), make()]);
-const end = async (instances: readonly Instance[]) => {
-  for (const instance of instances) await instance.close();
-};
-
 const memory = createMemoryReplayStore();
 await run('memory', [await localInstance(() => Promise.resolve(memory))], memory, []);
 
 const durable = ['--appendonly', 'yes', '--appendfsync', 'always'];
 const redis = await RedisServer.start(...durable);
 const cluster = await startRedisCluster(3, ...durable);
-for (const [name, url, servers] of [
-  ['Redis', redis.url, [redis]],
-  ['a cluster', cluster.nodes.map((node) => node.url).join(','), cluster.nodes],
-] as const) {
-  const open = () => openRedisReplayStore({ url, timeoutMs: 200 });
-  const store = await openRedisReplayStore({ url, timeoutMs: 10_000 });
-  const [one, four] = [await localInstance(open), await many(() => processInstance(url))];
-  await run(`${name}, one process`, [one], store, servers);
-  await run(`${name}, four processes`, four, store, servers);
-  await end([one, ...four]);
-  await store.close();
+try {
+  for (const [name, url, servers] of [
+    ['Redis', redis.url, [redis]],
+    ['a cluster', cluster.nodes.map((node) => node.url).join(','), cluster.nodes],
+  ] as const) {
+    const open = () => openRedisReplayStore({ url, timeoutMs: 200 });
+    const store = await openRedisReplayStore({ url, timeoutMs: 2_000 });
+    const [one, four] = [await localInstance(open), await many(() => processInstance(url))];
+    await run(`${name}, one process`, [one], store, servers);
+    await run(`${name}, four processes`, four, store, servers);
+    for (const instance of [one, ...four]) await instance.close();
+    await store.close();
+  }
+} finally {
+  await redis.stop();
+  await cluster.stop();
 }
-await redis.stop();
-await cluster.stop();
 for (const fault of faults.slice(0, 20)) console.error(fault);
 process.exitCode = faults.length === 0 ? 0 : 1;

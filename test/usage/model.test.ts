@@ -30,7 +30,7 @@ it.skipIf(!hasRedis)(
       for (const instance of instances) await instance.close();
       await store.close();
     });
-    const { check, unknown } = await runBatch(seeds(150, 1_000), instances, async () => {
+    const { check, unknown } = await runBatch(seeds(80, 1_000), instances, async () => {
       await pause(20);
       redis.freeze();
       await pause(30);

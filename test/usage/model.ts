@@ -142,6 +142,8 @@ class Schedule {
       use = await instance.use(key, charge);
     } catch {
       use = null;
+      // As a client does before it tries again.
+      await pause(150);
     }
     if (use?.kind === 'new') {
       if (this.#allowedKeys.has(key)) this.faults.push(`${key} was allowed twice`);

@@ -1,5 +1,5 @@
 import { RedisClient } from 'redis';
-import { eventually } from '../support/eventually.js';
+import { setTimeout as pause } from 'node:timers/promises';
 import { startOnPort } from '../support/ports.mjs';
 import { RedisServer } from './redis-server.js';
 
@@ -41,7 +41,7 @@ export async function startRedisCluster(size: number, ...more: string[]): Promis
     if (at > 0) await command(nodes[0] as RedisServer, ['CLUSTER', 'MEET', '127.0.0.1', port, busPort]);
   }
   for (const node of nodes) {
-    await eventually(async () => {
+    await untilWell(async () => {
       const info = String(await command(node, ['CLUSTER', 'INFO']));
       if (!/cluster_slots_ok:16384/.test(info) || !/cluster_state:ok/.test(info)) throw new Error(info);
       const slots = (await command(node, ['CLUSTER', 'SLOTS'])) as unknown[];
@@ -54,6 +54,20 @@ export async function startRedisCluster(size: number, ...more: string[]): Promis
       for (const node of nodes) await node.stop();
     },
   };
+}
+
+/** Not `eventually`: a script has no test runner. */
+async function untilWell(check: () => Promise<void>): Promise<void> {
+  const deadline = performance.now() + 60_000;
+  for (;;) {
+    try {
+      await check();
+      return;
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+      await pause(50);
+    }
+  }
 }
 
 /** Sends one command to one server. */
