@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, stat, symlink, truncate, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -114,6 +114,8 @@ describe('a file of roots', () => {
     await expect(follow()).rejects.toThrow(`${file}: there is no such file`);
     await writeFile(file, Buffer.from([0xff]));
     await expect(follow()).rejects.toThrow(`${file}: it is not UTF-8`);
+    await truncate(file, 64 * 1024 * 1024 + 1);
+    await expect(follow()).rejects.toThrow(`${file}: it has 67108865 bytes, expected at most 67108864`);
     await expect(follow('/dev/null')).rejects.toThrow('/dev/null: it is not a file');
   });
 });
