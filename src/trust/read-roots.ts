@@ -6,7 +6,7 @@ import { findLines, lineAt, lineOfSyntaxError } from './lines.js';
 import { readRoot, unknownMember, type Fault, type ReadRoot, type TrustedRoot } from './read-root.js';
 
 /** Maximum number of entries in all files together. */
-export const MAX_ROOTS = 200_000;
+const MAX_ROOTS = 200_000;
 // More than an entry can have: the size of the files is the limit.
 const MAX_NODES = Number.MAX_SAFE_INTEGER;
 // A thousand take some 5 ms; requests are served in between.
@@ -36,10 +36,12 @@ export interface TextOfFile {
  * Reads the roots of files that count together.
  *
  * @param before the roots that were read before: their DIDs need not be resolved again
+ * @param limit the maximum number of entries
  */
 export async function readRoots(
   texts: readonly TextOfFile[],
   before: ReadonlyMap<string, Root> = new Map(),
+  limit = MAX_ROOTS,
 ): Promise<ReadRoots> {
   const roots = new Map<string, Root>();
   const faults: FaultOfFile[] = [];
@@ -68,10 +70,10 @@ export async function readRoots(
         found.push({ path: [...path, 'did'], message });
       }
     }
-    if (roots.size > MAX_ROOTS)
-      found.push({ path: ['roots'], message: `there are more than ${MAX_ROOTS} roots in all files` });
+    if (roots.size > limit)
+      found.push({ path: ['roots'], message: `there are more than ${limit} entries in all files` });
     faults.push(...locate(file, text, found));
-    if (faults.length > MAX_FAULTS || roots.size > MAX_ROOTS) break;
+    if (faults.length > MAX_FAULTS || roots.size > limit) break;
   }
   return faults.length > 0 ? { faults } : { roots };
 }

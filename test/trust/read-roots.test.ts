@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { POLICY_MEMBERS } from '../../src/protocol/policy.js';
-import { MAX_ROOTS, readGivenRoots, readRoots, showFaults } from '../../src/trust/read-roots.js';
+import { readGivenRoots, readRoots, showFaults } from '../../src/trust/read-roots.js';
 import { readTime } from '../../src/trust/times.js';
 import { party } from '../support/chain.js';
 
@@ -176,8 +176,15 @@ describe('a file', () => {
     expect((await readRoots(texts.slice(0, 1))).roots?.size).toBe(2);
   });
 
-  it('has a limit of entries', () => {
-    expect(MAX_ROOTS).toBe(200_000);
+  it('has no more entries than the limit, with the others', async () => {
+    const texts = [alice, bob, party().did].map((did, at) => ({
+      file: `${at}.json`,
+      text: textOf({ roots: [{ did }] }),
+    }));
+    expect((await readRoots(texts, new Map(), 3)).faults).toBeUndefined();
+    expect(showFaults((await readRoots(texts, new Map(), 2)).faults ?? [])).toEqual([
+      '2.json:2: roots: there are more than 2 entries in all files',
+    ]);
   });
 });
 

@@ -153,6 +153,17 @@ describe('a judge whose roots change', () => {
     expect(signatures.stats.inThread).toBe(3 + 9);
   });
 
+  it('counts both bounds of an entry in, without a skew', async () => {
+    const { trust, ask } = open();
+    const at = (seconds: number) => new Date((NOW + seconds) * 1000).toISOString().replace('.000Z', 'Z');
+    trust(entry({ not_before: at(0), not_after: at(0) }));
+    expect(await ask()).toMatchObject({ from: NOW, until: NOW });
+    trust(entry({ not_before: at(1) }));
+    expect(await ask()).toBe('ROOT_NOT_YET_VALID');
+    trust(entry({ not_after: at(-1) }));
+    expect(await ask()).toBe('ROOT_EXPIRED');
+  });
+
   it('looks again after a wait for the status list', async () => {
     const judging = open(() => judging.trust(new Map()));
     expect(await judging.ask()).toBe('UNTRUSTED_ROOT');
