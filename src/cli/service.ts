@@ -1,4 +1,4 @@
-import { serviceUrl } from '../client/service-url.js';
+import { serviceUrl, type ServicePath } from '../client/service-url.js';
 import { CommandError } from './command-error.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
@@ -18,7 +18,7 @@ export interface ServiceAnswer {
  * @throws CommandError if the service gives no answer
  */
 export async function postToService(
-  path: '/verify' | '/admin/revoke',
+  path: ServicePath,
   json: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<ServiceAnswer> {
@@ -34,10 +34,29 @@ export async function postToService(
     const text = await response.text();
     return { status: response.status, text, body: parseJson(text) };
   } catch (error) {
-    throw new CommandError(
-      `no answer from the service at ${url.origin}: ${reasonOf(error)}`,
-      `start it with \`npx drs-verify serve\`, or set ${variable} to where it runs`,
-    );
+    throw noAnswer(error, url, variable);
+  }
+}
+
+/**
+ * Asks the service for something that comes in pieces.
+ *
+ * @returns the answer, whose body has not been read
+ * @throws CommandError if the service gives no answer
+ */
+export async function getFromService(
+  path: ServicePath,
+  headers: Readonly<Record<string, string>>,
+): Promise<Response> {
+  const { url, variable } = urlOf(path);
+  const giveUp = new AbortController();
+  const timer = setTimeout(() => giveUp.abort(new DOMException('', 'TimeoutError')), TIMEOUT_SECS * 1000);
+  try {
+    return await fetch(url, { headers, redirect: 'manual', signal: giveUp.signal });
+  } catch (error) {
+    throw noAnswer(error, url, variable);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -75,8 +94,8 @@ export function serviceAddress(): string {
 }
 
 /** `DRS_ADMIN_URL` is for a service whose `/admin` is on another address (`ADMIN_ON_METRICS_ADDR`). */
-function urlOf(path: '/verify' | '/admin/revoke'): { readonly url: URL; readonly variable: string } {
-  const isAdmin = path === '/admin/revoke' && (process.env['DRS_ADMIN_URL'] ?? '') !== '';
+function urlOf(path: ServicePath): { readonly url: URL; readonly variable: string } {
+  const isAdmin = path !== '/verify' && (process.env['DRS_ADMIN_URL'] ?? '') !== '';
   const variable = isAdmin ? 'DRS_ADMIN_URL' : 'DRS_VERIFY_URL';
   try {
     return { url: serviceUrl(process.env[variable] || DEFAULT_URL, path), variable };
@@ -88,6 +107,13 @@ function urlOf(path: '/verify' | '/admin/revoke'): { readonly url: URL; readonly
   }
 }
 
+function noAnswer(error: unknown, { origin }: URL, variable: string): CommandError {
+  return new CommandError(
+    `no answer from the service at ${origin}: ${reasonOf(error)}`,
+    `start it with \`npx drs-verify serve\`, or set ${variable} to where it runs`,
+  );
+}
+
 function reasonOf(error: unknown): string {
   const { name, message, cause } = error as Error;
   if (name === 'TimeoutError') return `nothing within ${TIMEOUT_SECS} s`;
@@ -97,7 +123,8 @@ function reasonOf(error: unknown): string {
   return code === 'ENOTFOUND' ? 'no such host' : cause.message;
 }
 
-function parseJson(text: string): unknown {
+/** `undefined` if it is not JSON. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

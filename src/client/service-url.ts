@@ -1,3 +1,6 @@
+/** A path of the service that commands and clients ask. */
+export type ServicePath = '/verify' | '/admin/revoke' | '/admin/revocations';
+
 /**
  * Makes the URL of a service's endpoint.
  *
@@ -6,7 +9,7 @@
  *   hold a password.
  * @example serviceUrl('http://127.0.0.1:8080/drs/', '/verify').href; // 'http://127.0.0.1:8080/drs/verify'
  */
-export function serviceUrl(address: string | URL, path: '/verify' | '/admin/revoke'): URL {
+export function serviceUrl(address: string | URL, path: ServicePath): URL {
   const url = URL.canParse(String(address)) ? new URL(address) : null;
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
     throw new TypeError(

@@ -11,8 +11,12 @@ export type RemoteStatus =
 
 /** The revocation state as block F reads it. It is in memory: reading it never waits. */
 export interface RevocationView {
-  /** What the remote list says. Asked before {@link isRevokedLocally}. */
+  /** What the remote list says. Asked before the local store. */
   remoteStatusOf(index: number): RemoteStatus;
   /** Whether the index is in the local store. */
   isRevokedLocally(index: number): boolean;
+  /** Whether the local store has any receipt or DID. Otherwise {@link isNameRevoked} need not be asked. */
+  readonly revokesNames: boolean;
+  /** Whether a receipt's digest (`sha256:…`) or a DID is in the local store. */
+  isNameRevoked(name: string): boolean;
 }

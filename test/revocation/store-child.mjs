@@ -20,7 +20,7 @@ try {
   const revokeOn = async () => {
     while (next < Number(count)) {
       const index = Number(first) + next++ * Number(step);
-      await revocation.revoke(index);
+      await revocation.revoke({ target: index, reason: null, exp: null });
       writeSync(1, `${index}\n`);
     }
   };

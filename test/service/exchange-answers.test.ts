@@ -27,6 +27,17 @@ class NotedWire implements Wire {
     this.done.push('write early');
     this.answers.push(answer);
   }
+  begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
+    this.done.push(`begin ${status} ${JSON.stringify(headers)}`);
+  }
+  hasRoom = true;
+  drained = (): void => undefined;
+  writePiece(piece: string, drained: () => void): boolean {
+    this.done.push(piece);
+    this.drained = drained;
+    return this.hasRoom;
+  }
+  finish = (closes: boolean) => void this.done.push(closes ? 'finish, close' : 'finish');
   close = () => void this.done.push('close');
 }
 

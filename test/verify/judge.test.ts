@@ -22,7 +22,12 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
         steps.push('freshen');
         return Promise.resolve();
       },
-      view: { remoteStatusOf: () => remote, isRevokedLocally: () => false },
+      view: {
+        remoteStatusOf: () => remote,
+        isRevokedLocally: () => false,
+        revokesNames: false,
+        isNameRevoked: () => false,
+      },
     },
     clock: () => time,
     requiresBinding: true,

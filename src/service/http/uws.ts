@@ -220,6 +220,32 @@ class UwsWire implements Wire {
     this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : body}`));
   }
 
+  begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
+    const res = this.#res;
+    res.cork(() => {
+      res.writeStatus(statusLine(status));
+      for (const [name, value] of Object.entries(headers ?? {})) res.writeHeader(name, value);
+    });
+  }
+
+  writePiece(piece: string, drained: () => void): boolean {
+    let hasRoom = false;
+    this.#res.cork(() => (hasRoom = this.#res.write(piece)));
+    if (!hasRoom) {
+      let isWaiting = true;
+      this.#res.onWritable(() => {
+        if (isWaiting) drained();
+        isWaiting = false;
+        return true;
+      });
+    }
+    return hasRoom;
+  }
+
+  finish(closes: boolean): void {
+    this.#res.cork(() => this.#res.end(undefined, closes));
+  }
+
   close(): void {
     this.#res.close();
   }

@@ -1,9 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
-import { isCount } from '../../protocol/policy.js';
+import { parseStrictJson } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { RevocationStoreError } from '../../revocation/index.js';
-import { show } from '../../verify/codes.js';
+import { memberOf, readAsked, RevocationStoreError, toJson, type Asked } from '../../revocation/index.js';
 import { AdminLog, type AdminCall } from '../observe/logs/admin-log.js';
 import { refuseBody } from '../http/body-intake.js';
 import type { BodyFault } from '../http/body-reader.js';
@@ -15,17 +13,10 @@ import type { RouteContext } from './context.js';
 import { printable } from '../observe/logs/verdict-facts.js';
 
 const BODY_BYTES = 1024;
-const MAX_REASON_LENGTH = 200;
 const TOKEN_NAME_BYTES = 4;
+const PIECE_CHARACTERS = 32 * 1024;
 
-/** What a call asks for. */
-interface Revocation {
-  readonly index: number;
-  /** For the log; `null` if the caller gave none. */
-  readonly reason: string | null;
-}
-
-/** `POST /admin/revoke`. */
+/** `POST /admin/revoke` and `GET /admin/revocations`. */
 export class RevokeRoute {
   readonly #context: RouteContext;
   readonly #admin: AdminLog;
@@ -43,18 +34,8 @@ export class RevokeRoute {
 
   /** Checks, in this order: whether it is configured, the token, the size, the body. */
   serve(exchange: Exchange, req: HttpRequest, { contentLength }: RequestHead): void {
-    const call: AdminCall = { address: exchange.clientAddress, requestId: exchange.requestId };
-    if (this.#tokenDigest === null) {
-      this.#admin.record('not_configured', call);
-      exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
-      return;
-    }
-    const [, token] = /^bearer +(\S+)$/i.exec(req.getHeader('authorization')) ?? [];
-    // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
-    if (token === undefined || !timingSafeEqual(sha256(token), this.#tokenDigest)) {
-      this.#refuseStranger(exchange, call);
-      return;
-    }
+    const call = this.#admit(exchange, req);
+    if (call === null) return;
     const { admission, configuration } = this.#context;
     const rules = {
       memory: admission.memory,
@@ -68,6 +49,47 @@ export class RevokeRoute {
         if (typeof body === 'string') this.#refuseBody(exchange, call, body);
         else this.#revoke(exchange, call, body);
       });
+  }
+
+  /** Checks whether it is configured, and the token. Then lists all revocations. */
+  list(exchange: Exchange, req: HttpRequest, { hasBody }: RequestHead): void {
+    const call = this.#admit(exchange, req);
+    if (call === null) return;
+    if (hasBody) {
+      this.#admin.record('malformed', call);
+      exchange.refuse(400, 'the request has a body, expected none');
+      return;
+    }
+    this.#admin.record('listed', call, { token: this.#tokenName });
+    exchange.stream('application/x-ndjson', this.#pieces());
+  }
+
+  *#pieces(): Generator<string, void> {
+    let piece = '';
+    for (const entry of this.#context.engine.revocation.list()) {
+      piece += `${toJson(entry)}\n`;
+      if (piece.length < PIECE_CHARACTERS) continue;
+      yield piece;
+      piece = '';
+    }
+    if (piece !== '') yield piece;
+  }
+
+  /** @returns `null` if the call was refused */
+  #admit(exchange: Exchange, req: HttpRequest): AdminCall | null {
+    const call: AdminCall = { address: exchange.clientAddress, requestId: exchange.requestId };
+    if (this.#tokenDigest === null) {
+      this.#admin.record('not_configured', call);
+      exchange.refuse(503, 'the admin endpoint is not configured: DRS_ADMIN_TOKEN must be set');
+      return null;
+    }
+    const [, token] = /^bearer +(\S+)$/i.exec(req.getHeader('authorization')) ?? [];
+    // Digests have a fixed length, so the time of the comparison does not even reveal the token's length.
+    if (token === undefined || !timingSafeEqual(sha256(token), this.#tokenDigest)) {
+      this.#refuseStranger(exchange, call);
+      return null;
+    }
+    return call;
   }
 
   #refuseStranger(exchange: Exchange, call: AdminCall): void {
@@ -90,7 +112,7 @@ export class RevokeRoute {
   }
 
   #revoke(exchange: Exchange, call: AdminCall, body: Buffer): void {
-    const asked = readRevocation(body);
+    const asked = readBody(body);
     exchange.releaseBody();
     if (typeof asked === 'string') {
       this.#admin.record('malformed', call);
@@ -98,38 +120,41 @@ export class RevokeRoute {
     } else void this.#record(exchange, call, asked);
   }
 
-  async #record(exchange: Exchange, call: AdminCall, { index, reason }: Revocation): Promise<void> {
-    const facts = { statusListIndex: index, token: this.#tokenName, reason: printable(reason) };
+  async #record(exchange: Exchange, call: AdminCall, asked: Asked): Promise<void> {
+    const { target, reason, exp } = asked;
+    const member = memberOf(target);
+    const facts = {
+      [member === 'status_list_index' ? 'statusListIndex' : member]: target,
+      ...(exp !== null && { exp }),
+      ...{ token: this.#tokenName, reason: printable(reason) },
+    };
     try {
-      await this.#context.engine.revocation.revoke(index);
+      await this.#context.engine.revocation.revoke(asked);
     } catch (error) {
       this.#admin.record('failed', call, { ...facts, err: error });
-      const isUnclear = error instanceof RevocationStoreError && error.fault === 'unconfirmed';
-      const state = isUnclear
-        ? 'confirmed; it may be in force, and may be lost'
-        : 'recorded and is not in force';
-      exchange.refuse(503, `the revocation could not be ${state}; try again`);
+      exchange.refuse(503, `the revocation could not be ${stateAfter(error)}`);
       return;
     }
     this.#admin.record('done', call, facts);
-    exchange.answer(200, JSON.stringify({ revoked: true, status_list_index: index }));
+    exchange.answer(200, JSON.stringify({ revoked: true, [member]: target }));
   }
 }
 
+function stateAfter(error: unknown): string {
+  const fault = error instanceof RevocationStoreError ? error.fault : null;
+  if (fault === 'unconfirmed') return 'confirmed; it may be in force, and may be lost; try again';
+  if (fault === 'full') return `recorded and is not in force: ${(error as Error).message}`;
+  return 'recorded and is not in force; try again';
+}
+
 /** Returns what to revoke, or an error message. */
-function readRevocation(body: Buffer): Revocation | string {
+function readBody(body: Buffer): Asked | string {
   const text = decodeUtf8(body);
   if (text === null) return 'the body is not UTF-8, expected JSON';
   const { value, defect } = parseStrictJson(text);
   if (defect) return `the body is not strict JSON: ${defect.message}`;
-  if (!isJsonObject(value)) return 'the body is not an object, expected { "status_list_index": <integer> }';
-  const index = Object.hasOwn(value, 'status_list_index') ? value['status_list_index'] : undefined;
-  if (!isCount(index)) return `status_list_index is ${show(index)}, expected an integer from 0 to 2^53-1`;
-  const reason = Object.hasOwn(value, 'reason') ? value['reason'] : null;
-  if (reason === null) return { index, reason };
-  if (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH)
-    return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
-  return { index, reason };
+  const asked = readAsked(value);
+  return typeof asked === 'string' ? `the body is not a revocation: ${asked}` : asked;
 }
 
 function sha256(text: string): Buffer {

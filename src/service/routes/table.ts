@@ -59,7 +59,7 @@ export function routeTables(context: RouteContext): Tables {
   const { configuration, jwks } = context;
   const { gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
   const limit = () => limitOf(configuration);
-  const gateLimit = limit();
+  const [gateLimit, adminLimit] = [limit(), limit()];
   const intake = new BodyIntake(context);
   const [verify, revoke] = [new VerifyRoute(context, intake), new RevokeRoute(context)];
   const [api, proxied] = [new GateApiRoute(context, intake), new GateRoute(context, intake)];
@@ -90,7 +90,14 @@ export function routeTables(context: RouteContext): Tables {
     ],
   ];
   const admin: Rows = [
-    ['/admin/revoke', post('revoke', limit(), (exchange, head, req) => revoke.serve(exchange, req, head))],
+    ['/admin/revoke', post('revoke', adminLimit, (exchange, head, req) => revoke.serve(exchange, req, head))],
+    [
+      '/admin/revocations',
+      {
+        ...post('revoke', adminLimit, (exchange, head, req) => revoke.list(exchange, req, head)),
+        methods: ['GET'],
+      },
+    ],
   ];
   const health: Rows = [
     ['/healthz', read('healthz', (exchange) => answerHealth(exchange, context))],

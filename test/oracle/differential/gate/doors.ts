@@ -597,7 +597,7 @@ async function openGuard(
       fromClient.write(`${own}\n`);
       return answer;
     },
-    revoke: (index) => engine.revocation.revoke(index),
+    revoke: (target) => engine.revocation.revoke({ target, reason: null, exp: null }),
     async close() {
       fromClient.end();
       await served;
