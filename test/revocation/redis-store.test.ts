@@ -4,9 +4,11 @@ import { command, startRedisCluster } from '../replay/redis-cluster.js';
 import { hasRedis, RedisServer } from '../replay/redis-server.js';
 import { startCuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';
-import { entryOf } from './entries.js';
+import { digest, entryOf } from './entries.js';
 
 const MAX_ENTRIES = 2_000;
+const KEY = 'did:key:z1';
+const ENTRIES = '{drs:revocations}:entries';
 const LOG = '{drs:revocations}:log';
 
 describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
@@ -88,6 +90,76 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     },
   );
 
+  it('acknowledges a receipt and a key once they are in force on every instance', async () => {
+    const [one, two] = [await open(), await open()];
+    await one.record(entryOf(1, { at: 1, reason: 'lost' }));
+    expect(await command(redis, ['TYPE', LOG])).toBe('stream');
+    const entries = [entryOf(KEY, { at: 2 }), entryOf(digest('a'), { reason: 'x', exp: 1_900_000_000 })];
+    // The second time, the other instance has to find the stream where it is now.
+    for (const [at, entry] of entries.entries()) {
+      await eventually(() => [one, two][at]?.record(entry));
+      expect([one, two].map((store) => store.entries.has(entry.target) || !store.isCurrent)).toEqual([
+        true,
+        true,
+      ]);
+    }
+    await eventually(() => two.record(entryOf(2)));
+    const later = await open();
+    for (const store of [one, two, later])
+      expect([...store.entries.values()]).toEqual([
+        entryOf(1, { at: 1, reason: 'lost' }),
+        ...entries,
+        entryOf(2),
+      ]);
+  });
+
+  it('leaves no version that knows only indices ready that would skip an entry', async () => {
+    const store = await open();
+    await store.record(entryOf(1));
+    // The lease of such an instance, which it renews as long as it can read the stream.
+    const lease = '{drs:revocations}:reader:old';
+    await command(redis, ['SET', lease, '0-1', 'PX', '700']);
+    await command(redis, ['SADD', '{drs:revocations}:readers', 'old']);
+    const asks = [
+      ['XREAD', 'COUNT', '5000', 'BLOCK', '1', 'STREAMS', LOG, '0-1'],
+      ['XRANGE', LOG, '(0-0', '+', 'COUNT', '5000'],
+      ['XADD', LOG, '*', 'i', '3'],
+    ];
+    expect(await command(redis, asks[1] ?? [])).toHaveLength(1);
+    await store.record(entryOf(KEY));
+    // It was acknowledged only after the lease had ended; and from the first moment, all that such an instance asks fails.
+    expect(await command(redis, ['EXISTS', lease])).toBe(0);
+    for (const ask of asks) await expect(command(redis, ask)).rejects.toThrow('WRONGTYPE');
+    expect([...(await open()).entries.values()]).toEqual([entryOf(1), entryOf(KEY)]);
+  });
+
+  it('does not take one of two streams for the whole', async () => {
+    const store = await open();
+    await command(redis, ['XADD', ENTRIES, '*', 'i', '5']);
+    await store.record(entryOf(1));
+    await expect(store.record(entryOf(KEY))).rejects.toMatchObject({
+      fault: 'unconfirmed',
+      message: expect.stringContaining('exist, expected one') as string,
+    });
+    expect(store.entries.has(KEY)).toBe(false);
+  });
+
+  it('removes what has run out, but the last, when it starts, and takes no more than it may', async () => {
+    const store = await open();
+    const exp = Math.floor(Date.now() / 1000) - 3 * 86_400;
+    for (const digit of 'abc') await store.record(entryOf(digest(digit), { exp }));
+    await store.record(entryOf(digest('d'), { exp: exp + 2 * 86_400 }));
+    await store.record(entryOf(digest('e'), { exp }));
+    expect([...(await open()).entries.values()]).toHaveLength(1);
+    expect(await command(redis, ['XLEN', ENTRIES])).toBe(2);
+    expect([...(await open()).entries.values()]).toHaveLength(1);
+    const full = await RedisStore.open({ url: redis.url, minReplicas: 0 }, { log, observer, maxEntries: 1 });
+    stores.push(full);
+    await expect(full.record(entryOf(1))).rejects.toMatchObject({ fault: 'full' });
+    await full.record(entryOf(digest('d')));
+    expect(full.entries.size).toBe(1);
+  });
+
   it('goes on with its copy while Redis is away, is not current, and cannot revoke', async () => {
     const store = await open();
     await store.record(entryOf(1));
@@ -125,17 +197,15 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     const [one, two] = [await open(url), await open(url)];
     for (let index = 0; index < 1100; index++) void one.record(entryOf(index)).catch(() => undefined);
     await one.record(entryOf(5000));
+    await one.record(entryOf(KEY));
     await command(other, ['XADD', LOG, '*', 'i', '77777']);
     proxy.lead(Number(new URL(other.url).port));
     await eventually(() => expect(lines.filter((line) => line.includes('is back'))).toHaveLength(2));
     for (const store of [one, two])
-      expect([store.entries.size, store.entries.has(77_777)]).toEqual([1102, true]);
+      expect([store.entries.size, store.entries.has(77_777)]).toEqual([1103, true]);
     const fresh = await open(other.url);
-    expect([fresh.entries.size, fresh.entries.has(5000), fresh.entries.has(77_777)]).toEqual([
-      1102,
-      true,
-      true,
-    ]);
+    expect(fresh.entries.size).toBe(1103);
+    expect([5000, 77_777, KEY].map((target) => fresh.entries.has(target))).toEqual([true, true, true]);
     for (const store of [one, two, fresh]) await store.close();
     proxy.stop();
     await other.stop();

@@ -18,7 +18,7 @@ const APPEND = `
 local key = KEYS[1]
 if redis.call('TYPE', key).ok == 'string' then
   key = KEYS[2]
-elseif ARGV[1] == '${'${ENTRY}'}' then
+elseif ARGV[1] == '${ENTRY}' then
   key = KEYS[2]
   if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('RENAMENX', KEYS[1], key) == 0 then
     return redis.error_reply('both ' .. KEYS[1] .. ' and ' .. key .. ' exist, expected one')
