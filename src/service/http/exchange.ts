@@ -158,10 +158,10 @@ export class Exchange {
     });
     const next = () => {
       if (this.#isFreed) return;
-      const piece = pieces.next();
+      const piece = this.#isHead ? { done: true as const } : pieces.next();
       if (piece.done === true) {
         this.#isFreed = true;
-        this.#wire.finish(this.#owner.isLeaving);
+        this.#wire.finish({ closes: this.#owner.isLeaving, isHead: this.#isHead });
         this.#end();
         // Other requests have their turn between two pieces, also if this client reads fast.
       } else if (this.#wire.writePiece(piece.value, next)) setImmediate(next);

@@ -69,8 +69,8 @@ export interface Wire {
    * @returns whether the next piece can be sent at once
    */
   writePiece(piece: string, drained: () => void): boolean;
-  /** Ends such an answer. */
-  finish(closes: boolean): void;
+  /** Ends such an answer; that to a HEAD has no pieces. */
+  finish(answer: Pick<WireAnswer, 'closes' | 'isHead'>): void;
   /** Closes the connection. */
   close(): void;
 }

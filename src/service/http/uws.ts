@@ -242,8 +242,9 @@ class UwsWire implements Wire {
     return hasRoom;
   }
 
-  finish(closes: boolean): void {
-    this.#res.cork(() => this.#res.end(undefined, closes));
+  finish({ closes, isHead }: Pick<WireAnswer, 'closes' | 'isHead'>): void {
+    const res = this.#res;
+    res.cork(() => void (isHead ? res.endWithoutBody(undefined, closes) : res.end(undefined, closes)));
   }
 
   close(): void {

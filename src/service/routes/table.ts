@@ -95,7 +95,7 @@ export function routeTables(context: RouteContext): Tables {
       '/admin/revocations',
       {
         ...post('revoke', adminLimit, (exchange, head, req) => revoke.list(exchange, req, head)),
-        methods: ['GET'],
+        methods: ['GET', 'HEAD'],
       },
     ],
   ];

@@ -98,7 +98,7 @@ export class NodeWire implements Wire {
     return hasRoom;
   }
 
-  finish(closes: boolean): void {
+  finish({ closes }: Pick<WireAnswer, 'closes' | 'isHead'>): void {
     this.#response.shouldKeepAlive &&= !closes;
     this.#response.end();
     this.#gone = null;
