@@ -12,16 +12,16 @@ export function hasRunOut({ exp }: Entry, nowMs: number): boolean {
 /** All local revocations that a process knows, in memory: about 200 bytes each, and the text of its reason. */
 export class Entries {
   readonly #entries = new Map<Target, Entry>();
-  #names = 0;
+  #names: object | null = null;
   #sweptAt = -Infinity;
 
   get size(): number {
     return this.#entries.size;
   }
 
-  /** Whether there is any receipt or DID. */
-  get hasNames(): boolean {
-    return this.#names > 0;
+  /** See `RevocationView.names`. */
+  get names(): object | null {
+    return this.#names;
   }
 
   has(target: Target): boolean {
@@ -37,8 +37,8 @@ export class Entries {
   /** @returns false if it says nothing new */
   add(entry: Entry): boolean {
     if (this.covers(entry)) return false;
-    if (typeof entry.target === 'string' && !this.#entries.has(entry.target)) this.#names++;
     this.#entries.set(entry.target, entry);
+    if (typeof entry.target === 'string') this.#names = {};
     return true;
   }
 
@@ -46,11 +46,8 @@ export class Entries {
   sweep(nowMs: number): void {
     if (nowMs >= this.#sweptAt && nowMs < this.#sweptAt + SWEEP_MS) return;
     this.#sweptAt = nowMs;
-    for (const entry of this.#entries.values()) {
-      if (!hasRunOut(entry, nowMs)) continue;
-      this.#entries.delete(entry.target);
-      this.#names--;
-    }
+    for (const entry of this.#entries.values())
+      if (hasRunOut(entry, nowMs)) this.#entries.delete(entry.target);
   }
 
   /** In the order in which they were added. Entries may be added meanwhile. */

@@ -1,5 +1,5 @@
 import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
-import { publicKeyOf } from '../protocol/did-key.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { isCount } from '../protocol/policy.js';
 import { show } from '../verify/codes.js';
 
@@ -57,8 +57,8 @@ export function readAsked(value: unknown): Asked | string {
   if (typeof asked === 'string' || typeof asked.target === 'number' || !asked.target.startsWith('did:'))
     return asked;
   // A slip in a DID would end nothing.
-  return publicKeyOf(asked.target) === null
-    ? `did is ${show(asked.target)}, expected a did:key of an Ed25519 key`
+  return DEFAULT_KEYS.publicKeyOf(asked.target) === null
+    ? `did is ${show(asked.target)}, expected ${DEFAULT_KEYS.expected}`
     : asked;
 }
 

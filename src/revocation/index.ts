@@ -154,8 +154,8 @@ class OpenRevocation implements Revocation {
         observer.lookedUp?.('local', revoked);
         return revoked;
       },
-      get revokesNames() {
-        return store.entries.hasNames;
+      get names() {
+        return store.entries.names;
       },
       isNameRevoked: (name) => store.entries.has(name),
     };

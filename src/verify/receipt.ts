@@ -91,6 +91,11 @@ export class Chain {
   readonly isRevocable: boolean;
   /** The verdict's `context` member as JSON. */
   readonly contextJson: string;
+  /**
+   * `RevocationView.names` when none of its receipts and DIDs was among them. Asking for each of them again takes
+   * microseconds if a million are revoked. Only block F changes it.
+   */
+  clearOf: object | null = null;
   /** The last delegate's key, or `null` if its DID does not resolve. */
   readonly invokerKey: Uint8Array | null;
 

@@ -15,8 +15,11 @@ export interface RevocationView {
   remoteStatusOf(index: number): RemoteStatus;
   /** Whether the index is in the local store. */
   isRevokedLocally(index: number): boolean;
-  /** Whether the local store has any receipt or DID. Otherwise {@link isNameRevoked} need not be asked. */
-  readonly revokesNames: boolean;
+  /**
+   * Stands for all receipts and DIDs in the local store: another object as soon as one is added. `null` if there are none.
+   * As long as it is the same, {@link isNameRevoked} says of no name that it is revoked if it did not before.
+   */
+  readonly names: object | null;
   /** Whether a receipt's digest (`sha256:…`) or a DID is in the local store. */
   isNameRevoked(name: string): boolean;
 }

@@ -25,7 +25,7 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
       view: {
         remoteStatusOf: () => remote,
         isRevokedLocally: () => false,
-        revokesNames: false,
+        names: null,
         isNameRevoked: () => false,
       },
     },

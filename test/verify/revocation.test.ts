@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { checkRevocation } from '../../src/verify/blocks/f-revocation.js';
 import { Chain, type Receipt } from '../../src/verify/receipt.js';
-import type { RemoteStatus } from '../../src/verify/revocation-view.js';
+import type { RemoteStatus, RevocationView } from '../../src/verify/revocation-view.js';
 import { makeChain } from '../support/chain.js';
 import { receiptsOf } from '../support/receipts.js';
 
@@ -34,7 +34,7 @@ function check(
       return index === 7 ? remote : 'not_revoked';
     },
     isRevokedLocally: (index) => local.includes(index),
-    revokesNames: names !== null,
+    names: names === null ? null : {},
     isNameRevoked: (name) => {
       if (names === null) throw new Error('nobody may ask');
       return names.includes(name);
@@ -132,6 +132,30 @@ describe('block F', () => {
       ],
     ])('%s', (_, names, message) => {
       expect(code('not_revoked', names)).toBe(message);
+    });
+
+    it('is looked up once for a chain, until something is added; and again for one that was refused', () => {
+      const clear = chainWith({});
+      let asked = 0;
+      const view = (names: object | null, revoked: readonly string[] = []): RevocationView => ({
+        remoteStatusOf: () => 'not_configured',
+        isRevokedLocally: () => false,
+        names,
+        isNameRevoked: (name) => {
+          asked++;
+          return revoked.includes(name);
+        },
+      });
+      const [first, second] = [{}, {}];
+      const counts = [null, first, first, null, second, second].map((names) => {
+        asked = 0;
+        return [checkRevocation(clear, view(names)), asked];
+      });
+      // Three digests, and four DIDs.
+      expect(counts).toEqual([0, 7, 0, 0, 7, 0].map((count) => [null, count]));
+      const key = clear.leaf.claims.aud;
+      for (let call = 0; call < 2; call++)
+        expect(checkRevocation(clear, view(first, [key]))?.code).toBe('KEY_REVOKED');
     });
 
     it('is found after what is marked in the list, and before a list that is missing or too short', () => {

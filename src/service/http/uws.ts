@@ -229,17 +229,16 @@ class UwsWire implements Wire {
   }
 
   writePiece(piece: string, drained: () => void): boolean {
-    let hasRoom = false;
-    this.#res.cork(() => (hasRoom = this.#res.write(piece)));
-    if (!hasRoom) {
-      let isWaiting = true;
+    const sent = { hasRoom: false };
+    this.#res.cork(() => void (sent.hasRoom = this.#res.write(piece)));
+    let isWaiting = !sent.hasRoom;
+    if (isWaiting)
       this.#res.onWritable(() => {
         if (isWaiting) drained();
         isWaiting = false;
         return true;
       });
-    }
-    return hasRoom;
+    return sent.hasRoom;
   }
 
   finish({ closes, isHead }: Pick<WireAnswer, 'closes' | 'isHead'>): void {

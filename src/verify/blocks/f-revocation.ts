@@ -6,19 +6,22 @@ import type { RevocationView } from '../revocation-view.js';
  * Block F: no receipt is revoked, by its status list index, by its digest or by the keys that it names. The remote list
  * is asked first, then the local store.
  */
-export function checkRevocation({ receipts, isRevocable }: Chain, view: RevocationView): Failure | null {
-  const { revokesNames } = view;
-  if (!isRevocable && !revokesNames) return null;
+export function checkRevocation(chain: Chain, view: RevocationView): Failure | null {
+  const { receipts, isRevocable, clearOf } = chain;
+  const { names } = view;
+  const asksNames = names !== null && names !== clearOf;
+  if (!isRevocable && !asksNames) return null;
   for (let subject = 0; subject < receipts.length; subject++) {
     const receipt = receipts[subject] as Receipt;
-    const unlisted = checkIndex(receipt, subject, view);
+    const unlisted = isRevocable ? checkIndex(receipt, subject, view) : null;
     // What the local store says is certain. So it comes before a list that is missing or too short.
     const failure =
       (unlisted?.code === 'RECEIPT_REVOKED' ? unlisted : null) ??
-      (revokesNames ? checkNames(receipt, subject, view) : null) ??
+      (asksNames ? checkNames(receipt, subject, view) : null) ??
       unlisted;
     if (failure !== null) return failure;
   }
+  if (asksNames) chain.clearOf = names;
   return null;
 }
 

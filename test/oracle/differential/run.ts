@@ -127,7 +127,7 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
 }
 
 /** A receipt of a request, or a DID that is in it. */
-export function randomName(random: Random, { recipe, bundle }: Request): Revoked {
+function randomName(random: Random, { recipe, bundle }: Request): Revoked {
   const { receipts } = JSON.parse(bundle) as { receipts?: unknown };
   const text: unknown = Array.isArray(receipts) ? receipts.at(random.below(receipts.length)) : undefined;
   if (typeof text === 'string' && random.chance(0.5)) return digestOf(text);
