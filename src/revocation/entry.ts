@@ -73,9 +73,15 @@ export function readEntry(text: string): Entry | string {
   return Number.isNaN(at) ? `at is ${show(value['at'])}, expected a time` : { ...asked, at };
 }
 
-/** An entry as JSON text, as `GET /admin/revocations` lists it. */
+// What JSON leaves as it is, and a terminal may obey.
+const CONTROLS = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** An entry as JSON text without characters that a terminal may obey, as `GET /admin/revocations` lists it. */
 export function toJson(entry: Entry): string {
-  return JSON.stringify({ [memberOf(entry.target)]: entry.target, ...factsOf(entry) });
+  return JSON.stringify({ [memberOf(entry.target)]: entry.target, ...factsOf(entry) }).replace(
+    CONTROLS,
+    (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** What an entry says besides its target, without what is not known. */

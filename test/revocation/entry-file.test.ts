@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Entry, Target } from '../../src/revocation/entry.js';
+import { toJson, type Entry, type Target } from '../../src/revocation/entry.js';
 import { lineOf, readLine } from '../../src/revocation/store/entry-lines.js';
 import { lockFile } from '../../src/revocation/store/file-lock.js';
 import { LocalStore, type LocalStoreOptions } from '../../src/revocation/store/local-store.js';
@@ -64,7 +64,7 @@ const ENTRIES: readonly Entry[] = [
   entryOf(7),
   entryOf(8, { at: NOW, reason: 'laptop "stolen"\n # twice 🔥' }),
   entryOf(RECEIPT, { at: NOW, exp: 1_800_000_000 }),
-  entryOf(KEY, { at: NOW, reason: 'stolen' }),
+  entryOf(KEY, { at: NOW, reason: 'stolen\u009b2J\u202e' }),
 ];
 
 describe('a line', () => {
@@ -72,6 +72,8 @@ describe('a line', () => {
     const line = lineOf(entry);
     expect([line[0], line.indexOf('\n')]).toEqual([' ', line.length - 1]);
     expect(readLine(line.slice(0, -1))).toEqual(entry);
+    expect(toJson(entry)).not.toMatch(/[\0-\x1f\x7f-\x9f\u202e]/);
+    expect(readLine(toJson(entry))).toEqual(entry);
   });
 
   test.each([

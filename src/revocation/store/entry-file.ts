@@ -237,9 +237,11 @@ export class EntryFile {
       await rm(temporary, { force: true });
       throw error;
     }
-    await this.#handle.close();
+    const old = this.#handle;
     this.#handle = handle;
     this.#length = length;
+    // Nothing will be read from it or written to it any more.
+    await old.close().catch(() => undefined);
   }
 
   async #cutRemains(): Promise<void> {
