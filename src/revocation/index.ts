@@ -1,13 +1,16 @@
 import { DEFAULT_KEYS, type KeyResolver } from '../protocol/key-resolver.js';
 import type { RevocationView } from '../verify/revocation-view.js';
+import type { Asked, Entry } from './entry.js';
+import { DEFAULT_MAX_ENTRIES } from './defaults.js';
 import { LocalStore } from './store/local-store.js';
 import type { RevocationLog, RevocationObserver } from './observer.js';
 import { RedisStore, type RedisStoreOptions } from './store/redis-store.js';
 import type { RevocationStore } from './store/revocation-store.js';
 import type { ListUnreadyReason, StatusListCache, StatusListOptions } from './lists/status-list-cache.js';
 
+export { memberOf, readAsked, toJson, type Asked, type Entry, type RevocationJson } from './entry.js';
 export type { RevocationLog, RevocationObserver } from './observer.js';
-export { DEFAULT_MAX_WAIT_MS } from './defaults.js';
+export { DEFAULT_MAX_ENTRIES, DEFAULT_MAX_WAIT_MS } from './defaults.js';
 export type { StatusListOptions } from './lists/status-list-cache.js';
 export type { FetchOutcome } from './lists/status-list-error.js';
 export { RevocationStoreError } from './store/store-error.js';
@@ -23,6 +26,8 @@ export interface RevocationOptions {
   readonly redis?: RedisStoreOptions | undefined;
   /** The remote list. Without it, only the local store counts, and the service is ready at once. */
   readonly statusList?: StatusListOptions | undefined;
+  /** Maximum number of local revocations; 1,000,000 by default. */
+  readonly maxEntries?: number | undefined;
   readonly log: RevocationLog;
   readonly observer?: RevocationObserver | undefined;
   /** Unix milliseconds; the clock of the host by default. */
@@ -35,8 +40,10 @@ export interface RevocationOptions {
 export interface Revocation {
   /** For block F: the copy of the remote list at this moment, and the local store. */
   readonly view: RevocationView;
-  /** Entries of the local store. */
+  /** Number of entries of the local store. */
   readonly entries: number;
+  /** Maximum number of those. */
+  readonly maxEntries: number;
   /** Whether the copy of the local store is complete; always true if it is not in Redis. */
   readonly isStoreCurrent: boolean;
   /** Seconds since that copy was last known to be complete; `NaN` if the store is not in Redis. */
@@ -53,15 +60,16 @@ export interface Revocation {
    */
   freshen(): Promise<void> | null;
   /**
-   * Revokes an index in the local store.
+   * Revokes something in the local store.
    *
-   * @param index 0 … 2^53−1
+   * @param asked what `readAsked` has read
    * @returns resolves when it is on disk, or in Redis and on all ready instances. The next verification respects it
    * @throws {@link RevocationStoreError} if it could not be recorded; then it does not count, unless it is
    *   `unconfirmed`
-   * @throws RangeError for anything but such an index
    */
-  revoke(index: number): Promise<void>;
+  revoke(asked: Asked): Promise<void>;
+  /** The entries of the local store, as they are while it is read. */
+  list(): Iterable<Entry>;
   /**
    * Why verifications with an index are refused: the remote list was never fetched, or its copy is too old and
    * refusals have begun, or the Redis with the local revocations is unreachable. Empty if all revocations are checked.
@@ -87,15 +95,16 @@ export interface Revocation {
  */
 export async function openRevocation(options: RevocationOptions): Promise<Revocation> {
   const { log, observer = {}, now = Date.now, keys = DEFAULT_KEYS } = options;
+  const { maxEntries = DEFAULT_MAX_ENTRIES } = options;
   // Before the file is opened: if this throws, there is nothing to close.
   const list = options.statusList
     ? await openStatusList(options.statusList, { log, observer, now, keys })
     : null;
   const store = options.redis
-    ? await RedisStore.open(options.redis, { log, observer })
-    : await LocalStore.open(options.storePath, { log, observer });
+    ? await RedisStore.open(options.redis, { log, observer, maxEntries, now })
+    : await LocalStore.open(options.storePath, { log, observer, maxEntries, now });
   list?.start();
-  return new OpenRevocation(list, store, observer);
+  return new OpenRevocation(list, store, maxEntries, { observer, now });
 }
 
 async function openStatusList(
@@ -116,12 +125,21 @@ async function openStatusList(
 
 class OpenRevocation implements Revocation {
   readonly view: RevocationView;
+  readonly maxEntries: number;
   readonly #list: StatusListCache | null;
   readonly #store: RevocationStore;
+  readonly #now: () => number;
 
-  constructor(list: StatusListCache | null, store: RevocationStore, observer: RevocationObserver) {
+  constructor(
+    list: StatusListCache | null,
+    store: RevocationStore,
+    maxEntries: number,
+    { observer, now }: { observer: RevocationObserver; now: () => number },
+  ) {
+    this.maxEntries = maxEntries;
     this.#list = list;
     this.#store = store;
+    this.#now = now;
     this.view = {
       remoteStatusOf(index) {
         if (list === null) return 'not_configured';
@@ -132,15 +150,19 @@ class OpenRevocation implements Revocation {
         return status;
       },
       isRevokedLocally(index) {
-        const revoked = store.has(index);
+        const revoked = store.entries.has(index);
         observer.lookedUp?.('local', revoked);
         return revoked;
       },
+      get names() {
+        return store.entries.names;
+      },
+      isNameRevoked: (name) => store.entries.has(name),
     };
   }
 
   get entries(): number {
-    return this.#store.size;
+    return this.#store.entries.size;
   }
 
   get isStoreCurrent(): boolean {
@@ -163,11 +185,12 @@ class OpenRevocation implements Revocation {
     return this.#list?.freshen() ?? null;
   }
 
-  async revoke(index: number): Promise<void> {
-    if (!Number.isSafeInteger(index) || index < 0) {
-      throw new RangeError(`the index to revoke is ${index}, expected an integer 0 … 2^53−1`);
-    }
-    await this.#store.record(index);
+  async revoke(asked: Asked): Promise<void> {
+    await this.#store.record({ ...asked, at: this.#now() });
+  }
+
+  list(): Iterable<Entry> {
+    return this.#store.entries.values();
   }
 
   get unreadyReasons(): readonly UnreadyReason[] {

@@ -17,6 +17,4 @@ export interface RevocationObserver {
   storeSynced?(durationMs: number): void;
   /** A revocation arrived from Redis; the delay in milliseconds since Redis recorded it. */
   revocationPropagated?(durationMs: number): void;
-  /** A line of the store's file was skipped, because it is neither an index nor a comment. */
-  storeLineDamaged?(): void;
 }

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { connectRedis, placeOf, reasonOf } from '../redis/connection.js';
+import { findFile } from '../revocation/store/entry-file.js';
 import type { Configuration } from './configuration/configuration.js';
 import { loadGrpc } from './grpc/open.js';
 import { loadFrontEnd } from './http/load-front-end.js';
@@ -26,7 +27,7 @@ export async function findStartProblems(configuration: Configuration): Promise<s
     usesRedis(configuration) ? problemOf('REDIS_URL', () => askRedis(configuration.redisUrl)) : null,
     revocationStorePath === undefined
       ? null
-      : problemOf('REVOCATION_STORE_PATH', () => canKeep(revocationStorePath, R_OK | W_OK)),
+      : problemOf('REVOCATION_STORE_PATH', () => canKeepEntries(revocationStorePath)),
     decisionLog === undefined || decisionLog === '-'
       ? null
       : problemOf('DECISION_LOG', () => canKeep(decisionLog, W_OK)),
@@ -73,6 +74,14 @@ async function canKeep(file: string, mode: number): Promise<void> {
     return;
   }
   if ((await stat(file)).isDirectory()) throw new Error(`${file} is a folder, expected a file`);
+}
+
+async function canKeepEntries(path: string): Promise<void> {
+  const file = await findFile(path).then(
+    (found) => found.file,
+    () => path,
+  );
+  await canKeep(file, R_OK | W_OK);
 }
 
 async function canWriteFolderOf(file: string): Promise<void> {

@@ -1,5 +1,11 @@
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../usage/index.js';
-import { openRevocation, type RevocationLog, type RevocationObserver } from '../revocation/index.js';
+import {
+  openRevocation,
+  readAsked,
+  type RevocationJson,
+  type RevocationLog,
+  type RevocationObserver,
+} from '../revocation/index.js';
 import { readGivenRoots } from '../trust/read-roots.js';
 import { TrustedRoots } from '../trust/trusted-roots.js';
 import type { Body } from '../verify/binding.js';
@@ -33,8 +39,14 @@ export interface Verifier {
    *   never throws: the result is an invalid verdict.
    */
   verify(bundle: unknown, options?: VerifyOptions): Promise<Verdict>;
-  /** Revokes a status list index locally. Resolves when it is recorded; the next verification respects it. */
-  revoke(statusListIndex: number): Promise<void>;
+  /**
+   * Revokes locally. Resolves when it is recorded; the next verification respects it.
+   *
+   * @param what a status list index, or an object as `POST /admin/revoke` takes it
+   * @throws RangeError if it is neither
+   * @example await verifier.revoke({ did: 'did:key:z6Mk…', reason: 'laptop stolen' });
+   */
+  revoke(what: number | RevocationJson): Promise<void>;
   /** Resolves when the revocation store is open; rejects if it cannot be opened. */
   opened(): Promise<void>;
   /** Lets running verifications finish, then ends the threads. */
@@ -60,7 +72,11 @@ export function createVerifier(options: VerifierOptions = {}): Verifier {
       const request = { bundle, body: bodyOf(bundle, body, bodyText), now };
       return toVerdict(await (await engine).verify(request), details);
     },
-    revoke: async (index) => (await engine).revocation.revoke(index),
+    revoke: async (what) => {
+      const asked = readAsked(typeof what === 'number' ? { status_list_index: what } : what);
+      if (typeof asked === 'string') throw new RangeError(`nothing was revoked: ${asked}`);
+      await (await engine).revocation.revoke(asked);
+    },
     opened: async () => {
       await engine;
     },
@@ -98,6 +114,7 @@ export async function openEngine(
             ...(issuer === undefined ? {} : { issuer }),
           },
         }),
+    maxEntries: settings.revocationMaxEntries,
     log,
     observer,
   });

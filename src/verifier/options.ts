@@ -1,7 +1,7 @@
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { nearestName } from '../protocol/nearest-name.js';
 import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../usage/index.js';
-import { DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
+import { DEFAULT_MAX_ENTRIES, DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
 import {
   count,
   flag,
@@ -68,8 +68,10 @@ export const VERIFIER_OPTIONS = {
    * Default: `file` if `revocationStorePath` is set, else `memory`.
    */
   revocationStore: { kind: oneOf('memory', 'file', 'redis') },
-  /** An append-only file of locally revoked indices. Only one process at a time can use it. */
+  /** A file of local revocations. Only one process at a time can use it. */
   revocationStorePath: { kind: path },
+  /** Maximum number of local revocations, about 200 bytes each. When full, nothing more can be revoked. */
+  revocationMaxEntries: { kind: count(1, 10_000_000), default: DEFAULT_MAX_ENTRIES },
   /** Replicas of Redis that must have a revocation before it is acknowledged; 0 survives no fail-over of Redis. */
   revocationMinReplicas: { kind: count(0, 16), default: 0 },
   /** The URL of the W3C Bitstring Status List. If unset, only local revocations count. */

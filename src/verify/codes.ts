@@ -225,8 +225,14 @@ export const CATALOGUE = [
   {
     block: 'F',
     code: 'RECEIPT_REVOKED',
-    message: '{subject}: status list index {claimed} is revoked in {reason}, expected {expected}',
+    message: '{subject}: {member} {claimed} is revoked in {reason}, expected {expected}',
     suggestion: 'The delegation was withdrawn: ask for a new one.',
+  },
+  {
+    block: 'F',
+    code: 'KEY_REVOKED',
+    message: '{subject}: {member} {claimed} is revoked in {reason}, expected {expected}',
+    suggestion: 'Nobody accepts this key any more: have a new key, and delegate to it or by it anew.',
   },
   {
     block: 'F',

@@ -29,7 +29,7 @@ const FULL = 0.9;
 /**
  * Receipts whose signature has verified, and chains whose receipts passed every check that concerns receipts alone. Both
  * are found by their exact JWTs, and depend only on these and the issuers' keys: see {@link keepFor}. The cache holds
- * nothing that depends on time, revocation or a call.
+ * nothing that depends on time or a call, and of revocation only `Chain.clearOf`.
  *
  * One LRU, bounded in bytes. An entry counts everything that it holds, and does not refer to other entries. Once the
  * cache is full, a receipt enters when it is seen for the second time. So a chain that is used once costs nothing, and

@@ -94,6 +94,11 @@ export class Chain {
   readonly limits: readonly CountedLimits[];
   /** The verdict's `context` member as JSON, for calls whose limits are counted. */
   readonly contextJson: string;
+  /**
+   * `RevocationView.names` when none of its receipts and DIDs was among them. Asking for each of them again takes
+   * microseconds if a million are revoked. Only block F changes it.
+   */
+  clearOf: object | null = null;
   /** The last delegate's key, or `null` if its DID does not resolve. */
   readonly invokerKey: Uint8Array | null;
 

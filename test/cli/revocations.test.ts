@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasRedis, RedisServer } from '../usage/redis-server.js';
 
+const EXPORTED = '3\n7 # {"reason":"leaked"}\n9007199254740991\n{"did":"did:key:z1","reason":"stolen"}\n';
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
 describe.skipIf(!hasRedis)('drs revocations', () => {
@@ -29,14 +30,14 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
   });
 
   it('moves a file to Redis and back, once', () => {
-    const text = '# ours\n 9007199254740991\n7 # leaked\n\n3\n7\n';
+    const text = `# ours\n 9007199254740991\n7 # leaked\n\n3\n7\n {"did":"did:key:z1","reason":"stolen"}\n`;
     writeFileSync(file, text);
     expect(run('import', file)).toMatchObject({
       status: 0,
-      stdout: 'imported: 3 of 3 indices were new to Redis\n',
+      stdout: 'imported: 4 of 4 entries were new to Redis\n',
     });
-    expect(run('import', file).stdout).toBe('imported: 0 of 3 indices were new to Redis\n');
-    expect(run('export')).toMatchObject({ status: 0, stdout: '3\n7\n9007199254740991\n' });
+    expect(run('import', file).stdout).toBe('imported: 0 of 4 entries were new to Redis\n');
+    expect(run('export')).toMatchObject({ status: 0, stdout: EXPORTED });
     expect(readFileSync(file, 'utf8')).toBe(text);
   });
 
@@ -58,6 +59,6 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
       expect.stringContaining('is in use by process 1 on other'),
     ]);
     rmSync(`${file}.lock`);
-    expect(run('export').stdout).toBe('3\n7\n9007199254740991\n');
+    expect(run('export').stdout).toBe(EXPORTED);
   });
 });

@@ -10,6 +10,7 @@ import {
   type RunningService,
   type Workplace,
 } from './drs.js';
+import { digestOf } from '../../src/protocol/jwt.js';
 import { startService as startLogged } from '../support/service.js';
 
 const ADMIN_TOKEN = 'a-token-for-tests';
@@ -182,6 +183,62 @@ describe('a session against the service', () => {
     const { code, stdout } = await work.drs(['verify', 'bundle.json'], { env });
     expect(stdout).toMatch(/^invalid {2}RECEIPT_REVOKED\n/);
     expect(code).toBe(1);
+  });
+
+  it('a receipt is revoked by its file or digest, a key by its DID, and the list says so', async () => {
+    const revoke = async (...args: string[]) => {
+      const { code, stdout, stderr } = await work.drs(['revoke', ...args], { env });
+      return [code, stdout || stderr];
+    };
+    const [root = '', ...others] = (await work.read('root.jwt')).trim().split('\n');
+    expect(others).toEqual([]);
+    const receipt = digestOf(root);
+    expect(await revoke('--receipt', 'root.jwt', '--reason', 'wrong limit')).toEqual([
+      0,
+      `revoked: receipt ${receipt}\n`,
+    ]);
+    const DIGEST = digestOf('another');
+    expect(await revoke('--receipt', DIGEST)).toEqual([0, `revoked: receipt ${DIGEST}\n`]);
+    const [did = ''] = /did:key:\w+/.exec(await work.read('helper.pub')) ?? [];
+    expect(await revoke('--did', did)).toEqual([0, `revoked: did ${did}\n`]);
+    expect((await work.drs(['verify', 'bundle.json'], { env })).stdout).toContain(
+      'invalid  RECEIPT_REVOKED\n',
+    );
+
+    const { code, stdout } = await work.drs(['revocations', 'list'], { env });
+    const at = expect.any(String) as string;
+    const { exp } = JSON.parse(Buffer.from(root.split('.')[1] ?? '', 'base64url').toString()) as {
+      exp?: number;
+    };
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as object);
+    expect([code, lines]).toEqual([
+      0,
+      [
+        { status_list_index: 7, at },
+        { receipt, at, reason: 'wrong limit', ...(exp !== undefined && { exp }) },
+        { receipt: DIGEST, at },
+        { did, at },
+      ],
+    ]);
+    const wrong = await work.drs(['revocations', 'list'], {
+      env: { ...env, DRS_ADMIN_TOKEN: 'wrong-token' },
+    });
+    expect(wrong).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('401') as string });
+  });
+
+  it.each([
+    [[], 'nothing is named, expected one'],
+    [['7', '--did', 'did:key:z1'], 'several things are named, expected one'],
+    [['--did', 'did:key:z1'], 'did is "did:key:z1", expected a did:key of an Ed25519 key'],
+    [['--receipt', 'sha256:12'], 'receipt is "sha256:12", expected sha256: and 64'],
+    [['--receipt', 'helper.jwt'], 'helper.jwt has 2 receipts, expected the one to revoke'],
+    [['--receipt', 'bundle.json'], 'bundle.json is not a chain of receipts'],
+  ])('revoke %j is refused', async (args, says) => {
+    const { code, stderr } = await work.drs(['revoke', ...args], { env });
+    expect([code, stderr]).toEqual([2, expect.stringContaining(says)]);
   });
 });
 

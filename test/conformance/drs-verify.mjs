@@ -34,7 +34,12 @@ async function verifierFor({ settings, revocation }) {
     workerThreads: 0,
     ...(list && { statusListBaseUrl: `http://127.0.0.1:${list.address().port}/` }),
   });
-  for (const index of local) await verifier.revoke(index);
+  for (const target of local)
+    await verifier.revoke(
+      typeof target === 'number' || target.startsWith('did:')
+        ? { [typeof target === 'number' ? 'status_list_index' : 'did']: target }
+        : { receipt: target },
+    );
   verifiers.set(key, { verifier, list });
   return verifier;
 }

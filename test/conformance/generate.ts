@@ -5,11 +5,13 @@ import {
   expectedOfLibrary,
   httpText,
   libraryCall,
+  revocationOf,
   toRequest,
   comparableAnswer,
 } from '../oracle/differential/request.js';
 import { randomBody, randomEdits } from '../oracle/generator/edits.js';
 import { Forest, NOW, SERVERS } from '../oracle/generator/forest.js';
+import { digestOf } from '../oracle/encoding.js';
 import { didOf } from '../oracle/generator/keys.js';
 import { Random } from '../oracle/generator/random.js';
 import { gateVectors } from './generate-gate.js';
@@ -24,6 +26,8 @@ const TRIES = 1_800;
 const LOCAL = [1, 7, 64, 200];
 /** That of `NOW`. */
 const ONE_DAY = { not_before: '2049-03-22', not_after: '2049-03-22' };
+// The root and the leaf of the first two chains that every profile has, and a key that issues many others.
+const NAMES = namesOf(new Random(SEED));
 const PROFILES: Readonly<Record<string, Profile>> = {
   plain: { settings: {}, revocation: { remote: 'none', local: [] } },
   strict: {
@@ -49,6 +53,7 @@ const PROFILES: Readonly<Record<string, Profile>> = {
     settings: {},
     revocation: { remote: '8100000000000000000000000000000000000000000000ff', local: [9] },
   },
+  'revoked by name': { settings: {}, revocation: { remote: 'none', local: NAMES } },
   'list down': { settings: {}, revocation: { remote: 'unavailable', local: [7] } },
   bound: { settings: { requireBinding: true }, revocation: { remote: 'none', local: [] } },
 };
@@ -69,7 +74,7 @@ for (const [profile, { settings, revocation }] of Object.entries(PROFILES)) {
   });
   // Questions that need a list over the network are put only to the oracle here. The test asks the library.
   const canAsk = revocation.remote === 'none';
-  for (const index of revocation.local) await verifier.revoke(index);
+  for (const target of revocation.local) await verifier.revoke(revocationOf(target));
   for (let attempt = 0; attempt < TRIES; attempt++) {
     const { links, call } = forest.chain();
     const edits = random.chance(0.12) ? [] : randomEdits(random, links);
@@ -121,3 +126,12 @@ const unseen = CATALOGUE.map(({ code }) => code).filter((code) => !codes.has(cod
 const file = new URL('../../../test/conformance/vectors.json', import.meta.url);
 writeFileSync(file, `${JSON.stringify({ version: 1, profiles: PROFILES, vectors }, null, 1)}\n`);
 console.log(`${vectors.length} vectors; codes without one: ${unseen.join(', ') || 'none'}`);
+
+function namesOf(random: Random): string[] {
+  const forest = new Forest(random, 5, 40);
+  const receipts = [forest.chain(), forest.chain()].map(({ links, call }) => {
+    const { bundle } = toRequest({ links, call, edits: [] }, { channel: 'text', now: NOW });
+    return (JSON.parse(bundle) as { receipts: string[] }).receipts;
+  });
+  return [digestOf(receipts[0]?.[0] ?? ''), digestOf(receipts[1]?.at(-1) ?? ''), didOf(2)];
+}

@@ -6,8 +6,8 @@ import { decide, Replays, type Protocol } from '../oracle/gate.js';
 /** The settings and the revocations of a verifier. */
 export interface Profile {
   readonly settings: Settings;
-  /** `remote`: `none`, `unavailable`, or the bytes of the status list in hex. */
-  readonly revocation: { readonly remote: string; readonly local: readonly number[] };
+  /** `local`: indices, digests of receipts, DIDs. `remote`: `none`, `unavailable`, or the bytes of the status list in hex. */
+  readonly revocation: { readonly remote: string; readonly local: readonly (number | string)[] };
 }
 
 /** The expected answer of a vector: a status other than 200, or a verdict. */

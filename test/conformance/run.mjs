@@ -112,6 +112,12 @@ export function byCommand(command, profiles) {
   };
 }
 
+/** The member of `POST /admin/revoke` for an index, a digest or a DID. */
+function memberOf(target) {
+  if (typeof target === 'number') return 'status_list_index';
+  return target.startsWith('did:') ? 'did' : 'receipt';
+}
+
 async function main() {
   const { values } = parseArgs({
     options: {
@@ -143,11 +149,11 @@ async function main() {
     );
     program.close();
   } else {
-    for (const index of values['admin-token'] === undefined ? [] : profile.revocation.local) {
+    for (const target of values['admin-token'] === undefined ? [] : profile.revocation.local) {
       const answer = await fetch(new URL('/admin/revoke', values.url), {
         method: 'POST',
         headers: { authorization: `Bearer ${values['admin-token']}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ status_list_index: index }),
+        body: JSON.stringify({ [memberOf(target)]: target }),
       });
       if (answer.status !== 200) throw new Error(`/admin/revoke answered ${answer.status}`);
     }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { invoke, makeChain } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { openApi } from '../support/openapi.js';
 import { startOnPort } from '../support/ports.mjs';
@@ -138,6 +139,14 @@ describe('commands', () => {
       expect(code).toBe(1);
       expect(out).toMatch(/binding +match.*binding +mismatch/s);
     },
+    'docs/runbook.md': ({ code, out }) => {
+      expect([code, out]).toEqual([
+        0,
+        expect.stringMatching(
+          /^revoked: did (did:key:\w+)\n\{"did":"\1","at":"[^"]+","reason":"laptop stolen"\}\n$/,
+        ),
+      ]);
+    },
     'docs/issuing.md': ({ code, out, err }) => {
       expect([code, err]).toEqual([0, expect.not.stringMatching(/error/i)]);
       expect(out).toMatch(/\nvalid/);
@@ -145,13 +154,21 @@ describe('commands', () => {
   };
   let service: RunningService;
   beforeAll(async () => {
-    service = await startService();
+    service = await startService({ DRS_ADMIN_TOKEN: 'a-token-of-16-letters' });
   });
   afterAll(() => service.stop());
 
   it.each(sessions)('%s runs', async (name, snippet, next) => {
     const project = projectOf(name);
-    const ended = await project.run('bash', ['-c', snippet.code], { env: { DRS_VERIFY_URL: service.url } });
+    // The agent whose key is stolen, in docs/runbook.md.
+    const stolen = makeChain(3);
+    const DID = stolen.parties[2]?.did ?? '';
+    const codeNow = async () =>
+      (await (await service.post('/verify', invoke(stolen))).text()).match(/"code":"(\w+)"/)?.[1];
+    for (let call = 0; call < 3; call++) expect(await codeNow()).toBe(undefined);
+    const env = { DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN: 'a-token-of-16-letters', DID };
+    const ended = await project.run('bash', ['-c', snippet.code], { env });
+    expect(await codeNow()).toBe(snippet.document === 'docs/runbook.md' ? 'KEY_REVOKED' : undefined);
     const check = endings[snippet.document] ?? (({ code }: Ended) => expect(code).toBe(0));
     check(ended);
     // The values with which the page continues.

@@ -1,8 +1,12 @@
 import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { invoke, makeBundle, makeChain } from '../support/chain.js';
-import { sendRaw } from '../support/raw-http.js';
+import { invoke, makeBundle, makeChain, sha256 } from '../support/chain.js';
+import { eventually } from '../support/eventually.js';
+import { connectRaw, sendRaw, type RawConnection } from '../support/raw-http.js';
 import { hasProcess, metricOf, startService, type RunningService } from '../support/service.js';
 
 const json = (response: Response) => response.json() as Promise<Record<string, unknown>>;
@@ -301,6 +305,14 @@ describe('the HTTP interface', () => {
       '{"status_list_index":9007199254740992}',
       '{"status_list_index":1,"status_list_index":2}',
       '{"status_list_index":null}',
+      '{"status_list_index":1,"until":2}',
+      '{"status_list_index":1,"exp":2}',
+      '{"status_list_index":1,"did":"did:key:z1"}',
+      '{"reason":"why"}',
+      '{"receipt":"sha256:12"}',
+      '{"did":"did:key:z1"}',
+      '{"did":["did:key:z1"]}',
+      `{"status_list_index":1,"reason":"${'x'.repeat(201)}"}`,
     ])('refuses the body %j', async (body) => {
       const response = await revoke(body);
       expect(response.status).toBe(400);
@@ -319,6 +331,98 @@ describe('the HTTP interface', () => {
         error: { code: 'RECEIPT_REVOKED' },
       });
     });
+
+    it('revokes a receipt and a key, for chains that are in the cache, and tells callers nothing of why', async () => {
+      const chain = makeChain(3);
+      const bundle = () => invoke(chain, { jti: `inv:${Math.random()}` });
+      const verdict = async () => json(await service.post('/verify', bundle()));
+      for (let call = 0; call < 3; call++) expect(await verdict()).toMatchObject({ valid: true });
+      const receipt = sha256(chain.receipts[2] ?? '');
+      const asked = { receipt, exp: 4_000_000_000, reason: 'wrong limit' };
+      for (let call = 0; call < 2; call++) {
+        const answer = await revoke(asked);
+        expect([answer.status, await json(answer)]).toEqual([200, { revoked: true, receipt }]);
+      }
+      expect(await verdict()).toMatchObject({ error: { code: 'RECEIPT_REVOKED' } });
+      const did = chain.parties[1]?.did;
+      expect(await json(await revoke({ did, reason: 'laptop stolen' }))).toEqual({ revoked: true, did });
+      const { error } = await verdict();
+      expect(error).toMatchObject({ code: 'KEY_REVOKED' });
+      expect(JSON.stringify(error)).not.toContain('stolen');
+
+      const list = await fetch(`${service.url}/admin/revocations`, {
+        headers: { Authorization: 'Bearer s3cret-token' },
+      });
+      expect([list.status, list.headers.get('content-type')]).toEqual([200, 'application/x-ndjson']);
+      const lines = (await list.text()).trimEnd().split('\n');
+      const at = expect.stringMatching(/^20\d\d-.*Z$/) as string;
+      expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
+        { status_list_index: 4242, at },
+        { ...asked, at },
+        { did, reason: 'laptop stolen', at },
+      ]);
+      if (!hasProcess) return;
+      const admin = service.log.filter(({ msg }) => msg === 'admin');
+      expect(admin).toContainEqual(expect.objectContaining({ outcome: 'done', ...asked }));
+      expect(admin).toContainEqual(
+        expect.objectContaining({ outcome: 'done', did, reason: 'laptop stolen' }),
+      );
+      expect(admin.at(-1)).toMatchObject({ outcome: 'listed' });
+    });
+  });
+
+  it('lists revocations to nobody without the token', async () => {
+    const list = (headers: Record<string, string>, method = 'GET') =>
+      fetch(`${service.url}/admin/revocations`, { method, headers });
+    expect((await list({})).status).toBe(401);
+    expect((await list({ Authorization: 'Bearer wrong' })).status).toBe(401);
+    const head = await list({ Authorization: 'Bearer s3cret-token' }, 'HEAD');
+    expect([head.status, await head.text()]).toEqual([200, '']);
+    const withBody =
+      'GET /admin/revocations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret-token\r\nContent-Length: 2\r\n\r\n{}';
+    expect(await sendRaw(service.port, withBody)).toMatch(/^HTTP\/1\.1 400 /);
+  });
+});
+
+describe.runIf(hasProcess)('a list of revocations that is longer than the network holds', () => {
+  const COUNT = 60_000;
+  let service: RunningService;
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-list-'));
+  beforeAll(async () => {
+    const file = path.join(folder, 'revoked.txt');
+    const reason = 'x'.repeat(200);
+    writeFileSync(file, Array.from({ length: COUNT }, (_, at) => ` ${at} # ${reason}\n`).join(''));
+    service = await startService({
+      DRS_ADMIN_TOKEN: 's3cret-token',
+      REVOCATION_STORE_PATH: file,
+      WORKER_THREADS: '0',
+    });
+  });
+  afterAll(async () => {
+    await service.stop();
+    rmSync(folder, { recursive: true });
+  });
+  const ask =
+    'GET /admin/revocations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer s3cret-token\r\nConnection: close\r\n\r\n';
+  const memory = async () =>
+    metricOf(await (await fetch(`${service.url}/metrics`)).text(), 'process_resident_memory_bytes');
+
+  it('waits for a client that does not read, serves others meanwhile, and is whole', async () => {
+    const before = await memory();
+    const clients = await Promise.all(Array.from({ length: 8 }, () => connectRaw(service.port)));
+    for (const { socket } of clients) socket.pause().write(ask);
+    const { socket, closed } = clients[0] as RawConnection;
+    await eventually(() => expect(service.log.filter(({ outcome }) => outcome === 'listed')).toHaveLength(8));
+    expect(await json(await service.post('/verify', makeBundle(2)))).toMatchObject({ valid: true });
+    // Eight lists are 120 MB. What is read of them is in the buffers of the system.
+    expect((await memory()) - before).toBeLessThan(60e6);
+    socket.resume();
+    const text = await closed;
+    expect(text.match(/\{"status_list_index":\d+,"reason":"x{200}"\}/g)).toHaveLength(COUNT);
+    expect(text.trimEnd().endsWith('\r\n0')).toBe(true);
+    // Those that go away without having read end nothing else.
+    for (const client of clients) client.socket.destroy();
+    expect(await json(await service.post('/verify', makeBundle(2)))).toMatchObject({ valid: true });
   });
 });
 

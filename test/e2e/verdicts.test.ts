@@ -32,9 +32,10 @@ describe('every verdict over HTTP', () => {
   it.each(REFUSED.filter(({ options }) => options === undefined))(
     'refuses $name: $code',
     async ({ bundle, code, block, says, revoked = [] }) => {
-      for (const index of revoked) {
-        const response = await service.post('/admin/revoke', { status_list_index: index }, ADMIN);
-        expect(await response.json()).toEqual({ revoked: true, status_list_index: index });
+      for (const one of revoked) {
+        const what = typeof one === 'number' ? { status_list_index: one } : one;
+        const response = await service.post('/admin/revoke', what, ADMIN);
+        expect(await response.json()).toEqual({ revoked: true, ...what });
       }
       const series = `drs_verify_errors_total{block="${block}",code="${code}"}`;
       const before = metricOf(metrics, series);

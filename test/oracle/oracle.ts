@@ -31,7 +31,8 @@ export interface Settings {
 export interface Revocation {
   /** The remote list: not configured, no usable copy, or its bytes. */
   readonly remote: 'none' | 'unavailable' | Uint8Array;
-  readonly local: ReadonlySet<number>;
+  /** Indices, digests of receipts, and DIDs. */
+  readonly local: ReadonlySet<number | string>;
 }
 
 export interface Question {
@@ -238,11 +239,13 @@ const secondsOf = (time: string) => Date.parse(isDay(time) ? `${time}T00:00:00Z`
 
 /** Revocation. */
 function blockF(receipts: readonly Receipt[], { remote, local }: Revocation): string | undefined {
-  for (const { statusIndex } of receipts) {
-    if (statusIndex === undefined) continue;
+  for (const { statusIndex, iss, aud, jwt } of receipts) {
     const list = remote instanceof Uint8Array ? remote : undefined;
-    if (list !== undefined && bitAt(list, statusIndex)) return 'RECEIPT_REVOKED';
-    if (local.has(statusIndex)) return 'RECEIPT_REVOKED';
+    if (statusIndex !== undefined && list !== undefined && bitAt(list, statusIndex)) return 'RECEIPT_REVOKED';
+    if (statusIndex !== undefined && local.has(statusIndex)) return 'RECEIPT_REVOKED';
+    if (local.has(digestOf(jwt.text))) return 'RECEIPT_REVOKED';
+    if (local.has(iss) || local.has(aud)) return 'KEY_REVOKED';
+    if (statusIndex === undefined) continue;
     if (list !== undefined && statusIndex >= list.length * 8) return 'STATUS_INDEX_OUT_OF_RANGE';
     if (remote === 'unavailable') return 'REVOCATION_CHECK_FAILED';
   }

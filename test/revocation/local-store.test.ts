@@ -22,7 +22,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { lockFile, type FileLock } from '../../src/revocation/store/file-lock.js';
 import { LocalStore } from '../../src/revocation/store/local-store.js';
+import { entryOf } from './entries.js';
 import { Recorder } from './recorder.js';
+
+const MAX_ENTRIES = 2_000_000;
 
 let folder: string;
 let path: string;
@@ -30,7 +33,12 @@ let recorder: Recorder;
 const opened: LocalStore[] = [];
 
 async function openStore(at = path): Promise<LocalStore> {
-  const store = await LocalStore.open(at, { log: recorder.log, observer: recorder });
+  const store = await LocalStore.open(at, {
+    log: recorder.log,
+    observer: recorder,
+    maxEntries: MAX_ENTRIES,
+    lockWaitMs: 0,
+  });
   opened.push(store);
   return store;
 }
@@ -76,37 +84,45 @@ function descriptors(): string[] {
 describe('the store in a file', () => {
   test('keeps what it has acknowledged over a restart', async () => {
     const first = await openStore();
-    await Promise.all([7, 9007199254740991, 7, 0].map((index) => first.record(index)));
-    expect([first.size, first.has(7), first.has(8)]).toEqual([3, true, false]);
+    await Promise.all([7, 9007199254740991, 7, 0].map((index) => first.record(entryOf(index))));
+    expect([first.entries.size, first.entries.has(7), first.entries.has(8)]).toEqual([3, true, false]);
     await first.close();
     expect(await readFile(path, 'utf8')).toBe(' 7\n 9007199254740991\n 0\n');
 
     const second = await openStore();
-    expect([0, 7, 8, 9007199254740991].map((index) => second.has(index))).toEqual([true, true, false, true]);
+    expect([0, 7, 8, 9007199254740991].map((index) => second.entries.has(index))).toEqual([
+      true,
+      true,
+      false,
+      true,
+    ]);
   });
 
   test('writes nothing for an index that it has, and says nothing while all is well', async () => {
     const store = await openStore();
     const begin = performance.now();
-    await store.record(5);
-    await store.record(5);
+    await store.record(entryOf(5));
+    await store.record(entryOf(5));
     expect([recorder.syncs, recorder.messages]).toEqual([1, []]);
     expect(recorder.durations[0]).toBeLessThanOrEqual(performance.now() - begin);
   });
 
   test('needs no observer', async () => {
-    await writeFile(path, 'nonsense\n');
-    const store = await LocalStore.open(path, { log: recorder.log, observer: {} });
+    const store = await LocalStore.open(path, { log: recorder.log, observer: {}, maxEntries: 1 });
     opened.push(store);
-    await store.record(5);
-    expect([store.has(5), store.size]).toEqual([true, 1]);
+    await store.record(entryOf(5));
+    expect([store.entries.has(5), store.entries.size]).toEqual([true, 1]);
   });
 
-  test('reads more lines than it sorts at a time', async () => {
-    const count = 1024 * 1024 + 5;
+  test('reads more than it reads at a time', async () => {
+    const count = 200_005;
     await writeFile(path, Array.from({ length: count }, (_, index) => `${index}\n`).join(''));
     const store = await openStore();
-    expect([store.size, store.has(count - 1), store.has(count)]).toEqual([count, true, false]);
+    expect([store.entries.size, store.entries.has(count - 1), store.entries.has(count)]).toEqual([
+      count,
+      true,
+      false,
+    ]);
   });
 
   test('flushes the file and its folder when it opens, so that a new file is found after a crash', async () => {
@@ -121,7 +137,7 @@ describe('the store in a file', () => {
 
   test.runIf(isLinux)('keeps the file open and nothing else', async () => {
     const store = await openStore();
-    await store.record(1);
+    await store.record(entryOf(1));
     expect(descriptors()).toEqual([path]);
     await store.close();
     expect(descriptors()).toEqual([]);
@@ -129,32 +145,32 @@ describe('the store in a file', () => {
 
   test('an index is not in force before it is on the disk', async () => {
     const store = await openStore();
-    const sync = vi.spyOn(await fileHandles(), 'sync').mockImplementation(() => {
-      expect(store.has(5)).toBe(false);
+    const sync = vi.spyOn(await fileHandles(), 'datasync').mockImplementation(() => {
+      expect(store.entries.has(5)).toBe(false);
       return Promise.resolve();
     });
-    await store.record(5);
+    await store.record(entryOf(5));
     expect(sync).toHaveBeenCalledOnce();
-    expect(store.has(5)).toBe(true);
+    expect(store.entries.has(5)).toBe(true);
   });
 
   test('requests that come during a flush share the next one', async () => {
     const store = await openStore();
-    await Promise.all(Array.from({ length: 1000 }, (_, index) => store.record(index)));
-    expect(store.size).toBe(1000);
+    await Promise.all(Array.from({ length: 1000 }, (_, index) => store.record(entryOf(index))));
+    expect(store.entries.size).toBe(1000);
     expect(recorder.syncs).toBe(2);
   });
 
   test('a request made in answer to another is not forgotten', async () => {
     const store = await openStore();
-    for (let index = 0; index < 20; index++) await store.record(index);
-    expect(store.size).toBe(20);
+    for (let index = 0; index < 20; index++) await store.record(entryOf(index));
+    expect(store.entries.size).toBe(20);
   });
 
   test('every torn tail of its own is cut off, logged, and never read as another index', async () => {
     const writer = await openStore();
-    await writer.record(9007199254740991);
-    await writer.record(12);
+    await writer.record(entryOf(9007199254740991));
+    await writer.record(entryOf(12));
     await writer.close();
     const whole = await readFile(path, 'utf8');
     for (let length = 0; length <= whole.length; length++) {
@@ -163,7 +179,7 @@ describe('the store in a file', () => {
       await writeFile(path, `5\n${whole.slice(0, length)}`);
       const store = await openStore();
       const indices = [5, 9007199254740991, 12].slice(0, kept?.split('\n').length);
-      expect([store.size, ...indices.map((index) => store.has(index))]).toEqual([
+      expect([store.entries.size, ...indices.map((index) => store.entries.has(index))]).toEqual([
         indices.length,
         ...indices.map(() => true),
       ]);
@@ -171,7 +187,7 @@ describe('the store in a file', () => {
         tail === '' ? [] : [expect.stringMatching(/^warn .*revoked\.txt .*it is cut off$/)],
       );
       expect(recorder.details).toEqual(tail === '' ? [] : [{ file: path, bytes: tail?.length, text: tail }]);
-      await store.record(6);
+      await store.record(entryOf(6));
       await store.close();
       expect(await readFile(path, 'utf8')).toBe(`5\n${kept} 6\n`);
     }
@@ -189,7 +205,7 @@ describe('the store in a file', () => {
   ])('%s without a line feed that somebody wrote is read', async (_, before, tail, indices) => {
     await writeFile(path, before + tail);
     const store = await openStore();
-    expect([store.size, ...indices.map((index) => store.has(index))]).toEqual([
+    expect([store.entries.size, ...indices.map((index) => store.entries.has(index))]).toEqual([
       indices.length,
       ...indices.map(() => true),
     ]);
@@ -199,34 +215,37 @@ describe('the store in a file', () => {
     ]);
     expect(recorder.details).toEqual([{ file: path, bytes: tail.length, text: tail }]);
     expect(await readFile(path, 'utf8')).toBe(`${before}${tail}\n`);
-    await store.record(6);
+    await store.record(entryOf(6));
     await store.close();
     expect(await readFile(path, 'utf8')).toBe(`${before}${tail}\n 6\n`);
 
     recorder = new Recorder();
     const again = await openStore();
-    expect([again.size, recorder.messages]).toEqual([indices.length + 1, []]);
+    expect([again.entries.size, recorder.messages]).toEqual([indices.length + 1, []]);
   });
 
   test.each([
-    ['12a', 3],
-    ['\0\0', 2],
+    ['5\n12a', 2],
+    ['5\nnonsense\n6\n', 2],
+    ['9007199254740992\n', 1],
+    ['{"receipt":"sha256:12"}\n', 1],
+    ['1\n\n {"did":"did:key:z1","until":7}\n', 3],
+    ['{"did":"did:key:z1","status_list_index":7}\n', 1],
+    ['{"status_list_index":7}7\n', 1],
+    ['1\n\0\0\n3\n', 2],
     // Longer than what is read at a time.
-    ['x'.repeat(3_000_000), 3_000_000],
-  ])('a damaged line without a line feed is kept, logged and counted', async (tail, bytes) => {
-    await writeFile(path, `5\n${tail}`);
-    const store = await openStore();
-    expect([store.size, recorder.damagedLines]).toEqual([1, 1]);
-    expect(recorder.messages).toEqual([
-      expect.stringContaining('the line feed is added'),
-      expect.stringContaining('revoked.txt:2 is neither'),
-    ]);
-    expect(recorder.details).toEqual([
-      { file: path, bytes, text: tail.slice(0, 64) },
-      { file: path, line: 2 },
-    ]);
-    await store.record(6);
-    expect((await readFile(path, 'utf8')) === `5\n${tail}\n 6\n`).toBe(true);
+    [`5\n${'x'.repeat(3_000_000)}`, 2],
+  ])('a file with a line that is not known is not used, and left as it is', async (text, line) => {
+    await writeFile(path, text);
+    await expect(openStore()).rejects.toMatchObject({
+      fault: 'unreadable',
+      message:
+        `${path}:${line} is not an entry that this version knows, and nothing may be skipped. ` +
+        'Correct the line, or start the version that wrote it.',
+    });
+    expect((await readFile(path, 'utf8')) === text).toBe(true);
+    if (isLinux) expect(descriptors()).toEqual([]);
+    await expect(stat(`${path}.lock`)).rejects.toThrow('ENOENT');
   });
 
   test.each(['write', 'sync'] as const)(
@@ -240,51 +259,25 @@ describe('the store in a file', () => {
       });
       expect(await readFile(path, 'utf8')).toBe(call === 'write' ? '5\n42' : '5\n42\n');
       const store = await openStore();
-      expect([store.size, store.has(42)]).toEqual([2, true]);
-      await store.record(6);
+      expect([store.entries.size, store.entries.has(42)]).toEqual([2, true]);
+      await store.record(entryOf(6));
       expect(await readFile(path, 'utf8')).toBe('5\n42\n 6\n');
     },
   );
 
-  test('damaged lines are skipped, logged with their number, counted, and left in place', async () => {
-    const text = '# kept by hand\r\n1\r\n\r\nnonsense\n2 # second\n\0\0\n3\n';
-    await writeFile(path, text);
+  test('zeros after the last line feed are what a power failure leaves', async () => {
+    await writeFile(path, ' 5\n\0\0');
     const store = await openStore();
-    expect([1, 2, 3].map((index) => store.has(index))).toEqual([true, true, true]);
-    expect([store.size, recorder.damagedLines]).toEqual([3, 2]);
-    expect(recorder.messages.map((message) => /revoked\.txt:\d+/.exec(message)?.[0])).toEqual([
-      'revoked.txt:4',
-      'revoked.txt:6',
-    ]);
-    expect(recorder.details).toEqual([
-      { file: path, line: 4 },
-      { file: path, line: 6 },
-    ]);
-    await store.record(4);
-    expect(await readFile(path, 'utf8')).toBe(`${text} 4\n`);
-  });
-
-  test('a log is not flooded by a file that is no store', async () => {
-    await writeFile(path, 'junk\n'.repeat(5000));
-    const store = await openStore();
-    expect(recorder.damagedLines).toBe(5000);
-    expect(recorder.messages).toHaveLength(21);
-    expect(recorder.messages.at(-1)).toContain('5000 damaged lines');
-    expect(recorder.details.at(-1)).toEqual({ file: path, damagedLines: 5000 });
-    await store.close();
-    recorder = new Recorder();
-    await writeFile(path, `${'junk\n'.repeat(20)} ${'x'.repeat(199)}`);
-    await openStore();
-    expect(recorder.messages.filter((message) => message.includes('in all'))).toEqual([]);
-    expect(recorder.details).toHaveLength(21);
-    expect(recorder.details.at(-1)).toEqual({ file: path, bytes: 200, text: ` ${'x'.repeat(63)}` });
+    await store.record(entryOf(6));
+    expect(recorder.messages).toEqual([expect.stringContaining('it is cut off')]);
+    expect(await readFile(path, 'utf8')).toBe(' 5\n 6\n');
   });
 
   test('a failed flush is no success: all that shared it are refused, and what was written is cut back', async () => {
     const store = await openStore();
-    await store.record(1);
-    vi.spyOn(await fileHandles(), 'sync').mockRejectedValueOnce(io());
-    const outcomes = await Promise.allSettled([store.record(22), store.record(333)]);
+    await store.record(entryOf(1));
+    vi.spyOn(await fileHandles(), 'datasync').mockRejectedValueOnce(io());
+    const outcomes = await Promise.allSettled([store.record(entryOf(22)), store.record(entryOf(333))]);
     // The first makes a group of its own, the second is in the next group, which succeeds.
     const message = `the revocation store ${path} could not record: EIO: i/o error`;
     expect(outcomes[0]).toMatchObject({
@@ -297,21 +290,21 @@ describe('the store in a file', () => {
       },
     });
     expect(outcomes[1]).toMatchObject({ status: 'fulfilled' });
-    expect([store.has(22), store.has(333)]).toEqual([false, true]);
+    expect([store.entries.has(22), store.entries.has(333)]).toEqual([false, true]);
     expect(await readFile(path, 'utf8')).toBe(' 1\n 333\n');
     expect(recorder.messages).toEqual([`error ${message}`, 'info the revocation store records again']);
     expect(recorder.details).toEqual([
       { err: expect.objectContaining({ code: 'EIO' }) as Error, file: path, count: 1 },
       { file: path },
     ]);
-    await store.record(22);
-    expect(store.has(22)).toBe(true);
+    await store.record(entryOf(22));
+    expect(store.entries.has(22)).toBe(true);
     expect(recorder.messages).toHaveLength(2);
   });
 
   test('part of a line that could not even be cut back is gone before the next line is written', async () => {
     const store = await openStore();
-    await store.record(1);
+    await store.record(entryOf(1));
     const handles = await fileHandles();
     const truncate = vi.spyOn(handles, 'truncate').mockRejectedValueOnce(io()).mockRejectedValueOnce(io());
     vi.spyOn(handles, 'write').mockImplementationOnce(async () => {
@@ -320,16 +313,16 @@ describe('the store in a file', () => {
       await other.close();
       throw io();
     });
-    await expect(store.record(987)).rejects.toThrow('EIO');
+    await expect(store.record(entryOf(987))).rejects.toThrow('EIO');
     expect(await readFile(path, 'utf8')).toBe(' 1\n 98');
-    await expect(store.record(4)).rejects.toThrow('EIO');
+    await expect(store.record(entryOf(4))).rejects.toThrow('EIO');
     expect(await readFile(path, 'utf8')).toBe(' 1\n 98');
-    await store.record(55);
+    await store.record(entryOf(55));
     expect(truncate).toHaveBeenCalledTimes(3);
     expect(await readFile(path, 'utf8')).toBe(' 1\n 55\n');
     await store.close();
     const again = await openStore();
-    expect([again.size, again.has(1), again.has(55)]).toEqual([2, true, true]);
+    expect([again.entries.size, again.entries.has(1), again.entries.has(55)]).toEqual([2, true, true]);
   });
 
   test('a write that takes only a part of the bytes is carried on', async () => {
@@ -338,28 +331,28 @@ describe('the store in a file', () => {
       await writeFile(path, ' 1');
       return { bytesWritten: 2, buffer };
     });
-    await store.record(123);
+    await store.record(entryOf(123));
     expect(write).toHaveBeenCalledTimes(2);
     expect(await readFile(path, 'utf8')).toBe(' 123\n');
   });
 
   test('a file that was edited or replaced meanwhile is not written over', async () => {
     const store = await openStore();
-    await store.record(1);
+    await store.record(entryOf(1));
     await writeFile(path, '2\n', { flag: 'a' });
-    await expect(store.record(3)).rejects.toThrow('was changed');
+    await expect(store.record(entryOf(3))).rejects.toThrow('was changed');
     await rename(path, `${path}.old`);
-    await expect(store.record(3)).rejects.toThrow('ENOENT');
+    await expect(store.record(entryOf(3))).rejects.toThrow('ENOENT');
     await writeFile(path, '1\n');
-    await expect(store.record(3)).rejects.toThrow('was changed');
-    expect(store.has(3)).toBe(false);
+    await expect(store.record(entryOf(3))).rejects.toThrow('was changed');
+    expect(store.entries.has(3)).toBe(false);
     expect(await readFile(`${path}.old`, 'utf8')).toBe(' 1\n2\n');
   });
 
   test('lines of other programs are not cut off, before the first write or after one that failed', async () => {
     const store = await openStore();
     await writeFile(path, '2\n', { flag: 'a' });
-    await expect(store.record(3)).rejects.toThrow(
+    await expect(store.record(entryOf(3))).rejects.toThrow(
       'the file was changed while this process had it open; restart the process to read it again, ' +
         'and stop it before editing the file next time',
     );
@@ -367,19 +360,19 @@ describe('the store in a file', () => {
     await store.close();
 
     const again = await openStore();
-    vi.spyOn(await fileHandles(), 'sync').mockRejectedValueOnce(io());
-    await expect(again.record(3)).rejects.toThrow('EIO');
+    vi.spyOn(await fileHandles(), 'datasync').mockRejectedValueOnce(io());
+    await expect(again.record(entryOf(3))).rejects.toThrow('EIO');
     await writeFile(path, '4\n', { flag: 'a' });
-    await expect(again.record(3)).rejects.toThrow('was changed');
+    await expect(again.record(entryOf(3))).rejects.toThrow('was changed');
     expect(await readFile(path, 'utf8')).toBe('2\n4\n');
   });
 
   test('a file in the place of the one that is open is not taken for it, however alike they are', async () => {
     const store = await openStore();
-    await store.record(1);
+    await store.record(entryOf(1));
     await copyFile(path, `${path}.new`);
     await rename(`${path}.new`, path);
-    await expect(store.record(3)).rejects.toThrow('was changed');
+    await expect(store.record(entryOf(3))).rejects.toThrow('was changed');
   });
 
   test('a store that cannot be opened says which and why', async () => {
@@ -397,7 +390,7 @@ describe('the store in a file', () => {
   test('a closed store refuses', async () => {
     const store = await openStore();
     await store.close();
-    await expect(store.record(1)).rejects.toMatchObject({
+    await expect(store.record(entryOf(1))).rejects.toMatchObject({
       fault: 'closed',
       message: 'the revocation store is closed',
     });
@@ -413,7 +406,7 @@ describe('the store in a file', () => {
 
   test('closing waits for what is being recorded', async () => {
     const store = await openStore();
-    const recorded = store.record(77);
+    const recorded = store.record(entryOf(77));
     await store.close();
     await recorded;
     expect(await readFile(path, 'utf8')).toBe(' 77\n');

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, expect, test, vi } from 'vitest';
 import { openRevocation, type Revocation } from '../../src/revocation/index.js';
+import type { Target } from '../../src/revocation/entry.js';
+import { asked, digest } from './entries.js';
 import { ListServer } from './list-server.js';
 import { bitsWith, credentialWith, encode } from './lists.js';
 import { Recorder } from './recorder.js';
@@ -12,6 +14,7 @@ const START = Date.parse('2026-06-01T12:00:00Z');
 const TTL = 100;
 const MAX_STALE = 50;
 const ENTRIES = 64;
+const NAMES = [digest('0'), digest('a'), 'did:key:z1', 'did:key:z2'];
 
 /** A list, and the second at which its validity ends. */
 interface List {
@@ -22,7 +25,7 @@ interface List {
 /** The model: the required behaviour in the simplest form. Times are seconds since the start. */
 interface Model {
   now: number;
-  readonly local: Set<number>;
+  readonly local: Set<Target>;
   served: List;
   isServerUp: boolean;
   copy: List & { readonly fetchedAt: number };
@@ -86,6 +89,8 @@ function expectAnswers({ copy, local }: Model, { view }: Revocation, index: numb
     isUsable ? (index < ENTRIES ? inList : 'out_of_range') : 'unavailable',
   );
   expect(view.isRevokedLocally(index)).toBe(local.has(index));
+  expect(view.names !== null).toBe(NAMES.some((name) => local.has(name)));
+  for (const name of NAMES) expect(view.isNameRevoked(name)).toBe(local.has(name));
 }
 
 const verify = (index: number): Command => ({
@@ -110,13 +115,14 @@ const verify = (index: number): Command => ({
   },
 });
 
-const revoke = (indices: readonly number[]): Command => ({
+const revoke = (targets: readonly Target[]): Command => ({
   check: () => true,
-  toString: () => `revoke(${indices.join(', ')})`,
+  toString: () => `revoke(${targets.join(', ')})`,
   async run(model, { revocation }) {
-    await Promise.all(indices.map((index) => revocation.revoke(index)));
-    for (const index of indices) model.local.add(index);
+    await Promise.all(targets.map((target) => revocation.revoke(asked(target))));
+    for (const target of targets) model.local.add(target);
     expect(revocation.entries).toBe(model.local.size);
+    expect(new Set(Array.from(revocation.list(), ({ target }) => target))).toEqual(model.local);
   },
 });
 
@@ -183,7 +189,12 @@ test('any interleaving of revoke, verify, list update, fetch failure, time passi
   const commands = [
     index.map(verify),
     index.map(verify),
-    fc.array(index, { minLength: 1, maxLength: 4 }).map(revoke),
+    fc
+      .array(fc.oneof({ weight: 3, arbitrary: index }, fc.constantFrom(...NAMES)), {
+        minLength: 1,
+        maxLength: 4,
+      })
+      .map(revoke),
     fc
       .tuple(fc.uniqueArray(fc.nat(11)), fc.constantFrom(30, 120, 100_000))
       .map(([revoked, secs]) => publish(revoked, secs)),

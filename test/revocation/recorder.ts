@@ -11,7 +11,6 @@ export class Recorder implements RevocationObserver {
   /** Milliseconds of each fetch and each sync. */
   readonly durations: number[] = [];
   syncs = 0;
-  damagedLines = 0;
   readonly #events = new EventEmitter();
   readonly log: RevocationLog = {
     info: (details, message) => this.#note('info', details, message),
@@ -32,10 +31,6 @@ export class Recorder implements RevocationObserver {
   storeSynced(milliseconds: number): void {
     this.syncs++;
     this.durations.push(milliseconds);
-  }
-
-  storeLineDamaged(): void {
-    this.damagedLines++;
   }
 
   /** Resolves when so many fetches have ended. */

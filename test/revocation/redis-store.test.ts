@@ -4,7 +4,11 @@ import { command, startRedisCluster } from '../usage/redis-cluster.js';
 import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { startCuttableProxy } from '../support/cuttable-proxy.js';
 import { eventually } from '../support/eventually.js';
+import { digest, entryOf } from './entries.js';
 
+const MAX_ENTRIES = 2_000;
+const KEY = 'did:key:z1';
+const ENTRIES = '{drs:revocations}:entries';
 const LOG = '{drs:revocations}:log';
 
 describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
@@ -12,7 +16,6 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
   const stores: RedisStore[] = [];
   let lines: string[] = [];
   let propagated: number[] = [];
-  let damaged = 0;
   const log = {
     info: (_: object, message: string) => lines.push(`info ${message}`),
     warn: (_: object, message: string) => lines.push(`warn ${message}`),
@@ -20,10 +23,9 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
   };
   const observer = {
     revocationPropagated: (ms: number) => propagated.push(ms),
-    storeLineDamaged: () => damaged++,
   };
   const open = async (url = redis.url, minReplicas = 0) => {
-    const store = await RedisStore.open({ url, minReplicas }, { log, observer });
+    const store = await RedisStore.open({ url, minReplicas }, { log, observer, maxEntries: MAX_ENTRIES });
     stores.push(store);
     return store;
   };
@@ -37,7 +39,6 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     await command(redis, ['FLUSHALL']);
     lines = [];
     propagated = [];
-    damaged = 0;
   });
   afterAll(async () => {
     for (const store of stores) await store.close();
@@ -48,46 +49,130 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     const three = [await open(), await open(), await open()] as const;
     for (let index = 0; index < 30; index++) {
       const from = three[index % 3] as RedisStore;
-      await eventually(() => from.record(index));
+      await eventually(() => from.record(entryOf(index)));
       // No wait here: an acknowledgement means that the revocation is in force everywhere.
-      expect(three.map((store) => store.has(index) || !store.isCurrent)).toEqual([true, true, true]);
+      expect(three.map((store) => store.entries.has(index) || !store.isCurrent)).toEqual([true, true, true]);
     }
     expect(propagated.length).toBeGreaterThan(0);
     expect(three[0].copyAgeSecs).toBeLessThan(60);
     const later = await open();
-    expect([later.size, later.has(29), later.has(30)]).toEqual([30, true, false]);
+    expect([later.entries.size, later.entries.has(29), later.entries.has(30)]).toEqual([30, true, false]);
   });
 
-  it('takes the largest index, and one twice, and skips what is none', async () => {
+  it('takes the largest index, and one twice', async () => {
     const store = await open();
-    await store.record(Number.MAX_SAFE_INTEGER);
-    await Promise.all([store.record(7), store.record(7)]);
-    for (const [field, text] of [
-      ['i', '9007199254740993'],
-      ['i', '-1'],
-      ['i', 'seven'],
-      ['x', '8'],
-    ])
-      await command(redis, ['XADD', LOG, '*', field ?? '', text ?? '']);
-    await store.record(9);
-    expect([store.size, damaged]).toEqual([3, 4]);
+    await store.record(entryOf(Number.MAX_SAFE_INTEGER));
+    await Promise.all([store.record(entryOf(7)), store.record(entryOf(7))]);
     const later = await open();
-    expect([later.size, damaged, later.has(Number.MAX_SAFE_INTEGER)]).toEqual([3, 8, true]);
+    expect([later.entries.size, later.entries.has(Number.MAX_SAFE_INTEGER)]).toEqual([2, true]);
+  });
+
+  it.each([
+    ['i', '9007199254740993'],
+    ['i', '-1'],
+    ['i', 'seven'],
+    ['x', '8'],
+    ['e', '{"did":"did:key:z1","until":7}'],
+  ])(
+    'does not start with an entry that it does not know, %s %s, and is no longer current',
+    async (field, text) => {
+      const store = await open();
+      await store.record(entryOf(1));
+      await command(redis, ['XADD', LOG, '*', field, text]);
+      await eventually(() => expect(store.isCurrent).toBe(false));
+      expect(store.entries.has(1)).toBe(true);
+      await expect(open()).rejects.toMatchObject({
+        fault: 'unreadable',
+        message: expect.stringContaining(
+          'is none that this version knows, and nothing may be skipped',
+        ) as string,
+      });
+    },
+  );
+
+  it('acknowledges a receipt and a key once they are in force on every instance', async () => {
+    const [one, two] = [await open(), await open()];
+    await one.record(entryOf(1, { at: 1, reason: 'lost' }));
+    expect(await command(redis, ['TYPE', LOG])).toBe('stream');
+    const entries = [entryOf(KEY, { at: 2 }), entryOf(digest('a'), { reason: 'x', exp: 1_900_000_000 })];
+    // The second time, the other instance has to find the stream where it is now.
+    for (const [at, entry] of entries.entries()) {
+      await eventually(() => [one, two][at]?.record(entry));
+      expect([one, two].map((store) => store.entries.has(entry.target) || !store.isCurrent)).toEqual([
+        true,
+        true,
+      ]);
+    }
+    await eventually(() => two.record(entryOf(2)));
+    const later = await open();
+    for (const store of [one, two, later])
+      expect([...store.entries.values()]).toEqual([
+        entryOf(1, { at: 1, reason: 'lost' }),
+        ...entries,
+        entryOf(2),
+      ]);
+  });
+
+  it('leaves no version that knows only indices ready that would skip an entry', async () => {
+    const store = await open();
+    await store.record(entryOf(1));
+    // The lease of such an instance, which it renews as long as it can read the stream.
+    const lease = '{drs:revocations}:reader:old';
+    await command(redis, ['SET', lease, '0-1', 'PX', '700']);
+    await command(redis, ['SADD', '{drs:revocations}:readers', 'old']);
+    const asks = [
+      ['XREAD', 'COUNT', '5000', 'BLOCK', '1', 'STREAMS', LOG, '0-1'],
+      ['XRANGE', LOG, '(0-0', '+', 'COUNT', '5000'],
+      ['XADD', LOG, '*', 'i', '3'],
+    ];
+    expect(await command(redis, asks[1] ?? [])).toHaveLength(1);
+    await store.record(entryOf(KEY));
+    // It was acknowledged only after the lease had ended; and from the first moment, all that such an instance asks fails.
+    expect(await command(redis, ['EXISTS', lease])).toBe(0);
+    for (const ask of asks) await expect(command(redis, ask)).rejects.toThrow('WRONGTYPE');
+    expect([...(await open()).entries.values()]).toEqual([entryOf(1), entryOf(KEY)]);
+  });
+
+  it('does not take one of two streams for the whole', async () => {
+    const store = await open();
+    await command(redis, ['XADD', ENTRIES, '*', 'i', '5']);
+    await store.record(entryOf(1));
+    await expect(store.record(entryOf(KEY))).rejects.toMatchObject({
+      fault: 'unconfirmed',
+      message: expect.stringContaining('exist, expected one') as string,
+    });
+    expect(store.entries.has(KEY)).toBe(false);
+  });
+
+  it('removes what has run out, but the last, when it starts, and takes no more than it may', async () => {
+    const store = await open();
+    const exp = Math.floor(Date.now() / 1000) - 3 * 86_400;
+    for (const digit of 'abc') await store.record(entryOf(digest(digit), { exp }));
+    await store.record(entryOf(digest('d'), { exp: exp + 2 * 86_400 }));
+    await store.record(entryOf(digest('e'), { exp }));
+    expect([...(await open()).entries.values()]).toHaveLength(1);
+    expect(await command(redis, ['XLEN', ENTRIES])).toBe(2);
+    expect([...(await open()).entries.values()]).toHaveLength(1);
+    const full = await RedisStore.open({ url: redis.url, minReplicas: 0 }, { log, observer, maxEntries: 1 });
+    stores.push(full);
+    await expect(full.record(entryOf(1))).rejects.toMatchObject({ fault: 'full' });
+    await full.record(entryOf(digest('d')));
+    expect(full.entries.size).toBe(1);
   });
 
   it('goes on with its copy while Redis is away, is not current, and cannot revoke', async () => {
     const store = await open();
-    await store.record(1);
+    await store.record(entryOf(1));
     await redis.kill();
     await eventually(() => expect(store.isCurrent).toBe(false));
-    expect(store.has(1)).toBe(true);
-    await expect(store.record(2)).rejects.toMatchObject({ fault: 'not_recorded' });
-    expect(store.has(2)).toBe(false);
+    expect(store.entries.has(1)).toBe(true);
+    await expect(store.record(entryOf(2))).rejects.toMatchObject({ fault: 'not_recorded' });
+    expect(store.entries.has(2)).toBe(false);
     expect(lines).toEqual([expect.stringMatching(/^error Redis at .* cannot be used: verification goes on/)]);
     await redis.restart();
     await eventually(() => expect(store.isCurrent).toBe(true));
     expect(lines.slice(1)).toEqual([expect.stringMatching(/^info Redis at .* is back/)]);
-    expect(store.has(1)).toBe(true);
+    expect(store.entries.has(1)).toBe(true);
   });
 
   it('knows by its own clock that it was cut off, and has read everything before it is current again', async () => {
@@ -96,11 +181,11 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     const far = await open(`redis://127.0.0.1:${proxy.port}`);
     proxy.cut();
     // It is acknowledged only when the lease of the other instance is over, so never while that instance is current.
-    await near.record(5);
-    expect([far.isCurrent, far.has(5)]).toEqual([false, false]);
+    await near.record(entryOf(5));
+    expect([far.isCurrent, far.entries.has(5)]).toEqual([false, false]);
     proxy.heal();
     await eventually(() => expect(far.isCurrent).toBe(true));
-    expect(far.has(5)).toBe(true);
+    expect(far.entries.has(5)).toBe(true);
     await far.close();
     proxy.stop();
   });
@@ -110,14 +195,17 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     const proxy = await startCuttableProxy(Number(new URL(redis.url).port));
     const url = `redis://127.0.0.1:${proxy.port}`;
     const [one, two] = [await open(url), await open(url)];
-    for (let index = 0; index < 1100; index++) void one.record(index).catch(() => undefined);
-    await one.record(5000);
+    for (let index = 0; index < 1100; index++) void one.record(entryOf(index)).catch(() => undefined);
+    await one.record(entryOf(5000));
+    await one.record(entryOf(KEY));
     await command(other, ['XADD', LOG, '*', 'i', '77777']);
     proxy.lead(Number(new URL(other.url).port));
     await eventually(() => expect(lines.filter((line) => line.includes('is back'))).toHaveLength(2));
-    for (const store of [one, two]) expect([store.size, store.has(77_777)]).toEqual([1102, true]);
+    for (const store of [one, two])
+      expect([store.entries.size, store.entries.has(77_777)]).toEqual([1103, true]);
     const fresh = await open(other.url);
-    expect([fresh.size, fresh.has(5000), fresh.has(77_777)]).toEqual([1102, true, true]);
+    expect(fresh.entries.size).toBe(1103);
+    expect([5000, 77_777, KEY].map((target) => fresh.entries.has(target))).toEqual([true, true, true]);
     for (const store of [one, two, fresh]) await store.close();
     proxy.stop();
     await other.stop();
@@ -125,13 +213,13 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
 
   it('confirms nothing that its replicas do not have', async () => {
     const store = await open(redis.url, 1);
-    await expect(store.record(1)).rejects.toMatchObject({
+    await expect(store.record(entryOf(1))).rejects.toMatchObject({
       fault: 'unconfirmed',
       message: expect.stringContaining('0 replicas have it, expected 1') as string,
     });
     const replica = await RedisServer.start('--replicaof', '127.0.0.1', new URL(redis.url).port);
     await eventually(async () => {
-      await store.record(1);
+      await store.record(entryOf(1));
       expect(await command(replica, ['XLEN', LOG])).toBeGreaterThan(0);
     });
     await replica.stop();
@@ -151,7 +239,7 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     await command(other, ['REPLICAOF', 'NO', 'ONE']);
     await expect(open(both)).rejects.toThrow('2 of its servers say that they are the primary');
     // What is connected stays where it is.
-    await store.record(3);
+    await store.record(entryOf(3));
     await store.close();
     await other.stop();
   });
@@ -175,14 +263,17 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
   ])(
     'is not current while Redis forgets since a later change of its %s, and keeps its copy',
     async (name, bad, good) => {
-      const store = await RedisStore.open({ url: redis.url, minReplicas: 0, lookMs: 50 }, { log, observer });
+      const store = await RedisStore.open(
+        { url: redis.url, minReplicas: 0, lookMs: 50 },
+        { log, observer, maxEntries: MAX_ENTRIES },
+      );
       stores.push(store);
-      await store.record(1);
+      await store.record(entryOf(1));
       await command(redis, ['CONFIG', 'SET', name, bad]);
       try {
         await eventually(() => expect(store.isCurrent).toBe(false));
-        await expect(store.record(2)).rejects.toMatchObject({ fault: 'not_recorded' });
-        expect(store.has(1)).toBe(true);
+        await expect(store.record(entryOf(2))).rejects.toMatchObject({ fault: 'not_recorded' });
+        expect(store.entries.has(1)).toBe(true);
         // What such a Redis does.
         await command(redis, ['DEL', LOG]);
       } finally {
@@ -190,7 +281,7 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
       }
       await eventually(() => expect(store.isCurrent).toBe(true));
       const later = await open();
-      expect(later.has(1)).toBe(true);
+      expect(later.entries.has(1)).toBe(true);
       expect(lines).toEqual([
         expect.stringMatching(/^error Redis at .* cannot be used: verification goes on/),
         expect.stringMatching(/^warn Redis at .* lacked revocations that were read before/),
@@ -203,9 +294,9 @@ describe.skipIf(!hasRedis)('the revocation store in Redis', () => {
     const cluster = await startRedisCluster(3);
     for (const node of cluster.nodes) await command(node, ['CONFIG', 'SET', 'appendonly', 'yes']);
     const [one, two] = [await open(cluster.nodes[0]?.url), await open(cluster.nodes[1]?.url)];
-    await one.record(1);
-    await two.record(2);
-    expect([one.has(2), two.has(1)]).toEqual([true, true]);
+    await one.record(entryOf(1));
+    await two.record(entryOf(2));
+    expect([one.entries.has(2), two.entries.has(1)]).toEqual([true, true]);
     await one.close();
     await two.close();
     await cluster.stop();

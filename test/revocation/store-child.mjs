@@ -1,12 +1,12 @@
 // A process that opens a store, and revokes until it is killed. Says on its output, a line each, that it is open and
-// which indices were acknowledged.
-// node store-child.mjs <file> <first index> <step> <count>
+// what was acknowledged: numbers, each as an index, or in turn as an index, a receipt and a key.
+// node store-child.mjs <file> <first number> <step> <count> [mixed]
 import { writeSync } from 'node:fs';
 
 const { openRevocation } = /** @type {typeof import('../../src/revocation/index.js')} */ (
   await import(new URL('../../dist/revocation/index.js', import.meta.url).href)
 );
-const [storePath = '', first, step, count] = process.argv.slice(2);
+const [storePath = '', first, step, count, mixed] = process.argv.slice(2);
 const nothing = () => undefined;
 
 try {
@@ -19,9 +19,11 @@ try {
   let next = 0;
   const revokeOn = async () => {
     while (next < Number(count)) {
-      const index = Number(first) + next++ * Number(step);
-      await revocation.revoke(index);
-      writeSync(1, `${index}\n`);
+      const number = Number(first) + next++ * Number(step);
+      const kinds = [number, `sha256:${String(number).padStart(64, '0')}`, `did:key:z${number}`];
+      const target = kinds[mixed === undefined ? 0 : next % 3] ?? number;
+      await revocation.revoke({ target, reason: null, exp: null });
+      writeSync(1, `${target}\n`);
     }
   };
   await Promise.all(Array.from({ length: 16 }, revokeOn));

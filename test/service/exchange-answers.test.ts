@@ -27,6 +27,17 @@ class NotedWire implements Wire {
     this.done.push('write early');
     this.answers.push(answer);
   }
+  begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
+    this.done.push(`begin ${status} ${JSON.stringify(headers)}`);
+  }
+  hasRoom = true;
+  drained = (): void => undefined;
+  writePiece(piece: string, drained: () => void): boolean {
+    this.done.push(piece);
+    this.drained = drained;
+    return this.hasRoom;
+  }
+  finish = (answer: object) => void this.done.push(`finish ${JSON.stringify(answer)}`);
   close = () => void this.done.push('close');
 }
 
@@ -74,6 +85,38 @@ describe('an exchange', () => {
       { status: 201, body: '{"a":1}', headers: { Allow: 'POST' }, isHead: false, closes: false },
     ]);
     expect([exchange.isOver, exchange.status, ended]).toEqual([true, 201, [201]]);
+  });
+
+  it('sends an answer in pieces no faster than they are taken, and others have their turn between two', async () => {
+    const { wire, ended, exchange } = open({ requestId: 'r-1' });
+    wire.hasRoom = false;
+    exchange.stream('text/x', ['a', 'b', 'c'].values() as Iterator<string, void>);
+    await nextTurn();
+    expect(wire.done).toEqual(['begin 200 {"Content-Type":"text/x","X-Request-Id":"r-1"}', 'a']);
+    wire.hasRoom = true;
+    wire.drained();
+    expect([wire.done.length, ended]).toEqual([3, []]);
+    await nextTurn();
+    await nextTurn();
+    expect(wire.done.slice(2)).toEqual(['b', 'c', 'finish {"closes":false,"isHead":false}']);
+    expect(ended).toEqual([200]);
+  });
+
+  it('asks for no further piece when the client has gone, and for none where only the head was asked for', async () => {
+    const { wire, ended, exchange } = open();
+    wire.hasRoom = false;
+    exchange.stream('text/x', ['a', 'b'].values() as Iterator<string, void>);
+    wire.gone();
+    wire.drained();
+    await nextTurn();
+    expect([wire.done.slice(1), ended]).toEqual([['a'], [200]]);
+    exchange.stream('text/x', ['b'].values() as Iterator<string, void>);
+    const head = open({ isHead: true, isLeaving: true });
+    head.exchange.stream('text/x', ['a'].values() as Iterator<string, void>);
+    expect([wire.done.length, head.wire.done.slice(1)]).toEqual([
+      2,
+      ['finish {"closes":true,"isHead":true}'],
+    ]);
   });
 
   it('refuses with an error in JSON', () => {

@@ -36,6 +36,9 @@ function refused() {
     keepOpen: () => {},
     write: ({ status }) => void done.push(`write ${status}`),
     writeEarly: ({ status }) => void done.push(`early ${status}`),
+    begin: () => {},
+    writePiece: () => true,
+    finish: () => {},
     close: () => void done.push('close'),
   };
   const owner: ExchangeOwner = {

@@ -27,8 +27,8 @@ export interface RefusedCase {
   readonly says: RegExp;
   readonly bundle: unknown;
   readonly options?: VerifierOptions;
-  /** Indices that are revoked beforehand. */
-  readonly revoked?: readonly number[];
+  /** Indices, receipts and keys that are revoked beforehand. */
+  readonly revoked?: readonly (number | { readonly receipt: string } | { readonly did: string })[];
 }
 
 const OTHER = party();
@@ -907,7 +907,32 @@ export const REFUSED: readonly RefusedCase[] = [
     revoked: [2 ** 53 - 1],
     says: /Receipt 2/,
   },
+  ...byName(),
 ];
+
+function byName(): RefusedCase[] {
+  const chain = makeChain(3);
+  const bundle = invoke(chain);
+  const other = makeChain(3);
+  return [
+    {
+      name: 'a receipt that is revoked itself',
+      code: 'RECEIPT_REVOKED',
+      block: 'F',
+      bundle,
+      revoked: [{ receipt: sha256(chain.receipts[1] ?? '') }],
+      says: /Receipt 1: its digest "sha256:\w+" is revoked in the local/,
+    },
+    {
+      name: 'a revoked key',
+      code: 'KEY_REVOKED',
+      block: 'F',
+      bundle: invoke(other),
+      revoked: [{ did: other.parties[1]?.did ?? '' }],
+      says: /Receipt 0: aud "did:key:\w+" is revoked in the local/,
+    },
+  ];
+}
 
 /** Bundles that are valid at {@link NOW}, at the edges of the rules. */
 export const ACCEPTED: readonly {

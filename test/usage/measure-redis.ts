@@ -74,7 +74,7 @@ try {
   );
   await store.close();
   const log = new RedisLog(client);
-  await measure('revocation', (at) => log.append([at * 7]));
+  await measure('revocation', (at) => log.append([{ target: at * 7, at: null, reason: null, exp: null }]));
 } finally {
   client.destroy();
   await server.stop();

@@ -83,6 +83,7 @@ export class RedisServer {
 
   async stop(): Promise<void> {
     await this.kill();
-    rmSync(this.#directory, { recursive: true, force: true });
+    // A child of it may still be writing.
+    rmSync(this.#directory, { recursive: true, force: true, maxRetries: 5 });
   }
 }

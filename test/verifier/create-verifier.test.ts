@@ -3,13 +3,54 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createVerifier, OptionsError } from '../../src/index.js';
-import { invoke, makeBundle, makeChain, NOW } from '../support/chain.js';
+import { invoke, makeBundle, makeChain, NOW, sha256, type Chain } from '../support/chain.js';
 
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'drs-verifier-'));
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('revoke', () => {
+  it('ends a chain in the cache, by index, receipt and key', async () => {
+    const verifier = createVerifier({ workerThreads: 0, revocationMaxEntries: 3 });
+    const ways: ((chain: Chain) => Parameters<typeof verifier.revoke>[0])[] = [
+      () => 7,
+      ({ receipts }) => ({ receipt: sha256(receipts[0] ?? ''), reason: 'why' }),
+      ({ parties }) => ({ did: parties.at(-1)?.did ?? '' }),
+    ];
+    const chains = ways.map((_, at) => makeChain(3, at === 0 ? { 1: { drs_status_list_index: 7 } } : {}));
+    const codes = () =>
+      Promise.all(
+        chains.map(async (chain) => {
+          const verdict = await verifier.verify(invoke(chain));
+          return verdict.valid ? 'valid' : verdict.error.code;
+        }),
+      );
+    await codes();
+    expect(await codes()).toEqual(['valid', 'valid', 'valid']);
+    for (const [at, way] of ways.entries()) await verifier.revoke(way(chains[at] as Chain));
+    expect(await codes()).toEqual(['RECEIPT_REVOKED', 'RECEIPT_REVOKED', 'KEY_REVOKED']);
+    await expect(verifier.revoke(8)).rejects.toMatchObject({ fault: 'full' });
+    await verifier.close();
+  });
+
+  it.each([
+    -1,
+    1.5,
+    2 ** 53,
+    NaN,
+    null,
+    'did:key:z1',
+    {},
+    { did: 'did:key:z1' },
+    { status_list_index: 7, until: 1 },
+  ])('refuses %o', async (what) => {
+    const verifier = createVerifier({ workerThreads: 0 });
+    await expect(verifier.revoke(what as never)).rejects.toThrow(/^nothing was revoked: .*expected/);
+    await verifier.close();
+  });
+});
 
 describe('createVerifier', () => {
   it('names every wrong option at once', () => {

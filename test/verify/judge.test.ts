@@ -24,7 +24,12 @@ function openJudge(remote: RemoteStatus, more: Partial<JudgeParts> = {}) {
         steps.push('freshen');
         return Promise.resolve();
       },
-      view: { remoteStatusOf: () => remote, isRevokedLocally: () => false },
+      view: {
+        remoteStatusOf: () => remote,
+        isRevokedLocally: () => false,
+        names: null,
+        isNameRevoked: () => false,
+      },
     },
     clock: () => time,
     requiresBinding: true,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { checkRevocation } from '../../src/verify/blocks/f-revocation.js';
-import { Chain } from '../../src/verify/receipt.js';
-import type { RemoteStatus } from '../../src/verify/revocation-view.js';
+import { Chain, type Receipt } from '../../src/verify/receipt.js';
+import type { RemoteStatus, RevocationView } from '../../src/verify/revocation-view.js';
 import { makeChain } from '../support/chain.js';
 import { receiptsOf } from '../support/receipts.js';
 
@@ -24,14 +24,21 @@ function check(
   indices: Readonly<Record<number, number>>,
   remote: RemoteStatus,
   local: readonly number[] = [],
+  names: readonly string[] | null = null,
+  chain = chainWith(indices),
 ) {
   const asked: number[] = [];
-  const failure = checkRevocation(chainWith(indices), {
+  const failure = checkRevocation(chain, {
     remoteStatusOf: (index) => {
       asked.push(index);
       return index === 7 ? remote : 'not_revoked';
     },
     isRevokedLocally: (index) => local.includes(index),
+    names: names === null ? null : {},
+    isNameRevoked: (name) => {
+      if (names === null) throw new Error('nobody may ask');
+      return names.includes(name);
+    },
   });
   return { failure, asked };
 }
@@ -77,5 +84,88 @@ describe('block F', () => {
     const { failure, asked } = check({ 0: 7, 1: 8 }, 'revoked', [8]);
     expect(failure?.message).toContain('Receipt 0');
     expect(asked).toEqual([7]);
+  });
+
+  describe('by name', () => {
+    const chain = chainWith({ 1: 7 });
+    const [root, middle, leaf] = chain.receipts as [Receipt, Receipt, Receipt];
+    const code = (remote: RemoteStatus, names: readonly string[]) =>
+      check({}, remote, [], names, chain).failure?.message.split(', expected')[0] ?? null;
+
+    it.each([
+      ['nothing of the chain', ['sha256:0', 'did:key:z1'], null],
+      [
+        'the root',
+        [root.digest],
+        `Receipt 0: its digest "${root.digest}" is revoked in the local revocation store`,
+      ],
+      [
+        'the leaf',
+        [leaf.digest],
+        `Receipt 2: its digest "${leaf.digest}" is revoked in the local revocation store`,
+      ],
+      [
+        'who issues first',
+        [root.claims.iss],
+        `Receipt 0: iss "${root.claims.iss}" is revoked in the local revocation store`,
+      ],
+      [
+        'who issues and receives',
+        [leaf.claims.iss],
+        `Receipt 1: aud "${leaf.claims.iss}" is revoked in the local revocation store`,
+      ],
+      [
+        'who receives last',
+        [leaf.claims.aud],
+        `Receipt 2: aud "${leaf.claims.aud}" is revoked in the local revocation store`,
+      ],
+      // The receipts from the root on, and in one of them the receipt before its keys.
+      [
+        'a key of the root and a later receipt',
+        [root.claims.aud, middle.digest],
+        `Receipt 0: aud "${root.claims.aud}" is revoked in the local revocation store`,
+      ],
+      [
+        'a receipt and its key',
+        [middle.digest, middle.claims.aud],
+        `Receipt 1: its digest "${middle.digest}" is revoked in the local revocation store`,
+      ],
+    ])('%s', (_, names, message) => {
+      expect(code('not_revoked', names)).toBe(message);
+    });
+
+    it('is looked up once for a chain, until something is added; and again for one that was refused', () => {
+      const clear = chainWith({});
+      let asked = 0;
+      const view = (names: object | null, revoked: readonly string[] = []): RevocationView => ({
+        remoteStatusOf: () => 'not_configured',
+        isRevokedLocally: () => false,
+        names,
+        isNameRevoked: (name) => {
+          asked++;
+          return revoked.includes(name);
+        },
+      });
+      const [first, second] = [{}, {}];
+      const counts = [null, first, first, null, second, second].map((names) => {
+        asked = 0;
+        return [checkRevocation(clear, view(names)), asked];
+      });
+      // Three digests, and four DIDs.
+      expect(counts).toEqual([0, 7, 0, 0, 7, 0].map((count) => [null, count]));
+      const key = clear.leaf.claims.aud;
+      for (let call = 0; call < 2; call++)
+        expect(checkRevocation(clear, view(first, [key]))?.code).toBe('KEY_REVOKED');
+    });
+
+    it('is found after what is marked in the list, and before a list that is missing or too short', () => {
+      const key = [middle.claims.aud];
+      expect(code('revoked', key)).toContain('status list index 7 is revoked in the remote status list');
+      for (const remote of ['out_of_range', 'unavailable'] as const) {
+        expect(code(remote, key)).toContain('Receipt 1: aud');
+        // The list is about a receipt before that one.
+        expect(code(remote, [leaf.digest])).toContain('Receipt 1: ');
+      }
+    });
   });
 });

@@ -1,7 +1,11 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { exportRevocations, importRevocations } from '../../revocation/store/redis-transfer.js';
 import { RevocationStoreError } from '../../revocation/store/store-error.js';
+import { adminHeaders, adminRefusal } from '../admin.js';
 import { CommandError } from '../command-error.js';
+import { getFromService, parseJson } from '../service.js';
 
 const DEFAULT_URL = 'redis://127.0.0.1:6379';
 
@@ -9,17 +13,25 @@ const DEFAULT_URL = 'redis://127.0.0.1:6379';
 export function addRevocations(program: Command): void {
   const command = program
     .command('revocations')
-    .summary('move local revocations from a file to Redis, and back')
+    .summary('list local revocations; move them from a file to Redis, and back')
     .description(
-      'Moves local revocations between the file of REVOCATION_STORE_PATH and the Redis at REDIS_URL\n(default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
+      'Lists the local revocations of a service, or moves them between the file of REVOCATION_STORE_PATH and the Redis at\nREDIS_URL (default: redis://127.0.0.1:6379), where REVOCATION_STORE=redis has them.',
     );
   command
-    .command('import')
-    .summary('record the indices of a file in Redis')
+    .command('list')
+    .summary('print what is revoked locally, when and why')
     .description(
-      'Records the indices of a file in Redis. Stop the service that has the file open first. Services with\nREVOCATION_STORE=redis take them over at once. The file is not changed; what Redis has already is left alone.',
+      'Prints the local revocations of the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) or DRS_ADMIN_URL, a\nJSON object a line. Needs DRS_ADMIN_TOKEN or DRS_ADMIN_TOKEN_FILE, as `drs-verify revoke` does.',
     )
-    .argument('<file>', 'one index a line, as REVOCATION_STORE_PATH has them')
+    .addHelpText('after', '\nExample:\n  DRS_ADMIN_TOKEN=… npx drs-verify revocations list')
+    .action(printList);
+  command
+    .command('import')
+    .summary('record the entries of a file in Redis')
+    .description(
+      'Records the entries of a file in Redis. Stop the service that has the file open first. Services with\nREVOCATION_STORE=redis take them over at once. The file is not changed; what Redis has already is left alone.',
+    )
+    .argument('<file>', 'one entry a line, as REVOCATION_STORE_PATH has them or `list` prints them')
     .addHelpText(
       'after',
       '\nExample:\n  REDIS_URL=redis://10.0.0.5:6379 npx drs-verify revocations import revoked.txt',
@@ -28,17 +40,30 @@ export function addRevocations(program: Command): void {
       const report = await orCommandError(() =>
         importRevocations(file, { url: readUrl(), minReplicas: readMinReplicas() }),
       );
-      process.stdout.write(`imported: ${report.recorded} of ${report.indices} indices were new to Redis\n`);
+      process.stdout.write(`imported: ${report.recorded} of ${report.entries} entries were new to Redis\n`);
     });
   command
     .command('export')
-    .summary('print the indices that are in Redis')
-    .description('Prints the indices that are in Redis, one a line, as REVOCATION_STORE_PATH takes them.')
+    .summary('print the entries that are in Redis')
+    .description('Prints the entries that are in Redis, one a line, as REVOCATION_STORE_PATH takes them.')
     .addHelpText('after', '\nExample:\n  npx drs-verify revocations export > revoked.txt')
     .action(async () => {
-      const indices = await orCommandError(() => exportRevocations(readUrl()));
-      process.stdout.write(indices.map((index) => `${index}\n`).join(''));
+      const lines = await orCommandError(() => exportRevocations(readUrl()));
+      process.stdout.write(lines.join(''));
     });
+}
+
+async function printList(): Promise<void> {
+  const response = await getFromService('/admin/revocations', adminHeaders());
+  if (response.status !== 200 || response.body === null) {
+    const text = await response.text();
+    throw adminRefusal({ status: response.status, text, body: parseJson(text) });
+  }
+  try {
+    await pipeline(Readable.fromWeb(response.body), process.stdout, { end: false });
+  } catch (error) {
+    throw new CommandError(`the list broke off: ${(error as Error).message}`, 'try again');
+  }
 }
 
 function readUrl(): string {

@@ -1,36 +1,79 @@
 import type { Command } from 'commander';
 import { isJsonObject } from '../../protocol/json.js';
+import { digestOf, parseCompactJwt } from '../../protocol/jwt.js';
+import { memberOf, readAsked, type RevocationJson } from '../../revocation/index.js';
 import { adminHeaders, adminRefusal } from '../admin.js';
+import { readChainFile } from '../chain-file.js';
+import { CommandError } from '../command-error.js';
 import { parseIndex } from '../policy-options.js';
 import { postToService } from '../service.js';
+
+interface Options {
+  readonly index?: number;
+  readonly receipt?: string;
+  readonly did?: string;
+  readonly reason?: string;
+}
 
 /** `drs revoke` */
 export function addRevoke(program: Command): void {
   program
     .command('revoke')
-    .summary('revoke a receipt by its status list index')
+    .summary('revoke a receipt, by its status list index or itself, or a key')
     .description(
-      'Has the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) refuse every receipt with this\ndrs_status_list_index from now on. Needs DRS_ADMIN_TOKEN, with the value that the service has, or\nDRS_ADMIN_TOKEN_FILE, a file with it. If the service has ADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to that\naddress, such as http://127.0.0.1:9464. There is no undo.',
+      'Has the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) refuse, from now on, every receipt with this\nstatus list index, or every chain through this receipt, or every chain in which this DID issues or receives. Needs\nDRS_ADMIN_TOKEN, with the value that the service has, or DRS_ADMIN_TOKEN_FILE, a file with it. If the service has\nADMIN_ON_METRICS_ADDR=1, set DRS_ADMIN_URL to that address, such as http://127.0.0.1:9464. There is no undo.',
     )
-    .argument('<index>', 'the status list index', parseIndex)
+    .argument('[index]', 'the same as --index', parseIndex)
+    .option('--index <index>', 'every receipt with this status list index', parseIndex)
+    .option('--receipt <file>', 'this receipt: a file with it, or its digest, sha256:…')
+    .option('--did <did>', 'this key: every chain in which it issues or receives')
+    .option('--reason <text>', 'why, for the log and the list of the service: up to 200 characters')
     .addHelpText(
       'after',
       `
 Exit code: 0 recorded; 1 refused by the service; 2 usage or no answer from the service.
 
 Examples:
-  DRS_ADMIN_TOKEN=… npx drs-verify revoke 7
-  DRS_ADMIN_TOKEN_FILE=/run/secrets/token DRS_ADMIN_URL=http://127.0.0.1:9464 npx drs-verify revoke 7 --reason 'key lost'`,
+  DRS_ADMIN_TOKEN=… npx drs-verify revoke --index 7
+  DRS_ADMIN_TOKEN=… npx drs-verify revoke --did did:key:z6Mk… --reason 'laptop stolen'
+  DRS_ADMIN_TOKEN_FILE=/run/secrets/token DRS_ADMIN_URL=http://127.0.0.1:9464 npx drs-verify revoke --receipt agent.jwt`,
     )
-    .option('--reason <text>', 'why, for the log of the service: up to 200 characters')
-    .action(async (index: number, { reason }: { reason?: string }) => {
-      const answer = await postToService(
-        '/admin/revoke',
-        JSON.stringify({ status_list_index: index, reason }),
-        adminHeaders(),
-      );
+    .action(async (argument: number | undefined, { index, receipt, did, reason }: Options) => {
+      const named = [argument, index, receipt, did].filter((value) => value !== undefined);
+      if (named.length !== 1)
+        throw new CommandError(
+          `${named.length === 0 ? 'nothing is' : 'several things are'} named, expected one`,
+          'give --index, --receipt or --did',
+        );
+      const json: RevocationJson = {
+        ...(receipt === undefined ? indexOrDid(argument ?? index, did) : await readReceipt(receipt)),
+        ...(reason !== undefined && { reason }),
+      };
+      const asked = readAsked(json);
+      if (typeof asked === 'string') throw new CommandError(asked, 'check what is to be revoked');
+      const answer = await postToService('/admin/revoke', JSON.stringify(json), adminHeaders());
       const { status, body } = answer;
       if (status !== 200 || !isJsonObject(body) || body['revoked'] !== true) throw adminRefusal(answer);
-      process.stdout.write(`revoked: status list index ${index}\n`);
+      process.stdout.write(`revoked: ${memberOf(asked.target).replaceAll('_', ' ')} ${asked.target}\n`);
     });
+}
+
+function indexOrDid(index: number | undefined, did: string | undefined): RevocationJson {
+  return { ...(index !== undefined && { status_list_index: index }), ...(did !== undefined && { did }) };
+}
+
+/** The entry of a receipt goes when the receipt has expired, if the file says when. */
+async function readReceipt(file: string): Promise<RevocationJson> {
+  if (file.startsWith('sha256:')) return { receipt: file };
+  const [jwt = '', ...others] = await readChainFile(file);
+  if (others.length > 0)
+    throw new CommandError(
+      `${file} has ${1 + others.length} receipts, expected the one to revoke`,
+      `give its digest. From the root on they are ${[jwt, ...others].map(digestOf).join(', ')}`,
+    );
+  const parts = parseCompactJwt(jwt);
+  if (parts.defect !== undefined)
+    throw new CommandError(`${file} holds no receipt: ${parts.defect}`, 'check the file');
+  const { exp } = parts.payload;
+  return { receipt: digestOf(jwt), ...(typeof exp === 'number' && { exp }) };
 }

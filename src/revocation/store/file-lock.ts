@@ -1,5 +1,6 @@
 import { open, readFile, readlink, stat, unlink, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import { isJsonObject } from '../../protocol/json.js';
 import { RevocationStoreError } from './store-error.js';
 
@@ -10,6 +11,8 @@ const SILENCE_MS = 30_000;
 
 // A lock may disappear between two looks at it, but not again and again.
 const MAX_TRIES = 100;
+
+const LOOK_MS = 50;
 
 /** Identifies a process, so that a later process with the same PID is not mistaken for it. */
 interface Owner {
@@ -32,25 +35,18 @@ export interface FileLock {
  * checked; otherwise its heartbeat, which is the time stamp of the lock file. The lock of a killed process is taken
  * over.
  *
+ * @param waitMs how long to wait for an owner that may be just ending, in milliseconds
  * @throws {@link RevocationStoreError} `locked` naming the file and its owner; and any error of the file system
  */
-export async function lockFile(path: string): Promise<FileLock> {
+export async function lockFile(path: string, waitMs = 0): Promise<FileLock> {
   const lockPath = `${path}.lock`;
   const me = JSON.stringify(await describeThisProcess());
-  for (let tries = 0; !(await create(lockPath, me)); tries++) {
-    if (tries === MAX_TRIES) {
-      throw new RevocationStoreError(
-        'locked',
-        `${lockPath}, or ${lockPath}.takeover, can neither be created nor read: it may be a link to nowhere. Remove it.`,
-      );
-    }
-    const found = await readLock(lockPath);
-    if (found === null) continue;
-    if (await isAlive(found.owner, found.touchedMs)) {
-      const who = await describeOwner(found.owner);
-      throw locked(path, lockPath, who);
-    }
-    await removeStale(path, lockPath, found.text);
+  const deadline = performance.now() + waitMs;
+  for (;;) {
+    const holder = await take(lockPath, me);
+    if (holder === null) break;
+    if (performance.now() >= deadline) throw locked(path, lockPath, holder);
+    await pause(LOOK_MS * (1 + Math.random()));
   }
   const heartbeat = setInterval(() => {
     const now = new Date();
@@ -63,6 +59,23 @@ export async function lockFile(path: string): Promise<FileLock> {
       if ((await readLock(lockPath))?.text === me) await unlink(lockPath);
     },
   };
+}
+
+/** Takes the lock, also from a process that was killed. @returns `null`, or who has it */
+async function take(lockPath: string, me: string): Promise<string | null> {
+  for (let tries = 0; !(await create(lockPath, me)); tries++) {
+    if (tries === MAX_TRIES)
+      throw new RevocationStoreError(
+        'locked',
+        `${lockPath}, or ${lockPath}.takeover, can neither be created nor read: it may be a link to nowhere. Remove it.`,
+      );
+    const found = await readLock(lockPath);
+    if (found === null) continue;
+    if (await isAlive(found.owner, found.touchedMs)) return await describeOwner(found.owner);
+    if (!(await removeStale(lockPath, found.text)))
+      return 'another process, which is just taking over the lock of one that was killed';
+  }
+  return null;
 }
 
 /** @returns false if the lock exists */
@@ -129,27 +142,24 @@ async function isAlive(owner: Owner | null, touchedMs: number): Promise<boolean>
 /**
  * Removes a stale lock. Only one process at a time may do so. It checks again first, since another process may have
  * removed the stale lock and a third one taken a new lock.
+ *
+ * @returns false while another process does so
  */
-async function removeStale(path: string, lockPath: string, text: string): Promise<void> {
+async function removeStale(lockPath: string, text: string): Promise<boolean> {
   const guardPath = `${lockPath}.takeover`;
   if (!(await create(guardPath, ''))) {
     const guard = await readLock(guardPath);
-    if (guard === null) return;
-    if (Date.now() - guard.touchedMs < SILENCE_MS) {
-      throw locked(
-        path,
-        lockPath,
-        'another process, which is just taking over the lock of one that was killed',
-      );
-    }
+    if (guard === null) return true;
+    if (Date.now() - guard.touchedMs < SILENCE_MS) return false;
     await unlink(guardPath);
-    return;
+    return true;
   }
   try {
     if ((await readLock(lockPath))?.text === text) await unlink(lockPath);
   } finally {
     await unlink(guardPath);
   }
+  return true;
 }
 
 /** Describes an owner for a person. */

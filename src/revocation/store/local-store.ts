@@ -1,76 +1,83 @@
-import { IndexFile } from './index-file.js';
-import { IndexSet } from './index-set.js';
+import { Entries } from '../entries.js';
+import type { Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
+import { EntryFile, type FileDeps } from './entry-file.js';
 import type { RevocationStore } from './revocation-store.js';
-import { RevocationStoreError } from './store-error.js';
+import { RevocationStoreError, storeIsFull } from './store-error.js';
+
+const LOCK_WAIT_MS = 5_000;
 
 interface Waiting {
-  readonly index: number;
+  readonly entry: Entry;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
 
+/** What {@link LocalStore.open} needs. */
+export interface LocalStoreOptions extends Partial<Pick<FileDeps, 'now' | 'lockWaitMs'>> {
+  readonly log: RevocationLog;
+  readonly observer: RevocationObserver;
+  readonly maxEntries: number;
+}
+
 /**
- * The indices that were revoked locally: in memory and, if a path is given, in a file.
+ * Local revocations in memory and, if a path is given, in a file.
  *
  * All revocations that arrive during a write are written and flushed together in the next one (group commit).
  */
 export class LocalStore implements RevocationStore {
   readonly isCurrent = true;
   readonly copyAgeSecs = Number.NaN;
-  readonly #indices: IndexSet;
-  readonly #file: IndexFile | null;
+  readonly entries: Entries;
+  readonly #file: EntryFile | null;
   readonly #path: string | undefined;
   readonly #log: RevocationLog;
+  readonly #maxEntries: number;
+  readonly #now: () => number;
   /** Revocations that are not on disk yet, and so not in force. */
   #waiting: Waiting[] = [];
+  /** How many of them are being written. */
+  #underway = 0;
   #committing: Promise<void> | null = null;
   #isFailing = false;
   #closed = false;
 
   private constructor(
-    indices: IndexSet,
-    file: IndexFile | null,
+    entries: Entries,
+    file: EntryFile | null,
     path: string | undefined,
-    log: RevocationLog,
+    options: LocalStoreOptions,
   ) {
-    this.#indices = indices;
+    this.entries = entries;
     this.#file = file;
     this.#path = path;
-    this.#log = log;
+    this.#log = options.log;
+    this.#maxEntries = options.maxEntries;
+    this.#now = options.now ?? Date.now;
   }
 
   /**
-   * @param path path of the file; without one, the indices are lost when the process ends
+   * @param path path of the file; without one, the entries are lost when the process ends
    * @throws {@link RevocationStoreError} `locked` or `unreadable`
    */
-  static async open(
-    path: string | undefined,
-    deps: { log: RevocationLog; observer: RevocationObserver },
-  ): Promise<LocalStore> {
-    const indices = new IndexSet();
-    const file = path === undefined ? null : await IndexFile.open(path, indices, deps);
-    return new LocalStore(indices, file, path, deps.log);
+  static async open(path: string | undefined, options: LocalStoreOptions): Promise<LocalStore> {
+    const { log, observer, now = Date.now, lockWaitMs = LOCK_WAIT_MS } = options;
+    const entries = new Entries();
+    const file =
+      path === undefined ? null : await EntryFile.open(path, entries, { log, observer, now, lockWaitMs });
+    return new LocalStore(entries, file, path, options);
   }
 
-  get size(): number {
-    return this.#indices.size;
-  }
-
-  has(index: number): boolean {
-    return this.#indices.has(index);
-  }
-
-  /**
-   * Revokes an index for good.
-   *
-   * @returns resolves when it is on disk and in force
-   * @throws {@link RevocationStoreError} `not_recorded` or `closed`; then it is not in force
-   */
-  async record(index: number): Promise<void> {
+  async record(entry: Entry): Promise<void> {
     if (this.#closed) throw new RevocationStoreError('closed', 'the revocation store is closed');
+    this.entries.sweep(this.#now());
+    if (
+      !this.entries.has(entry.target) &&
+      this.entries.size + this.#underway + this.#waiting.length >= this.#maxEntries
+    )
+      throw storeIsFull(this.#maxEntries);
     await new Promise<void>((resolve, reject) => {
-      this.#waiting.push({ index, resolve, reject });
+      this.#waiting.push({ entry, resolve, reject });
       this.#committing ??= this.#commitAll();
     });
   }
@@ -87,20 +94,23 @@ export class LocalStore implements RevocationStore {
     while (this.#waiting.length > 0) {
       const group = this.#waiting;
       this.#waiting = [];
+      this.#underway = group.length;
       await this.#commit(group);
+      this.#underway = 0;
     }
     // Not in a callback: a revocation that arrives after the last check of the queue must start the next round itself.
     this.#committing = null;
   }
 
   async #commit(group: readonly Waiting[]): Promise<void> {
-    const indices = new Set(group.map(({ index }) => index).filter((index) => !this.#indices.has(index)));
+    const added = new Entries();
+    for (const { entry } of group) if (!this.entries.covers(entry)) added.add(entry);
     try {
-      if (indices.size > 0) await this.#file?.append(indices);
+      if (added.size > 0) await this.#file?.append([...added.values()]);
     } catch (error) {
       this.#isFailing = true;
       const message = `the revocation store ${this.#path ?? ''} could not record: ${(error as Error).message}`;
-      this.#log.error({ err: error, file: this.#path, count: indices.size }, message);
+      this.#log.error({ err: error, file: this.#path, count: added.size }, message);
       for (const { reject } of group) {
         reject(new RevocationStoreError('not_recorded', message, { cause: error }));
       }
@@ -108,7 +118,7 @@ export class LocalStore implements RevocationStore {
     }
     if (this.#isFailing) this.#log.info({ file: this.#path }, 'the revocation store records again');
     this.#isFailing = false;
-    for (const index of indices) this.#indices.add(index);
+    for (const entry of added.values()) this.entries.add(entry);
     for (const { resolve } of group) resolve();
   }
 }

@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connectRedis, placeOf, reasonOf, type RedisConnection } from '../../redis/connection.js';
 import { rejectAfter } from '../../redis/reject-after.js';
-import { IndexSet } from './index-set.js';
+import { Entries, hasRunOut } from '../entries.js';
+import type { Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
 import { BEGINNING, RedisLog, type LogEntry } from './redis-log.js';
 import { checkRedis, checkRedisFirst } from './redis-checks.js';
 import type { RevocationStore } from './revocation-store.js';
-import { RevocationStoreError } from './store-error.js';
+import { RevocationStoreError, storeIsFull } from './store-error.js';
 
 /** Where the store is, and what an acknowledgement requires. */
 export interface RedisStoreOptions {
@@ -22,6 +23,8 @@ export interface RedisStoreOptions {
 interface Deps {
   readonly log: RevocationLog;
   readonly observer: RevocationObserver;
+  readonly maxEntries: number;
+  readonly now?: () => number;
 }
 
 /** A connection, a second one for blocking reads, and the log over each. */
@@ -42,8 +45,6 @@ const RETRY_MS = 250;
 const LOOK_MS = 4_000;
 const CLOSE_MS = 500;
 const PUSH = 1_000;
-// Indices are sorted in batches of this size before they go into the set: a start with millions is then much faster.
-const LOAD_BATCH = 1024 * 1024;
 
 /**
  * Revocations that all instances share over Redis, with a copy of all of them in this process.
@@ -58,7 +59,7 @@ export class RedisStore implements RevocationStore {
   readonly #place: string;
   readonly #deps: Deps;
   readonly #ended = new AbortController();
-  #indices = new IndexSet();
+  #entries = new Entries();
   /** The id of the last entry in the copy. */
   #readTo = BEGINNING;
   #session: Session | null = null;
@@ -87,7 +88,8 @@ export class RedisStore implements RevocationStore {
     try {
       session = await store.#connect();
       await checkRedisFirst(session.connection, options.minReplicas, deps.log);
-      await store.#load(session.log, store.#indices);
+      const runOut = await store.#load(session.log, store.#entries);
+      for (let at = 0; at < runOut.length; at += PUSH) await session.log.remove(runOut.slice(at, at + PUSH));
       await store.#join(session);
     } catch (error) {
       endSession(session);
@@ -102,8 +104,8 @@ export class RedisStore implements RevocationStore {
     return store;
   }
 
-  get size(): number {
-    return this.#indices.size;
+  get entries(): Entries {
+    return this.#entries;
   }
 
   get isCurrent(): boolean {
@@ -114,20 +116,19 @@ export class RedisStore implements RevocationStore {
     return (performance.now() - this.#completeAt) / 1000;
   }
 
-  has(index: number): boolean {
-    return this.#indices.has(index);
-  }
-
-  async record(index: number): Promise<void> {
+  async record(entry: Entry): Promise<void> {
     if (this.#hasEnded()) throw new RevocationStoreError('closed', 'the revocation store is closed');
     const session = this.#session;
     if (session === null || !this.isCurrent) {
       throw new RevocationStoreError('not_recorded', `${this.#place} does not answer; nothing was recorded`);
     }
+    const { maxEntries } = this.#deps;
+    this.#entries.sweep(this.#now());
+    if (this.#entries.size >= maxEntries && !this.#entries.has(entry.target)) throw storeIsFull(maxEntries);
     try {
-      // Known indices are appended too: the server that had one may have failed before its replica had it.
-      const id = await session.log.append([index]);
-      this.#indices.add(index);
+      // Known entries are appended too: the server that had one may have failed before its replica had it.
+      const id = await session.log.append([entry]);
+      this.#entries.add(entry);
       const { minReplicas } = this.#options;
       if (minReplicas > 0) {
         const replicas = await session.log.replicate(minReplicas, REPLICATE_MS);
@@ -175,7 +176,10 @@ export class RedisStore implements RevocationStore {
           await this.#join(session);
           this.#session = session;
           const awayMs = Math.round(performance.now() - (awaySince ?? 0));
-          log.info({ awayMs, revocations: this.size }, `${this.#place} is back: the copy is complete again`);
+          log.info(
+            { awayMs, revocations: this.#entries.size },
+            `${this.#place} is back: the copy is complete again`,
+          );
           awaySince = null;
         }
         while (!this.#hasEnded()) await this.#readUntilLook(session);
@@ -187,7 +191,7 @@ export class RedisStore implements RevocationStore {
         if (awaySince === null) {
           awaySince = performance.now();
           log.error(
-            { err: error, revocations: this.size },
+            { err: error, revocations: this.#entries.size },
             `${this.#place} cannot be used: verification goes on with the copy, this instance is not ready, and cannot revoke`,
           );
         }
@@ -258,17 +262,9 @@ export class RedisStore implements RevocationStore {
     }
   }
 
-  #take({ id, index }: LogEntry): void {
+  #take({ id, entry }: LogEntry): void {
     this.#readTo = id;
-    if (index !== null) {
-      this.#indices.add(index);
-      return;
-    }
-    this.#deps.observer.storeLineDamaged?.();
-    this.#deps.log.error(
-      { entry: id },
-      `${this.#place}: entry ${id} of the revocations is not an index and is skipped`,
-    );
+    this.#entries.add(entry);
   }
 
   /** Completes the copy after an interruption. */
@@ -276,12 +272,12 @@ export class RedisStore implements RevocationStore {
     if (await session.log.has(this.#readTo)) return;
     // Another server, or one that lost its data. Read everything, and record again what it does not have.
     const { log } = session;
-    const found = new IndexSet();
+    const found = new Entries();
     this.#readTo = BEGINNING;
     await this.#load(log, found);
-    const known = this.#indices;
+    const known = this.#entries;
     let recorded = 0;
-    let missing: number[] = [];
+    let missing: Entry[] = [];
     const push = async () => {
       // Other instances do the same at this moment. What they have recorded need not be recorded again.
       for (
@@ -289,51 +285,49 @@ export class RedisStore implements RevocationStore {
         page.length > 0;
         page = await log.readAfter(this.#readTo)
       ) {
-        for (const { id, index } of page) {
+        for (const { id, entry } of page) {
           this.#readTo = id;
-          if (index !== null) found.add(index);
+          found.add(entry);
         }
       }
-      const left = missing.filter((index) => !found.has(index));
+      const left = missing.filter((entry) => !found.covers(entry));
       missing = [];
       recorded += left.length;
       if (left.length > 0) await log.append(left);
     };
-    for (const index of known.values()) {
-      if (found.has(index)) continue;
-      missing.push(index);
+    for (const entry of known.values()) {
+      if (found.covers(entry) || hasRunOut(entry, this.#now())) continue;
+      missing.push(entry);
       if (missing.length === PUSH) await push();
     }
     await push();
-    for (const index of known.values()) found.add(index);
-    this.#indices = found;
+    for (const entry of known.values()) found.add(entry);
+    this.#entries = found;
     this.#deps.log.warn(
-      { recorded, revocations: this.size },
+      { recorded, revocations: this.#entries.size },
       `${this.#place} lacked revocations that were read before: they were recorded again from the copy`,
     );
   }
 
-  /** Reads the log from {@link #readTo} to its end into an empty set. */
-  async #load(log: RedisLog, into: IndexSet): Promise<void> {
-    const batch = new Float64Array(LOAD_BATCH);
-    let inBatch = 0;
+  /** Reads the log from {@link #readTo} to its end. @returns the ids of entries that have run out, but the last */
+  async #load(log: RedisLog, into: Entries): Promise<string[]> {
+    const runOut: string[] = [];
+    let lastRunOut: string | null = null;
     for (;;) {
       const page = await log.readAfter(this.#readTo);
-      for (const { id, index } of page) {
+      if (page.length === 0) return runOut;
+      for (const { id, entry } of page) {
+        // An instance that comes back asks for the last one that it has read.
+        if (lastRunOut !== null) runOut.push(lastRunOut);
         this.#readTo = id;
-        if (index === null) {
-          this.#take({ id, index });
-          continue;
-        }
-        batch[inBatch++] = index;
-        if (inBatch === LOAD_BATCH) {
-          into.load(batch);
-          inBatch = 0;
-        }
+        lastRunOut = hasRunOut(entry, this.#now()) ? id : null;
+        if (lastRunOut === null) into.add(entry);
       }
-      if (page.length === 0) break;
     }
-    into.load(batch.subarray(0, inBatch));
+  }
+
+  #now(): number {
+    return this.#deps.now?.() ?? Date.now();
   }
 }
 

@@ -1,8 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { connectRedis, type RedisConnection } from '../../redis/connection.js';
+import { Entries } from '../entries.js';
+import type { Entry } from '../entry.js';
+import { findFile } from './entry-file.js';
+import { lineOf, readLine } from './entry-lines.js';
 import { lockFile } from './file-lock.js';
-import { IndexLines } from './index-lines.js';
-import { IndexSet } from './index-set.js';
 import { checkRedisFirst } from './redis-checks.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
 import { RevocationStoreError } from './store-error.js';
@@ -20,37 +22,39 @@ export interface ImportOptions {
 
 /** The result of an import. */
 export interface ImportReport {
-  /** Number of indices in the file. */
-  readonly indices: number;
-  /** Number of those that Redis did not have. */
+  /** Number of entries in the file. */
+  readonly entries: number;
+  /** Number of those that said something new to Redis. */
   readonly recorded: number;
 }
 
 /**
- * Copies a file of revoked indices to Redis. Running instances apply them at once. After a failure, call it again:
- * indices that are already in Redis are not recorded twice.
+ * Copies a file of revocations to Redis. Running instances apply them at once. After a failure, call it again: entries
+ * that are already in Redis are not recorded twice.
  *
+ * @param path a file as `REVOCATION_STORE_PATH` has it, or of JSON lines as `GET /admin/revocations` lists them
  * @throws {@link RevocationStoreError} `locked` if a service has the file open, `unreadable` if a line is damaged;
  *   then nothing was recorded
  * @throws Error if Redis fails
  */
 export async function importRevocations(path: string, options: ImportOptions): Promise<ImportReport> {
-  const lock = await lockFile(path);
+  const { target, file } = await findFile(path);
+  const lock = await lockFile(target);
   try {
-    const indices = await readIndices(path);
+    const entries = await readEntries(file);
     const connection = await connectRedis({ url: options.url });
     try {
       await checkRedisFirst(connection, options.minReplicas, { info: ignore, warn: ignore, error: ignore });
       const log = new RedisLog(connection);
-      const { known } = await readAll(log);
-      const missing = [...indices].filter((index) => !known.has(index));
+      const known = await readAll(log);
+      const missing = [...entries.values()].filter((entry) => !known.covers(entry));
       for (let at = 0; at < missing.length; at += BATCH) await log.append(missing.slice(at, at + BATCH));
       if (options.minReplicas > 0 && missing.length > 0) {
         const replicas = await log.replicate(options.minReplicas, REPLICATE_MS / 2);
         if (replicas < options.minReplicas)
           throw new Error(`${replicas} replicas have it, expected ${options.minReplicas}; import it again`);
       }
-      return { indices: indices.size, recorded: missing.length };
+      return { entries: entries.size, recorded: missing.length };
     } finally {
       connection.destroy();
     }
@@ -59,54 +63,53 @@ export async function importRevocations(path: string, options: ImportOptions): P
   }
 }
 
-/** Every revoked index in Redis, ascending. */
-export async function exportRevocations(url: string): Promise<number[]> {
+/** The lines of all revocations in Redis: indices first, ascending. */
+export async function exportRevocations(url: string): Promise<string[]> {
   const connection: RedisConnection = await connectRedis({ url });
   try {
-    const { known, damaged } = await readAll(new RedisLog(connection));
-    if (damaged > 0) throw new Error(`${damaged} entries of the revocations in Redis are not indices`);
-    return [...known.values()].sort((one, other) => one - other);
+    const entries = [...(await readAll(new RedisLog(connection))).values()];
+    const rank = ({ target }: Entry) => (typeof target === 'number' ? target : Infinity);
+    return entries
+      .sort((one, other) => (rank(one) < rank(other) ? -1 : 1))
+      .map((entry) => lineOf(entry).trimStart());
   } finally {
     connection.destroy();
   }
 }
 
-async function readAll(log: RedisLog): Promise<{ known: IndexSet; damaged: number }> {
-  const known = new IndexSet();
-  let damaged = 0;
+async function readAll(log: RedisLog): Promise<Entries> {
+  const known = new Entries();
   let readTo = BEGINNING;
   for (let page = await log.readAfter(readTo); page.length > 0; page = await log.readAfter(readTo)) {
-    for (const { id, index } of page) {
+    for (const { id, entry } of page) {
       readTo = id;
-      if (index === null) damaged++;
-      else known.add(index);
+      known.add(entry);
     }
   }
-  return { known, damaged };
+  return known;
 }
 
-async function readIndices(path: string): Promise<Set<number>> {
-  const indices = new Set<number>();
-  const damagedLines: number[] = [];
-  const lines = new IndexLines(
-    (index) => indices.add(index),
-    (line) => damagedLines.push(line),
-  );
-  lines.read(await readFile(path));
+async function readEntries(path: string): Promise<Entries> {
+  const entries = new Entries();
   const refuse = (problem: string) => {
     throw new RevocationStoreError(
       'unreadable',
       `${path}: ${problem}; correct the file. Nothing was imported`,
     );
   };
-  const [damagedLine] = damagedLines;
-  if (damagedLine !== undefined) refuse(`line ${damagedLine} is neither an index nor a # comment`);
-  if (lines.tailLength > 0)
+  const lines = (await readFile(path, 'utf8')).split('\n');
+  const tail = lines.pop();
+  for (const [at, line] of lines.entries()) {
+    const entry = readLine(line);
+    if (entry === 'unknown') refuse(`line ${at + 1} is neither an entry nor a # comment`);
+    else if (entry !== null) entries.add(entry);
+  }
+  if (tail !== '')
     refuse(
       'its last line has no line feed: delete the line if it begins with a space (the service did not finish it), ' +
         'otherwise complete it and add the line feed',
     );
-  return indices;
+  return entries;
 }
 
 const ignore = () => undefined;

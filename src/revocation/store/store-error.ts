@@ -2,8 +2,10 @@
 export type RevocationStoreFault =
   /** Another process has locked the store's file. */
   | 'locked'
-  /** The file, or Redis, cannot be opened or read at start. */
+  /** The file, or Redis, cannot be opened or read at start, or has something that this version does not know. */
   | 'unreadable'
+  /** There are as many entries as are allowed. The revocation is not in force. */
+  | 'full'
   /** A revocation could not be recorded, and is not in force. */
   | 'not_recorded'
   /** Redis did not confirm a revocation in time. It may be in force on some or all instances, and may be lost later. */
@@ -20,4 +22,13 @@ export class RevocationStoreError extends Error {
     super(message, options);
     this.fault = fault;
   }
+}
+
+/** @param maxEntries the limit that is reached */
+export function storeIsFull(maxEntries: number): RevocationStoreError {
+  return new RevocationStoreError(
+    'full',
+    `the revocation store has ${maxEntries} entries, as many as REVOCATION_MAX_ENTRIES allows; raise it, ` +
+      'or revoke in the status list',
+  );
 }

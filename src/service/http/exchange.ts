@@ -147,6 +147,28 @@ export class Exchange {
     this.answer(status, JSON.stringify({ error }), options);
   }
 
+  /** Answers 200 in pieces, as fast as the client takes them. The request must have no body. */
+  stream(contentType: string, pieces: Iterator<string, void>): void {
+    if (this.#isOver) return;
+    this.#status = 200;
+    const id = this.#requestId;
+    this.#wire.begin({
+      status: 200,
+      headers: { 'Content-Type': contentType, ...(id !== null && { 'X-Request-Id': id }) },
+    });
+    const next = () => {
+      if (this.#isFreed) return;
+      const piece = this.#isHead ? { done: true as const } : pieces.next();
+      if (piece.done === true) {
+        this.#isFreed = true;
+        this.#wire.finish({ closes: this.#owner.isLeaving, isHead: this.#isHead });
+        this.#end();
+        // Other requests have their turn between two pieces, also if this client reads fast.
+      } else if (this.#wire.writePiece(piece.value, next)) setImmediate(next);
+    };
+    next();
+  }
+
   /**
    * Reads the body. The sink must use a body of up to {@link MAX_TYPICAL_BYTES} synchronously. It may keep a larger one
    * until {@link releaseBody}.

@@ -60,6 +60,17 @@ export interface Wire {
    * {@link close}.
    */
   writeEarly(answer: WireAnswer): void;
+  /** Begins an answer of unknown length, whose pieces follow. */
+  begin(answer: Pick<WireAnswer, 'status' | 'headers'>): void;
+  /**
+   * Sends a piece of such an answer.
+   *
+   * @param drained called once if it returns false, when the client has taken enough
+   * @returns whether the next piece can be sent at once
+   */
+  writePiece(piece: string, drained: () => void): boolean;
+  /** Ends such an answer; that to a HEAD has no pieces. */
+  finish(answer: Pick<WireAnswer, 'closes' | 'isHead'>): void;
   /** Closes the connection. */
   close(): void;
 }

@@ -220,6 +220,32 @@ class UwsWire implements Wire {
     this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : body}`));
   }
 
+  begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
+    const res = this.#res;
+    res.cork(() => {
+      res.writeStatus(statusLine(status));
+      for (const [name, value] of Object.entries(headers ?? {})) res.writeHeader(name, value);
+    });
+  }
+
+  writePiece(piece: string, drained: () => void): boolean {
+    const sent = { hasRoom: false };
+    this.#res.cork(() => void (sent.hasRoom = this.#res.write(piece)));
+    let isWaiting = !sent.hasRoom;
+    if (isWaiting)
+      this.#res.onWritable(() => {
+        if (isWaiting) drained();
+        isWaiting = false;
+        return true;
+      });
+    return sent.hasRoom;
+  }
+
+  finish({ closes, isHead }: Pick<WireAnswer, 'closes' | 'isHead'>): void {
+    const res = this.#res;
+    res.cork(() => void (isHead ? res.endWithoutBody(undefined, closes) : res.end(undefined, closes)));
+  }
+
   close(): void {
     this.#res.close();
   }

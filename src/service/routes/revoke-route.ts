@@ -1,8 +1,6 @@
-import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
-import { isCount } from '../../protocol/policy.js';
+import { parseStrictJson } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
-import { RevocationStoreError } from '../../revocation/index.js';
-import { show } from '../../verify/codes.js';
+import { memberOf, readAsked, RevocationStoreError, toJson, type Asked } from '../../revocation/index.js';
 import type { AdminCall } from '../observe/logs/admin-log.js';
 import { refuseBody } from '../http/body-intake.js';
 import type { BodyFault } from '../http/body-reader.js';
@@ -14,16 +12,9 @@ import type { RouteContext } from './context.js';
 import { printable } from '../observe/logs/verdict-facts.js';
 
 const BODY_BYTES = 1024;
-const MAX_REASON_LENGTH = 200;
+const PIECE_CHARACTERS = 32 * 1024;
 
-/** What a call asks for. */
-interface Revocation {
-  readonly index: number;
-  /** For the log; `null` if the caller gave none. */
-  readonly reason: string | null;
-}
-
-/** `POST /admin/revoke`. */
+/** `POST /admin/revoke` and `GET /admin/revocations`. */
 export class RevokeRoute {
   readonly #context: RouteContext;
   readonly #access: AdminAccess;
@@ -52,6 +43,30 @@ export class RevokeRoute {
       });
   }
 
+  /** Checks whether it is configured, and the token. Then lists all revocations. */
+  list(exchange: Exchange, req: HttpRequest, { hasBody }: RequestHead): void {
+    const call = this.#access.admit(exchange, req);
+    if (call === null) return;
+    if (hasBody) {
+      this.#access.log.record('malformed', call);
+      exchange.refuse(400, 'the request has a body, expected none');
+      return;
+    }
+    this.#access.log.record('listed', call, { token: this.#access.tokenName });
+    exchange.stream('application/x-ndjson', this.#pieces());
+  }
+
+  *#pieces(): Generator<string, void> {
+    let piece = '';
+    for (const entry of this.#context.engine.revocation.list()) {
+      piece += `${toJson(entry)}\n`;
+      if (piece.length < PIECE_CHARACTERS) continue;
+      yield piece;
+      piece = '';
+    }
+    if (piece !== '') yield piece;
+  }
+
   #refuseBody(exchange: Exchange, call: AdminCall, fault: BodyFault): void {
     const { configuration } = this.#context;
     this.#access.log.record(fault, call);
@@ -61,7 +76,7 @@ export class RevokeRoute {
   }
 
   #revoke(exchange: Exchange, call: AdminCall, body: Buffer): void {
-    const asked = readRevocation(body);
+    const asked = readBody(body);
     exchange.releaseBody();
     if (typeof asked === 'string') {
       this.#access.log.record('malformed', call);
@@ -69,36 +84,39 @@ export class RevokeRoute {
     } else void this.#record(exchange, call, asked);
   }
 
-  async #record(exchange: Exchange, call: AdminCall, { index, reason }: Revocation): Promise<void> {
-    const facts = { statusListIndex: index, token: this.#access.tokenName, reason: printable(reason) };
+  async #record(exchange: Exchange, call: AdminCall, asked: Asked): Promise<void> {
+    const { target, reason, exp } = asked;
+    const member = memberOf(target);
+    const facts = {
+      [member === 'status_list_index' ? 'statusListIndex' : member]: target,
+      ...(exp !== null && { exp }),
+      ...{ token: this.#access.tokenName, reason: printable(reason) },
+    };
     try {
-      await this.#context.engine.revocation.revoke(index);
+      await this.#context.engine.revocation.revoke(asked);
     } catch (error) {
       this.#access.log.record('failed', call, { ...facts, err: error });
-      const isUnclear = error instanceof RevocationStoreError && error.fault === 'unconfirmed';
-      const state = isUnclear
-        ? 'confirmed; it may be in force, and may be lost'
-        : 'recorded and is not in force';
-      exchange.refuse(503, `the revocation could not be ${state}; try again`);
+      exchange.refuse(503, `the revocation could not be ${stateAfter(error)}`);
       return;
     }
     this.#access.log.record('done', call, facts);
-    exchange.answer(200, JSON.stringify({ revoked: true, status_list_index: index }));
+    exchange.answer(200, JSON.stringify({ revoked: true, [member]: target }));
   }
 }
 
+function stateAfter(error: unknown): string {
+  const fault = error instanceof RevocationStoreError ? error.fault : null;
+  if (fault === 'unconfirmed') return 'confirmed; it may be in force, and may be lost; try again';
+  if (fault === 'full') return `recorded and is not in force: ${(error as Error).message}`;
+  return 'recorded and is not in force; try again';
+}
+
 /** Returns what to revoke, or an error message. */
-function readRevocation(body: Buffer): Revocation | string {
+function readBody(body: Buffer): Asked | string {
   const text = decodeUtf8(body);
   if (text === null) return 'the body is not UTF-8, expected JSON';
   const { value, defect } = parseStrictJson(text);
   if (defect) return `the body is not strict JSON: ${defect.message}`;
-  if (!isJsonObject(value)) return 'the body is not an object, expected { "status_list_index": <integer> }';
-  const index = Object.hasOwn(value, 'status_list_index') ? value['status_list_index'] : undefined;
-  if (!isCount(index)) return `status_list_index is ${show(index)}, expected an integer from 0 to 2^53-1`;
-  const reason = Object.hasOwn(value, 'reason') ? value['reason'] : null;
-  if (reason === null) return { index, reason };
-  if (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH)
-    return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
-  return { index, reason };
+  const asked = readAsked(value);
+  return typeof asked === 'string' ? `the body is not a revocation: ${asked}` : asked;
 }

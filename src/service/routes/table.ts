@@ -61,7 +61,7 @@ export function routeTables(context: RouteContext): Tables {
   const { configuration, jwks } = context;
   const { gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
   const limit = () => limitOf(configuration);
-  const gateLimit = limit();
+  const [gateLimit, adminLimit] = [limit(), limit()];
   const intake = new BodyIntake(context);
   const access = new AdminAccess(context);
   const verify = new VerifyRoute(context, intake);
@@ -94,8 +94,15 @@ export function routeTables(context: RouteContext): Tables {
     ],
   ];
   const admin: Rows = [
-    ['/admin/revoke', post('revoke', limit(), (exchange, head, req) => revoke.serve(exchange, req, head))],
-    ['/admin/usage', read('usage', (exchange, _, req) => usage.serve(exchange, req), limit())],
+    ['/admin/revoke', post('revoke', adminLimit, (exchange, head, req) => revoke.serve(exchange, req, head))],
+    [
+      '/admin/revocations',
+      {
+        ...post('revoke', adminLimit, (exchange, head, req) => revoke.list(exchange, req, head)),
+        methods: ['GET', 'HEAD'],
+      },
+    ],
+    ['/admin/usage', read('usage', (exchange, head, req) => usage.serve(exchange, req, head), adminLimit)],
   ];
   const health: Rows = [
     ['/healthz', read('healthz', (exchange) => answerHealth(exchange, context))],

@@ -3,6 +3,7 @@ import type { ReplayStore } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
 import type { Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
+import type { RequestHead } from '../http/request-head.js';
 import type { AdminCall } from '../observe/logs/admin-log.js';
 import type { AdminAccess } from './admin-access.js';
 import type { RouteContext } from './context.js';
@@ -17,11 +18,16 @@ export class UsageRoute {
     this.#access = access;
   }
 
-  /** Checks, in this order: whether it is configured, the token, the query. */
-  serve(exchange: Exchange, req: HttpRequest): void {
+  /** Checks, in this order: whether it is configured, the token, that there is no body, the query. */
+  serve(exchange: Exchange, req: HttpRequest, { hasBody }: RequestHead): void {
     const query = req.getQuery() ?? '';
     const call = this.#access.admit(exchange, req);
     if (call === null) return;
+    if (hasBody) {
+      this.#access.log.record('malformed', call);
+      exchange.refuse(400, 'the request has a body, expected none');
+      return;
+    }
     const receipt = readReceipt(query);
     if (receipt === null) {
       this.#access.log.record('malformed', call);
@@ -37,7 +43,7 @@ export class UsageRoute {
         usageIn(engine.replays, receipt),
         usageIn(gateReplays, receipt),
       ]);
-      this.#access.log.record('done', call, facts);
+      this.#access.log.record('listed', call, facts);
       exchange.answer(200, JSON.stringify({ receipt, verify, gate }));
     } catch (error) {
       this.#access.log.record('failed', call, { ...facts, err: error });

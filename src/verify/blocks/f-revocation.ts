@@ -2,47 +2,69 @@ import { Failure } from '../codes.js';
 import type { Chain, Receipt } from '../receipt.js';
 import type { RevocationView } from '../revocation-view.js';
 
-/** Block F: no receipt that has a status list index is revoked; the remote list is asked first, then the local store. */
-export function checkRevocation({ receipts, isRevocable }: Chain, view: RevocationView): Failure | null {
-  if (!isRevocable) return null;
+/**
+ * Block F: no receipt is revoked, by its status list index, by its digest or by the keys that it names. The remote list
+ * is asked first, then the local store.
+ */
+export function checkRevocation(chain: Chain, view: RevocationView): Failure | null {
+  const { receipts, isRevocable, clearOf } = chain;
+  const { names } = view;
+  const asksNames = names !== null && names !== clearOf;
+  if (!isRevocable && !asksNames) return null;
   for (let subject = 0; subject < receipts.length; subject++) {
-    const failure = checkReceipt(receipts[subject] as Receipt, subject, view);
+    const receipt = receipts[subject] as Receipt;
+    const unlisted = isRevocable ? checkIndex(receipt, subject, view) : null;
+    // What the local store says is certain. So it comes before a list that is missing or too short.
+    const failure =
+      (unlisted?.code === 'RECEIPT_REVOKED' ? unlisted : null) ??
+      (asksNames ? checkNames(receipt, subject, view) : null) ??
+      unlisted;
     if (failure !== null) return failure;
   }
+  if (asksNames) chain.clearOf = names;
   return null;
 }
 
-function checkReceipt({ claims }: Receipt, subject: number, view: RevocationView): Failure | null {
+const LOCAL = 'the local revocation store';
+
+function checkIndex({ claims }: Receipt, subject: number, view: RevocationView): Failure | null {
   const index = claims.drs_status_list_index;
   if (index === null) return null;
-  const revoked = (reason: string) =>
-    new Failure('RECEIPT_REVOKED', {
+  const remote = view.remoteStatusOf(index);
+  if (remote === 'revoked' || view.isRevokedLocally(index))
+    return new Failure('RECEIPT_REVOKED', {
       subject,
+      member: 'status list index',
       claimed: index,
-      reason,
+      reason: remote === 'revoked' ? 'the remote status list' : LOCAL,
       expected: 'an index that is not revoked',
     });
-  switch (view.remoteStatusOf(index)) {
-    case 'revoked':
-      return revoked('the remote status list');
+  switch (remote) {
     case 'out_of_range':
-      // A local revocation counts even if the remote list has no such index.
-      return view.isRevokedLocally(index)
-        ? revoked('the local revocation store')
-        : new Failure('STATUS_INDEX_OUT_OF_RANGE', {
-            subject,
-            claimed: index,
-            expected: 'an index inside the remote status list',
-          });
+      return new Failure('STATUS_INDEX_OUT_OF_RANGE', {
+        subject,
+        claimed: index,
+        expected: 'an index inside the remote status list',
+      });
     case 'unavailable':
-      return view.isRevokedLocally(index)
-        ? revoked('the local revocation store')
-        : new Failure('REVOCATION_CHECK_FAILED', {
-            subject,
-            claimed: index,
-            expected: 'a usable copy of the remote status list',
-          });
+      return new Failure('REVOCATION_CHECK_FAILED', {
+        subject,
+        claimed: index,
+        expected: 'a usable copy of the remote status list',
+      });
     default:
-      return view.isRevokedLocally(index) ? revoked('the local revocation store') : null;
+      return null;
   }
+}
+
+/** Block B has compared each `iss` with the `aud` before it, so only the root's is looked up. */
+function checkNames({ digest, claims }: Receipt, subject: number, view: RevocationView): Failure | null {
+  const revoked = (code: 'RECEIPT_REVOKED' | 'KEY_REVOKED', member: string, claimed: string) =>
+    new Failure(code, {
+      ...{ subject, member, claimed, reason: LOCAL },
+      expected: `a ${code === 'KEY_REVOKED' ? 'key' : 'receipt'} that is not revoked`,
+    });
+  if (view.isNameRevoked(digest)) return revoked('RECEIPT_REVOKED', 'its digest', digest);
+  if (subject === 0 && view.isNameRevoked(claims.iss)) return revoked('KEY_REVOKED', 'iss', claims.iss);
+  return view.isNameRevoked(claims.aud) ? revoked('KEY_REVOKED', 'aud', claims.aud) : null;
 }

@@ -22,7 +22,16 @@ export interface Request {
 /** One event in the life of a verifier. */
 export type Step =
   | { readonly kind: 'verify'; readonly request: Request }
-  | { readonly kind: 'revoke'; readonly index: number };
+  | { readonly kind: 'revoke'; readonly target: Revoked };
+
+/** An index, the digest of a receipt, or a DID. */
+export type Revoked = number | string;
+
+/** What to send, in the form of `POST /admin/revoke`. */
+export function revocationOf(target: Revoked) {
+  if (typeof target === 'number') return { status_list_index: target };
+  return target.startsWith('sha256:') ? { receipt: target } : { did: target };
+}
 
 export function toRequest(recipe: Recipe, rest: Pick<Request, 'channel' | 'now' | 'details'>): Request {
   return {

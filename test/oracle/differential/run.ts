@@ -1,9 +1,10 @@
+import { digestOf, keyOfDid } from '../encoding.js';
 import { member, readJson, writeJson } from '../json.js';
 import { readJwt } from '../jwt.js';
 import type { Revocation } from '../oracle.js';
 import { argEdit, randomBody, randomEdits } from '../generator/edits.js';
 import { Forest, NOW, SERVERS, STATUS_LIST_BITS } from '../generator/forest.js';
-import { didOf } from '../generator/keys.js';
+import { didOf, KEYS } from '../generator/keys.js';
 import { Random } from '../generator/random.js';
 import type { Recipe } from '../generator/recipe.js';
 import { knownReason } from './known-differences.js';
@@ -13,6 +14,7 @@ import {
   expectedOfService,
   toRequest,
   type Request,
+  type Revoked,
   type Step,
 } from './request.js';
 import {
@@ -118,15 +120,17 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
       targets.push(await openTarget(kind, world, { listUrl: host.url, createVerifier, services }));
     const requests = generate(random);
     const steps: Step[] = [];
-    const local = new Set<number>();
+    const local = new Set<Revoked>();
+    const revoke = async (revoked: Revoked) => {
+      for (const target of targets) await target.revoke(revoked);
+      local.add(revoked);
+      steps.push({ kind: 'revoke', target: revoked });
+    };
     while (result.verdicts < end) {
-      if (random.chance(0.004)) {
-        const index = random.below(STATUS_LIST_BITS);
-        for (const target of targets) await target.revoke(index);
-        local.add(index);
-        steps.push({ kind: 'revoke', index });
-      }
+      if (random.chance(0.004)) await revoke(random.below(STATUS_LIST_BITS));
       const batch = requests(1 + random.below(6));
+      // Few, since one can end most of the chains that are left.
+      if (random.chance(0.01)) await revoke(randomName(random, random.pick(batch)));
       await runBatch(batch, random, { world, targets, steps, local, result, options });
     }
   } finally {
@@ -134,6 +138,16 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
     await services.close();
     await host.close();
   }
+}
+
+/** A receipt of a request, or a DID that is in it. */
+function randomName(random: Random, { recipe, bundle }: Request): Revoked {
+  const { receipts } = JSON.parse(bundle) as { receipts?: unknown };
+  const text: unknown = Array.isArray(receipts) ? receipts.at(random.below(receipts.length)) : undefined;
+  if (typeof text === 'string' && random.chance(0.5)) return digestOf(text);
+  const claims = recipe === undefined ? undefined : random.pick(recipe.links).claims;
+  const did = claims && member(claims, random.pick(['iss', 'aud'] as const));
+  return did?.kind === 'string' && keyOfDid(did.value) !== undefined ? did.value : didOf(random.below(KEYS));
 }
 
 /** Makes new requests, and repeats earlier ones at other times. */
@@ -174,7 +188,7 @@ interface Epoch {
   readonly world: World;
   readonly targets: readonly Target[];
   readonly steps: Step[];
-  readonly local: ReadonlySet<number>;
+  readonly local: ReadonlySet<Revoked>;
   readonly result: RunResult;
   readonly options: RunOptions;
 }

@@ -8,6 +8,7 @@ import {
   expectedOfService,
   toRequest,
   type Request,
+  type Revoked,
   type Step,
 } from './request.js';
 import type { Difference } from './run.js';
@@ -22,12 +23,12 @@ export async function replay(
   const host = await openListHost(world.remote);
   const services = new Services();
   const target = await openTarget(kind, world, { listUrl: host.url, createVerifier, services });
-  const local = new Set<number>();
+  const local = new Set<Revoked>();
   try {
     for (const [at, step] of steps.entries()) {
       if (step.kind === 'revoke') {
-        await target.revoke(step.index);
-        local.add(step.index);
+        await target.revoke(step.target);
+        local.add(step.target);
         continue;
       }
       const expect =

@@ -11,7 +11,14 @@ import { Pool } from 'undici';
 import type { Verifier, VerifierOptions } from 'drs-verify';
 import { DrsClient } from 'drs-verify/client';
 import type { Revocation, Settings } from '../oracle.js';
-import { comparableAnswer, httpText, libraryCall, type Request } from './request.js';
+import {
+  comparableAnswer,
+  httpText,
+  libraryCall,
+  revocationOf,
+  type Request,
+  type Revoked,
+} from './request.js';
 
 /** A kind of verifier: one in this process, or a service in a process of its own. */
 export interface TargetKind {
@@ -43,7 +50,7 @@ export interface Target {
   readonly kind: TargetKind;
   /** The verdict as one line of text, to be compared. */
   ask(request: Request): Promise<string>;
-  revoke(index: number): Promise<void>;
+  revoke(target: Revoked): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -110,7 +117,7 @@ function openLibrary(kind: TargetKind, verifier: Verifier): Target {
         return `threw ${String(error)}`;
       }
     },
-    revoke: (index) => verifier.revoke(index),
+    revoke: (target) => verifier.revoke(revocationOf(target)),
     close: () => verifier.close(),
   };
 }
@@ -227,8 +234,8 @@ async function openService(kind: TargetKind, options: object, services: Services
       const { status, text } = await post('/verify', httpText(request));
       return status === 200 ? comparableAnswer(JSON.parse(text)) : `status ${status}`;
     },
-    async revoke(index) {
-      const body = JSON.stringify({ status_list_index: index });
+    async revoke(target) {
+      const body = JSON.stringify(revocationOf(target));
       const { status, text } = await post('/admin/revoke', body, { authorization: `Bearer ${TOKEN}` });
       if (status !== 200) throw new Error(`/admin/revoke answered ${status} ${text}`);
     },

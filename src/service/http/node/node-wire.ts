@@ -88,6 +88,22 @@ export class NodeWire implements Wire {
     else this.#response.write(answer.body);
   }
 
+  begin({ status, headers }: Pick<WireAnswer, 'status' | 'headers'>): void {
+    this.#response.writeHead(status, headers);
+  }
+
+  writePiece(piece: string, drained: () => void): boolean {
+    const hasRoom = this.#response.write(piece);
+    if (!hasRoom) this.#response.once('drain', drained);
+    return hasRoom;
+  }
+
+  finish({ closes }: Pick<WireAnswer, 'closes' | 'isHead'>): void {
+    this.#response.shouldKeepAlive &&= !closes;
+    this.#response.end();
+    this.#gone = null;
+  }
+
   close(): void {
     this.#gone = null;
     this.#response.end();

@@ -51,6 +51,7 @@ export class AdminLog {
     const line = { outcome, ...call, ...facts };
     switch (outcome) {
       case 'done':
+      case 'listed':
         this.#audit.info(line, 'admin');
         break;
       case 'failed':

@@ -80,8 +80,8 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_trusted_roots_faulty', 'gauge', '1 if the file of trusted roots has a fault, so that older roots are in force', [], (s) => s.engine.rootsFile === null ? undefined : Number(s.engine.rootsFile.isFaulty)],
 
   ['drs_revocation_lookups_total', 'counter', 'Indices looked up', ['source', 'revoked'], (s) => s.metrics.lookups],
-  ['drs_revocation_entries', 'gauge', 'Indices in the local store', [], (s) => s.engine.revocation.entries],
-  ['drs_revocation_damaged_lines_total', 'counter', 'Lines of the revocation store that were skipped', [], (s) => s.metrics.damagedLines],
+  ['drs_revocation_entries', 'gauge', 'Local revocations', [], (s) => s.engine.revocation.entries],
+  ['drs_revocation_capacity', 'gauge', 'Maximum number of local revocations', [], (s) => s.engine.revocation.maxEntries],
   ['drs_revocation_fsync_duration_seconds', 'histogram', 'Time a flush of the revocation store to disk took', [], (s) => s.metrics.syncSeconds],
   ['drs_revocation_propagation_seconds', 'histogram', 'Time from recording a revocation in Redis until this process applies it', [], (s) => s.metrics.propagationSeconds],
   ['drs_revocation_copy_age_seconds', 'gauge', 'Time since the copy of the revocations in Redis was last known to be complete', [], (s) => isStoreInRedis(s) ? s.engine.revocation.storeAgeSecs : undefined],

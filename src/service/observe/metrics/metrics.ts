@@ -15,6 +15,7 @@ import { noRejections, type Rejection } from './rejections.js';
 /** The outcomes of calls of `/admin` endpoints. */
 // prettier-ignore
 const ADMIN_OUTCOMES = [
+  'listed',
   'done', 'not_configured', 'unauthorized', 'rate_limited', 'malformed', 'too_large', 'timeout', 'overloaded', 'failed',
 ] as const;
 
@@ -71,7 +72,6 @@ export class Metrics {
   /** Whether the last fetch of the status list succeeded; `false` before the first. */
   isListFetched = false;
   readonly rootsReads = { loaded: 0, refused: 0 };
-  damagedLines = 0;
   workerDeaths = 0;
 
   /** Receives the events of the verifier and its parts. */
@@ -87,7 +87,6 @@ export class Metrics {
     },
     storeSynced: (milliseconds) => this.syncSeconds.observeMs(milliseconds),
     revocationPropagated: (milliseconds) => this.propagationSeconds.observeMs(milliseconds),
-    storeLineDamaged: () => this.damagedLines++,
     waited: (milliseconds) => this.queueSeconds.observeMs(milliseconds),
     batchSent: (checks) => this.batchSizes.observe(checks),
     batchReturned: (milliseconds) => this.batchSeconds.observeMs(milliseconds),

@@ -1,3 +1,4 @@
+import { revocationOf, type Revoked } from '../request.js';
 import { once } from 'node:events';
 import {
   createServer,
@@ -63,7 +64,7 @@ export interface Seen {
 /** All doors, on verifiers with different caches. */
 export interface Doors {
   readonly doors: readonly GateDoor[];
-  revoke(index: number): Promise<void>;
+  revoke(target: Revoked): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -105,11 +106,11 @@ export async function openDoors(world: World, listUrl: string | undefined): Prom
       grpcDoor(other, world),
       guard,
     ],
-    async revoke(index) {
-      await guard.revoke(index);
-      await cached.revoke(index);
-      await tiny.revoke(index);
-      for (const service of services) await service.revoke(index);
+    async revoke(target) {
+      await guard.revoke(target);
+      await cached.revoke(revocationOf(target));
+      await tiny.revoke(revocationOf(target));
+      for (const service of services) await service.revoke(target);
     },
     async close() {
       await guard.close();
@@ -444,7 +445,7 @@ const joined = (headers: GateRequest['headers']): GateRequest['headers'] => [
 interface GateService {
   readonly pool: Pool;
   readonly envoy: ReturnType<typeof clientOf>;
-  revoke(index: number): Promise<void>;
+  revoke(target: Revoked): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -472,12 +473,12 @@ async function openGateService(options: VerifierOptions, { routes }: World): Pro
   return {
     pool,
     envoy,
-    async revoke(index) {
+    async revoke(target) {
       const answer = await pool.request({
         method: 'POST',
         path: '/admin/revoke',
         headers: { authorization: `Bearer ${ADMIN}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ status_list_index: index }),
+        body: JSON.stringify(revocationOf(target)),
       });
       if (answer.statusCode !== 200) throw new Error(`/admin/revoke answered ${answer.statusCode}`);
       await answer.body.dump();
@@ -565,7 +566,7 @@ function proxyDoor({ pool }: GateService, world: World): GateDoor {
 /** A guard over stdio. It shares a store with nobody. */
 async function openGuard(
   options: VerifierOptions,
-): Promise<GateDoor & { revoke(index: number): Promise<void>; close(): Promise<void> }> {
+): Promise<GateDoor & { revoke(target: Revoked): Promise<void>; close(): Promise<void> }> {
   const configuration = {
     ...readConfiguration({ LOG_LEVEL: 'silent', SERVER_IDENTITY: 'any' }),
     ...options,
@@ -606,7 +607,7 @@ async function openGuard(
       fromClient.write(`${own}\n`);
       return answer;
     },
-    revoke: (index) => engine.revocation.revoke(index),
+    revoke: (target) => engine.revocation.revoke({ target, reason: null, exp: null }),
     async close() {
       fromClient.end();
       await served;

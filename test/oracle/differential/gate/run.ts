@@ -4,7 +4,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { decide, Replays } from '../../gate.js';
 import { NOW, SERVERS, STATUS_LIST_BITS } from '../../generator/forest.js';
-import { didOf } from '../../generator/keys.js';
+import { didOf, KEYS } from '../../generator/keys.js';
+import type { Revoked } from '../request.js';
 import { Random } from '../../generator/random.js';
 import type { Revocation } from '../../oracle.js';
 import { verifyRemembered as verifySignature } from '../signatures.js';
@@ -21,7 +22,7 @@ export type GateStep =
       readonly aborted: boolean;
     }
   | { readonly kind: 'clock'; readonly now: number }
-  | { readonly kind: 'revoke'; readonly index: number }
+  | { readonly kind: 'revoke'; readonly target: Revoked }
   /** A new status list. The clock is set to a time at which no copy of the old list is usable. */
   | { readonly kind: 'list'; readonly remote: string; readonly now: number };
 
@@ -107,7 +108,11 @@ function stepsOf(random: Random, world: World): () => GateStep {
   let jumps = 0;
   return () => {
     const kind = random.next();
-    if (kind < 0.01) return { kind: 'revoke', index: random.below(STATUS_LIST_BITS) };
+    if (kind < 0.01)
+      return {
+        kind: 'revoke',
+        target: random.chance(0.05) ? didOf(random.below(KEYS)) : random.below(STATUS_LIST_BITS),
+      };
     if (kind < 0.02 && world.remote !== 'none') {
       // Jump forth and back, but never to an earlier place: used invocations there may or may not have been forgotten.
       jumps++;
@@ -144,7 +149,7 @@ export class Game {
   readonly #host: ListHost;
   readonly #doors: Awaited<ReturnType<typeof openDoors>>;
   readonly #replays = new Map<string, Replays>();
-  readonly #local = new Set<number>();
+  readonly #local = new Set<Revoked>();
   #remote: Revocation['remote'];
   #now = NOW;
 
@@ -173,8 +178,8 @@ export class Game {
         setClock((this.#now = step.now));
         return [];
       case 'revoke':
-        await this.#doors.revoke(step.index);
-        this.#local.add(step.index);
+        await this.#doors.revoke(step.target);
+        this.#local.add(step.target);
         return [];
       case 'list':
         this.#remote =

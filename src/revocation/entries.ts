@@ -1,0 +1,57 @@
+import type { Entry, Target } from './entry.js';
+
+// Receipts are accepted for up to a day after their `exp` (CLOCK_SKEW_SECS). One more day is for clocks that are wrong.
+const KEPT_AFTER_EXP_SECS = 2 * 86_400;
+const SWEEP_MS = 3_600_000;
+
+/** Whether an entry is for a receipt that has expired for good. */
+export function hasRunOut({ exp }: Entry, nowMs: number): boolean {
+  return exp !== null && exp + KEPT_AFTER_EXP_SECS < nowMs / 1000;
+}
+
+/** All local revocations that a process knows, in memory: about 200 bytes each, and the text of its reason. */
+export class Entries {
+  readonly #entries = new Map<Target, Entry>();
+  #names: object | null = null;
+  #sweptAt = -Infinity;
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** See `RevocationView.names`. */
+  get names(): object | null {
+    return this.#names;
+  }
+
+  has(target: Target): boolean {
+    return this.#entries.has(target);
+  }
+
+  /** Whether an entry says nothing new: what it ends is revoked already, for at least as long. */
+  covers({ target, exp }: Entry): boolean {
+    const known = this.#entries.get(target);
+    return known !== undefined && (known.exp === null || (exp !== null && exp <= known.exp));
+  }
+
+  /** @returns false if it says nothing new */
+  add(entry: Entry): boolean {
+    if (this.covers(entry)) return false;
+    this.#entries.set(entry.target, entry);
+    if (typeof entry.target === 'string') this.#names = {};
+    return true;
+  }
+
+  /** Drops entries that have run out. Does so at most once an hour, since it looks at all. */
+  sweep(nowMs: number): void {
+    if (nowMs >= this.#sweptAt && nowMs < this.#sweptAt + SWEEP_MS) return;
+    this.#sweptAt = nowMs;
+    for (const entry of this.#entries.values())
+      if (hasRunOut(entry, nowMs)) this.#entries.delete(entry.target);
+  }
+
+  /** In the order in which they were added. Entries may be added meanwhile. */
+  values(): IterableIterator<Entry> {
+    return this.#entries.values();
+  }
+}

@@ -1,0 +1,136 @@
+import { isJsonObject, parseStrictJson, type JsonObject } from '../protocol/json.js';
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { isCount } from '../protocol/policy.js';
+import { show } from '../verify/codes.js';
+
+/** What a revocation ends: a status list index, the digest of a receipt (`sha256:…`), or a DID. */
+export type Target = number | string;
+
+/** What somebody asks to revoke. */
+export interface Asked {
+  readonly target: Target;
+  /** For the log and the list; `null` if none was given. */
+  readonly reason: string | null;
+  /** The `exp` of the receipt in Unix seconds; `null` if the entry must stay. */
+  readonly exp: number | null;
+}
+
+/** A local revocation. */
+export interface Entry extends Asked {
+  /** When it was made, in Unix milliseconds; `null` if that is not known. */
+  readonly at: number | null;
+}
+
+/** A revocation as JSON: exactly one of the first three members. */
+export interface RevocationJson {
+  readonly status_list_index?: number;
+  /** The digest of a receipt, as `prev_dr_hash` has it. */
+  readonly receipt?: string;
+  readonly did?: string;
+  /** At most 200 characters. */
+  readonly reason?: string | null;
+  /** The `exp` of the receipt in Unix seconds. The entry may be dropped two days later. */
+  readonly exp?: number | null;
+}
+
+const MAX_REASON_LENGTH = 200;
+const DIGEST = /^sha256:[0-9a-f]{64}$/;
+const DID = /^did:[!-~]{1,2000}$/;
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+/** The member that names what an entry ends. */
+export function memberOf(target: Target): 'status_list_index' | 'receipt' | 'did' {
+  if (typeof target === 'number') return 'status_list_index';
+  return target.startsWith('sha256:') ? 'receipt' : 'did';
+}
+
+/**
+ * Reads what somebody asks to revoke, as `POST /admin/revoke` takes it.
+ *
+ * @returns what is wrong, as a text
+ * @example readAsked({ did: 'did:key:z6Mk…', reason: 'laptop stolen' });
+ */
+export function readAsked(value: unknown): Asked | string {
+  if (!isJsonObject(value))
+    return `it is ${show(value)}, expected an object such as { "status_list_index": 7 }`;
+  const asked = readMembers(value, ['reason', 'exp']);
+  if (typeof asked === 'string' || typeof asked.target === 'number' || !asked.target.startsWith('did:'))
+    return asked;
+  // A slip in a DID would end nothing.
+  return DEFAULT_KEYS.publicKeyOf(asked.target) === null
+    ? `did is ${show(asked.target)}, expected ${DEFAULT_KEYS.expected}`
+    : asked;
+}
+
+/** Reads an entry from the JSON text of {@link toJson}. @returns what is wrong, as a text */
+export function readEntry(text: string): Entry | string {
+  const { value, defect } = parseStrictJson(text);
+  if (defect) return defect.message;
+  if (!isJsonObject(value)) return `it is ${show(value)}, expected an object`;
+  const asked = readMembers(value, ['at', 'reason', 'exp']);
+  if (typeof asked === 'string') return asked;
+  const at = readTime(value['at']);
+  return Number.isNaN(at) ? `at is ${show(value['at'])}, expected a time` : { ...asked, at };
+}
+
+// What JSON leaves as it is, and a terminal may obey.
+const CONTROLS = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** An entry as JSON text without characters that a terminal may obey, as `GET /admin/revocations` lists it. */
+export function toJson(entry: Entry): string {
+  return JSON.stringify({ [memberOf(entry.target)]: entry.target, ...factsOf(entry) }).replace(
+    CONTROLS,
+    (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** What an entry says besides its target, without what is not known. */
+export function factsOf({ at, reason, exp }: Entry): JsonObject {
+  return {
+    ...(at !== null && { at: new Date(at).toISOString() }),
+    ...(reason !== null && { reason }),
+    ...(exp !== null && { exp }),
+  };
+}
+
+/** The entry of an index, with the time and reason that a text has as JSON. Any other text is the reason. */
+export function indexEntry(target: number, comment = ''): Entry {
+  const { value } = comment.trimStart().startsWith('{') ? parseStrictJson(comment) : {};
+  if (isJsonObject(value)) {
+    const at = readTime(value['at']);
+    const reason = value['reason'] ?? null;
+    if (!Number.isNaN(at) && (reason === null || typeof reason === 'string'))
+      return { target, at, reason, exp: null };
+  }
+  return { target, at: null, reason: comment.trim().slice(0, MAX_REASON_LENGTH) || null, exp: null };
+}
+
+function readMembers(value: JsonObject, optional: readonly string[]): Asked | string {
+  const { reason = null, exp = null } = value;
+  const [member, ...others] = ['status_list_index', 'receipt', 'did'].filter((name) =>
+    Object.hasOwn(value, name),
+  );
+  if (member === undefined || others.length > 0)
+    return `it has ${member === undefined ? 'none' : 'several'} of status_list_index, receipt and did, expected one`;
+  for (const name of Object.keys(value))
+    if (name !== member && !optional.includes(name))
+      return `it has a member ${show(name)}, expected only ${[member, ...optional].join(', ')}`;
+  const target = value[member];
+  if (member === 'status_list_index') {
+    if (!isCount(target)) return `status_list_index is ${show(target)}, expected an integer from 0 to 2^53-1`;
+  } else if (typeof target !== 'string' || !(member === 'receipt' ? DIGEST : DID).test(target))
+    return `${member} is ${show(target)}, expected ${
+      member === 'receipt' ? 'sha256: and 64 lower-case hexadecimal digits, as in prev_dr_hash' : 'a DID'
+    }`;
+  if (reason !== null && (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH))
+    return `reason is ${show(reason)}, expected a string of up to ${MAX_REASON_LENGTH} characters`;
+  if (exp !== null && !isCount(exp)) return `exp is ${show(exp)}, expected Unix seconds`;
+  if (exp !== null && member !== 'receipt') return `it has exp and ${member}, expected exp only with receipt`;
+  return { target, reason, exp };
+}
+
+/** Unix milliseconds; `null` if there is none; `NaN` if it is no time. */
+function readTime(value: unknown): number | null {
+  if (value === undefined || value === null) return null;
+  return typeof value === 'string' && ISO_TIME.test(value) ? Date.parse(value) : Number.NaN;
+}
