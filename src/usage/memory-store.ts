@@ -40,7 +40,7 @@ export interface MemoryReplayStoreOptions {
    * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When
    * the store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
    *
-   * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 200 bytes.
+   * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 350 bytes.
    * When there is no place for another, calls under receipts that are not counted yet are refused.
    */
   readonly maxEntries?: number;
