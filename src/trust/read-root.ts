@@ -105,8 +105,10 @@ function readLabels(
   wrong: (member: string, expected: string, at?: readonly string[]) => void,
 ): void {
   const names = isJsonObject(labels) ? Object.keys(labels) : null;
-  if (names === null || names.length > MAX_LABELS)
-    return void wrong('labels', `an object of at most ${MAX_LABELS} texts`);
+  if (names === null || names.length > MAX_LABELS) {
+    wrong('labels', `an object of at most ${MAX_LABELS} texts`);
+    return;
+  }
   for (const name of names) {
     const expected = LABEL.test(name)
       ? TEXT

@@ -13,12 +13,12 @@ afterAll(() => verifier.close());
 
 /** A service without a network. */
 const service = async (_: unknown, init?: RequestInit) =>
-  Response.json(await verifier.verify(JSON.parse(String(init?.body))));
+  Response.json(await verifier.verify(JSON.parse(init?.body as string)));
 const args = { tool: 'search', query: 'tea' };
 
 describe.each([
   ['a verifier in this process', verifier],
-  ['a client of a service', new DrsClient('http://service.test', { fetch: service as typeof fetch })],
+  ['a client of a service', new DrsClient('http://service.test', { fetch: service })],
 ])('with verdicts of %s', (_, source) => {
   it('a handler gets to know what the operator calls the root, not what a bundle says', async () => {
     const handler = drsFetch({ ...OPEN_ROUTE, verifier: source }, () => {

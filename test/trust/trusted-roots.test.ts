@@ -187,9 +187,9 @@ it('a file that is rewritten under load gives no wrong verdict', { timeout: 600_
   const roots = await follow(file, 1);
   const revocation = await openRevocation({ log: { info() {}, warn() {}, error() {} } });
   const engine = new Engine(readVerifierOptions({ workerThreads: 0 }), roots, revocation, null);
-  let isDone = false;
+  const load = { isOver: false };
   const rewriting = (async () => {
-    for (let round = 0; !isDone; round++) {
+    for (let round = 0; !load.isOver; round++) {
       // In turn: in one step, in place, and a part of it in place.
       const text = version(written + 1);
       if (round % 3 === 2) await writeFile(file, text.slice(0, round % text.length));
@@ -216,7 +216,7 @@ it('a file that is rewritten under load gives no wrong verdict', { timeout: 600_
     } else expect(code).toBe('UNTRUSTED_ROOT');
     if (call % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
   }
-  isDone = true;
+  load.isOver = true;
   await rewriting;
   await engine.close();
   expect(seen).toBeGreaterThan(0);
