@@ -71,9 +71,17 @@ export class Batch {
     this.#left = lines;
   }
 
-  /** A line as a question of its own. @param at its place, from 0 */
-  line(at: number): Question {
-    return new BatchLine(this.#exchange, at + 1, (answer) => this.#take(at, answer));
+  /**
+   * A line as a question of its own.
+   *
+   * @param at its place, from 0
+   * @param answered called when it is answered
+   */
+  line(at: number, answered: () => void): Question {
+    return new BatchLine(this.#exchange, at + 1, (answer) => {
+      this.#take(at, answer);
+      answered();
+    });
   }
 
   #take(at: number, answer: string): void {
