@@ -210,7 +210,7 @@ describe('each line of a batch', () => {
   it('that throws is answered 500, and no other', async () => {
     const { ask } = serve();
     const { lines } = ask('1\nplanted\n3', (question, body) => {
-      if (String(body) === 'planted') throw new Error('planted');
+      if (Buffer.isBuffer(body) && body.toString() === 'planted') throw new Error('planted');
       question.answer(200, '{}');
     });
     expect(await lines()).toEqual([{}, { error: 'internal', status: 500 }, {}]);
