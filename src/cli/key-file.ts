@@ -82,15 +82,21 @@ export function addKeyOptions(command: Command): Command {
     );
 }
 
-/** Whoever signs: a key file, or a key of the `ssh-agent`. */
-export async function readSigner({ key, agent }: KeyOptions): Promise<AnySigner> {
+/**
+ * Whoever signs: a key file, or a key of the `ssh-agent`.
+ *
+ * @param file how a key file is read
+ */
+export async function readSigner({ key, agent }: KeyOptions, file?: KeyFileOptions): Promise<AnySigner> {
   if ((key === undefined) === (agent === undefined)) {
     throw new CommandError(
       key === undefined ? 'there is no key to sign with' : 'there are two keys to sign with',
       'give either --key <file>, or --agent for a key of your ssh-agent',
     );
   }
-  if (key !== undefined) return readKeyFile(key);
+  if (key !== undefined) return readKeyFile(key, file);
+  if (file?.passphraseFile !== undefined)
+    throw new CommandError('--passphrase-file is for --key, not for --agent', 'leave it out');
   const { sshAgentSigner } = await import('../issue/ssh-agent.js');
   return sshAgentSigner(typeof agent === 'string' ? { key: agent } : {});
 }

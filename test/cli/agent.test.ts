@@ -1,14 +1,16 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { decodeBundle } from '../../src/issue/index.js';
 import { sshAgentSigner } from '../../src/issue/ssh-agent.js';
 import { KEY_TYPE, stringOf } from '../../src/issue/ssh-agent-messages.js';
 import { didKeyOf } from '../../src/protocol/did-key.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { isInstalled } from '../support/programs.js';
-import { createWorkplace, type Workplace } from './drs.js';
+import { createWorkplace, MAIN, type Workplace } from './drs.js';
 
 let work: Workplace;
 beforeAll(async () => {
@@ -99,6 +101,50 @@ describe.skipIf(!isInstalled('ssh-agent'))('a real ssh-agent', () => {
       { env },
     );
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) as string });
+  });
+
+  it('signs for a host that speaks over standard input, until it refuses: then nothing is sent', async () => {
+    const [alice, bot] = [didOf('alice@example.org.pub'), didOf('bot.pub')];
+    const issued = await work.drs(
+      ['issue', '--agent', alice, '--to', bot, '--tool', 'search', '--yes', '-o', 'for-bot.jwt'],
+      { env },
+    );
+    expect(issued.code).toBe(0);
+    const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'search', arguments: {} } };
+    const sign = [
+      'sign',
+      '--agent',
+      'bot',
+      '--chain',
+      'for-bot.jwt',
+      '--tool-server',
+      'https://tools.example',
+    ];
+    const child = spawn(process.execPath, [MAIN, ...sign, '--', 'cat'], {
+      cwd: work.directory,
+      env: { PATH: process.env['PATH'], ...env },
+    });
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const sent = async () => {
+      child.stdin.write(`${JSON.stringify(call)}\n`);
+      return JSON.parse(String((await lines.next()).value)) as {
+        params?: { _meta?: Record<string, string> };
+        error?: { message: string };
+      };
+    };
+    const bundle = decodeBundle((await sent()).params?._meta?.['X-DRS-Bundle'] ?? '');
+    const verifier = createVerifier({ workerThreads: 0, trustedRoots: [alice] });
+    const verdict = await verifier.verify(bundle, { body: { tool: 'search' } });
+    await verifier.close();
+    expect(verdict).toMatchObject({ valid: true, binding: 'match' });
+    ssh('ssh-add', '-q', '-d', 'bot.pub');
+    expect((await sent()).error?.message).toMatch(
+      /^DRS: INVALID_KEY: not sent, since it was not signed: .* refused/,
+    );
+    ssh('ssh-add', '-q', 'bot');
+    expect((await sent()).params?._meta).toHaveProperty('X-DRS-Bundle');
+    child.stdin.end();
+    expect(await once(child, 'exit')).toEqual([0, null]);
   });
 
   it('that is locked has no key', async () => {

@@ -1,9 +1,8 @@
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { isInstalled, startProgram, type Program } from '../support/programs.js';
 
-const RECIPES = fileURLToPath(new URL('../../deploy/gateways/', import.meta.url));
+const RECIPES = path.resolve('deploy/gateways');
 
 /** A recipe of deploy/gateways that can be run here. */
 export interface Recipe {

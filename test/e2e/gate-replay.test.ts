@@ -86,13 +86,18 @@ describe.skipIf(!hasRedis)('GATE_REPLAY=redis, and REPLAY_PROTECTION=redis', () 
   });
 
   it('refuses every call while Redis may evict, though it did not when the service started', async () => {
-    const both = async () => [await ask(0, mcpBundle()), await verify(0, mcpBundle())];
-    expect(await both()).toEqual(['200', 'valid']);
+    const allowed = ['200', 'valid', '200', 'valid'];
+    // Each gate looks for itself.
+    const all = async () => [
+      ...[await ask(0, mcpBundle()), await verify(0, mcpBundle())],
+      ...[await ask(1, mcpBundle()), await verify(1, mcpBundle())],
+    ];
+    expect(await all()).toEqual(allowed);
     await command(redis, ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-random']);
-    const unavailable = 'REPLAY_STORE_UNAVAILABLE';
-    await eventually(async () => expect(await both()).toEqual([unavailable, unavailable]));
+    const refused = allowed.map(() => 'REPLAY_STORE_UNAVAILABLE');
+    await eventually(async () => expect(await all()).toEqual(refused));
     await command(redis, ['CONFIG', 'SET', 'maxmemory-policy', 'noeviction']);
-    await eventually(async () => expect(await both()).toEqual(['200', 'valid']));
+    await eventually(async () => expect(await all()).toEqual(allowed));
     const lines = gates[0]?.log.filter(({ msg }) => String(msg).includes('may evict used invocations'));
     expect(lines?.map(({ level }) => level)).toEqual([50, 50]);
   });

@@ -171,6 +171,17 @@ describe('an answer before the body', () => {
     expect(wire.done).toEqual(['discard', 'write early', 'close']);
   });
 
+  it('reads no more than 65,536 pieces of what is still sent', async () => {
+    const { wire, exchange } = open({ hasBody: true });
+    exchange.answer(413, '{}');
+    for (let count = 0; count < 65_536; count++) wire.take(Buffer.alloc(1), false);
+    await nextTurn();
+    expect(wire.done).not.toContain('close');
+    wire.take(Buffer.alloc(1), false);
+    await nextTurn();
+    expect(wire.done).toEqual(['discard', 'write early', 'close']);
+  });
+
   it('closes the connection of a client that sends nothing more', async () => {
     const { wire, exchange } = open({ hasBody: true });
     exchange.answer(413, '{}');

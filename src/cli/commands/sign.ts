@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Option, type Command } from 'commander';
 import { CommandError } from '../command-error.js';
-import { readKeyFile } from '../key-file.js';
+import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { Delegations } from '../sign/delegations.js';
 import { HttpTarget } from '../sign/exchange.js';
 import { a2aHttpSigner, mcpHttpSigner } from '../sign/http-signers.js';
@@ -16,8 +16,7 @@ import { relayToChild } from '../sign/to-child.js';
 import { HttpRelay } from '../sign/to-http.js';
 import { printable } from '../terminal.js';
 
-interface SignOptions {
-  readonly key: string;
+interface SignOptions extends KeyOptions {
   readonly passphraseFile?: string;
   readonly chain: readonly string[];
   readonly to?: string;
@@ -34,7 +33,7 @@ interface SignOptions {
 
 /** `drs sign` */
 export function addSign(program: Command): void {
-  program
+  const command = program
     .command('sign')
     .summary('sign the calls of an agent that you cannot change')
     .description(
@@ -44,11 +43,8 @@ export function addSign(program: Command): void {
       '[command...]',
       'an MCP server that speaks over standard input and output, with its own options',
     )
-    .passThroughOptions()
-    .requiredOption(
-      '--key <file>',
-      "the agent's private key, readable by you alone; it may be encrypted (keygen --passphrase-file)",
-    )
+    .passThroughOptions();
+  addKeyOptions(command)
     .requiredOption(
       '--chain <file>',
       'a chain for this key; repeat it for several: the first that allows a call is used',
@@ -105,10 +101,10 @@ async function sign(command: readonly string[], options: SignOptions): Promise<v
   requireWay(isChild, options);
   const target = options.to === undefined ? null : readTarget(options.to);
   const toolServer = options.toolServer ?? target?.href ?? `stdio:${path.basename(command[0] ?? '')}`;
-  for (const file of [options.key, ...options.chain])
+  for (const file of [options.key ?? '', ...options.chain])
     if (file === '-') throw new CommandError('- is not read here: standard input is the host', 'name a file');
   const { passphraseFile } = options;
-  const key = await readKeyFile(options.key, { passphraseFile, isPrivate: true });
+  const key = await readSigner(options, { passphraseFile, isPrivate: true });
   // No child gets it, whether it was needed or not.
   delete process.env['DRS_KEY_PASSPHRASE'];
   const delegations = new Delegations({ key, files: options.chain, toolServer, note });

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import { IssueError, type SigningKey } from '../../issue/index.js';
+import { IssueError, type AnySigner } from '../../issue/index.js';
 import { readChain } from '../../issue/chain.js';
 import { signCall, type Delegation } from '../../middleware/delegation.js';
 import { decodeUtf8 } from '#platform';
@@ -16,7 +16,7 @@ export interface Refusal {
 
 /** What {@link Delegations} needs. */
 export interface DelegationsOptions {
-  readonly key: SigningKey;
+  readonly key: AnySigner;
   /** Names of chain files, in the order in which they are tried. */
   readonly files: readonly string[];
   readonly toolServer: string;
@@ -59,26 +59,28 @@ export class Delegations {
   }
 
   /**
-   * Signs one call under the first delegation that allows it. All signing is done here.
+   * Signs one call under the first delegation that allows it. All signing is done here. Somebody else's key may take
+   * minutes: an agent may ask a person.
    *
    * @param what is called, in words, such as `the tool "search"`
    * @returns the encoded bundle; or why no delegation allows the call, and whom to ask for what
    */
-  sign(command: string, args: JsonObject, what: string): string | Refusal {
+  async sign(command: string, args: JsonObject, what: string): Promise<string | Refusal> {
     const reasons: { readonly chain: ChainFile; readonly error: IssueError }[] = [];
     for (const chain of this.#files) {
       this.#refresh(chain);
       try {
-        return signCall(this.#delegation(chain), command, args);
+        return await signCall(this.#delegation(chain), command, args);
       } catch (error) {
         if (!(error instanceof IssueError)) throw error;
+        if (error.code === 'INVALID_KEY') return unsigned(error);
         reasons.push({ chain, error });
       }
     }
     return this.#explain(reasons, command, what);
   }
 
-  #delegation({ chain }: ChainFile): Delegation {
+  #delegation({ chain }: ChainFile): Delegation<AnySigner> {
     const { key, toolServer } = this.#options;
     return { key, chain, toolServer };
   }
@@ -123,6 +125,11 @@ export class Delegations {
       );
     return { chain, issuer: leaf.iss };
   }
+}
+
+/** The key does not sign, whatever is delegated to it. */
+function unsigned({ code, message, suggestion }: IssueError): Refusal {
+  return { code, detail: `not sent, since it was not signed: ${message}`, suggestion };
 }
 
 function leafOf(chain: readonly string[], file: string): { readonly aud: string; readonly iss: string } {

@@ -13,15 +13,15 @@ export type HttpOutcome =
   | { readonly kind: 'refused'; readonly status: number; readonly body: string };
 
 /** Decides on an HTTP request. */
-export type HttpSigner = (method: string, path: string, body: string) => HttpOutcome;
+export type HttpSigner = (method: string, path: string, body: string) => Promise<HttpOutcome>;
 
 const PASS = { kind: 'pass' } as const;
 
 /** Signs requests to an MCP server. A refusal is an answer of status 200: to clients, another is a broken transport. */
 export function mcpHttpSigner(signer: McpSigner): HttpSigner {
-  return (method, _path, body) => {
+  return async (method, _path, body) => {
     if (method !== 'POST') return PASS;
-    const outcome = signer.signText(body);
+    const outcome = await signer.signText(body);
     if (outcome.kind === 'refused') return { kind: 'refused', status: 200, body: outcome.answer };
     if (outcome.kind === 'pass') return PASS;
     const { text, bundle } = outcome;
@@ -35,7 +35,7 @@ export function mcpHttpSigner(signer: McpSigner): HttpSigner {
 
 /** Signs requests to an A2A agent, over JSON-RPC and REST. */
 export function a2aHttpSigner(delegations: Delegations): HttpSigner {
-  return (method, path, body) => {
+  return async (method, path, body) => {
     let call: A2aCall | null;
     try {
       call = a2aCallOf(method, path, body);
@@ -46,7 +46,7 @@ export function a2aHttpSigner(delegations: Delegations): HttpSigner {
     }
     if (call === null) return PASS;
     const what = `the method ${JSON.stringify(shorten(call.args['tool']))}`;
-    const bundle = delegations.sign(call.command, call.args, what);
+    const bundle = await delegations.sign(call.command, call.args, what);
     if (typeof bundle !== 'string') return refused(body, bundle, 403);
     return { kind: 'signed', body, headers: { [BUNDLE_HEADER]: bundle, 'A2A-Extensions': DRS_EXTENSION } };
   };

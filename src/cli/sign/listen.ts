@@ -67,7 +67,7 @@ async function relay(
     answer(response, 413, problem(`the body has more than ${MAX_MESSAGE_BYTES} bytes`));
     return;
   }
-  const outcome = decide(request, path, body, sign);
+  const outcome = await decide(request, path, body, sign);
   if (outcome.kind === 'refused') {
     answer(response, outcome.status, outcome.body);
     return;
@@ -117,11 +117,16 @@ async function relay(
   await pipeline(upstream, response);
 }
 
-function decide(request: IncomingMessage, path: string, body: Buffer, sign: HttpSigner): HttpOutcome {
+async function decide(
+  request: IncomingMessage,
+  path: string,
+  body: Buffer,
+  sign: HttpSigner,
+): Promise<HttpOutcome> {
   // Whoever sends a bundle has signed the request.
   if (request.headers['x-drs-bundle'] !== undefined) return { kind: 'pass' };
   const text = decodeUtf8(body);
-  return text === null ? { kind: 'pass' } : sign(request.method ?? 'GET', path, text);
+  return text === null ? { kind: 'pass' } : await sign(request.method ?? 'GET', path, text);
 }
 
 /**

@@ -42,16 +42,16 @@ export class McpSigner {
   }
 
   /** Decides on a text, which may be anything: what is no JSON-RPC passes. */
-  signText(text: string): Outcome {
+  async signText(text: string): Promise<Outcome> {
     const value = readJson(text);
     if (value === undefined) return PASS;
     if (Array.isArray(value)) return this.#signBatch(value.flatMap((item) => messageOf('', item) ?? []));
     const message = messageOf(text, value);
-    return message === null ? PASS : this.sign(message);
+    return message === null ? PASS : await this.sign(message);
   }
 
   /** Decides on one message. */
-  sign(message: Message): Outcome {
+  async sign(message: Message): Promise<Outcome> {
     const { method, params, text } = message;
     if (method === undefined || !this.#needsBundle(message)) return PASS;
     const refuse = (refusal: Refusal, status?: number): Outcome => ({
@@ -67,7 +67,7 @@ export class McpSigner {
       return refuse(unsignable('INVALID_PARAMS', 'params._meta is not an object'), 400);
     const bound = mcpArgumentsOf(method, isJsonObject(message.value['params']) ? params : null);
     if ('code' in bound) return refuse(unsignable(bound.code, bound.message), 400);
-    const bundle = this.#delegations.sign(
+    const bundle = await this.#delegations.sign(
       `${MCP_COMMAND_PREFIX}${method}`,
       bound.args,
       nameOf(method, params),

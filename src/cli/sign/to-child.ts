@@ -47,7 +47,7 @@ async function copy(source: AsyncIterable<Buffer>, output: Output): Promise<void
 
 async function send(stdin: Writable, output: Output, signer: McpSigner): Promise<void> {
   for await (const line of readLines(process.stdin, MAX_MESSAGE_BYTES)) {
-    const outcome = decide(line, signer);
+    const outcome = await decide(line, signer);
     if (outcome.kind === 'refused') await output.insert(outcome.answer);
     else await write(stdin, outcome.bytes);
   }
@@ -55,15 +55,15 @@ async function send(stdin: Writable, output: Output, signer: McpSigner): Promise
 }
 
 /** What goes to the child for a line: the line as it is, unless it has a request to sign. */
-function decide(
+async function decide(
   line: Line,
   signer: McpSigner,
-): { readonly kind: 'send'; readonly bytes: Buffer } | Extract<Outcome, { kind: 'refused' }> {
+): Promise<{ readonly kind: 'send'; readonly bytes: Buffer } | Extract<Outcome, { kind: 'refused' }>> {
   if (line.kind === 'too long') {
     const message = `a message has more than ${MAX_MESSAGE_BYTES} bytes: it was not sent`;
     return { kind: 'refused', answer: errorLine('null', INVALID_REQUEST, message) };
   }
-  const outcome = signer.signText(decodeUtf8(line.bytes) ?? '');
+  const outcome = await signer.signText(decodeUtf8(line.bytes) ?? '');
   if (outcome.kind === 'refused') return outcome;
   const bytes = outcome.kind === 'pass' ? line.bytes : Buffer.from(outcome.text);
   return { kind: 'send', bytes: Buffer.concat([bytes, Buffer.from(line.end)]) };

@@ -133,7 +133,7 @@ export class HttpRelay {
       await output.insert(errorLine(idTextOf(message), TRANSPORT_ERROR, found));
       return;
     }
-    const outcome = signer.sign(message);
+    const outcome = await signer.sign(message);
     if (outcome.kind === 'refused') {
       await output.insert(outcome.answer);
       return;

@@ -2,7 +2,7 @@ import type { Buffer } from 'node:buffer';
 import { performance } from 'node:perf_hooks';
 import { MAX_TYPICAL_BYTES } from '../load/admission.js';
 import type { BodyReservation } from '../load/body-memory.js';
-import { BodyReader, type BodyRules, type BodySink } from './body-reader.js';
+import { BodyReader, MAX_PIECES, type BodyRules, type BodySink } from './body-reader.js';
 import type { Wire, WireAnswer } from './front-end.js';
 import { clientOf } from '../load/rate-limit.js';
 import { type RequestHead, newRequestId } from './request-head.js';
@@ -261,7 +261,8 @@ export class Exchange {
       }
       this.#writeEarly(early);
     }
-    this.#discarded += bytes;
+    // So that it is no more pieces than a body may have.
+    this.#discarded += Math.max(bytes, MAX_DISCARDED_BYTES / MAX_PIECES);
     // Deferred: what was written in this turn is sent at its end, and closing now would discard it.
     if (isLast || this.#discarded > MAX_DISCARDED_BYTES) setImmediate(() => this.#close());
   }

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -155,6 +155,15 @@ it('hands through the exit code, standard error and signals, and does not outliv
   expect([await ended, await stderr]).toEqual([[null, 'SIGKILL'], 'up\ntold\n']);
   const other = run('sh', '-c', 'exit 7');
   expect(await other.ended).toEqual([7, null]);
+});
+
+it('ends its child when it is killed: what the child reads ends', async () => {
+  const { child, stdout, ended } = run('sh', '-c', `echo up; cat; touch ${agent.path('ended')}`);
+  await once(child.stdout, 'data');
+  child.kill('SIGKILL');
+  expect(await ended).toEqual([null, 'SIGKILL']);
+  await stdout;
+  await eventually(() => expect(existsSync(agent.path('ended'))).toBe(true));
 });
 
 it('reads no faster than the child does', async () => {
