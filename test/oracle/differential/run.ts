@@ -50,6 +50,8 @@ export interface RunOptions {
   readonly firstEpoch?: number;
   /** Whether services with the same options share a process: quicker, but a case of one may need the steps of another. */
   readonly areServicesShared?: boolean;
+  /** The most different requests that are asked together, each up to four times; default 6. */
+  readonly together?: number;
   readonly onProgress?: (verdicts: number, epoch: number) => void;
 }
 
@@ -128,7 +130,7 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
     };
     while (result.verdicts < end) {
       if (random.chance(0.004)) await revoke(random.below(STATUS_LIST_BITS));
-      const batch = requests(1 + random.below(6));
+      const batch = requests(1 + random.below(options.together ?? 6));
       // Few, since one can end most of the chains that are left.
       if (random.chance(0.01)) await revoke(randomName(random, random.pick(batch)));
       await runBatch(batch, random, { world, targets, steps, local, result, options });
