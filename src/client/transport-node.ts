@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import { HEADERS, MAX_ANSWER_BYTES, type Transport } from './post.js';
+import { MAX_ANSWER_BYTES, type Transport } from './post.js';
 
 // `#transport` in package.json: loaded by a client's first request.
 
@@ -7,12 +7,12 @@ import { HEADERS, MAX_ANSWER_BYTES, type Transport } from './post.js';
 export function openTransport(url: URL, connections: number): Transport {
   const pool = new Pool(url.origin, { connections, maxResponseSize: MAX_ANSWER_BYTES });
   return {
-    post: async (json, signal) => {
+    post: async (text, contentType, signal) => {
       const { statusCode, headers, body } = await pool.request({
         path: url.pathname,
         method: 'POST',
-        headers: HEADERS,
-        body: json,
+        headers: { 'content-type': contentType },
+        body: text,
         signal,
       });
       const retryAfter = headers['retry-after'];
