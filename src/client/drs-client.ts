@@ -1,7 +1,7 @@
+import { denotesJson } from '../protocol/denotes-json.js';
 import { isJsonObject } from '../protocol/json.js';
 import { refuseUnknownOptions } from '../protocol/known-options.js';
 import type { Verdict } from '../verifier/verdict.js';
-import { denotesJson } from '../verify/binding.js';
 import { DrsClientError } from './client-error.js';
 import { Deadline, timeIsOver } from './deadline.js';
 import { postOneByOne, SharedExchanges, type Poster } from './exchanges.js';

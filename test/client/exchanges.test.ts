@@ -14,10 +14,10 @@ interface Request {
   readonly type: string | undefined;
   readonly lines: readonly string[];
   readonly isGone: boolean;
-  answer(status: number, body: string, headers?: Record<string, string>): void;
+  readonly answer: (status: number, body: string) => void;
   /** Answers each line with a verdict that says which call it was. */
-  answerAll(): void;
-  destroy(): void;
+  readonly answerAll: () => void;
+  readonly destroy: () => void;
 }
 
 const verdict = (line: string) => {
@@ -40,8 +40,7 @@ async function start(answering?: (request: Request) => void) {
     let isGone = false;
     res.on('close', () => (isGone = !res.writableFinished));
     const lines = (await text(req)).split('\n');
-    const answer = (status: number, body: string, headers = {}) =>
-      void res.writeHead(status, headers).end(body);
+    const answer = (status: number, body: string) => void res.writeHead(status).end(body);
     const request: Request = {
       type: req.headers['content-type'],
       lines,
