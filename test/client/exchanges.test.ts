@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Deadline } from '../../src/client/deadline.js';
 import { SharedExchanges } from '../../src/client/exchanges.js';
-import { DrsClient, type DrsClientOptions } from '../../src/client/index.js';
+import { DrsClient, type DrsClientError, type DrsClientOptions } from '../../src/client/index.js';
 import { openTransport } from '../../src/client/transport-node.js';
 import { listen } from '../middleware/http.js';
 import { eventually } from '../support/eventually.js';
@@ -78,7 +78,7 @@ const askerOf =
       calls.map((call) =>
         client.verify({ call }).then(
           (given) => (given.valid ? given.context.root_principal : given.error.code),
-          ({ code }: { code: string }) => code,
+          (error: unknown) => (error as DrsClientError).code,
         ),
       ),
     );
@@ -136,7 +136,10 @@ describe('a call among others', () => {
   it('has its own status and its own retries', async () => {
     let isFirst = true;
     const { requests, open } = await start(({ lines, answer, answerAll }) => {
-      if (!isFirst) return answerAll();
+      if (!isFirst) {
+        answerAll();
+        return;
+      }
       isFirst = false;
       const busy = '{"error":"overloaded","status":503}';
       const [one = '', , , four = ''] = lines;
