@@ -1,39 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, it } from 'vitest';
-import type { TakePiece, Wire, WireAnswer } from '../../src/service/http/front-end.js';
 import { Exchange } from '../../src/service/http/exchange.js';
-import { GateHead } from '../../src/service/http/gate-head.js';
 import { eventually } from '../support/eventually.js';
+import { BARE_HEAD, NotedWire } from '../support/noted-wire.js';
 
-/** A wire that notes what is done to it: over a real one, most orders of events cannot be had on demand. */
-class NotedWire implements Wire {
-  readonly done: string[] = [];
-  readonly answers: WireAnswer[] = [];
-  take: TakePiece = () => this.done.push('nobody takes');
-  gone = (): unknown => this.done.push('nobody asks');
-
-  remoteAddress = () => '192.0.2.1';
-  onAborted = (gone: () => void) => void (this.gone = gone);
-  receive(take: TakePiece, isWanted: boolean): void {
-    this.take = take;
-    this.done.push(isWanted ? 'receive' : 'discard');
-  }
-  keepOpen = () => void this.done.push('keep open');
-  write(answer: WireAnswer): void {
-    this.done.push('write');
-    this.answers.push(answer);
-  }
-  writeEarly(answer: WireAnswer): void {
-    this.done.push('write early');
-    this.answers.push(answer);
-  }
-  close = () => void this.done.push('close');
-}
-
-const HEAD = {
-  ...{ contentLength: 0, hasBody: false, framingFault: null, origin: null, fetchSite: null },
-  ...{ requestId: null, traceparent: null, forwardedFor: '198.51.100.7', gate: new GateHead() },
-};
+const HEAD = { ...BARE_HEAD, forwardedFor: '198.51.100.7' };
 
 interface Setting {
   readonly isHead?: boolean;
@@ -50,6 +21,7 @@ function open({ isHead = false, isLeaving = false, ...head }: Setting = {}) {
     bodyTimeoutMs: 2000,
     clientAddress: (peer: string, forwardedFor: string | null) => `${forwardedFor} over ${peer}`,
     ended: ({ status }: Exchange) => void ended.push(status),
+    lineAnswered: () => undefined,
   };
   const exchange = new Exchange(wire, isHead, { ...HEAD, ...head }, 'verify', owner);
   return { wire, ended, exchange };

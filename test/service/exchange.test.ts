@@ -6,6 +6,9 @@ import { GateHead } from '../../src/service/http/gate-head.js';
 const HEAD = {
   contentLength: 1_000_000,
   hasBody: true,
+  contentType: null,
+  contentEncoding: null,
+  hasBundle: false,
   framingFault: null,
   origin: null,
   fetchSite: null,
@@ -37,12 +40,14 @@ function refused() {
     write: ({ status }) => void done.push(`write ${status}`),
     writeEarly: ({ status }) => void done.push(`early ${status}`),
     close: () => void done.push('close'),
+    cut: () => void done.push('cut'),
   };
   const owner: ExchangeOwner = {
     isLeaving: false,
     bodyTimeoutMs: TIMEOUT_MS,
     clientAddress: (peer) => peer,
     ended: () => {},
+    lineAnswered: () => {},
   };
   new Exchange(wire, false, HEAD, 'verify', owner).refuse(413, 'too large');
   take(PIECE, false);

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { MAX_TYPICAL_BYTES, type Admission } from '../load/admission.js';
 import type { Work } from '../load/backlog.js';
 import { MAX_PIECES, type BodyFault } from './body-reader.js';
-import type { AnswerOptions, Exchange } from './exchange.js';
+import type { AnswerOptions, Exchange, Question } from './exchange.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { clientOf } from '../load/rate-limit.js';
@@ -11,6 +11,16 @@ import type { RequestHead } from './request-head.js';
 
 /** Why a body is not passed on to its route. */
 export type IntakeFault = BodyFault | 'shutting_down';
+
+/** Why a batch is not split into its lines. */
+export interface BatchFault {
+  readonly reason: 'malformed' | 'too_large';
+  readonly status: number;
+  readonly error: string;
+}
+
+/** Why a question of a request or a batch is not passed on to its route. */
+export type QuestionFault = IntakeFault | 'rate_limited' | BatchFault;
 
 // Made once: what is refused for load must cost as little as can be.
 const OVERLOADED = JSON.stringify({ error: 'overloaded' });
@@ -28,8 +38,8 @@ export const tooLargeMessage = (maxBytes: number): string =>
 
 /** Answers a request whose body did not come whole, or has waited for too long. */
 export function refuseBody(
-  exchange: Exchange,
-  fault: IntakeFault,
+  exchange: Question,
+  fault: QuestionFault,
   { maxBodyBytes, requestTimeoutSecs }: BodyLimits,
 ): void {
   switch (fault) {
@@ -46,6 +56,12 @@ export function refuseBody(
       break;
     case 'shutting_down':
       exchange.refuse(503, 'shutting down', { ...RETRY, closes: true });
+      break;
+    case 'rate_limited':
+      exchange.refuse(429, 'rate_limited', RETRY);
+      break;
+    default:
+      exchange.refuse(fault.status, fault.error);
   }
 }
 
@@ -95,22 +111,33 @@ export class BodyIntake {
   }
 
   /** Reads a body. The sink must use it synchronously and must not keep a reference to it. */
-  read(exchange: Exchange, { contentLength }: RequestHead, sink: IntakeSink): void {
+  read(exchange: Exchange, head: RequestHead, sink: IntakeSink): void {
+    const { maxBodyBytes } = this.#context.configuration;
+    this.readUpTo(maxBodyBytes, exchange, head, sink, (body) => this.admit(exchange, body, sink));
+  }
+
+  /** Like {@link read}, with another limit, and as soon as the body is there. @param take is given the body */
+  readUpTo(
+    maxBytes: number,
+    exchange: Exchange,
+    { contentLength }: RequestHead,
+    sink: IntakeSink,
+    take: (body: Buffer) => void,
+  ): void {
     const { admission, configuration } = this.#context;
-    const { maxBodyBytes, requestTimeoutSecs } = configuration;
     if (admission.isDraining) sink(exchange, 'shutting_down');
-    else if (contentLength > maxBodyBytes) sink(exchange, 'too_large');
+    else if (contentLength > maxBytes) sink(exchange, 'too_large');
     else if (!admission.hasRoomFor(contentLength, exchange)) sink(exchange, 'overloaded');
     else {
       const rules = {
         memory: admission.memory,
-        maxBytes: maxBodyBytes,
+        maxBytes,
         announcedBytes: contentLength,
-        timeoutMs: requestTimeoutSecs * 1000,
+        timeoutMs: configuration.requestTimeoutSecs * 1000,
       };
       exchange.readBody(rules, (body) => {
-        if (typeof body === 'string') this.#hand(sink, exchange, body);
-        else this.admit(exchange, body, sink);
+        if (typeof body === 'string') this.hand(sink, exchange, body);
+        else take(body);
       });
     }
   }
@@ -126,7 +153,7 @@ export class BodyIntake {
     const isLarge = body.length > MAX_TYPICAL_BYTES;
     let kept = body;
     const work: Work = (isLate) => {
-      if (!exchange.isOver) this.#hand(sink, exchange, isLate ? 'overloaded' : kept);
+      if (!exchange.isOver) this.hand(sink, exchange, isLate ? 'overloaded' : kept);
     };
     const isDone = admission.run(
       () => clientOf(exchange.clientAddress),
@@ -138,12 +165,16 @@ export class BodyIntake {
   }
 
   /** Calls a sink and catches its errors. No caller above would catch them, so they would end the process. */
-  #hand(sink: IntakeSink, exchange: Exchange, body: Buffer | IntakeFault): void {
+  hand<Asked extends Question, Body>(
+    sink: (asked: Asked, body: Body) => void,
+    asked: Asked,
+    body: Body,
+  ): void {
     try {
-      sink(exchange, body);
+      sink(asked, body);
     } catch (error) {
       this.#context.log.error({ err: error }, 'a request failed inside the service');
-      exchange.refuse(500, 'internal');
+      asked.refuse(500, 'internal');
     }
   }
 }

@@ -1,6 +1,7 @@
 import type { Buffer } from 'node:buffer';
 import { performance } from 'node:perf_hooks';
 import { MAX_TYPICAL_BYTES } from '../load/admission.js';
+import type { BodyReservation } from '../load/body-memory.js';
 import { BodyReader, type BodyRules, type BodySink } from './body-reader.js';
 import type { Wire, WireAnswer } from './front-end.js';
 import { clientOf } from '../load/rate-limit.js';
@@ -23,6 +24,15 @@ export interface AnswerOptions {
 /** What the logs of verdicts read of a request, over any protocol. */
 export type LoggedRequest = Pick<Exchange, 'endpoint' | 'traceparent' | 'code' | 'requestId' | 'address'>;
 
+/** What is counted, logged and traced of an answer. */
+export type Answered = Pick<
+  Exchange,
+  'endpoint' | 'traceparent' | 'code' | 'startedAt' | 'status' | 'knownRequestId'
+>;
+
+/** What gets an answer of its own: a request, or a line of a batch. */
+export type Question = LoggedRequest & Pick<Exchange, 'isOver' | 'answer' | 'refuse' | 'releaseBody'>;
+
 /** The owner of an exchange, which is notified of its end. */
 export interface ExchangeOwner {
   /** Whether every answer closes its connection. */
@@ -33,6 +43,8 @@ export interface ExchangeOwner {
   clientAddress(peer: string, forwardedFor: string | null): string;
   /** Called once, when the request is answered or the client has disconnected. */
   ended(exchange: Exchange): void;
+  /** Called when a line of a batch is answered. */
+  lineAnswered(line: Answered): void;
 }
 
 // A client that is still sending when it is refused must be able to read the answer, even if it is slow or stands still
@@ -49,6 +61,8 @@ export class Exchange {
   code: string | null = null;
   /** The {@link clientAddress} for the decision log; `null` if nobody reads it there. */
   address: string | null = null;
+  /** Whether its lines are counted in its place. Set before the answer. */
+  isBatch = false;
   readonly #wire: Wire;
   readonly #isHead: boolean;
   readonly #forwardedFor: string | null;
@@ -61,6 +75,7 @@ export class Exchange {
   #isReceiving = false;
   #body: ((chunk: Buffer, isLast: boolean) => void) | null = null;
   #reader: BodyReader | null = null;
+  #held: BodyReservation | null = null;
   #status = 0;
   /** An answer that waits for the first piece of the body. */
   #early: WireAnswer | null = null;
@@ -86,6 +101,7 @@ export class Exchange {
     wire.onAborted(() => {
       this.#free();
       this.#end();
+      this.#release();
     });
   }
 
@@ -177,6 +193,19 @@ export class Exchange {
   }
 
   /**
+   * Keeps the memory of the body, and more for the answer, until the client has taken the answer. It has as long for that
+   * as for sending a body.
+   */
+  holdUntilSent(more: BodyReservation): void {
+    this.#held = more;
+  }
+
+  /** Reports the answer to a line of this batch. */
+  lineAnswered(line: Answered): void {
+    this.#owner.lineAnswered(line);
+  }
+
+  /**
    * Gives the wire to somebody who answers in pieces. The body must have been read.
    *
    * @returns `null` if the client has disconnected
@@ -203,7 +232,17 @@ export class Exchange {
 
   #write(answer: WireAnswer): void {
     this.#isFreed = true;
-    this.#wire.write(answer);
+    if (this.#held === null) this.#wire.write(answer);
+    else this.#writeHeld(answer);
+  }
+
+  #writeHeld(answer: WireAnswer): void {
+    this.#discardTimer = setTimeout(() => this.#wire.cut(), this.#owner.bodyTimeoutMs);
+    const sent = () => {
+      this.#free();
+      this.#release();
+    };
+    this.#wire.write({ ...answer, sent });
   }
 
   #writeEarly(answer: WireAnswer): void {
@@ -241,7 +280,12 @@ export class Exchange {
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#reader?.release();
+    if (this.#held === null) this.#release();
     this.#owner.ended(this);
+  }
+
+  #release(): void {
+    this.#reader?.release();
+    this.#held?.release();
   }
 }

@@ -31,14 +31,16 @@ export interface WireAnswer {
   readonly isHead: boolean;
   /** Sends `Connection: close` and closes the connection. */
   readonly closes: boolean;
+  /** Called once when the client has taken the answer, or its connection has ended; then `onAborted` may be called instead. */
+  readonly sent?: () => void;
 }
 
 /** Receives a piece of a body, which is only valid during the call. The first piece may be empty. */
 export type TakePiece = (piece: Buffer, isLast: boolean) => void;
 
 /**
- * The connection to the client for one answer. Only `Exchange` uses it, and never after {@link write}, {@link close} or
- * `onAborted`.
+ * The connection to the client for one answer. Only `Exchange` uses it, and never after {@link close} or `onAborted`, nor after
+ * {@link write}, except for {@link cut} until the answer is sent.
  */
 export interface Wire {
   /** The address of the peer in text; {@link UNIX_PEER} over a Unix socket. Ask while the handler runs. */
@@ -60,8 +62,10 @@ export interface Wire {
    * {@link close}.
    */
   writeEarly(answer: WireAnswer): void;
-  /** Closes the connection. */
+  /** Closes the connection. What was written is sent first, if the client takes it. */
   close(): void;
+  /** Closes the connection at once, after {@link write} of an answer that the client does not take. */
+  cut(): void;
 }
 
 /** What a front end needs. */

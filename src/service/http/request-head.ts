@@ -8,6 +8,12 @@ export interface RequestHead {
   readonly contentLength: number;
   /** Whether a body follows. */
   readonly hasBody: boolean;
+  /** All `Content-Type` headers in the order sent, joined with commas; `null` if there is none. */
+  readonly contentType: string | null;
+  /** `Content-Encoding`, in the same form. */
+  readonly contentEncoding: string | null;
+  /** Whether there is an `X-DRS-Bundle`. */
+  readonly hasBundle: boolean;
   /** Why it is unclear where the body ends; `null` if it is clear. */
   readonly framingFault: string | null;
   readonly origin: string | null;
@@ -27,6 +33,9 @@ let lengths = 0;
 let codings = 0;
 let contentLength = '';
 let coding = '';
+let contentType: string | null = null;
+let contentEncoding: string | null = null;
+let hasBundle = false;
 let origin: string | null = null;
 let fetchSite: string | null = null;
 let requestId: string | null = null;
@@ -36,7 +45,15 @@ let forwardedFor: string | null = null;
 function readHeader(name: string, value: string): void {
   // The length check comes first because it is cheap and excludes most headers.
   const { length } = name;
-  if (length !== 14 && length !== 17 && length !== 6 && length !== 12 && length !== 11 && length !== 15)
+  if (
+    length !== 14 &&
+    length !== 17 &&
+    length !== 6 &&
+    length !== 12 &&
+    length !== 11 &&
+    length !== 15 &&
+    length !== 16
+  )
     return;
   switch (name) {
     case 'content-length':
@@ -46,6 +63,15 @@ function readHeader(name: string, value: string): void {
     case 'transfer-encoding':
       codings++;
       coding = value;
+      break;
+    case 'content-type':
+      contentType = contentType === null ? value : `${contentType},${value}`;
+      break;
+    case 'content-encoding':
+      contentEncoding = contentEncoding === null ? value : `${contentEncoding},${value}`;
+      break;
+    case 'x-drs-bundle':
+      hasBundle = true;
       break;
     case 'origin':
       origin = value;
@@ -73,6 +99,8 @@ function readHeader(name: string, value: string): void {
 export function readHead(req: HttpRequest, gate?: GateHead): RequestHead {
   lengths = codings = 0;
   contentLength = coding = '';
+  contentType = contentEncoding = null;
+  hasBundle = false;
   origin = fetchSite = requestId = traceparent = forwardedFor = null;
   if (gate === undefined) req.forEach(readHeader);
   else {
@@ -85,6 +113,9 @@ export function readHead(req: HttpRequest, gate?: GateHead): RequestHead {
   return {
     contentLength: lengths === 0 ? 0 : Number(contentLength),
     hasBody: codings > 0 || (lengths > 0 && contentLength !== '0'),
+    contentType,
+    contentEncoding,
+    hasBundle,
     framingFault: findFramingFault(),
     origin,
     fetchSite,

@@ -191,7 +191,7 @@ class UwsWire implements Wire {
     this.#res.resume();
   }
 
-  write({ status, body, headers, isHead, closes }: WireAnswer): void {
+  write({ status, body, headers, isHead, closes, sent }: WireAnswer): void {
     const res = this.#res;
     res.cork(() => {
       if (status !== 200) res.writeStatus(statusLine(status));
@@ -202,8 +202,20 @@ class UwsWire implements Wire {
       // the connection with this answer when another request comes.
       if (isHead && closes) res.endWithoutBody(Buffer.byteLength(body), true);
       else if (isHead) res.writeHeader('Content-Length', String(Buffer.byteLength(body))).endWithoutBody();
-      else res.end(body, closes);
+      else if (sent === undefined || closes) res.end(body, closes);
+      else this.#send(Buffer.from(body), sent);
     });
+    if (isHead || closes) sent?.();
+  }
+
+  /** Sends a body as the client takes it. `end` would keep a copy of all that it does not take, and not say for how long. */
+  #send(body: Buffer, sent: () => void): void {
+    const send = (from: number): boolean => {
+      const [isTaken, isDone] = this.#res.tryEnd(body.subarray(from), body.length);
+      if (isDone) sent();
+      return isTaken || isDone;
+    };
+    if (!send(0)) this.#res.onWritable(send);
   }
 
   /**
@@ -221,6 +233,10 @@ class UwsWire implements Wire {
   }
 
   close(): void {
+    this.#res.close();
+  }
+
+  cut(): void {
     this.#res.close();
   }
 }

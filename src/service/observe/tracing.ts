@@ -1,10 +1,10 @@
 import { performance } from 'node:perf_hooks';
-import type { Exchange } from '../http/exchange.js';
+import type { Answered } from '../http/exchange.js';
 
 /** Reports requests to OpenTelemetry. */
 export interface Tracing {
   /** Reports a finished request as a span. If the caller sent `traceparent`, the span is a child of the caller's. */
-  record(exchange: Exchange, milliseconds: number): void;
+  record(answered: Answered, milliseconds: number): void;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import { bodyOfText, unusable, whyNoJson } from '../../gate/call-body.js';
 import type { Protocol } from '../../gate/codes.js';
 import { headersOf, shorten, type GateRequest, type HeaderLookup } from '../../gate/request.js';
@@ -5,14 +6,10 @@ import { gateAnswer } from '../../gate/response.js';
 import { findJsonDefect } from '../../protocol/json-defects.js';
 import { isJsonObject, type JsonObject } from '../../protocol/json.js';
 import type { Admission } from '../load/admission.js';
-import {
-  readJson,
-  refuseBody,
-  type BodyIntake,
-  type IntakeFault,
-  type IntakeSink,
-} from '../http/body-intake.js';
-import type { Exchange } from '../http/exchange.js';
+import { readJson, refuseBody, type QuestionFault } from '../http/body-intake.js';
+import type { BatchIntake, QuestionSink } from '../http/batch-intake.js';
+import type { Exchange, Question } from '../http/exchange.js';
+import type { RateLimit } from '../load/rate-limit.js';
 import { MAX_HEADER_BYTES, MAX_HEADERS } from '../http/front-end.js';
 import { wholeContextOf, type GateDecider } from './gate-decider.js';
 import type { RequestHead } from '../http/request-head.js';
@@ -31,11 +28,11 @@ interface GateRequestFault {
 export class GateApiRoute {
   readonly #decider: GateDecider;
   readonly #admission: Admission;
-  readonly #intake: BodyIntake;
+  readonly #intake: BatchIntake;
   readonly #configuration: RouteContext['configuration'];
   readonly #verdicts: VerdictLogs;
 
-  constructor({ gate, admission, configuration, verdicts }: RouteContext, intake: BodyIntake) {
+  constructor({ gate, admission, configuration, verdicts }: RouteContext, intake: BatchIntake) {
     this.#decider = gate;
     this.#admission = admission;
     this.#intake = intake;
@@ -43,20 +40,24 @@ export class GateApiRoute {
     this.#verdicts = verdicts;
   }
 
-  /** Reads the body and answers with the decision. */
-  serve(exchange: Exchange, head: RequestHead): void {
-    this.#intake.read(exchange, head, this.#take);
+  /**
+   * Reads the body, and answers it or each line of a batch with the decision.
+   *
+   * @param limit which the request has passed
+   */
+  serve(exchange: Exchange, head: RequestHead, limit: RateLimit | null): void {
+    this.#intake.read(exchange, head, limit, this.#take);
   }
 
-  readonly #take: IntakeSink = (exchange, body) => {
-    if (typeof body === 'string') {
-      this.#refuseBody(exchange, body);
+  readonly #take: QuestionSink = (question, body) => {
+    if (!Buffer.isBuffer(body)) {
+      this.#refuseBody(question, body);
       return;
     }
     const bytes = body.length;
     const ticket = this.#admission.enter(bytes);
     if (ticket === null) {
-      this.#refuseBody(exchange, 'overloaded');
+      this.#refuseBody(question, 'overloaded');
       return;
     }
     let read: { protocol: Protocol; request: GateRequest } | GateRequestFault;
@@ -66,30 +67,30 @@ export class GateApiRoute {
       ticket.release();
       throw error;
     } finally {
-      exchange.releaseBody();
+      question.releaseBody();
     }
     if ('error' in read) {
       ticket.release();
       this.#decider.rejected('gate', 'malformed');
-      exchange.answer(400, JSON.stringify(read));
+      question.answer(400, JSON.stringify(read));
       return;
     }
-    const { onVerdict, decided } = this.#verdicts.ofGate(exchange);
+    const { onVerdict, decided } = this.#verdicts.ofGate(question);
     this.#decider
-      .decide({ ...read, endpoint: 'gate', bytes, ticket, isWanted: () => !exchange.isOver, onVerdict })
+      .decide({ ...read, endpoint: 'gate', bytes, ticket, isWanted: () => !question.isOver, onVerdict })
       .then((decision) => {
         decided(decision);
         const whole =
           decision.kind === 'allow' ? { ...decision, context: wholeContextOf(decision) } : decision;
-        exchange.answer(200, JSON.stringify(gateAnswer(whole)));
+        question.answer(200, JSON.stringify(gateAnswer(whole)));
       })
       // decide() never rejects: this catches an answer that cannot be written.
-      .catch(() => exchange.refuse(500, 'internal'));
+      .catch(() => question.refuse(500, 'internal'));
   };
 
-  #refuseBody(exchange: Exchange, fault: IntakeFault): void {
-    this.#decider.rejected('gate', fault);
-    refuseBody(exchange, fault, this.#configuration);
+  #refuseBody(question: Question, fault: QuestionFault): void {
+    this.#decider.rejected('gate', typeof fault === 'string' ? fault : fault.reason);
+    refuseBody(question, fault, this.#configuration);
   }
 }
 

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { clientAddressOf, type ProxyTrust } from '../http/client-address.js';
-import { Exchange, type ExchangeOwner } from '../http/exchange.js';
+import { Exchange, type Answered, type ExchangeOwner } from '../http/exchange.js';
 import type { HttpRequest, Wire } from '../http/front-end.js';
 import { GateHead, gateProtocolOf } from '../http/gate-head.js';
 import { isForeignOrigin, readHead, type RequestHead } from '../http/request-head.js';
@@ -83,15 +83,23 @@ export class Routes implements ExchangeOwner {
   }
 
   ended(exchange: Exchange): void {
-    const { metrics, log, tracing } = this.#context;
-    const { endpoint, startedAt, status, knownRequestId: requestId } = exchange;
-    const milliseconds = performance.now() - startedAt;
     if (--this.#open === 0) this.#busyPoll.begin();
+    if (!exchange.isBatch) this.#report(exchange);
+  }
+
+  lineAnswered(line: Answered): void {
+    this.#report(line);
+  }
+
+  #report(answered: Answered): void {
+    const { metrics, log, tracing } = this.#context;
+    const { endpoint, startedAt, status, knownRequestId: requestId } = answered;
+    const milliseconds = performance.now() - startedAt;
     metrics.countRequest(endpoint, status, milliseconds);
     if (log.levelVal <= DEBUG) {
       log.debug({ endpoint, status, milliseconds, ...(requestId === null ? {} : { requestId }) }, 'request');
     }
-    tracing?.record(exchange, milliseconds);
+    tracing?.record(answered, milliseconds);
   }
 
   #serve(route: Route, method: string, exchange: Exchange, head: RequestHead, req: HttpRequest): void {

@@ -1,4 +1,5 @@
 import type { Configuration } from '../configuration/configuration.js';
+import { BatchIntake } from '../http/batch-intake.js';
 import { BodyIntake } from '../http/body-intake.js';
 import type { Endpoint, Exchange } from '../http/exchange.js';
 import type { HttpRequest } from '../http/front-end.js';
@@ -59,10 +60,11 @@ export function routeTables(context: RouteContext): Tables {
   const { configuration, jwks } = context;
   const { gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
   const limit = () => limitOf(configuration);
-  const gateLimit = limit();
+  const [verifyLimit, gateLimit] = [limit(), limit()];
   const intake = new BodyIntake(context);
-  const [verify, revoke] = [new VerifyRoute(context, intake), new RevokeRoute(context)];
-  const [api, proxied] = [new GateApiRoute(context, intake), new GateRoute(context, intake)];
+  const batches = new BatchIntake(context, intake);
+  const [verify, revoke] = [new VerifyRoute(context, batches), new RevokeRoute(context)];
+  const [api, proxied] = [new GateApiRoute(context, batches), new GateRoute(context, intake)];
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
@@ -75,8 +77,8 @@ export function routeTables(context: RouteContext): Tables {
   });
 
   const verdicts: Rows = [
-    ['/verify', post('verify', limit(), (exchange, head) => verify.serve(exchange, head))],
-    ['/v1/gate', post('gate', gateLimit, (exchange, head) => api.serve(exchange, head))],
+    ['/verify', post('verify', verifyLimit, (exchange, head) => verify.serve(exchange, head, verifyLimit))],
+    ['/v1/gate', post('gate', gateLimit, (exchange, head) => api.serve(exchange, head, gateLimit))],
     ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, jwks))],
     ['/gate/http', gate((exchange, head, req) => proxied.serve('http', exchange, req, head))],
     ['/gate/mcp', gate((exchange, head, req) => proxied.serve('mcp', exchange, req, head))],

@@ -1,17 +1,14 @@
+import { Buffer } from 'node:buffer';
 import { isJsonObject } from '../../protocol/json.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
 import { parseBundleText } from '../../verify/bundle-text.js';
 import type { Call, Judgement } from '../../verify/judge.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
-import {
-  readJson,
-  refuseBody,
-  type BodyIntake,
-  type IntakeFault,
-  type IntakeSink,
-} from '../http/body-intake.js';
-import type { Exchange } from '../http/exchange.js';
+import { readJson, refuseBody, type QuestionFault } from '../http/body-intake.js';
+import type { BatchIntake, QuestionSink } from '../http/batch-intake.js';
+import type { Exchange, Question } from '../http/exchange.js';
+import type { RateLimit } from '../load/rate-limit.js';
 import type { Rejection } from '../observe/metrics/rejections.js';
 import type { RequestHead } from '../http/request-head.js';
 import type { RouteContext } from './context.js';
@@ -19,68 +16,72 @@ import type { RouteContext } from './context.js';
 /** `POST /verify`. */
 export class VerifyRoute {
   readonly #context: RouteContext;
-  readonly #intake: BodyIntake;
+  readonly #intake: BatchIntake;
 
-  constructor(context: RouteContext, intake: BodyIntake) {
+  constructor(context: RouteContext, intake: BatchIntake) {
     this.#context = context;
     this.#intake = intake;
   }
 
-  /** Reads the body and answers with a verdict. */
-  serve(exchange: Exchange, head: RequestHead): void {
-    this.#intake.read(exchange, head, this.#take);
+  /**
+   * Reads the body, and answers it or each line of a batch with a verdict.
+   *
+   * @param limit which the request has passed
+   */
+  serve(exchange: Exchange, head: RequestHead, limit: RateLimit | null): void {
+    this.#intake.read(exchange, head, limit, this.#take);
   }
 
-  readonly #take: IntakeSink = (exchange, body) => {
-    if (typeof body === 'string') this.#rejectBody(exchange, body);
-    else this.#verify(exchange, body);
+  readonly #take: QuestionSink = (question, body) => {
+    if (Buffer.isBuffer(body)) this.#verify(question, body);
+    else this.#rejectBody(question, body);
   };
 
-  #verify(exchange: Exchange, bytes: Buffer): void {
+  #verify(question: Question, bytes: Buffer): void {
     const { admission, engine } = this.#context;
     const ticket = admission.enter(bytes.length);
     if (ticket === null) {
-      this.#rejectBody(exchange, 'overloaded');
+      this.#rejectBody(question, 'overloaded');
       return;
     }
     try {
-      const request = this.#parse(exchange, bytes, ticket);
-      exchange.releaseBody();
+      const request = this.#parse(question, bytes, ticket);
+      question.releaseBody();
       if (request === null) ticket.release();
       else
         engine.verify(request).then(
-          (outcome) => this.#answer(exchange, ticket, outcome, request.bundle),
-          (error: unknown) => this.#fail(exchange, ticket, error),
+          (outcome) => this.#answer(question, ticket, outcome, request.bundle),
+          (error: unknown) => this.#fail(question, ticket, error),
         );
     } catch (error) {
-      this.#fail(exchange, ticket, error);
+      this.#fail(question, ticket, error);
     }
   }
 
-  #answer(exchange: Exchange, ticket: Ticket, outcome: Judgement, bundle: unknown): void {
+  #answer(question: Question, ticket: Ticket, outcome: Judgement, bundle: unknown): void {
     ticket.release();
     try {
       this.#context.metrics.countOutcome(outcome);
-      this.#context.verdicts.record(exchange, outcome, bundle);
-      exchange.answer(200, toVerdictJson(outcome, asksForDetails(bundle)));
+      this.#context.verdicts.record(question, outcome, bundle);
+      question.answer(200, toVerdictJson(outcome, asksForDetails(bundle)));
     } catch (error) {
-      this.#fail(exchange, ticket, error);
+      this.#fail(question, ticket, error);
     }
   }
 
   /** Handles every error on the way to a verdict. The answer is then an error, never a verdict. */
-  #fail(exchange: Exchange, ticket: Ticket, error: unknown): void {
+  #fail(question: Question, ticket: Ticket, error: unknown): void {
     ticket.release();
     if (error instanceof WorkDropped) return;
     this.#context.log.error({ err: error }, 'a request failed inside the service');
-    this.#reject(exchange, 'internal', 500, 'internal');
+    this.#reject(question, 'internal', 500, 'internal');
   }
 
   /** Parses a body. If it is malformed, answers the request and returns `null`. */
-  #parse(exchange: Exchange, bytes: Buffer, ticket: Ticket): Call | null {
+  #parse(question: Question, bytes: Buffer, ticket: Ticket): Call | null {
     const read = readJson(bytes, (text) => parseBundleText(text, this.#context.engine.cache));
     if (read.fault !== undefined) {
-      this.#reject(exchange, read.fault, read.fault === 'too_large' ? 413 : 400, read.error);
+      this.#reject(question, read.fault, read.fault === 'too_large' ? 413 : 400, read.error);
       return null;
     }
     const { bundle, text, document } = read.parsed;
@@ -89,19 +90,19 @@ export class VerifyRoute {
     return {
       bundle,
       body,
-      isWanted: () => !exchange.isOver,
+      isWanted: () => !question.isOver,
       mayWait: () => ticket.park(),
     };
   }
 
-  #rejectBody(exchange: Exchange, fault: IntakeFault): void {
+  #rejectBody(question: Question, fault: QuestionFault): void {
     const { configuration, metrics } = this.#context;
-    metrics.countRejection(fault);
-    refuseBody(exchange, fault, configuration);
+    metrics.countRejection(typeof fault === 'string' ? fault : fault.reason);
+    refuseBody(question, fault, configuration);
   }
 
-  #reject(exchange: Exchange, reason: Rejection, status: number, error: string): void {
+  #reject(question: Question, reason: Rejection, status: number, error: string): void {
     this.#context.metrics.countRejection(reason);
-    exchange.refuse(status, error);
+    question.refuse(status, error);
   }
 }

@@ -77,6 +77,7 @@ export class NodeWire implements Wire {
 
   write(answer: WireAnswer): void {
     this.#writeHead(answer, answer.closes);
+    if (answer.sent !== undefined) this.#response.once('close', answer.sent);
     this.#response.end(answer.isHead ? undefined : answer.body);
     this.#gone = null;
   }
@@ -92,6 +93,10 @@ export class NodeWire implements Wire {
     this.#gone = null;
     this.#response.end();
     this.#request.socket.destroySoon();
+  }
+
+  cut(): void {
+    this.#request.socket.destroy();
   }
 
   /**

@@ -1,0 +1,154 @@
+import { Buffer } from 'node:buffer';
+import type { AnswerOptions, Endpoint, Exchange, Question } from './exchange.js';
+import type { RequestHead } from './request-head.js';
+
+/** Memory for the answer to a line, and for what is noted of it while it waits. */
+export const BYTES_PER_LINE = 1024;
+
+const LINE_FEED = 0x0a;
+const TYPE = 'application/x-ndjson';
+const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
+const ANSWER: AnswerOptions = { headers: { 'Content-Type': TYPE } };
+
+/** Whether a request is a batch: its content type is NDJSON, as far as that can be told. */
+export function isBatch({ contentType }: Pick<RequestHead, 'contentType'>): boolean {
+  // The usual `application/json` is shorter.
+  if (contentType === null || contentType.length < TYPE.length) return false;
+  return contentType.toLowerCase().includes(TYPE);
+}
+
+/** Why the headers of a batch are not those of one; `null` if they are. */
+export function findHeaderFault({
+  contentType,
+  contentEncoding,
+  hasBundle,
+}: Pick<RequestHead, 'contentType' | 'contentEncoding' | 'hasBundle'>): {
+  readonly status: number;
+  readonly error: string;
+} | null {
+  if (contentType === null || !TYPE_FORM.test(contentType))
+    return {
+      status: 415,
+      error: `Content-Type is ${JSON.stringify((contentType ?? '').slice(0, 80))}, expected ${TYPE} for a batch, without other parameters than charset=utf-8`,
+    };
+  if (contentEncoding !== null)
+    return { status: 415, error: 'a batch has Content-Encoding, expected none: send it as it is' };
+  if (hasBundle)
+    return {
+      status: 400,
+      error: 'a batch has the header X-DRS-Bundle, expected none: put each bundle into a line of the body',
+    };
+  return null;
+}
+
+/**
+ * Splits a batch into lines, without their line feeds. What follows the last line feed is a line, unless it is empty.
+ *
+ * @param body which the lines share
+ * @returns `null` if there are more lines than that
+ */
+export function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
+  const lines: Buffer[] = [];
+  for (let from = 0; from < body.length;) {
+    if (lines.length === maxLines) return null;
+    const feed = body.indexOf(LINE_FEED, from);
+    const end = feed < 0 ? body.length : feed;
+    lines.push(body.subarray(from, end));
+    from = end + 1;
+  }
+  return lines;
+}
+
+/** Gathers the answers to the lines of a batch, and sends them when all are there. */
+export class Batch {
+  readonly #exchange: Exchange;
+  readonly #answers: string[];
+  #left: number;
+
+  constructor(exchange: Exchange, lines: number) {
+    this.#exchange = exchange;
+    this.#answers = new Array<string>(lines).fill('');
+    this.#left = lines;
+  }
+
+  /** A line as a question of its own. @param at its place, from 0 */
+  line(at: number): Question {
+    return new BatchLine(this.#exchange, at + 1, (answer) => this.#take(at, answer));
+  }
+
+  #take(at: number, answer: string): void {
+    this.#answers[at] = answer;
+    if (--this.#left > 0) return;
+    this.#exchange.isBatch = true;
+    this.#exchange.answer(200, `${this.#answers.join('\n')}\n`, ANSWER);
+  }
+}
+
+/** A line of a batch. To what judges it, it is like a request. */
+class BatchLine implements Question {
+  code: string | null = null;
+  readonly #exchange: Exchange;
+  readonly #number: number;
+  readonly #take: (answer: string) => void;
+  #status = 0;
+
+  constructor(exchange: Exchange, number: number, take: (answer: string) => void) {
+    this.#exchange = exchange;
+    this.#number = number;
+    this.#take = take;
+  }
+
+  get endpoint(): Endpoint {
+    return this.#exchange.endpoint;
+  }
+
+  get traceparent(): string | null {
+    return this.#exchange.traceparent;
+  }
+
+  get address(): string | null {
+    return this.#exchange.address;
+  }
+
+  get startedAt(): number {
+    return this.#exchange.startedAt;
+  }
+
+  get requestId(): string {
+    return `${this.#exchange.requestId}-${this.#number}`;
+  }
+
+  get knownRequestId(): string | null {
+    const id = this.#exchange.knownRequestId;
+    return id === null ? null : `${id}-${this.#number}`;
+  }
+
+  get status(): number {
+    return this.#status;
+  }
+
+  get isOver(): boolean {
+    return this.#status !== 0 || this.#exchange.isOver;
+  }
+
+  answer(status: number, json: string, { headers }: AnswerOptions = {}): void {
+    if (this.isOver) return;
+    this.#status = status;
+    this.#exchange.lineAnswered(this);
+    this.#take(status === 200 ? json : withStatus(status, json, headers?.['Retry-After']));
+  }
+
+  refuse(status: number, error: string, options?: AnswerOptions): void {
+    this.answer(status, JSON.stringify({ error }), options);
+  }
+
+  releaseBody(): void {
+    // The body of the whole batch is kept until its answer is sent.
+  }
+}
+
+/** Adds what the status line and the headers of an answer would have said. @param json an object that is not empty */
+function withStatus(status: number, json: string, retryAfter: string | undefined): string {
+  const retry = retryAfter === undefined ? '' : `,"retry_after":${Number(retryAfter)}`;
+  return `${json.slice(0, -1)},"status":${status}${retry}}`;
+}

@@ -1,0 +1,241 @@
+import { Buffer } from 'node:buffer';
+import { pino } from 'pino';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { readConfiguration } from '../../src/service/configuration/configuration.js';
+import { splitLines } from '../../src/service/http/batch.js';
+import { BatchIntake, type QuestionSink } from '../../src/service/http/batch-intake.js';
+import { BodyIntake, refuseBody } from '../../src/service/http/body-intake.js';
+import { Exchange, type Answered, type Question } from '../../src/service/http/exchange.js';
+import { Admission, MAX_TYPICAL_BYTES } from '../../src/service/load/admission.js';
+import { Backlog } from '../../src/service/load/backlog.js';
+import { RateLimit } from '../../src/service/load/rate-limit.js';
+import { eventually } from '../support/eventually.js';
+import { BARE_HEAD, NotedWire } from '../support/noted-wire.js';
+
+const TYPE = 'application/x-ndjson';
+const DEFAULTS = readConfiguration({});
+const KIB = 1024;
+
+/** A service without routes: what its lines are answered with is up to the test. */
+function serve(changes: Partial<typeof DEFAULTS> = {}, limit: RateLimit | null = null) {
+  const configuration = { ...DEFAULTS, ...changes };
+  const signatures = { waitMs: 0 };
+  const admission = new Admission(configuration, new Backlog(configuration, signatures));
+  const log = pino({ level: 'silent' });
+  const intake = new BatchIntake(
+    { admission, configuration },
+    new BodyIntake({ admission, configuration, log }),
+  );
+  const reported: Answered[] = [];
+  const owner = {
+    ...{ isLeaving: false, bodyTimeoutMs: 10_000, clientAddress: (peer: string) => peer },
+    ...{ ended: () => undefined, lineAnswered: (line: Answered) => void reported.push(line) },
+  };
+  const answerAll: QuestionSink = (question, body) => {
+    if (Buffer.isBuffer(body)) question.answer(200, `{"got":${JSON.stringify(String(body))}}`);
+    else refuseBody(question, body, configuration);
+  };
+  /** Asks with a body in one piece, or in two. */
+  const ask = (body: Buffer | string, sink = answerAll, head: Partial<typeof BARE_HEAD> | object = {}) => {
+    const wire = new NotedWire();
+    const bytes = Buffer.from(body);
+    const whole = { ...BARE_HEAD, hasBody: true, contentLength: bytes.length, contentType: TYPE, ...head };
+    const exchange = new Exchange(wire, false, whole, 'verify', owner);
+    intake.read(exchange, whole, limit, sink);
+    const cut = bytes.length > MAX_TYPICAL_BYTES ? bytes.length / 2 : bytes.length;
+    wire.take(Buffer.from(bytes.subarray(0, cut)), cut === bytes.length);
+    if (cut < bytes.length) wire.take(Buffer.from(bytes.subarray(cut)), true);
+    return { wire, exchange, lines: () => linesOf(wire) };
+  };
+  return { admission, signatures, reported, ask };
+}
+
+function linesOf({ answers }: NotedWire): unknown[] {
+  const [{ status, body, headers } = { status: 0, body: '', headers: undefined }] = answers;
+  expect([status, headers?.['Content-Type'], body.at(-1)]).toEqual([200, TYPE, '\n']);
+  return body
+    .slice(0, -1)
+    .split('\n')
+    .map((line) => JSON.parse(line) as unknown);
+}
+
+const OVERLOADED = { error: 'overloaded', status: 503, retry_after: 1 };
+
+describe('the lines of a batch', () => {
+  it.each([
+    ['', []],
+    ['\n', ['']],
+    ['a', ['a']],
+    ['a\n', ['a']],
+    ['a\r\nb', ['a\r', 'b']],
+    ['\n\na\n\n', ['', '', 'a', '']],
+    ['a\u2028b\rc', ['a\u2028b\rc']],
+  ])('of %j', (text, lines) => {
+    expect(splitLines(Buffer.from(text), 9)?.map(String)).toEqual(lines);
+  });
+
+  it('are no more than allowed, and one more is found without looking further', () => {
+    expect(splitLines(Buffer.from('a\nb\n'), 2)).toHaveLength(2);
+    expect(splitLines(Buffer.from('a\nb\nc'), 2)).toBeNull();
+  });
+
+  it('are answered in their order, whatever the order of the answers, with what alone the status would say', () => {
+    const { ask, reported } = serve();
+    const asked: Question[] = [];
+    const { wire, lines } = ask('a\nb\nc\n', (question) => void asked.push(question), { requestId: 'r' });
+    expect(asked.map(({ requestId }) => requestId)).toEqual(['r-1', 'r-2', 'r-3']);
+    asked[2]?.answer(400, '{"error":"X","detail":"y"}');
+    asked[1]?.answer(200, '{"valid":true}');
+    asked[1]?.answer(200, '{"valid":"twice"}');
+    expect([wire.answers.length, asked[1]?.isOver, asked[0]?.isOver]).toEqual([0, true, false]);
+    asked[0]?.answer(503, '{"error":"later"}', { headers: { 'Retry-After': '7' }, closes: true });
+    expect(lines()).toEqual([
+      { error: 'later', status: 503, retry_after: 7 },
+      { valid: true },
+      { error: 'X', detail: 'y', status: 400 },
+    ]);
+    expect(wire.answers[0]).toMatchObject({ closes: false, headers: { 'X-Request-Id': 'r' } });
+    expect(reported.map(({ status, knownRequestId }) => [status, knownRequestId])).toEqual([
+      [400, 'r-3'],
+      [200, 'r-2'],
+      [503, 'r-1'],
+    ]);
+  });
+});
+
+describe('a batch is refused as a whole', () => {
+  it.each<[string, object, number, RegExp]>([
+    ['another parameter', { contentType: `${TYPE};charset=latin1` }, 415, /charset=latin1/],
+    ['two types', { contentType: `application/json,${TYPE}` }, 415, /expected application\/x-ndjson/],
+    ['a coding', { contentEncoding: 'gzip' }, 415, /Content-Encoding/],
+    ['a bundle for no line', { hasBundle: true }, 400, /X-DRS-Bundle/],
+  ])('for %s', (_, head, status, says) => {
+    const { wire } = serve().ask('{}\n', undefined, head);
+    expect(wire.answers).toMatchObject([{ status, body: expect.stringMatching(says) as string }]);
+  });
+
+  it('for no line, for too many, for too many bytes, and if there are no batches', () => {
+    const statusOf = (body: string, changes = {}) =>
+      serve(changes)
+        .ask(body)
+        .wire.answers.map(({ status, body: says }) => [status, says]);
+    expect(statusOf('')).toEqual([[400, expect.stringContaining('no line')]]);
+    expect(statusOf('\n\n\n', { maxBatch: 2 })).toEqual([[413, expect.stringContaining('MAX_BATCH (2)')]]);
+    const large = 'x'.repeat(100 * KIB);
+    const says = expect.stringContaining('MAX_BATCH_BYTES') as string;
+    expect(statusOf(large, { maxBatchBytes: 100 * KIB - 1 })).toEqual([[413, says]]);
+    expect(statusOf(large, { maxBodyMemory: 8 * 100 * KIB - 1 })).toEqual([[413, says]]);
+    expect(statusOf('{}', { maxBatch: 0 })).toEqual([[415, expect.stringContaining('MAX_BATCH is 0')]]);
+  });
+
+  it('but not for a type in another case, or with its charset', () => {
+    for (const contentType of ['Application/X-NDJSON', `${TYPE} ; charset="UTF-8"`])
+      expect(serve().ask('1\n2', undefined, { contentType }).lines()).toEqual([{ got: '1' }, { got: '2' }]);
+    // Any other type is that of a single request.
+    const { wire } = serve().ask('1\n2', undefined, { contentType: 'application/json-seq; a=b' });
+    expect(wire.answers).toMatchObject([{ body: '{"got":"1\\n2"}' }]);
+  });
+});
+
+describe('each line of a batch', () => {
+  it('has the limits of a single request: its size, its rate', () => {
+    const { ask } = serve({ maxBodyBytes: 3 }, new RateLimit(2, 0));
+    expect(ask('1\n4444\n333\n1\n').lines()).toEqual([
+      // The request itself has paid for it.
+      { got: '1' },
+      { error: expect.stringContaining('MAX_BODY_BYTES (3)') as string, status: 413 },
+      { got: '333' },
+      { error: 'rate_limited', status: 429, retry_after: 1 },
+    ]);
+  });
+
+  it('waits for its own turn, and is refused alone where there is no more room', async () => {
+    const { ask, admission, signatures } = serve({ maxPending: 4 });
+    signatures.waitMs = 100;
+    const { wire, lines } = ask('1\n2\n3\n4\n');
+    expect([wire.answers.length, admission.pending]).toEqual([0, 2]);
+    signatures.waitMs = 0;
+    await eventually(() => expect(wire.answers).toHaveLength(1));
+    expect(lines()).toEqual([{ got: '1' }, { got: '2' }, OVERLOADED, OVERLOADED]);
+  });
+
+  it('is dropped if the client goes before its turn, and nothing of it is kept', async () => {
+    const { ask, admission, signatures } = serve();
+    signatures.waitMs = 100;
+    const taken: unknown[] = [];
+    const { wire } = ask(`1\n2\n${' '.repeat(MAX_TYPICAL_BYTES + 1)}\n`, (_, body) => void taken.push(body));
+    expect([admission.pending, admission.memory.clients]).toEqual([2, 1]);
+    wire.gone();
+    signatures.waitMs = 0;
+    await eventually(() => expect([admission.pending, admission.memory.bytes]).toEqual([0, 0]));
+    expect([taken, wire.answers, admission.memory.clients]).toEqual([[], [], 0]);
+  });
+
+  it('that is large has a turn of its own, and lets others go between', async () => {
+    const { ask } = serve();
+    const order: string[] = [];
+    const note =
+      (name: string): QuestionSink =>
+      (question) => {
+        order.push(name);
+        question.answer(200, '{}');
+      };
+    const large = ' '.repeat(MAX_TYPICAL_BYTES + 1);
+    const { wire } = ask(`${large}\n1\n${large}`, note('batch'));
+    ask(large, note('single'), { contentType: null });
+    expect(order).toEqual(['batch']);
+    await eventually(() => expect(wire.answers).toHaveLength(1));
+    expect(order).toEqual(['batch', 'batch', 'single', 'batch']);
+  });
+
+  it('that throws is answered 500, and no other', () => {
+    const { ask } = serve();
+    const { lines } = ask('1\nplanted\n3', (question, body) => {
+      if (String(body) === 'planted') throw new Error('planted');
+      question.answer(200, '{}');
+    });
+    expect(lines()).toEqual([{}, { error: 'internal', status: 500 }, {}]);
+  });
+});
+
+describe('the memory of a batch', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it.each([
+    ['in one piece', 1],
+    ['in two', 40_000],
+  ])('that came %s counts until its client has taken the answer', (_, spaces) => {
+    const { ask, admission } = serve();
+    const line = ' '.repeat(spaces);
+    const { wire } = ask(`${line}\n${line}`);
+    expect(admission.memory.bytes).toBeGreaterThanOrEqual(2 * spaces + 1 + 2 * KIB);
+    expect(wire.done.at(-1)).toBe('write');
+    wire.answers[0]?.sent?.();
+    expect(admission.memory.bytes).toBe(0);
+  });
+
+  it('does not count for ever: the connection is cut after as long as sending may take', () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { ask, admission } = serve();
+    const { wire } = ask('1\n2');
+    vi.advanceTimersByTime(9999);
+    expect(wire.done).not.toContain('cut');
+    vi.advanceTimersByTime(1);
+    expect(wire.done.at(-1)).toBe('cut');
+    // A wire that is cut says that the client has gone.
+    wire.gone();
+    expect(admission.memory.bytes).toBe(0);
+    const read = ask('1\n2').wire;
+    read.answers[0]?.sent?.();
+    vi.advanceTimersByTime(20_000);
+    expect(read.done).not.toContain('cut');
+  });
+
+  it('counts towards the share of its client', () => {
+    const { ask, admission } = serve({ maxBodyMemory: 16 * KIB });
+    // A client that is alone may hold a quarter.
+    expect(ask('1\n2\n3').wire.answers[0]?.status).toBe(200);
+    expect(ask('1\n2\n3').wire.answers[0]?.status).toBe(503);
+    expect(admission.memory.bytes).toBe(5 + 3 * KIB);
+  });
+});
