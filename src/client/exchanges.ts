@@ -164,19 +164,16 @@ function split(answer: Answer, count: number): readonly Answer[] | null {
   return lines.length === count ? lines.map(readLine) : null;
 }
 
-/** A verdict, or `{ "error", "status" }` with the status that this line alone would have had. */
+/** Reads a line of the answer to several calls (docs/spec/http.md, "Batches"). */
 function readLine(text: string): Answer {
   const verdict = { status: 200, retryAfter: null, text };
   if (text.startsWith('{"valid":')) return verdict;
   try {
-    const line = JSON.parse(text) as Partial<Record<string, unknown>> | null;
-    const status = line?.['status'];
-    if (typeof status === 'number' && status !== 200) return { status, retryAfter: RETRY_AFTER, text };
+    const { status, retry_after: retryAfter } = JSON.parse(text) as Partial<Record<string, unknown>>;
+    if (typeof status === 'number' && status !== 200)
+      return { status, retryAfter: typeof retryAfter === 'number' ? `${retryAfter}` : null, text };
   } catch {
     // Whoever reads the verdict says so.
   }
   return verdict;
 }
-
-/** In seconds. Every 503 of a service says this. */
-const RETRY_AFTER = '1';

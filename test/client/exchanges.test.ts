@@ -141,7 +141,7 @@ describe('a call among others', () => {
         return;
       }
       isFirst = false;
-      const busy = '{"error":"overloaded","status":503}';
+      const busy = '{"error":"overloaded","status":503,"retry_after":0}';
       const [one = '', , , four = ''] = lines;
       answer(200, [verdict(one), busy, '{"status":413,"error":"too large"}', verdict(four)].join('\n'));
     });
