@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { ROOT } from '../run/programs.js';
 import type { Suite } from '../run/suite.js';
+import { batch } from './batch.js';
 import { cache } from './cache.js';
 import { engines } from './engines.js';
 import { gate } from './gate.js';
@@ -32,6 +33,7 @@ export const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cach
 /** The suites that `--only` can name. */
 export const ALL_SUITES: readonly Suite[] = [
   ...DEFAULT_SUITES,
+  batch,
   overload,
   engines,
   processes,

@@ -56,6 +56,19 @@ describe('the backlog', () => {
     expect(one.hasTime()).toBe(true);
   });
 
+  it('has one turn ahead, also where what is served lets more wait', () => {
+    const { backlog: one, time, turns, pauses } = backlog();
+    const again = () => {
+      time.now += 1;
+      one.add('a', again);
+    };
+    again();
+    for (let turn = 0; turn < 5; turn++) {
+      expect([turns.length, pauses.length]).toEqual([1, 0]);
+      turns.splice(0).forEach((end) => end());
+    }
+  });
+
   it('serves a slice in each turn, oldest first, and nothing that has just come before what waits', () => {
     const { backlog: one, served, add, endTurn, turns } = backlog();
     add(7);

@@ -43,17 +43,22 @@ function serve(changes: Partial<typeof DEFAULTS> = {}, limit: RateLimit | null =
     const exchange = new Exchange(wire, false, whole, 'verify', owner);
     intake.read(exchange, whole, limit, sink);
     const cut = bytes.length > MAX_TYPICAL_BYTES ? bytes.length / 2 : bytes.length;
-    wire.take(Buffer.from(bytes.subarray(0, cut)), cut === bytes.length);
-    if (cut < bytes.length) wire.take(Buffer.from(bytes.subarray(cut)), true);
+    wire.take(bytes.subarray(0, cut), cut === bytes.length);
+    if (cut < bytes.length) wire.take(bytes.subarray(cut), true);
+    // The front end uses its memory again.
+    bytes.fill(0);
     return { wire, exchange, lines: () => linesOf(wire) };
   };
   return { admission, signatures, reported, ask };
 }
 
-function linesOf({ answers }: NotedWire): unknown[] {
+/** On a busy machine, a line may have to wait for its turn. */
+async function linesOf({ answers }: NotedWire): Promise<unknown[]> {
+  await eventually(() => expect(answers).toHaveLength(1));
   const [{ status, body, headers } = { status: 0, body: '', headers: undefined }] = answers;
-  expect([status, headers?.['Content-Type'], body.at(-1)]).toEqual([200, TYPE, '\n']);
-  return body
+  const text = String(body);
+  expect([status, headers?.['Content-Type'], text.at(-1)]).toEqual([200, TYPE, '\n']);
+  return text
     .slice(0, -1)
     .split('\n')
     .map((line) => JSON.parse(line) as unknown);
@@ -79,17 +84,18 @@ describe('the lines of a batch', () => {
     expect(splitLines(Buffer.from('a\nb\nc'), 2)).toBeNull();
   });
 
-  it('are answered in their order, whatever the order of the answers, with what alone the status would say', () => {
+  it('are answered in their order, whatever the order of the answers, with what alone the status would say', async () => {
     const { ask, reported } = serve();
     const asked: Question[] = [];
     const { wire, lines } = ask('a\nb\nc\n', (question) => void asked.push(question), { requestId: 'r' });
+    await eventually(() => expect(asked).toHaveLength(3));
     expect(asked.map(({ requestId }) => requestId)).toEqual(['r-1', 'r-2', 'r-3']);
     asked[2]?.answer(400, '{"error":"X","detail":"y"}');
     asked[1]?.answer(200, '{"valid":true}');
     asked[1]?.answer(200, '{"valid":"twice"}');
     expect([wire.answers.length, asked[1]?.isOver, asked[0]?.isOver]).toEqual([0, true, false]);
     asked[0]?.answer(503, '{"error":"later"}', { headers: { 'Retry-After': '7' }, closes: true });
-    expect(lines()).toEqual([
+    expect(await lines()).toEqual([
       { error: 'later', status: 503, retry_after: 7 },
       { valid: true },
       { error: 'X', detail: 'y', status: 400 },
@@ -128,9 +134,12 @@ describe('a batch is refused as a whole', () => {
     expect(statusOf('{}', { maxBatch: 0 })).toEqual([[415, expect.stringContaining('MAX_BATCH is 0')]]);
   });
 
-  it('but not for a type in another case, or with its charset', () => {
+  it('but not for a type in another case, or with its charset', async () => {
     for (const contentType of ['Application/X-NDJSON', `${TYPE} ; charset="UTF-8"`])
-      expect(serve().ask('1\n2', undefined, { contentType }).lines()).toEqual([{ got: '1' }, { got: '2' }]);
+      expect(await serve().ask('1\n2', undefined, { contentType }).lines()).toEqual([
+        { got: '1' },
+        { got: '2' },
+      ]);
     // Any other type is that of a single request.
     const { wire } = serve().ask('1\n2', undefined, { contentType: 'application/json-seq; a=b' });
     expect(wire.answers).toMatchObject([{ body: '{"got":"1\\n2"}' }]);
@@ -138,9 +147,9 @@ describe('a batch is refused as a whole', () => {
 });
 
 describe('each line of a batch', () => {
-  it('has the limits of a single request: its size, its rate', () => {
+  it('has the limits of a single request: its size, its rate', async () => {
     const { ask } = serve({ maxBodyBytes: 3 }, new RateLimit(2, 0));
-    expect(ask('1\n4444\n333\n1\n').lines()).toEqual([
+    expect(await ask('1\n4444\n333\n1\n').lines()).toEqual([
       // The request itself has paid for it.
       { got: '1' },
       { error: expect.stringContaining('MAX_BODY_BYTES (3)') as string, status: 413 },
@@ -156,7 +165,7 @@ describe('each line of a batch', () => {
     expect([wire.answers.length, admission.pending]).toEqual([0, 2]);
     signatures.waitMs = 0;
     await eventually(() => expect(wire.answers).toHaveLength(1));
-    expect(lines()).toEqual([{ got: '1' }, { got: '2' }, OVERLOADED, OVERLOADED]);
+    expect(await lines()).toEqual([{ got: '1' }, { got: '2' }, OVERLOADED, OVERLOADED]);
   });
 
   it('is dropped if the client goes before its turn, and nothing of it is kept', async () => {
@@ -188,13 +197,23 @@ describe('each line of a batch', () => {
     expect(order).toEqual(['batch', 'batch', 'single', 'batch']);
   });
 
-  it('that throws is answered 500, and no other', () => {
+  it('has its answer, however long', async () => {
+    const { ask } = serve();
+    const [first, long] = ['ß', `${'ж'.repeat(1000)}\u{1f680}`];
+    expect(await ask(`${first}\n${long}\n${first}`).lines()).toEqual([
+      { got: first },
+      { got: long },
+      { got: first },
+    ]);
+  });
+
+  it('that throws is answered 500, and no other', async () => {
     const { ask } = serve();
     const { lines } = ask('1\nplanted\n3', (question, body) => {
       if (String(body) === 'planted') throw new Error('planted');
       question.answer(200, '{}');
     });
-    expect(lines()).toEqual([{}, { error: 'internal', status: 500 }, {}]);
+    expect(await lines()).toEqual([{}, { error: 'internal', status: 500 }, {}]);
   });
 });
 
@@ -204,12 +223,12 @@ describe('the memory of a batch', () => {
   it.each([
     ['in one piece', 1],
     ['in two', 40_000],
-  ])('that came %s counts until its client has taken the answer', (_, spaces) => {
+  ])('that came %s counts until its client has taken the answer', async (_, spaces) => {
     const { ask, admission } = serve();
     const line = ' '.repeat(spaces);
     const { wire } = ask(`${line}\n${line}`);
     expect(admission.memory.bytes).toBeGreaterThanOrEqual(2 * spaces + 1 + 2 * KIB);
-    expect(wire.done.at(-1)).toBe('write');
+    await eventually(() => expect(wire.done.at(-1)).toBe('write'));
     wire.answers[0]?.sent?.();
     expect(admission.memory.bytes).toBe(0);
   });
@@ -217,7 +236,7 @@ describe('the memory of a batch', () => {
   it('does not count for ever: the connection is cut after as long as sending may take', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { ask, admission } = serve();
-    const { wire } = ask('1\n2');
+    const { wire } = ask('1');
     vi.advanceTimersByTime(9999);
     expect(wire.done).not.toContain('cut');
     vi.advanceTimersByTime(1);
@@ -225,16 +244,16 @@ describe('the memory of a batch', () => {
     // A wire that is cut says that the client has gone.
     wire.gone();
     expect(admission.memory.bytes).toBe(0);
-    const read = ask('1\n2').wire;
+    const read = ask('1').wire;
     read.answers[0]?.sent?.();
     vi.advanceTimersByTime(20_000);
     expect(read.done).not.toContain('cut');
   });
 
-  it('counts towards the share of its client', () => {
+  it('counts towards the share of its client', async () => {
     const { ask, admission } = serve({ maxBodyMemory: 16 * KIB });
     // A client that is alone may hold a quarter.
-    expect(ask('1\n2\n3').wire.answers[0]?.status).toBe(200);
+    expect(await ask('1\n2\n3').lines()).toHaveLength(3);
     expect(ask('1\n2\n3').wire.answers[0]?.status).toBe(503);
     expect(admission.memory.bytes).toBe(5 + 3 * KIB);
   });

@@ -19,6 +19,8 @@ export type QuestionSink = (question: Question, body: Buffer | QuestionFault) =>
 
 /** A batch may take one in so many bytes of the memory for bodies: a client that is alone has a quarter of it. */
 const BATCH_SHARE = 8;
+/** The lines that are under way at the same time have one in so many bytes of it: parsed, they may take an eighth. */
+const AHEAD_SHARE = 128;
 
 const NO_LINES: BatchFault = {
   reason: 'malformed',
@@ -71,7 +73,7 @@ export class BatchIntake {
   }
 
   #split(exchange: Exchange, body: Buffer, limit: RateLimit | null, sink: QuestionSink): void {
-    const { maxBatch, maxBodyBytes } = this.#limits;
+    const { maxBatch } = this.#limits;
     const isLarge = body.length > MAX_TYPICAL_BYTES;
     // A body that came in one piece is only valid during the call.
     const lines = splitLines(isLarge ? body : Buffer.from(body), maxBatch);
@@ -86,44 +88,67 @@ export class BatchIntake {
       return;
     }
     exchange.holdUntilSent(held);
-    const batch = new Batch(exchange, lines.length);
-    // Bodies that take a turn of their own wait without regard to their clients. So a batch has one there at a time.
-    const large: number[] = [];
-    const admit = (at: number, done?: () => void) =>
-      this.#admit(exchange, client, lines[at] as Buffer, (body) => {
-        this.#intake.hand(sink, batch.line(at), body);
-        done?.();
-      });
-    const admitLarge = () => {
-      const next = large.shift();
-      if (next !== undefined) admit(next, admitLarge);
+    this.#feed({ exchange, client, lines, limit, sink });
+  }
+
+  /**
+   * Admits line by line. What of a batch is under way at the same time is bounded: alone, a line would not be refused
+   * because of lines that are answered within the same turn. And of the bodies that take a turn of their own, it has one,
+   * because they wait without regard to their clients.
+   */
+  #feed({ exchange, client, lines, limit, sink }: Feed): void {
+    const maxAhead = this.#admission.memory.limit / AHEAD_SHARE;
+    let [next, ahead, isFeeding, hasLarge] = [0, 0, false, false];
+    const feed = (): void => {
+      // An answer within this call: the loop goes on by itself.
+      if (isFeeding) return;
+      isFeeding = true;
+      for (; next < lines.length && !exchange.isOver; next++) {
+        const line = lines[next] as Buffer;
+        const isLarge = line.length > MAX_TYPICAL_BYTES;
+        const bytes = Math.max(line.length, BYTES_PER_LINE);
+        if (ahead > 0 && (ahead + bytes > maxAhead || (isLarge && hasLarge))) break;
+        ahead += bytes;
+        hasLarge ||= isLarge;
+        const question = batch.line(next, () => {
+          ahead -= bytes;
+          if (isLarge) hasLarge = false;
+          feed();
+        });
+        if (next > 0 && limit !== null && limit.admit(client) > 0)
+          this.#intake.hand(sink, question, 'rate_limited');
+        else this.#admit(client, line, question, sink);
+      }
+      isFeeding = false;
     };
-    for (const [at, { length }] of lines.entries()) {
-      if (at > 0 && limit !== null && limit.admit(client) > 0)
-        this.#intake.hand(sink, batch.line(at), 'rate_limited');
-      else if (length > maxBodyBytes) this.#intake.hand(sink, batch.line(at), 'too_large');
-      else if (length > MAX_TYPICAL_BYTES) large.push(at);
-      else admit(at);
-    }
-    admitLarge();
+    const batch = new Batch(exchange, lines.length);
+    feed();
   }
 
   /** Passes a line on when its turn comes: at once if the main thread has time, and not at all if the client has gone. */
-  #admit(
-    exchange: Exchange,
-    client: string,
-    line: Buffer,
-    take: (body: Buffer | 'overloaded') => void,
-  ): void {
+  #admit(client: string, line: Buffer, question: Question, sink: QuestionSink): void {
+    if (line.length > this.#limits.maxBodyBytes) {
+      this.#intake.hand(sink, question, 'too_large');
+      return;
+    }
     this.#admission.run(
       () => client,
       line.length,
       0,
       (isLate) => {
-        if (!exchange.isOver) take(isLate ? 'overloaded' : line);
+        if (!question.isOver) this.#intake.hand(sink, question, isLate ? 'overloaded' : line);
       },
     );
   }
+}
+
+/** A batch whose lines are to be admitted. */
+interface Feed {
+  readonly exchange: Exchange;
+  readonly client: string;
+  readonly lines: readonly Buffer[];
+  readonly limit: RateLimit | null;
+  readonly sink: QuestionSink;
 }
 
 function tooLarge(maxBytes: number): BatchFault {

@@ -5,6 +5,8 @@ import type { RequestHead } from './request-head.js';
 /** Memory for the answer to a line, and for what is noted of it while it waits. */
 export const BYTES_PER_LINE = 1024;
 
+/** Longer than most verdicts. */
+const MAX_TEXT_LENGTH = 1024;
 const LINE_FEED = 0x0a;
 const TYPE = 'application/x-ndjson';
 const TYPE_FORM = /^application\/x-ndjson[ \t]*(?:;[ \t]*charset=(?:utf-8|"utf-8")[ \t]*)?$/i;
@@ -62,26 +64,41 @@ export function splitLines(body: Buffer, maxLines: number): Buffer[] | null {
 /** Gathers the answers to the lines of a batch, and sends them when all are there. */
 export class Batch {
   readonly #exchange: Exchange;
-  readonly #answers: string[];
+  /** Each with its line feed. Long ones as bytes: to encode all of them at the end would take tens of milliseconds. */
+  readonly #answers: (string | Buffer)[];
   #left: number;
 
   constructor(exchange: Exchange, lines: number) {
     this.#exchange = exchange;
-    this.#answers = new Array<string>(lines).fill('');
+    this.#answers = new Array<string | Buffer>(lines).fill('');
     this.#left = lines;
   }
 
-  /** A line as a question of its own. @param at its place, from 0 */
-  line(at: number): Question {
-    return new BatchLine(this.#exchange, at + 1, (answer) => this.#take(at, answer));
+  /**
+   * A line as a question of its own.
+   *
+   * @param at its place, from 0
+   * @param answered called when it is answered
+   */
+  line(at: number, answered: () => void): Question {
+    return new BatchLine(this.#exchange, at + 1, (answer) => {
+      this.#take(at, answer);
+      answered();
+    });
   }
 
   #take(at: number, answer: string): void {
-    this.#answers[at] = answer;
+    const line = `${answer}\n`;
+    this.#answers[at] = line.length > MAX_TEXT_LENGTH ? Buffer.from(line) : line;
     if (--this.#left > 0) return;
     this.#exchange.isBatch = true;
-    this.#exchange.answer(200, `${this.#answers.join('\n')}\n`, ANSWER);
+    this.#exchange.answer(200, joinAll(this.#answers), ANSWER);
   }
+}
+
+function joinAll(parts: readonly (string | Buffer)[]): string | Buffer {
+  if (parts.every((part) => typeof part === 'string')) return parts.join('');
+  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
 }
 
 /** A line of a batch. To what judges it, it is like a request. */

@@ -132,10 +132,10 @@ export class Exchange {
     return this.#status;
   }
 
-  /** Answers with JSON text. Does nothing if the client has disconnected. */
+  /** Answers with JSON text, or with its UTF-8. Does nothing if the client has disconnected. */
   answer(
     status: number,
-    json: string,
+    json: string | Buffer,
     { headers, closes = this.#owner.isLeaving }: AnswerOptions = {},
   ): void {
     if (this.#isOver) return;

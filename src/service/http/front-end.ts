@@ -1,3 +1,4 @@
+import type { Buffer } from 'node:buffer';
 import type { Certificate } from './listen/certificate.js';
 import type { Connections } from '../load/connections.js';
 import { showAddress, type ListenAddress } from './listen/listen-address.js';
@@ -25,7 +26,7 @@ export interface HttpRequest {
 /** An answer to send. */
 export interface WireAnswer {
   readonly status: number;
-  readonly body: string;
+  readonly body: string | Buffer;
   readonly headers: Readonly<Record<string, string>> | undefined;
   /** Whether the request was HEAD: then the length is sent, but not the body. */
   readonly isHead: boolean;

@@ -203,7 +203,7 @@ class UwsWire implements Wire {
       if (isHead && closes) res.endWithoutBody(Buffer.byteLength(body), true);
       else if (isHead) res.writeHeader('Content-Length', String(Buffer.byteLength(body))).endWithoutBody();
       else if (sent === undefined || closes) res.end(body, closes);
-      else this.#send(Buffer.from(body), sent);
+      else this.#send(typeof body === 'string' ? Buffer.from(body) : body, sent);
     });
     if (isHead || closes) sent?.();
   }

@@ -153,7 +153,7 @@ export class Backlog {
     this.#servedAt = this.#loop.now();
     // If the threads have enough work, it waits a little longer, so that they get the cores.
     if (isMoving || this.#large.length > 0) this.#deferTurn();
-    else {
+    else if (!this.#isTurnDue) {
       this.#isTurnDue = true;
       this.#loop.pause(this.#endTurn);
     }
@@ -170,8 +170,8 @@ export class Backlog {
    * @returns whether there was one to serve or refuse
    */
   #serve(othersMs: number): boolean {
-    const before = this.#length;
     let [servingMs, refusingMs] = [0, 0];
+    let isMoving = false;
     let now = this.#loop.now();
     const hasTimeToServe = () => {
       const sliceMs = Math.max(MIN_SLICE_MS, SERVING_SHARE * (othersMs + refusingMs));
@@ -183,6 +183,7 @@ export class Backlog {
       const isLate = lane.isLate(now);
       if (isLate ? refusingMs < MAX_REFUSING_MS : hasTimeToServe()) {
         this.#length--;
+        isMoving = true;
         lane.take(isLate, now)(isLate);
         const spentMs = this.#loop.now() - now;
         now += spentMs;
@@ -193,7 +194,7 @@ export class Backlog {
       if (lane.waiting.length > 0) this.#order.push(lane);
       else this.#lanes.delete(lane.client);
     }
-    return this.#length < before;
+    return isMoving;
   }
 }
 

@@ -15,13 +15,15 @@ const { values } = parseArgs({
     epoch: { type: 'string', default: '5e4' },
     /** To continue a run that was stopped: the number after the last epoch that it printed. */
     'first-epoch': { type: 'string', default: '0' },
+    /** The most different requests that are asked together, each up to four times. */
+    together: { type: 'string', default: '6' },
     'max-cases': { type: 'string', default: '12' },
     'forget-known': { type: 'string' },
     out: { type: 'string', default: 'test/oracle/cases' },
   },
 });
 
-const number = (name: 'verdicts' | 'seed' | 'epoch' | 'first-epoch' | 'max-cases'): number => {
+const number = (name: 'together' | 'verdicts' | 'seed' | 'epoch' | 'first-epoch' | 'max-cases'): number => {
   const value = Number(values[name]);
   if (Number.isSafeInteger(value) && value >= 0) return value;
   console.error(`--${name} is ${values[name]}, expected a whole number such as 100000 or 1e5`);
@@ -85,6 +87,7 @@ const result = await run({
   createVerifier,
   onDifference,
   firstEpoch,
+  together: number('together'),
   onProgress: (done, last) => {
     const seconds = (Date.now() - started) / 1000;
     const differences = [...seen.values()].reduce((sum, times) => sum + times, 0);

@@ -48,6 +48,8 @@ export interface RunOptions {
   readonly firstEpoch?: number;
   /** Whether services with the same options share a process: quicker, but a case of one may need the steps of another. */
   readonly areServicesShared?: boolean;
+  /** The most different requests that are asked together, each up to four times; default 6. */
+  readonly together?: number;
   readonly onProgress?: (verdicts: number, epoch: number) => void;
 }
 
@@ -112,7 +114,7 @@ async function runEpoch(random: Random, world: World, options: RunOptions, resul
         local.add(index);
         steps.push({ kind: 'revoke', index });
       }
-      const batch = requests(1 + random.below(6));
+      const batch = requests(1 + random.below(options.together ?? 6));
       await runBatch(batch, random, { world, targets, steps, local, result, options });
     }
   } finally {

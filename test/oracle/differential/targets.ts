@@ -15,6 +15,9 @@ export interface TargetKind {
   readonly service: boolean;
   /** A service that is asked through `DrsClient`. */
   readonly client?: boolean;
+  /** A service that is asked in batches: what is asked in one turn of the event loop goes together. */
+  readonly batches?: boolean;
+  readonly frontEnd?: 'uws' | 'node';
   readonly receiptCacheBytes?: number;
   readonly workerThreads: number;
 }
@@ -32,6 +35,11 @@ export const SERVICES: readonly TargetKind[] = [
   { name: 'service', service: true, workerThreads: 1 },
   { name: 'service, tiny cache', service: true, receiptCacheBytes: TINY, workerThreads: 0 },
   { name: 'client', service: true, client: true, workerThreads: 0 },
+  { name: 'service, batches', service: true, batches: true, workerThreads: 1 },
+  {
+    ...{ name: 'service, batches, node:http', service: true, batches: true },
+    ...{ frontEnd: 'node', workerThreads: 0 },
+  },
 ];
 
 /** A verifier that is compared with the oracle. */
@@ -74,6 +82,7 @@ export async function openTarget(
     ...cache,
     ...list,
     workerThreads: kind.workerThreads,
+    ...(kind.frontEnd === undefined ? {} : { frontEnd: kind.frontEnd }),
   };
   return kind.service ? openService(kind, options, services) : openLibrary(kind, createVerifier(options));
 }
@@ -192,6 +201,11 @@ async function openService(kind: TargetKind, options: object, services: Services
     });
     return { status: answer.statusCode, text: await answer.body.text() };
   };
+  const batches = new Batches(async (body) => {
+    const { status, text } = await post('/verify', body, { 'content-type': 'application/x-ndjson' });
+    if (status !== 200) throw new Error(`a batch was answered ${status} ${text}`);
+    return text;
+  });
   return {
     kind,
     async ask(request) {
@@ -207,6 +221,7 @@ async function openService(kind: TargetKind, options: object, services: Services
           })
           .then(comparableAnswer, (error: unknown) => `threw ${String(error)}`);
       }
+      if (kind.batches === true) return batches.ask(httpText(request));
       const { status, text } = await post('/verify', httpText(request));
       return status === 200 ? comparableAnswer(JSON.parse(text)) : `status ${status}`;
     },
@@ -220,6 +235,38 @@ async function openService(kind: TargetKind, options: object, services: Services
       await pool.close();
     },
   };
+}
+
+/** Gathers what is asked in one turn of the event loop, and sends it as one batch, so that there are batches of every size. */
+class Batches {
+  readonly #post: (body: string) => Promise<string>;
+  #waiting: { readonly line: string; readonly resolve: (answer: Promise<string>) => void }[] = [];
+
+  constructor(post: (body: string) => Promise<string>) {
+    this.#post = post;
+  }
+
+  ask(text: string): Promise<string> {
+    if (this.#waiting.length === 0) setImmediate(() => this.#send());
+    // Outside of strings, one white space is as good as another; in strings, neither is JSON.
+    const line = text.replaceAll('\n', '\t');
+    return new Promise((resolve) => this.#waiting.push({ line, resolve }));
+  }
+
+  #send(): void {
+    const sent = this.#waiting;
+    this.#waiting = [];
+    const answers = this.#post(sent.map(({ line }) => line).join('\n')).then((text) => text.split('\n'));
+    for (const [at, { resolve }] of sent.entries())
+      resolve(
+        answers.then((lines) => {
+          // The last line ends with a line feed, too.
+          if (lines.length !== sent.length + 1) return `${lines.length - 1} answers to ${sent.length} lines`;
+          const answer = JSON.parse(lines[at] ?? '') as { readonly status?: number };
+          return answer.status === undefined ? comparableAnswer(answer) : `status ${answer.status}`;
+        }),
+      );
+  }
 }
 
 /** Serves the status list of a world, or refuses to. */
