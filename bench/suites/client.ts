@@ -9,7 +9,9 @@ const IN_FLIGHT = [1, 16, 128];
 const CONNECTIONS = 16;
 const WARM_UP_SECONDS = 0.25;
 
-type Call = Answered & { readonly bundle: unknown };
+type Call = Answered & { readonly parsed: unknown };
+
+const withParsed = (call: Answered): Call => ({ ...call, parsed: JSON.parse(call.body) as unknown });
 
 interface Asker {
   readonly name: string;
@@ -27,12 +29,7 @@ export const client: Suite = {
     for (let run = 1; run <= bench.plan.runs; run++) {
       await using server = await startService(environmentFor('warm'));
       const url = `http://127.0.0.1:${server.port}`;
-      const askers = [
-        postAlone(url),
-        drsClient('alone', url, { shareExchanges: false }),
-        drsClient('shared', url),
-      ];
-      for (const asker of askers) {
+      for (const asker of [postAlone(url), drsClient('alone', url), drsClient('shared', url)]) {
         const discarding = { ...bench, recorder: bench.recorder.discarding() };
         // V8 compiles.
         for (const inFlight of IN_FLIGHT) await measure(discarding, asker, inFlight, WARM_UP_SECONDS);
@@ -58,9 +55,9 @@ function postAlone(url: string): Asker {
   return { name: 'undici', ask, close: () => pool.close() };
 }
 
-function drsClient(name: string, url: string, options: { readonly shareExchanges?: boolean } = {}): Asker {
-  const drs = new DrsClient(url, { connections: CONNECTIONS, ...options });
-  const ask = async ({ bundle }: Call) => (await drs.verify(bundle)).valid;
+function drsClient(name: 'alone' | 'shared', url: string): Asker {
+  const drs = new DrsClient(url, { connections: CONNECTIONS, shareExchanges: name === 'shared' });
+  const ask = async ({ parsed }: Call) => (await drs.verify(parsed)).valid;
   return { name, ask, close: () => drs.close() };
 }
 
@@ -72,9 +69,7 @@ async function measure(
   seconds: number,
 ): Promise<void> {
   const id = `client/${name}/c${inFlight}`;
-  const calls = workloads
-    .warm(DEPTH)
-    .map((call): Call => ({ ...call, bundle: JSON.parse(call.body) as unknown }));
+  const calls: readonly Call[] = workloads.warm(DEPTH).map(withParsed);
   const waits: number[] = [];
   let wrong = 0;
   recorder.measureFloor();
