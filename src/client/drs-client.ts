@@ -156,7 +156,7 @@ export class DrsClient {
   }
 }
 
-/** Makes the request body. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
+/** Makes the request. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
 function writeRequest(
   bundle: unknown,
   { body, bodyText }: { readonly body?: unknown; readonly bodyText?: string },
@@ -167,27 +167,34 @@ function writeRequest(
     const json = (JSON.stringify(bundle) as string | undefined) ?? 'null';
     return { json, hadBody: own, isBodyUnusable: false };
   }
-  const value = body === undefined ? bundle['body'] : body;
   if (!own && bodyText === undefined && body === undefined) {
     return { json: JSON.stringify(bundle), hadBody: false, isBodyUnusable: false };
   }
-  const start = JSON.stringify({ ...bundle, body: undefined });
-  const text = bodyText ?? toJson(value);
-  try {
-    if (text !== undefined) return { json: spliceBody(start, text), hadBody: true, isBodyUnusable: false };
-  } catch {
-    // The body is not JSON: send the bundle without it.
-  }
-  return { json: start, hadBody: false, isBodyUnusable: true };
+  const json =
+    bodyText === undefined
+      ? withValue(bundle, body === undefined ? bundle['body'] : body)
+      : withText(bundle, bodyText);
+  if (json !== null) return { json, hadBody: true, isBodyUnusable: false };
+  return { json: JSON.stringify({ ...bundle, body: undefined }), hadBody: false, isBodyUnusable: true };
 }
 
-/** Returns `undefined` for values that JSON cannot express, such as an infinity, and for values that nest too deep. */
-function toJson(value: unknown): string | undefined {
-  if (!denotesJson(value)) return undefined;
+/** Returns `null` for bodies that JSON cannot express, such as an infinity, and for bodies that nest too deep. */
+function withValue(bundle: object, body: unknown): string | null {
+  if (!denotesJson(body)) return null;
   try {
-    return JSON.stringify(value);
+    return JSON.stringify({ ...bundle, body });
   } catch (error) {
-    if (error instanceof RangeError) return undefined;
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
+/** Returns `null` if the text is not JSON. */
+function withText(bundle: object, bodyText: string): string | null {
+  try {
+    return spliceBody(JSON.stringify({ ...bundle, body: undefined }), bodyText);
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
     throw error;
   }
 }

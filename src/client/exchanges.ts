@@ -32,7 +32,7 @@ export function postOneByOne(transport: Transport): Poster {
     post: (json, deadline) => {
       const abort = new AbortController();
       deadline.onOver = () => abort.abort(timeIsOver());
-      return transport.post(json, JSON_TYPE, abort.signal);
+      return transport.post([json], JSON_TYPE, abort.signal);
     },
     close: () => transport.close(),
   };
@@ -130,7 +130,7 @@ export class SharedExchanges implements Poster {
         if (left.size === 0) abort.abort(timeIsOver());
       };
     try {
-      const lines = calls.map(({ json }) => toLine(json)).join('\n');
+      const lines = calls.map(({ json }) => toLine(json));
       const answer = await this.#transport.post(lines, NDJSON_TYPE, abort.signal);
       if (NOT_TAKEN.has(answer.status)) {
         this.#aloneUntil = performance.now() + ALONE_MS;

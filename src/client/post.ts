@@ -5,9 +5,10 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Posts text to one address. */
+/** Posts to one address. */
 export interface Transport {
-  post(text: string, contentType: string, signal: AbortSignal): Promise<Answer>;
+  /** @param lines of the request, without line feeds if there are several */
+  post(lines: readonly string[], contentType: string, signal: AbortSignal): Promise<Answer>;
   close(): Promise<void>;
 }
 
@@ -21,10 +22,16 @@ export const NDJSON_TYPE = 'application/x-ndjson';
 /** Posts with `fetch`, for runtimes without Node's sockets. */
 export function postByFetch(url: URL, fetch: typeof globalThis.fetch): Transport {
   return {
-    post: async (text, contentType, signal) => {
+    post: async (lines, contentType, signal) => {
       const headers = { 'content-type': contentType };
       // Redirects are not followed: they could lead to a server that accepts everything. Workers know no `error`.
-      const init: RequestInit = { method: 'POST', headers, body: text, signal, redirect: 'manual' };
+      const init: RequestInit = {
+        method: 'POST',
+        headers,
+        body: lines.join('\n'),
+        signal,
+        redirect: 'manual',
+      };
       const response = await fetch(url, init);
       return {
         // Browsers hide the status of a redirect.
