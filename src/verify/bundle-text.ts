@@ -48,7 +48,9 @@ export function parseBundleText(text: string, cache: ReceiptCache): BundleText {
 
 /** The body of the call: the bundle's member `body`, with the text in which its faults can be seen. */
 export function bodyOf({ text, document }: BundleText): Body | null {
-  return isJsonObject(document) && Object.hasOwn(document, 'body') ? { kind: 'member', text, document } : null;
+  return isJsonObject(document) && Object.hasOwn(document, 'body')
+    ? { kind: 'member', text, document }
+    : null;
 }
 
 /** Whether a part of the text is these strings, quoted, with nothing but commas between them. */
