@@ -61,7 +61,7 @@ describe('docs/openapi.yaml', () => {
       .filter((file) => file.endsWith('.ts'))
       .map((file) => read(`src/service/${file}`))
       .join('\n');
-    const given = [...sources.matchAll(/\b(?:answer|refuse|reject)\([^;]*?\b([2-5]\d\d),/g)].map(
+    const given = [...sources.matchAll(/\b(?:(?:answer|refuse|reject)\([^;]*?\b|status: )([2-5]\d\d),/g)].map(
       ([, x]) => x,
     );
     const documented = Object.values(openApi.paths)

@@ -210,7 +210,7 @@ describe('each line of a batch', () => {
   it('that throws is answered 500, and no other', async () => {
     const { ask } = serve();
     const { lines } = ask('1\nplanted\n3', (question, body) => {
-      if (String(body) === 'planted') throw new Error('planted');
+      if (Buffer.isBuffer(body) && body.toString() === 'planted') throw new Error('planted');
       question.answer(200, '{}');
     });
     expect(await lines()).toEqual([{}, { error: 'internal', status: 500 }, {}]);
@@ -253,8 +253,17 @@ describe('the memory of a batch', () => {
   it('counts towards the share of its client', async () => {
     const { ask, admission } = serve({ maxBodyMemory: 16 * KIB });
     // A client that is alone may hold a quarter.
-    expect(await ask('1\n2\n3').lines()).toHaveLength(3);
+    for (let time = 0; time < 3; time++) expect(await ask('1\n2\n3').lines()).toHaveLength(3);
     expect(ask('1\n2\n3').wire.answers[0]?.status).toBe(503);
-    expect(admission.memory.bytes).toBe(5 + 3 * KIB);
+    // For short answers, at most a sixteenth of all.
+    expect(admission.memory.bytes).toBe(3 * (5 + KIB));
+  });
+
+  it('has room for answers that are longer than their lines', async () => {
+    const { ask, admission } = serve();
+    const answer = `{"got":"${'ж'.repeat(10 * KIB)}"}`;
+    const { lines } = ask('1\n2', (question) => question.answer(200, answer));
+    await lines();
+    expect(admission.memory.bytes).toBe(3 + 2 * (Buffer.byteLength(answer) + 1));
   });
 });

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { MAX_TYPICAL_BYTES, type Admission } from '../load/admission.js';
+import type { BodyReservation } from '../load/body-memory.js';
 import { clientOf, type RateLimit } from '../load/rate-limit.js';
 import { Batch, BYTES_PER_LINE, findHeaderFault, isBatch, splitLines } from './batch.js';
 import type { BatchFault, BodyIntake, BodyLimits, IntakeSink, QuestionFault } from './body-intake.js';
@@ -19,6 +20,8 @@ export type QuestionSink = (question: Question, body: Buffer | QuestionFault) =>
 
 /** A batch may take one in so many bytes of the memory for bodies: a client that is alone has a quarter of it. */
 const BATCH_SHARE = 8;
+/** Beside its lines, a batch counts for short answers with at most one in so many bytes of it. */
+const ANSWERS_SHARE = 16;
 /** The lines that are under way at the same time have one in so many bytes of it: parsed, they may take an eighth. */
 const AHEAD_SHARE = 128;
 
@@ -82,13 +85,15 @@ export class BatchIntake {
       return;
     }
     const client = clientOf(exchange.clientAddress);
-    const held = this.#admission.memory.reserve(client);
-    if (!held.take((isLarge ? 0 : body.length) + lines.length * BYTES_PER_LINE)) {
+    const { memory } = this.#admission;
+    const held = memory.reserve(client);
+    const forAnswers = Math.min(lines.length * BYTES_PER_LINE, memory.limit / ANSWERS_SHARE);
+    if (!held.take((isLarge ? 0 : body.length) + forAnswers)) {
       this.#intake.hand(sink, exchange, 'overloaded');
       return;
     }
     exchange.holdUntilSent(held);
-    this.#feed({ exchange, client, lines, limit, sink });
+    this.#feed({ exchange, client, held, lines, limit, sink });
   }
 
   /**
@@ -96,7 +101,7 @@ export class BatchIntake {
    * because of lines that are answered within the same turn. And of the bodies that take a turn of their own, it has one,
    * because they wait without regard to their clients.
    */
-  #feed({ exchange, client, lines, limit, sink }: Feed): void {
+  #feed({ exchange, client, held, lines, limit, sink }: Feed): void {
     const maxAhead = this.#admission.memory.limit / AHEAD_SHARE;
     let [next, ahead, isFeeding, hasLarge] = [0, 0, false, false];
     const feed = (): void => {
@@ -110,8 +115,9 @@ export class BatchIntake {
         if (ahead > 0 && (ahead + bytes > maxAhead || (isLarge && hasLarge))) break;
         ahead += bytes;
         hasLarge ||= isLarge;
-        const question = batch.line(next, () => {
+        const question = batch.line(next, (answerBytes) => {
           ahead -= bytes;
+          if (answerBytes > bytes) held.add(answerBytes - bytes);
           if (isLarge) hasLarge = false;
           feed();
         });
@@ -146,6 +152,7 @@ export class BatchIntake {
 interface Feed {
   readonly exchange: Exchange;
   readonly client: string;
+  readonly held: BodyReservation;
   readonly lines: readonly Buffer[];
   readonly limit: RateLimit | null;
   readonly sink: QuestionSink;

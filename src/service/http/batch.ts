@@ -78,18 +78,19 @@ export class Batch {
    * A line as a question of its own.
    *
    * @param at its place, from 0
-   * @param answered called when it is answered
+   * @param answered called when it is answered, before the batch is
    */
-  line(at: number, answered: () => void): Question {
+  line(at: number, answered: (answerBytes: number) => void): Question {
     return new BatchLine(this.#exchange, at + 1, (answer) => {
-      this.#take(at, answer);
-      answered();
+      const line = `${answer}\n`;
+      const kept = line.length > MAX_TEXT_LENGTH ? Buffer.from(line) : line;
+      this.#answers[at] = kept;
+      answered(kept.length);
+      this.#end();
     });
   }
 
-  #take(at: number, answer: string): void {
-    const line = `${answer}\n`;
-    this.#answers[at] = line.length > MAX_TEXT_LENGTH ? Buffer.from(line) : line;
+  #end(): void {
     if (--this.#left > 0) return;
     this.#exchange.isBatch = true;
     this.#exchange.answer(200, joinAll(this.#answers), ANSWER);

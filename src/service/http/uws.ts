@@ -229,7 +229,7 @@ class UwsWire implements Wire {
     if (headers?.['Content-Type'] === undefined) lines.push('Content-Type: application/json');
     for (const [name, value] of Object.entries(headers ?? {})) lines.push(`${name}: ${value}`);
     lines.push('Connection: close', `Content-Length: ${Buffer.byteLength(body) + 2}`);
-    this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : body}`));
+    this.#res.cork(() => this.#res.writeStatus(`${lines.join('\r\n')}\r\n\r\n${isHead ? '' : String(body)}`));
   }
 
   close(): void {

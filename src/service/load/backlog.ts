@@ -153,11 +153,14 @@ export class Backlog {
     this.#servedAt = this.#loop.now();
     // If the threads have enough work, it waits a little longer, so that they get the cores.
     if (isMoving || this.#large.length > 0) this.#deferTurn();
-    else if (!this.#isTurnDue) {
-      this.#isTurnDue = true;
-      this.#loop.pause(this.#endTurn);
-    }
+    else this.#pauseTurn();
   };
+
+  #pauseTurn(): void {
+    if (this.#isTurnDue) return;
+    this.#isTurnDue = true;
+    this.#loop.pause(this.#endTurn);
+  }
 
   #hasWaiting(): boolean {
     return this.#length > 0 || this.#large.length > 0;

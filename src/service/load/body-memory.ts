@@ -9,6 +9,8 @@ export interface BodySender {
 export interface BodyReservation {
   /** @returns false if there is not enough for that many more bytes; then nothing is taken */
   take(bytes: number): boolean;
+  /** Counts what is in memory already, whether there is room for it or not. */
+  add(bytes: number): void;
   /** Gives everything back. Calling it again has no effect. */
   release(): void;
 }
@@ -55,14 +57,19 @@ export class BodyMemory {
   /** Begins to read a body of a client; see {@link clientOf}. Takes nothing yet. */
   reserve(client: string): BodyReservation {
     let held = 0;
+    const add = (bytes: number) => {
+      this.#reading += bytes;
+      held += bytes;
+      // An empty piece holds nothing, and must leave no entry behind.
+      if (bytes > 0) this.#byClient.set(client, (this.#byClient.get(client) ?? 0) + bytes);
+    };
     return {
       take: (bytes) => {
-        if (!this.#isFair(bytes, client) || !this.take(bytes)) return false;
-        held += bytes;
-        // An empty piece holds nothing, and must leave no entry behind.
-        if (bytes > 0) this.#byClient.set(client, (this.#byClient.get(client) ?? 0) + bytes);
+        if (!this.#isFair(bytes, client) || !this.#fits(bytes)) return false;
+        add(bytes);
         return true;
       },
+      add,
       release: () => {
         if (held === 0) return;
         this.give(held);
