@@ -64,7 +64,8 @@ export class SharedExchanges implements Poster {
   constructor(transport: Transport, connections: number) {
     this.#transport = transport;
     this.#single = postOneByOne(transport);
-    this.#maxUnderWay = Math.min(MAX_UNDER_WAY, connections);
+    // With 0, undici opens as many as it needs.
+    this.#maxUnderWay = Math.min(MAX_UNDER_WAY, connections || MAX_UNDER_WAY);
   }
 
   post(json: string, deadline: Deadline): Promise<Answer> {
