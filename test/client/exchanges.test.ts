@@ -119,6 +119,11 @@ describe.each([
     expect(requests.map(({ lines }) => lines.length).toSorted((a, b) => a - b)).toEqual([36, 64]);
   });
 
+  it('go without a limit of connections', async () => {
+    const { open } = await start((request) => request.answerAll());
+    expect(await open({ ...transport, connections: 0, timeoutMs: 2000 }).ask(1, 2)).toEqual(own([1, 2]));
+  });
+
   it('fail together with the connection', async () => {
     const { requests, open } = await start((request) => request.destroy());
     expect(await open(transport).ask(1, 2, 3)).toEqual(Array(3).fill('interrupted'));
