@@ -5,6 +5,7 @@ import { ROOT } from '../run/programs.js';
 import type { Suite } from '../run/suite.js';
 import { batch } from './batch.js';
 import { cache } from './cache.js';
+import { client } from './client.js';
 import { engines } from './engines.js';
 import { gate } from './gate.js';
 import { latency } from './latency.js';
@@ -34,6 +35,7 @@ export const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cach
 export const ALL_SUITES: readonly Suite[] = [
   ...DEFAULT_SUITES,
   batch,
+  client,
   overload,
   engines,
   processes,

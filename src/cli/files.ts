@@ -13,16 +13,21 @@ export async function readText(file: string, what: string): Promise<string> {
   try {
     bytes = file === '-' ? await buffer(process.stdin) : await readFile(file);
   } catch (error) {
-    throw new CommandError(
-      `cannot read ${what} from ${file}: ${reasonOf(error)}`,
-      'check the name and the permissions of the file, or write - for standard input',
-    );
+    throw unreadable(file, what, error);
   }
   const text = decodeUtf8(bytes);
   if (text === null) {
     throw new CommandError(`${file} is not UTF-8 text, expected ${what}`, 'check that it is the right file');
   }
   return text;
+}
+
+/** The error for a file that cannot be read. */
+export function unreadable(file: string, what: string, error: unknown): CommandError {
+  return new CommandError(
+    `cannot read ${what} from ${file}: ${reasonOf(error)}`,
+    'check the name and the permissions of the file, or write - for standard input',
+  );
 }
 
 /** Options of {@link writeResult}. */

@@ -1,9 +1,11 @@
+import { denotesJson } from '../protocol/denotes-json.js';
 import { isJsonObject } from '../protocol/json.js';
 import { refuseUnknownOptions } from '../protocol/known-options.js';
 import type { Verdict } from '../verifier/verdict.js';
-import { denotesJson } from '../verify/binding.js';
 import { DrsClientError } from './client-error.js';
-import { neverConnected, postByFetch, type Answer, type Transport } from './post.js';
+import { Deadline, timeIsOver } from './deadline.js';
+import { postOneByOne, SharedExchanges, type Poster } from './exchanges.js';
+import { neverConnected, postByFetch, type Answer } from './post.js';
 import { readVerdict } from './read-verdict.js';
 import { serviceUrl } from './service-url.js';
 import { spliceBody } from './splice-body.js';
@@ -16,10 +18,22 @@ export interface DrsClientOptions {
   readonly retries?: number;
   /** Maximum number of connections over Node's sockets; default 16. Each is kept alive and carries one request at a time. */
   readonly connections?: number;
+  /**
+   * Whether calls that are made while others are under way go together, in one request of several lines. A call never
+   * waits for company. Default `true`; `false` on Cloudflare Workers, where no request may wait for another's connection.
+   */
+  readonly shareExchanges?: boolean;
   /** A `fetch` to use instead of Node's sockets; default where there are none: the global one. */
   readonly fetch?: typeof globalThis.fetch;
 }
 
+const OPTIONS = [
+  'timeoutMs',
+  'retries',
+  'connections',
+  'shareExchanges',
+  'fetch',
+] satisfies (keyof DrsClientOptions)[];
 const FIRST_DELAY_MS = 50;
 
 /**
@@ -35,8 +49,8 @@ export class DrsClient {
   readonly #url: URL;
   readonly #timeoutMs: number;
   readonly #retries: number;
-  readonly #openTransport: () => Promise<Transport>;
-  #transport: Promise<Transport> | null = null;
+  readonly #openPoster: () => Promise<Poster>;
+  #poster: Promise<Poster> | null = null;
   #isClosed = false;
 
   /**
@@ -44,16 +58,19 @@ export class DrsClient {
    * @throws TypeError if it is not an http or https URL without credentials, or an option is unknown
    */
   constructor(url: string | URL, options: DrsClientOptions = {}) {
-    const known = ['timeoutMs', 'retries', 'connections', 'fetch'] satisfies (keyof DrsClientOptions)[];
-    refuseUnknownOptions(options, known);
+    refuseUnknownOptions(options, OPTIONS);
     const { timeoutMs = 5000, retries = 2, connections = 16, fetch } = options;
+    const { shareExchanges = !isConnectionOfOneRequest() } = options;
     this.#url = serviceUrl(url, '/verify');
     this.#timeoutMs = timeoutMs;
     this.#retries = retries;
-    this.#openTransport = () =>
-      fetch === undefined
-        ? import('#transport').then(({ openTransport }) => openTransport(this.#url, connections))
-        : Promise.resolve(postByFetch(this.#url, fetch));
+    this.#openPoster = async () => {
+      const transport =
+        fetch === undefined
+          ? (await import('#transport')).openTransport(this.#url, connections)
+          : postByFetch(this.#url, fetch);
+      return shareExchanges ? new SharedExchanges(transport, connections) : postOneByOne(transport);
+    };
   }
 
   /**
@@ -72,40 +89,63 @@ export class DrsClient {
   ): Promise<Verdict> {
     const asked = call.details === true && isJsonObject(bundle) ? { ...bundle, details: true } : bundle;
     const { json, hadBody, isBodyUnusable } = writeRequest(asked, call);
-    const answer = await this.#postWithRetries(json);
-    const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
-    if (verdict === null) throw unexpected(answer);
+    const verdict = await this.#ask(json, hadBody);
     if (!isBodyUnusable || !verdict.valid) return verdict;
     const binding = 'invalid_body' as const;
     return { ...verdict, binding, ...(verdict.details && { details: { ...verdict.details, binding } }) };
   }
 
+  /**
+   * Asks the service for the verdict on a bundle that is JSON text, sent unchanged.
+   *
+   * @param json the text of a bundle, which may have a `body`
+   * @returns the verdict; see docs/spec/verdict.md
+   * @throws SyntaxError if it is not JSON
+   * @throws DrsClientError if there is no verdict
+   * @example const verdict = await client.verifyText(await readFile('bundle.json', 'utf8'));
+   */
+  async verifyText(json: string): Promise<Verdict> {
+    const bundle: unknown = JSON.parse(json);
+    return this.#ask(json, isJsonObject(bundle) && Object.hasOwn(bundle, 'body'));
+  }
+
   /** Lets running verifications finish, then closes the connections. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await (await this.#transport)?.close();
+    await (await this.#poster)?.close();
+  }
+
+  async #ask(json: string, hadBody: boolean): Promise<Verdict> {
+    const answer = await this.#postWithRetries(json);
+    const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
+    if (verdict === null) throw unexpected(answer);
+    return verdict;
   }
 
   async #postWithRetries(json: string): Promise<Answer> {
     if (this.#isClosed) throw new DrsClientError('unreachable', 'the client is closed');
-    this.#transport ??= this.#openTransport();
-    const transport = await this.#transport;
-    const signal = AbortSignal.timeout(this.#timeoutMs);
-    for (let attempt = 0; ; attempt++) {
-      let delayMs = FIRST_DELAY_MS * 2 ** attempt;
-      try {
-        const answer = await transport.post(json, signal);
-        if (answer.status !== 503 || attempt >= this.#retries) return answer;
-        // Wait as long as `Retry-After` says, but never less than our own delay, in case it says 0.
-        delayMs = Math.max(delayMs, Number(answer.retryAfter ?? 0) * 1000 || 0);
-      } catch (error) {
-        if (signal.aborted) throw this.#timedOut(error);
-        const isSafe = neverConnected(error);
-        if (!isSafe || attempt >= this.#retries) throw failed(error, isSafe, this.#url);
+    this.#poster ??= this.#openPoster();
+    const poster = await this.#poster;
+    const deadline = new Deadline(this.#timeoutMs);
+    try {
+      for (let attempt = 0; ; attempt++) {
+        let delayMs = FIRST_DELAY_MS * 2 ** attempt;
+        try {
+          const answer = await poster.post(json, deadline);
+          if (answer.status !== 503 || attempt >= this.#retries) return answer;
+          // Wait as long as `Retry-After` says, but never less than our own delay, in case it says 0.
+          delayMs = Math.max(delayMs, Number(answer.retryAfter ?? 0) * 1000 || 0);
+        } catch (error) {
+          if (deadline.isOver) throw error;
+          const isSafe = neverConnected(error);
+          if (!isSafe || attempt >= this.#retries) throw failed(error, isSafe, this.#url);
+        }
+        await sleep(delayMs, deadline);
       }
-      await sleep(delayMs, signal).catch((error: unknown) => {
-        throw this.#timedOut(error);
-      });
+    } catch (error) {
+      throw deadline.isOver ? this.#timedOut(error) : error;
+    } finally {
+      deadline.clear();
     }
   }
 
@@ -118,36 +158,45 @@ export class DrsClient {
   }
 }
 
-/** Makes the request body. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
+/** Makes the request. `bodyText` is inserted unchanged, so that the service sees what parsing would hide. */
 function writeRequest(
   bundle: unknown,
   { body, bodyText }: { readonly body?: unknown; readonly bodyText?: string },
 ): { json: string; hadBody: boolean; isBodyUnusable: boolean } {
   const own = Object.hasOwn(bundle ?? {}, 'body');
   if (!isJsonObject(bundle)) {
-    return { json: JSON.stringify(bundle ?? null), hadBody: own, isBodyUnusable: false };
+    // Of a function or a symbol, `JSON.stringify` makes nothing at all.
+    const json = (JSON.stringify(bundle) as string | undefined) ?? 'null';
+    return { json, hadBody: own, isBodyUnusable: false };
   }
-  const value = body === undefined ? bundle['body'] : body;
   if (!own && bodyText === undefined && body === undefined) {
     return { json: JSON.stringify(bundle), hadBody: false, isBodyUnusable: false };
   }
-  const start = JSON.stringify({ ...bundle, body: undefined });
-  const text = bodyText ?? toJson(value);
-  try {
-    if (text !== undefined) return { json: spliceBody(start, text), hadBody: true, isBodyUnusable: false };
-  } catch {
-    // The body is not JSON: send the bundle without it.
-  }
-  return { json: start, hadBody: false, isBodyUnusable: true };
+  const json =
+    bodyText === undefined
+      ? withValue(bundle, body === undefined ? bundle['body'] : body)
+      : withText(bundle, bodyText);
+  if (json !== null) return { json, hadBody: true, isBodyUnusable: false };
+  return { json: JSON.stringify({ ...bundle, body: undefined }), hadBody: false, isBodyUnusable: true };
 }
 
-/** Returns `undefined` for values that JSON cannot express, such as an infinity, and for values that nest too deep. */
-function toJson(value: unknown): string | undefined {
-  if (!denotesJson(value)) return undefined;
+/** Returns `null` for bodies that JSON cannot express, such as an infinity, and for bodies that nest too deep. */
+function withValue(bundle: object, body: unknown): string | null {
+  if (!denotesJson(body)) return null;
   try {
-    return JSON.stringify(value);
+    return JSON.stringify({ ...bundle, body });
   } catch (error) {
-    if (error instanceof RangeError) return undefined;
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
+/** Returns `null` if the text is not JSON. */
+function withText(bundle: object, bodyText: string): string | null {
+  try {
+    return spliceBody(JSON.stringify({ ...bundle, body: undefined }), bodyText);
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
     throw error;
   }
 }
@@ -189,17 +238,18 @@ function failed(error: unknown, wasNeverConnected: boolean, { origin }: URL): Dr
       );
 }
 
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
+function sleep(ms: number, deadline: Deadline): Promise<void> {
   return new Promise((resolve, reject) => {
-    const stop = () => {
+    const timer = setTimeout(resolve, ms);
+    deadline.onOver = () => {
       clearTimeout(timer);
-      reject(signal.reason as Error);
+      reject(timeIsOver());
     };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    }, ms);
-    if (signal.aborted) stop();
-    else signal.addEventListener('abort', stop, { once: true });
   });
+}
+
+/** Cloudflare Workers cancel a connection with the request that has opened it, whoever waits for its answer. */
+function isConnectionOfOneRequest(): boolean {
+  const { navigator } = globalThis as { readonly navigator?: { readonly userAgent?: string } };
+  return navigator?.userAgent === 'Cloudflare-Workers';
 }

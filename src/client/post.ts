@@ -5,23 +5,33 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Posts JSON text to one address. */
+/** Posts to one address. */
 export interface Transport {
-  post(json: string, signal: AbortSignal): Promise<Answer>;
+  /** @param lines of the request, without line feeds if there are several */
+  post(lines: readonly string[], contentType: string, signal: AbortSignal): Promise<Answer>;
   close(): Promise<void>;
 }
 
 /** Maximum size of an answer in bytes. A verdict is small: it contains one policy. */
 export const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
-/** The headers of each request. */
-export const HEADERS = { 'content-type': 'application/json' };
+/** The type of one call. */
+export const JSON_TYPE = 'application/json';
+/** The type of several calls, one a line. */
+export const NDJSON_TYPE = 'application/x-ndjson';
 
 /** Posts with `fetch`, for runtimes without Node's sockets. */
 export function postByFetch(url: URL, fetch: typeof globalThis.fetch): Transport {
   return {
-    post: async (json, signal) => {
+    post: async (lines, contentType, signal) => {
+      const headers = { 'content-type': contentType };
       // Redirects are not followed: they could lead to a server that accepts everything. Workers know no `error`.
-      const init: RequestInit = { method: 'POST', headers: HEADERS, body: json, signal, redirect: 'manual' };
+      const init: RequestInit = {
+        method: 'POST',
+        headers,
+        body: lines.join('\n'),
+        signal,
+        redirect: 'manual',
+      };
       const response = await fetch(url, init);
       return {
         // Browsers hide the status of a redirect.

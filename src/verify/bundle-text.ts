@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject } from '../protocol/json.js';
+import type { Body } from './binding.js';
 import type { ReceiptCache } from './receipt-cache.js';
 
 /** A bundle that was read from JSON text. */
@@ -43,6 +44,13 @@ export function parseBundleText(text: string, cache: ReceiptCache): BundleText {
   }
   const bundle: unknown = JSON.parse(text);
   return { bundle, text, document: bundle };
+}
+
+/** The body of the call: the bundle's member `body`, with the text in which its faults can be seen. */
+export function bodyOf({ text, document }: BundleText): Body | null {
+  return isJsonObject(document) && Object.hasOwn(document, 'body')
+    ? { kind: 'member', text, document }
+    : null;
 }
 
 /** Whether a part of the text is these strings, quoted, with nothing but commas between them. */

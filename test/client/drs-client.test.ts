@@ -34,47 +34,52 @@ const valid = JSON.stringify({
 const answer = (res: ServerResponse, status: number, body: string, headers = {}) =>
   res.writeHead(status, headers).end(body);
 
+/** What is checked with a service and in this process. */
+const CASES: readonly (readonly [
+  string,
+  unknown,
+  { readonly body?: unknown; readonly bodyText?: string },
+])[] = [
+  ['no body', bundle, {}],
+  ['a body that matches', bundle, { body: args }],
+  ['a body that does not', bundle, { body: { tool: 'fetch' } }],
+  ['a body of null', bundle, { body: null }],
+  ['a body text', bundle, { bodyText: JSON.stringify(args) }],
+  ['a body text of several lines', bundle, { bodyText: JSON.stringify(args, null, 2) }],
+  ['a body text that is no JSON', bundle, { bodyText: '{' }],
+  ['a body text that is empty', bundle, { bodyText: '' }],
+  ['a body text that ends its member', bundle, { bodyText: `1,"receipts":[]` }],
+  ['a body text with a duplicate', bundle, { bodyText: '{"tool":"fetch","tool":"search","query":"tea"}' }],
+  ['a body text in place of a body', bundle, { body: args, bodyText: '{}' }],
+  ['a body text and no bundle', {}, { bodyText: '{}' }],
+  ['a bundle with a body of its own', { ...bundle, body: args }, {}],
+  ['a body in place of the own one', { ...bundle, body: {} }, { body: args }],
+  ['an invalid chain', { ...bundle, receipts: [] }, { body: args }],
+  ['no bundle', null, { body: args }],
+  ['an array', [], {}],
+  ['an infinity for a signed null', signedNull, { body: { tool: 'search', n: Infinity } }],
+  ['an infinity in the own body', { ...signedNull, body: { tool: 'search', n: Infinity } }, {}],
+  ['details of what cannot be sent', { ...bundle, details: true }, { bodyText: '{' }],
+];
+
+let service: Awaited<ReturnType<typeof startTestService>>;
+const verifier = createVerifier({ workerThreads: 0 });
+beforeAll(async () => {
+  // A busy machine must not make it refuse calls.
+  service = await startTestService({ QUEUE_BURST_MS: '60000', QUEUE_TARGET_MS: '60000' });
+});
+afterAll(async () => {
+  await service.close();
+  await verifier.close();
+});
+
 /** Over undici and over fetch, everything is the same. */
 describe.each([
   ['a pool', {}],
   ['fetch', { fetch: globalThis.fetch }],
 ])('the client over %s', (_, transport: DrsClientOptions) => {
   describe('with a service', () => {
-    let service: Awaited<ReturnType<typeof startTestService>>;
-    const verifier = createVerifier({ workerThreads: 0 });
-    beforeAll(async () => {
-      service = await startTestService();
-    });
-    afterAll(async () => {
-      await service.close();
-      await verifier.close();
-    });
-
-    it.each([
-      ['no body', bundle, {}],
-      ['a body that matches', bundle, { body: args }],
-      ['a body that does not', bundle, { body: { tool: 'fetch' } }],
-      ['a body of null', bundle, { body: null }],
-      ['a body text', bundle, { bodyText: JSON.stringify(args) }],
-      ['a body text that is no JSON', bundle, { bodyText: '{' }],
-      ['a body text that is empty', bundle, { bodyText: '' }],
-      ['a body text that ends its member', bundle, { bodyText: `1,"receipts":[]` }],
-      [
-        'a body text with a duplicate',
-        bundle,
-        { bodyText: '{"tool":"fetch","tool":"search","query":"tea"}' },
-      ],
-      ['a body text in place of a body', bundle, { body: args, bodyText: '{}' }],
-      ['a body text and no bundle', {}, { bodyText: '{}' }],
-      ['a bundle with a body of its own', { ...bundle, body: args }, {}],
-      ['a body in place of the own one', { ...bundle, body: {} }, { body: args }],
-      ['an invalid chain', { ...bundle, receipts: [] }, { body: args }],
-      ['no bundle', null, { body: args }],
-      ['an array', [], {}],
-      ['an infinity for a signed null', signedNull, { body: { tool: 'search', n: Infinity } }],
-      ['an infinity in the own body', { ...signedNull, body: { tool: 'search', n: Infinity } }, {}],
-      ['details of what cannot be sent', { ...bundle, details: true }, { bodyText: '{' }],
-    ])('checks %s as a verifier of this process does', async (_name, presented, call) => {
+    it.each(CASES)('checks %s as a verifier of this process does', async (_name, presented, call) => {
       const client = clientOf(service.url, transport);
       expect(await client.verify(presented, call)).toEqual(await verifier.verify(presented, call));
     });
@@ -192,4 +197,17 @@ describe('a client', () => {
     await client.close();
     await expect(client.verify({})).rejects.toMatchObject({ code: 'unreachable' });
   });
+});
+
+it('a client asks a service about many calls at once, and gets the same verdicts', async () => {
+  const types: unknown[] = [];
+  const fetch: typeof globalThis.fetch = (url, init) => {
+    types.push(new Headers(init?.headers).get('content-type'));
+    return globalThis.fetch(url, init);
+  };
+  const client = clientOf(service.url, { fetch });
+  const given = await Promise.all(CASES.map(([, presented, call]) => client.verify(presented, call)));
+  expect(types).toEqual(['application/x-ndjson']);
+  for (const [at, [, presented, call]] of CASES.entries())
+    expect(given[at]).toEqual(await verifier.verify(presented, call));
 });

@@ -60,6 +60,8 @@ export async function runCalls(service, redirecting) {
       ? [verdict.context.root_principal === alice.did, verdict.binding]
       : verdict.error.code;
   };
+  // In one turn, and so in one exchange where calls share one.
+  const [matching, changed] = await Promise.all([ask(args), ask({ tool: 'search', query: 'gold' })]);
   const redirected = new DrsClient(redirecting, { retries: 0 });
 
   const options = {
@@ -79,8 +81,8 @@ export async function runCalls(service, redirecting) {
   const refusal = /** @type {{ error: { code: string } }} */ (await plain.json());
 
   return {
-    matching: await ask(args),
-    changed: await ask({ tool: 'search', query: 'gold' }),
+    matching,
+    changed,
     redirected: await codeOf(() => redirected.verify(bundle)),
     escalation: await codeOf(() => issueSubDelegation({ ...limited, policy: {} })),
     notMine: await codeOf(() => issueInvocation({ ...delegation, key: bot, args })),

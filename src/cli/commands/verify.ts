@@ -11,12 +11,18 @@ import { readText } from '../files.js';
 import type { GateDecision } from '../gate-decision.js';
 import { errorOf, postToService, unexpectedAnswer, type ServiceAnswer } from '../service.js';
 import { aligned, coloursFor, printable, printableJson } from '../terminal.js';
+import type { JudgedAt } from '../line-verifiers.js';
+import { parseTime, TIME_FORMS } from '../times.js';
+import { exitCodeOf, verifyStream } from '../verify-stream.js';
 
 interface VerifyOptions {
   readonly body?: string;
   readonly gate?: Protocol;
   readonly toolServer?: string;
   readonly json?: true;
+  readonly stream?: true;
+  readonly at?: JudgedAt;
+  readonly url?: string;
 }
 
 /** `drs verify` */
@@ -26,11 +32,12 @@ export function addVerify(program: Command): void {
     .summary('ask the service for a verdict on a bundle')
     .description(
       'Sends a bundle to the service at DRS_VERIFY_URL (default: http://127.0.0.1:8080) and prints the verdict.\n' +
-        'With --gate, the file describes a whole request, and the answer is that of a gate.',
+        'With --gate, the file describes a whole request, and the answer is that of a gate.\n' +
+        'With --stream, verifies many bundles in this process, one a line, and prints a verdict a line.',
     )
     .argument(
-      '<bundle_file>',
-      'a bundle as JSON, or the value of an X-DRS-Bundle header; with --gate a request as JSON; - for standard input',
+      '[bundle_file...]',
+      'a bundle as JSON, or the value of an X-DRS-Bundle header; with --gate a request as JSON; with --stream any number of files with a bundle a line; - for standard input',
     )
     .option('--body <file>', 'the request body that the tool server received, compared with the signed args')
     .addOption(
@@ -43,6 +50,22 @@ export function addVerify(program: Command): void {
       'with --gate: the SERVER_IDENTITY of the gate, for which calls must be signed',
     )
     .option('--json', 'print the answer of the service, or the decision, as JSON')
+    .addOption(
+      new Option(
+        '--stream',
+        'verify a bundle a line (NDJSON), print a verdict a line in the same order',
+      ).conflicts([...['body', 'gate', 'toolServer', 'json']]),
+    )
+    .option(
+      '--at <time>',
+      `with --stream: verify as of this time (${TIME_FORMS}); call: each as of when it says it was signed`,
+      (text) => (text === 'call' ? text : parseTime(text, Math.floor(Date.now() / 1000))),
+    )
+    .addOption(
+      new Option('--url <address>', 'with --stream: have the service there verify, by its rules').conflicts(
+        'at',
+      ),
+    )
     .addHelpText(
       'after',
       `
@@ -53,6 +76,10 @@ checks the root, and the tool server if it has a SERVER_IDENTITY: a gate without
 checks it here. GATE_METHODS, GATE_PASS_METHODS, GATE_ROUTES, REPLAY_WINDOW_SECS and CLOCK_SKEW_SECS count
 as for the service.
 
+With --stream, each line is a bundle, also with a "body". Trust, revocation and limits are those of the variables of the
+service (TRUSTED_ROOTS, STATUS_LIST_BASE_URL, …); whether a call was used before is not checked. A line that is no JSON
+gets { "error", "status" }, and the exit code is then 2.
+
 Exit code: 0 valid, or allowed; 1 invalid, refused, or valid but the body is not what was signed (binding is not
 "match"); 2 usage, unreadable file or no verdict from the service.
 
@@ -60,9 +87,15 @@ Examples:
   npx drs-verify verify bundle.json
   npx drs-verify verify bundle.json --body request.json
   npx drs-verify verify --gate mcp request.json
+  zcat calls-*.jsonl.gz | npx drs-verify verify --stream --at call > verdicts.jsonl
   DRS_VERIFY_URL=https://verify.example npx drs-verify verify --json - < header.txt`,
     )
-    .action(async (file: string, options: VerifyOptions) => {
+    .action(async (files: readonly string[], options: VerifyOptions) => {
+      if (options.stream) {
+        process.exitCode = await streamed(files, options);
+        return;
+      }
+      const file = onlyFileOf(files, options);
       if (options.gate !== undefined) {
         await decide(options.gate, file, options);
         return;
@@ -84,6 +117,33 @@ Examples:
       process.stdout.write(options.json ? `${printableJson(verdict, 2)}\n` : showVerdict(verdict, request));
       process.exitCode = exitCodeOf(verdict);
     });
+}
+
+async function streamed(files: readonly string[], { at = null, url }: VerifyOptions): Promise<ExitCode> {
+  // Only this option needs the configuration of the service, which takes longer to load than the rest.
+  const { openLocal, openRemote } = await import('../line-verifiers.js');
+  const verifier = url === undefined ? await openLocal(process.env, at) : openRemote(url);
+  try {
+    return await verifyStream(files.length === 0 ? ['-'] : files, verifier);
+  } finally {
+    await verifier.close();
+  }
+}
+
+function onlyFileOf([file, ...others]: readonly string[], { at, url }: VerifyOptions): string {
+  if (at !== undefined || url !== undefined)
+    throw new CommandError(
+      `--${at === undefined ? 'url' : 'at'} is for a stream`,
+      'give --stream too, or leave it out',
+    );
+  if (file === undefined)
+    throw new CommandError("missing required argument 'bundle_file'", 'name a file, or - for standard input');
+  if (others.length > 0)
+    throw new CommandError(
+      `${others.length + 1} files are given, expected one bundle`,
+      'verify one after the other; or, of files with a bundle a line, all with --stream',
+    );
+  return file;
 }
 
 async function decide(protocol: Protocol, file: string, { json, toolServer }: VerifyOptions): Promise<void> {
@@ -140,10 +200,6 @@ function verdictOf(answer: ServiceAnswer, request: string): Verdict {
   const verdict = answer.status === 200 ? readVerdict(answer.text, hadBody) : null;
   if (verdict === null) throw unexpectedAnswer(answer);
   return verdict;
-}
-
-function exitCodeOf(verdict: Verdict): ExitCode {
-  return verdict.valid && (verdict.binding ?? 'match') === 'match' ? EXIT.ok : EXIT.no;
 }
 
 /** The verdict as text for people. It may quote the bundle, so all of it is escaped. */

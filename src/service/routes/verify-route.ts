@@ -1,7 +1,6 @@
 import { Buffer } from 'node:buffer';
-import { isJsonObject } from '../../protocol/json.js';
 import { WorkDropped } from '../../signatures/signature-verifier.js';
-import { parseBundleText } from '../../verify/bundle-text.js';
+import { bodyOf, parseBundleText } from '../../verify/bundle-text.js';
 import type { Call, Judgement } from '../../verify/judge.js';
 import { asksForDetails, toVerdictJson } from '../../verifier/verdict.js';
 import type { Ticket } from '../load/admission.js';
@@ -84,12 +83,9 @@ export class VerifyRoute {
       this.#reject(question, read.fault, read.fault === 'too_large' ? 413 : 400, read.error);
       return null;
     }
-    const { bundle, text, document } = read.parsed;
-    const hasBody = isJsonObject(document) && Object.hasOwn(document, 'body');
-    const body = hasBody ? ({ kind: 'member', text, document } as const) : null;
     return {
-      bundle,
-      body,
+      bundle: read.parsed.bundle,
+      body: bodyOf(read.parsed),
       isWanted: () => !question.isOver,
       mayWait: () => ticket.park(),
     };

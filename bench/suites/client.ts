@@ -1,0 +1,93 @@
+import { Pool } from 'undici';
+import { DrsClient } from '../../src/client/index.js';
+import type { Bench, Suite } from '../run/suite.js';
+import { environmentFor, startService } from '../service/start.js';
+import type { Answered } from '../workload/chains.js';
+
+const DEPTH = 4;
+const IN_FLIGHT = [1, 16, 128];
+const CONNECTIONS = 16;
+const WARM_UP_SECONDS = 0.25;
+
+type Call = Answered & { readonly parsed: unknown };
+
+const withParsed = (call: Answered): Call => ({ ...call, parsed: JSON.parse(call.body) as unknown });
+
+interface Asker {
+  readonly name: string;
+  /** @returns whether the answer is right */
+  readonly ask: (call: Call) => Promise<boolean>;
+  readonly close: () => Promise<void>;
+}
+
+/** Measures what a verdict costs the caller, and how long it waits. */
+export const client: Suite = {
+  name: 'client',
+  about:
+    "the caller's processor time and wait for a verdict: undici alone, DrsClient with and without shared exchanges",
+  run: async (bench) => {
+    for (let run = 1; run <= bench.plan.runs; run++) {
+      await using server = await startService(environmentFor('warm'));
+      const url = `http://127.0.0.1:${server.port}`;
+      for (const asker of [postAlone(url), drsClient('alone', url), drsClient('shared', url)]) {
+        const discarding = { ...bench, recorder: bench.recorder.discarding() };
+        // V8 compiles.
+        for (const inFlight of IN_FLIGHT) await measure(discarding, asker, inFlight, WARM_UP_SECONDS);
+        for (const inFlight of IN_FLIGHT) await measure(bench, asker, inFlight, bench.plan.seconds);
+        await asker.close();
+      }
+    }
+  },
+};
+
+/** The least that a caller can do: it does not look at the answer. */
+function postAlone(url: string): Asker {
+  const pool = new Pool(url, { connections: CONNECTIONS });
+  const request = {
+    path: '/verify',
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+  } as const;
+  const ask = async ({ body: json, answer }: Call) => {
+    const { body } = await pool.request({ ...request, body: json });
+    return (await body.text()) === answer;
+  };
+  return { name: 'undici', ask, close: () => pool.close() };
+}
+
+function drsClient(name: 'alone' | 'shared', url: string): Asker {
+  const drs = new DrsClient(url, { connections: CONNECTIONS, shareExchanges: name === 'shared' });
+  const ask = async ({ parsed }: Call) => (await drs.verify(parsed)).valid;
+  return { name, ask, close: () => drs.close() };
+}
+
+/** This process is the caller: so many calls are always under way. */
+async function measure(
+  { recorder, workloads, say }: Bench,
+  { name, ask }: Asker,
+  inFlight: number,
+  seconds: number,
+): Promise<void> {
+  const id = `client/${name}/c${inFlight}`;
+  const calls: readonly Call[] = workloads.warm(DEPTH).map(withParsed);
+  const waits: number[] = [];
+  let wrong = 0;
+  recorder.measureFloor();
+  const before = process.cpuUsage();
+  const end = performance.now() + seconds * 1000;
+  const loop = async () => {
+    for (let startedAt = performance.now(); startedAt < end; startedAt = performance.now()) {
+      if (!(await ask(calls[waits.length % calls.length] as Call))) wrong++;
+      waits.push(performance.now() - startedAt);
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, loop));
+  const { user, system } = process.cpuUsage(before);
+  const cpu = (user + system) / waits.length;
+  waits.sort((a, b) => a - b);
+  const at = (share: number) => Math.round(1000 * (waits[Math.floor(share * waits.length)] ?? NaN));
+  recorder.blame(id, wrong, 'a verdict that is not valid');
+  const figures = { cpu, p50: at(0.5), p99: at(0.99) };
+  for (const [quantity, value] of Object.entries(figures)) recorder.record(`${id}/${quantity}`, value);
+  say(`${id}: ${JSON.stringify(figures)} µs`);
+}
