@@ -15,6 +15,7 @@ const mayImport = {
   replay: ['protocol', 'verify', 'redis'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'verifier'],
+  pure: ['protocol', 'verify', 'verifier'],
   verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay'],
   service: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'replay', 'verifier', 'redis', 'stdio'],
   middleware: [
