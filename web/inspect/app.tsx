@@ -11,7 +11,7 @@ import { PlainWords } from './plain.js';
 import { recognise, type NotedRefusal, type Recognised } from './recognise.js';
 import { isRedacted } from './share.js';
 import { unpackList } from './status-list.js';
-import { Verdict } from './verdict.js';
+import { Strip, Verdict } from './verdict.js';
 import { NOTHING_ASSUMED, readRoots, WhatIf, type Assumptions } from './what-if.js';
 
 interface AppProps {
@@ -122,47 +122,49 @@ export function App({ sodium, given }: AppProps) {
           </button>
         </div>
       </header>
+      {found !== null && <Strip found={found} />}
       <main class={found === null ? 'empty' : 'full'}>
-        <Input
-          text={state.input}
-          words={recognised.words}
-          kind={recognised.kind}
-          marks={found === null ? [] : inputMarks(state, found)}
-          notes={[
-            note,
-            listSays,
-            subjects !== null && isRedacted(subjects.bundle)
-              ? 'The signature of the call was taken out before this was passed on.'
-              : undefined,
-          ]}
-          examples={EXAMPLES}
-          onText={take}
-          onExample={showExample}
-        />
+        <div class="left">
+          <Input
+            text={state.input}
+            words={recognised.words}
+            kind={recognised.kind}
+            marks={found === null ? [] : inputMarks(state, found)}
+            notes={[
+              note,
+              listSays,
+              subjects !== null && isRedacted(subjects.bundle)
+                ? 'The signature of the call was taken out before this was passed on.'
+                : undefined,
+            ]}
+            examples={EXAMPLES}
+            onText={take}
+            onExample={showExample}
+          />
+          {found !== null && isPlain && <PlainWords found={found} now={now} />}
+          {found !== null && recognised.kind === 'refusal' && <Facts refusal={recognised.refusal} />}
+          {found !== null && found.receipts.length > 0 && (
+            <Chain
+              {...{ found, now, revoked, isPlain }}
+              onRevoke={(index, isRevoked) => {
+                const next = new Set(revoked);
+                if (isRevoked) next.add(index);
+                else next.delete(index);
+                setRevoked(next);
+              }}
+              onEdit={(index, jwt) => {
+                if (subjects !== null) change({ ...subjects, bundle: withJwt(subjects.bundle, index, jwt) });
+              }}
+            />
+          )}
+        </div>
         {found !== null && (
-          <>
+          <div class="right">
             <Verdict
               found={found}
               isEdited={state.isEdited}
               onRestore={() => setState(stateOf(state.input))}
             />
-            {isPlain && <PlainWords found={found} now={now} />}
-            {recognised.kind === 'refusal' && <Facts refusal={recognised.refusal} />}
-            {found.receipts.length > 0 && (
-              <Chain
-                {...{ found, now, revoked, isPlain }}
-                onRevoke={(index, isRevoked) => {
-                  const next = new Set(revoked);
-                  if (isRevoked) next.add(index);
-                  else next.delete(index);
-                  setRevoked(next);
-                }}
-                onEdit={(index, jwt) => {
-                  if (subjects !== null)
-                    change({ ...subjects, bundle: withJwt(subjects.bundle, index, jwt) });
-                }}
-              />
-            )}
             {subjects !== null && !isPlain && found.receipts.length > 0 && (
               <WhatIf
                 {...{ found, now }}
@@ -173,7 +175,7 @@ export function App({ sodium, given }: AppProps) {
               />
             )}
             {subjects !== null && !isPlain && <Out {...{ subjects, found, settings, clock }} />}
-          </>
+          </div>
         )}
       </main>
       <footer>

@@ -22,8 +22,9 @@ export function Chain({ found, now, revoked, isPlain, onEdit, onRevoke }: ChainP
   const { receipts, invocation, failure } = found;
   const grants = grantsOf(receipts);
   const domain = domainOf(receipts, invocation, now);
-  const failed = (subject: number | 'invocation') =>
-    failure !== null && causesOf(failure).some((cause) => cause.subject === subject);
+  const causes = failure === null ? [] : causesOf(failure);
+  const roleOf = (subject: number | 'invocation') =>
+    (['cause', 'limit'] as const)[causes.findIndex((cause) => cause.subject === subject)] ?? null;
   const last = receipts.at(-1);
   const server = invocation === null ? null : textClaim(invocation, 'tool_server');
   return (
@@ -36,7 +37,7 @@ export function Chain({ found, now, revoked, isPlain, onEdit, onRevoke }: ChainP
             <Party did={textClaim(receipt, 'iss')} role={at === 0 ? 'Principal' : `Agent ${at}`} />
             <Step
               title={at === 0 ? 'allows' : 'passes on'}
-              isFailed={failed(at)}
+              role={roleOf(at)}
               token={receipt}
               grants={grants[at] ?? []}
               {...{ domain, now, isPlain, found, revoked, onRevoke }}
@@ -54,7 +55,7 @@ export function Chain({ found, now, revoked, isPlain, onEdit, onRevoke }: ChainP
             {invocation !== null && (
               <Step
                 title="calls"
-                isFailed={failed('invocation')}
+                role={roleOf('invocation')}
                 token={invocation}
                 grants={[]}
                 {...{ domain, now, isPlain, found, revoked, onRevoke }}
@@ -99,7 +100,8 @@ function hueOf(did: string | null): number {
 
 interface StepProps extends Pick<ChainProps, 'found' | 'now' | 'revoked' | 'isPlain' | 'onRevoke'> {
   readonly title: string;
-  readonly isFailed: boolean;
+  /** Whether it holds the cause of the refusal, or the limit that the cause breaks. */
+  readonly role: 'cause' | 'limit' | null;
   readonly token: Token;
   readonly grants: readonly Grant[];
   readonly domain: Domain;
@@ -109,7 +111,7 @@ interface StepProps extends Pick<ChainProps, 'found' | 'now' | 'revoked' | 'isPl
 
 function Step({
   title,
-  isFailed,
+  role,
   token,
   grants,
   domain,
@@ -127,11 +129,11 @@ function Step({
   const changed = grants.filter(({ isChanged }) => isChanged);
   const same = grants.filter(({ isChanged }) => !isChanged);
   return (
-    <div class={isFailed ? 'step failed' : 'step'}>
+    <div class={role === null ? 'step' : 'step failed'}>
       <div class="what">
         <p class="title">
           {title} {isCall ? <Call token={token} /> : command !== null && <code>{command}</code>}
-          {isFailed && <span class="tag bad">the cause is here</span>}
+          {role !== null && <span class="tag">{role === 'cause' ? 'the cause is here' : 'the limit'}</span>}
         </p>
         {token.text === null && <p class="note">It cannot be read.</p>}
         {changed.length > 0 && (
@@ -157,7 +159,7 @@ function Step({
         )}
       </div>
       <Window token={token} domain={domain} now={now} />
-      {!isPlain && <Claims {...{ token, found, subject, onEdit, isFailed }} />}
+      {!isPlain && <Claims {...{ token, found, subject, onEdit }} />}
     </div>
   );
 }
@@ -207,7 +209,8 @@ function GrantView({ grant }: { readonly grant: Grant }) {
         </span>
       ))}
       {grant.dropped.slice(0, MAX_ITEMS).map((item, at) => (
-        <del class="chip dropped" key={`-${at}`} aria-label={`no longer ${item}`}>
+        <del class="chip dropped" key={`-${at}`}>
+          <span class="hidden">no longer </span>
           {item}
         </del>
       ))}
@@ -229,13 +232,14 @@ function inWords(grant: Grant): string {
   }
 }
 
-type ClaimsProps = Pick<StepProps, 'token' | 'found' | 'subject' | 'onEdit' | 'isFailed'>;
+type ClaimsProps = Pick<StepProps, 'token' | 'found' | 'subject' | 'onEdit'>;
 
 /** The claims as they are signed, to read and to edit. The cause of a refusal is marked in them. */
-function Claims({ token, found, subject, onEdit, isFailed }: ClaimsProps) {
+function Claims({ token, found, subject, onEdit }: ClaimsProps) {
   const { failure } = found;
   const causes = failure === null ? [] : causesOf(failure).filter((cause) => cause.subject === subject);
   const [cause] = causes;
+  const isFailed = cause !== undefined;
   const text = token.text === null ? null : pretty(token.text);
   const name = subject === 'invocation' ? 'the invocation' : `receipt ${subject}`;
   const message = failure?.message ?? '';

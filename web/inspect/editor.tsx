@@ -35,7 +35,7 @@ export function Editor({
     if (front === null || back === null) return;
     if (rows === undefined) {
       front.style.height = 'auto';
-      front.style.height = `${Math.min(front.scrollHeight + 2, 420)}px`;
+      front.style.height = `${Math.min(front.scrollHeight + 2, 330)}px`;
     }
     back.scrollTop = front.scrollTop;
   });
@@ -85,9 +85,7 @@ function paint(text: string, marks: readonly Mark[], colours: 'json' | 'jwt' | '
     const name = piece !== undefined && piece.start <= start ? piece.name : '';
     const isMarked = marks.some((mark) => mark.start <= start && start < mark.end);
     return isMarked ? (
-      <mark key={start} class={name}>
-        {part}
-      </mark>
+      marked(part, name, start)
     ) : name === '' ? (
       part
     ) : (
@@ -96,6 +94,19 @@ function paint(text: string, marks: readonly Mark[], colours: 'json' | 'jwt' | '
       </span>
     );
   });
+}
+
+/** Indentation is no part of a cause. */
+function marked(text: string, name: string, start: number): ComponentChildren {
+  return text.split(/(\n\s*)/).map((part, at) =>
+    part.trim() === '' ? (
+      part
+    ) : (
+      <mark key={`${start} ${at}`} class={name}>
+        {part}
+      </mark>
+    ),
+  );
 }
 
 function jsonPieces(text: string): Piece[] {

@@ -50,10 +50,12 @@ export function Input({ text, words, kind, marks, notes, examples, onText, onExa
     };
   }, []);
   const state = kind === 'nothing' ? 'idle' : kind === 'unknown' ? 'bad' : 'good';
+  const isEmpty = kind === 'nothing';
+  const titles = Object.entries(examples) as [ExampleName, string][];
   return (
     <section class={`card input${isOver ? ' over' : ''}`} aria-labelledby="input-title">
-      <h2 id="input-title">{kind === 'nothing' ? 'See a bundle, see why' : 'What you pasted'}</h2>
-      {kind === 'nothing' && (
+      <h2 id="input-title">{isEmpty ? 'See a bundle, see why' : 'What you pasted'}</h2>
+      {isEmpty && (
         <p class="lead">
           Paste anything that carries delegated authority: a bundle, the value of <code>X-DRS-Bundle</code>,
           receipts, a <code>curl</code> command, an HTTP or MCP request, a HAR file, a line of a log, a status
@@ -65,7 +67,7 @@ export function Input({ text, words, kind, marks, notes, examples, onText, onExa
         value={text}
         marks={marks}
         colours={text.trimStart().startsWith('{') ? 'json' : 'none'}
-        rows={kind === 'nothing' ? 7 : 5}
+        rows={isEmpty ? 7 : 5}
         placeholder="Paste here, or drop a file anywhere"
         describedBy="recognised"
         onEdit={onText}
@@ -74,24 +76,45 @@ export function Input({ text, words, kind, marks, notes, examples, onText, onExa
         <p id="recognised" class={`recognised ${state}`} aria-live="polite">
           {words}
         </p>
-        <label class="examples">
-          <span>Try an example</span>
-          <select
-            value=""
-            onChange={(event) => {
-              if (event.currentTarget.value !== '') onExample(event.currentTarget.value as ExampleName);
-              event.currentTarget.value = '';
-            }}
-          >
-            <option value="">choose…</option>
-            {Object.entries(examples).map(([name, title]) => (
-              <option key={name} value={name}>
-                {title}
-              </option>
-            ))}
-          </select>
-        </label>
+        {!isEmpty && (
+          <div class="row">
+            <button type="button" onClick={() => onText('')}>
+              Clear
+            </button>
+            <label class="examples">
+              <span>Examples</span>
+              <select
+                value=""
+                onChange={(event) => {
+                  if (event.currentTarget.value !== '') onExample(event.currentTarget.value as ExampleName);
+                  event.currentTarget.value = '';
+                }}
+              >
+                <option value="">choose…</option>
+                {titles.map(([name, title]) => (
+                  <option key={name} value={name}>
+                    {title}
+                  </option>
+                ))}
+              </select>
+            </label>
+          </div>
+        )}
       </div>
+      {isEmpty && (
+        <div class="first">
+          <h3>Or look at an example</h3>
+          <ul>
+            {titles.map(([name, title]) => (
+              <li key={name}>
+                <button type="button" onClick={() => onExample(name)}>
+                  {title}
+                </button>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
       {notes.map(
         (note) =>
           note !== undefined &&

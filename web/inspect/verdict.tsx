@@ -1,3 +1,5 @@
+import { useEffect, useState } from 'preact/hooks';
+import { causesOf } from './cause.js';
 import { describeSubject, nameOf, type Inspection, type Light } from './inspect.js';
 
 /** The verdict, the lights, and what to do. */
@@ -10,17 +12,9 @@ export function Verdict({
   readonly isEdited: boolean;
   readonly onRestore: () => void;
 }) {
-  const { failure, valid, isCall, binding, receipts, took } = found;
-  const isBound = binding === null || binding === 'match';
-  const headline =
-    failure !== null
-      ? 'Refused'
-      : !isCall
-        ? 'The chain holds'
-        : isBound
-          ? 'Valid'
-          : 'Valid, but not this body';
-  const state = valid && isBound ? 'good' : 'bad';
+  const { failure, receipts, took } = found;
+  const [cause] = failure === null ? [] : causesOf(failure);
+  const { headline, state } = headlineOf(found);
   return (
     <section class={`card verdict ${state}`} aria-labelledby="verdict-title">
       <div aria-live="polite">
@@ -34,7 +28,9 @@ export function Verdict({
           <>
             <p class="code">
               <code>{failure.code}</code>{' '}
-              {receipts.length > 0 && <span class="note">in {describeSubject(failure.subject)}</span>}
+              {receipts.length > 0 && (
+                <span class="note">in {describeSubject(cause?.subject ?? failure.subject)}</span>
+              )}
             </p>
             <p class="message">{failure.message}</p>
             <p class="remedy">
@@ -54,6 +50,37 @@ export function Verdict({
         )}
       </p>
     </section>
+  );
+}
+
+function headlineOf({ failure, isCall, binding }: Inspection): { headline: string; state: 'good' | 'bad' } {
+  if (failure !== null) return { headline: 'Refused', state: 'bad' };
+  if (!isCall) return { headline: 'The chain holds', state: 'good' };
+  if (binding === null || binding === 'match') return { headline: 'Valid', state: 'good' };
+  return { headline: 'Valid, but not this body', state: 'bad' };
+}
+
+/** The lights at the edge of the window while the verdict itself is out of sight: an edit far below shows at once. */
+export function Strip({ found }: { readonly found: Inspection }) {
+  const [isShown, setShown] = useState(false);
+  useEffect(() => {
+    const verdict = document.querySelector('.verdict');
+    if (verdict === null) return undefined;
+    const observer = new IntersectionObserver(([entry]) => setShown(entry?.isIntersecting === false));
+    observer.observe(verdict);
+    return () => observer.disconnect();
+  }, []);
+  const { headline, state } = headlineOf(found);
+  return (
+    <div class={`strip ${state}${isShown ? ' shown' : ''}`} aria-hidden="true">
+      <b>{headline}</b>
+      <code>{found.failure?.code}</code>
+      <span>
+        {found.lights.map((light) => (
+          <Icon key={light.block} state={light.state} />
+        ))}
+      </span>
+    </div>
   );
 }
 

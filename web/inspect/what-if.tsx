@@ -128,6 +128,7 @@ export function WhatIf({ found, given, now, body, onChange, onBody }: WhatIfProp
       {found.isCall && (
         <>
           <div class="field">
+            <span class="label">the body of the call were</span>
             <Editor
               label="Body of the call"
               value={body ?? ''}
