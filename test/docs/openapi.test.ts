@@ -11,8 +11,8 @@ const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta
 describe('docs/openapi.yaml', () => {
   let service: RunningService;
   beforeAll(async () => {
-    // Each part that adds metrics is on.
-    service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory' });
+    // Each part that adds metrics or paths is on.
+    service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory', INSPECTOR: '1' });
   });
   afterAll(() => service.stop());
 

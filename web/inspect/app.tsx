@@ -129,7 +129,7 @@ export function App({ sodium, given }: AppProps) {
             text={state.input}
             words={recognised.words}
             kind={recognised.kind}
-            marks={found === null ? [] : inputMarks(state, found)}
+            marksIn={(text) => (found === null ? [] : inputMarks(text, state, found))}
             notes={[
               note,
               listSays,
@@ -145,6 +145,7 @@ export function App({ sodium, given }: AppProps) {
           {found !== null && recognised.kind === 'refusal' && <Facts refusal={recognised.refusal} />}
           {found !== null && found.receipts.length > 0 && (
             <Chain
+              key={state.input}
               {...{ found, now, revoked, isPlain }}
               onRevoke={(index, isRevoked) => {
                 const next = new Set(revoked);
@@ -213,15 +214,15 @@ function useInspection(
 }
 
 /** Marks in the text that was pasted: a fault of the bundle itself. */
-function inputMarks({ input, recognised, isEdited }: State, { failure }: Inspection): Mark[] {
+function inputMarks(text: string, { recognised, isEdited }: State, { failure }: Inspection): Mark[] {
   if (
     recognised.kind !== 'bundle' ||
     isEdited ||
     failure?.subject !== 'bundle' ||
-    !input.trimStart().startsWith('{')
+    !text.trimStart().startsWith('{')
   )
     return [];
-  return causesOf(failure).flatMap(({ path }) => marksInJson(input, path, failure.message));
+  return causesOf(failure).flatMap(({ path }) => marksInJson(text, path, failure.message));
 }
 
 function withJwt(bundle: JsonValue, index: number | null, jwt: string): JsonValue {

@@ -1,10 +1,13 @@
+import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
 import { isJsonObject } from '../../src/protocol/json.js';
 import { causesOf, marksInJson, marksInJwt } from './cause.js';
 import { numberClaim, pretty, short, textClaim, withPayload, type Token } from './decode.js';
 import { Editor } from './editor.js';
 import type { Inspection } from './inspect.js';
 import { grantsOf, type Grant } from './limits.js';
-import { domainOf, TimeAxis, Window, type Domain } from './time-axis.js';
+import { domainOf, type Domain } from './time.js';
+import { TimeAxis, Window } from './time-axis.js';
 
 interface ChainProps {
   readonly found: Inspection;
@@ -244,33 +247,60 @@ function Claims({ token, found, subject, onEdit }: ClaimsProps) {
   const name = subject === 'invocation' ? 'the invocation' : `receipt ${subject}`;
   const message = failure?.message ?? '';
   return (
-    <details class="claims" open={isFailed}>
-      <summary>Claims of {name}</summary>
+    <Disclosure summary={`Claims of ${name}`} isNeeded={isFailed}>
       {text !== null && (
         <Editor
           label={`Claims of ${name}`}
           value={text}
           colours="json"
-          marks={causes
-            .filter(({ part }) => part === 'payload')
-            .flatMap(({ path }) => marksInJson(text, path, message))}
+          marksIn={(shown) =>
+            causes
+              .filter(({ part }) => part === 'payload')
+              .flatMap(({ path }) => marksInJson(shown, path, message))
+          }
           onEdit={(edited) => onEdit(withPayload(token.jwt, edited))}
         />
       )}
-      <details class="claims" open={isFailed && (text === null || cause?.part !== 'payload')}>
-        <summary>As it is signed (JWT)</summary>
+      <Disclosure
+        summary="As it is signed (JWT)"
+        isNeeded={isFailed && (text === null || cause.part !== 'payload')}
+      >
         <Editor
           label={`JWT of ${name}`}
           value={token.jwt}
           colours="jwt"
-          marks={
+          marksIn={(shown) =>
             cause === undefined || (cause.part === 'payload' && text !== null)
               ? []
-              : marksInJwt(token.jwt, cause.part)
+              : marksInJwt(shown, cause.part)
           }
           onEdit={(edited) => onEdit(edited.replaceAll(/\s/g, ''))}
         />
-      </details>
+      </Disclosure>
+    </Disclosure>
+  );
+}
+
+interface DisclosureProps {
+  readonly summary: string;
+  /** Opens it. It does not close by itself: somebody may be typing in it. */
+  readonly isNeeded: boolean;
+  readonly children: ComponentChildren;
+}
+
+function Disclosure({ summary, isNeeded, children }: DisclosureProps) {
+  const isOpen = useRef(false);
+  if (isNeeded) isOpen.current = true;
+  return (
+    <details
+      class="claims"
+      open={isOpen.current}
+      onToggle={(event) => {
+        isOpen.current = event.currentTarget.open;
+      }}
+    >
+      <summary>{summary}</summary>
+      {children}
     </details>
   );
 }

@@ -1,11 +1,12 @@
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Mark } from './cause.js';
 
 interface EditorProps {
   readonly label: string;
   readonly value: string;
-  readonly marks?: readonly Mark[];
+  /** Where a text has the cause. */
+  readonly marksIn?: (text: string) => readonly Mark[];
   /** What gives each part of a text its colour. */
   readonly colours?: 'json' | 'jwt' | 'none';
   readonly rows?: number;
@@ -17,17 +18,23 @@ interface EditorProps {
 /** Longer texts have no colours: a page must stay quick. */
 const MAX_COLOURED = 60_000;
 
+const noMarks = () => [];
+
 /** A text area over the same text in colours, in which causes are marked. */
 export function Editor({
   label,
   value,
-  marks = [],
+  marksIn = noMarks,
   colours = 'none',
   rows,
   placeholder,
   describedBy,
   onEdit,
 }: EditorProps) {
+  // What is being typed, until the reader leaves: the value follows later, and may be written in another way.
+  const [draft, setDraft] = useState<string | null>(null);
+  const shown = draft ?? value;
+  const marks = marksIn(shown);
   const area = useRef<HTMLTextAreaElement>(null);
   const behind = useRef<HTMLPreElement>(null);
   useLayoutEffect(() => {
@@ -39,12 +46,12 @@ export function Editor({
     }
     back.scrollTop = front.scrollTop;
   });
-  const isColoured = value.length <= MAX_COLOURED;
+  const isColoured = shown.length <= MAX_COLOURED;
   return (
     <div class={isColoured ? 'editor' : 'editor plain'}>
       {isColoured && (
         <pre ref={behind} aria-hidden="true">
-          {paint(value, marks, colours)}
+          {paint(shown, marks, colours)}
           {'\n'}
         </pre>
       )}
@@ -53,13 +60,17 @@ export function Editor({
         aria-label={label}
         aria-invalid={marks.length > 0}
         aria-describedby={describedBy}
-        value={value}
+        value={shown}
         rows={rows ?? 3}
         placeholder={placeholder}
         spellcheck={false}
         autocomplete="off"
         autocapitalize="off"
-        onInput={(event) => onEdit(event.currentTarget.value)}
+        onInput={(event) => {
+          setDraft(event.currentTarget.value);
+          onEdit(event.currentTarget.value);
+        }}
+        onBlur={() => setDraft(null)}
         onScroll={(event) => {
           if (behind.current !== null) behind.current.scrollTop = event.currentTarget.scrollTop;
         }}

@@ -8,7 +8,7 @@ interface InputProps {
   readonly text: string;
   readonly words: string;
   readonly kind: Recognised['kind'];
-  readonly marks: readonly Mark[];
+  readonly marksIn: (text: string) => readonly Mark[];
   readonly notes: readonly (string | undefined)[];
   readonly examples: Readonly<Record<ExampleName, string>>;
   readonly onText: (text: string) => void;
@@ -16,7 +16,7 @@ interface InputProps {
 }
 
 /** Where anything is pasted or dropped. */
-export function Input({ text, words, kind, marks, notes, examples, onText, onExample }: InputProps) {
+export function Input({ text, words, kind, marksIn, notes, examples, onText, onExample }: InputProps) {
   const [isOver, setOver] = useState(false);
   const take = useRef(onText);
   take.current = onText;
@@ -65,7 +65,7 @@ export function Input({ text, words, kind, marks, notes, examples, onText, onExa
       <Editor
         label="Anything that carries delegated authority"
         value={text}
-        marks={marks}
+        marksIn={marksIn}
         colours={text.trimStart().startsWith('{') ? 'json' : 'none'}
         rows={isEmpty ? 7 : 5}
         placeholder="Paste here, or drop a file anywhere"

@@ -3,7 +3,7 @@ import { isJsonObject } from '../../src/protocol/json.js';
 import { readPolicy, type Policy } from '../../src/protocol/policy.js';
 import { numberClaim, short, textClaim } from './decode.js';
 import type { Inspection } from './inspect.js';
-import { showDate, showSpan } from './time-axis.js';
+import { showDate, showSpan } from './time.js';
 
 /** Four sentences for the person whose authority it is. */
 export function PlainWords({ found, now }: { readonly found: Inspection; readonly now: number }) {

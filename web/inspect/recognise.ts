@@ -40,6 +40,9 @@ export type Recognised = { readonly words: string } & (
   | { readonly kind: 'status list'; readonly credential: JsonObject }
 );
 
+/** Shorter words are no bundle in base64url, and are not called one. */
+const MIN_HEADER = 64;
+
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 /** Says what a text is, whoever made it. Never throws, and takes time linear in its length. */
@@ -65,9 +68,10 @@ export function recognise(input: string): Recognised {
   if (value !== undefined) return ofJson(value, text);
   const noted = ofLines(lines);
   if (noted !== null) return noted;
-  if (/^[\w-]+={0,2}$/.test(text)) return inHeaderForm(text, 'The value of an X-DRS-Bundle header');
+  if (text.length >= MIN_HEADER && /^[\w-]+={0,2}$/.test(text))
+    return inHeaderForm(text, 'The value of an X-DRS-Bundle header');
   if (text.startsWith('{')) return unknown('JSON with a fault: it ends too early, or a character is wrong');
-  return unknown('Not recognised');
+  return unknown('Not recognised: expected a bundle, receipts, a request, a line of a log or a status list');
 }
 
 function unknown(words: string): Recognised {

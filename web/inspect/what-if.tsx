@@ -9,7 +9,7 @@ import { describeDifference } from '../../src/verify/difference.js';
 import { numberClaim, parseOrUndefined, short, textClaim } from './decode.js';
 import { Editor } from './editor.js';
 import type { Inspection } from './inspect.js';
-import { domainOf, showDate } from './time-axis.js';
+import { domainOf, showDate } from './time.js';
 
 /** What the reader has set, as it is in the fields. */
 export interface Assumptions {

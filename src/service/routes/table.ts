@@ -7,6 +7,7 @@ import { RateLimit } from '../load/rate-limit.js';
 import type { RouteContext } from './context.js';
 import { GateApiRoute } from './gate-api-route.js';
 import { GateRoute } from './gate-route.js';
+import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
 import { RevokeRoute } from './revoke-route.js';
 import { VerifyRoute } from './verify-route.js';
 import { readFileSync } from 'node:fs';
@@ -57,7 +58,7 @@ export function limitOf({
 /** The routes of the service, and those of `METRICS_ADDR`. */
 export function routeTables(context: RouteContext): Tables {
   const { configuration, jwks } = context;
-  const { gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
+  const { gateChainOnly, metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const gateLimit = limit();
   const intake = new BodyIntake(context);
@@ -107,10 +108,18 @@ export function routeTables(context: RouteContext): Tables {
       ...health,
       ...(metricsAddr === undefined ? metrics : []),
       ...description,
+      ...(inspector ? inspectorRows(read) : []),
     ]),
     internal: tableOf(limit(), [...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]),
     gateLimit,
   };
+}
+
+function inspectorRows(read: (endpoint: Endpoint, serve: Serve) => Route): Rows {
+  const page = inspectorPage();
+  return [
+    ['/inspect', read('inspect', (exchange) => exchange.answer(200, page, { headers: INSPECTOR_HEADERS }))],
+  ];
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];
