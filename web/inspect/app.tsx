@@ -162,7 +162,7 @@ export function App({ sodium, given }: AppProps) {
         {found !== null && (
           <div class="right">
             <Verdict
-              found={found}
+              {...{ found, isPlain }}
               isEdited={state.isEdited}
               onRestore={() => setState(stateOf(state.input))}
             />

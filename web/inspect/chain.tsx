@@ -207,7 +207,7 @@ function GrantView({ grant }: { readonly grant: Grant }) {
       <span class="label">{grant.label}</span>
       {grant.kept.length === 0 && <span class="chip denied">none</span>}
       {grant.kept.slice(0, MAX_ITEMS).map((item, at) => (
-        <span class="chip" key={at}>
+        <span class="chip" key={at} title={item}>
           {item === '*' ? 'any' : item}
         </span>
       ))}

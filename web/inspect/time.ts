@@ -12,11 +12,14 @@ const MAX_SECONDS = 8.64e12;
 export const isPlaceable = (seconds: number | null): seconds is number =>
   seconds !== null && Math.abs(seconds) < MAX_SECONDS;
 
+// A time that is further away stands at the edge: it would make all others one point.
+const MAX_DISTANCE = 30 * 365 * 86_400;
+
 /** Every window and now, with a little room on both sides. */
 export function domainOf(receipts: readonly Token[], invocation: Token | null, now: number): Domain {
   const times = receipts.flatMap((receipt) => [numberClaim(receipt, 'nbf'), numberClaim(receipt, 'exp')]);
   if (invocation !== null) times.push(numberClaim(invocation, 'iat'));
-  const known = [...times.filter(isPlaceable), now];
+  const known = [...times.filter(isPlaceable).filter((time) => Math.abs(time - now) < MAX_DISTANCE), now];
   const [from, to] = [Math.min(...known), Math.max(...known)];
   const room = Math.max(60, (to - from) * 0.06);
   return { from: from - room, to: to + room };

@@ -2,16 +2,15 @@ import { useEffect, useState } from 'preact/hooks';
 import { causesOf } from './cause.js';
 import { describeSubject, nameOf, type Inspection, type Light } from './inspect.js';
 
-/** The verdict, the lights, and what to do. */
-export function Verdict({
-  found,
-  isEdited,
-  onRestore,
-}: {
+interface VerdictProps {
   readonly found: Inspection;
+  readonly isPlain: boolean;
   readonly isEdited: boolean;
   readonly onRestore: () => void;
-}) {
+}
+
+/** The verdict, the lights, and what to do. */
+export function Verdict({ found, isPlain, isEdited, onRestore }: VerdictProps) {
   const { failure, receipts, took } = found;
   const [cause] = failure === null ? [] : causesOf(failure);
   const { headline, state } = headlineOf(found);
@@ -39,7 +38,7 @@ export function Verdict({
           </>
         )}
       </div>
-      <Lights lights={found.lights} />
+      {!isPlain && <Lights lights={found.lights} />}
       <p class="foot note">
         {receipts.length > 0 &&
           `Judged here in ${took < 1 ? 'less than 1' : Math.round(took)} ms; nothing left this page. `}
