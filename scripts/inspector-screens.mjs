@@ -58,14 +58,16 @@ async function take({ example, width = 1280, height = 900, dark, plain, paste })
 const blank = await browser.newPage();
 /** @param {Buffer} png @param {number} quality */
 const toWebp = async (png, quality) => {
-  const url = await blank.evaluate(
-    `createImageBitmap(new Blob([Uint8Array.from(atob('${png.toString('base64')}'), (at) => at.charCodeAt(0))])).then((image) => {
+  const bytes = /** @type {number[]} */ (
+    await blank.evaluate(
+      `createImageBitmap(new Blob([Uint8Array.from(atob('${png.toString('base64')}'), (at) => at.charCodeAt(0))])).then((image) => {
       const canvas = new OffscreenCanvas(image.width, image.height);
       canvas.getContext('2d').drawImage(image, 0, 0);
       return canvas.convertToBlob({ type: 'image/webp', quality: ${quality} });
     }).then((blob) => blob.arrayBuffer()).then((bytes) => Array.from(new Uint8Array(bytes)))`,
+    )
   );
-  return Buffer.from(/** @type {number[]} */ (url));
+  return Buffer.from(bytes);
 };
 
 for (const screen of SCREENS) {

@@ -42,6 +42,8 @@ const OPENERS: Partial<Record<NodeJS.Platform, readonly [program: string, ...arg
 function openBrowser(url: string): void {
   const [program, ...args] = OPENERS[process.platform] ?? ['xdg-open'];
   const child = spawn(program, [...args, url], { stdio: 'ignore', detached: true });
-  child.on('error', () => process.stderr.write(`${program} opens no browser here: open the address yourself\n`));
+  child.on('error', () =>
+    process.stderr.write(`${program} opens no browser here: open the address yourself\n`),
+  );
   child.unref();
 }

@@ -39,7 +39,7 @@ export function readCurl(text: string): GateRequest | null {
   let [method, url, body] = ['', '', ''];
   for (let at = 1; at < words.length; at++) {
     const word = words[at] ?? '';
-    const [name = '', joined] = word.startsWith('--')
+    const [name, joined] = word.startsWith('--')
       ? split(word, '=')
       : [word.slice(0, 2), word.slice(2) || undefined];
     const value = () => joined ?? words[++at] ?? '';

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../src/protocol/json.js';
+import type { JsonValue } from '../../src/protocol/json.js';
 import { isJsonObject } from '../../src/protocol/json.js';
 import { isKnownMember, type PolicyLimit, type PolicyMember } from '../../src/protocol/policy.js';
 import type { Token } from './decode.js';
@@ -70,7 +70,7 @@ function grantOf(
 
 function othersOf(policy: JsonValue | undefined): Grant[] {
   if (!isJsonObject(policy)) return [];
-  return Object.entries(policy as JsonObject)
+  return Object.entries(policy)
     .filter(([name, value]) => !isKnownMember(name) && value !== null)
     .map(([name, value]) => ({
       name,

@@ -1,6 +1,6 @@
 import { describePolicy } from '../../src/issue/plain-words.js';
 import { isJsonObject } from '../../src/protocol/json.js';
-import { readPolicy, type Policy } from '../../src/protocol/policy.js';
+import { readPolicy } from '../../src/protocol/policy.js';
 import { numberClaim, short, textClaim } from './decode.js';
 import type { Inspection } from './inspect.js';
 import { showDate, showSpan } from './time.js';
@@ -28,7 +28,7 @@ export function PlainWords({ found, now }: { readonly found: Inspection; readonl
           <b>{short(textClaim(root, 'iss'))}</b> gave authority to <b>{short(textClaim(leaf, 'aud'))}</b>,{' '}
           {hands}.
         </li>
-        <li>{isReadable ? describePolicy(policy as Policy).join(' ') : 'What it may do cannot be read.'}</li>
+        <li>{isReadable ? describePolicy(policy).join(' ') : 'What it may do cannot be read.'}</li>
         <li>
           {end === null
             ? 'It has no end.'

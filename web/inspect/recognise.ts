@@ -186,7 +186,7 @@ function ofLines(lines: readonly string[]): Recognised | null {
   const found = notes.map(ofNote);
   const refusals = found.filter((note) => note?.kind === 'refusal');
   const first = refusals[0] ?? found.find((note) => note !== null);
-  if (first === undefined || first === null) return null;
+  if (!first) return null;
   return { ...first, words: `${first.words} (${refusals.length} refused of ${notes.length} lines)` };
 }
 

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { equalsByJcs } from '../../src/protocol/jcs.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { findPolicyEscalation, findViolation } from '../../src/verify/attenuation.js';
@@ -246,7 +246,7 @@ function wouldPass(text: string, own: JsonValue | undefined, args: JsonValue | u
   if (!isJsonObject(policy)) return 'This is not a JSON object.';
   const { limits, defect } = readPolicy(policy);
   if (defect !== undefined) return `${defect.name} is ${show(defect.found)}, expected ${defect.expected}.`;
-  const broken = findViolation(limits, isJsonObject(args) ? (args as JsonObject) : {});
+  const broken = findViolation(limits, isJsonObject(args) ? args : {});
   if (broken !== null)
     return `This call would be refused: args.${broken.argument} is ${show(broken.claimed)}, and ${broken.member} allows ${show(broken.allowed)}.`;
   const wider = isJsonObject(own) ? findPolicyEscalation(own, policy) : null;

@@ -10,7 +10,10 @@ export function inspectorPage(given: string | null = null): string {
   const page = readFileSync(createRequire(import.meta.url).resolve('#inspector'), 'utf8');
   // JSON has no `<` outside of strings, and there this is the same character: nothing ends the element.
   const data = JSON.stringify(given).replaceAll('<', '\\u003c');
-  return page.replace(/(<script type="application\/json" id="given">)[^<]*/, (_, start: string) => start + data);
+  return page.replace(
+    /(<script type="application\/json" id="given">)[^<]*/,
+    (_, start: string) => start + data,
+  );
 }
 
 /** What a server says of the page besides what the page says of itself: nobody puts it into a frame, or keeps it. */
