@@ -24,7 +24,7 @@ export function readToken(jwt: string): Token {
 }
 
 /** The text that a segment encodes, or `null`. */
-export function textOf(segment: string | undefined): string | null {
+function textOf(segment: string | undefined): string | null {
   const bytes = segment === undefined ? null : decodeBase64url(segment);
   return bytes === null ? null : decodeUtf8(bytes);
 }

@@ -57,7 +57,7 @@ export interface Inspection {
 }
 
 /** The blocks in the order of the catalogue, without those that need a record of calls. */
-export const BLOCKS: readonly LitBlock[] = [...new Set(CATALOGUE.map(({ block }) => block))].filter(
+const BLOCKS: readonly LitBlock[] = [...new Set(CATALOGUE.map(({ block }) => block))].filter(
   (block) => block !== 'replay',
 );
 
