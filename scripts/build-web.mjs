@@ -43,7 +43,7 @@ function licenceOf(folder) {
   const text = readFileSync(path.join(folder, file), 'utf8').trim();
   // That of this program, which is in the same package, need not be there again.
   const isOurs = /Apache License\s+Version 2\.0/.test(text);
-  return `${path.relative(path.join(root, 'node_modules'), folder)}: ${isOurs ? 'Apache License 2.0' : text}`;
+  return `${folder.slice(folder.lastIndexOf('node_modules/') + 13)}: ${isOurs ? 'Apache License 2.0' : text}`;
 }
 
 /** @param {string} text */

@@ -15,6 +15,8 @@ import { bundle, gzippedKb } from './bundle.js';
 const pathOf = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 const CALLS = pathOf('calls.mjs');
 const VECTORS = pathOf('vectors.mjs');
+/** What passes bytes to libsodium in the inspector, in the place of `libsodium-wrappers`. */
+const SODIUM_OF_PAGE = pathOf('../../web/inspect/sodium.ts');
 
 /** The published signatures and the questions to a verifier, as a module. */
 function vectorsModule(): string {
@@ -146,7 +148,9 @@ describe('delegations and calls by a key of WebCrypto, and all vectors by libsod
 import sodium from 'libsodium-wrappers';
 import { runVectors as run } from ${JSON.stringify(VECTORS)};
 import vectors from ${JSON.stringify(vectors)};
-export const runVectors = async () => (await sodium.ready, run(sodium, vectors));`;
+export const runVectors = async () => (await sodium.ready, run(sodium, vectors));
+import { loadSodium } from ${JSON.stringify(SODIUM_OF_PAGE)};
+export const runInPage = async () => run(await loadSodium(), vectors);`;
       code = await bundle(entry);
       project.write('wasm.mjs', WASM_AS_FILE);
       await project.run(process.execPath, ['wasm.mjs']);
@@ -215,10 +219,10 @@ const worker :Workerd.Worker = (
         });
         await page.goto(PAGE);
         const answer = await page.evaluate(
-          `import('/code.js').then(async ({ runCalls, runVectors }) => (
-            { ...await runCalls(location.origin, location.origin + '/away'), vectors: await runVectors() }))`,
+          `import('/code.js').then(async ({ runCalls, runVectors, runInPage }) => (
+            { ...await runCalls(location.origin, location.origin + '/away'), vectors: await runVectors(), inPage: await runInPage() }))`,
         );
-        expect(answer).toEqual({ ...EXPECTED, vectors: all });
+        expect(answer).toEqual({ ...EXPECTED, vectors: all, inPage: all });
       } finally {
         await browser.close();
       }
