@@ -115,6 +115,17 @@ describe('random edits', () => {
   });
 });
 
+it('says of what nests too deep that it does', async () => {
+  const deep = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+  const { recognised } = await lookAt(`{"bundle_version":"4.0","receipts":[],"body":${deep(50_000)}}`);
+  expect(recognised.kind).toBe('unknown');
+  const bundle = JSON.parse(examples.valid) as { receipts: string[]; invocation: string };
+  const claims = `{"policy":${deep(50_000)}}`;
+  bundle.receipts[1] = withPayload(bundle.receipts[1] ?? '', claims);
+  const { found } = await lookAt(JSON.stringify(bundle));
+  expect(found?.failure?.code).toBe('MALFORMED_RECEIPT');
+});
+
 describe('a cause', () => {
   it('has a place in a receipt for every code that the content of a receipt can cause', () => {
     const nowhere = CATALOGUE.filter(({ block }) => 'ABCDE'.includes(block)).filter(({ code }) => {
@@ -155,7 +166,7 @@ describe('a cause', () => {
     const marked = (path: (string | number)[]) =>
       marksInJson(text, path).map(({ start, end }) => text.slice(start, end));
     expect(marked(['policy', 'max_cost_usd'])).toEqual(['"max_cost_usd": 5']);
-    expect(marked(['policy', 'missing'])).toEqual([text.slice(4, 42)]);
+    expect(marked(['policy', 'missing'])).toEqual([text.slice(4, 41)]);
     expect(marksInJson('{"a":1,,}', ['a'])[0]?.start).toBe(7);
     expect(marksInJson('{"a":1,"a":2}', [], 'the member name "a" occurs twice')).toHaveLength(2);
     expect(marksInJwt('ab.c+d.ef', 'payload')).toEqual([{ start: 4, end: 5 }]);

@@ -13,6 +13,9 @@ import { eventually } from '../support/eventually.js';
 import { startService, type RunningService } from '../support/service.js';
 import { axeSource, openInspector, PAGE, type OpenPage } from './browser.js';
 
+/** `EDITS=10000 npx vitest run test/inspect/inspector.test.ts -t random` searches longer. */
+const EDITS = Number(process.env['EDITS'] ?? 60);
+
 /** Bytes. */
 const MAX_PAGE = 600_000;
 
@@ -108,6 +111,40 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     await open.page.click('.what-if button:has-text("Now")');
     await open.page.getByLabel('revoked (status list index 1042)').check();
     await eventually(async () => expect(await code()).toBe('RECEIPT_REVOKED'));
+  });
+
+  it(`shows whatever random edits make of it: ${EDITS}`, async () => {
+    await open.show('valid');
+    const made = await open.page.evaluate(`(async () => {
+      let seed = 35;
+      const random = (below) => (seed = (seed * 1103515245 + 12345) % 2147483648) % below;
+      const pieces = ['', '"', '{', '}', ',', '.', 'null', '-1', '1e999', '\\u0000', '</script>', 'a'];
+      const seen = new Set();
+      for (let left = ${EDITS}; left > 0; left--) {
+        const areas = [...document.querySelectorAll('.editor textarea')];
+        const area = areas[random(areas.length)];
+        const at = random(area.value.length + 1);
+        const cut = area.value.slice(0, at) + pieces[random(pieces.length)] + area.value.slice(at + random(3));
+        area.value = cut;
+        area.dispatchEvent(new Event('input', { bubbles: true }));
+        // Effects run after the next frame.
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))));
+        seen.add(document.querySelector('.verdict .code code')?.textContent ?? document.querySelector('.recognised').textContent);
+        area.dispatchEvent(new Event('blur'));
+        if (left % 7 === 0) document.querySelector('.foot button')?.click();
+        if (document.querySelector('main.empty') !== null) {
+          document.querySelector('.under button')?.click();
+          await new Promise((done) => setTimeout(done));
+          document.querySelector('.first button').click();
+          await new Promise((done) => setTimeout(done, 20));
+        }
+      }
+      return seen.size;
+    })()`);
+    expect(made).toBeGreaterThan(3);
+    expect(open.errors).toEqual([]);
+    await open.page.reload();
+    await open.page.waitForSelector('main');
   });
 
   it('lets a call leave it only without its signature, unless one insists', async () => {

@@ -16,7 +16,7 @@ export interface Token {
 /** Reads a JWT leniently. */
 export function readToken(jwt: string): Token {
   const text = textOf(jwt.split('.', 3)[1]);
-  const value = text === null ? undefined : parseOrUndefined(text);
+  const value = text === null || nestsTooDeep(text) ? undefined : parseOrUndefined(text);
   const claims = isJsonObject(value) ? value : {};
   const policy = claims['policy'];
   const limits = isJsonObject(policy) ? (readPolicy(policy).limits ?? []) : [];
@@ -35,7 +35,7 @@ function textOf(segment: string | undefined): string | null {
  */
 export function withPayload(jwt: string, text: string): string {
   const [header = '', payload = '', ...rest] = jwt.split('.');
-  const value = parseOrUndefined(text);
+  const value = nestsTooDeep(text) ? undefined : parseOrUndefined(text);
   const old = parseOrUndefined(textOf(payload) ?? '');
   if (value !== undefined && old !== undefined && equals(value, old)) return jwt;
   const written = value === undefined ? text : JSON.stringify(value);
@@ -44,8 +44,8 @@ export function withPayload(jwt: string, text: string): string {
 
 /** A payload for a reader. */
 export function pretty(text: string): string {
-  const value = parseOrUndefined(text);
-  return value === undefined ? text : stringify(value, text);
+  const value = nestsTooDeep(text) ? undefined : parseOrUndefined(text);
+  return value === undefined ? text : JSON.stringify(value, null, 2);
 }
 
 function equals(left: JsonValue, right: JsonValue): boolean {
@@ -56,20 +56,30 @@ function equals(left: JsonValue, right: JsonValue): boolean {
   }
 }
 
-function stringify(value: JsonValue, text: string): string {
-  try {
-    return JSON.stringify(value, null, 2);
-  } catch {
-    return text; // It nests too deep.
-  }
-}
-
 export function parseOrUndefined(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue;
   } catch {
     return undefined;
   }
+}
+
+const MAX_DEPTH = 200;
+
+/**
+ * Whether brackets nest deeper than a page should follow them, wherever they stand: a verifier refuses arguments that nest
+ * deeper than 64, and functions that call themselves would use up the stack.
+ */
+export function nestsTooDeep(text: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charAt(at);
+    if (unit === '[' || unit === '{') depth++;
+    else if ((unit === ']' || unit === '}') && depth > 0) depth--;
+    else continue;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
 }
 
 /** A claim as text; `null` if it is something else. */

@@ -121,7 +121,8 @@ function marked(text: string, name: string, start: number): ComponentChildren {
 }
 
 function jsonPieces(text: string): Piece[] {
-  const token = /("(?:[^"\\\n]|\\.)*")(\s*:)?|-?\d[\d.eE+-]*|\b(?:true|false|null)\b/g;
+  // A string without an end counts too: to look for the end of each again would take time in the square of the length.
+  const token = /("(?:[^"\\\n]|\\.)*"?)(\s*:)?|-?\d[\d.eE+-]*|\b(?:true|false|null)\b/g;
   return [...text.matchAll(token)].map((found) => {
     const [whole, quoted, colon] = found;
     const end = found.index + (quoted ?? whole).length;

@@ -25,11 +25,14 @@ export function Out({ subjects, found, settings, clock }: OutProps) {
     settings,
     page: location.href.replace(/#.*$/s, ''),
   });
-  const copy = () => {
-    navigator.clipboard.writeText(text).then(
-      () => setSaid('Copied'),
-      () => setSaid('The browser does not allow it: select the text and copy it'),
-    );
+  const copy = async () => {
+    try {
+      // There is no clipboard where the page came over plain HTTP from elsewhere.
+      await navigator.clipboard.writeText(text);
+      setSaid('Copied');
+    } catch {
+      setSaid('The browser does not allow it: select the text and copy it');
+    }
   };
   return (
     <section class="card out" aria-labelledby="out-title">
@@ -51,7 +54,7 @@ export function Out({ subjects, found, settings, clock }: OutProps) {
       </div>
       <textarea class="copy" aria-label={FORMS[form]} readOnly rows={4} value={text} />
       <p class="row">
-        <button type="button" class="main" onClick={copy}>
+        <button type="button" class="main" onClick={() => void copy()}>
           Copy
         </button>
         <span class="note" aria-live="polite">

@@ -6,7 +6,7 @@ import { readBundleText } from '../../src/protocol/bundle.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { INVOCATION_TYPE } from '../../src/protocol/claims.js';
 import { CATALOGUE, type Block } from '../../src/verify/codes.js';
-import { parseOrUndefined, readToken } from './decode.js';
+import { nestsTooDeep, parseOrUndefined, readToken } from './decode.js';
 import { readCurl, readGateQuestion, readHar, readRawRequest } from './http-text.js';
 
 /** The longest text that is looked at, in characters: more than any service takes. */
@@ -64,6 +64,7 @@ export function recognise(input: string): Recognised {
     .map((line) => line.trim())
     .filter((line) => line !== '');
   if (lines.every((line) => JWT.test(line))) return ofTokens(lines);
+  if (nestsTooDeep(text)) return unknown('JSON that nests too deep to be shown');
   const value = parseOrUndefined(text);
   if (value !== undefined) return ofJson(value, text);
   const noted = ofLines(lines);
@@ -80,7 +81,8 @@ function unknown(words: string): Recognised {
 
 function inHeaderForm(encoded: string, words: string): Recognised {
   const read = readBundleText(encoded);
-  const value = read.defect === undefined ? parseOrUndefined(read.text) : undefined;
+  const value =
+    read.defect === undefined && !nestsTooDeep(read.text) ? parseOrUndefined(read.text) : undefined;
   if (value === undefined) return unknown(`${words}, but it is not strict base64url of JSON`);
   return { kind: 'bundle', words: `${words}: ${sizeOf(value)}`, bundle: value, body: null };
 }
@@ -112,7 +114,7 @@ function ofTokens(tokens: readonly string[]): Recognised {
 function ofJson(value: JsonValue, text: string): Recognised {
   if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === 'string'))
     return ofTokens(value);
-  if (typeof value === 'string') return recognise(value.slice(0, MAX_INPUT).replace(/^"/, ''));
+  if (typeof value === 'string') return recognise(value);
   if (!isJsonObject(value)) return unknown('JSON, but not an object');
   if (['receipts', 'invocation', 'bundle_version'].some((name) => Object.hasOwn(value, name)))
     return { kind: 'bundle', words: `A bundle: ${sizeOf(value)}`, ...splitBody(value) };

@@ -6,7 +6,7 @@ import { readPolicy } from '../../src/protocol/policy.js';
 import { findPolicyEscalation, findViolation } from '../../src/verify/attenuation.js';
 import { show } from '../../src/verify/codes.js';
 import { describeDifference } from '../../src/verify/difference.js';
-import { numberClaim, parseOrUndefined, short, textClaim } from './decode.js';
+import { nestsTooDeep, numberClaim, parseOrUndefined, short, textClaim } from './decode.js';
 import { Editor } from './editor.js';
 import type { Inspection } from './inspect.js';
 import { domainOf, showDate } from './time.js';
@@ -155,7 +155,7 @@ export function WhatIf({ found, given, now, body, onChange, onBody }: WhatIfProp
 }
 
 function Difference({ args, body }: { readonly args: JsonValue | undefined; readonly body: string }) {
-  const sent = parseOrUndefined(body);
+  const sent = nestsTooDeep(body) ? undefined : parseOrUndefined(body);
   if (!isJsonObject(args) || !isJsonObject(sent)) return null;
   const names = [...new Set([...Object.keys(args), ...Object.keys(sent)])].slice(0, 100);
   const rows = names.map((name) => {
@@ -242,7 +242,7 @@ function Stricter({ found }: { readonly found: Inspection }) {
 }
 
 function wouldPass(text: string, own: JsonValue | undefined, args: JsonValue | undefined): string {
-  const policy = parseOrUndefined(text);
+  const policy = nestsTooDeep(text) ? undefined : parseOrUndefined(text);
   if (!isJsonObject(policy)) return 'This is not a JSON object.';
   const { limits, defect } = readPolicy(policy);
   if (defect !== undefined) return `${defect.name} is ${show(defect.found)}, expected ${defect.expected}.`;
