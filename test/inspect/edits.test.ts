@@ -112,7 +112,7 @@ describe('random edits', () => {
       { numRuns: EDITS },
     );
     expect(states.size).toBeGreaterThan(10);
-  });
+  }, 180_000 + 20 * EDITS);
 });
 
 it('says of what nests too deep that it does', async () => {
