@@ -1,4 +1,4 @@
-import { decodeBase64url } from '#platform';
+import { concatBytes, decodeBase64url } from '#platform';
 import type { JsonObject } from '../../src/protocol/json.js';
 import { readCredential } from '../../src/revocation/lists/credential.js';
 
@@ -33,11 +33,5 @@ export async function unpackList(credential: JsonObject): Promise<Uint8Array> {
     if (size > MAX_UNPACKED_BYTES) throw new Error(`it unpacks to more than ${MAX_UNPACKED_BYTES} bytes`);
     chunks.push(value);
   }
-  const bits = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    bits.set(chunk, at);
-    at += chunk.length;
-  }
-  return bits;
+  return concatBytes(chunks, size);
 }
