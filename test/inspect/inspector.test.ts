@@ -4,6 +4,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { gzipSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inspectorPage } from '../../src/service/routes/inspector.js';
@@ -166,6 +167,22 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     expect(await other.page.textContent('.verdict h2')).toBe('Valid');
     expect(other.page.url()).not.toContain('#');
     await other.close();
+  });
+
+  it('uses a status list that is pasted beside a bundle', async () => {
+    await open.show('valid');
+    const bits = Buffer.alloc(16_384);
+    // Bit 1042, the most significant one first.
+    bits[130] = 0x20;
+    const encodedList = `u${gzipSync(bits).toString('base64url')}`;
+    const credentialSubject = { type: 'BitstringStatusList', statusPurpose: 'revocation', encodedList };
+    await open.paste(
+      JSON.stringify({ type: ['BitstringStatusListCredential'], issuer: 'did:key:z', credentialSubject }),
+    );
+    await eventually(async () => expect(await code()).toBe('RECEIPT_REVOKED'));
+    expect(await open.page.textContent('.verdict .message')).toContain('the remote status list');
+    await open.page.reload();
+    await open.page.waitForSelector('main');
   });
 
   it('shows texts of a bundle as texts', async () => {
