@@ -16,6 +16,7 @@ const mayImport = {
   trust: ['protocol', 'verify'],
   issue: ['protocol', 'verify', 'signatures'],
   client: ['protocol', 'verify', 'verifier'],
+  pure: ['protocol', 'verify', 'trust', 'verifier'],
   verifier: ['protocol', 'verify', 'gate', 'signatures', 'revocation', 'usage', 'trust'],
   service: [
     'protocol',

@@ -1,9 +1,10 @@
-// Builds dist/: the code, docs/openapi.yaml as the JSON that the service serves, and the commit it is from.
+// Builds dist/: the code, docs/openapi.yaml as the JSON that the service serves, the inspector, and the commit it is from.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
+import { buildWeb } from './build-web.mjs';
 import { noteCommit } from './commit.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -19,4 +20,5 @@ if (status !== 0) process.exit(1);
 mkdirSync(at('dist', 'service'), { recursive: true });
 const description = /** @type {unknown} */ (parse(readFileSync(at('docs', 'openapi.yaml'), 'utf8')));
 writeFileSync(at('dist', 'service', 'openapi.json'), JSON.stringify(description));
+await buildWeb();
 noteCommit(root);

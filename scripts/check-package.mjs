@@ -95,7 +95,7 @@ function checkFiles(files) {
   }
 
   // Pages use these, where there may be no types of Node: test/edge compiles them so.
-  const ofPages = ['./dist/issue/index.d.ts', './dist/client/index.d.ts'];
+  const ofPages = ['issue', 'client', 'pure'].map((entry) => `./dist/${entry}/index.d.ts`);
   for (const entry of Object.values(manifest.exports)) {
     const types = typeof entry === 'string' ? undefined : entry['types'];
     if (types === undefined || ofPages.includes(types)) continue;

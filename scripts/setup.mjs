@@ -76,14 +76,17 @@ function packagesOf(lockfile) {
 /** The source files of dist/; `null` if there is only dist/, without sources. */
 function listSources() {
   if (!existsSync(at('src'))) return null;
-  return readdirSync(at('src'), { recursive: true, withFileTypes: true })
+  return ['src', 'web']
+    .flatMap((folder) => readdirSync(at(folder), { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => path.relative(root, path.join(entry.parentPath, entry.name)))
     .concat(
       'docs/openapi.yaml',
       'package-lock.json',
+      'scripts/build-web.mjs',
       'scripts/build.mjs',
       'scripts/commit.mjs',
+      'scripts/platform.mjs',
       'tsconfig.build.json',
       'tsconfig.json',
     )

@@ -12,6 +12,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Add>> = new Map([
   ['demo', async () => (await import('./commands/demo.js')).addDemo],
   ['verify', async () => (await import('./commands/verify.js')).addVerify],
   ['audit', async () => (await import('./commands/audit.js')).addAudit],
+  ['inspect', async () => (await import('./commands/inspect.js')).addInspect],
   ['keygen', async () => (await import('./commands/keygen.js')).addKeygen],
   ['issue', async () => (await import('./commands/issue.js')).addIssue],
   ['delegate', async () => (await import('./commands/delegate.js')).addDelegate],
@@ -33,7 +34,8 @@ A first session, with \`npx drs-verify serve\` running in another terminal:
   npx drs-verify invoke   --key helper.key --chain helper.jwt --tool-server https://tools.example \\
                --args '{"tool":"search","query":"tea"}' -o bundle.json
   npx drs-verify verify bundle.json
-  npx drs-verify audit bundle.json`;
+  npx drs-verify audit bundle.json
+  npx drs-verify inspect bundle.json`;
 
 const program = new Command('drs-verify')
   .description('Delegation receipts (DRS 4.0): verify what an agent may do, and make chains by hand.')

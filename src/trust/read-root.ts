@@ -157,3 +157,13 @@ function isText(value: unknown): boolean {
 function own(value: unknown, member: string): unknown {
   return isJsonObject(value) && Object.hasOwn(value, member) ? value[member] : undefined;
 }
+
+/** A fault in a sentence, without its line. */
+export function sentence({ path, message }: Fault): string {
+  return `${path.map((one, at) => (typeof one === 'number' ? `[${one}]` : at === 0 ? one : `.${one}`)).join('')}: ${message}`;
+}
+
+/** Whether an entry was read, or has faults. */
+export function isRead(read: ReadRoot | readonly Fault[]): read is ReadRoot {
+  return !Array.isArray(read);
+}

@@ -3,7 +3,7 @@ import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.
 import { show } from '../verify/codes.js';
 import type { Root } from '../verify/root.js';
 import { findLines, lineAt, lineOfSyntaxError } from './lines.js';
-import { readRoot, unknownMember, type Fault, type ReadRoot, type TrustedRoot } from './read-root.js';
+import { isRead, readRoot, sentence, unknownMember, type Fault } from './read-root.js';
 
 /** Maximum number of entries in all files together. */
 const MAX_ROOTS = 200_000;
@@ -76,44 +76,6 @@ export async function readRoots(
     if (faults.length > MAX_FAULTS || roots.size > limit) break;
   }
   return faults.length > 0 ? { faults } : { roots };
-}
-
-/**
- * Makes roots of what a program names.
- *
- * @param given DIDs, or objects like the entries of a file
- * @returns the roots, or what is wrong with them
- */
-export function readGivenRoots(
-  given: readonly (string | TrustedRoot)[],
-): { readonly roots: ReadonlyMap<string, Root> } | { readonly problem: string } {
-  const roots = new Map<string, Root>();
-  const problems: string[] = [];
-  for (const [at, one] of given.entries()) {
-    const read = readRoot(typeof one === 'string' ? { did: one } : copyOf(one), [at]);
-    if (!isRead(read)) problems.push(...read.map(sentence));
-    else if (!roots.has(read.did)) roots.set(read.did, read.root);
-    else if (typeof one !== 'string') problems.push(`[${at}].did: it is in another entry, too`);
-  }
-  return problems.length > 0 ? { problem: problems.join('; ') } : { roots };
-}
-
-/** A fault in a sentence, without its line. */
-function sentence({ path, message }: Fault): string {
-  return `${path.map((one, at) => (typeof one === 'number' ? `[${one}]` : at === 0 ? one : `.${one}`)).join('')}: ${message}`;
-}
-
-/** A copy, so that later changes of the object change no verdict. */
-function copyOf(value: unknown): JsonValue {
-  try {
-    return structuredClone(value) as JsonValue;
-  } catch {
-    return null;
-  }
-}
-
-function isRead(read: ReadRoot | readonly Fault[]): read is ReadRoot {
-  return !Array.isArray(read);
 }
 
 type Parsed =

@@ -6,7 +6,7 @@ import {
   type RevocationLog,
   type RevocationObserver,
 } from '../revocation/index.js';
-import { readGivenRoots } from '../trust/read-roots.js';
+import { readGivenRoots } from '../trust/given-roots.js';
 import { TrustedRoots } from '../trust/trusted-roots.js';
 import type { Body } from '../verify/binding.js';
 import type { Roots } from '../verify/root.js';

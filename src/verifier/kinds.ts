@@ -1,3 +1,7 @@
+import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
+import { readGivenRoots } from '../trust/given-roots.js';
+import type { TrustedRoot } from '../trust/read-root.js';
+
 /** A value that is in order, or what is wrong with it. */
 export type Reading<T> = { readonly value: T } | { readonly problem: string };
 
@@ -115,6 +119,21 @@ export function listOf<T>(item: Kind<T>): Kind<T[]> {
   };
   return { values: `list, each ${item.values}`, fromText: toList, check };
 }
+
+/** A DID that resolves. */
+export const did = text(DEFAULT_KEYS.expected, (value) => DEFAULT_KEYS.publicKeyOf(value) !== null);
+
+/** DIDs, or, from a program, entries as in a file. */
+export const roots: Kind<(string | TrustedRoot)[]> = {
+  ...listOf(did),
+  check: (value) => {
+    if (!Array.isArray(value) || !value.some((one) => typeof one === 'object'))
+      return listOf(did).check(value);
+    const given = value as (string | TrustedRoot)[];
+    const read = readGivenRoots(given);
+    return 'problem' in read ? read : { value: given };
+  },
+};
 
 const shown = (value: unknown) => (typeof value === 'string' ? JSON.stringify(value) : typeof value);
 

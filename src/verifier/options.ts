@@ -1,37 +1,21 @@
-import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { nearestName } from '../protocol/nearest-name.js';
 import { DEFAULT_REDIS_TIMEOUT_MS, DEFAULT_REPLAY_WINDOW_SECS } from '../usage/index.js';
 import { DEFAULT_MAX_ENTRIES, DEFAULT_MAX_WAIT_MS } from '../revocation/index.js';
 import {
   count,
+  did,
   flag,
-  listOf,
   oneOf,
   readOption,
+  roots,
   text,
   type FilledOptions,
   type GivenOptions,
-  type Kind,
   type Option,
 } from './kinds.js';
-import { readGivenRoots } from '../trust/read-roots.js';
-import type { TrustedRoot } from '../trust/read-root.js';
 import { resourcesHere } from './resources.js';
 
-const did = text(DEFAULT_KEYS.expected, (value) => DEFAULT_KEYS.publicKeyOf(value) !== null);
 const path = text('a path');
-
-/** DIDs, or, from a program, entries as in a file. */
-const roots: Kind<(string | TrustedRoot)[]> = {
-  ...listOf(did),
-  check: (value) => {
-    if (!Array.isArray(value) || !value.some((one) => typeof one === 'object'))
-      return listOf(did).check(value);
-    const given = value as (string | TrustedRoot)[];
-    const read = readGivenRoots(given);
-    return 'problem' in read ? read : { value: given };
-  },
-};
 
 /**
  * The options of a verifier. The service reads each one from an environment variable: `maxChainDepth` from

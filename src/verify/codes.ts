@@ -310,6 +310,9 @@ export class Failure {
   readonly code: Code;
   readonly message: string;
   readonly suggestion: string;
+  /** What it is about, and the member of that, for who marks the cause. */
+  readonly subject: Subject;
+  readonly member: string | undefined;
 
   constructor(code: Code, details: Details) {
     const row = rows.get(code);
@@ -320,6 +323,8 @@ export class Failure {
       .map((part, at) => (at % 2 === 0 ? part : describe(part as keyof Details, details)))
       .join('');
     this.suggestion = row.suggestion;
+    this.subject = details.subject;
+    this.member = details.member;
   }
 }
 

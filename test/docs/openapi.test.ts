@@ -15,8 +15,8 @@ describe('docs/openapi.yaml', () => {
   let service: RunningService;
   beforeAll(async () => {
     writeFileSync(path.join(folder, 'roots.json'), '{"roots":[]}');
-    // Each part that adds metrics is on.
-    const roots = { TRUSTED_ROOTS_FILE: folder };
+    // Each part that adds metrics or paths is on.
+    const roots = { TRUSTED_ROOTS_FILE: folder, INSPECTOR: '1' };
     service = await startService({ GRPC_PORT: '0', REPLAY_PROTECTION: 'memory', ...roots });
   });
   afterAll(async () => {

@@ -71,7 +71,7 @@ beforeAll(async () => {
     add(section, packages, filesOf([...files, agent]));
   }
   const numbered = others.map(({ code, language }, at) => [`snippet-${at}.${language}`, code] as const);
-  add('others', [], numbered);
+  add('others', ['libsodium-wrappers'], numbered);
   linkTypesOfNode(folder);
   output = await compile(folder);
 });

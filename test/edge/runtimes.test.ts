@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,12 +9,52 @@ import { CHROMIUM, launchBrowser } from '../support/browser.js';
 import { Project } from '../support/project.js';
 import { startProgram } from '../support/programs.js';
 import { startService, type RunningService } from '../support/service.js';
+import { readVectors } from '../support/vectors.js';
 import { bundle, gzippedKb } from './bundle.js';
 
-const CALLS = fileURLToPath(new URL('calls.mjs', import.meta.url));
+const pathOf = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+const CALLS = pathOf('calls.mjs');
+const VECTORS = pathOf('vectors.mjs');
+/** What passes bytes to libsodium in the inspector, in the place of `libsodium-wrappers`. */
+const SODIUM_OF_PAGE = pathOf('../../web/inspect/sodium.ts');
+
+/** The published signatures and the questions to a verifier, as a module. */
+function vectorsModule(): string {
+  const { profiles, vectors } = JSON.parse(readFileSync(pathOf('../conformance/vectors.json'), 'utf8')) as {
+    profiles: object;
+    vectors: { kind: string }[];
+  };
+  const signatures = [...readVectors('ed25519'), ...readVectors('ed25519-edge')];
+  const questions = vectors.filter(({ kind }) => kind === 'verify');
+  all = { verdicts: questions.length, signatures: signatures.length, differences: [] };
+  // Not as a literal: `__proto__` means something else there.
+  const text = JSON.stringify({ profiles, vectors: questions, signatures });
+  return `export default JSON.parse(${JSON.stringify(text)});`;
+}
+/** What each runtime finds of them. */
+let all: { verdicts: number; signatures: number; differences: string[] };
 
 /** The origin of a page. Browsers have WebCrypto only where nobody can change a page on its way: TLS, or localhost. */
 const PAGE = 'http://page.localhost';
+
+/** A worker may make no code from bytes, and have no random numbers before its first request: docs/inspector.md. */
+const WASM_OF_WORKER = `import module from './libsodium.wasm';
+const { instantiate } = WebAssembly;
+export let begin;
+const begun = new Promise((resolve) => (begin = resolve));
+WebAssembly.instantiate = async (_, imports) => {
+  await begun;
+  return { module, instance: await instantiate(module, imports) };
+};`;
+
+/** Writes the WebAssembly of libsodium, which its package has only as text. */
+const WASM_AS_FILE = `import { writeFileSync } from 'node:fs';
+const { instantiate } = WebAssembly;
+WebAssembly.instantiate = (bytes, imports) => {
+  writeFileSync('libsodium.wasm', bytes);
+  return instantiate(bytes, imports);
+};
+await (await import('libsodium-wrappers')).ready;`;
 
 /** What each runtime answers. */
 const EXPECTED = {
@@ -51,9 +91,17 @@ beforeAll(async () => {
   project.write('calls.mjs', readFileSync(CALLS, 'utf8'));
   project.write(
     'main.mjs',
-    `import { runCalls } from './calls.mjs';
-console.log(JSON.stringify(await runCalls('${service.url}', '${redirecting}')));`,
+    `import sodium from 'libsodium-wrappers';
+import { runCalls } from './calls.mjs';
+import { runVectors } from './vectors.mjs';
+import vectors from './all-vectors.mjs';
+await sodium.ready;
+const calls = await runCalls('${service.url}', '${redirecting}');
+console.log(JSON.stringify({ ...calls, vectors: await runVectors(sodium, vectors) }));`,
   );
+  project.write('vectors.mjs', readFileSync(VECTORS, 'utf8'));
+  project.write('all-vectors.mjs', vectorsModule());
+  project.install('libsodium-wrappers');
 });
 afterAll(async () => {
   redirects.close();
@@ -61,7 +109,7 @@ afterAll(async () => {
   project.remove();
 });
 
-describe('delegations and calls by a key of WebCrypto', () => {
+describe('delegations and calls by a key of WebCrypto, and all vectors by libsodium as WebAssembly', () => {
   const run = async (program: string, ...args: string[]) => {
     const { out, err } = await project.run(program, args);
     return (out.startsWith('{') ? JSON.parse(out) : out + err) as object;
@@ -71,6 +119,7 @@ describe('delegations and calls by a key of WebCrypto', () => {
     expect(await run(process.execPath, '--no-warnings', 'main.mjs')).toEqual({
       ...EXPECTED,
       memoryKey: 'done',
+      vectors: all,
     });
   });
 
@@ -78,22 +127,34 @@ describe('delegations and calls by a key of WebCrypto', () => {
     // Its install script moves the program.
     const installed = programOf('@oven', 'bun-', 'bin/bun');
     const bun = existsSync(installed) ? installed : programOf('bun', 'bin', 'bun.exe');
-    expect(await run(bun, 'main.mjs')).toEqual({ ...EXPECTED, memoryKey: 'done' });
+    expect(await run(bun, 'main.mjs')).toEqual({ ...EXPECTED, memoryKey: 'done', vectors: all });
   });
 
   it('work in Deno without any permission but to call the service; a key in memory needs more', async () => {
     const deno = programOf('@deno', '', 'deno');
     const hosts = [service.url, redirecting].map((url) => new URL(url).host).join();
-    expect(await run(deno, 'run', '--no-prompt', `--allow-net=${hosts}`, 'main.mjs')).toEqual(EXPECTED);
-    expect(await run(deno, 'run', '--allow-all', 'main.mjs')).toEqual({ ...EXPECTED, memoryKey: 'done' });
+    expect(await run(deno, 'run', '--no-prompt', `--allow-net=${hosts}`, 'main.mjs')).toEqual({
+      ...EXPECTED,
+      vectors: all,
+    });
+    expect(await run(deno, 'run', '--allow-all', 'main.mjs')).toMatchObject({ memoryKey: 'done' });
   });
 
   describe('bundled without a built-in of Node', () => {
     let code: string;
     beforeAll(async () => {
-      code = await bundle(
-        `export { runCalls } from ${JSON.stringify(CALLS)}; export { DrsClient } from 'drs-verify/client';`,
-      );
+      const vectors = path.join(project.folder, 'all-vectors.mjs');
+      const entry = `export { runCalls } from ${JSON.stringify(CALLS)};
+export { DrsClient } from 'drs-verify/client';
+import sodium from 'libsodium-wrappers';
+import { runVectors as run } from ${JSON.stringify(VECTORS)};
+import vectors from ${JSON.stringify(vectors)};
+export const runVectors = async () => (await sodium.ready, run(sodium, vectors));
+import { loadSodium } from ${JSON.stringify(SODIUM_OF_PAGE)};
+export const runInPage = async () => run(await loadSodium(), vectors);`;
+      code = await bundle(entry);
+      project.write('wasm.mjs', WASM_AS_FILE);
+      await project.run(process.execPath, ['wasm.mjs']);
     });
 
     it('work in workerd', async () => {
@@ -101,16 +162,19 @@ describe('delegations and calls by a key of WebCrypto', () => {
         programOf('@cloudflare', 'workerd', 'bin/workerd'),
         (port, folder) => {
           writeFileSync(path.join(folder, 'calls.js'), code);
+          writeFileSync(path.join(folder, 'wasm.js'), WASM_OF_WORKER);
           writeFileSync(
             path.join(folder, 'main.js'),
-            `import { DrsClient, runCalls } from './calls.js';
+            `import { begin } from './wasm.js';
+import { DrsClient, runCalls, runVectors } from './calls.js';
 const client = new DrsClient('${service.url}', { timeoutMs: 2000 });
 const calls = {
-  '/': () => runCalls('${service.url}', '${redirecting}'),
+  '/': async () => ({ ...await runCalls('${service.url}', '${redirecting}'), vectors: await runVectors() }),
   '/shared': async () => (await client.verify({})).error.code,
 };
-export default { fetch: async ({ url }) => Response.json(await calls[new URL(url).pathname]()) };`,
+export default { fetch: async ({ url }) => (begin(), Response.json(await calls[new URL(url).pathname]())) };`,
           );
+          copyFileSync(path.join(project.folder, 'libsodium.wasm'), path.join(folder, 'libsodium.wasm'));
           writeFileSync(
             path.join(folder, 'config.capnp'),
             `using Workerd = import "/workerd/workerd.capnp";
@@ -122,7 +186,12 @@ const config :Workerd.Config = (
   sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
 );
 const worker :Workerd.Worker = (
-  modules = [(name = "main.js", esModule = embed "main.js"), (name = "calls.js", esModule = embed "calls.js")],
+  modules = [
+    (name = "main.js", esModule = embed "main.js"),
+    (name = "wasm.js", esModule = embed "wasm.js"),
+    (name = "calls.js", esModule = embed "calls.js"),
+    (name = "libsodium.wasm", wasm = embed "libsodium.wasm"),
+  ],
   compatibilityDate = "2026-01-01",
 );`,
           );
@@ -132,7 +201,7 @@ const worker :Workerd.Worker = (
       try {
         const answer = await fetch(worker.url);
         const text = await answer.text();
-        expect(text.startsWith('{') ? JSON.parse(text) : text).toEqual(EXPECTED);
+        expect(text.startsWith('{') ? JSON.parse(text) : text).toEqual({ ...EXPECTED, vectors: all });
         // No request may wait for an exchange of another: it is cancelled when that one is answered.
         const many = Array.from({ length: 20 }, async () => (await fetch(`${worker.url}/shared`)).json());
         expect(new Set(await Promise.all(many))).toEqual(new Set(['MALFORMED_BUNDLE']));
@@ -158,9 +227,10 @@ const worker :Workerd.Worker = (
         });
         await page.goto(PAGE);
         const answer = await page.evaluate(
-          `import('/code.js').then(({ runCalls }) => runCalls(location.origin, location.origin + '/away'))`,
+          `import('/code.js').then(async ({ runCalls, runVectors, runInPage }) => (
+            { ...await runCalls(location.origin, location.origin + '/away'), vectors: await runVectors(), inPage: await runInPage() }))`,
         );
-        expect(answer).toEqual(EXPECTED);
+        expect(answer).toEqual({ ...EXPECTED, vectors: all, inPage: all });
       } finally {
         await browser.close();
       }
@@ -170,14 +240,19 @@ const worker :Workerd.Worker = (
 
 it('the types need none of Node', async () => {
   const page = Project.create();
+  page.install('libsodium-wrappers');
   page.write(
     'page.ts',
     `import { DrsClient } from 'drs-verify/client';
 import { issueInvocation, webCryptoSigner } from 'drs-verify/issue';
+import { createVerifier } from 'drs-verify/pure';
+import sodium from 'libsodium-wrappers';
 const pair = (await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify'])) as CryptoKeyPair;
 const call = { key: await webCryptoSigner(pair), chain: [], args: {}, toolServer: 'https://tools.example' };
 const jwt: string = await issueInvocation(call);
-console.log(jwt, new DrsClient(location.origin));
+await sodium.ready;
+const { valid } = await createVerifier({ sodium }).verify({ receipts: [], invocation: jwt });
+console.log(valid, new DrsClient(location.origin));
 `,
   );
   page.write('tsconfig.json', JSON.stringify({ compilerOptions: OF_A_PAGE, files: ['page.ts'] }));
@@ -197,7 +272,8 @@ const OF_A_PAGE = {
 it.each([
   ['drs-verify/issue', '*', 20.5],
   ['drs-verify/issue', '{ issueInvocation, createBundle, encodeBundle, webCryptoSigner }', 18],
-  ['drs-verify/client', '*', 4.5],
+  ['drs-verify/client', '*', 6],
+  ['drs-verify/pure', '*', 20],
 ])('of %s, %s is small', async (from, names, limit) => {
   expect(gzippedKb(await bundle(`export ${names} from '${from}';`))).toBeLessThanOrEqual(limit);
 });

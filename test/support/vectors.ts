@@ -52,6 +52,7 @@ export interface DidVector {
 
 interface Sets {
   ed25519: SignatureVector;
+  'ed25519-edge': SignatureVector;
   jcs: CanonicalVector;
   'jcs-numbers': NumberVector;
   json: JsonVector;

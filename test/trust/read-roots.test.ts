@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { POLICY_MEMBERS } from '../../src/protocol/policy.js';
-import { readGivenRoots, readRoots, showFaults } from '../../src/trust/read-roots.js';
+import { readGivenRoots } from '../../src/trust/given-roots.js';
+import { readRoots, showFaults } from '../../src/trust/read-roots.js';
 import { readTime } from '../../src/trust/times.js';
 import { party } from '../support/chain.js';
 

@@ -6,7 +6,7 @@ import { judge, type Call, type JudgeParts } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import type { RemoteStatus } from '../../src/verify/revocation-view.js';
 import type { Root, Roots } from '../../src/verify/root.js';
-import { readGivenRoots } from '../../src/trust/read-roots.js';
+import { readGivenRoots } from '../../src/trust/given-roots.js';
 import { invoke, makeChain, NOW, type Party } from '../support/chain.js';
 
 const args = { tool: 'search', query: 'tea', estimated_cost_usd: 0.05 };

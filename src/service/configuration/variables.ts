@@ -85,6 +85,8 @@ export const SECTIONS = {
       says: 'Another address for `/metrics`, which is then no longer served on `HOST` and `PORT`. `/healthz` and `/readyz` are served on both.' },
     adminOnMetricsAddr: { kind: flag, default: false, isOfServe: true,
       says: 'With `1`, `/admin/…` is served on `METRICS_ADDR` only.' },
+    inspector: { kind: flag, default: false, isOfServe: true,
+      says: 'With `1`, `/inspect` is the [inspector](inspector.md): a page that shows a bundle, and verifies it in the browser. It asks the service nothing.' },
   },
   'Who may ask, and how much': {
     allowedOrigins: { kind: listOf(text('an origin such as `https://app.example`', isOrigin)),

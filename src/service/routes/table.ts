@@ -9,6 +9,7 @@ import type { RouteContext } from './context.js';
 import { AdminAccess } from './admin-access.js';
 import { GateApiRoute } from './gate-api-route.js';
 import { GateRoute } from './gate-route.js';
+import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
 import { RevokeRoute } from './revoke-route.js';
 import { UsageRoute } from './usage-route.js';
 import { VerifyRoute } from './verify-route.js';
@@ -60,7 +61,7 @@ export function limitOf({
 /** The routes of the service, and those of `METRICS_ADDR`. */
 export function routeTables(context: RouteContext): Tables {
   const { configuration, jwks } = context;
-  const { gateChainOnly, metricsAddr, adminOnMetricsAddr } = configuration;
+  const { gateChainOnly, metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
   const intake = new BodyIntake(context);
@@ -121,10 +122,18 @@ export function routeTables(context: RouteContext): Tables {
       ...health,
       ...(metricsAddr === undefined ? metrics : []),
       ...description,
+      ...(inspector ? inspectorRows(read) : []),
     ]),
     internal: tableOf(limit(), [...(adminOnMetricsAddr ? admin : []), ...health, ...metrics]),
     gateLimit,
   };
+}
+
+function inspectorRows(read: (endpoint: Endpoint, serve: Serve) => Route): Rows {
+  const page = inspectorPage();
+  return [
+    ['/inspect', read('inspect', (exchange) => exchange.answer(200, page, { headers: INSPECTOR_HEADERS }))],
+  ];
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];

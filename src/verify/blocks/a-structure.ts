@@ -124,7 +124,11 @@ function claimFailure(subject: Subject, { kind, claim, found, expected }: ClaimD
     return new Failure(CODE_OF_DEFECT[kind], { subject, member: claim, claimed: found, expected });
   }
   const code = subject === 'invocation' ? 'MALFORMED_INVOCATION' : 'MALFORMED_RECEIPT';
-  return new Failure(code, { subject, reason: `${claim} is ${show(found)}, expected ${expected}` });
+  return new Failure(code, {
+    subject,
+    member: claim,
+    reason: `${claim} is ${show(found)}, expected ${expected}`,
+  });
 }
 
 function malformed(member: string, claimed: unknown, expected: string): Failure {

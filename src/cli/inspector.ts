@@ -1,0 +1,49 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { INSPECTOR_HEADERS, inspectorPage } from '../service/routes/inspector.js';
+
+/**
+ * Serves the inspector to this machine, on a free port. The server keeps the process alive.
+ *
+ * @param given what the page opens with
+ * @param opens whether to open a browser, too
+ * @returns the address
+ */
+export async function serveInspector(given: string | null, opens: boolean): Promise<string> {
+  const page = Buffer.from(inspectorPage(given));
+  // Other users of this machine reach the port, and so do web pages by a name that leads here.
+  const path = `/${randomBytes(16).toString('base64url')}/`;
+  const server = createServer((request, response) => {
+    const isAsked = request.url === path && request.headers.host === host;
+    if (!isAsked || (request.method !== 'GET' && request.method !== 'HEAD')) {
+      response.writeHead(404).end();
+      return;
+    }
+    response
+      .writeHead(200, { ...INSPECTOR_HEADERS, 'Content-Length': page.length })
+      .end(request.method === 'HEAD' ? undefined : page);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `http://${host}${path}`;
+  if (opens) openBrowser(url);
+  return url;
+}
+
+/** How each system opens an address. No shell reads it. */
+const OPENERS: Partial<Record<NodeJS.Platform, readonly [program: string, ...args: string[]]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
+
+function openBrowser(url: string): void {
+  const [program, ...args] = OPENERS[process.platform] ?? ['xdg-open'];
+  const child = spawn(program, [...args, url], { stdio: 'ignore', detached: true });
+  child.on('error', () =>
+    process.stderr.write(`${program} opens no browser here: open the address yourself\n`),
+  );
+  child.unref();
+}

@@ -1,0 +1,32 @@
+import type { JsonValue } from '../protocol/json.js';
+import type { Root } from '../verify/root.js';
+import { isRead, readRoot, sentence, type TrustedRoot } from './read-root.js';
+
+/**
+ * Makes roots of what a program names.
+ *
+ * @param given DIDs, or objects like the entries of a file
+ * @returns the roots, or what is wrong with them
+ */
+export function readGivenRoots(
+  given: readonly (string | TrustedRoot)[],
+): { readonly roots: ReadonlyMap<string, Root> } | { readonly problem: string } {
+  const roots = new Map<string, Root>();
+  const problems: string[] = [];
+  for (const [at, one] of given.entries()) {
+    const read = readRoot(typeof one === 'string' ? { did: one } : copyOf(one), [at]);
+    if (!isRead(read)) problems.push(...read.map(sentence));
+    else if (!roots.has(read.did)) roots.set(read.did, read.root);
+    else if (typeof one !== 'string') problems.push(`[${at}].did: it is in another entry, too`);
+  }
+  return problems.length > 0 ? { problem: problems.join('; ') } : { roots };
+}
+
+/** A copy, so that later changes of the object change no verdict. */
+function copyOf(value: unknown): JsonValue {
+  try {
+    return structuredClone(value) as JsonValue;
+  } catch {
+    return null;
+  }
+}

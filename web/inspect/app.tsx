@@ -1,0 +1,250 @@
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import type { Sodium } from '../../src/pure/options.js';
+import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { Chain } from './chain.js';
+import { causesOf, marksInJson, type Mark } from './cause.js';
+import { EXAMPLES, makeExample, type ExampleName, type ExampleSodium } from './example.js';
+import { Input } from './input.js';
+import { inspect, ofNote, type Inspection, type Settings, type Subjects } from './inspect.js';
+import { Out } from './out.js';
+import { PlainWords } from './plain.js';
+import { recognise, type NotedRefusal, type Recognised } from './recognise.js';
+import { isRedacted } from './share.js';
+import { unpackList } from './status-list.js';
+import { Strip, Verdict } from './verdict.js';
+import { NOTHING_ASSUMED, readRoots, WhatIf, type Assumptions } from './what-if.js';
+
+interface AppProps {
+  readonly sodium: Sodium & ExampleSodium;
+  /** What the page was opened with. */
+  readonly given: string;
+}
+
+/** What is in the page, besides the text that was pasted. */
+interface State {
+  readonly input: string;
+  readonly recognised: Recognised;
+  /** With the edits of the reader; `null` if there is nothing to judge. */
+  readonly subjects: Subjects | null;
+  readonly isEdited: boolean;
+}
+
+function stateOf(input: string): State {
+  const recognised = recognise(input);
+  return { input, recognised, subjects: subjectsOf(recognised), isEdited: false };
+}
+
+function subjectsOf(recognised: Recognised): Subjects | null {
+  if (recognised.kind === 'bundle') return { bundle: recognised.bundle, body: recognised.body };
+  if (recognised.kind === 'receipts') return { bundle: { receipts: [...recognised.receipts] }, body: null };
+  return null;
+}
+
+/** The clock in Unix seconds, which goes on. */
+function useClock(): number {
+  const [clock, setClock] = useState(() => Math.floor(Date.now() / 1000));
+  useEffect(() => {
+    const timer = setInterval(() => setClock(Math.floor(Date.now() / 1000)), 10_000);
+    return () => clearInterval(timer);
+  }, []);
+  return clock;
+}
+
+/** The whole page. */
+export function App({ sodium, given }: AppProps) {
+  const [state, setState] = useState(() => stateOf(given));
+  const [assumed, setAssumed] = useState<Assumptions>(NOTHING_ASSUMED);
+  const [revoked, setRevoked] = useState<ReadonlySet<number>>(new Set());
+  const [list, setList] = useState<Uint8Array | null>(null);
+  const [listSays, setListSays] = useState('');
+  const [isPlain, setPlain] = useState(false);
+  const clock = useClock();
+  const now = assumed.now ?? clock;
+  const settings = useMemo(
+    (): Settings => ({
+      ...{ now, clockSkewSecs: assumed.clockSkewSecs, serverIdentity: assumed.serverIdentity },
+      ...{
+        trustedRoots: readRoots(assumed.trustedRoots).roots,
+        requireBinding: assumed.requireBinding,
+        revoked,
+        list,
+      },
+    }),
+    [now, assumed, revoked, list],
+  );
+  const found = useInspection(sodium, state, settings);
+
+  const take = (input: string) => {
+    const next = stateOf(input);
+    if (next.recognised.kind === 'status list' && state.subjects !== null) {
+      // It says something of the bundle that is here.
+      unpackList(next.recognised.credential).then(
+        (bits) => {
+          setList(bits);
+          setListSays(`Status list of ${bits.length * 8} entries in use. Its signature was not checked.`);
+        },
+        (error: unknown) =>
+          setListSays(
+            `The status list cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+          ),
+      );
+      return;
+    }
+    setState(next);
+  };
+  const showExample = (name: ExampleName) => {
+    const example = makeExample(name, sodium, clock);
+    setAssumed(NOTHING_ASSUMED);
+    setList(null);
+    setListSays('');
+    setRevoked(example.settings.revoked ?? new Set());
+    setState(stateOf(example.input));
+  };
+  const change = (subjects: Subjects) => setState({ ...state, subjects, isEdited: true });
+  const { subjects, recognised } = state;
+  const note = recognised.kind === 'bundle' ? recognised.note : undefined;
+  return (
+    <>
+      <header>
+        <h1>
+          <svg width="22" height="22" viewBox="0 0 16 16" aria-hidden="true">
+            <rect width="16" height="16" rx="4" />
+            <path d="M4 8.4 7 11l5-6" />
+          </svg>
+          drs-verify <span>inspector</span>
+        </h1>
+        <div class="tabs" role="group" aria-label="View">
+          <button type="button" aria-pressed={!isPlain} onClick={() => setPlain(false)}>
+            In detail
+          </button>
+          <button type="button" aria-pressed={isPlain} onClick={() => setPlain(true)}>
+            In plain words
+          </button>
+        </div>
+      </header>
+      {found !== null && <Strip found={found} />}
+      <main class={found === null ? 'empty' : 'full'}>
+        <div class="left">
+          <Input
+            text={state.input}
+            words={recognised.words}
+            kind={recognised.kind}
+            marksIn={(text) => (found === null ? [] : inputMarks(text, state, found))}
+            notes={[
+              note,
+              listSays,
+              subjects !== null && isRedacted(subjects.bundle)
+                ? 'The signature of the call was taken out before this was passed on.'
+                : undefined,
+            ]}
+            examples={EXAMPLES}
+            onText={take}
+            onExample={showExample}
+          />
+          {found !== null && isPlain && <PlainWords found={found} now={now} />}
+          {found !== null && recognised.kind === 'refusal' && <Facts refusal={recognised.refusal} />}
+          {found !== null && found.receipts.length > 0 && (
+            <Chain
+              key={state.input}
+              {...{ found, now, revoked, isPlain }}
+              onRevoke={(index, isRevoked) => {
+                const next = new Set(revoked);
+                if (isRevoked) next.add(index);
+                else next.delete(index);
+                setRevoked(next);
+              }}
+              onEdit={(index, jwt) => {
+                if (subjects !== null) change({ ...subjects, bundle: withJwt(subjects.bundle, index, jwt) });
+              }}
+            />
+          )}
+        </div>
+        {found !== null && (
+          <div class="right">
+            <Verdict
+              {...{ found, isPlain }}
+              isEdited={state.isEdited}
+              onRestore={() => setState(stateOf(state.input))}
+            />
+            {subjects !== null && !isPlain && found.receipts.length > 0 && (
+              <WhatIf
+                {...{ found, now }}
+                given={assumed}
+                body={subjects.body}
+                onChange={setAssumed}
+                onBody={(body) => change({ ...subjects, body })}
+              />
+            )}
+            {subjects !== null && !isPlain && <Out {...{ subjects, found, settings, clock }} />}
+          </div>
+        )}
+      </main>
+      <footer>
+        The strict verifier itself runs in this page, with libsodium. It has no network: nothing that you
+        paste leaves it.
+      </footer>
+    </>
+  );
+}
+
+/** Judges whenever something changes. What came of older questions is dropped. */
+function useInspection(
+  sodium: Sodium,
+  { subjects, recognised }: State,
+  settings: Settings,
+): Inspection | null {
+  const [found, setFound] = useState<Inspection | null>(null);
+  useEffect(() => {
+    if (subjects === null) {
+      setFound(recognised.kind === 'refusal' ? ofNote(recognised.refusal) : null);
+      return undefined;
+    }
+    let isWanted = true;
+    inspect(sodium, subjects, settings).then(
+      (next) => {
+        if (isWanted) setFound(next);
+      },
+      (error: unknown) => reportError(error),
+    );
+    return () => {
+      isWanted = false;
+    };
+  }, [sodium, subjects, recognised, settings]);
+  return found;
+}
+
+/** Marks in the text that was pasted: a fault of the bundle itself. */
+function inputMarks(text: string, { recognised, isEdited }: State, { failure }: Inspection): Mark[] {
+  if (
+    recognised.kind !== 'bundle' ||
+    isEdited ||
+    failure?.subject !== 'bundle' ||
+    !text.trimStart().startsWith('{')
+  )
+    return [];
+  return causesOf(failure).flatMap(({ path }) => marksInJson(text, path, failure.message));
+}
+
+function withJwt(bundle: JsonValue, index: number | null, jwt: string): JsonValue {
+  if (!isJsonObject(bundle)) return bundle;
+  if (index === null) return { ...bundle, invocation: jwt };
+  const { receipts } = bundle;
+  return Array.isArray(receipts) ? { ...bundle, receipts: receipts.with(index, jwt) } : bundle;
+}
+
+function Facts({ refusal }: { readonly refusal: NotedRefusal }) {
+  return (
+    <section class="card facts" aria-labelledby="facts-title">
+      <h2 id="facts-title">What was noted</h2>
+      <p class="note">A log holds no bundle. Paste the bundle of this call to see which byte it was.</p>
+      <dl>
+        {refusal.facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,76 @@
+import { useState } from 'preact/hooks';
+import type { Inspection, Settings, Subjects } from './inspect.js';
+import { FORMS, isRedacted, redact, writeAs, type Form } from './share.js';
+import { hasExpired } from './what-if.js';
+
+interface OutProps {
+  readonly subjects: Subjects;
+  readonly found: Inspection;
+  readonly settings: Settings;
+  /** The clock, in Unix seconds, whatever is assumed. */
+  readonly clock: number;
+}
+
+/** Takes what is shown out of the page. A call that could still be made loses its signature, unless one insists. */
+export function Out({ subjects, found, settings, clock }: OutProps) {
+  const [form, setForm] = useState<Form>('link');
+  const [insists, setInsists] = useState(false);
+  const [said, setSaid] = useState('');
+  const isLive = found.invocation !== null && !hasExpired(found, clock) && !isRedacted(subjects.bundle);
+  const bundle = isLive && !insists ? redact(subjects.bundle) : subjects.bundle;
+  const text = writeAs(form, {
+    ...subjects,
+    bundle,
+    found,
+    settings,
+    page: location.href.replace(/#.*$/s, ''),
+  });
+  const copy = async () => {
+    try {
+      // There is no clipboard where the page came over plain HTTP from elsewhere.
+      await navigator.clipboard.writeText(text);
+      setSaid('Copied');
+    } catch {
+      setSaid('The browser does not allow it: select the text and copy it');
+    }
+  };
+  return (
+    <section class="card out" aria-labelledby="out-title">
+      <h2 id="out-title">Take it with you</h2>
+      <div class="tabs" role="group" aria-label="Form">
+        {Object.entries(FORMS).map(([name, words]) => (
+          <button
+            type="button"
+            key={name}
+            aria-pressed={form === name}
+            onClick={() => {
+              setForm(name as Form);
+              setSaid('');
+            }}
+          >
+            {words}
+          </button>
+        ))}
+      </div>
+      <textarea class="copy" aria-label={FORMS[form]} readOnly rows={4} value={text} />
+      <p class="row">
+        <button type="button" class="main" onClick={() => void copy()}>
+          Copy
+        </button>
+        <span class="note" aria-live="polite">
+          {said}
+        </span>
+      </p>
+      {isLive && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={insists}
+            onChange={(event) => setInsists(event.currentTarget.checked)}
+          />
+          with the signature of the call: whoever gets it can make this call
+        </label>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,226 @@
+import { findBundle } from '../../src/gate/carriers.js';
+import { GATE_CATALOGUE } from '../../src/gate/codes.js';
+import { openRequest } from '../../src/gate/open.js';
+import type { GateRequest } from '../../src/gate/request.js';
+import { readBundleText } from '../../src/protocol/bundle.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { INVOCATION_TYPE } from '../../src/protocol/claims.js';
+import { CATALOGUE, type Block } from '../../src/verify/codes.js';
+import { nestsTooDeep, parseOrUndefined, readToken } from './decode.js';
+import { readCurl, readGateQuestion, readHar, readRawRequest } from './http-text.js';
+
+/** The longest text that is looked at, in characters: more than any service takes. */
+export const MAX_INPUT = 4_000_000;
+
+/** A refusal that somebody else noted, without the bundle that it is about. */
+export interface NotedRefusal {
+  readonly code: string;
+  /** `null` for a code of a gate. */
+  readonly block: Block | null;
+  readonly message: string | null;
+  readonly suggestion: string;
+  /** What the note says of the call, as it is there. */
+  readonly facts: readonly (readonly [name: string, value: string])[];
+}
+
+/** What a text is. `words` say it to a person. */
+export type Recognised = { readonly words: string } & (
+  | { readonly kind: 'nothing' }
+  | { readonly kind: 'unknown' }
+  /** `bundle` is any JSON value; `body` is the JSON text of the call's body. */
+  | {
+      readonly kind: 'bundle';
+      readonly bundle: JsonValue;
+      readonly body: string | null;
+      readonly note?: string;
+    }
+  | { readonly kind: 'receipts'; readonly receipts: readonly string[] }
+  | { readonly kind: 'refusal'; readonly refusal: NotedRefusal }
+  | { readonly kind: 'admitted' }
+  | { readonly kind: 'status list'; readonly credential: JsonObject }
+);
+
+/** Shorter words are no bundle in base64url, and are not called one. */
+const MIN_HEADER = 64;
+
+const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+/** Says what a text is, whoever made it. Never throws, and takes time linear in its length. */
+export function recognise(input: string): Recognised {
+  const text = input.trim();
+  if (text === '') return { kind: 'nothing', words: 'Nothing yet' };
+  if (text.length > MAX_INPUT)
+    return unknown(`Too long: ${text.length} characters, expected at most ${MAX_INPUT}`);
+  const [, fragment] = /^https?:\/\/\S+#bundle=([\w-]+)/.exec(text) ?? [];
+  if (fragment !== undefined) return inHeaderForm(fragment, 'A link to an inspector');
+  const [, header] = /^x-drs-bundle:\s*(\S+)$/i.exec(text) ?? [];
+  if (header !== undefined) return inHeaderForm(header, 'An X-DRS-Bundle header');
+  const curl = readCurl(text);
+  if (curl !== null) return ofRequest(curl, 'A curl command');
+  const raw = readRawRequest(text);
+  if (raw !== null) return ofRequest(raw, 'An HTTP request');
+  const lines = text
+    .split('\n', 2000)
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  if (lines.every((line) => JWT.test(line))) return ofTokens(lines);
+  if (nestsTooDeep(text)) return unknown('JSON that nests too deep to be shown');
+  const value = parseOrUndefined(text);
+  if (value !== undefined) return ofJson(value, text);
+  const noted = ofLines(lines);
+  if (noted !== null) return noted;
+  if (text.length >= MIN_HEADER && /^[\w-]+={0,2}$/.test(text))
+    return inHeaderForm(text, 'The value of an X-DRS-Bundle header');
+  if (text.startsWith('{')) return unknown('JSON with a fault: it ends too early, or a character is wrong');
+  return unknown('Not recognised: expected a bundle, receipts, a request, a line of a log or a status list');
+}
+
+function unknown(words: string): Recognised {
+  return { kind: 'unknown', words };
+}
+
+function inHeaderForm(encoded: string, words: string): Recognised {
+  const read = readBundleText(encoded);
+  const value =
+    read.defect === undefined && !nestsTooDeep(read.text) ? parseOrUndefined(read.text) : undefined;
+  if (value === undefined) return unknown(`${words}, but it is not strict base64url of JSON`);
+  return { kind: 'bundle', words: `${words}: ${sizeOf(value)}`, bundle: value, body: null };
+}
+
+function sizeOf(bundle: JsonValue): string {
+  const receipts = isJsonObject(bundle) ? bundle['receipts'] : undefined;
+  if (!Array.isArray(receipts)) return 'no receipts';
+  return receipts.length === 1 ? '1 receipt and a call' : `${receipts.length} receipts and a call`;
+}
+
+function ofTokens(tokens: readonly string[]): Recognised {
+  const last = readToken(tokens.at(-1) ?? '');
+  const credential = last.claims['vc'] ?? last.claims;
+  if (tokens.length === 1 && isStatusList(credential))
+    return { kind: 'status list', words: 'A status list', credential };
+  if (last.claims['drs_type'] === INVOCATION_TYPE) {
+    const receipts = tokens.slice(0, -1);
+    const bundle = { bundle_version: '4.0', receipts, invocation: last.jwt };
+    const words =
+      receipts.length === 0
+        ? 'An invocation without its receipts'
+        : `Receipts and an invocation: ${sizeOf(bundle)}`;
+    return { kind: 'bundle', words, bundle, body: null };
+  }
+  const words = tokens.length === 1 ? 'One receipt' : `A chain of ${tokens.length} receipts, without a call`;
+  return { kind: 'receipts', words, receipts: tokens };
+}
+
+function ofJson(value: JsonValue, text: string): Recognised {
+  if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === 'string'))
+    return ofTokens(value);
+  if (typeof value === 'string') return recognise(value);
+  if (!isJsonObject(value)) return unknown('JSON, but not an object');
+  if (['receipts', 'invocation', 'bundle_version'].some((name) => Object.hasOwn(value, name)))
+    return { kind: 'bundle', words: `A bundle: ${sizeOf(value)}`, ...splitBody(value) };
+  if (isStatusList(value)) return { kind: 'status list', words: 'A status list', credential: value };
+  const har = readHar(value);
+  if (har !== null) return ofHar(har);
+  const question = readGateQuestion(value, text);
+  if (question !== null)
+    return ofRequest(question, value['jsonrpc'] === '2.0' ? 'A JSON-RPC message' : 'A question to a gate');
+  return ofNote(value) ?? unknown('JSON, but nothing that is known here');
+}
+
+function splitBody(value: JsonObject): { bundle: JsonValue; body: string | null } {
+  if (!Object.hasOwn(value, 'body')) return { bundle: value, body: null };
+  const { body, ...bundle } = value;
+  return { bundle, body: JSON.stringify(body, null, 2) };
+}
+
+function isStatusList(value: unknown): value is JsonObject {
+  if (!isJsonObject(value)) return false;
+  const subject = value['credentialSubject'];
+  return isJsonObject(subject) && typeof subject['encodedList'] === 'string';
+}
+
+function ofHar(requests: readonly GateRequest[]): Recognised {
+  const found = requests.map((request) => ofRequest(request, 'A HAR file'));
+  const bundles = found.filter(({ kind }) => kind === 'bundle');
+  const [first] = bundles;
+  if (first === undefined) return unknown(`A HAR file: none of its ${requests.length} requests has a bundle`);
+  return {
+    ...first,
+    words: `${first.words} (the first of ${bundles.length} in ${requests.length} requests)`,
+  };
+}
+
+/** Finds the bundle of a request with the functions of the gate, so that it is the one which a gate would verify. */
+function ofRequest(request: GateRequest, what: string): Recognised {
+  let denial: string | null = null;
+  for (const protocol of ['mcp', 'a2a', 'http'] as const) {
+    const opened = openRequest(protocol, request, { routes: 'any' });
+    if (opened.kind === 'check') {
+      const { body, bundle } = opened;
+      const text =
+        body.kind === 'text' ? body.text : body.kind === 'value' ? JSON.stringify(body.value, null, 2) : null;
+      const named = protocol === 'http' ? what : `${what} (${protocol.toUpperCase()})`;
+      const note = body.kind === 'unusable' ? body.reason : undefined;
+      return {
+        kind: 'bundle',
+        words: `${named}: ${sizeOf(bundle)}`,
+        bundle,
+        body: text,
+        ...(note === undefined ? {} : { note }),
+      };
+    }
+    if (opened.kind === 'deny' && (denial === null || protocol === 'http'))
+      denial = `${opened.failure.code}: ${opened.failure.message}`;
+  }
+  const encoded = findBundle('http', request.headers, null);
+  if (typeof encoded === 'string') {
+    const found = inHeaderForm(encoded, what);
+    if (found.kind === 'bundle')
+      return { ...found, ...(denial === null ? {} : { note: `A gate refuses this request. ${denial}` }) };
+    return found;
+  }
+  return unknown(`${what}, without a bundle${denial === null ? '' : ` (${denial})`}`);
+}
+
+function ofLines(lines: readonly string[]): Recognised | null {
+  const notes = lines.map((line) => parseOrUndefined(line)).filter(isJsonObject);
+  if (notes.length === 0 || notes.length < lines.length / 2) return null;
+  const found = notes.map(ofNote);
+  const refusals = found.filter((note) => note?.kind === 'refusal');
+  const first = refusals[0] ?? found.find((note) => note !== null);
+  if (!first) return null;
+  return { ...first, words: `${first.words} (${refusals.length} refused of ${notes.length} lines)` };
+}
+
+/** A line of a log, a verdict, or the refusal of a gate. */
+function ofNote(value: JsonObject): Recognised | null {
+  const error = isJsonObject(value['error']) ? value['error'] : null;
+  const data = error !== null && isJsonObject(error['data']) ? error['data'] : error;
+  const code = value['denied'] ?? value['code'] ?? data?.['code'];
+  if (typeof code !== 'string')
+    return value['valid'] === true ? { kind: 'admitted', words: 'A verdict: the bundle was valid' } : null;
+  const row = CATALOGUE.find((one) => one.code === code);
+  const gateRow = row === undefined ? GATE_CATALOGUE.find((one) => one.code === code) : undefined;
+  if (row === undefined && gateRow === undefined) return null;
+  const message = data?.['message'] ?? error?.['message'];
+  const facts = Object.entries(value)
+    .filter(([name]) => !['valid', 'error', 'code', 'block', 'level', 'pid'].includes(name))
+    .slice(0, 16)
+    .map(([name, fact]) => [name, typeof fact === 'string' ? fact : JSON.stringify(fact)] as const);
+  const words = Object.hasOwn(value, 'endpoint')
+    ? 'A line of the decision log'
+    : error === null
+      ? 'A line of the log of refusals'
+      : 'A refusal, as the caller got it';
+  return {
+    kind: 'refusal',
+    words,
+    refusal: {
+      code,
+      block: row?.block ?? null,
+      message: typeof message === 'string' ? message : null,
+      suggestion: row?.suggestion ?? gateRow?.suggestion ?? '',
+      facts,
+    },
+  };
+}

@@ -1,0 +1,99 @@
+import { encodeBase64url, encodeUtf8 } from '#platform';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { pretty } from './decode.js';
+import { nameOf, type Inspection, type Settings, type Subjects } from './inspect.js';
+
+/** What a bundle can leave the page as. */
+export const FORMS = { link: 'Link', curl: 'curl', vector: 'Test vector', report: 'Bug report' } as const;
+
+export type Form = keyof typeof FORMS;
+
+// 64 zero bytes. With it the call cannot be made, and everything else can still be seen.
+const NO_SIGNATURE = 'A'.repeat(86);
+
+/** A bundle without the signature of its call: whoever has a fresh one can make the call. */
+export function redact(bundle: JsonValue): JsonValue {
+  if (!isJsonObject(bundle) || typeof bundle['invocation'] !== 'string') return bundle;
+  const [header = '', payload = ''] = bundle['invocation'].split('.');
+  return { ...bundle, invocation: `${header}.${payload}.${NO_SIGNATURE}` };
+}
+
+/** Whether the signature of a call was taken out by {@link redact}. */
+export function isRedacted(bundle: JsonValue): boolean {
+  return (
+    isJsonObject(bundle) &&
+    typeof bundle['invocation'] === 'string' &&
+    bundle['invocation'].endsWith(`.${NO_SIGNATURE}`)
+  );
+}
+
+interface Shared extends Subjects {
+  readonly found: Inspection;
+  readonly settings: Settings;
+  /** The address of this page, without a fragment. */
+  readonly page: string;
+}
+
+/** What is copied, in a form. */
+export function writeAs(form: Form, { bundle, body, found, settings, page }: Shared): string {
+  const request = withBody(bundle, body);
+  switch (form) {
+    case 'link':
+      return `${page}#bundle=${encodeBase64url(encodeUtf8(request))}`;
+    case 'curl':
+      return `curl -sS http://127.0.0.1:8080/verify -H 'Content-Type: application/json' -d '${request.replaceAll("'", `'\\''`)}'`;
+    case 'vector':
+      return JSON.stringify(vectorOf(request, found, settings), null, 2);
+    case 'report':
+      return reportOf(request, found, settings);
+  }
+}
+
+/** The body stays the text that it is: parsing it would hide what it may have been refused for. */
+function withBody(bundle: JsonValue, body: string | null): string {
+  const text = JSON.stringify(bundle);
+  return body === null || !isJsonObject(bundle) ? text : `${text.slice(0, -1)},"body":${body}}`;
+}
+
+function vectorOf(request: string, { valid, failure, binding }: Inspection, settings: Settings): JsonObject {
+  const { now, revoked, serverIdentity, trustedRoots, clockSkewSecs, requireBinding } = settings;
+  return {
+    ...{
+      id: `inspector-${failure?.code.toLowerCase().replaceAll('_', '-') ?? 'valid'}`,
+      kind: 'verify',
+      now,
+    },
+    settings: {
+      ...(serverIdentity === '' ? {} : { serverIdentity }),
+      ...(trustedRoots.length === 0 ? {} : { trustedRoots: [...trustedRoots] }),
+      ...(clockSkewSecs === 0 ? {} : { clockSkewSecs }),
+      ...(requireBinding ? { requireBinding } : {}),
+    },
+    revocation: { remote: 'none', local: [...revoked] },
+    request,
+    expected: {
+      valid,
+      ...(failure === null ? {} : { code: failure.code }),
+      ...(binding === null ? {} : { binding }),
+    },
+  };
+}
+
+function reportOf(request: string, found: Inspection, settings: Settings): string {
+  const { failure, lights, receipts, invocation, binding } = found;
+  const verdict =
+    failure === null
+      ? `valid${binding === null ? '' : `, binding ${binding}`}`
+      : `${failure.code}: ${failure.message}`;
+  const claims = [...receipts, ...(invocation === null ? [] : [invocation])].map(({ text }) =>
+    pretty(text ?? '(cannot be read)'),
+  );
+  const fence = (text: string) => `~~~json\n${text.replaceAll('~~~', '~ ~ ~')}\n~~~`;
+  return [
+    `## Verdict\n\n${verdict}`,
+    `Checked at ${settings.now}; ${lights.map(({ block, state }) => `${nameOf(block)}: ${state}`).join(', ')}.`,
+    `## Claims\n\n${claims.map(fence).join('\n\n')}`,
+    `## Bundle\n\n${fence(request)}`,
+    '## What I expected\n\n…\n',
+  ].join('\n\n');
+}
