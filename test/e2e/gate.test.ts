@@ -92,7 +92,7 @@ describe('/gate/*', () => {
       'x-drs-command': '/mcp/tools/call',
       'x-drs-tool': 'search',
       'x-drs-binding': 'match',
-      'x-envoy-auth-headers-to-remove': 'x-drs-context',
+      'x-envoy-auth-headers-to-remove': 'x-drs-root-name,x-drs-context',
     });
     const replayed = await ask();
     expect(replayed).toMatchObject({

@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CATALOGUE, type Verdict } from '../../src/index.js';
@@ -79,6 +82,29 @@ describe('verdicts that an operator chooses', () => {
       expect((await verdictOf(service, makeBundle(3))).error?.code).toBe('CHAIN_TOO_DEEP');
     } finally {
       await service.stop();
+    }
+  });
+
+  it('reads TRUSTED_ROOTS_FILE', async () => {
+    const entries = [
+      ['ROOT_POLICY_EXCEEDED', { policy: { allowed_tools: ['another'] } }],
+      ['ROOT_NOT_YET_VALID', { not_before: '9999-01-01' }],
+      ['ROOT_EXPIRED', { not_after: '1970-01-01' }],
+    ] as const;
+    const chains = entries.map(([, entry]) => ({ chain: makeChain(1), entry }));
+    const folder = mkdtempSync(path.join(tmpdir(), 'drs-roots-'));
+    const file = path.join(folder, 'roots.json');
+    const roots = chains.map(({ chain, entry }) => ({ did: chain.parties[0]?.did, ...entry }));
+    writeFileSync(file, JSON.stringify({ roots }));
+    const service = await startService({ TRUSTED_ROOTS_FILE: file, WORKER_THREADS: '0' });
+    try {
+      for (const [at, [code]] of entries.entries()) {
+        const bundle = invoke(chains[at]?.chain ?? makeChain(1));
+        expect((await verdictOf(service, bundle)).error?.code).toBe(code);
+      }
+    } finally {
+      await service.stop();
+      rmSync(folder, { recursive: true });
     }
   });
 

@@ -270,10 +270,10 @@ const OF_A_PAGE = {
 
 /** Kilobytes, minified and gzipped. */
 it.each([
-  ['drs-verify/issue', '*', 20.5],
-  ['drs-verify/issue', '{ issueInvocation, createBundle, encodeBundle, webCryptoSigner }', 18],
+  ['drs-verify/issue', '*', 21.5],
+  ['drs-verify/issue', '{ issueInvocation, createBundle, encodeBundle, webCryptoSigner }', 19],
   ['drs-verify/client', '*', 6],
-  ['drs-verify/pure', '*', 20],
+  ['drs-verify/pure', '*', 22],
 ])('of %s, %s is small', async (from, names, limit) => {
   expect(gzippedKb(await bundle(`export ${names} from '${from}';`))).toBeLessThanOrEqual(limit);
 });

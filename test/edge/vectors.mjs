@@ -56,7 +56,8 @@ async function answer(verifier, request, options) {
   const verdict = await verifier?.verify(bundle, options);
   if (verdict === undefined) return {};
   const { valid, error, binding, context } = verdict;
-  return { valid, code: error?.code, binding, context };
+  // As in the runner: not every verifier says which limits it does not count.
+  return { valid, code: error?.code, binding, context: context && { ...context, unenforced: undefined } };
 }
 
 /** @param {Revoked} revoked */

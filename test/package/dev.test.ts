@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const PARTS = [
-  ...['dist', 'src', 'scripts', 'docs/openapi.yaml'],
+  ...['dist', 'src', 'web', 'scripts', 'docs/openapi.yaml'],
   ...['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'],
 ];
 

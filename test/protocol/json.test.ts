@@ -383,24 +383,26 @@ describe('the quick look', () => {
 
 describe('a defect', () => {
   it.each([
-    ['{"a":1,"\\u0061":2}', 'duplicate', 'the member name "a" occurs twice in one object'],
+    ['{"a":1,"\\u0061":2}', 'duplicate', 'the member name "a" occurs twice in one object', 7],
     [
       `{"${'n'.repeat(61)}":1,"${'n'.repeat(61)}":2}`,
       'duplicate',
       `the member name "${'n'.repeat(60)}…" occurs twice in one object`,
+      67,
     ],
     [
       `{"${'n'.repeat(60)}":1,"${'n'.repeat(60)}":2}`,
       'duplicate',
       `the member name "${'n'.repeat(60)}" occurs twice in one object`,
+      66,
     ],
-    ['["\\ud800"]', 'surrogate', 'the string "\\ud800" holds a lone surrogate'],
-    ['[1e400]', 'number', 'the number 1e400 is not what a double holds of it'],
-    ['[9007199254740993,1]', 'number', 'the number 9007199254740993 is not what a double holds of it'],
-    ['['.repeat(65) + ']'.repeat(65), 'depth', 'arrays and objects nest deeper than 64'],
-  ])('of %s is of kind %s', (text, kind, message) => {
-    expect(findJsonDefect(text)).toEqual({ kind, message });
-    expect(parseStrictJson(text)).toEqual({ defect: { kind, message } });
+    ['["\\ud800"]', 'surrogate', 'the string "\\ud800" holds a lone surrogate', 1],
+    ['[1e400]', 'number', 'the number 1e400 is not what a double holds of it', 1],
+    ['[9007199254740993,1]', 'number', 'the number 9007199254740993 is not what a double holds of it', 1],
+    ['['.repeat(65) + ']'.repeat(65), 'depth', 'arrays and objects nest deeper than 64', 64],
+  ])('of %s is of kind %s', (text, kind, message, at) => {
+    expect(findJsonDefect(text)).toEqual({ kind, message, at });
+    expect(parseStrictJson(text)).toEqual({ defect: { kind, message, at } });
   });
 
   it('of too many large numbers says the limit, and counts only those in its scope', () => {
@@ -410,8 +412,8 @@ describe('a defect', () => {
       kind: 'number',
       message: 'it holds more than 4096 numbers of more than 15 digits beyond 2^53',
     };
-    expect(findJsonDefect(`[${many},${large}]`)).toEqual(defect);
-    expect(findJsonDefect(`{"a":[${many},${large}]}`, { within: 'a' })).toEqual(defect);
+    expect(findJsonDefect(`[${many},${large}]`)).toMatchObject(defect);
+    expect(findJsonDefect(`{"a":[${many},${large}]}`, { within: 'a' })).toMatchObject(defect);
     expect(findJsonDefect(`{"x":${large},"a":[${many}]}`, { within: 'a' })).toBeNull();
     expect(findJsonDefect(`{"x":[${many}],"a":${large}}`, { within: 'a' })).toBeNull();
   });

@@ -24,6 +24,8 @@ const SAID: Readonly<Record<string, { readonly part?: Cause['part']; readonly pa
   'it is valid from': { path: 'nbf' },
   'it expired at': { path: 'exp' },
   'status list index': { path: 'drs_status_list_index' },
+  // The receipt itself: all of its payload.
+  'its digest': { path: '' },
   'the state of status list index': { path: 'drs_status_list_index' },
   jti: { path: 'jti' },
 };
@@ -43,10 +45,11 @@ export function causesOf({
   if (/malformed: /.test(template)) return [ofMalformed(subject, member, message)];
   const [, named = ''] =
     /^(?:\{subject\}|Invocation):? (.+?)(?: is | are | holds | \{claimed\}| \{time\})/.exec(template) ?? [];
+  const name = named.replace('{member}', member ?? '');
   const said = Object.entries(SAID).find(
-    ([words]) => template.includes(`: ${words} `) || named === words,
+    ([words]) => template.includes(`: ${words} `) || name === words,
   )?.[1];
-  const path = pathOf(said?.path ?? named.replace('{member}', member ?? ''));
+  const path = pathOf(said?.path ?? name);
   const cause: Cause = { subject, part: said?.part ?? 'payload', path };
   if (path[0] !== 'args') return [cause];
   // "Invocation: args.tool is …, expected what allowed_tools […] allows, the policy of Receipt 1"
