@@ -1,6 +1,7 @@
 /// <reference types="node" preserve="true" />
 export { createVerifier, type Verifier, type VerifyOptions } from './verifier/create-verifier.js';
 export { OptionsError, type VerifierOptions } from './verifier/options.js';
+export type { RevocationJson } from './revocation/entry.js';
 export type { TrustedRoot } from './trust/read-root.js';
 export type { Verdict, VerdictDetails, VerdictError } from './verifier/verdict.js';
 export type { VerdictContext } from './verify/receipt.js';

@@ -314,7 +314,13 @@ describe.each([RECIPE.authRequest, RECIPE.caddy] as Recipe[])('$folder, the chai
     const bundle = mcpBundle();
     const headers = { ...SPOOFED, ...NAMED, 'X-DRS-Bundle': bundle };
     const first = await post(proxy.url, toolCall(), headers);
-    expect(first).toMatchObject({ status: 200, text: expect.stringContaining('search: tea') as string });
+    expect({ ...first, reached: tools.requests.length - before, calls: tools.calls.slice(-1) }).toMatchObject(
+      {
+        status: 200,
+        text: expect.stringContaining('search: tea') as string,
+        reached: 1,
+      },
+    );
     expect(lastHeaders()).toMatchObject({
       'x-drs-tool': 'search',
       'x-drs-binding': 'none',
