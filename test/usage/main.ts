@@ -57,7 +57,7 @@ const many = <T>(make: () => Promise<T>) => Promise.all([make(), make(), make(),
 const memory = createMemoryReplayStore();
 await run('memory', [await localInstance(() => Promise.resolve(memory))], memory, []);
 
-const durable = ['--appendonly', 'yes', '--appendfsync', 'always'];
+const durable = ['--appendonly', 'yes'];
 const redis = await RedisServer.start(...durable);
 const cluster = await startRedisCluster(3, ...durable);
 try {

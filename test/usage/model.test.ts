@@ -17,7 +17,7 @@ it('no schedule takes more than a limit, in memory', async () => {
 it.skipIf(!hasRedis)(
   'no schedule takes more than a limit, while Redis and instances freeze and die',
   async () => {
-    const redis = await RedisServer.start('--appendonly', 'yes', '--appendfsync', 'always');
+    const redis = await RedisServer.start('--appendonly', 'yes');
     onTestFinished(() => redis.stop());
     const open = () => openRedisReplayStore({ url: redis.url, timeoutMs: 200 });
     const store = await open();

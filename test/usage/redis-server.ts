@@ -43,6 +43,9 @@ export class RedisServer {
         '127.0.0.1',
         '--save',
         '',
+        // Else an append-only file is not even written while the disk is slow, and kill -9 loses what was confirmed.
+        '--appendfsync',
+        'always',
         '--dir',
         this.#directory,
         ...this.#options,
