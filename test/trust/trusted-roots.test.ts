@@ -202,7 +202,7 @@ it('a file that is rewritten under load gives no wrong verdict', { timeout: 600_
   })();
   let seen = 0;
   const outcomesOf = new Map<string, number>();
-  for (let call = 0; call < CALLS || outcomesOf.size < 4; call++) {
+  for (let call = 0; call < CALLS || outcomesOf.size < 4 || seen === 0; call++) {
     const at = call % 3;
     const { failure, ...valid } = await engine.verify({ bundle: bundles[at], body: null });
     const name = Number((valid as { root?: { name: string } }).root?.name ?? NaN);
@@ -219,7 +219,6 @@ it('a file that is rewritten under load gives no wrong verdict', { timeout: 600_
   load.isOver = true;
   await rewriting;
   await engine.close();
-  expect(seen).toBeGreaterThan(0);
   expect([...outcomesOf.keys()].sort()).toEqual([
     '0 valid',
     '1 UNTRUSTED_ROOT',
