@@ -23,7 +23,7 @@ const STEPS_IF_FULL = 256;
  *
  * @param usageOf what earlier calls used under the limit at an index
  */
-function findReached(
+export function findReached(
   { limits, costMicroUsd }: Charge,
   usageOf: (index: number) => Usage,
 ): ReachedLimit | null {

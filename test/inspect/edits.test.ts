@@ -16,7 +16,7 @@ const EDITS = Number(process.env['EDITS'] ?? 1_000);
 const NOW = 1_900_000_000;
 const SETTINGS: Settings = {
   ...{ now: NOW, clockSkewSecs: 0, serverIdentity: '', trustedRoots: [], requireBinding: false },
-  ...{ revoked: new Set<number>(), list: null },
+  ...{ revoked: new Set<number>(), entries: null, list: null, used: new Map(), countedAt: 'gate' },
 };
 
 let examples: Record<ExampleName, string>;

@@ -12,7 +12,8 @@ interface EditorProps {
   readonly rows?: number;
   readonly placeholder?: string;
   readonly describedBy?: string;
-  readonly onEdit: (text: string) => void;
+  /** May return true if the text was taken to another place: then this one shows its value again. */
+  readonly onEdit: (text: string) => unknown;
 }
 
 /** Longer texts have no colours: a page must stay quick. */
@@ -67,8 +68,8 @@ export function Editor({
         autocomplete="off"
         autocapitalize="off"
         onInput={(event) => {
-          setDraft(event.currentTarget.value);
-          onEdit(event.currentTarget.value);
+          const text = event.currentTarget.value;
+          setDraft(onEdit(text) === true ? null : text);
         }}
         onBlur={() => setDraft(null)}
         onScroll={(event) => {
