@@ -65,7 +65,7 @@ describe('the HTTP interface', () => {
     expect(received.match(/^content-length: 15\r$/gim)).toHaveLength(2);
   });
 
-  it.each(['/', '//verify', '/verify/', '/VERIFY', '/verify/x', '/admin', '/%76erify'])(
+  it.each(['/', '//verify', '/verify/', '/VERIFY', '/verify/x', '/admin', '/%76erify', '/inspect'])(
     'does not know %s',
     async (path) => {
       const { socket, until } = await connect(service.port);

@@ -252,7 +252,7 @@ function ofNote(value: JsonObject): Recognised | null {
   const row = CATALOGUE.find((one) => one.code === code);
   const gateRow = row === undefined ? GATE_CATALOGUE.find((one) => one.code === code) : undefined;
   if (row === undefined && gateRow === undefined) return null;
-  const message = data?.['message'] ?? error?.['message'];
+  const message = data?.['detail'] ?? data?.['message'] ?? error?.['message'];
   const facts = Object.entries(value)
     .filter(([name]) => !['valid', 'error', 'code', 'block', 'level', 'pid'].includes(name))
     .slice(0, 16)

@@ -59,8 +59,9 @@ function headlineOf({ valid, failure, gate, isCall, binding }: Inspection): {
 } {
   if (failure !== null || !valid) return { headline: 'Refused', state: 'bad' };
   if (!isCall) return { headline: 'The chain holds', state: 'good' };
+  if (gate !== null && gate.code !== 'BINDING_MISMATCH')
+    return { headline: 'Valid, but a gate refuses it', state: 'bad' };
   if (binding !== null && binding !== 'match') return { headline: 'Valid, but not this body', state: 'bad' };
-  if (gate !== null) return { headline: 'Valid, but a gate refuses it', state: 'bad' };
   return { headline: 'Valid', state: 'good' };
 }
 
