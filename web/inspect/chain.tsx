@@ -146,7 +146,9 @@ function Step({
     <div class={role === null ? 'step' : 'step failed'}>
       <div class="what">
         <p class="title">
-          {title} {isCall ? <Call token={token} /> : command !== null && <code>{command}</code>}
+          <span>
+            {title} {isCall ? <Call token={token} /> : command !== null && <code>{command}</code>}
+          </span>
           {role !== null && <span class="tag">{role === 'cause' ? 'the cause is here' : 'the limit'}</span>}
         </p>
         {token.text === null && <p class="note">It cannot be read.</p>}
@@ -189,35 +191,27 @@ function Call({ token }: { readonly token: Token }) {
 const MAX_ITEMS = 12;
 
 function GrantView({ grant }: { readonly grant: Grant }) {
-  if (grant.kind === 'number')
-    return (
-      <span class="grant">
-        <span class="label">{grant.label}</span>
-        <svg class="bar" width="96" height="10" viewBox="0 0 96 10" aria-hidden="true">
-          <rect class="track" width={96} height="10" rx="3" />
-          <rect class="before" width={Math.max(2, 96 * Math.min(1, grant.before))} height="10" rx="3" />
-          <rect class="now" width={Math.max(2, 96 * Math.min(1, grant.share))} height="10" rx="3" />
-        </svg>
-        <span class="value">at most {grant.value}</span>
-      </span>
-    );
-  if (grant.kind === 'flag')
-    return (
-      <span class="grant">
-        <span class="label">{grant.label}</span>
-        <span class={grant.value ? 'chip' : 'chip denied'}>{grant.value ? 'yes' : 'no'}</span>
-      </span>
-    );
-  if (grant.kind === 'other')
-    return (
-      <span class="grant">
-        <span class="label">{grant.label}</span>
-        <code class="value">{grant.text.slice(0, 80)}</code>
-      </span>
-    );
   return (
     <span class="grant">
       <span class="label">{grant.label}</span>
+      <span class="values">{valuesOf(grant)}</span>
+    </span>
+  );
+}
+
+function valuesOf(grant: Grant): ComponentChildren {
+  if (grant.kind === 'number')
+    return (
+      <>
+        <Bar share={grant.share} before={grant.before} />
+        <span class="value">at most {grant.value}</span>
+      </>
+    );
+  if (grant.kind === 'flag')
+    return <span class={grant.value ? 'chip' : 'chip denied'}>{grant.value ? 'yes' : 'no'}</span>;
+  if (grant.kind === 'other') return <code class="value">{grant.text.slice(0, 80)}</code>;
+  return (
+    <>
       {grant.kept.length === 0 && <span class="chip denied">none</span>}
       {grant.kept.slice(0, MAX_ITEMS).map((item, at) => (
         <span class="chip" key={at} title={item}>
@@ -231,7 +225,19 @@ function GrantView({ grant }: { readonly grant: Grant }) {
         </del>
       ))}
       {grant.kept.length > MAX_ITEMS && <span class="note">and {grant.kept.length - MAX_ITEMS} more</span>}
-    </span>
+    </>
+  );
+}
+
+/** Shares of a whole, from 0 to 1; the number is beside it. */
+function Bar({ share, before }: { readonly share: number; readonly before?: number }) {
+  const widthOf = (of: number) => (of === 0 ? 0 : Math.max(2, 96 * Math.min(1, of)));
+  return (
+    <svg class="bar" width="96" height="10" viewBox="0 0 96 10" aria-hidden="true">
+      <rect class="track" width={96} height="10" rx="3" />
+      {before !== undefined && <rect class="before" width={widthOf(before)} height="10" rx="3" />}
+      <rect class="now" width={widthOf(share)} height="10" rx="3" />
+    </svg>
   );
 }
 
@@ -307,18 +313,12 @@ function UsedView({ token, settings }: OfService) {
       {uses.map(({ label, used, limit, isReached }) => (
         <li key={label} class={isReached ? 'grant used reached' : 'grant used'}>
           <span class="label">{label}</span>
-          <svg class="bar" width="96" height="10" viewBox="0 0 96 10" aria-hidden="true">
-            <rect class="track" width={96} height="10" rx="3" />
-            <rect
-              class="now"
-              width={used === 0 ? 0 : Math.max(2, limit === 0 ? 96 : 96 * Math.min(1, used / limit))}
-              height="10"
-              rx="3"
-            />
-          </svg>
-          <span class="value">
-            {used} of {limit}
-            {isReached && ': used up'}
+          <span class="values">
+            <Bar share={limit === 0 ? 1 : used / limit} />
+            <span class="value">
+              {used} of {limit}
+              {isReached && ': used up'}
+            </span>
           </span>
         </li>
       ))}

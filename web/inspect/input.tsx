@@ -71,8 +71,8 @@ export function Input({ text, words, kind, marksIn, notes, examples, onText, onE
       {isEmpty && (
         <p class="lead">
           Paste anything that carries delegated authority: a bundle, the value of <code>X-DRS-Bundle</code>,
-          receipts, a <code>curl</code> command, an HTTP or MCP request, a HAR file, a line of a log, a status
-          list. Or drop a file.
+          receipts, a <code>curl</code> command, an HTTP or MCP request, a HAR file, a line of a log; or what
+          only a service knows: limits used, revocations, trusted roots. Or drop a file.
         </p>
       )}
       <Editor

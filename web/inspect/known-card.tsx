@@ -75,7 +75,13 @@ export function KnownCard({ found, known, roots, onChange, onNoRoots }: KnownCar
                 ? `Of ${used.size} receipt${used.size === 1 ? '' : 's'}`
                 : `Of ${here} of the ${counted.length} receipts here with such limits`
           }
-          how={<code>npx drs-verify usage {missing ?? 'receipt.jwt'}</code>}
+          how={
+            found !== null && counted.length === 0 ? (
+              'no receipt here has limits that are counted'
+            ) : (
+              <code>npx drs-verify usage {missing ?? 'receipt.jwt'}</code>
+            )
+          }
           more={used.size > 0 && missing !== undefined}
           onRemove={() => onChange({ used: new Map() })}
         >

@@ -107,7 +107,7 @@ function Lights({ lights }: { readonly lights: readonly Light[] }) {
         <li key={block} class={state.replace(' ', '-')}>
           <Icon state={state} />
           <span class="block">
-            {block.length === 1 && <b>{block}</b>} {nameOf(block)}
+            <b>{block.length === 1 && block}</b> {nameOf(block)}
           </span>
           <span class="says">{state === 'failed' ? 'Failed' : says}</span>
         </li>
