@@ -1,4 +1,5 @@
 import type { ComponentChild, ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
 import { digestOf } from '../../src/protocol/jwt.js';
 import type { Entries } from '../../src/revocation/entries.js';
 import { short } from './decode.js';
@@ -35,9 +36,17 @@ export function KnownCard({ found, known, roots, onChange, onNoRoots }: KnownCar
   const missing = counted.find((digest) => !used.has(digest));
   const here = counted.filter((digest) => used.has(digest)).length;
   const isChoice = [...used.values()].some(({ verify, gate }) => verify !== null && gate !== null);
+  const title = useRef<HTMLHeadingElement>(null);
+  /** The button goes with what it takes off: who uses the keyboard must not begin at the top of the page again. */
+  const remove = (change: () => void) => () => {
+    change();
+    title.current?.focus();
+  };
   return (
     <section class="card known" aria-labelledby="known-title">
-      <h2 id="known-title">What only a service knows</h2>
+      <h2 id="known-title" ref={title} tabIndex={-1}>
+        What only a service knows
+      </h2>
       <p class="note">Paste or drop it here, too: it is used beside the bundle.</p>
       <ul>
         <Row
@@ -48,13 +57,13 @@ export function KnownCard({ found, known, roots, onChange, onNoRoots }: KnownCar
               the file that <code>TRUSTED_ROOTS_FILE</code> names
             </>
           }
-          onRemove={onNoRoots}
+          onRemove={remove(onNoRoots)}
         />
         <Row
           name="Local revocations"
           says={entries === null ? null : entries.size === 1 ? 'One entry' : `${entries.size} entries`}
           how={<code>npx drs-verify revocations list</code>}
-          onRemove={() => onChange({ entries: null })}
+          onRemove={remove(() => onChange({ entries: null }))}
         />
         <Row
           name="Status list"
@@ -64,7 +73,7 @@ export function KnownCard({ found, known, roots, onChange, onNoRoots }: KnownCar
               <code>curl</code> of the service’s <code>STATUS_LIST_BASE_URL</code>
             </>
           }
-          onRemove={() => onChange({ list: null })}
+          onRemove={remove(() => onChange({ list: null }))}
         />
         <Row
           name="Limits used"
@@ -83,7 +92,7 @@ export function KnownCard({ found, known, roots, onChange, onNoRoots }: KnownCar
             )
           }
           more={used.size > 0 && missing !== undefined}
-          onRemove={() => onChange({ used: new Map() })}
+          onRemove={remove(() => onChange({ used: new Map() }))}
         >
           {isChoice && (
             <div class="tabs" role="group" aria-label="Counted">
