@@ -33,6 +33,8 @@ const GIVE_UP_MS = 10_000;
 /** Minimum time between the starts of two fetches. */
 const MIN_GAP_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
+/** Further apart, the clock and `performance.now()` say that the clock was set. */
+const MAX_DRIFT_MS = 1_000;
 const W3C_MIN_ENTRIES = 131_072;
 const FAILURE_LOG_MS = 10_000;
 
@@ -191,9 +193,11 @@ export class StatusListCache {
     return performance.now() - this.#startedTick;
   }
 
-  /** The time of a fetch that ends now. If the clock was set forward meanwhile and is set back, it is not in the future. */
+  /** The time of a fetch that ends now. If the clock was set meanwhile, it is the start: the clock may be set back. */
   #fetchedAt(): number {
-    return Math.min(this.#now(), this.#startedAt + this.#fetchingMs());
+    const now = this.#now();
+    const isClockSet = Math.abs(now - this.#startedAt - this.#fetchingMs()) > MAX_DRIFT_MS;
+    return isClockSet ? this.#startedAt : now;
   }
 
   async #fetch(): Promise<FetchOutcome> {
