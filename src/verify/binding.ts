@@ -1,6 +1,7 @@
+import { isPlainlyFaithful } from '#platform';
 import { denotesJson } from '../protocol/denotes-json.js';
 import { equalsByJcs } from '../protocol/jcs.js';
-import { hasMoreNodes, isPlainlyFaithful, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { hasMoreNodes, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { findJsonDefect } from '../protocol/json-defects.js';
 import type { Failure } from './codes.js';
 import { laterFailure } from './later-codes.js';
