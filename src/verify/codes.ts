@@ -1,4 +1,6 @@
-import type { LaterCode } from './later-codes.js';
+import type { Code } from './later-codes.js';
+
+export type { Code };
 
 /** The six blocks of a verification, and the two optional checks after them: required binding and replay protection. */
 export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'replay';
@@ -226,9 +228,6 @@ export const CHAIN_CODES = [
 
 /** A code of {@link CHAIN_CODES}. */
 export type ChainCode = (typeof CHAIN_CODES)[number]['code'];
-
-/** A code of the catalogue. */
-export type Code = ChainCode | LaterCode;
 
 /** What a failure is about: the bundle, the receipt at an index (0 is the root), or the invocation. */
 export type Subject = 'bundle' | 'invocation' | number;

@@ -67,7 +67,7 @@ const LATER_CODES = [
 ] as const satisfies readonly Row[];
 
 /** A code of block F, of the binding, or of replay protection. */
-export type LaterCode = (typeof LATER_CODES)[number]['code'];
+type LaterCode = (typeof LATER_CODES)[number]['code'];
 
 const LATER_ROWS = rowsOf(LATER_CODES);
 
@@ -81,3 +81,6 @@ export function laterFailure(code: LaterCode, details: Details): Failure {
  * `docs/codes.md` explains each under an anchor of the same name.
  */
 export const CATALOGUE = [...CHAIN_CODES, ...LATER_CODES] as const;
+
+/** A code of {@link CATALOGUE}. */
+export type Code = (typeof CATALOGUE)[number]['code'];
