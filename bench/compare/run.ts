@@ -7,22 +7,18 @@ import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from
 import { measurePair, type Case, type Quantity, type Restart } from './pair.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
 
-/** The options of `npm run bench:compare`. */
 export interface CompareOptions {
   readonly versions: readonly [a: string, b: string];
   readonly cases: readonly Case[];
   /** The smallest effect that counts, as a share: 0.05. */
   readonly detect: number;
   readonly minutes: number;
-  /** The quantities that decide the exit code. */
   readonly gates: readonly Quantity[];
   /** `WORKER_THREADS` of both; `null` for each version's own default. */
   readonly workers: number | null;
-  /** The file for the result as JSON. */
   readonly out: string | null;
 }
 
-/** For `--help`. */
 export const USAGE = `npm run bench:compare -- --commits <a> <b> [options]
 
   <a>, <b>          commits, or folders with a working copy (its changes are taken along)

@@ -20,7 +20,6 @@ export interface KeptRun {
   readonly figures: readonly KeptFigure[];
 }
 
-/** The figures that documents and pictures show. */
 const SHOWN = [
   /^latency\/(warm|cold)\/d\d+\/at50\/(p50|p99)$/,
   /^latency\/machine\/p99$/,
@@ -36,7 +35,6 @@ const SHOWN = [
 const round = (value: number) => Number(value.toPrecision(4));
 const tripleOf = ({ median, low, high }: Estimate) => [round(median), round(low), round(high)] as const;
 
-/** What is kept of the results of a run. */
 export function keep(results: Results): KeptRun {
   const { commit, startedAt, command, machine, floorMicroseconds, interference, figures } = results;
   return {
@@ -69,7 +67,6 @@ export function writeKept(runs: readonly KeptRun[]): string {
   return `[${texts.join(', ')}]\n`;
 }
 
-/** All kept figures, as the charts want them. */
 export function keptFigures(runs: readonly KeptRun[]): Figures {
   const figures = runs.flatMap((run) =>
     run.figures.map(([id, unit, runs, median, low, high, inFloors]): Figure => {
