@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
-import { availableParallelism, cpus, loadavg, release, totalmem, type as systemType } from 'node:os';
+import { availableParallelism, cpus } from 'node:os';
 import path from 'node:path';
 import type { Estimate } from '../measure/statistics.js';
 import { ROOT } from './programs.js';
@@ -81,10 +81,7 @@ export function describeMachine(): Results['machine'] {
   return {
     processor: cpus()[0]?.model.trim() ?? 'unknown',
     cores: availableParallelism(),
-    memoryBytes: totalmem(),
-    system: `${systemType()} ${release()}`,
     node: process.versions.node,
-    loadAverageAtStart: loadavg()[0] ?? Number.NaN,
   };
 }
 
