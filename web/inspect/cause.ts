@@ -1,5 +1,6 @@
 import { findNodeAtLocation, parseTree, type JSONPath, type Node } from 'jsonc-parser';
-import { CATALOGUE, type Subject } from '../../src/verify/codes.js';
+import type { Subject } from '../../src/verify/codes.js';
+import { CATALOGUE } from '../../src/verify/later-codes.js';
 import type { Refusal } from './inspect.js';
 
 /** A part of a text, in characters. */

@@ -7,7 +7,8 @@ import type { Entries } from '../../src/revocation/entries.js';
 import type { TrustedRoot } from '../../src/trust/read-root.js';
 import { findReached } from '../../src/usage/counters.js';
 import { bindText, type Binding } from '../../src/verify/binding.js';
-import { CATALOGUE, Failure, type Block, type Subject } from '../../src/verify/codes.js';
+import { Failure, type Block, type Subject } from '../../src/verify/codes.js';
+import { CATALOGUE } from '../../src/verify/later-codes.js';
 import {
   judge,
   openReceipts,
