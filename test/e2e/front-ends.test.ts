@@ -134,6 +134,12 @@ describe(`HTTP, over ${FRONT_END}`, () => {
     }
     expect([await page?.text(), await head?.text()]).toEqual([text, '']);
     expect([posted?.status, posted?.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+    // As a browser asks that follows a link.
+    const linked = await sendRaw(
+      service.port,
+      'GET /inspect HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\nConnection: close\r\n\r\n',
+    );
+    expect(linked).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   it('reads header values as UTF-8', async () => {

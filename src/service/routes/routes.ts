@@ -108,7 +108,7 @@ export class Routes implements ExchangeOwner {
       exchange.refuse(400, head.framingFault, { closes: true });
       return;
     }
-    if (route.isProxied !== true && isForeignOrigin(head, this.#origins)) {
+    if (!route.isProxied && !route.isPage && isForeignOrigin(head, this.#origins)) {
       this.#countRejection(route, 'foreign_origin');
       exchange.refuse(
         403,

@@ -29,6 +29,8 @@ export interface Route {
   readonly serve: Serve;
   /** Whether the headers belong to the request that a proxy asks about: the gate reads them, and the origin is its. */
   readonly isProxied?: true;
+  /** Whether it is a page to which other pages may link: it says the same to everybody, and does nothing. */
+  readonly isPage?: true;
 }
 
 /** The routes of a listener by path, and the route for all other paths. */
@@ -131,9 +133,8 @@ export function routeTables(context: RouteContext): Tables {
 
 function inspectorRows(read: (endpoint: Endpoint, serve: Serve) => Route): Rows {
   const page = inspectorPage();
-  return [
-    ['/inspect', read('inspect', (exchange) => exchange.answer(200, page, { headers: INSPECTOR_HEADERS }))],
-  ];
+  const serve: Serve = (exchange) => exchange.answer(200, page, { headers: INSPECTOR_HEADERS });
+  return [['/inspect', { ...read('inspect', serve), isPage: true }]];
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];
