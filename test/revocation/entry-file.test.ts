@@ -165,7 +165,7 @@ describe('entries of every kind', () => {
     expect(await reopened()).toEqual([7, 8, RECEIPT]);
   });
 
-  test.each(['write', 'sync', 'datasync'] as const)(
+  test.each(['appendFile', 'sync', 'datasync'] as const)(
     'that cannot move (%s) are not acknowledged',
     async (call) => {
       const store = await openStore();
@@ -237,7 +237,7 @@ describe('compaction', () => {
     await writeFile(path, ' 7\n 7\n');
     const handle = await open(folder, 'r');
     await handle.close();
-    vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'write').mockRejectedValueOnce(
+    vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'appendFile').mockRejectedValueOnce(
       new Error('ENOSPC'),
     );
     const store = await openStore();
