@@ -52,11 +52,12 @@ export async function readLines(
   const takeLine = (line: string) => {
     lineNumber++;
     const entry = line.length > MAX_LINE_LENGTH ? 'unknown' : readLine(line);
-    if (entry !== 'unknown') return take(entry, line);
-    throw new RevocationStoreError(
-      'unreadable',
-      `${path}:${lineNumber} is not an entry that this version knows, and nothing may be skipped. Correct the line, or start the version that wrote it.`,
-    );
+    if (entry === 'unknown')
+      throw new RevocationStoreError(
+        'unreadable',
+        `${path}:${lineNumber} is not an entry that this version knows, and nothing may be skipped. Correct the line, or start the version that wrote it.`,
+      );
+    take(entry, line);
   };
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
   let length = 0;
