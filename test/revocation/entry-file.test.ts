@@ -248,6 +248,16 @@ describe('compaction', () => {
   });
 });
 
+test('a store is not the fuller for what is said of one thing at a time', async () => {
+  const store = await openStore({ maxEntries: 2 });
+  const exps = [1, 2, 3, null].map((days) => (days === null ? days : NOW / 1000 + days * DAY));
+  await Promise.all(exps.map((exp) => store.record(entryOf(RECEIPT, { exp }))));
+  expect([...store.entries.values()]).toEqual([entryOf(RECEIPT)]);
+  await store.record(entryOf(1));
+  await expect(store.record(entryOf(2))).rejects.toMatchObject({ fault: 'full' });
+  expect(await reopened()).toEqual([RECEIPT, 1]);
+});
+
 test('a full store refuses what is new, and takes what it has and what replaces a thing that has run out', async () => {
   let now = NOW;
   const store = await openStore({ maxEntries: 3, now: () => now });

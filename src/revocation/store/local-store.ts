@@ -58,7 +58,9 @@ export class LocalStore implements RevocationStore {
       throw storeIsFull(maxEntries);
     this.#next ??= this.#newGroup();
     const { entries, written } = this.#next;
-    if (!this.entries.covers(entry) && entries.add(entry)) this.#pending++;
+    const { size } = entries;
+    if (!this.entries.covers(entry)) entries.add(entry);
+    this.#pending += entries.size - size;
     await written;
   }
 
