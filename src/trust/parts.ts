@@ -31,8 +31,9 @@ export function* partsOf(file: Buffer, partBytes = PART_BYTES): Generator<Part, 
   let line = 1;
   let depth = 0;
   let isInString = false;
+  let place: 'before' | 'within' | 'behind' = 'before';
   /** Where the list begins and ends. */
-  let [first, end] = [-1, -1];
+  let [first, end] = [0, file.length];
   let [firstLine, endLine] = [1, 1];
   let [partAt, partLine] = [0, 1];
   /** Where the entry begins; before and behind the list, what stands there. */
@@ -60,18 +61,20 @@ export function* partsOf(file: Buffer, partBytes = PART_BYTES): Generator<Part, 
     } else if (byte === QUOTE) isInString = true;
     else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       depth++;
-      if (byte === OPEN_ARRAY && depth === 2 && first < 0) {
+      if (byte === OPEN_ARRAY && depth === 2 && place === 'before') {
+        place = 'within';
         first = partAt = entryAt = at + 1;
         firstLine = partLine = entryLine = line;
       }
     } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
       depth--;
-      if (depth === 1 && first >= 0 && end < 0) {
+      if (depth === 1 && place === 'within') {
         yield partTo(at);
+        place = 'behind';
         end = entryAt = at;
         endLine = entryLine = line;
       }
-    } else if (byte === COMMA && depth === 2 && first >= 0 && end < 0) {
+    } else if (byte === COMMA && depth === 2 && place === 'within') {
       if (at - partAt >= partBytes) {
         yield partTo(at);
         [partAt, partLine] = [at + 1, line];
@@ -79,14 +82,17 @@ export function* partsOf(file: Buffer, partBytes = PART_BYTES): Generator<Part, 
       [entryAt, entryLine] = [at + 1, line];
     }
   }
-  if (first >= 0 && end < 0) yield partTo(file.length);
-  // A line break marks the place of the entries.
-  const rest =
-    first < 0
-      ? [file]
-      : [file.subarray(0, first), Buffer.from('\n'), file.subarray(end < 0 ? file.length : end)];
+  if (place === 'before') {
+    yield { bytes: file, lineOf: (one) => one };
+    return;
+  }
+  if (place === 'within') {
+    yield partTo(file.length);
+    endLine = line;
+  }
+  // Its own line break marks the place of the entries.
   yield {
-    bytes: Buffer.concat(rest),
-    lineOf: (one) => (first < 0 || one <= firstLine ? one : one - 1 + (end < 0 ? line : endLine) - firstLine),
+    bytes: Buffer.concat([file.subarray(0, first), Buffer.from('\n'), file.subarray(end)]),
+    lineOf: (one) => (one <= firstLine ? one : one - 1 + endLine - firstLine),
   };
 }
