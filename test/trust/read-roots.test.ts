@@ -264,6 +264,12 @@ describe('a long file', () => {
       );
   });
 
+  it('has the line named in which a string does not end, not where that is noticed', async () => {
+    const text = textOf({ roots: dids.map(({ did }) => ({ did, name: 'a'.repeat(200) })) });
+    const { shown } = await readInTurns(text.replace('a"', 'a'));
+    expect(shown).toEqual([expect.stringMatching(/^roots\.json:5: it is not JSON: /)]);
+  });
+
   it('is JSON if and only if its parts are, wherever it is cut', () => {
     const text = '{"a":"[\\"", "roots":\n [{"b":[1,{}]},\n[],"c]\\\\" , 4,{"d":"}"}],\n"e":[{"f":[0,1]}]}';
     const parse = (one: string): { is: unknown } | null => {
