@@ -233,6 +233,14 @@ describe('compaction', () => {
     await expect(stat(`${path}.new`)).rejects.toThrow('ENOENT');
   });
 
+  test('keeps every entry of a file that is longer than what is written at a time', async () => {
+    const lines = Array.from({ length: 20_000 }, (_, at) => ` {"did":"did:key:z${at}"}\n`);
+    await symlink('.', path);
+    await writeFile(`${path}.entries`, [...lines, lines[0]].join(''));
+    await openStore();
+    expect((await readFile(`${path}.entries`, 'utf8')) === lines.join('')).toBe(true);
+  });
+
   test('that fails leaves everything as it is', async () => {
     await writeFile(path, ' 7\n 7\n');
     const handle = await open(folder, 'r');

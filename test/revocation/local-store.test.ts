@@ -236,6 +236,7 @@ describe('the store in a file', () => {
     ['{"did":"did:key:z1","status_list_index":7}\n', 1],
     ['{"status_list_index":7}7\n', 1],
     ['1\n\0\0\n3\n', 2],
+    [`5\n#${'x'.repeat(65_536)}\n`, 2],
     // Longer than what is read at a time.
     [`5\n${'x'.repeat(3_000_000)}`, 2],
   ])('a file with a line that is not known is not used, and left as it is', async (text, line) => {
