@@ -196,7 +196,7 @@ describe('a long file', () => {
   // The reader is told that it knows them, so that they need not be keys.
   const dids = Array.from({ length: 2500 }, (_, n) => ({
     did: `did:key:z6Mk${String(n).padStart(44, '0')}`,
-    name: 'a'.repeat(20),
+    name: 'a"\\'.repeat(7),
   }));
 
   /** Reads a file. @returns its faults, and the most entries that were looked at in one turn of the event loop */
