@@ -395,6 +395,7 @@ describe.runIf(hasProcess)('a list of revocations that is longer than the networ
     service = await startService({
       DRS_ADMIN_TOKEN: 's3cret-token',
       REVOCATION_STORE_PATH: file,
+      REVOCATION_MAX_ENTRIES: String(COUNT),
       WORKER_THREADS: '0',
     });
   });
@@ -423,6 +424,25 @@ describe.runIf(hasProcess)('a list of revocations that is longer than the networ
     // Those that go away without having read end nothing else.
     for (const client of clients) client.socket.destroy();
     expect(await json(await service.post('/verify', makeBundle(2)))).toMatchObject({ valid: true });
+  });
+
+  it('takes no more when it is full, and says what to do', async () => {
+    const revoke = (index: number) =>
+      service.post('/admin/revoke', { status_list_index: index }, { Authorization: 'Bearer s3cret-token' });
+    const full = await revoke(COUNT);
+    expect([full.status, await json(full)]).toEqual([
+      503,
+      {
+        error:
+          'the revocation could not be recorded and is not in force: the revocation store has 60000 entries, as many as ' +
+          'REVOCATION_MAX_ENTRIES allows; raise it, or revoke in the status list',
+      },
+    ]);
+    expect(service.log.at(-1)).toMatchObject({ outcome: 'failed', statusListIndex: COUNT });
+    const bundle = invoke(makeChain(2, { 0: { drs_status_list_index: COUNT } }));
+    expect(await json(await service.post('/verify', bundle))).toMatchObject({ valid: true });
+    // What it has is revoked, and may be said again.
+    expect((await revoke(7)).status).toBe(200);
   });
 });
 
