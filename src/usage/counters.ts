@@ -1,5 +1,5 @@
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
-import { ReplayStoreError, type Charge, type Usage } from './usage-store.js';
+import { ReplayStoreError, type Charge, type Refund, type Usage } from './usage-store.js';
 
 /**
  * Seconds for which a counter outlives its receipt: no clock that is wrong by less lets a receipt be used again with a
@@ -93,6 +93,21 @@ export class Counters {
       if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;
       return { calls: counter.calls, microUsd: counter.microUsd };
     });
+  }
+
+  /** Gives back what a call was charged. @returns `false` if the counters do not have it; then nothing changes */
+  refund({ calls, parts }: Refund): boolean {
+    const counters: Counter[] = [];
+    for (const { receipt, microUsd } of parts) {
+      const counter = this.#byReceipt.get(receipt);
+      if (counter === undefined || counter.calls < calls || counter.microUsd < microUsd) return false;
+      counters.push(counter);
+    }
+    for (const [index, counter] of counters.entries()) {
+      counter.calls -= calls;
+      counter.microUsd -= parts[index]?.microUsd ?? 0;
+    }
+    return true;
   }
 
   clear(): void {

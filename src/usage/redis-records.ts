@@ -1,7 +1,16 @@
 import type { CountedLimits } from '../verify/limits.js';
 import { counterPatternOf, limitedNamesOf, nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
-import { chargeInRedis } from './redis-script.js';
-import { NEW, REPLAYED, type Charge, type ReplayStoreError, type Usage, type Use } from './usage-store.js';
+import { chargeInRedis, refundInRedis } from './redis-script.js';
+import {
+  NEW,
+  REPLAYED,
+  type Charge,
+  type Refund,
+  type RefundPart,
+  type ReplayStoreError,
+  type Usage,
+  type Use,
+} from './usage-store.js';
 
 /** What {@link RedisRecords} needs of its Redis. */
 export interface RedisAccess {
@@ -63,6 +72,15 @@ export class RedisRecords {
       for (const name of [nameOf(prefix, key), previousNameOf(prefix, key)])
         await this.#redis.send(name, ['DEL', name]);
     return used;
+  }
+
+  /** Gives back what a call was charged. Its record has the same name in every version of the names that may charge. */
+  refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    const { parts } = refund;
+    const names = limitedNamesOf(this.#redis.prefix, (parts[0] as RefundPart).receipt);
+    const record = names.use(key);
+    const counters = parts.map(({ receipt }) => names.counter(receipt));
+    return refundInRedis((command) => this.#redis.send(record, command), refund, record, counters);
   }
 
   /** Only a chain says how the name of a counter begins. A receipt that is the first one of its chain is found at once. */

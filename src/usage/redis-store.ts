@@ -14,6 +14,7 @@ import { RedisRecords } from './redis-records.js';
 import {
   ReplayStoreError,
   type Charge,
+  type Refund,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
@@ -198,6 +199,10 @@ class RedisReplayStore implements ReplayStore {
       if (used instanceof ReplayStoreError) throw used;
       return used;
     });
+  }
+
+  refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    return this.#guard(() => this.#records.refund(key, refund));
   }
 
   async usageOf(receipt: string): Promise<Usage | null> {

@@ -36,6 +36,21 @@ export type Use =
   | { readonly kind: 'replayed' }
   | { readonly kind: 'reached'; readonly limit: ReachedLimit };
 
+/** What one limited receipt was charged besides 1 call, or gets back. */
+export interface RefundPart {
+  /** Its digest. */
+  readonly receipt: string;
+  readonly microUsd: number;
+}
+
+/** What a call gets back: from all of its limits, or from none. */
+export interface Refund {
+  /** Of each limit. */
+  readonly calls: 0 | 1;
+  /** Of each limit of the charge, in its order; at most what it was charged. */
+  readonly parts: readonly RefundPart[];
+}
+
 /** The answer to a new use without a charge. */
 export const NEW: Use = Object.freeze({ kind: 'new', usage: Object.freeze([]) });
 /** The answer to a use that is on record. */
@@ -63,6 +78,14 @@ export interface ReplayStore {
    * @returns `null` if nothing is counted under it; rejects with a {@link ReplayStoreError} if the store cannot tell
    */
   usageOf(receipt: string): Promise<Usage | null>;
+  /**
+   * Gives back what a call was charged, once for each invocation. A store without this refuses refunds.
+   *
+   * @param key with which it was charged
+   * @returns `repeated` if that was done before; `unknown` if there is no such charge. Then nothing changes. Rejects with a
+   *   {@link ReplayStoreError} if the store cannot tell
+   */
+  refund?(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'>;
   /** Why nothing can be recorded at the moment; `null` if it can. The store finds out by itself, also without calls. */
   readonly unreadyReason: ReplayUnreadyReason | null;
   /** Number of invocations on record, if the store knows. */
