@@ -117,7 +117,8 @@ export class Guard {
       const charged = chargedOf(chain.invocation, chain.limits);
       return refundCall({ scope: this.#scope, iss, jti, allowedAt, charged }, usd, store, now());
     };
-    return frozenContextOf(chain, Object.defineProperty(brief, 'refund', { value: refund })) as DrsContext;
+    const context = { ...frozenContextOf(chain, brief) };
+    return Object.freeze(Object.defineProperty(context, 'refund', { value: refund })) as DrsContext;
   }
 
   async #check(

@@ -19,7 +19,7 @@ export {
 export { replayKey } from './use-invocation.js';
 export {
   chargedOf,
-  REFUND_STATUS,
+  REFUND_CODES,
   refundCall,
   RefundError,
   type ChargedCall,

@@ -6,22 +6,17 @@ import { ReplayStoreError, type Refund, type RefundPart, type ReplayStore } from
 import { replayKey } from './use-invocation.js';
 
 /** Seconds after a call was allowed in which its charge can be given back. */
-export const REFUND_SECS = 60;
+const REFUND_SECS = 60;
 
-/** Why a charge was not given back, as docs/spec/usage.md#refunds has it, with the HTTP status. */
-export const REFUND_STATUS = {
-  REFUND_MALFORMED: 400,
-  REFUND_CONTEXT_INVALID: 403,
-  REFUND_NOT_CHARGED: 409,
-  REFUND_TOO_LATE: 409,
-  REFUND_TOO_LARGE: 409,
-  REFUND_REPEATED: 409,
-  REFUND_UNKNOWN: 409,
-  REFUND_UNAVAILABLE: 503,
-} as const;
+/** Why a charge was not given back, as docs/spec/usage.md#refunds has it. */
+// prettier-ignore
+export const REFUND_CODES = [
+  'REFUND_MALFORMED', 'REFUND_CONTEXT_INVALID', 'REFUND_NOT_CHARGED', 'REFUND_TOO_LATE', 'REFUND_TOO_LARGE', 'REFUND_REPEATED',
+  'REFUND_UNKNOWN', 'REFUND_UNAVAILABLE',
+] as const;
 
-/** A code of {@link REFUND_STATUS}. */
-export type RefundCode = keyof typeof REFUND_STATUS;
+/** A code of {@link REFUND_CODES}. */
+export type RefundCode = (typeof REFUND_CODES)[number];
 
 /** A charge was not given back. */
 export class RefundError extends Error {

@@ -118,7 +118,7 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     await use();
     expect(await back(1, 30, 1)).toBe('unknown');
     expect(await used()).toEqual(Array(2).fill({ calls: 1, microUsd: 30 }));
-    const many = await Promise.all(Array.from({ length: 9 }, () => back(0, 10)));
+    const many = await Promise.all(Array.from({ length: 9 }, async () => back(0, 10)));
     expect(many.toSorted()).toEqual(['refunded', ...Array<string>(8).fill('repeated')].toSorted());
     expect(await used()).toEqual(Array(2).fill({ calls: 1, microUsd: 20 }));
     expect(await back(1, 20)).toBe('repeated');

@@ -217,6 +217,8 @@ class Schedule {
         spent - mostCost > (limits.maxTotalMicroUsd ?? Infinity)
       )
         this.faults.push(`more than a limit: ${facts}`);
+      if (calls > (limits.maxCalls ?? Infinity) || microUsd > (limits.maxTotalMicroUsd ?? Infinity))
+        this.faults.push(`counted above a limit: ${facts}`);
       if (calls < 0 || microUsd < 0) this.faults.push(`below 0: ${facts}`);
       if (calls < allowed - most || microUsd < spent - mostCost)
         this.faults.push(`a call was not charged: ${facts}`);

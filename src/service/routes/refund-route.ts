@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
-import { REFUND_STATUS, refundCall, RefundError, type Refunded, type RefundPart } from '../../usage/index.js';
+import { refundCall, RefundError, type Refunded, type RefundPart } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
 import { refuseBody } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
@@ -65,7 +65,11 @@ export class RefundRoute {
       }
       const { code, message } = error;
       metrics.refunds[code]++;
-      exchange.answer(REFUND_STATUS[code], JSON.stringify({ error: code, detail: message }));
+      const answer = JSON.stringify({ error: code, detail: message });
+      if (code === 'REFUND_MALFORMED') exchange.answer(400, answer);
+      else if (code === 'REFUND_CONTEXT_INVALID') exchange.answer(403, answer);
+      else if (code === 'REFUND_UNAVAILABLE') exchange.answer(503, answer);
+      else exchange.answer(409, answer);
     }
   }
 
