@@ -36,6 +36,7 @@ export {
   type MemoryReplayStoreOptions,
   type RedisReplayPeriods,
   type RedisReplayStoreOptions,
+  type Pruned,
   type Refund,
   type RefundCode,
   type Refunded,

@@ -30,6 +30,7 @@ export {
   NEW,
   ReplayStoreError,
   type Charge,
+  type Pruned,
   type Refund,
   type RefundPart,
   type ReplayLog,

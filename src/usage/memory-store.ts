@@ -5,6 +5,7 @@ import {
   REPLAYED,
   ReplayStoreError,
   type Charge,
+  type Pruned,
   type Refund,
   type ReplayLog,
   type ReplayStore,
@@ -95,6 +96,10 @@ class KeyQueue implements MemoryReplayStore {
     return this.#counters.size;
   }
 
+  get endlessCounters(): number {
+    return this.#counters.endless;
+  }
+
   /** Entries are dropped only by `use`, so an expired one counts as room. */
   get unreadyReason(): ReplayUnreadyReason | null {
     if (this.#keys.size < this.capacity || this.#oldest === null) return null;
@@ -129,6 +134,10 @@ class KeyQueue implements MemoryReplayStore {
     if (!this.#keys.has(key) || !this.#counters.refund(refund)) return Promise.resolve('unknown');
     this.#refunded.add(key);
     return Promise.resolve('refunded');
+  }
+
+  prune(receipts: ReadonlySet<string>): Promise<Pruned> {
+    return Promise.resolve(this.#counters.prune(receipts));
   }
 
   #record(key: string, end: number): void {

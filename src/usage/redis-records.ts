@@ -5,12 +5,16 @@ import {
   NEW,
   REPLAYED,
   type Charge,
+  type Pruned,
   type Refund,
   type RefundPart,
   type ReplayStoreError,
   type Usage,
   type Use,
 } from './usage-store.js';
+
+/** What PTTL says of a name without an end. */
+const ENDLESS = -1;
 
 /** What {@link RedisRecords} needs of its Redis. */
 export interface RedisAccess {
@@ -90,6 +94,17 @@ export class RedisRecords {
     if (first !== null) return first;
     const [name] = await this.#redis.scan(counterPatternOf(prefix, receipt));
     return name === undefined ? null : this.#read(name);
+  }
+
+  /** Forgets the counters without end of these receipts. A search over all names, since only a chain says how one begins. */
+  async prune(receipts: ReadonlySet<string>): Promise<Pruned> {
+    let [removed, left] = [0, 0];
+    for (const name of await this.#redis.scan(counterPatternOf(this.#redis.prefix, 'sha256:*'))) {
+      if ((await this.#redis.send(name, ['PTTL', name])) !== ENDLESS) continue;
+      if (!receipts.has(`sha256:${name.slice(name.lastIndexOf('#') + 1)}`)) left++;
+      else if ((await this.#redis.send(name, ['DEL', name])) === 1) removed++;
+    }
+    return { removed, left };
   }
 
   async #read(counter: string): Promise<Usage | null> {

@@ -5,6 +5,7 @@ import {
   ReplayStoreError,
   type ReplayStore,
 } from '../../src/usage/index.js';
+import type { CountedLimits } from '../../src/verify/limits.js';
 import { call, chargeOf, limitOf, NOW } from './limits.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
@@ -132,6 +133,23 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     expect(await store.refund?.(last, whole)).toBe('refunded');
     expect((await call(store, [other])).kind).toBe('new');
     expect(await store.refund?.('unlimited', { ...whole, calls: 0 })).toBe('unknown');
+  });
+
+  it('forget counters that have no end, of the receipts that are named', async () => {
+    const named = ['ends', 'first', 'inner', 'stays'] as const;
+    const [ends, first, inner, stays] = named.map((name) =>
+      limitOf(`${kind} prune ${name}`, { maxCalls: 5, exp: name === 'ends' ? NOW + 3_600 : null }),
+    ) as [CountedLimits, CountedLimits, CountedLimits, CountedLimits];
+    await call(store, [first, inner, ends, stays]);
+    const before = (await store.prune?.(new Set()))?.left ?? 0;
+    const receipts = [ends, first, inner].map(({ receipt }) => receipt);
+    expect(await store.prune?.(new Set([...receipts, 'sha256:none']))).toEqual({
+      removed: 2,
+      left: before - 2,
+    });
+    const used = await Promise.all([ends, first, inner, stays].map(({ receipt }) => store.usageOf(receipt)));
+    expect(used.map((usage) => usage?.calls ?? null)).toEqual([1, null, null, 1]);
+    expect(store.endlessCounters).toBe(kind === 'memory' ? before - 2 : undefined);
   });
 
   it.each([

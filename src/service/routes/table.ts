@@ -109,6 +109,10 @@ export function routeTables(context: RouteContext): Tables {
         methods: ['GET', 'HEAD'],
       },
     ],
+    [
+      '/admin/usage/prune',
+      post('usage', adminLimit, (exchange, head, req) => usage.prune(exchange, req, head)),
+    ],
     ['/admin/usage', read('usage', (exchange, head, req) => usage.serve(exchange, req, head), adminLimit)],
   ];
   const health: Rows = [
