@@ -110,7 +110,7 @@ describe('limits of all calls at a service', () => {
     const first = await allowed(chain);
     const context = first.token;
     expect(decodeJwt(context)).toMatchObject({
-      charged: [{ receipt: digests(chain)[0], microUsd: 400_000 }],
+      charged: [{ receipt: digests(chain)[0], micro_usd: 400_000 }],
     });
     expect((await allowed(chain)).allow).toBe(false);
     const [header, payload = '', signature] = context.split('.');

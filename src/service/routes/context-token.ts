@@ -44,7 +44,7 @@ export interface ContextClaims {
   readonly args_digest: string;
   readonly revocation: RevocationClaims;
   /** What the call was charged besides 1 call for each limited receipt, root first; absent if nothing was. */
-  readonly charged?: readonly RefundPart[];
+  readonly charged?: readonly { readonly receipt: string; readonly micro_usd: number }[];
 }
 
 /** The revocation data that the gate checked. */
@@ -136,7 +136,7 @@ export class ContextSigner {
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
       revocation: this.#revocation(),
-      ...(context.limits === undefined ? {} : { charged: chargedOf(invocation, limits) }),
+      ...(context.limits === undefined ? {} : { charged: chargedOf(invocation, limits).map(toClaim) }),
     };
     const input = `${this.#header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
@@ -162,6 +162,10 @@ function actorOf(receipts: SignedCall['chain']['receipts'], agent: string): Acto
   const [, ...delegates] = receipts.map(({ iss }) => iss);
   const parties = [...delegates, agent];
   return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;
+}
+
+function toClaim({ receipt, microUsd }: RefundPart) {
+  return { receipt, micro_usd: microUsd };
 }
 
 function encodeText(text: string): string {

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
-import { refundCall, RefundError, type Refunded, type RefundPart } from '../../usage/index.js';
+import { refundCall, RefundError, type Refunded } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
 import { refuseBody } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
@@ -81,7 +81,8 @@ export class RefundRoute {
       throw new RefundError('REFUND_CONTEXT_INVALID', 'context is not one that this gate has signed');
     if (store === null)
       throw new RefundError('REFUND_NOT_CHARGED', 'nobody counts calls here: GATE_REPLAY is off');
-    const { jti, iat: allowedAt, charged = [], agent } = claims;
+    const { jti, iat: allowedAt, agent } = claims;
+    const charged = (claims.charged ?? []).map(({ receipt, micro_usd: microUsd }) => ({ receipt, microUsd }));
     const call = { scope: GATE_SCOPE, iss: agent, jti, allowedAt, charged };
     const facts = { ...factsOf(claims), address: exchange.clientAddress, requestId: exchange.requestId };
     try {
@@ -96,7 +97,7 @@ export class RefundRoute {
 }
 
 function factsOf({ jti, agent, sub, aud, charged }: ContextClaims) {
-  const receipts = charged?.map(({ receipt }: RefundPart) => receipt);
+  const receipts = charged?.map(({ receipt }) => receipt);
   return { invocation: jti, agent, rootPrincipal: sub, toolServer: aud, receipts };
 }
 
