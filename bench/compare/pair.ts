@@ -2,13 +2,11 @@ import { mean, medianAbsoluteDeviation } from 'simple-statistics';
 import { checkAnswers } from '../load/measure-load.js';
 import { Generator } from '../load/open-loop.js';
 import { Watch } from '../measure/watch.js';
-import { program } from '../run/programs.js';
 import { environmentFor, startTree, type ServerProcess } from '../service/start.js';
 import type { Workloads } from '../workload/workload.js';
 import { hodgesLehmann, logRatioOf, type Quad } from './paired.js';
 import type { Tree } from './trees.js';
 
-/** The traffic that the two versions get. */
 export interface Case {
   readonly traffic: 'warm' | 'cold';
   readonly depth: number;
@@ -18,17 +16,14 @@ export interface Case {
 export const QUANTITIES = ['cpu', 'latency p50', 'latency p99'] as const;
 export type Quantity = (typeof QUANTITIES)[number];
 
-/** The result of one pair of processes in one case. */
 export interface Restart {
   /** The effect, as a logarithm of B / A, and the means over the slices in µs. */
   readonly measured: Readonly<
     Record<Quantity, { readonly effect: number; readonly means: readonly [number, number] }>
   >;
-  /** Share of the cores that others had. */
   readonly others: number;
 }
 
-/** How a pair is measured. */
 export interface PairPlan {
   /** Which side is started and measured first. */
   readonly isSwapped: boolean;
@@ -36,20 +31,19 @@ export interface PairPlan {
   readonly precision: number;
   /** Leaves out what only latency needs, which takes most of the time. */
   readonly isOnlyCpu?: boolean;
-  /** Rounds of additional work that B does in each request, to show that the comparison finds them. */
-  readonly plantedRounds?: number;
-  /** `WORKER_THREADS`; `null` for the default. Planted work runs without threads. */
+  /** Arguments of Node for A and for B. A test plants a slow-down with them. */
+  readonly nodeArgs?: readonly [a: readonly string[], b: readonly string[]];
+  /** `WORKER_THREADS`; `null` for the default. */
   readonly workers?: number | null;
   /** With fewer quads, the spread within a pair is not known. */
   readonly minQuads?: number;
 }
 
 /** A slice ends after a number of requests, so that slow and fast moments of the machine have equal weight. */
-const LOADED = { connections: 32, requests: 600 };
-const ALONE = { connections: 1, requests: 150 };
-const WARM_UP = { connections: 32, requests: 4000 };
-/** A slice ends at the latest after so long. */
-const MAX_SECONDS = 1;
+const LOADED = { connections: 32, requests: 600, seconds: 1 };
+const ALONE = { connections: 1, requests: 150, seconds: 1 };
+/** Until V8 has compiled what runs often. Before that, the version with more code looks slower, by some 3 %. */
+const WARM_UP = { connections: 32, requests: 40_000, seconds: 5 };
 const MIN_QUADS = 6;
 const MAX_QUADS = 40;
 
@@ -67,10 +61,11 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
-  const { isSwapped, isOnlyCpu = false } = plan;
-  const environment = environmentOf(one, plan);
-  await using first = await start(trees[isSwapped ? 1 : 0], environment, isSwapped ? plan.plantedRounds : 0);
-  await using second = await start(trees[isSwapped ? 0 : 1], environment, isSwapped ? 0 : plan.plantedRounds);
+  const { isSwapped, isOnlyCpu = false, nodeArgs = [[], []] } = plan;
+  const env = environmentOf(one, plan);
+  const start = (side: 0 | 1) => startTree(trees[side].folder, { env, nodeArgs: nodeArgs[side] });
+  await using first = await start(isSwapped ? 1 : 0);
+  await using second = await start(isSwapped ? 0 : 1);
   const services = isSwapped ? ([second, first] as const) : ([first, second] as const);
   const { traffic, depth } = one;
   const exchanges = traffic === 'cold' ? workloads.cold(depth).slice(-64) : workloads.warm(depth);
@@ -81,7 +76,7 @@ export async function measurePair(
   const take = sliceTaker(services, generator, one, workloads);
   const quads: Record<Quantity, Quad[]> = { cpu: [], 'latency p50': [], 'latency p99': [] };
   const { others } = await new Watch().during([first.pid, second.pid, generator.pid], async () => {
-    const warmUps = isOnlyCpu ? [WARM_UP] : [WARM_UP, WARM_UP, ALONE];
+    const warmUps = isOnlyCpu ? [WARM_UP] : [WARM_UP, ALONE];
     for (const kind of warmUps) for (const side of [0, 1] as const) await take(side, kind);
     for (let at = 0; at < MAX_QUADS && !isPrecise(quads, plan); at++) {
       const isReversed = (at % 2 === 0) === isSwapped;
@@ -107,25 +102,16 @@ export async function measurePair(
   };
 }
 
-function environmentOf({ traffic }: Case, { plantedRounds = 0, workers = null }: PairPlan) {
+function environmentOf({ traffic }: Case, { workers = null }: PairPlan) {
   return {
     // Work is compared. A service that polls while it waits would hide it: it polls less when it has more work.
     BUSY_POLL_MICROSECS: '0',
     // The second for commits that do not know the first.
     QUEUE_BURST_MS: '60000',
     QUEUE_TARGET_MS: '60000',
-    ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
     ...(workers === null ? {} : { WORKER_THREADS: String(workers) }),
     ...environmentFor(traffic),
   };
-}
-
-/** Both sides are started in the same way, also if only one does additional work. */
-function start({ folder }: Tree, env: Readonly<Record<string, string>>, plantedRounds?: number) {
-  return startTree(folder, {
-    nodeArgs: plantedRounds === undefined ? [] : ['--import', program('compare/planted-process.js')],
-    env: { ...env, BENCH_PLANTED_ROUNDS: String(plantedRounds) },
-  });
 }
 
 function refuse({ depth }: Case, { wrong, firstWrong }: { wrong: number; firstWrong: string }): void {
@@ -142,13 +128,13 @@ function sliceTaker(
   const workload = workloads.files(one.traffic, one.depth);
   // Both sides get the same requests in the same order.
   const sent = [0, 0];
-  return async (side, { connections, requests }) => {
+  return async (side, { connections, requests, seconds }) => {
     const service = services[side];
     const before = service.processorTime();
     const slice = await generator.run(
       { ...workload, start: sent[side] ?? 0 },
       {
-        ...{ port: service.port, connections, clients: { requests }, seconds: MAX_SECONDS, warmUpSeconds: 0 },
+        ...{ port: service.port, connections, clients: { requests }, seconds, warmUpSeconds: 0 },
       },
     );
     const cpu = (service.processorTime() - before) / slice.answered;

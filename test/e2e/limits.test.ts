@@ -10,7 +10,8 @@ import { drsFetch, drsContext, RefundError } from '../../src/middleware/index.js
 import { createMemoryReplayStore } from '../../src/usage/index.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from '../middleware/call.js';
 import type { Chain } from '../support/chain.js';
-import { metricOf, startService, type RunningService } from '../support/service.js';
+import { metricOf, startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 
 const TOKEN = 'token-for-the-tests';
 const args = { tool: 'search', query: 'tea' };

@@ -33,6 +33,8 @@ const GIVE_UP_MS = 10_000;
 /** Minimum time between the starts of two fetches. */
 const MIN_GAP_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
+/** Further apart, the clock and `performance.now()` say that the clock was set. */
+const MAX_DRIFT_MS = 1_000;
 const W3C_MIN_ENTRIES = 131_072;
 const FAILURE_LOG_MS = 10_000;
 
@@ -63,7 +65,9 @@ export class StatusListCache {
   /** What verifications wait for: the current fetch, up to `maxWaitMs` after its start. */
   #awaited: Promise<void> | null = null;
   #stop: AbortController | null = null;
+  /** When the last fetch started, on the clock and on that of `performance.now()`, which nobody sets. */
   #startedAt = -Infinity;
+  #startedTick = 0;
   #nextStart = -Infinity;
   /** Number of consecutive retries that were started without a verification. */
   #retries = 0;
@@ -167,7 +171,7 @@ export class StatusListCache {
     clearTimeout(this.#retryTimer);
     this.#startedAt = now;
     this.#nextStart = now + MIN_GAP_MS;
-    const startedAt = performance.now();
+    this.#startedTick = performance.now();
     // One timer for all waiting verifications, from the start of the fetch, so that a hanging server delays none
     // longer.
     this.#awaited = new Promise((resolve) => {
@@ -180,9 +184,20 @@ export class StatusListCache {
       this.#fetching = this.#fetch().then((outcome) => {
         this.#fetching = null;
         stopWaiting();
-        if (!this.#closed) this.#observer.statusListFetched?.(outcome, performance.now() - startedAt);
+        if (!this.#closed) this.#observer.statusListFetched?.(outcome, this.#fetchingMs());
       });
     });
+  }
+
+  #fetchingMs(): number {
+    return performance.now() - this.#startedTick;
+  }
+
+  /** The time of a fetch that ends now. If the clock was set meanwhile, it is the start: the clock may be set back. */
+  #fetchedAt(): number {
+    const now = this.#now();
+    const isClockSet = Math.abs(now - this.#startedAt - this.#fetchingMs()) > MAX_DRIFT_MS;
+    return isClockSet ? this.#startedAt : now;
   }
 
   async #fetch(): Promise<FetchOutcome> {
@@ -218,7 +233,7 @@ export class StatusListCache {
           `it has not changed, and was valid until ${isoTime(confirmed.validUntilMs)}`,
         );
       }
-      this.#copy = { ...confirmed, fetchedAt: now };
+      this.#copy = { ...confirmed, fetchedAt: this.#fetchedAt() };
       return 'not_modified';
     }
     const { body, contentType, etag } = fetched;
@@ -228,7 +243,7 @@ export class StatusListCache {
       signal,
     });
     if (copy !== null && this.#issuer !== undefined) assertNotOlder(list, copy.list);
-    this.#copy = { list, etag, fetchedAt: this.#now(), validUntilMs: list.validUntilMs };
+    this.#copy = { list, etag, fetchedAt: this.#fetchedAt(), validUntilMs: list.validUntilMs };
     if (list.entries < W3C_MIN_ENTRIES) {
       this.#log.warn(
         { url: printableUrl(this.#url), entries: list.entries },

@@ -677,7 +677,8 @@ const STATUS = Object.fromEntries(
 
 /** The line of an allowed call that its headers tell. */
 function lineOfHeaders(get: (name: string) => unknown): string {
-  const context: Record<string, unknown> = {};
+  // There is no header for a call without a tool.
+  const context: Record<string, unknown> = { tool: null };
   for (const name of HEADERS) {
     const value = get(`x-drs-${name.replaceAll('_', '-')}`);
     if (typeof value === 'string') context[name] = plain(value);

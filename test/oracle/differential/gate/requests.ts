@@ -22,6 +22,8 @@ const COMMANDS: Readonly<Record<Protocol, readonly string[]>> = {
   a2a: ['/a2a'],
 };
 
+const MAX_HEADER_CHARACTERS = 60_000;
+
 /** Makes requests: new ones, repeated ones, and other calls under chains that were sent before. */
 export function gateRequests(random: Random, routes?: readonly Route[]): (now: number) => GateRequest {
   const forest = new Forest(random, 5, 60);
@@ -46,6 +48,8 @@ export function gateRequests(random: Random, routes?: readonly Route[]): (now: n
       protocol === 'http' && routes !== undefined && random.chance(0.95)
         ? routedRequest(random, recipe, routes, now)
         : toGateRequest(random, protocol, recipe, now);
+    // Past that, the doors refuse by size, whatever it is.
+    if (sent.length > 0 && request.headers.join().length > MAX_HEADER_CHARACTERS) return random.pick(sent);
     if (sent.length < 200) sent.push(request);
     else sent[random.below(sent.length)] = request;
     return request;
