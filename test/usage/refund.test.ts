@@ -81,6 +81,7 @@ describe('a refund', () => {
     const { refund } = await charged();
     const message = '0.250001 US dollars were to be given back, and the call was charged 0.25';
     await expect(refund(0.250001)).rejects.toMatchObject(refusal('REFUND_TOO_LARGE', message));
+    await expect(refund(1_000_000_000)).rejects.toMatchObject({ code: 'REFUND_TOO_LARGE' });
     expect(await refund(0.25)).toEqual({ calls: 0, total_cost_usd: 0.25 });
     const free = await charged([callsOnly]);
     await expect(free.refund(0.01)).rejects.toMatchObject({ code: 'REFUND_TOO_LARGE' });
@@ -118,9 +119,11 @@ describe('a refund', () => {
     ).rejects.toMatchObject(
       refusal('REFUND_UNAVAILABLE', 'nobody knows whether the call was given back: Redis is full; ask again'),
     );
-    await expect(refund(undefined, NOW, failing(new Error('secret')))).rejects.toMatchObject(
-      refusal('REFUND_UNAVAILABLE', 'the store failed'),
-    );
+    const secret = new Error('secret');
+    await expect(refund(undefined, NOW, failing(secret))).rejects.toMatchObject({
+      ...refusal('REFUND_UNAVAILABLE', 'the store failed'),
+      cause: secret,
+    });
   });
 
   it('is forgotten with the record of its invocation', async () => {
