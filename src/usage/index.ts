@@ -18,9 +18,21 @@ export {
 } from '#redis-replay-store';
 export { replayKey } from './use-invocation.js';
 export {
+  chargedOf,
+  REFUND_CODES,
+  refundCall,
+  RefundError,
+  type ChargedCall,
+  type RefundCode,
+  type Refunded,
+} from './refund.js';
+export {
   NEW,
   ReplayStoreError,
   type Charge,
+  type Pruned,
+  type Refund,
+  type RefundPart,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,

@@ -5,6 +5,8 @@ import {
   REPLAYED,
   ReplayStoreError,
   type Charge,
+  type Pruned,
+  type Refund,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
@@ -72,6 +74,8 @@ class KeyQueue implements MemoryReplayStore {
   readonly #counters: Counters;
   readonly #log: ReplayLog | undefined;
   readonly #keys = new Set<string>();
+  /** Those of {@link #keys} whose charge was given back. */
+  readonly #refunded = new Set<string>();
   // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Set
   // takes longer and longer as members before it are deleted.
   #oldest: Entry | null = null;
@@ -90,6 +94,10 @@ class KeyQueue implements MemoryReplayStore {
 
   get counters(): number {
     return this.#counters.size;
+  }
+
+  get endlessCounters(): number {
+    return this.#counters.endless;
   }
 
   /** Entries are dropped only by `use`, so an expired one counts as room. */
@@ -121,6 +129,17 @@ class KeyQueue implements MemoryReplayStore {
     return Promise.resolve(this.#counters.usageOf(receipt));
   }
 
+  refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    if (this.#refunded.has(key)) return Promise.resolve('repeated');
+    if (!this.#keys.has(key) || !this.#counters.refund(refund)) return Promise.resolve('unknown');
+    this.#refunded.add(key);
+    return Promise.resolve('refunded');
+  }
+
+  prune(receipts: ReadonlySet<string>): Promise<Pruned> {
+    return Promise.resolve(this.#counters.prune(receipts));
+  }
+
   #record(key: string, end: number): void {
     const entry: Entry = { key, end, next: null };
     if (this.#newest === null) this.#oldest = entry;
@@ -132,6 +151,7 @@ class KeyQueue implements MemoryReplayStore {
 
   close(): Promise<void> {
     this.#keys.clear();
+    this.#refunded.clear();
     this.#counters.clear();
     this.#oldest = this.#newest = null;
     return Promise.resolve();
@@ -153,6 +173,7 @@ class KeyQueue implements MemoryReplayStore {
       const entry = this.#oldest;
       if (entry === null || entry.end > now) return;
       this.#keys.delete(entry.key);
+      this.#refunded.delete(entry.key);
       this.#oldest = entry.next;
       if (this.#oldest === null) this.#newest = null;
     }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
 import { SPARE_SECS } from './counters.js';
-import { REPLAYED, ReplayStoreError, type Charge, type Usage, type Use } from './usage-store.js';
+import { REPLAYED, ReplayStoreError, type Charge, type Refund, type Usage, type Use } from './usage-store.js';
 
 /**
  * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
@@ -45,7 +45,33 @@ for i = limits + 1, limits + records do redis.call('SET', KEYS[i], '1', 'PX', AR
 return answer
 `;
 
-const SHA1 = createHash('sha1').update(SCRIPT).digest('hex');
+/**
+ * Gives back what a call was charged: everything, or nothing. INCR keeps the life of the record, and is the first write, which
+ * a full Redis refuses.
+ *
+ * KEYS: the record of the invocation, a counter for each limit. ARGV: the calls, and the micro-dollars for each limit.
+ */
+const REFUND = `
+local record = redis.pcall('GET', KEYS[1])
+if record == '2' then return 'repeated' end
+if record ~= '1' then return 'unknown' end
+for i = 2, #KEYS do
+  local counter = redis.pcall('HMGET', KEYS[i], 'calls', 'micro_usd')
+  if counter.err then return 'unknown' end
+  local calls, used = tonumber(counter[1] or 0), tonumber(counter[2] or 0)
+  if not calls or not used then return 'unknown' end
+  if calls < tonumber(ARGV[1]) or used < tonumber(ARGV[i]) then return 'unknown' end
+end
+redis.call('INCR', KEYS[1])
+for i = 2, #KEYS do
+  if ARGV[1] ~= '0' then redis.call('HINCRBY', KEYS[i], 'calls', '-' .. ARGV[1]) end
+  if ARGV[i] ~= '0' then redis.call('HINCRBY', KEYS[i], 'micro_usd', '-' .. ARGV[i]) end
+end
+return 'refunded'
+`;
+
+/** Sends a command to the server that has the keys. */
+type Send = (command: readonly string[]) => Promise<unknown>;
 
 /** Later ends are none: Redis refuses times that are too far away. The year 5138. */
 const MAX_END_SECS = 1e11;
@@ -63,12 +89,11 @@ export interface ChargedNames {
 /**
  * Uses an invocation and charges its call, in one round trip.
  *
- * @param send sends a command to the server that has the keys
  * @returns an error if Redis answers and cannot tell: this call is refused, and others are not concerned
  * @throws what `send` throws
  */
 export async function chargeInRedis(
-  send: (command: readonly string[]) => Promise<unknown>,
+  send: Send,
   charge: Charge,
   { counters, records, others }: ChargedNames,
   ttlMs: number,
@@ -77,16 +102,57 @@ export async function chargeInRedis(
   const numbers = [charge.limits.length, records.length, ttlMs, charge.costMicroUsd];
   for (const { maxCalls, maxTotalMicroUsd, exp } of charge.limits)
     numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp, charge.clockSkewSecs));
+  return readAnswer(await run(send, CHARGE, keys, numbers), charge);
+}
+
+/**
+ * Gives back what a call was charged, in one round trip.
+ *
+ * @param record of the invocation
+ * @param counters for each part
+ * @throws what `send` throws
+ */
+export async function refundInRedis(
+  send: Send,
+  { calls, parts }: Refund,
+  record: string,
+  counters: readonly string[],
+): Promise<'refunded' | 'repeated' | 'unknown'> {
+  const answer = await run(
+    send,
+    GIVE_BACK,
+    [record, ...counters],
+    [calls, ...parts.map((part) => part.microUsd)],
+  );
+  return answer === 'refunded' || answer === 'repeated' ? answer : 'unknown';
+}
+
+/** Runs a script, by its digest if Redis knows it. */
+async function run(
+  send: Send,
+  { text, sha1 }: Script,
+  keys: readonly string[],
+  numbers: readonly number[],
+): Promise<unknown> {
   const rest = [String(keys.length), ...keys, ...numbers.map(String)];
-  let answer: unknown;
   try {
-    answer = await send(['EVALSHA', SHA1, ...rest]);
+    return await send(['EVALSHA', sha1, ...rest]);
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    answer = await send(['EVAL', SCRIPT, ...rest]);
+    return send(['EVAL', text, ...rest]);
   }
-  return readAnswer(answer, charge);
 }
+
+interface Script {
+  readonly text: string;
+  readonly sha1: string;
+}
+
+function scriptOf(text: string): Script {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') };
+}
+
+const [CHARGE, GIVE_BACK] = [scriptOf(SCRIPT), scriptOf(REFUND)];
 
 function endMsOf(exp: number | null, skewSecs: number): number {
   return exp === null || exp > MAX_END_SECS ? -1 : (exp + skewSecs + SPARE_SECS) * 1000;

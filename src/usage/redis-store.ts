@@ -14,6 +14,8 @@ import { RedisRecords } from './redis-records.js';
 import {
   ReplayStoreError,
   type Charge,
+  type Pruned,
+  type Refund,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
@@ -200,12 +202,24 @@ class RedisReplayStore implements ReplayStore {
     });
   }
 
-  async usageOf(receipt: string): Promise<Usage | null> {
+  refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    return this.#guard(() => this.#records.refund(key, refund));
+  }
+
+  usageOf(receipt: string): Promise<Usage | null> {
+    return this.#search(() => this.#records.usageOf(receipt));
+  }
+
+  prune(receipts: ReadonlySet<string>): Promise<Pruned> {
+    return this.#search(() => this.#records.prune(receipts));
+  }
+
+  /** Not guarded: how long a search takes says nothing about calls. */
+  async #search<T>(task: () => Promise<T>): Promise<T> {
     const { reason } = this.#breaker;
     if (reason !== null) throw refusalOf(reason);
     try {
-      // Not guarded: how long a search takes says nothing about calls.
-      return await this.#records.usageOf(receipt);
+      return await task();
     } catch (error) {
       throw new ReplayStoreError(`${this.#place} does not tell: ${reasonOf(error)}`, { cause: error });
     }

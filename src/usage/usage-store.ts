@@ -36,6 +36,27 @@ export type Use =
   | { readonly kind: 'replayed' }
   | { readonly kind: 'reached'; readonly limit: ReachedLimit };
 
+/** What one limited receipt was charged besides 1 call, or gets back. */
+export interface RefundPart {
+  /** Its digest. */
+  readonly receipt: string;
+  readonly microUsd: number;
+}
+
+/** What a call gets back: from all of its limits, or from none. */
+export interface Refund {
+  /** Of each limit. */
+  readonly calls: 0 | 1;
+  /** Of each limit of the charge, in its order; at most what it was charged. */
+  readonly parts: readonly RefundPart[];
+}
+
+/** What became of the counters that have no end. */
+export interface Pruned {
+  readonly removed: number;
+  readonly left: number;
+}
+
 /** The answer to a new use without a charge. */
 export const NEW: Use = Object.freeze({ kind: 'new', usage: Object.freeze([]) });
 /** The answer to a use that is on record. */
@@ -63,6 +84,22 @@ export interface ReplayStore {
    * @returns `null` if nothing is counted under it; rejects with a {@link ReplayStoreError} if the store cannot tell
    */
   usageOf(receipt: string): Promise<Usage | null>;
+  /**
+   * Gives back what a call was charged, once for each invocation. A store without this refuses refunds.
+   *
+   * @param key with which it was charged
+   * @returns `repeated` if that was done before; `unknown` if there is no such charge. Then nothing changes. Rejects with a
+   *   {@link ReplayStoreError} if the store cannot tell
+   */
+  refund?(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'>;
+  /**
+   * Forgets the counters of receipts that have no end, and can never be used again. A store without this forgets none.
+   *
+   * @param receipts their digests
+   * @returns how many counters were forgotten, and how many without end are left; rejects with a {@link ReplayStoreError} if
+   *   the store cannot tell
+   */
+  prune?(receipts: ReadonlySet<string>): Promise<Pruned>;
   /** Why nothing can be recorded at the moment; `null` if it can. The store finds out by itself, also without calls. */
   readonly unreadyReason: ReplayUnreadyReason | null;
   /** Number of invocations on record, if the store knows. */
@@ -71,6 +108,8 @@ export interface ReplayStore {
   readonly capacity?: number;
   /** Number of receipts that are counted, if the store knows. */
   readonly counters?: number;
+  /** Those of them that have no end, if the store knows. */
+  readonly endlessCounters?: number;
   /** Whether its server can be used at the moment. Only stores that depend on a server have this. */
   readonly isAvailable?: boolean;
   /** Releases what the store holds. Nothing may be recorded afterwards. */

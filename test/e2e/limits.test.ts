@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { decodeJwt } from 'jose';
+import { generateKey } from '../../src/issue/index.js';
 import { toolCall } from '../gate/attacks.js';
 import { createVerifier, type Verdict } from '../../src/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
-import { drsFetch, drsContext } from '../../src/middleware/index.js';
+import { drsFetch, drsContext, RefundError } from '../../src/middleware/index.js';
 import { createMemoryReplayStore } from '../../src/usage/index.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from '../middleware/call.js';
 import type { Chain } from '../support/chain.js';
@@ -19,7 +21,10 @@ const digests = ({ receipts }: Chain) => receipts.map(digestOf);
 describe('limits of all calls at a service', () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startService({ REPLAY_PROTECTION: 'memory', DRS_ADMIN_TOKEN: TOKEN });
+    service = await startService({
+      ...{ REPLAY_PROTECTION: 'memory', DRS_ADMIN_TOKEN: TOKEN },
+      GATE_SIGNING_KEY: generateKey().toJwk().d,
+    });
   });
   afterAll(() => service.stop());
 
@@ -28,16 +33,17 @@ describe('limits of all calls at a service', () => {
     const response = await service.post('/verify', { ...liveCall(chain, signed), details: true });
     return (await response.json()) as Verdict;
   };
-  const askGate = async (bundle: object) => {
+  const askGate = async (bundle: object, { tool: name, ...rest }: { tool: string } = args) => {
     const asked = {
       ...{ protocol: 'mcp', headers: { 'X-DRS-Bundle': encode(bundle) } },
-      body_text: toolCall({ name: 'search', arguments: { query: 'tea' } }),
+      body_text: toolCall({ name, arguments: rest }),
     };
     const response = await service.post('/v1/gate', asked);
     return (await response.json()) as {
       allow: boolean;
       status?: number;
       context?: Record<string, unknown>;
+      context_jwt?: string;
       response?: { error: { data: { code: string } } };
     };
   };
@@ -84,6 +90,89 @@ describe('limits of all calls at a service', () => {
     expect(metricOf(scrape, 'drs_limits_reached_total{scope="gate",limit="max_calls"}')).toBe(1);
     expect(metricOf(scrape, 'drs_replay_checks_total{scope="gate",result="limit_reached"}')).toBe(1);
     expect(metricOf(scrape, 'drs_usage_counters{scope="gate"}')).toBe(1);
+  });
+
+  it('of the gate are given back with the context that it has signed, once', async () => {
+    const policy = { allowed_tools: ['search'], max_calls: 1, max_total_cost_usd: 0.5 };
+    const chain = liveChain(1, { cmd: '/mcp/tools/call', policy });
+    const allowed = async (of: Chain) => {
+      const signed = { ...args, estimated_cost_usd: 0.4 };
+      const { allow, context_jwt: token = '' } = await askGate(liveCall(of, signed), signed);
+      return { allow, token };
+    };
+    const refund = async (body: object | string) => {
+      const response = await service.post('/v1/refund', body);
+      return [response.status, await response.json()];
+    };
+    const refused = (status: number, error: string, detail: string) => [
+      status,
+      { error, detail: expect.stringContaining(detail) as string },
+    ];
+    const first = await allowed(chain);
+    const context = first.token;
+    expect(decodeJwt(context)).toMatchObject({
+      charged: [{ receipt: digests(chain)[0], micro_usd: 400_000 }],
+    });
+    expect((await allowed(chain)).allow).toBe(false);
+    const [header, payload = '', signature] = context.split('.');
+    const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
+    const forged = [header, encode({ ...claims, iat: 1 }), signature].join('.');
+    for (const bad of [forged, '', '.', `${context}A`, context.replace('.', '..'), payload])
+      expect(await refund({ context: bad })).toEqual(
+        refused(403, 'REFUND_CONTEXT_INVALID', 'not one that this gate has signed'),
+      );
+    for (const [body, detail] of [
+      [[], 'expected an object'],
+      ['{', 'not strict JSON'],
+      [{ usd: 1 }, 'context is missing'],
+      [{ context, amount: 1 }, '"amount" is not a member of a refund'],
+      [{ context, usd: null }, 'the amount is null'],
+    ] as const)
+      expect(await refund(body)).toEqual(refused(400, 'REFUND_MALFORMED', detail));
+    expect(await refund({ context, usd: 0.41 })).toEqual(refused(409, 'REFUND_TOO_LARGE', 'was charged 0.4'));
+    const large = await service.post('/v1/refund', { context: 'x'.repeat(33_000) });
+    expect(large.status).toBe(413);
+    const all = await Promise.all([refund({ context }), refund({ context }), refund({ context })]);
+    expect(all.filter(([status]) => status === 200)).toEqual([[200, { calls: 1, total_cost_usd: 0.4 }]]);
+    expect(await refund({ context, usd: 0.1 })).toEqual(refused(409, 'REFUND_REPEATED', 'possible once'));
+    expect((await allowed(chain)).allow).toBe(true);
+    const free = await allowed(
+      liveChain(1, { cmd: '/mcp/tools/call', policy: { allowed_tools: ['search'] } }),
+    );
+    expect(decodeJwt(free.token)).not.toHaveProperty('charged');
+    expect(await refund({ context: free.token })).toEqual(refused(409, 'REFUND_NOT_CHARGED', 'no limit'));
+    const scrape = await (await fetch(`${service.url}/metrics`)).text();
+    const counted = (result: string) => metricOf(scrape, `drs_refunds_total{result="${result}"}`);
+    expect([counted('done'), counted('REFUND_REPEATED'), counted('REFUND_CONTEXT_INVALID')]).toEqual([
+      1, 3, 6,
+    ]);
+  });
+
+  it('without end are forgotten once their receipts are revoked, by a command', async () => {
+    const policy = { allowed_tools: ['search'], max_calls: 9 };
+    const endless = () =>
+      liveChain(1, {
+        cmd: '/mcp/tools/call',
+        exp: null,
+        drs_root_type: 'organisation',
+        drs_consent: null,
+        policy,
+      });
+    const [kept, gone] = [endless(), endless()];
+    for (const chain of [kept, gone]) expect((await askGate(liveCall(chain, args))).allow).toBe(true);
+    const headers = { Authorization: `Bearer ${TOKEN}` };
+    const revoked = await service.post('/admin/revoke', { receipt: digests(gone)[0] }, headers);
+    expect(revoked.status).toBe(200);
+    const env = { PATH: process.env['PATH'], DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN: TOKEN };
+    const run = () => promisify(execFile)(process.execPath, ['dist/cli/main.js', 'usage', 'prune'], { env });
+    expect((await run()).stdout).toBe(
+      '/verify: 0 counters removed, 0 without end left\nthe gate: 1 counters removed, 1 without end left\n',
+    );
+    const scrape = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(scrape, 'drs_usage_counters_endless{scope="gate"}')).toBe(1);
+    expect((await askGate(liveCall(gone, args))).allow).toBe(false);
+    expect((await service.post('/admin/usage/prune', '')).status).toBe(401);
+    expect((await service.post('/admin/usage/prune', '{}', headers)).status).toBe(400);
   });
 
   it.each([
@@ -147,6 +236,39 @@ describe('without replay protection', () => {
     expect(await ask(open)).toBe('{"unenforced":["max_calls"]}');
     expect(await ask(counting)).toBe('{"left":0}');
     expect(await ask(counting)).toContain('LIMIT_REACHED');
+    await verifier.close();
+  });
+
+  it('a middleware that counts lets its handler give back, and others say why not', async () => {
+    const verifier = createVerifier({ workerThreads: 0 });
+    const chain = limited({ max_calls: 1, max_total_cost_usd: 1 });
+    const signed = { ...args, estimated_cost_usd: 0.5 };
+    const ask = async (handler: (request: Request) => Promise<Response>) => {
+      const request = new Request('http://tools.example/', {
+        ...{ method: 'POST', body: JSON.stringify(signed) },
+        headers: { 'X-DRS-Bundle': encode(liveCall(chain, signed)), 'Content-Type': 'application/json' },
+      });
+      return (await handler(request)).json();
+    };
+    const code = (error: unknown) => (error instanceof RefundError ? error.code : String(error));
+    const handler = async () => {
+      const drs = drsContext();
+      const too = await drs.refund(0.6).catch(code);
+      const both = await Promise.all([drs.refund().catch(code), drs.refund().catch(code)]);
+      return Response.json([too, ...both, Object.keys(drs).includes('refund'), Object.isFrozen(drs)]);
+    };
+    const counting = drsFetch({ ...OPEN_ROUTE, verifier, replayStore: createMemoryReplayStore() }, handler);
+    const expected = ['REFUND_TOO_LARGE', { calls: 1, total_cost_usd: 0.5 }, 'REFUND_REPEATED', false, true];
+    for (let calls = 0; calls < 3; calls++) expect(await ask(counting)).toEqual(expected);
+    // Counting is the middleware's own, wherever verdicts come from.
+    const remote = { verify: () => Promise.resolve({ valid: true } as const) };
+    const replayStore = createMemoryReplayStore();
+    const far = drsFetch({ ...OPEN_ROUTE, verifier: remote, bindingMode: 'off', replayStore }, handler);
+    expect(await ask(far)).toEqual(expected);
+    const open = drsFetch({ ...OPEN_ROUTE, verifier }, async () =>
+      Response.json(await drsContext().refund().catch(code)),
+    );
+    expect(await ask(open)).toBe('REFUND_NOT_CHARGED');
     await verifier.close();
   });
 

@@ -5,6 +5,7 @@ import {
   ReplayStoreError,
   type ReplayStore,
 } from '../../src/usage/index.js';
+import type { CountedLimits } from '../../src/verify/limits.js';
 import { call, chargeOf, limitOf, NOW } from './limits.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
@@ -96,6 +97,59 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     const dear = () => store.use(`${kind} dear`, NOW, 961, chargeOf([tight], 6));
     expect(await dear()).toMatchObject({ kind: 'reached' });
     expect(await dear()).toMatchObject({ kind: 'reached' });
+  });
+
+  it('take back what a call was charged: once, at all levels or none, and never below 0', async () => {
+    const [root, leaf] = [
+      limitOf(`${kind} back`, { maxCalls: 2, maxTotalMicroUsd: 100 }),
+      limitOf(`${kind} back too`, { level: 1, maxTotalMicroUsd: 50 }),
+    ];
+    const key = `${kind} refunded`;
+    const use = () => store.use(key, NOW, 961, chargeOf([root, leaf], 30));
+    const back = (calls: 0 | 1, microUsd: number, more = 0) =>
+      store.refund?.(key, {
+        calls,
+        parts: [
+          { receipt: root.receipt, microUsd },
+          { receipt: leaf.receipt, microUsd: microUsd + more },
+        ],
+      });
+    const used = () => Promise.all([store.usageOf(root.receipt), store.usageOf(leaf.receipt)]);
+    expect(await back(1, 30)).toBe('unknown');
+    await use();
+    expect(await back(1, 30, 1)).toBe('unknown');
+    expect(await used()).toEqual(Array(2).fill({ calls: 1, microUsd: 30 }));
+    const many = await Promise.all(Array.from({ length: 9 }, async () => back(0, 10)));
+    expect(many.toSorted()).toEqual(['refunded', ...Array<string>(8).fill('repeated')].toSorted());
+    expect(await used()).toEqual(Array(2).fill({ calls: 1, microUsd: 20 }));
+    expect(await back(1, 20)).toBe('repeated');
+    expect((await use()).kind).toBe('replayed');
+    // The whole call, which another can take.
+    const other = limitOf(`${kind} last`, { maxCalls: 1 });
+    const last = `${kind} last call`;
+    await store.use(last, NOW, 961, chargeOf([other], 30));
+    expect((await call(store, [other])).kind).toBe('reached');
+    const whole = { calls: 1, parts: [{ receipt: other.receipt, microUsd: 0 }] } as const;
+    expect(await store.refund?.(last, whole)).toBe('refunded');
+    expect((await call(store, [other])).kind).toBe('new');
+    expect(await store.refund?.('unlimited', { ...whole, calls: 0 })).toBe('unknown');
+  });
+
+  it('forget counters that have no end, of the receipts that are named', async () => {
+    const named = ['ends', 'first', 'inner', 'stays'] as const;
+    const [ends, first, inner, stays] = named.map((name) =>
+      limitOf(`${kind} prune ${name}`, { maxCalls: 5, exp: name === 'ends' ? NOW + 3_600 : null }),
+    ) as [CountedLimits, CountedLimits, CountedLimits, CountedLimits];
+    await call(store, [first, inner, ends, stays]);
+    const before = (await store.prune?.(new Set()))?.left ?? 0;
+    const receipts = [ends, first, inner].map(({ receipt }) => receipt);
+    expect(await store.prune?.(new Set([...receipts, 'sha256:none']))).toEqual({
+      removed: 2,
+      left: before - 2,
+    });
+    const used = await Promise.all([ends, first, inner, stays].map(({ receipt }) => store.usageOf(receipt)));
+    expect(used.map((usage) => usage?.calls ?? null)).toEqual([1, null, null, 1]);
+    expect(store.endlessCounters).toBe(kind === 'memory' ? before - 2 : undefined);
   });
 
   it.each([
@@ -225,6 +279,36 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
     expect(
       [...stats.matchAll(/^cmdstat_(\w+):calls=(\d+)/gm)].map(([, name, calls]) => [name, calls]),
     ).toEqual(expect.arrayContaining([['evalsha', '1']]));
+  });
+
+  it('take nothing back where Redis has something else under a name, in one round trip, and keep the life of records', async () => {
+    const store = await open('redis', { rollMs: -Infinity });
+    const limit = limitOf('odd', { maxCalls: 9 });
+    const refund = (key: string) =>
+      store.refund?.(key, { calls: 1, parts: [{ receipt: limit.receipt, microUsd: 0 }] });
+    await store.use('odd', NOW, 961, chargeOf([limit]));
+    const [counter = ''] = await keys(`*#${limit.receipt.slice(7)}`);
+    const [record = ''] = await keys(`${counter.split('#')[0] ?? ''}:*`);
+    for (const found of [
+      ['SET', counter, 'x'],
+      ['HSET', counter, 'calls', 'many'],
+      ['HSET', counter, 'calls', '0'],
+    ]) {
+      await command(redis, ['DEL', counter]);
+      await command(redis, found);
+      expect(await refund('odd')).toBe('unknown');
+    }
+    await command(redis, ['HSET', counter, 'calls', '3']);
+    await command(redis, ['CONFIG', 'RESETSTAT']);
+    expect(await refund('odd')).toBe('refunded');
+    expect(String(await command(redis, ['INFO', 'commandstats']))).toContain('cmdstat_evalsha:calls=1,');
+    expect(await command(redis, ['HGET', counter, 'calls'])).toBe('2');
+    const ttl = Number(await command(redis, ['PTTL', record]));
+    expect(ttl).toBeGreaterThan(900_000);
+    expect(ttl).toBeLessThanOrEqual(961_000);
+    await command(redis, ['DEL', record]);
+    await command(redis, ['LPUSH', record, 'x']);
+    expect(await refund('odd')).toBe('unknown');
   });
 
   it('are kept apart by a prefix, whatever is in it', async () => {

@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { CountedLimits } from '../../src/verify/limits.js';
-import type { Charge, ReplayStore, Use } from '../../src/usage/usage-store.js';
+import type { Charge, Refund, ReplayStore, Use } from '../../src/usage/usage-store.js';
 import { Random } from '../oracle/generator/random.js';
 import { limitOf, NOW } from './limits.js';
 
@@ -10,16 +10,21 @@ import { limitOf, NOW } from './limits.js';
 export interface Instance {
   /** Rejects if nothing is known of the call. */
   use(key: string, charge: Charge): Promise<Use>;
+  /** Rejects if nothing is known of it. */
+  refund(key: string, refund: Refund): Promise<Answer>;
   /** Ends it in the middle of its calls, and starts another in its place. */
   kill(): Promise<void>;
   close(): Promise<void>;
 }
+
+type Answer = 'refunded' | 'repeated' | 'unknown';
 
 /** An instance in this process. Its calls share nothing with those of others but the server of the store. */
 export async function localInstance(open: () => Promise<ReplayStore>): Promise<Instance> {
   let store = await open();
   return {
     use: (key, charge) => store.use(key, NOW, 961, charge),
+    refund: (key, refund) => store.refund?.(key, refund) ?? Promise.reject(new Error('none')),
     kill: async () => {
       const old = store;
       store = await open();
@@ -31,13 +36,13 @@ export async function localInstance(open: () => Promise<ReplayStore>): Promise<I
 
 /** An instance in a process of its own, which is killed with SIGKILL. */
 export async function processInstance(url: string): Promise<Instance> {
-  const waiting = new Map<string, { resolve: (use: Use) => void; reject: (error: Error) => void }>();
+  const waiting = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   let serial = 0;
   const start = async () => {
     const child = fork('test/usage/model-child.mjs', [url]);
-    child.on('message', ({ id, use }: { id: string; use: Use | null }) => {
-      if (use === null) waiting.get(id)?.reject(new Error('refused'));
-      else waiting.get(id)?.resolve(use);
+    child.on('message', ({ id, answer }: { id: string; answer: unknown }) => {
+      if (answer === null) waiting.get(id)?.reject(new Error('refused'));
+      else waiting.get(id)?.resolve(answer);
       waiting.delete(id);
     });
     await once(child, 'message');
@@ -51,17 +56,19 @@ export async function processInstance(url: string): Promise<Instance> {
     waiting.clear();
   };
   let child = await start();
+  const ask = <T>(question: object) =>
+    new Promise<T>((resolve, reject) => {
+      const id = `${serial++}`;
+      if (!child.connected) {
+        reject(new Error('killed'));
+        return;
+      }
+      waiting.set(id, { resolve: (answer) => resolve(answer as T), reject });
+      child.send({ id, ...question, now: NOW }, (error) => error && reject(error));
+    });
   return {
-    use: (key, charge) =>
-      new Promise((resolve, reject) => {
-        const id = `${serial++}`;
-        if (!child.connected) {
-          reject(new Error('killed'));
-          return;
-        }
-        waiting.set(id, { resolve, reject });
-        child.send({ id, key, charge, now: NOW }, (error) => error && reject(error));
-      }),
+    use: (key, charge) => ask({ key, charge }),
+    refund: (key, refund) => ask({ key, refund }),
     kill: async () => {
       await end(child);
       child = await start();
@@ -78,6 +85,11 @@ interface Account {
   /** Calls of which nothing is known, and what they cost. */
   unknown: number;
   unknownCost: number;
+  /** What was given back, and what may have been. */
+  back: number;
+  backCost: number;
+  unknownBack: number;
+  unknownBackCost: number;
 }
 
 interface Call {
@@ -93,6 +105,7 @@ class Schedule {
   readonly #random: Random;
   readonly #name: string;
   readonly #allowedKeys = new Set<string>();
+  readonly #refundedKeys = new Set<string>();
   readonly #keys: Call[] = [];
   readonly faults: string[] = [];
 
@@ -110,7 +123,9 @@ class Schedule {
     const maxCalls = this.#random.below(4) === 0 ? null : this.#random.below(9);
     const maxTotalMicroUsd = maxCalls === null || this.#random.below(2) === 0 ? this.#random.below(25) : null;
     const limits = limitOf(`${this.#name}/${this.#accounts.length}`, { level, maxCalls, maxTotalMicroUsd });
-    const account = { limits, allowed: 0, spent: 0, unknown: 0, unknownCost: 0 };
+    const charges = { allowed: 0, spent: 0, unknown: 0, unknownCost: 0 };
+    const backs = { back: 0, backCost: 0, unknownBack: 0, unknownBackCost: 0 };
+    const account = { limits, ...charges, ...backs };
     this.#accounts.push(account);
     return account;
   }
@@ -131,7 +146,11 @@ class Schedule {
         this.#keys.push(call);
         return call;
       });
-      await Promise.all(calls.map((call) => this.#call(this.#random.pick(instances), call)));
+      const refunds = this.#keys.filter(() => this.#random.below(3) === 0);
+      await Promise.all([
+        ...calls.map((call) => this.#call(this.#random.pick(instances), call)),
+        ...refunds.map((call) => this.#refund(this.#random.pick(instances), call)),
+      ]);
     }
   }
 
@@ -165,15 +184,45 @@ class Schedule {
     }
   }
 
+  /** Gives a call back that was allowed, or not yet, or never, from any instance. */
+  async #refund(instance: Instance, { key, chain, cost }: Call): Promise<void> {
+    const calls = this.#random.below(2) === 0 ? 0 : 1;
+    const amount = calls === 1 ? cost : this.#random.below(cost + 1);
+    const backOf = ({ limits }: Account) => (limits.maxTotalMicroUsd === null ? 0 : amount);
+    const parts = chain.map((account) => ({ receipt: account.limits.receipt, microUsd: backOf(account) }));
+    const answer = await instance.refund(key, { calls, parts }).catch(() => null);
+    if (answer === 'refunded' && this.#refundedKeys.has(key)) this.faults.push(`${key} was given back twice`);
+    if (answer === 'refunded') this.#refundedKeys.add(key);
+    for (const account of chain) {
+      if (answer === 'refunded') {
+        account.back += calls;
+        account.backCost += backOf(account);
+      }
+      if (answer !== null) continue;
+      account.unknownBack += calls;
+      account.unknownBackCost += backOf(account);
+    }
+  }
+
   /** Compares what the store says in the end with what is known. */
   async check(store: ReplayStore): Promise<void> {
-    for (const { limits, allowed, spent, unknown, unknownCost } of this.#accounts) {
+    for (const account of this.#accounts) {
+      const { limits, allowed, spent, unknown, unknownCost } = account;
+      const { back, backCost, unknownBack, unknownBackCost } = account;
       const { calls, microUsd } = (await store.usageOf(limits.receipt)) ?? { calls: 0, microUsd: 0 };
-      const facts = JSON.stringify({ limits, allowed, spent, unknown, unknownCost, calls, microUsd });
-      if (allowed > (limits.maxCalls ?? Infinity) || spent > (limits.maxTotalMicroUsd ?? Infinity))
+      const facts = JSON.stringify({ ...account, calls, microUsd });
+      const [most, mostCost] = [back + unknownBack, backCost + unknownBackCost];
+      if (
+        allowed - most > (limits.maxCalls ?? Infinity) ||
+        spent - mostCost > (limits.maxTotalMicroUsd ?? Infinity)
+      )
         this.faults.push(`more than a limit: ${facts}`);
-      if (calls < allowed || microUsd < spent) this.faults.push(`a call was not charged: ${facts}`);
-      if (calls > allowed + unknown || microUsd > spent + unknownCost)
+      if (calls > (limits.maxCalls ?? Infinity) || microUsd > (limits.maxTotalMicroUsd ?? Infinity))
+        this.faults.push(`counted above a limit: ${facts}`);
+      if (calls < 0 || microUsd < 0) this.faults.push(`below 0: ${facts}`);
+      if (calls < allowed - most || microUsd < spent - mostCost)
+        this.faults.push(`a call was not charged: ${facts}`);
+      if (calls > allowed + unknown - back || microUsd > spent + unknownCost - backCost)
         this.faults.push(`charged without a call: ${facts}`);
     }
   }

@@ -5,6 +5,7 @@ import type { PendingCall } from '../../gate/request.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
+import { chargedOf, type RefundPart } from '../../usage/index.js';
 
 /** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
 const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
@@ -42,6 +43,8 @@ export interface ContextClaims {
   /** `sha256:` and the hex SHA-256 of the signed arguments in RFC 8785 form. */
   readonly args_digest: string;
   readonly revocation: RevocationClaims;
+  /** What the call was charged besides 1 call for each limited receipt, root first; absent if nothing was. */
+  readonly charged?: readonly { readonly receipt: string; readonly micro_usd: number }[];
 }
 
 /** The revocation data that the gate checked. */
@@ -64,6 +67,7 @@ export interface SignedCall extends Pick<AllowedCall<JudgedChain>, 'context' | '
   readonly chain: {
     readonly receipts: readonly { readonly iss: string }[];
     readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'>;
+    readonly limits: JudgedChain['limits'];
   };
 }
 
@@ -85,6 +89,7 @@ export class ContextSigner {
   readonly jwk: ContextJwk;
   /** The gate's `did:key`. */
   readonly did: string;
+  readonly #publicKey: Buffer;
   readonly #secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
   readonly #header: string;
   readonly #revocation: () => RevocationClaims;
@@ -102,13 +107,14 @@ export class ContextSigner {
     const x = encodeBase64url(publicKey);
     const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
     this.jwk = { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x };
+    this.#publicKey = publicKey;
     this.did = didKeyOf(publicKey);
     this.#header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
     this.#revocation = revocation;
   }
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  sign({ context, call, chain: { receipts, invocation }, now }: SignedCall): string {
+  sign({ context, call, chain: { receipts, invocation, limits }, now }: SignedCall): string {
     const { root_name, labels } = context;
     const claims: ContextClaims = {
       iss: this.did,
@@ -130,11 +136,24 @@ export class ContextSigner {
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
       revocation: this.#revocation(),
+      ...(context.limits === undefined ? {} : { charged: chargedOf(invocation, limits).map(toClaim) }),
     };
     const input = `${this.#header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
     sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), this.#secretKey);
     return `${input}.${encodeBase64url(signature)}`;
+  }
+
+  /** The claims of a context that this key has signed, whether it is still valid for a tool server or not; else `null`. */
+  read(token: string): ContextClaims | null {
+    const end = token.lastIndexOf('.');
+    const input = token.slice(0, end);
+    const signature = decodeBase64url(token.slice(end + 1));
+    if (signature?.length !== sodium.crypto_sign_BYTES || !input.startsWith(`${this.#header}.`)) return null;
+    const bytes = Buffer.from(input, 'utf8');
+    if (!sodium.crypto_sign_verify_detached(Buffer.from(signature), bytes, this.#publicKey)) return null;
+    const payload = Buffer.from(input.slice(this.#header.length + 1), 'base64url').toString('utf8');
+    return JSON.parse(payload) as ContextClaims;
   }
 }
 
@@ -143,6 +162,10 @@ function actorOf(receipts: SignedCall['chain']['receipts'], agent: string): Acto
   const [, ...delegates] = receipts.map(({ iss }) => iss);
   const parties = [...delegates, agent];
   return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;
+}
+
+function toClaim({ receipt, microUsd }: RefundPart) {
+  return { receipt, micro_usd: microUsd };
 }
 
 function encodeText(text: string): string {

@@ -10,6 +10,7 @@ import { AdminAccess } from './admin-access.js';
 import { GateApiRoute } from './gate-api-route.js';
 import { GateRoute } from './gate-route.js';
 import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
+import { RefundRoute } from './refund-route.js';
 import { RevokeRoute } from './revoke-route.js';
 import { UsageRoute } from './usage-route.js';
 import { VerifyRoute } from './verify-route.js';
@@ -62,7 +63,8 @@ export function limitOf({
 
 /** The routes of the service, and those of `METRICS_ADDR`. */
 export function routeTables(context: RouteContext): Tables {
-  const { configuration, jwks } = context;
+  const { configuration, gateSigner } = context;
+  const jwks = gateSigner === null ? null : JSON.stringify({ keys: [gateSigner.jwk] });
   const { gateChainOnly, metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
   const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
@@ -71,6 +73,7 @@ export function routeTables(context: RouteContext): Tables {
   const access = new AdminAccess(context);
   const verify = new VerifyRoute(context, batches);
   const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
+  const refund = new RefundRoute(context);
   const [api, proxied] = [new GateApiRoute(context, batches), new GateRoute(context, intake)];
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
@@ -86,6 +89,7 @@ export function routeTables(context: RouteContext): Tables {
   const verdicts: Rows = [
     ['/verify', post('verify', verifyLimit, (exchange, head) => verify.serve(exchange, head, verifyLimit))],
     ['/v1/gate', post('gate', gateLimit, (exchange, head) => api.serve(exchange, head, gateLimit))],
+    ['/v1/refund', post('gate', gateLimit, (exchange, head) => refund.serve(exchange, head))],
     ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, jwks))],
     ['/gate/http', gate((exchange, head, req) => proxied.serve('http', exchange, req, head))],
     ['/gate/mcp', gate((exchange, head, req) => proxied.serve('mcp', exchange, req, head))],
@@ -106,6 +110,10 @@ export function routeTables(context: RouteContext): Tables {
         ...post('revoke', adminLimit, (exchange, head, req) => revoke.list(exchange, req, head)),
         methods: ['GET', 'HEAD'],
       },
+    ],
+    [
+      '/admin/usage/prune',
+      post('usage', adminLimit, (exchange, head, req) => usage.prune(exchange, req, head)),
     ],
     ['/admin/usage', read('usage', (exchange, head, req) => usage.serve(exchange, req, head), adminLimit)],
   ];

@@ -3,7 +3,7 @@ import { GATE_CATALOGUE } from '../../../gate/codes.js';
 import type { GateProtocol } from '../../../gate/open.js';
 import type { RevocationObserver } from '../../../revocation/index.js';
 import type { EngineObserver } from '../../../verifier/engine.js';
-import type { ReplayObserver, ReplayResult } from '../../../usage/index.js';
+import { REFUND_CODES, type ReplayObserver, type ReplayResult } from '../../../usage/index.js';
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
 import type { Code } from '../../../verify/codes.js';
@@ -61,6 +61,7 @@ export class Metrics {
   }));
   readonly decisions = { http: noDecisions(), mcp: noDecisions(), a2a: noDecisions(), chain: noDecisions() };
   readonly replays = { verify: noReplayChecks(), gate: noReplayChecks() };
+  readonly refunds = forEach(['done', ...REFUND_CODES] as const, () => 0);
   readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
   readonly fetches = new Map<string, number>();
   readonly fetchSeconds = new Distribution(FETCH_SECONDS);
