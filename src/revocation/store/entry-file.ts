@@ -4,7 +4,8 @@ import type { Entries } from '../entries.js';
 import { hasRunOut } from '../entries.js';
 import type { Entry } from '../entry.js';
 import type { RevocationLog, RevocationObserver } from '../observer.js';
-import { lineOf, readLines } from './entry-lines.js';
+import { lineOf } from './entry-lines.js';
+import { readLines } from './read-lines.js';
 import { lockFile, type FileLock } from './file-lock.js';
 import { RevocationStoreError } from './store-error.js';
 
