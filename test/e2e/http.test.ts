@@ -434,7 +434,7 @@ describe.runIf(hasProcess)('a list of revocations that is longer than the networ
       503,
       {
         error:
-          'the revocation could not be recorded and is not in force: the revocation store has 60000 entries, as many as ' +
+          `the revocation could not be recorded and is not in force: the revocation store has ${COUNT} entries, as many as ` +
           'REVOCATION_MAX_ENTRIES allows; raise it, or revoke in the status list',
       },
     ]);

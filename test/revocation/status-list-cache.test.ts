@@ -343,18 +343,19 @@ describe('the copy', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test('serves when the clock went ahead during its fetch, and back after it', async () => {
+  test('is fetched anew when the clock went ahead during its fetch, and back after it', async () => {
     const revocation = await openWith([]);
     now -= 11_000;
     server.respond = (_, response) => {
       now += 11_000;
-      response.writeHead(200, { 'content-type': RAW }).end(bitsWith([7]));
+      response.writeHead(200, { 'content-type': RAW }).end(bitsWith([]));
     };
-    expect(await ask(revocation, 7)).toBe('revoked');
-    // Before the time at which another fetch may start.
+    expect(await ask(revocation, 7)).toBe('not_revoked');
+    server.serve(RAW, bitsWith([7]));
+    // Before the time at which another fetch might start otherwise.
     now -= 10_500;
     expect(await ask(revocation, 7)).toBe('revoked');
-    expect(server.requests).toHaveLength(2);
+    expect(server.requests).toHaveLength(3);
   });
 
   test('does not serve where the clock was set back behind its fetch: it would for as long again', async () => {

@@ -33,8 +33,6 @@ const GIVE_UP_MS = 10_000;
 /** Minimum time between the starts of two fetches. */
 const MIN_GAP_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
-/** Further apart, the clock and `performance.now()` say that the clock was set. */
-const MAX_DRIFT_MS = 1_000;
 const W3C_MIN_ENTRIES = 131_072;
 const FAILURE_LOG_MS = 10_000;
 
@@ -65,9 +63,8 @@ export class StatusListCache {
   /** What verifications wait for: the current fetch, up to `maxWaitMs` after its start. */
   #awaited: Promise<void> | null = null;
   #stop: AbortController | null = null;
-  /** When the last fetch started, on the clock and on that of `performance.now()`, which nobody sets. */
-  #startedAt = -Infinity;
-  #startedTick = 0;
+  /** The clock when a fetch last started or brought a copy. */
+  #lastTime = -Infinity;
   #nextStart = -Infinity;
   /** Number of consecutive retries that were started without a verification. */
   #retries = 0;
@@ -134,8 +131,8 @@ export class StatusListCache {
     const now = this.#now();
     const state = this.#stateAt(now);
     if (state === 'fresh') return null;
-    // If now is before #startedAt, the clock was set back. That must not delay fetches.
-    if (now >= this.#nextStart || now < this.#startedAt) {
+    // If now is before #lastTime, the clock was set back. That must not delay fetches.
+    if (now >= this.#nextStart || now < this.#lastTime) {
       this.#retries = 0;
       this.#startFetch(now);
     }
@@ -169,9 +166,9 @@ export class StatusListCache {
   #startFetch(now: number): void {
     if (this.#closed || this.#fetching !== null) return;
     clearTimeout(this.#retryTimer);
-    this.#startedAt = now;
+    this.#lastTime = now;
     this.#nextStart = now + MIN_GAP_MS;
-    this.#startedTick = performance.now();
+    const startedAt = performance.now();
     // One timer for all waiting verifications, from the start of the fetch, so that a hanging server delays none
     // longer.
     this.#awaited = new Promise((resolve) => {
@@ -184,20 +181,9 @@ export class StatusListCache {
       this.#fetching = this.#fetch().then((outcome) => {
         this.#fetching = null;
         stopWaiting();
-        if (!this.#closed) this.#observer.statusListFetched?.(outcome, this.#fetchingMs());
+        if (!this.#closed) this.#observer.statusListFetched?.(outcome, performance.now() - startedAt);
       });
     });
-  }
-
-  #fetchingMs(): number {
-    return performance.now() - this.#startedTick;
-  }
-
-  /** The time of a fetch that ends now. If the clock was set meanwhile, it is the start: the clock may be set back. */
-  #fetchedAt(): number {
-    const now = this.#now();
-    const isClockSet = Math.abs(now - this.#startedAt - this.#fetchingMs()) > MAX_DRIFT_MS;
-    return isClockSet ? this.#startedAt : now;
   }
 
   async #fetch(): Promise<FetchOutcome> {
@@ -233,7 +219,8 @@ export class StatusListCache {
           `it has not changed, and was valid until ${isoTime(confirmed.validUntilMs)}`,
         );
       }
-      this.#copy = { ...confirmed, fetchedAt: this.#fetchedAt() };
+      this.#copy = { ...confirmed, fetchedAt: now };
+      this.#lastTime = now;
       return 'not_modified';
     }
     const { body, contentType, etag } = fetched;
@@ -243,7 +230,8 @@ export class StatusListCache {
       signal,
     });
     if (copy !== null && this.#issuer !== undefined) assertNotOlder(list, copy.list);
-    this.#copy = { list, etag, fetchedAt: this.#fetchedAt(), validUntilMs: list.validUntilMs };
+    this.#lastTime = this.#now();
+    this.#copy = { list, etag, fetchedAt: this.#lastTime, validUntilMs: list.validUntilMs };
     if (list.entries < W3C_MIN_ENTRIES) {
       this.#log.warn(
         { url: printableUrl(this.#url), entries: list.entries },
