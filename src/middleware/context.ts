@@ -1,8 +1,22 @@
 import { CallScope, followsCalls } from '#call-scope';
 import type { GateContext } from '../gate/context.js';
+import type { Refunded } from '../usage/refund.js';
 
 /** What a handler gets to know about the verified call that it serves. Frozen; each call has its own. */
-export type DrsContext = GateContext;
+export interface DrsContext extends GateContext {
+  /**
+   * Gives back what the call was charged to its limits, once and within 60 s: a call that failed, cost less, or only asked for
+   * input. Not enumerable, so a copy of the context is without it.
+   *
+   * @param usd the part of the cost to give back, in US dollars; the call then stays counted. If left out, the call and
+   *   its whole cost
+   * @returns what was given back; rejects with a `RefundError`, whose `reason` says why nothing was
+   * @example
+   * const drs = drsContext(req);
+   * await drs.refund(0.05);
+   */
+  readonly refund: (usd?: number) => Promise<Refunded>;
+}
 
 const ofRequest = new WeakMap<object, DrsContext>();
 // `null` in an unverified handler, even if a verified one has called it: it must not find the outer call's context.

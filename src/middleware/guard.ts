@@ -13,14 +13,21 @@ import {
   type ReadChain,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
-import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
+import { refundCall } from '../usage/refund.js';
+import {
+  DEFAULT_REPLAY_WINDOW_SECS,
+  replayKey,
+  useInvocation,
+  type ReplayRules,
+} from '../usage/use-invocation.js';
+import type { DrsContext } from './context.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
 
 /** A call that is passed to its handler. */
 export interface AdmittedCall {
   readonly kind: 'allow';
-  readonly context: GateContext;
+  readonly context: DrsContext;
   /** Call this when the call is over. Further calls have no effect. */
   readonly finish: (outcome: Outcome) => void;
 }
@@ -38,16 +45,18 @@ export class Guard {
   readonly #protocol: Protocol;
   readonly #options: ProtectionOptions;
   readonly #parts: GateParts<ReadChain>;
+  readonly #replayScope: string;
 
   constructor(protocol: Protocol, options: ProtectionOptions, bindingMode: BindingMode = 'enforced') {
     const { verifier, verifyUrl, trustedRoots, serverIdentity, replayStore } = options;
     this.#protocol = protocol;
     this.#options = options;
     const source: CallVerifier = verifier ?? new DrsClient(verifyUrl);
+    this.#replayScope = options.replayScope ?? protocol;
     const replayRules: ReplayRules = {
       windowSecs: options.replayWindowSecs ?? DEFAULT_REPLAY_WINDOW_SECS,
       clockSkewSecs: options.clockSkewSecs ?? 0,
-      scope: options.replayScope ?? protocol,
+      scope: this.#replayScope,
     };
     this.#parts = {
       now: () => Math.floor(Date.now() / 1000),
@@ -100,6 +109,18 @@ export class Guard {
     reportError(error, this.#options.onError);
   }
 
+  /** Adds how a call is given back to its context. It holds nothing but what names the charge. */
+  #refundable({ invocation: { iss, jti }, limits }: ReadChain, context: GateContext): DrsContext {
+    const { now } = this.#parts;
+    const { replayStore } = this.#options;
+    const store = replayStore === 'none' ? null : replayStore;
+    const receipts = limits.map(({ receipt }) => receipt);
+    const at = now();
+    const refund: DrsContext['refund'] = (usd) =>
+      refundCall({ store, key: replayKey(this.#replayScope, iss, jti), receipts, at }, usd, now());
+    return Object.freeze(Object.defineProperty({ ...context }, 'refund', { value: refund }) as DrsContext);
+  }
+
   async #check(
     call: PendingCall,
     findFault: ((context: BriefContext) => GateFailure | null) | undefined,
@@ -109,7 +130,7 @@ export class Guard {
       const { chain } = decided;
       if (decided.kind === 'deny')
         return this.refuse(decided, chain === null ? null : frozenContextOf(chain));
-      const context = frozenContextOf(decided.chain, decided.context);
+      const context = this.#refundable(decided.chain, frozenContextOf(decided.chain, decided.context));
       let isOver = false;
       const finish = (outcome: Outcome): void => {
         if (!isOver)

@@ -95,6 +95,16 @@ export class Counters {
     });
   }
 
+  /** Gives back what a call was charged. What is no longer counted stays so, and nothing goes below 0. */
+  refund(receipts: readonly string[], calls: number, microUsd: number): void {
+    for (const receipt of receipts) {
+      const counter = this.#byReceipt.get(receipt);
+      if (counter === undefined) continue;
+      counter.calls = Math.max(0, counter.calls - calls);
+      counter.microUsd = Math.max(0, counter.microUsd - microUsd);
+    }
+  }
+
   clear(): void {
     this.#byReceipt.clear();
   }

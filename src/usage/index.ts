@@ -16,6 +16,7 @@ export {
   type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from '#redis-replay-store';
+export { RefundError, type Refunded, type RefundFault } from './refund.js';
 export { replayKey } from './use-invocation.js';
 export {
   NEW,
@@ -23,6 +24,7 @@ export {
   type Charge,
   type ReplayLog,
   type ReplayStore,
+  type Refund,
   type ReplayUnreadyReason,
   type Usage,
   type Use,

@@ -1,10 +1,13 @@
 import { refuseUnknownOptions } from '../protocol/known-options.js';
 import { Counters } from './counters.js';
 import {
+  chargedMicroUsdOf,
   NEW,
+  REFUND_SECS,
   REPLAYED,
   ReplayStoreError,
   type Charge,
+  type Refund,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
@@ -16,7 +19,16 @@ interface Entry {
   readonly key: string;
   /** Unix seconds. From then on the entry may be forgotten. */
   readonly end: number;
+  /** `null` if no receipt is limited. */
+  readonly charged: Charged | null;
   next: Entry | null;
+}
+
+interface Charged {
+  /** Unix seconds. */
+  readonly at: number;
+  readonly microUsd: number;
+  isRefunded: boolean;
 }
 
 /** Several expired entries are dropped per insert, so that expired entries cannot accumulate. */
@@ -71,8 +83,8 @@ class KeyQueue implements MemoryReplayStore {
   readonly capacity: number;
   readonly #counters: Counters;
   readonly #log: ReplayLog | undefined;
-  readonly #keys = new Set<string>();
-  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Set
+  readonly #keys = new Map<string, Entry>();
+  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Map
   // takes longer and longer as members before it are deleted.
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
@@ -107,26 +119,44 @@ class KeyQueue implements MemoryReplayStore {
       throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
     }
     if (charge === null) {
-      this.#record(key, now + ttlSecs);
+      this.#record(key, now + ttlSecs, null);
       return NEW;
     }
     const limit = this.#counters.findReached(charge);
     if (limit !== null) return { kind: 'reached', limit };
     const usage = this.#counters.charge(charge, now);
-    this.#record(key, now + ttlSecs);
+    this.#record(key, now + ttlSecs, { at: now, microUsd: chargedMicroUsdOf(charge), isRefunded: false });
     return { kind: 'new', usage };
+  }
+
+  refund(key: string, receipts: readonly string[], now: number, microUsd: number | null): Promise<Refund> {
+    return Promise.resolve(this.#refund(key, receipts, now, microUsd));
+  }
+
+  // Nothing in it waits, as in `use`.
+  #refund(key: string, receipts: readonly string[], now: number, microUsd: number | null): Refund {
+    const charged = this.#keys.get(key)?.charged ?? null;
+    if (charged === null) return { kind: 'unknown' };
+    if (charged.isRefunded) return { kind: 'again' };
+    if (Math.abs(now - charged.at) > REFUND_SECS) return { kind: 'late' };
+    const amount = microUsd ?? charged.microUsd;
+    if (amount > charged.microUsd) return { kind: 'above', chargedMicroUsd: charged.microUsd };
+    const calls = microUsd === null ? 1 : 0;
+    this.#counters.refund(receipts, calls, amount);
+    charged.isRefunded = true;
+    return { kind: 'refunded', calls, microUsd: amount };
   }
 
   usageOf(receipt: string): Promise<Usage | null> {
     return Promise.resolve(this.#counters.usageOf(receipt));
   }
 
-  #record(key: string, end: number): void {
-    const entry: Entry = { key, end, next: null };
+  #record(key: string, end: number, charged: Charged | null): void {
+    const entry: Entry = { key, end, charged, next: null };
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.next = entry;
     this.#newest = entry;
-    this.#keys.add(key);
+    this.#keys.set(key, entry);
     this.#watch();
   }
 

@@ -1,7 +1,16 @@
 import type { CountedLimits } from '../verify/limits.js';
 import { counterPatternOf, limitedNamesOf, nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
+import { refundInRedis } from './redis-refund.js';
 import { chargeInRedis } from './redis-script.js';
-import { NEW, REPLAYED, type Charge, type ReplayStoreError, type Usage, type Use } from './usage-store.js';
+import {
+  NEW,
+  REPLAYED,
+  type Charge,
+  type Refund,
+  type ReplayStoreError,
+  type Usage,
+  type Use,
+} from './usage-store.js';
 
 /** What {@link RedisRecords} needs of its Redis. */
 export interface RedisAccess {
@@ -63,6 +72,18 @@ export class RedisRecords {
       for (const name of [nameOf(prefix, key), previousNameOf(prefix, key)])
         await this.#redis.send(name, ['DEL', name]);
     return used;
+  }
+
+  /** Gives back what a call was charged. Its record and counters are where {@link charge} made them. */
+  async refund(
+    key: string,
+    receipts: readonly string[],
+    microUsd: number | null,
+  ): Promise<Refund | ReplayStoreError> {
+    const names = limitedNamesOf(this.#redis.prefix, receipts[0] ?? '');
+    const own = names.use(key);
+    const counters = receipts.map((receipt) => names.counter(receipt));
+    return refundInRedis((command) => this.#redis.send(own, command), own, counters, microUsd);
   }
 
   /** Only a chain says how the name of a counter begins. A receipt that is the first one of its chain is found at once. */

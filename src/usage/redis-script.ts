@@ -1,15 +1,22 @@
 import { createHash } from 'node:crypto';
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
 import { SPARE_SECS } from './counters.js';
-import { REPLAYED, ReplayStoreError, type Charge, type Usage, type Use } from './usage-store.js';
+import {
+  chargedMicroUsdOf,
+  REPLAYED,
+  ReplayStoreError,
+  type Charge,
+  type Usage,
+  type Use,
+} from './usage-store.js';
 
 /**
  * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
  * keeps what a script wrote before it failed.
  *
  * KEYS: a counter for each limit; the records to make of the invocation; further records that must not exist. ARGV: the
- * number of limits and of records to make, the life of these in ms, the cost; and for each limit: calls, micro-dollars (-1:
- * not limited), the end of the counter in Unix ms (-1: none).
+ * number of limits and of records to make, the life of these in ms, the cost; for each limit: calls, micro-dollars (-1:
+ * not limited), the end of the counter in Unix ms (-1: none); and what is charged of the cost, for a refund.
  *
  * Integers up to 2^53 are exact in Lua. It gets the cost as a text for HINCRBY, since it writes large numbers with an `e`.
  */
@@ -18,7 +25,8 @@ local limits, records, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARG
 for i = limits + 1, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then return {'replayed'} end
 end
-local time = redis.call('TIME')[1] * 1000
+local secs = redis.call('TIME')[1]
+local time = secs * 1000
 for i = 1, limits do
   local ends = tonumber(ARGV[4 + 3 * i])
   if ends >= 0 and ends <= time then return {'ended'} end
@@ -41,14 +49,44 @@ for i = 1, limits do
     if before > redis.call('PTTL', key) then redis.call('PEXPIRE', key, before) end
   end
 end
-for i = limits + 1, limits + records do redis.call('SET', KEYS[i], '1', 'PX', ARGV[3]) end
+local record = 'c' .. secs .. ':' .. ARGV[#ARGV]
+for i = limits + 1, limits + records do redis.call('SET', KEYS[i], record, 'PX', ARGV[3]) end
 return answer
 `;
 
-const SHA1 = createHash('sha1').update(SCRIPT).digest('hex');
-
 /** Later ends are none: Redis refuses times that are too far away. The year 5138. */
 const MAX_END_SECS = 1e11;
+
+const CHARGE = scriptOf(SCRIPT);
+
+/** A Lua script, and the name that Redis gives it. */
+export interface RedisScript {
+  readonly text: string;
+  readonly sha1: string;
+}
+
+export function scriptOf(text: string): RedisScript {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') };
+}
+
+/** Sends a command to the server that has the keys. */
+export type Send = (command: readonly string[]) => Promise<unknown>;
+
+/** Runs a script, in one round trip where Redis knows it. @throws what `send` throws */
+export async function runScript(
+  send: Send,
+  { text, sha1 }: RedisScript,
+  keys: readonly string[],
+  values: readonly string[],
+): Promise<unknown> {
+  const rest = [String(keys.length), ...keys, ...values];
+  try {
+    return await send(['EVALSHA', sha1, ...rest]);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    return send(['EVAL', text, ...rest]);
+  }
+}
 
 /** What {@link chargeInRedis} names. */
 export interface ChargedNames {
@@ -68,7 +106,7 @@ export interface ChargedNames {
  * @throws what `send` throws
  */
 export async function chargeInRedis(
-  send: (command: readonly string[]) => Promise<unknown>,
+  send: Send,
   charge: Charge,
   { counters, records, others }: ChargedNames,
   ttlMs: number,
@@ -77,16 +115,12 @@ export async function chargeInRedis(
   const numbers = [charge.limits.length, records.length, ttlMs, charge.costMicroUsd];
   for (const { maxCalls, maxTotalMicroUsd, exp } of charge.limits)
     numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp, charge.clockSkewSecs));
-  const rest = [String(keys.length), ...keys, ...numbers.map(String)];
-  let answer: unknown;
-  try {
-    answer = await send(['EVALSHA', SHA1, ...rest]);
-  } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    answer = await send(['EVAL', SCRIPT, ...rest]);
-  }
-  return readAnswer(answer, charge);
+  numbers.push(chargedMicroUsdOf(charge));
+  return readAnswer(await runScript(send, CHARGE, keys, numbers.map(String)), charge);
 }
+
+/** Why a call or a refund is refused that needs what is no counter. */
+export const FOREIGN_COUNTER = 'Redis has something else under the name of a counter';
 
 function endMsOf(exp: number | null, skewSecs: number): number {
   return exp === null || exp > MAX_END_SECS ? -1 : (exp + skewSecs + SPARE_SECS) * 1000;
@@ -107,7 +141,7 @@ function readAnswer(answer: unknown, { limits, costMicroUsd }: Charge): Use | Re
   return new ReplayStoreError(
     kind === 'ended'
       ? 'a receipt that is valid here ended an hour ago by the clock of Redis'
-      : 'Redis has something else under the name of a counter',
+      : FOREIGN_COUNTER,
   );
 }
 

@@ -14,6 +14,7 @@ import { RedisRecords } from './redis-records.js';
 import {
   ReplayStoreError,
   type Charge,
+  type Refund,
   type ReplayLog,
   type ReplayStore,
   type ReplayUnreadyReason,
@@ -194,10 +195,11 @@ class RedisReplayStore implements ReplayStore {
   use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
     const ttlMs = ttlSecs * 1000;
     if (charge === null) return this.#guard(() => this.#records.record(key, ttlMs));
-    return this.#guard(() => this.#records.charge(key, ttlMs, charge)).then((used) => {
-      if (used instanceof ReplayStoreError) throw used;
-      return used;
-    });
+    return this.#guard(() => this.#records.charge(key, ttlMs, charge)).then(orThrow);
+  }
+
+  refund(key: string, receipts: readonly string[], _now: number, microUsd: number | null): Promise<Refund> {
+    return this.#guard(() => this.#records.refund(key, receipts, microUsd)).then(orThrow);
   }
 
   async usageOf(receipt: string): Promise<Usage | null> {
@@ -345,6 +347,12 @@ class RedisReplayStore implements ReplayStore {
     log?.error({ err: error }, `${this.#place}: a node does not record; calls that belong to it are refused`);
     onError?.(error);
   }
+}
+
+/** @throws ReplayStoreError the result, if it is one: Redis answered and cannot tell, which concerns no other call */
+function orThrow<T>(result: T | ReplayStoreError): T {
+  if (result instanceof ReplayStoreError) throw result;
+  return result;
 }
 
 function unreadyReasonOf(error: Error): ReplayUnreadyReason {

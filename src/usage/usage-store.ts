@@ -41,6 +41,22 @@ export const NEW: Use = Object.freeze({ kind: 'new', usage: Object.freeze([]) })
 /** The answer to a use that is on record. */
 export const REPLAYED: Use = Object.freeze({ kind: 'replayed' });
 
+/** What became of a refund. Only `refunded` changes anything. */
+export type Refund =
+  /** What was given back: the call or only money. */
+  | { readonly kind: 'refunded'; readonly calls: 0 | 1; readonly microUsd: number }
+  /** `unknown`: no charge is on record. */
+  | { readonly kind: 'unknown' | 'again' | 'late' }
+  | { readonly kind: 'above'; readonly chargedMicroUsd: number };
+
+/** Seconds after a call within which its charge can be given back. */
+export const REFUND_SECS = 60;
+
+/** What a use is charged, in micro-dollars: nothing where no receipt limits the cost. */
+export function chargedMicroUsdOf({ limits, costMicroUsd }: Charge): number {
+  return limits.some(({ maxTotalMicroUsd }) => maxTotalMicroUsd !== null) ? costMicroUsd : 0;
+}
+
 /**
  * Remembers which invocations were used, and counts what the calls under limited receipts use: in one step, so that no two
  * calls can both take the last one.
@@ -56,6 +72,17 @@ export interface ReplayStore {
    * @returns what became of it; rejects with a {@link ReplayStoreError} if the store cannot tell
    */
   use(key: string, now: number, ttlSecs: number, charge: Charge | null): Promise<Use>;
+  /**
+   * Gives back what a use was charged, in one step: once, at most the charge, and within {@link REFUND_SECS}. A store without
+   * this gives nothing back.
+   *
+   * @param key of the use
+   * @param receipts the digests in the charge of the use, in the same order
+   * @param now Unix seconds; a store with a clock of its own takes that
+   * @param microUsd how much of the cost, an integer; `null`: all of it, and the call
+   * @returns what became of it; rejects with a {@link ReplayStoreError} if the store cannot tell
+   */
+  refund?(key: string, receipts: readonly string[], now: number, microUsd: number | null): Promise<Refund>;
   /**
    * What the calls under a receipt have used.
    *

@@ -5,6 +5,7 @@ import {
   ReplayStoreError,
   type ReplayStore,
 } from '../../src/usage/index.js';
+import type { CountedLimits } from '../../src/verify/limits.js';
 import { call, chargeOf, limitOf, NOW } from './limits.js';
 import { command, startRedisCluster, type RedisCluster } from './redis-cluster.js';
 import { hasRedis, RedisServer } from './redis-server.js';
@@ -139,6 +140,110 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
   });
 });
 
+describe.each(kinds)('refunds of what is counted in %s', (kind) => {
+  let store: ReplayStore;
+  const back = (key: string, limits: readonly CountedLimits[], microUsd: number | null = null, now = NOW) =>
+    store.refund?.(
+      key,
+      limits.map(({ receipt }) => receipt),
+      now,
+      microUsd,
+    );
+  const usages = (limits: readonly CountedLimits[]) =>
+    Promise.all(limits.map(({ receipt }) => store.usageOf(receipt)));
+  /** Two levels, of which only the root limits the cost. */
+  const chainOf = (name: string) => [
+    limitOf(`${kind} ${name} root`, { maxCalls: 2, maxTotalMicroUsd: 1e15 }),
+    limitOf(`${kind} ${name} leaf`, { level: 1, maxCalls: 2 }),
+  ];
+  beforeAll(async () => {
+    store = await open(kind, { rollMs: -Infinity });
+  });
+
+  it('give back the call and its cost on all levels, once, and never the invocation', async () => {
+    const limits = chainOf('whole');
+    const use = (key: string) => store.use(key, NOW, 961, chargeOf(limits, 5e14 + 1));
+    await use(`${kind} whole 1`);
+    expect(await back(`${kind} whole 1`, limits)).toEqual({
+      ...{ kind: 'refunded', calls: 1, microUsd: 5e14 + 1 },
+    });
+    expect(await usages(limits)).toEqual([
+      { calls: 0, microUsd: 0 },
+      { calls: 0, microUsd: 0 },
+    ]);
+    expect(await use(`${kind} whole 1`)).toEqual({ kind: 'replayed' });
+    await use(`${kind} whole 2`);
+    expect(await back(`${kind} whole 1`, limits)).toEqual({ kind: 'again' });
+    expect(await back(`${kind} whole 1`, limits, 0)).toEqual({ kind: 'again' });
+    expect(await usages(limits)).toEqual([
+      { calls: 1, microUsd: 5e14 + 1 },
+      { calls: 1, microUsd: 0 },
+    ]);
+  });
+
+  it('of a part of the cost keep the call, and are at most what was charged', async () => {
+    const limits = chainOf('part');
+    await store.use(`${kind} part`, NOW, 961, chargeOf(limits, 100));
+    await call(store, limits, 7);
+    expect(await back(`${kind} part`, limits, 101)).toEqual({ kind: 'above', chargedMicroUsd: 100 });
+    expect(await back(`${kind} part`, limits, 100)).toEqual({ kind: 'refunded', calls: 0, microUsd: 100 });
+    expect(await back(`${kind} part`, limits)).toEqual({ kind: 'again' });
+    expect(await usages(limits)).toEqual([
+      { calls: 2, microUsd: 7 },
+      { calls: 2, microUsd: 0 },
+    ]);
+  });
+
+  it('give back no cost that nobody limits', async () => {
+    const limits = [limitOf(`${kind} no cost`, { maxCalls: 2 })];
+    await store.use(`${kind} no cost`, NOW, 961, chargeOf(limits, MAX));
+    expect(await back(`${kind} no cost`, limits, 1)).toEqual({ kind: 'above', chargedMicroUsd: 0 });
+    expect(await back(`${kind} no cost`, limits)).toEqual({ kind: 'refunded', calls: 1, microUsd: 0 });
+  });
+
+  it('happen once, of many at the same time', async () => {
+    const limits = chainOf('race');
+    const other = await open(kind, { rollMs: -Infinity });
+    // In memory, a store of its own knows nothing of the call.
+    const both = kind === 'memory' ? [store] : [store, other];
+    await store.use(`${kind} race`, NOW, 961, chargeOf(limits, 3));
+    await call(store, limits, 4);
+    const receipts = limits.map(({ receipt }) => receipt);
+    const refunds = await Promise.all(
+      Array.from({ length: 20 }, (_, at) =>
+        (both[at % both.length] as Required<ReplayStore>).refund(
+          `${kind} race`,
+          receipts,
+          NOW,
+          at % 3 === 0 ? 3 : null,
+        ),
+      ),
+    );
+    expect(refunds.filter((refund) => refund.kind === 'refunded')).toHaveLength(1);
+    expect(refunds.filter((refund) => refund.kind === 'again')).toHaveLength(19);
+    expect((await store.usageOf(receipts[0] ?? ''))?.microUsd).toBe(4);
+  });
+
+  it('know no call that was not charged', async () => {
+    const limits = chainOf('unknown');
+    await store.use(`${kind} free`, NOW, 961, null);
+    await call(store, limits);
+    for (const key of [`${kind} free`, `${kind} nobody`])
+      expect(await back(key, limits)).toEqual({ kind: 'unknown' });
+    expect((await usages(limits))[0]?.calls).toBe(1);
+  });
+});
+
+it('a refund in memory comes at most 60 s after its call', async () => {
+  const store = await open('memory');
+  const limits = [limitOf('late', { maxCalls: 9 })];
+  await store.use('late', NOW, 961, chargeOf(limits));
+  const at = (now: number) => store.refund?.('late', [limits[0]?.receipt ?? ''], now, null);
+  expect(await at(NOW + 61)).toEqual({ kind: 'late' });
+  expect(await at(NOW - 61)).toEqual({ kind: 'late' });
+  expect(await at(NOW + 60)).toMatchObject({ kind: 'refunded' });
+});
+
 describe('limits that are counted in memory', () => {
   it('refuse calls under new receipts when there is no place, and forget no counter before its end', async () => {
     const store = createMemoryReplayStore({ maxEntries: 40 });
@@ -190,6 +295,44 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
     await call(store, [forever]);
     const [name = ''] = await keys(`*#${forever.receipt.slice(7)}`);
     expect(await command(redis, ['PTTL', name])).toBe(-1);
+  });
+
+  it('give back at most 60 s after the call, only what is left, and make no counter anew', async () => {
+    const store = await open('redis', { rollMs: -Infinity });
+    const limits = [limitOf('old', { maxCalls: 9 }), limitOf('old leaf', { level: 1, maxTotalMicroUsd: 9 })];
+    const receipts = limits.map(({ receipt }) => receipt);
+    const [counter = '', leaf = ''] = receipts.map((receipt) => `#${receipt.slice(7)}`);
+    await store.use('old', NOW, 961, chargeOf(limits, 4));
+    const names = await keys(`${(await keys(`*${counter}`))[0]?.split('#')[0]}*`);
+    const record = names.find((name) => !name.includes('#')) ?? '';
+    const value = String(await command(redis, ['GET', record]));
+    expect(value).toMatch(/^c\d{10}:4$/);
+    const secs = Number(value.slice(1, 11));
+    const refund = async (text: string) => {
+      await command(redis, ['SET', record, text, 'KEEPTTL']);
+      return store.refund?.('old', receipts, NOW, null);
+    };
+    expect(await refund(`c${secs - 62}:4`)).toEqual({ kind: 'late' });
+    expect(await refund(`c${secs + 62}:4`)).toEqual({ kind: 'late' });
+    // An older version, or anybody else.
+    for (const other of ['1', '', `c${secs}`, `c${secs}:-4`])
+      expect(await refund(other)).toEqual({ kind: 'unknown' });
+    const [leafName = ''] = await keys(`*${leaf}`);
+    await command(redis, ['RENAME', leafName, 'kept']);
+    await command(redis, ['SET', leafName, 'text']);
+    await expect(refund(`c${secs}:4`)).rejects.toThrow('something else');
+    expect(await store.usageOf(receipts[0] ?? '')).toEqual({ calls: 1, microUsd: 0 });
+    await command(redis, ['DEL', leafName]);
+    expect(await refund(`c${secs}:4`)).toMatchObject({ kind: 'refunded' });
+    expect(await command(redis, ['EXISTS', leafName])).toBe(0);
+    expect(await command(redis, ['GET', record])).toBe(`r${secs}:4`);
+    expect(Number(await command(redis, ['PTTL', record]))).toBeGreaterThan(900_000);
+    // Once more, of counters that have nothing.
+    await command(redis, ['RENAME', 'kept', leafName]);
+    await command(redis, ['HSET', leafName, 'micro_usd', '3']);
+    expect(await refund(`c${secs}:4`)).toMatchObject({ kind: 'refunded' });
+    expect(await command(redis, ['HGETALL', leafName])).toEqual({ calls: '0', micro_usd: '0' });
+    expect(await store.usageOf(receipts[0] ?? '')).toEqual({ calls: 0, microUsd: 0 });
   });
 
   it('refuse where Redis has something else under a name, or another time', async () => {
