@@ -127,7 +127,7 @@ async function openService(
     readiness,
     gate: gate.decider,
     gateReplays: gate.replays,
-    jwks: gate.jwks,
+    signer: gate.signer,
     metrics,
     log,
     verdicts,

@@ -16,7 +16,7 @@ export {
   type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from '#redis-replay-store';
-export { RefundError, type Refunded, type RefundFault } from './refund.js';
+export { refundCall, RefundError, type Refunded, type RefundFault } from './refund.js';
 export { replayKey } from './use-invocation.js';
 export {
   NEW,

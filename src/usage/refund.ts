@@ -65,9 +65,9 @@ export async function refundCall(
       `the amount is ${found}, expected US dollars from 0 to ${MAX_USD}`,
     );
   }
-  if (receipts.length === 0) throw new RefundError('no_limits', 'no receipt of the call has a limit');
   if (store === null)
     throw new RefundError('not_counted', 'calls are not counted here, since there is no replay store');
+  if (receipts.length === 0) throw new RefundError('no_limits', 'no receipt of the call has a limit');
   if (store.refund === undefined)
     throw new RefundError('unsupported', 'the replay store has no refund(), see ReplayStore');
   if (now - at > REFUND_SECS) throw faultOf({ kind: 'late' });

@@ -1,7 +1,10 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ContextSigner } from '../../src/service/routes/context-token.js';
+import { generateKey } from '../../src/issue/index.js';
 import { toolCall } from '../gate/attacks.js';
+import { startTestService } from '../middleware/sources.js';
 import { createVerifier, type Verdict } from '../../src/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
 import { drsFetch, drsContext } from '../../src/middleware/index.js';
@@ -11,6 +14,7 @@ import type { Chain } from '../support/chain.js';
 import { metricOf, startService, type RunningService } from '../support/service.js';
 
 const TOKEN = 'token-for-the-tests';
+const key = generateKey();
 const args = { tool: 'search', query: 'tea' };
 const limited = (policy: object) => liveChain(2, { policy: { allowed_tools: ['search'], ...policy } });
 const digests = ({ receipts }: Chain) => receipts.map(digestOf);
@@ -18,7 +22,10 @@ const digests = ({ receipts }: Chain) => receipts.map(digestOf);
 describe('limits of all calls at a service', () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startService({ REPLAY_PROTECTION: 'memory', DRS_ADMIN_TOKEN: TOKEN });
+    service = await startService({
+      ...{ REPLAY_PROTECTION: 'memory', DRS_ADMIN_TOKEN: TOKEN },
+      GATE_SIGNING_KEY: key.toJwk().d,
+    });
   });
   afterAll(() => service.stop());
 
@@ -27,16 +34,17 @@ describe('limits of all calls at a service', () => {
     const response = await service.post('/verify', { ...liveCall(chain, signed), details: true });
     return (await response.json()) as Verdict;
   };
-  const askGate = async (bundle: object) => {
+  const askGate = async (bundle: object, cost?: number) => {
     const asked = {
       ...{ protocol: 'mcp', headers: { 'X-DRS-Bundle': encode(bundle) } },
-      body_text: toolCall({ name: 'search', arguments: { query: 'tea' } }),
+      body_text: toolCall({ name: 'search', arguments: { query: 'tea', estimated_cost_usd: cost } }),
     };
     const response = await service.post('/v1/gate', asked);
     return (await response.json()) as {
       allow: boolean;
       status?: number;
       context?: Record<string, unknown>;
+      context_jwt?: string;
       response?: { error: { data: { code: string } } };
     };
   };
@@ -83,6 +91,118 @@ describe('limits of all calls at a service', () => {
     expect(metricOf(scrape, 'drs_limits_reached_total{scope="gate",limit="max_calls"}')).toBe(1);
     expect(metricOf(scrape, 'drs_replay_checks_total{scope="gate",result="limit_reached"}')).toBe(1);
     expect(metricOf(scrape, 'drs_usage_counters{scope="gate"}')).toBe(1);
+  });
+
+  describe('are given back over HTTP', () => {
+    const gateChain = (policy: object) =>
+      liveChain(2, { cmd: '/mcp/tools/call', policy: { allowed_tools: ['search'], ...policy } });
+    const tight = () => gateChain({ max_calls: 1, max_total_cost_usd: 0.3 });
+    const refund = async (body: object) => {
+      const response = await service.post('/v1/refund', body);
+      return [response.status, await response.json()] as [number, { reason?: string; error?: string }];
+    };
+    const callGate = async (chain: Chain, cost?: number) => {
+      const call = liveCall(chain, cost === undefined ? args : { ...args, estimated_cost_usd: cost });
+      const { context_jwt: context = '' } = await askGate(call, cost);
+      return { call, context };
+    };
+    /** As a gate with such a key signs, at such a time. */
+    const signed = (seed: string, now: number, chain: Chain, jti = 'inv:none') =>
+      new ContextSigner(seed, () => ({ list_age_secs: null, lists: [] })).sign({
+        ...{ now, call: { encoded: '' } },
+        chain: { receipts: [{ iss: 'a' }], invocation: { tool_server: 'b', args: {} } },
+        context: {
+          ...{ root_principal: 'a', chain_depth: 1, agent: 'c', command: '/a', tool: null, invocation: jti },
+          ...{ receipts: [], root_type: null, expires_at: null },
+          limits: digests(chain).map((receipt, level) => ({ level, receipt, expires_at: null })),
+        },
+      });
+    const now = () => Math.floor(Date.now() / 1000);
+
+    it('once, to the call that the context names', async () => {
+      const chain = tight();
+      const [{ call, context }, other] = [await callGate(chain, 0.3), await callGate(tight(), 0.1)];
+      expect(await refund({ context })).toEqual([200, { refunded: { calls: 1, usd: 0.3 } }]);
+      expect(await refund({ context })).toEqual([
+        409,
+        { reason: 'again', error: expect.any(String) as string },
+      ]);
+      expect(await refund({ context: other.context, usd: 0.2 })).toMatchObject([
+        409,
+        { reason: 'above_charge' },
+      ]);
+      expect(await refund({ context: other.context, usd: 0.04 })).toEqual([
+        ...[200, { refunded: { calls: 0, usd: 0.04 } }],
+      ]);
+      for (const receipt of digests(chain))
+        expect(await (await usage(`?receipt=${receipt}`)).json()).toMatchObject({
+          gate: { calls: 0, total_cost_usd: 0 },
+        });
+      // The invocation stays used, and the next call has what was given back.
+      expect((await askGate(call, 0.3)).response?.error.data.code).toBe('REPLAY_DETECTED');
+      expect((await callGate(chain, 0.3)).context).not.toBe('');
+      const text = await (await fetch(`${service.url}/metrics`)).text();
+      expect(metricOf(text, 'drs_refunds_total{result="refunded"}')).toBe(2);
+      expect(metricOf(text, 'drs_refunds_total{result="again"}')).toBe(1);
+      const lines = service.log.filter(({ msg }) => msg === 'refund');
+      expect(lines[0]).toMatchObject({ result: 'refunded', jti: expect.stringMatching(/^inv:/) as string, calls: 1, usd: 0.3 });
+      expect(lines.map(({ result }) => result)).toEqual(['refunded', 'again', 'above_charge', 'refunded']);
+    });
+
+    it('not to a call without limits, after a minute, or that was never charged', async () => {
+      const { context } = await callGate(gateChain({}));
+      expect(await refund({ context })).toMatchObject([409, { reason: 'no_limits' }]);
+      const old = signed(key.toJwk().d, now() - 62, tight());
+      expect(await refund({ context: old })).toMatchObject([409, { reason: 'late' }]);
+      const unknown = signed(key.toJwk().d, now(), tight());
+      expect(await refund({ context: unknown })).toMatchObject([409, { reason: 'unknown' }]);
+    });
+
+    it('only for a context that this gate has signed, as it is', async () => {
+      const { context } = await callGate(tight(), 0.1);
+      const [header = '', payload = '', signature = ''] = context.split('.');
+      const changed = Buffer.from(payload, 'base64url').toString().replace('"inv:', '"inw:');
+      const none = Buffer.from('{"alg":"none","typ":"drs-context+jwt"}').toString('base64url');
+      const foreign = generateKey().toJwk().d;
+      for (const forged of [
+        ...['', 'a.b.c', `${context}.`, `${header}.${payload}.`, `${header}.${payload}`, ` ${context}`],
+        `${header}.${Buffer.from(changed).toString('base64url')}.${signature}`,
+        `${none}.${payload}.${signature}`,
+        // The same low bytes, which a careless decoder reads alike.
+        `${header}.${String.fromCharCode(payload.charCodeAt(0) + 256)}${payload.slice(1)}.${signature}`,
+        signed(foreign, now(), tight()),
+      ])
+        expect((await refund({ context: forged }))[0]).toBe(403);
+      expect(await refund({ context })).toMatchObject([200, {}]);
+    });
+
+    it.each([
+      [{}, 'context is not a string'],
+      [{ context: 1 }, 'context is not a string'],
+      [{ context: '', usd: '1' }, 'usd is not a number'],
+      [{ context: '', usd: null }, 'usd is not a number'],
+      [{ context: '', cost: 1 }, '"cost" is none of context, usd'],
+      [[], 'not a JSON object'],
+    ])('for a request that can be read: %j', async (body, message) => {
+      expect(await refund(body)).toMatchObject([400, { error: expect.stringContaining(message) as string }]);
+    });
+
+    it('of an amount that can be', async () => {
+      const { context } = await callGate(tight(), 0.1);
+      expect(await refund({ context, usd: -1 })).toMatchObject([400, { reason: 'invalid_amount' }]);
+      expect(await refund({ context: 'a'.repeat(17_000) })).toMatchObject([413, {}]);
+      expect(await refund({ context })).toMatchObject([200, {}]);
+    });
+
+    it('by a gate that signs', async () => {
+      const plain = await startTestService();
+      const response = await fetch(`${plain.url}/v1/refund`, { method: 'POST', body: '{}' });
+      expect([response.status, await response.text()]).toEqual([
+        404,
+        expect.stringContaining('GATE_SIGNING_KEY'),
+      ]);
+      await plain.close();
+    });
   });
 
   it.each([

@@ -147,7 +147,7 @@ describe('a fault of the verifier', () => {
     const engine = { verify } as unknown as Engine;
     const configuration = readConfiguration({});
     const metrics = new Metrics();
-    const { decider, jwks } = await openGate({ engine, configuration, admission, metrics, log });
+    const { decider, signer } = await openGate({ engine, configuration, admission, metrics, log });
     const routes = new Routes({
       engine,
       configuration,
@@ -155,7 +155,7 @@ describe('a fault of the verifier', () => {
       readiness: { reasons: () => [] },
       gate: decider,
       gateReplays: null,
-      jwks,
+      signer,
       metrics,
       log,
       verdicts: new VerdictLogs(new RefusalLog('off', log), null),

@@ -77,7 +77,16 @@ export async function openHttpGuard(
     );
     const upstream = opened.add(new Upstream(destination.origin, log));
     const context = {
-      ...{ engine, configuration, admission, metrics, log, verdicts, gate: gate.decider, jwks: gate.jwks },
+      ...{
+        engine,
+        configuration,
+        admission,
+        metrics,
+        log,
+        verdicts,
+        gate: gate.decider,
+        signer: gate.signer,
+      },
       gateReplays: gate.replays,
       readiness: new Readiness(admission, engine, gate.replays, configuration),
       tracing: await openTracing(),

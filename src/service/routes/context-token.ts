@@ -41,6 +41,8 @@ export interface ContextClaims {
   readonly bundle_digest: string;
   /** `sha256:` and the hex SHA-256 of the signed arguments in RFC 8785 form. */
   readonly args_digest: string;
+  /** The digests of the limited receipts that the call was charged to, root first; absent if there are none. */
+  readonly charged?: readonly string[];
   readonly revocation: RevocationClaims;
 }
 
@@ -85,6 +87,7 @@ export class ContextSigner {
   readonly jwk: ContextJwk;
   /** The gate's `did:key`. */
   readonly did: string;
+  readonly #publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
   readonly #secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
   readonly #header: string;
   readonly #revocation: () => RevocationClaims;
@@ -94,7 +97,7 @@ export class ContextSigner {
    * @param revocation called for each signed context
    */
   constructor(seed: string, revocation: () => RevocationClaims) {
-    const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
+    const publicKey = this.#publicKey;
     const bytes = decodeBase64url(seed);
     if (bytes === null) throw new TypeError('the signing key is not base64url');
     sodium.crypto_sign_seed_keypair(publicKey, this.#secretKey, bytes);
@@ -109,7 +112,7 @@ export class ContextSigner {
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
   sign({ context, call, chain: { receipts, invocation }, now }: SignedCall): string {
-    const { root_name, labels } = context;
+    const { root_name, labels, limits } = context;
     const claims: ContextClaims = {
       iss: this.did,
       aud: invocation.tool_server,
@@ -129,12 +132,26 @@ export class ContextSigner {
       binding: context.binding ?? 'none',
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
+      ...(limits === undefined ? {} : { charged: limits.map(({ receipt }) => receipt) }),
       revocation: this.#revocation(),
     };
     const input = `${this.#header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
     sodium.crypto_sign_detached(signature, Buffer.from(input, 'latin1'), this.#secretKey);
     return `${input}.${encodeBase64url(signature)}`;
+  }
+
+  /** Reads a context that this key has signed, however old. @returns `null` for anything else */
+  read(token: string): ContextClaims | null {
+    const [header, payload = '', signature = '', ...rest] = token.split('.');
+    // Its own header, to the letter: the same key, and no other kind of token.
+    if (header !== this.#header || rest.length > 0) return null;
+    const [text, mark] = [decodeBase64url(payload), decodeBase64url(signature)];
+    if (text === null || mark?.length !== sodium.crypto_sign_BYTES) return null;
+    const input = Buffer.from(`${header}.${payload}`, 'utf8');
+    if (!sodium.crypto_sign_verify_detached(Buffer.from(mark), input, this.#publicKey)) return null;
+    const claims = JSON.parse(Buffer.from(text).toString('utf8')) as ContextClaims;
+    return claims.iss === this.did ? claims : null;
   }
 }
 

@@ -6,6 +6,7 @@ import type { Admission } from '../load/admission.js';
 import type { Metrics } from '../observe/metrics/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
 import type { VerdictLogs } from '../observe/logs/verdict-logs.js';
+import type { ContextSigner } from './context-token.js';
 import type { GateDecider } from './gate-decider.js';
 import type { Readiness } from './readiness.js';
 
@@ -18,8 +19,8 @@ export interface RouteContext {
   readonly gate: GateDecider;
   /** The gate's own record of used invocations; `null` if there is none. */
   readonly gateReplays: ReplayStore | null;
-  /** The public key set of the gate as JSON; `null` if it does not sign. */
-  readonly jwks: string | null;
+  /** Signs contexts; `null` if the gate does not. */
+  readonly signer: ContextSigner | null;
   readonly metrics: Metrics;
   readonly log: Logger;
   readonly verdicts: VerdictLogs;

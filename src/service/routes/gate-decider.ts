@@ -27,6 +27,9 @@ import { openingRulesOf, ServedRoutes } from './served-routes.js';
 import { openReplays } from '../../verifier/create-verifier.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 
+/** The scope of the gate in the store of used invocations. */
+export const GATE_SCOPE = 'gate';
+
 /** A protocol request, as a transport passes it in. */
 export interface GateCall {
   readonly protocol: GateProtocol;
@@ -102,7 +105,7 @@ export class GateDecider {
     this.#context = context;
     const { replayWindowSecs: windowSecs, clockSkewSecs } = context.configuration;
     const { replays, signer, observer } = context;
-    const replayRules: ReplayRules = { scope: 'gate', windowSecs, clockSkewSecs };
+    const replayRules: ReplayRules = { scope: GATE_SCOPE, windowSecs, clockSkewSecs };
     this.#use =
       replays === null
         ? null
@@ -241,8 +244,8 @@ export interface Gate {
   /** Its record of used invocations; `null` if `GATE_REPLAY=off`. */
   readonly replays: ReplayStore | null;
   readonly routes: ServedRoutes;
-  /** The public key set as JSON; `null` if contexts are not signed. */
-  readonly jwks: string | null;
+  /** Signs contexts, and knows those that it has signed; `null` if contexts are not signed. */
+  readonly signer: ContextSigner | null;
   close(): Promise<void>;
 }
 
@@ -288,7 +291,7 @@ export async function openGate(deps: {
     decider,
     routes,
     replays,
-    jwks: signer === null ? null : JSON.stringify({ keys: [signer.jwk] }),
+    signer,
     close: async () => {
       await replays?.close();
     },

@@ -133,6 +133,7 @@ export class Routes implements ExchangeOwner {
     const { metrics } = this.#context;
     if (endpoint === 'verify') metrics.countRejection(reason);
     else if (endpoint === 'gate') metrics.gate.rejected(endpoint, reason);
+    else if (endpoint === 'refund') metrics.countRefund(reason);
   }
 
   #fail(exchange: Exchange, error: unknown): void {

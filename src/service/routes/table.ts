@@ -10,6 +10,7 @@ import { AdminAccess } from './admin-access.js';
 import { GateApiRoute } from './gate-api-route.js';
 import { GateRoute } from './gate-route.js';
 import { INSPECTOR_HEADERS, inspectorPage } from './inspector.js';
+import { RefundRoute } from './refund-route.js';
 import { RevokeRoute } from './revoke-route.js';
 import { UsageRoute } from './usage-route.js';
 import { VerifyRoute } from './verify-route.js';
@@ -60,16 +61,17 @@ export function limitOf({
 
 /** The routes of the service, and those of `METRICS_ADDR`. */
 export function routeTables(context: RouteContext): Tables {
-  const { configuration, jwks } = context;
+  const { configuration, signer } = context;
   const { gateChainOnly, metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
-  const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
+  const [verifyLimit, gateLimit, refundLimit, adminLimit] = [limit(), limit(), limit(), limit()];
   const intake = new BodyIntake(context);
   const batches = new BatchIntake(context, intake);
   const access = new AdminAccess(context);
   const verify = new VerifyRoute(context, batches);
   const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
   const [api, proxied] = [new GateApiRoute(context, batches), new GateRoute(context, intake)];
+  const refund = new RefundRoute(context, intake);
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
@@ -84,7 +86,8 @@ export function routeTables(context: RouteContext): Tables {
   const verdicts: Rows = [
     ['/verify', post('verify', verifyLimit, (exchange, head) => verify.serve(exchange, head, verifyLimit))],
     ['/v1/gate', post('gate', gateLimit, (exchange, head) => api.serve(exchange, head, gateLimit))],
-    ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, jwks))],
+    ['/v1/refund', post('refund', refundLimit, (exchange, head) => refund.serve(exchange, head))],
+    ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, signer))],
     ['/gate/http', gate((exchange, head, req) => proxied.serve('http', exchange, req, head))],
     ['/gate/mcp', gate((exchange, head, req) => proxied.serve('mcp', exchange, req, head))],
     ['/gate/a2a', gate((exchange, head, req) => proxied.serve('a2a', exchange, req, head))],
@@ -152,8 +155,8 @@ function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
   };
 }
 
-function answerKeys(exchange: Exchange, jwks: string | null): void {
-  if (jwks !== null) exchange.answer(200, jwks);
+function answerKeys(exchange: Exchange, signer: RouteContext['signer']): void {
+  if (signer !== null) exchange.answer(200, JSON.stringify({ keys: [signer.jwk] }));
   else exchange.refuse(404, 'contexts are not signed: set GATE_SIGNING_KEY');
 }
 
