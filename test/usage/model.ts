@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { CountedLimits } from '../../src/verify/limits.js';
-import type { Charge, ReplayStore, Use } from '../../src/usage/usage-store.js';
+import type { Charge, Refund, ReplayStore, Use } from '../../src/usage/usage-store.js';
 import { Random } from '../oracle/generator/random.js';
 import { limitOf, NOW } from './limits.js';
 
@@ -10,6 +10,8 @@ import { limitOf, NOW } from './limits.js';
 export interface Instance {
   /** Rejects if nothing is known of the call. */
   use(key: string, charge: Charge): Promise<Use>;
+  /** Rejects if nothing is known of the refund. */
+  refund(key: string, receipts: readonly string[], microUsd: number | null): Promise<Refund>;
   /** Ends it in the middle of its calls, and starts another in its place. */
   kill(): Promise<void>;
   close(): Promise<void>;
@@ -20,6 +22,9 @@ export async function localInstance(open: () => Promise<ReplayStore>): Promise<I
   let store = await open();
   return {
     use: (key, charge) => store.use(key, NOW, 961, charge),
+    // By the time of the call: a memory store has no clock of its own.
+    refund: (key, receipts, microUsd) =>
+      (store as Required<ReplayStore>).refund(key, receipts, NOW, microUsd),
     kill: async () => {
       const old = store;
       store = await open();
@@ -31,13 +36,13 @@ export async function localInstance(open: () => Promise<ReplayStore>): Promise<I
 
 /** An instance in a process of its own, which is killed with SIGKILL. */
 export async function processInstance(url: string): Promise<Instance> {
-  const waiting = new Map<string, { resolve: (use: Use) => void; reject: (error: Error) => void }>();
+  const waiting = new Map<string, { resolve: (result: never) => void; reject: (error: Error) => void }>();
   let serial = 0;
   const start = async () => {
     const child = fork('test/usage/model-child.mjs', [url]);
-    child.on('message', ({ id, use }: { id: string; use: Use | null }) => {
-      if (use === null) waiting.get(id)?.reject(new Error('refused'));
-      else waiting.get(id)?.resolve(use);
+    child.on('message', ({ id, result }: { id: string; result: never }) => {
+      if (result === null) waiting.get(id)?.reject(new Error('refused'));
+      else waiting.get(id)?.resolve(result);
       waiting.delete(id);
     });
     await once(child, 'message');
@@ -51,17 +56,19 @@ export async function processInstance(url: string): Promise<Instance> {
     waiting.clear();
   };
   let child = await start();
+  const ask = <T>(asked: object) =>
+    new Promise<T>((resolve, reject) => {
+      const id = `${serial++}`;
+      if (!child.connected) {
+        reject(new Error('killed'));
+        return;
+      }
+      waiting.set(id, { resolve, reject });
+      child.send({ id, now: NOW, ...asked }, (error) => error && reject(error));
+    });
   return {
-    use: (key, charge) =>
-      new Promise((resolve, reject) => {
-        const id = `${serial++}`;
-        if (!child.connected) {
-          reject(new Error('killed'));
-          return;
-        }
-        waiting.set(id, { resolve, reject });
-        child.send({ id, key, charge, now: NOW }, (error) => error && reject(error));
-      }),
+    use: (key, charge) => ask({ key, charge }),
+    refund: (key, receipts, microUsd) => ask({ key, receipts, microUsd }),
     kill: async () => {
       await end(child);
       child = await start();
@@ -70,7 +77,7 @@ export async function processInstance(url: string): Promise<Instance> {
   };
 }
 
-/** What is known of the calls under one receipt, added up without any code of the store. */
+/** What is known of the calls under one receipt, without what was given back, added up without any code of the store. */
 interface Account {
   readonly limits: CountedLimits;
   allowed: number;
@@ -84,6 +91,8 @@ interface Call {
   readonly key: string;
   readonly chain: readonly Account[];
   readonly cost: number;
+  /** Whether its charge is given back if it is allowed, and how much of it; `null`: all, and the call. */
+  readonly refund: { readonly microUsd: number | null } | null;
 }
 
 /** One schedule: a tree of limited receipts, and calls under its leaves from any instance. */
@@ -95,6 +104,9 @@ class Schedule {
   readonly #allowedKeys = new Set<string>();
   readonly #keys: Call[] = [];
   readonly faults: string[] = [];
+  /** Calls that were given back. */
+  refunded = 0;
+  #refunds = 0;
 
   constructor(seed: number, name: string) {
     this.#random = new Random(seed);
@@ -122,20 +134,37 @@ class Schedule {
 
   /** Makes calls, some at the same time, some again with an invocation that was used. */
   async run(instances: readonly Instance[]): Promise<void> {
+    const pending: Promise<void>[] = [];
     for (let wave = 0; wave < 4; wave++) {
       const calls = Array.from({ length: 1 + this.#random.below(6) }, () => {
         const old = this.#keys[this.#random.below(this.#keys.length * 3 + 1)];
         if (old !== undefined) return old;
         const chain = this.#random.pick(this.#chains);
-        const call = { key: `${this.#name}:${this.#keys.length}`, chain, cost: this.#random.below(8) };
+        const refund =
+          this.#random.below(3) > 0
+            ? null
+            : { microUsd: this.#random.below(2) > 0 ? null : this.#random.below(9) };
+        const call = {
+          key: `${this.#name}:${this.#keys.length}`,
+          chain,
+          cost: this.#random.below(8),
+          refund,
+        };
         this.#keys.push(call);
         return call;
       });
-      await Promise.all(calls.map((call) => this.#call(this.#random.pick(instances), call)));
+      const answers = await Promise.all(
+        calls.map(async (call) => ({ call, use: await this.#call(this.#random.pick(instances), call) })),
+      );
+      // Some while the next calls are made.
+      const refunds = answers.map(({ call, use }) => this.#refund(instances, call, use));
+      if (this.#random.below(2) === 0) await Promise.all(refunds);
+      else pending.push(...refunds);
     }
+    await Promise.all(pending);
   }
 
-  async #call(instance: Instance, { key, chain, cost }: Call): Promise<void> {
+  async #call(instance: Instance, { key, chain, cost }: Call): Promise<Use | null> {
     const charge = { limits: chain.map(({ limits }) => limits), costMicroUsd: cost, clockSkewSecs: 0 };
     let use: Use | null;
     try {
@@ -148,6 +177,11 @@ class Schedule {
     if (use?.kind === 'new') {
       if (this.#allowedKeys.has(key)) this.faults.push(`${key} was allowed twice`);
       this.#allowedKeys.add(key);
+      for (const [at, { calls, microUsd }] of use.usage.entries()) {
+        const { maxCalls, maxTotalMicroUsd } = (chain[at] as Account).limits;
+        if (calls > (maxCalls ?? Infinity) || microUsd > (maxTotalMicroUsd ?? Infinity))
+          this.faults.push(`${key} was allowed above a limit: ${calls}, ${microUsd}`);
+      }
     }
     if (use?.kind === 'reached') {
       const { used, asked, limit } = use.limit;
@@ -162,6 +196,48 @@ class Schedule {
       if (use?.kind !== 'new') continue;
       account.allowed++;
       account.spent += paid;
+    }
+    return use;
+  }
+
+  /** Gives a call back, from several instances at the same time, and again until the answer is known. */
+  async #refund(
+    instances: readonly Instance[],
+    { key, chain, cost, refund }: Call,
+    use: Use | null,
+  ): Promise<void> {
+    if (refund === null || use?.kind !== 'new') return;
+    const { microUsd } = refund;
+    const charged = chain.some(({ limits }) => limits.maxTotalMicroUsd !== null) ? cost : 0;
+    const ask = async () => {
+      for (let tries = 0; tries < 100; tries++) {
+        try {
+          const receipts = chain.map(({ limits }) => limits.receipt);
+          const answer = await (instances[(tries + this.#refunds++) % instances.length] as Instance).refund(
+            key,
+            receipts,
+            microUsd,
+          );
+          // `again` after a try without an answer: that try was the one, or another asker.
+          return answer.kind;
+        } catch {
+          await pause(150);
+        }
+      }
+      return 'no answer';
+    };
+    const kinds = await Promise.all([ask(), ask()]);
+    kinds.push(await ask());
+    const back = (microUsd ?? 0) <= charged;
+    const expected = back ? 'again' : 'above';
+    const made = kinds.filter((kind) => kind === 'refunded').length;
+    if (made > (back ? 1 : 0) || kinds.some((kind) => kind !== expected && kind !== 'refunded'))
+      this.faults.push(`${key} for ${charged}: a refund of ${microUsd} was ${kinds.join(', ')}`);
+    if (!back) return;
+    this.refunded++;
+    for (const account of chain) {
+      if (microUsd === null) account.allowed--;
+      if (account.limits.maxTotalMicroUsd !== null) account.spent -= microUsd ?? cost;
     }
   }
 
@@ -184,7 +260,11 @@ export async function runBatch(
   seeds: readonly number[],
   instances: readonly Instance[],
   disturb: () => Promise<void> = () => Promise.resolve(),
-): Promise<{ readonly check: (store: ReplayStore) => Promise<string[]>; readonly unknown: number }> {
+): Promise<{
+  readonly check: (store: ReplayStore) => Promise<string[]>;
+  readonly unknown: number;
+  readonly refunded: number;
+}> {
   const schedules = seeds.map((seed) => new Schedule(seed, `${process.pid}.${seed}.${batch++}`));
   // Some are spread over the disturbance, which takes a second.
   const running = schedules.map(async (schedule, at) => {
@@ -194,6 +274,7 @@ export async function runBatch(
   await Promise.all([...running, disturb()]);
   return {
     unknown: schedules.reduce((sum, schedule) => sum + schedule.unknown, 0),
+    refunded: schedules.reduce((sum, schedule) => sum + schedule.refunded, 0),
     check: async (store) => {
       for (const schedule of schedules) await schedule.check(store);
       return schedules.flatMap(({ faults }) => faults);
