@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs';
 import { exitCodeOf, renderOutcome } from './compare/outcome.js';
 import { compareWithParent } from './compare/parent.js';
 import { compareVersions, readCompareOptions, USAGE } from './compare/run.js';
@@ -14,7 +13,6 @@ async function main(): Promise<number> {
   const say = (what: string) => process.stderr.write(`${what}\n`);
   const outcome = await compareVersions(options, say);
   process.stdout.write(renderOutcome(outcome));
-  if (options.out !== null) writeFileSync(options.out, `${JSON.stringify(outcome, null, 1)}\n`);
   return exitCodeOf(outcome.findings);
 }
 

@@ -35,7 +35,6 @@ async function main(): Promise<number> {
   return conclude(results);
 }
 
-/** Runs the suites. */
 async function measure({ plan }: Options, suites: readonly Suite[]): Promise<Results> {
   const startedAt = new Date().toISOString();
   const start = performance.now();

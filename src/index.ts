@@ -6,6 +6,7 @@ export type { TrustedRoot } from './trust/read-root.js';
 export type { Verdict, VerdictDetails, VerdictError } from './verifier/verdict.js';
 export type { VerdictContext } from './verify/receipt.js';
 export type { Binding } from './verify/binding.js';
-export { CATALOGUE, type Block, type Code } from './verify/codes.js';
+export type { Block, Code } from './verify/codes.js';
+export { CATALOGUE } from './verify/later-codes.js';
 export type { Policy } from './protocol/policy.js';
 export type { Consent, InvocationClaims, ReceiptClaims } from './protocol/claims.js';

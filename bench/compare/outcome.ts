@@ -1,5 +1,5 @@
 import { mean, median } from 'simple-statistics';
-import { align, stripOf } from '../report/table.js';
+import { align } from '../report/table.js';
 import { NOISY } from '../run/results.js';
 import { effectOf, verdictOf, type Effect, type Verdict } from './paired.js';
 import { QUANTITIES, type Case, type Quantity, type Restart } from './pair.js';
@@ -11,7 +11,6 @@ export const MIN_RESTARTS = 8;
 // chance too often (test/bench/paired.test.ts).
 export const CONFIDENCE = 0.99;
 
-/** One quantity of one case. */
 export interface Finding {
   readonly traffic: string;
   readonly depth: number;
@@ -23,7 +22,6 @@ export interface Finding {
   readonly verdict: Verdict;
 }
 
-/** A comparison, as `--out` writes it. */
 export interface Outcome {
   readonly versions: readonly [string, string];
   readonly detect: number;
@@ -76,7 +74,6 @@ export function describeVerdict({ effect, verdict }: Finding, detect: number): s
   return effect.low > 0 ? `slower, by less than ${limit}` : `no regression of ${limit}`;
 }
 
-/** The outcome for a person. */
 export function renderOutcome({ versions, detect, restarts, seconds, findings, others }: Outcome): string {
   const head = ['', 'A', 'B', 'B to A', 'interval', ''];
   const rows = findings.map((finding) => {
@@ -99,10 +96,7 @@ export function renderOutcome({ versions, detect, restarts, seconds, findings, o
     `${restarts} pairs of processes in ${Math.round(seconds)} s. Hodges-Lehmann estimates over the restarts; exact`,
     `signed-rank intervals of ${(100 * confidence).toFixed(1)} %. * decides about the exit code. A and B columns are plain means:`,
     'what the machine does moves both; the ratio is taken slice by slice.',
-    `Others on the cores, by restart: ${stripOf(others)} (median ${(100 * busy).toFixed(0)} %)`,
-    ...(busy > NOISY
-      ? ['NOISY: others had more than a tenth of the cores; intervals are wide for that.']
-      : []),
+    `Others had ${(100 * busy).toFixed(0)} % of the cores${busy > NOISY ? ': NOISY, so intervals are wide' : ''}.`,
     '',
   ].join('\n');
 }

@@ -2,13 +2,11 @@ import { mean, medianAbsoluteDeviation } from 'simple-statistics';
 import { checkAnswers } from '../load/measure-load.js';
 import { Generator } from '../load/open-loop.js';
 import { Watch } from '../measure/watch.js';
-import { program } from '../run/programs.js';
 import { environmentFor, startTree, type ServerProcess } from '../service/start.js';
 import type { Workloads } from '../workload/workload.js';
 import { hodgesLehmann, logRatioOf, type Quad } from './paired.js';
 import type { Tree } from './trees.js';
 
-/** The traffic that the two versions get. */
 export interface Case {
   readonly traffic: 'warm' | 'cold';
   readonly depth: number;
@@ -18,17 +16,14 @@ export interface Case {
 export const QUANTITIES = ['cpu', 'latency p50', 'latency p99'] as const;
 export type Quantity = (typeof QUANTITIES)[number];
 
-/** The result of one pair of processes in one case. */
 export interface Restart {
   /** The effect, as a logarithm of B / A, and the means over the slices in µs. */
   readonly measured: Readonly<
     Record<Quantity, { readonly effect: number; readonly means: readonly [number, number] }>
   >;
-  /** Share of the cores that others had. */
   readonly others: number;
 }
 
-/** How a pair is measured. */
 export interface PairPlan {
   /** Which side is started and measured first. */
   readonly isSwapped: boolean;
@@ -36,9 +31,9 @@ export interface PairPlan {
   readonly precision: number;
   /** Leaves out what only latency needs, which takes most of the time. */
   readonly isOnlyCpu?: boolean;
-  /** Rounds of additional work that B does in each request, to show that the comparison finds them. */
-  readonly plantedRounds?: number;
-  /** `WORKER_THREADS`; `null` for the default. Planted work runs without threads. */
+  /** Arguments of Node for A and for B. A test plants a slow-down with them. */
+  readonly nodeArgs?: readonly [a: readonly string[], b: readonly string[]];
+  /** `WORKER_THREADS`; `null` for the default. */
   readonly workers?: number | null;
   /** With fewer quads, the spread within a pair is not known. */
   readonly minQuads?: number;
@@ -66,10 +61,11 @@ export async function measurePair(
   workloads: Workloads,
   plan: PairPlan,
 ): Promise<Restart> {
-  const { isSwapped, isOnlyCpu = false } = plan;
-  const environment = environmentOf(one, plan);
-  await using first = await start(trees[isSwapped ? 1 : 0], environment, isSwapped ? plan.plantedRounds : 0);
-  await using second = await start(trees[isSwapped ? 0 : 1], environment, isSwapped ? 0 : plan.plantedRounds);
+  const { isSwapped, isOnlyCpu = false, nodeArgs = [[], []] } = plan;
+  const env = environmentOf(one, plan);
+  const start = (side: 0 | 1) => startTree(trees[side].folder, { env, nodeArgs: nodeArgs[side] });
+  await using first = await start(isSwapped ? 1 : 0);
+  await using second = await start(isSwapped ? 0 : 1);
   const services = isSwapped ? ([second, first] as const) : ([first, second] as const);
   const { traffic, depth } = one;
   const exchanges = traffic === 'cold' ? workloads.cold(depth).slice(-64) : workloads.warm(depth);
@@ -106,25 +102,16 @@ export async function measurePair(
   };
 }
 
-function environmentOf({ traffic }: Case, { plantedRounds = 0, workers = null }: PairPlan) {
+function environmentOf({ traffic }: Case, { workers = null }: PairPlan) {
   return {
     // Work is compared. A service that polls while it waits would hide it: it polls less when it has more work.
     BUSY_POLL_MICROSECS: '0',
     // The second for commits that do not know the first.
     QUEUE_BURST_MS: '60000',
     QUEUE_TARGET_MS: '60000',
-    ...(plantedRounds > 0 ? { WORKER_THREADS: '0' } : {}),
     ...(workers === null ? {} : { WORKER_THREADS: String(workers) }),
     ...environmentFor(traffic),
   };
-}
-
-/** Both sides are started in the same way, also if only one does additional work. */
-function start({ folder }: Tree, env: Readonly<Record<string, string>>, plantedRounds?: number) {
-  return startTree(folder, {
-    nodeArgs: plantedRounds === undefined ? [] : ['--import', program('compare/planted-process.js')],
-    env: { ...env, BENCH_PLANTED_ROUNDS: String(plantedRounds) },
-  });
 }
 
 function refuse({ depth }: Case, { wrong, firstWrong }: { wrong: number; firstWrong: string }): void {

@@ -18,7 +18,6 @@ export interface Effect {
   readonly confidence: number;
 }
 
-/** The result of a comparison. */
 export type Verdict = 'regression' | 'no regression' | 'cannot tell';
 
 /** By how much B is above A in a quad, as a logarithm. */

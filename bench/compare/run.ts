@@ -7,22 +7,15 @@ import { exitCodeOf, findingsOf, MIN_RESTARTS, type Finding, type Outcome } from
 import { measurePair, type Case, type Quantity, type Restart } from './pair.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
 
-/** The options of `npm run bench:compare`. */
 export interface CompareOptions {
   readonly versions: readonly [a: string, b: string];
   readonly cases: readonly Case[];
   /** The smallest effect that counts, as a share: 0.05. */
   readonly detect: number;
   readonly minutes: number;
-  /** The quantities that decide the exit code. */
   readonly gates: readonly Quantity[];
-  /** `WORKER_THREADS` of both; `null` for each version's own default. */
-  readonly workers: number | null;
-  /** The file for the result as JSON. */
-  readonly out: string | null;
 }
 
-/** For `--help`. */
 export const USAGE = `npm run bench:compare -- --commits <a> <b> [options]
 
   <a>, <b>          commits, or folders with a working copy (its changes are taken along)
@@ -31,8 +24,6 @@ export const USAGE = `npm run bench:compare -- --commits <a> <b> [options]
   --detect <5>      the smallest regression that counts, in percent (default 5)
   --minutes <5>     gives up after so long: "cannot tell"
   --gate <cpu>      what decides: cpu, latency or both (default cpu,latency)
-  --workers <0>     WORKER_THREADS of both (default: that of each version)
-  --out <file>      writes the result as JSON, too
 
 npm run bench:compare -- --parent   for CI: this working copy with the commit before it, within some 45 s; 10 % counts.
                                     Exit code 1 for a regression; else 0, also where it cannot tell.
@@ -55,8 +46,6 @@ export function readCompareOptions(args: readonly string[]): CompareOptions | nu
       detect: { type: 'string', default: '5' },
       minutes: { type: 'string', default: '5' },
       gate: { type: 'string', default: 'cpu,latency' },
-      workers: { type: 'string' },
-      out: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
@@ -75,14 +64,12 @@ export function readCompareOptions(args: readonly string[]): CompareOptions | nu
     ),
     detect: number('detect', values.detect, 0.1, 100) / 100,
     minutes: number('minutes', values.minutes, 0.1, 600),
-    workers: values.workers === undefined ? null : number('workers', values.workers, 0, 64),
     gates: values.gate.split(',').map((name) => {
       const gate = GATES[name];
       if (gate === undefined)
         throw new Error(`--gate has ${JSON.stringify(name)}, expected cpu, latency or both`);
       return gate;
     }),
-    out: values.out ?? null,
   };
 }
 
@@ -100,7 +87,7 @@ const PRECISION = 1 / 4;
  * are the same, builds it once.
  */
 export async function compareVersions(
-  { versions, cases, detect, gates, minutes, workers }: CompareOptions,
+  { versions, ...options }: CompareOptions,
   say: (what: string) => void,
 ): Promise<Outcome> {
   const directory = mkdtempSync(path.join(tmpdir(), 'drs-bench-compare-'));
@@ -109,12 +96,7 @@ export async function compareVersions(
     say(`building ${versions.join(' and ')}`);
     const a = buildTree(versions[0], folderA);
     const trees = [a, versions[0] === versions[1] ? a : buildTree(versions[1], folderB)] as const;
-    return await compareTrees(
-      trees,
-      new Workloads(directory),
-      { cases, detect, gates, minutes, workers },
-      say,
-    );
+    return await compareTrees(trees, new Workloads(directory), options, say);
   } finally {
     for (const folder of [folderA, folderB]) removeTree(folder);
     rmSync(directory, { recursive: true, force: true });
@@ -124,7 +106,7 @@ export async function compareVersions(
 async function compareTrees(
   trees: readonly [a: Tree, b: Tree],
   workloads: Workloads,
-  { cases, detect, gates, minutes, workers }: Omit<CompareOptions, 'versions' | 'out'>,
+  { cases, detect, gates, minutes }: Omit<CompareOptions, 'versions'>,
   say: (what: string) => void,
 ): Promise<Outcome> {
   const started = performance.now();
@@ -133,9 +115,8 @@ async function compareTrees(
   const others: number[] = [];
   for (let restart = 1; ; restart++) {
     for (const [one, restarts] of measured) {
-      const result = await measurePair(trees, one, workloads, {
-        ...{ precision: PRECISION * detect, isSwapped: restart % 2 === 0, workers },
-      });
+      const plan = { precision: PRECISION * detect, isSwapped: restart % 2 === 0 };
+      const result = await measurePair(trees, one, workloads, plan);
       restarts.push(result);
       others.push(result.others);
       const effect = 100 * Math.expm1(result.measured.cpu.effect);

@@ -3,9 +3,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkS
 import path from 'node:path';
 import { ROOT } from '../run/programs.js';
 
-/** A version of the service, built in a folder of its own. */
 export interface Tree {
-  /** The name for people. */
   readonly name: string;
   readonly folder: string;
 }
@@ -57,9 +55,7 @@ export function buildTree(
   // The build also makes these files, which the service imports by name. They do not affect verdicts, so those of this
   // clone will do.
   const have = importsOf(ROOT);
-  // Where older versions look for it.
-  const wanted = { '#openapi': './dist/server/openapi.json', ...importsOf(folder) };
-  for (const [alias, file] of Object.entries(wanted)) {
+  for (const [alias, file] of Object.entries(importsOf(folder))) {
     const made = path.join(ROOT, have[alias] ?? file);
     const copy = path.join(folder, file);
     if (file.endsWith('.json') && existsSync(made) && !existsSync(copy)) cpSync(made, copy);
@@ -77,7 +73,6 @@ function importsOf(root: string): Readonly<Record<string, string>> {
   );
 }
 
-/** Removes what {@link buildTree} made. */
 export function removeTree(folder: string): void {
   if (existsSync(path.join(folder, '.git'))) run('git', ['worktree', 'remove', '--force', folder], ROOT);
   rmSync(folder, { recursive: true, force: true });

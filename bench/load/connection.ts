@@ -19,10 +19,8 @@ export function toRequest(body: string, path = '/verify', bundle = ''): Buffer {
   return Buffer.concat([Buffer.from(head, 'latin1'), bytes]);
 }
 
-/** Receives the outcome of each request. */
 export interface Answers {
   answered(underway: Underway, status: number, body: string, head: string): void;
-  /** The connection can no longer be used. */
   broken(underway: Underway | null, reason: string): void;
 }
 
@@ -66,7 +64,6 @@ export class Connection implements Line {
     this.#socket.write(request);
   }
 
-  /** Closes the connection. No callback is called any more. */
   close(): void {
     this.#isClosed = true;
     this.#socket.destroy();

@@ -38,7 +38,6 @@ function envoyCheck() {
 let loaded: ReturnType<typeof envoyCheck> | undefined;
 const check = () => (loaded ??= envoyCheck());
 
-/** What Envoy asks about a call. */
 export function toCheck(message: string, bundle: string): Buffer {
   const http = {
     ...{ id: '1', method: 'POST', path: '/mcp', host: 'tools.example', protocol: 'HTTP/1.1' },

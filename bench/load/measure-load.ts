@@ -5,7 +5,6 @@ import type { Answered } from '../workload/chains.js';
 import type { Workload } from '../workload/workload.js';
 import { OPEN_LOOP_CONNECTIONS, runClosedLoop, runOpenLoop, type LoadResult } from './open-loop.js';
 
-/** One closed-loop measurement. */
 export interface ClosedLoop {
   readonly id: string;
   readonly server: ServerProcess;

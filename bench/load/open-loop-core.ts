@@ -54,7 +54,6 @@ export interface Underway {
 
 /** What a loop measured, without the warm-up. Latencies count from the intended send time. */
 export interface Tally<Latencies = Histogram> {
-  /** Of correct answers. */
   readonly latencies: Latencies;
   /** How late the generator was: the time from when a request was due and a connection free. */
   readonly sendDelays: Latencies;
@@ -63,7 +62,6 @@ export interface Tally<Latencies = Histogram> {
   /** When the last answer came, in µs after the start. */
   lastAnswerAt: number;
   answered: number;
-  /** Answered in the warm-up. */
   warmedUp: number;
   /** Answered with 503 or 429, if that is expected. */
   refused: number;
@@ -71,11 +69,9 @@ export interface Tally<Latencies = Histogram> {
   timedOut: number;
   /** Number of wrong answers, broken connections and requests without an answer. */
   wrong: number;
-  /** The first of them, for a person. */
   firstWrong: string;
 }
 
-/** How a loop is run. */
 export interface OpenLoopRules {
   /**
    * An open loop: the intended send times of all requests, in µs after the start, ascending. A closed loop: how many
@@ -94,7 +90,6 @@ export interface OpenLoopRules {
 
 /** What the core uses. Tests pass their own clock. */
 export interface OpenLoopDeps {
-  /** µs since the start. */
   readonly now: () => number;
   readonly next: () => Prepared;
   /** Called for each connection that can no longer be used. */
@@ -130,14 +125,12 @@ export class OpenLoopCore {
     return !this.hasMore && this.#pending === 0;
   }
 
-  /** Whether a request is still to be sent. */
   get hasMore(): boolean {
     const { intended } = this.#rules;
     if (intended instanceof Float64Array) return this.#next < intended.length;
     return this.#next < intended.requests && this.#deps.now() < intended.untilMicros;
   }
 
-  /** Adds a connection that is ready. */
   add(line: Line): void {
     this.#free.push({ line, since: this.#deps.now() });
   }
@@ -170,7 +163,6 @@ export class OpenLoopCore {
     }
   }
 
-  /** An answer came. */
   answered(underway: Underway, status: number, body: string, head = ''): void {
     if (underway.isOver) return;
     this.#close(underway);
@@ -191,7 +183,6 @@ export class OpenLoopCore {
     recordLatency(this.tally.latencies, this.tally.lastAnswerAt - underway.intendedAt);
   }
 
-  /** A connection broke, with or without an open request. */
   broken(underway: Underway | null, reason: string): void {
     if (underway !== null) {
       if (underway.isOver) return;

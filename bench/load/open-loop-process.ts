@@ -38,7 +38,6 @@ function requestsOf({ file, start, path }: Workload): () => Prepared {
 
 /** The connections to each port. They stay open from one job to the next. */
 const open = new Map<number, (Connection | GrpcCaller)[]>();
-/** Receives the answers of the job that runs. */
 let current: Answers;
 const answers: Answers = {
   answered: (...answer) => current.answered(...answer),

@@ -6,20 +6,16 @@ import { program } from '../run/programs.js';
 import { CHECK, type Workload } from '../workload/workload.js';
 import type { Arrivals, OpenLoopRules, Tally } from './open-loop-core.js';
 
-/** Where and how to send. */
 export interface Target {
   readonly port: number;
   readonly connections: number;
   readonly seconds: number;
 }
 
-/** What the generator's process is told to do. */
 export interface OpenLoopJob extends Target, Omit<OpenLoopRules, 'intended' | 'marker'> {
   readonly workload: Workload;
-  /** Mean number of requests per second. */
   readonly rate: number;
   readonly arrivals: Arrivals;
-  /** The seed of random arrivals. */
   readonly seed: number;
   /**
    * Instead of a rate: each connection is a client that sends its next request when it has an answer, `requests` in all

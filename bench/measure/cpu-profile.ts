@@ -14,7 +14,6 @@ export interface CpuProfile {
   readonly timeDeltas: readonly number[];
 }
 
-/** The current time in µs of the clock that CPU profiles use. */
 export const monotonic = () => Number(process.hrtime.bigint() / 1000n);
 
 /** For a node that writes a profile of each of its threads into a folder when it ends. */

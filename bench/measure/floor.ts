@@ -18,7 +18,6 @@ const signed = Array.from({ length: 20 * BATCH }, (_, at) => {
   return { message, signature };
 });
 
-/** The signatures of the floor, for other implementations to verify. */
 export const signedMessages = () => ({ publicKey, signed });
 
 let next = 0;

@@ -51,12 +51,9 @@ export function newLatencies(): Histogram {
   });
 }
 
-/** Latencies as text, to pass from one process to another. */
 export const encodeLatencies = (latencies: Histogram): string => encodeIntoCompressedBase64(latencies);
 
-/** Reads what {@link encodeLatencies} wrote. */
 export const decodeLatencies = (text: string): Histogram => decodeFromCompressedBase64(text, 32);
 
-/** Adds a time in µs. */
 export const recordLatency = (latencies: Histogram, micros: number): void =>
   latencies.recordValue(Math.max(1, Math.round(micros)));

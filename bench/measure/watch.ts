@@ -6,7 +6,6 @@ import { CORES, pinned } from '../run/cores.js';
 import { program } from '../run/programs.js';
 import { coreTimes, processorTimeOf, processorTimeOfEndedChildren } from './processor-time.js';
 
-/** The state of the machine while something was measured. */
 export interface Disturbance {
   /** The floor in µs, measured on the same cores at the same time; `null` if the time was too short for a sample. */
   readonly floor: number | null;
@@ -14,7 +13,6 @@ export interface Disturbance {
   readonly others: number;
 }
 
-/** Watches the machine during measurements. */
 export class Watch {
   readonly #samplers: readonly ChildProcess[];
   readonly #samples: { core: number; at: number; value: number }[] = [];

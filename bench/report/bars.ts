@@ -1,10 +1,8 @@
 import type { Estimate } from '../measure/statistics.js';
 import { finderOf, type Figure, type Results } from '../run/results.js';
 
-/** A limit on speed that the project promises. */
 export interface Bar {
   readonly what: string;
-  /** The id of the figure that is checked. */
   readonly id: string;
   /** µs of processor time and latencies are in floors of the same run; all else in the unit of the figure. */
   readonly unit: 'floors' | 'ms' | '%' | '/s';
@@ -53,13 +51,11 @@ const BARS: readonly Bar[] = [
   ),
 ];
 
-/** A bar and its result. */
 export interface CheckedBar extends Estimate {
   readonly bar: Bar;
   readonly verdict: 'met' | 'not met' | 'cannot tell';
 }
 
-/** Checks all bars whose figures were measured. */
 export function checkBars(results: Results): CheckedBar[] {
   const find = finderOf(results);
   return BARS.flatMap((bar) => {

@@ -1,5 +1,5 @@
 import { finderOf, type Figure, type Figures } from '../run/results.js';
-import { COLOURS, draw, drawPanels, isNarrow, type Panel, type Point } from './panels.js';
+import { draw, drawPanels, isNarrow, type Panel, type Point } from './panels.js';
 
 // Each chart takes its width in px, and is `null` if nothing was measured that it shows.
 
@@ -132,35 +132,5 @@ export async function drawParts(results: Figures, width: number): Promise<string
       },
       order: { ...share, sort: 'descending' },
     },
-  });
-}
-
-/** Draws the processor time of peers at one depth, with intervals, on a logarithmic axis. */
-export async function drawPeers(results: Figures, width: number): Promise<string | null> {
-  const rows = results.figures.flatMap(({ id, floors }) => {
-    const [, label] = /^peers\/([\w-]+)\/d4\/cpu$/.exec(id) ?? [];
-    return label === undefined || floors === null ? [] : [{ label, ...floors }];
-  });
-  if (rows.length === 0) return null;
-  const title = 'processor time at depth 4, floors';
-  const x = (field: string) => ({
-    ...{ field, type: 'quantitative', scale: { type: 'log', domainMin: 1 }, title },
-  });
-  const text = { field: 'median', type: 'quantitative', format: '.3~r' };
-  return await draw({
-    data: { values: rows },
-    ...{ width: width - 130, height: { step: 30 } },
-    encoding: { y: { field: 'label', type: 'nominal', title: null, sort: null } },
-    layer: [
-      {
-        mark: { type: 'rule', strokeWidth: 2, opacity: 0.5 },
-        encoding: { x: x('low'), x2: { field: 'high' } },
-      },
-      {
-        mark: { type: 'point', filled: true, size: 70, color: COLOURS['p50'] },
-        encoding: { x: x('median') },
-      },
-      { mark: { type: 'text', dy: -10, fontSize: 11 }, encoding: { x: x('median'), text } },
-    ],
   });
 }

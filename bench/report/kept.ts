@@ -1,15 +1,8 @@
 import type { Estimate } from '../measure/statistics.js';
 import { finderOf, noisyIn, type Figure, type Figures, type Results } from '../run/results.js';
 
-/** A figure without its samples: id, unit, number of runs, median, interval, and the same in floors. */
-export type KeptFigure = readonly [
-  ...[id: string, unit: string, runs: number],
-  ...[median: number, low: number, high: number],
-  floors: readonly [median: number, low: number, high: number] | null,
-];
-
-/** A run as bench/results.json keeps it. */
-export interface KeptRun {
+/** A run as bench/results.json keeps it: of its figures those that are shown, rounded and without their samples. */
+export interface KeptRun extends Figures {
   readonly commit: string;
   readonly startedAt: string;
   readonly command: string;
@@ -17,10 +10,8 @@ export interface KeptRun {
   readonly floorMicroseconds: number;
   /** In how many of its measurements others had more than a tenth of the cores. */
   readonly noisy: string;
-  readonly figures: readonly KeptFigure[];
 }
 
-/** The figures that documents and pictures show. */
 const SHOWN = [
   /^latency\/(warm|cold)\/d\d+\/at50\/(p50|p99)$/,
   /^latency\/machine\/p99$/,
@@ -34,9 +25,10 @@ const SHOWN = [
 ];
 
 const round = (value: number) => Number(value.toPrecision(4));
-const tripleOf = ({ median, low, high }: Estimate) => [round(median), round(low), round(high)] as const;
+const rounded = ({ median, low, high }: Estimate) => ({
+  ...{ median: round(median), low: round(low), high: round(high) },
+});
 
-/** What is kept of the results of a run. */
 export function keep(results: Results): KeptRun {
   const { commit, startedAt, command, machine, floorMicroseconds, interference, figures } = results;
   return {
@@ -46,17 +38,17 @@ export function keep(results: Results): KeptRun {
     noisy: `${noisyIn(results).length} of ${interference.length}`,
     figures: figures
       .filter(({ id }) => SHOWN.some((pattern) => pattern.test(id)))
-      .map((figure) => {
+      .map((figure): Figure => {
         const { id, unit, runs, floors } = figure;
-        return [id, unit, runs, ...tripleOf(figure), floors === null ? null : tripleOf(floors)];
+        return { id, unit, runs, ...rounded(figure), floors: floors && rounded(floors) };
       }),
   };
 }
 
 /** Adds a run. Figures that it has replace those of earlier runs; a run of which nothing is left goes. */
 export function addRun(runs: readonly KeptRun[], added: KeptRun): KeptRun[] {
-  const ids = new Set(added.figures.map(([id]) => id));
-  const left = runs.map((run) => ({ ...run, figures: run.figures.filter(([id]) => !ids.has(id)) }));
+  const ids = new Set(added.figures.map(({ id }) => id));
+  const left = runs.map((run) => ({ ...run, figures: run.figures.filter(({ id }) => !ids.has(id)) }));
   return [...left.filter(({ figures }) => figures.length > 0), added];
 }
 
@@ -69,16 +61,9 @@ export function writeKept(runs: readonly KeptRun[]): string {
   return `[${texts.join(', ')}]\n`;
 }
 
-/** All kept figures, as the charts want them. */
-export function keptFigures(runs: readonly KeptRun[]): Figures {
-  const figures = runs.flatMap((run) =>
-    run.figures.map(([id, unit, runs, median, low, high, inFloors]): Figure => {
-      const floors = inFloors && { median: inFloors[0], low: inFloors[1], high: inFloors[2] };
-      return { id, unit, runs, median, low, high, floors };
-    }),
-  );
-  return { figures };
-}
+export const keptFigures = (runs: readonly KeptRun[]): Figures => ({
+  figures: runs.flatMap(({ figures }) => figures),
+});
 
 const PLACE = /(<!-- measured: (picture|ratio) -->\n)[^]*?(<!-- end -->)/g;
 
@@ -95,7 +80,7 @@ export function fillReadme(text: string, runs: readonly KeptRun[]): string {
 }
 
 const runWith = (runs: readonly KeptRun[], prefix: string) =>
-  runs.findLast(({ figures }) => figures.some(([id]) => id.startsWith(prefix)));
+  runs.findLast(({ figures }) => figures.some(({ id }) => id.startsWith(prefix)));
 
 function picture(runs: readonly KeptRun[]): string | null {
   const run = runWith(runs, 'latency/warm/');

@@ -9,7 +9,6 @@ export interface CostModel {
   readonly worstError: number;
 }
 
-/** 1, signatures, kB of the body. */
 type Row = readonly [number, number, number];
 
 /**

@@ -2,7 +2,7 @@ import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
 import type { Estimate } from '../measure/statistics.js';
 
-export const COLOURS: Readonly<Record<string, string>> = {
+const COLOURS: Readonly<Record<string, string>> = {
   ...{ answered: '#3b9b6b', refused: '#d08a1d', 'timed out': '#b8433c' },
   ...{ p99: '#b8433c', p50: '#2f6fb0', warm: '#b8433c', cold: '#2f6fb0' },
 };
@@ -20,7 +20,6 @@ const CONFIG: TopLevelSpec['config'] = {
 /** Narrower charts, in px, have their panels and legends below each other. */
 export const isNarrow = (width: number): boolean => width < 500;
 
-/** Draws a chart. @returns an SVG */
 export async function draw(spec: object): Promise<string> {
   const view = new View(parse(compile({ config: CONFIG, ...spec } as TopLevelSpec).spec), {
     renderer: 'none',
@@ -47,7 +46,6 @@ export interface Panel {
   readonly band?: { readonly upTo: number; readonly label: string } | null;
 }
 
-/** What all panels have in common. */
 export interface Frame {
   readonly yTitle: string;
   readonly isLog: boolean;
@@ -92,7 +90,6 @@ export async function drawPanels(given: readonly Panel[], frame: Frame): Promise
   });
 }
 
-/** The axis on which all panels fit. */
 function axisOf(panels: readonly Panel[], { isLog }: Frame) {
   const all = panels.flatMap(({ points, band }) => [
     ...points.flatMap(({ low, high }) => [low, high]),

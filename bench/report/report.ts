@@ -1,6 +1,6 @@
 import { finderOf, noisyIn, type Figures, type Results } from '../run/results.js';
 import { checkBars } from './bars.js';
-import { drawCost, drawKnee, drawLatency, drawOverload, drawParts, drawPeers } from './charts.js';
+import { drawCost, drawKnee, drawLatency, drawOverload, drawParts } from './charts.js';
 import { fitModel } from './model.js';
 import { BAR_HEAD, cellsOf, formatInterval, formatValue } from './table.js';
 
@@ -123,7 +123,7 @@ export async function renderReport(results: Results): Promise<string> {
       'peers',
       'Against what?',
       [
-        await chart('peers', results, drawPeers),
+        figureTable(results, 'peers', ['cpu', 'throughput', 'p99']),
         ...notes.filter((note) => note.startsWith('peers: ')).map((note) => p(note.replace('peers: ', ''))),
       ],
     ],
@@ -177,7 +177,6 @@ ${shown.map(([id, title, content]) => `<section id="${id}"><h2>${title}</h2>\n${
 `;
 }
 
-/** A table of figures whose ids are `suite/row/quantity`. */
 function figureTable(results: Results, suite: string, quantities: readonly string[]): string {
   const find = finderOf(results);
   const ids = results.figures

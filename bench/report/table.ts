@@ -14,10 +14,6 @@ export function renderTable(results: Results): string {
   ];
   const bars = results.mode === 'full' ? checkBars(results) : [];
   if (bars.length > 0) lines.push('', ...align([BAR_HEAD, ...bars.map(cellsOf)]));
-  if (interference.length > 0)
-    lines.push(
-      `\nOthers on the cores while each figure was taken: ${stripOf(interference.map(({ others }) => others))}`,
-    );
   const noisy = noisyIn(results).length;
   if (noisy > 0)
     lines.push(
@@ -44,7 +40,6 @@ function rowOf(figure: Figure): string[] {
   return [id, formatValue(median, unit), formatInterval(figure), inFloors, String(runs)];
 }
 
-/** The interval of a figure; empty for a single run. */
 export const formatInterval = ({ low, high, unit, runs }: Figure): string =>
   runs > 1 ? `${formatValue(low, unit)} … ${formatValue(high, unit)}` : '';
 
@@ -69,11 +64,3 @@ export function align(rows: readonly (readonly string[])[]): string[] {
     column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0);
   return rows.map((row) => row.map(pad).join('  ').trimEnd());
 }
-
-const LEVELS = '▁▂▃▄▅▆▇█';
-
-/** Shares from 0 to 1 as a strip of bars. */
-export const stripOf = (shares: readonly number[]): string =>
-  shares
-    .map((share) => LEVELS[Math.min(LEVELS.length - 1, Math.floor(share * LEVELS.length))] ?? '?')
-    .join('');

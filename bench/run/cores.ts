@@ -23,7 +23,6 @@ export function splitOf(cores: readonly number[] | null): Split | null {
   return { service: cores.slice(0, -generators), generator: cores.slice(-generators) };
 }
 
-/** For the notes of a run. */
 export const describeSplit = (): string =>
   SPLIT === null
     ? 'the generator and the service share the cores, so high percentiles contain what the scheduler adds'

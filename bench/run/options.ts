@@ -1,11 +1,8 @@
 import { parseArgs } from 'node:util';
 
-/** The sizes of a run. */
 export interface Plan {
   readonly mode: 'full' | 'quick' | 'smoke';
-  /** Number of independent runs of each figure. */
   readonly runs: number;
-  /** Seconds of each closed-loop run. */
   readonly seconds: number;
   readonly depths: readonly number[];
   /** For what is not measured at all depths: profiles, peers, mixed traffic, 1 and 128 connections. */
@@ -27,7 +24,6 @@ const FULL: Plan = {
   overloadSeconds: 10,
 };
 
-/** The plan of each mode. */
 const PLANS: Readonly<Record<Plan['mode'], Plan>> = {
   full: FULL,
   quick: {
@@ -37,16 +33,13 @@ const PLANS: Readonly<Record<Plan['mode'], Plan>> = {
   smoke: { ...FULL, mode: 'smoke', runs: 1, depths: [1, 4], coreDepths: [1, 4] },
 };
 
-/** The options of the command line. */
 export interface Options {
   readonly plan: Plan;
-  /** Names of suites, or `null` for all suites of the mode. */
   readonly only: readonly string[] | null;
   readonly out: string | null;
   readonly show: 'help' | 'list' | null;
 }
 
-/** For `--help`. */
 export const USAGE = `npm run bench -- [options]
 
   --quick              a minute or two: fewer depths, one run of each figure, so no intervals

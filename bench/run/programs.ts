@@ -14,7 +14,6 @@ function findRoot(): string {
   return directory;
 }
 
-/** The root of the clone. */
 export const ROOT = findRoot();
 
 /** The path of a source file that the compiler does not copy. */

@@ -3,7 +3,6 @@ import { intervalOf } from '../measure/statistics.js';
 import type { Disturbance } from '../measure/watch.js';
 import type { Figure, Results } from './results.js';
 
-/** The percentiles that figures are recorded for. */
 const PERCENTILES = [50, 90, 99, 99.9] as const;
 
 /** The units of quantities; a quantity is the last part of an id. All percentiles are in µs. */
@@ -27,7 +26,6 @@ interface Recording {
   readonly inFloors: number[];
 }
 
-/** Collects what the suites measure. */
 export class Recorder {
   readonly skipped: Results['skipped'][number][] = [];
   readonly notes: string[] = [];
@@ -37,12 +35,10 @@ export class Recorder {
   readonly #measureFloor: () => number;
   #floor = Number.NaN;
 
-  /** @param measureFloor measures one libsodium verification, in µs */
   constructor(measureFloor: () => number) {
     this.#measureFloor = measureFloor;
   }
 
-  /** The floor as last measured, in µs. */
   get floor(): number {
     return this.#floor;
   }
@@ -76,7 +72,6 @@ export class Recorder {
     if (unit === '1/s') recording.inFloors.push((value * this.#floor) / 1e6);
   }
 
-  /** Adds the percentiles of one run as samples. */
   recordLatencies(id: string, latencies: Histogram): void {
     for (const at of PERCENTILES) {
       // With fewer than five values above it, a percentile is only chance.
@@ -85,7 +80,6 @@ export class Recorder {
     }
   }
 
-  /** Notes wrong verdicts, which make the whole run void. */
   blame(where: string, count: number, first: string): void {
     if (count > 0) this.wrongVerdicts.push({ where, count, first });
   }
@@ -101,7 +95,6 @@ export class Recorder {
     return other;
   }
 
-  /** The figures so far. */
   figures(): Figure[] {
     return [...this.#recordings].map(([id, { unit, samples, inFloors }]) => ({
       ...{ id, unit, runs: samples.length, samples, ...estimateOf(samples) },

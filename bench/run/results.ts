@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
-import { availableParallelism, cpus, loadavg, release, totalmem, type as systemType } from 'node:os';
+import { availableParallelism, cpus } from 'node:os';
 import path from 'node:path';
 import type { Estimate } from '../measure/statistics.js';
 import { ROOT } from './programs.js';
@@ -8,7 +8,6 @@ import { ROOT } from './programs.js';
 /** The version of the file format. It is raised if readers of the old version could not read the new one. */
 export const RESULTS_SCHEMA = 4;
 
-/** One measured quantity. */
 export interface Figure extends Estimate {
   /** `suite/parameters/quantity` */
   readonly id: string;
@@ -20,12 +19,10 @@ export interface Figure extends Estimate {
   readonly floors: Estimate | null;
 }
 
-/** What charts are drawn from. */
 export interface Figures {
   readonly figures: readonly Figure[];
 }
 
-/** results.json */
 export interface Results extends Figures {
   readonly schema: typeof RESULTS_SCHEMA;
   readonly startedAt: string;
@@ -42,7 +39,6 @@ export interface Results extends Figures {
     readonly count: number;
     readonly first: string;
   }[];
-  /** The median floor of the run. */
   readonly floorMicroseconds: number;
   /** The share of all cores that others had while a figure was measured, in the order of measuring. */
   readonly interference: readonly { readonly id: string; readonly others: number }[];
@@ -57,7 +53,6 @@ export const NOISY = 0.1;
 export const noisyIn = ({ interference }: Pick<Results, 'interference'>) =>
   interference.filter(({ others }) => others > NOISY);
 
-/** Finds figures by their ids. */
 export const finderOf = ({ figures }: Figures): ((id: string) => Figure | undefined) => {
   const byId = new Map(figures.map((figure) => [figure.id, figure]));
   return (id) => byId.get(id);
@@ -86,10 +81,7 @@ export function describeMachine(): Results['machine'] {
   return {
     processor: cpus()[0]?.model.trim() ?? 'unknown',
     cores: availableParallelism(),
-    memoryBytes: totalmem(),
-    system: `${systemType()} ${release()}`,
     node: process.versions.node,
-    loadAverageAtStart: loadavg()[0] ?? Number.NaN,
   };
 }
 

@@ -2,7 +2,6 @@ import type { Workloads } from '../workload/workload.js';
 import type { Plan } from './options.js';
 import type { Recorder } from './recorder.js';
 
-/** What a suite works with. */
 export interface Bench {
   readonly plan: Plan;
   readonly recorder: Recorder;
@@ -19,14 +18,12 @@ export interface Bench {
     measure: () => Promise<Value>,
     cores?: readonly number[] | null,
   ) => Promise<Value>;
-  /** Prints what is being measured. */
   readonly say: (what: string) => void;
 }
 
 /** A group of figures. Its name is the first part of their ids. */
 export interface Suite {
   readonly name: string;
-  /** One line for `--list`. */
   readonly about: string;
   readonly run: (bench: Bench) => Promise<void>;
 }

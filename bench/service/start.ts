@@ -8,7 +8,6 @@ import { pinned } from '../run/cores.js';
 import { program, ROOT } from '../run/programs.js';
 import { CHECK, COLD_CACHE_BYTES, type Traffic, type Workload } from '../workload/workload.js';
 
-/** Options for starting a server. */
 export interface ServerOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly nodeArgs?: readonly string[];
@@ -24,11 +23,9 @@ interface Ready {
   readonly grpcPort?: number;
 }
 
-/** A server under test, in a process of its own. */
 export class ServerProcess {
   readonly port: number;
   readonly pid: number;
-  /** The ids of all its processes. */
   readonly pids: readonly number[];
   readonly #grpcPort: number;
   readonly #child: ChildProcess;
@@ -71,7 +68,6 @@ export class ServerProcess {
     return new ServerProcess(child, ready);
   }
 
-  /** Where it takes the requests of a workload. */
   portFor(workload: Workload): number {
     return workload.path === CHECK ? this.#grpcPort : this.port;
   }
@@ -92,7 +88,6 @@ export class ServerProcess {
     return sum(lines.map((line) => Number(line.split(' ').at(-1))));
   }
 
-  /** Stops it. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const exited = once(this.#child, 'exit');
@@ -116,7 +111,6 @@ function readyIn(line: string): Ready | null {
 /** Lets a service refuse what waits too long, as it does by default. For {@link startService}. */
 export const DEFAULT_QUEUE = { QUEUE_BURST_MS: '' };
 
-/** The environment of a service for a kind of traffic. */
 export const environmentFor = (traffic: Traffic): Readonly<Record<string, string>> =>
   traffic === 'cold' ? { RECEIPT_CACHE_BYTES: String(COLD_CACHE_BYTES) } : {};
 

@@ -28,10 +28,8 @@ const generators: Suite = {
   },
 };
 
-/** The suites of a run without options. */
 export const DEFAULT_SUITES: readonly Suite[] = [throughput, latency, gate, cache];
 
-/** The suites that `--only` can name. */
 export const ALL_SUITES: readonly Suite[] = [
   ...DEFAULT_SUITES,
   batch,
@@ -43,5 +41,4 @@ export const ALL_SUITES: readonly Suite[] = [
   generators,
 ];
 
-/** The suites that CI runs. */
 export const SMOKE_SUITES: readonly Suite[] = [throughput, gate, generators];

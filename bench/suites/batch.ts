@@ -8,14 +8,7 @@ const DEPTHS = [1, 4, 16];
 const SIZES = [1, 4, 16, 64, 256];
 /** Lines that are under way at the same time, unless a batch alone has more. */
 const LINES_UNDER_WAY = 128;
-const WARM_UP_SECONDS = 1;
-
-interface Case {
-  readonly traffic: 'warm' | 'cold';
-  readonly over: 'tcp' | 'unix';
-  readonly depth: number;
-  readonly size: number;
-}
+const WARM_UP_SECONDS = 0.25;
 
 /** Measures what a verdict costs where several share an exchange. */
 export const batch: Suite = {
@@ -23,26 +16,23 @@ export const batch: Suite = {
   about: 'processor time of a verdict in batches of 1 to 256, warm and cold, over TCP and a Unix socket',
   run: async (bench) => {
     const { plan, recorder, workloads } = bench;
-    const depths = DEPTHS.filter((depth) => plan.depths.includes(depth));
+    const discarding = { ...bench, recorder: recorder.discarding() };
     for (let run = 1; run <= plan.runs; run++) {
       for (const over of ['tcp', 'unix'] as const) {
         for (const traffic of ['warm', 'cold'] as const) {
-          const socket = path.join(workloads.directory, `${over}.sock`);
-          const listen = over === 'unix' ? { LISTEN: `unix:${socket}` } : {};
+          const socketPath = over === 'unix' ? path.join(workloads.directory, 'batch.sock') : null;
+          const listen = socketPath === null ? {} : { LISTEN: `unix:${socketPath}` };
           await using server = await startService({ ...environmentFor(traffic), ...listen });
-          const target = over === 'unix' ? { socketPath: socket } : { port: server.port };
-          for (const depth of depths) {
-            const calls = new Calls(workloads[traffic](depth));
-            const sizes = SIZES.map((size): Case => ({ traffic, over, depth, size }));
+          for (const depth of plan.depths.filter((one) => DEPTHS.includes(one))) {
+            const calls = workloads[traffic](depth);
+            // Calls in turn: of cold ones there are so many that none is in the cache when its turn comes again.
+            let next = 0;
+            const take = (count: number) =>
+              Array.from({ length: count }, () => calls[next++ % calls.length] as Answered);
+            const one = { id: `batch/${traffic}/${over}/d${depth}`, isWarm: traffic === 'warm', socketPath };
             // A new process: V8 compiles.
-            await measure(
-              { ...bench, recorder: recorder.discarding() },
-              server,
-              sizes[3] as Case,
-              calls,
-              target,
-            );
-            for (const one of sizes) await measure(bench, server, one, calls, target);
+            await measure(discarding, server, { ...one, size: 64 }, take);
+            for (const size of SIZES) await measure(bench, server, { ...one, size }, take);
           }
         }
       }
@@ -50,38 +40,29 @@ export const batch: Suite = {
   },
 };
 
-/** Calls in turn, each with its answer. Of cold ones there are so many that none is in the cache when its turn comes again. */
-class Calls {
-  readonly #calls: readonly Answered[];
-  #next = 0;
-
-  constructor(calls: readonly Answered[]) {
-    this.#calls = calls;
-  }
-
-  take(count: number): readonly Answered[] {
-    return Array.from({ length: count }, () => this.#calls[this.#next++ % this.#calls.length] as Answered);
-  }
+interface Case {
+  readonly id: string;
+  readonly isWarm: boolean;
+  readonly socketPath: string | null;
+  readonly size: number;
 }
-
-type Target = { readonly socketPath: string } | { readonly port: number };
 
 async function measure(
   { plan, recorder, watch, say }: Bench,
   server: ServerProcess,
-  { traffic, over, depth, size }: Case,
-  calls: Calls,
-  target: Target,
+  { id: base, isWarm, socketPath, size }: Case,
+  take: (count: number) => readonly Answered[],
 ): Promise<void> {
-  const id = `batch/${traffic}/${over}/d${depth}/b${size}`;
+  const id = `${base}/b${size}`;
   const connections = Math.max(1, Math.floor(LINES_UNDER_WAY / size));
-  const port = 'port' in target ? target.port : 80;
-  await using pool = closing(
-    new Pool(`http://127.0.0.1:${port}`, { connections, ...('port' in target ? {} : target) }),
-  );
+  // Over a Unix socket there is no port.
+  const pool = new Pool(`http://127.0.0.1:${server.port || 80}`, {
+    connections,
+    ...(socketPath && { socketPath }),
+  });
   let [verdicts, wrong, firstWrong] = [0, 0, ''];
   const ask = async () => {
-    const lines = calls.take(size);
+    const lines = take(size);
     const { statusCode, body } = await pool.request({
       ...{ method: 'POST', path: '/verify', headers: { 'Content-Type': 'application/x-ndjson' } },
       body: lines.map((call) => call.body).join('\n'),
@@ -100,20 +81,17 @@ async function measure(
     };
     await Promise.all(Array.from({ length: connections }, loop));
   };
-  await load(traffic === 'warm' ? WARM_UP_SECONDS / 4 : 0);
+  await load(isWarm ? WARM_UP_SECONDS : 0);
   recorder.measureFloor();
-  [verdicts] = [0];
+  verdicts = 0;
   const before = server.processorTime();
   const startedAt = performance.now();
   await watch(id, server.pids, () => load(plan.seconds));
   const rate = (verdicts * 1000) / (performance.now() - startedAt);
   const cpu = (server.processorTime() - before) / verdicts;
+  await pool.close();
   recorder.blame(id, wrong, firstWrong);
   recorder.record(`${id}/throughput`, rate);
   if (!Number.isNaN(cpu)) recorder.record(`${id}/cpu`, cpu);
   say(`${id}: ${Math.round(rate)} /s, ${cpu.toFixed(0)} µs of processor time each`);
-}
-
-function closing(pool: Pool): Pool & AsyncDisposable {
-  return Object.assign(pool, { [Symbol.asyncDispose]: () => pool.close() });
 }

@@ -10,7 +10,6 @@ import type { Suite } from '../run/suite.js';
 /** Checks signatures under one key. The key was prepared in advance, as in a service that knows its callers. */
 type CheckUnderKey = (signature: Buffer, message: Buffer) => boolean | Promise<boolean>;
 
-/** An implementation of Ed25519. */
 export interface Engine {
   readonly name: string;
   /** Prepares a key. Throws if the engine refuses the key. */
@@ -42,7 +41,6 @@ export const ENGINES: readonly Engine[] = [
   },
 ];
 
-/** A published signature that must verify or must not. */
 export interface Vector {
   readonly key: Buffer;
   readonly message: Buffer;
@@ -50,7 +48,6 @@ export interface Vector {
   readonly valid: boolean;
 }
 
-/** The published vectors. */
 export function readVectors(): Vector[] {
   const linesOf = (name: string) =>
     readFileSync(path.join(ROOT, 'test', 'vectors', name), 'utf8')

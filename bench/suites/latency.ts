@@ -47,7 +47,6 @@ interface Case {
   readonly run: number;
 }
 
-/** @returns the capacity */
 async function measureDepth(
   bench: Bench,
   server: ServerProcess,

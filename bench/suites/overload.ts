@@ -1,7 +1,9 @@
 import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { checkAnswers, measureCapacity, prime } from '../load/measure-load.js';
 import { runOpenLoop, type LoadResult } from '../load/open-loop.js';
-import { probing } from '../measure/health-probe.js';
+import { residentOf } from '../measure/processor-time.js';
+import { newLatencies, recordLatency } from '../measure/statistics.js';
 import { describeSplit, SPLIT } from '../run/cores.js';
 import type { Bench, Suite } from '../run/suite.js';
 import { DEFAULT_QUEUE, environmentFor, startService, type ServerProcess } from '../service/start.js';
@@ -13,7 +15,6 @@ const CONNECTIONS = 1_000;
 const FACTORS = [1, 2, 3] as const;
 const PATIENCE_MS = 1_000;
 
-/** More traffic than the service can serve. */
 export const overload: Suite = {
   name: 'overload',
   about:
@@ -52,7 +53,6 @@ async function coldCapacity(bench: Bench, workers: number): Promise<number> {
   return await measureCapacity(bench, bench.workloads.files('cold', DEPTH), server);
 }
 
-/** Offers a rate to a new service. */
 async function measureFactor(
   bench: Bench,
   workers: number,
@@ -139,7 +139,6 @@ async function measureCrowd(bench: Bench, crowd: Crowd): Promise<void> {
   say(`${id}: ${(100 * refused).toFixed(1)} % refused, ${fared.timedOut} gave up, ${about}`);
 }
 
-/** Lets a crowd ask a service. */
 async function ask(
   { workloads }: Bench,
   server: ServerProcess,
@@ -153,4 +152,41 @@ async function ask(
   });
   workloads.advance(workload, result.answered + result.refused + result.timedOut + clients);
   return result;
+}
+
+const PROBE_EVERY_MS = 100;
+const PROBE_PATIENCE_MS = 10_000;
+
+/** Asks `/healthz` like an orchestrator while something is measured, on a new connection each time, and watches memory. */
+async function probing<Value>(
+  server: { readonly port: number; readonly pid: number },
+  measure: () => Promise<Value>,
+) {
+  const latencies = newLatencies();
+  let [failed, resident, isOver] = [0, 0, false];
+  const probe = async () => {
+    while (!isOver) {
+      const start = performance.now();
+      try {
+        const response = await fetch(`http://127.0.0.1:${server.port}/healthz`, {
+          headers: { Connection: 'close' },
+          signal: AbortSignal.timeout(PROBE_PATIENCE_MS),
+        });
+        await response.text();
+        if (response.status !== 200) failed++;
+      } catch {
+        failed++;
+      }
+      recordLatency(latencies, (performance.now() - start) * 1000);
+      resident = Math.max(resident, residentOf(server.pid));
+      await sleep(PROBE_EVERY_MS);
+    }
+  };
+  const probed = probe();
+  const value = await measure().finally(() => (isOver = true));
+  await probed;
+  const slowest = (latencies.maxValue / 1000).toFixed(0);
+  const megabytes = Math.round(resident / 1e6);
+  const about = `healthz at most ${slowest} ms (${failed} failed), RSS ${megabytes} MB`;
+  return { value, about, resident, p99: latencies.getValueAtPercentile(99) };
 }

@@ -5,7 +5,7 @@ import { profileUnderLoad } from '../load/profiled.js';
 import { partOf, selfTimes } from '../measure/cpu-profile.js';
 import type { Plan } from '../run/options.js';
 import type { Bench, Suite } from '../run/suite.js';
-import { environmentFor, ServerProcess, startService } from '../service/start.js';
+import { environmentFor, startService, type ServerProcess } from '../service/start.js';
 import type { Traffic } from '../workload/workload.js';
 
 interface Case {
@@ -29,7 +29,6 @@ export const throughput: Suite = {
     // over several compilations of the code, and their spread includes the effects of both.
     for (let round = 1; round <= plan.runs; round++) {
       await measureLibrary(bench);
-      if (plan.mode !== 'smoke') await measureNoOp(bench);
       for (const kind of ['warm', 'cold'] as const) {
         const own = cases.filter(({ traffic }) => (traffic === 'cold') === (kind === 'cold'));
         await using server = await startService(environmentFor(kind));
@@ -73,22 +72,6 @@ function casesOf({ mode, depths, coreDepths }: Plan): Case[] {
     ...all('forged', [usual], connections),
     ...all('malformed', [usual], connections),
   ];
-}
-
-/** A server that does nothing: no higher throughput can be measured here. */
-async function measureNoOp(bench: Bench): Promise<void> {
-  const { connections, depth } = USUAL;
-  await using server = await ServerProcess.start('service/no-op-process.js', {
-    env: { DEPTH: String(depth) },
-  });
-  bench.recorder.measureFloor();
-  await measureClosedLoop(bench, {
-    ...{ id: `throughput/no-op/d${depth}/c${connections}`, server, hasMetrics: false, connections },
-    ...{
-      seconds: bench.plan.seconds,
-      workload: bench.workloads.marked(depth),
-    },
-  });
 }
 
 const LIBRARY_MS = 100;

@@ -11,12 +11,9 @@ export interface Chain {
   readonly answer: string;
 }
 
-/** A request and its answer. */
 export interface Exchange {
   readonly body: string;
-  /** The header `X-DRS-Bundle`. */
   readonly bundle?: string;
-  /** The exact answer, where it is known. */
   readonly answer?: string;
 }
 export type Answered = Exchange & { readonly answer: string };
@@ -80,7 +77,6 @@ const ROOT_CLAIMS = {
   },
 };
 
-/** The arguments of every call made here. */
 export const CALL_ARGS = {
   estimated_cost_usd: 0.05,
   query: 'opening hours of the city library',

@@ -18,11 +18,9 @@ export interface Workload {
   readonly marker: string;
   /** Of an HTTP request; {@link CHECK} stands for gRPC. */
   readonly path: string;
-  /** The mean body size of a request. */
   readonly bodyBytes: number;
 }
 
-/** The method of Envoy's protocol. */
 export const CHECK = '/envoy.service.auth.v3.Authorization/Check';
 
 /** The cache size of services that get cold traffic. It is small, so that few chains are enough to always miss it. */
@@ -37,7 +35,6 @@ const COLD_RECEIPTS = 10_000;
 
 /** Makes workloads and keeps them for the length of a run. */
 export class Workloads {
-  /** The directory for the files. */
   readonly directory: string;
   readonly #made = new Map<string, readonly Answered[]>();
   readonly #written = new Map<string, Workload>();
@@ -48,7 +45,6 @@ export class Workloads {
     this.directory = directory;
   }
 
-  /** Calls under a few chains. */
   warm(depth: number): readonly Answered[] {
     return memo(this.#made, `warm-${depth}`, () =>
       Array.from({ length: WARM_CHAINS }, () => makeChain(depth)).flatMap((chain) =>
@@ -57,14 +53,12 @@ export class Workloads {
     );
   }
 
-  /** One call under each of many chains. */
   cold(depth: number): readonly Answered[] {
     return memo(this.#made, `cold-${depth}`, () =>
       Array.from({ length: Math.ceil(COLD_RECEIPTS / depth) }, () => makeCall(makeChain(depth))),
     );
   }
 
-  /** The file of a workload. */
   files(traffic: Traffic, depth: number): Workload {
     const workload = memo(this.#written, `${traffic}-${depth}`, () => {
       if (traffic === 'warm' || traffic === 'cold')
@@ -85,12 +79,10 @@ export class Workloads {
     return this.write('warm', depth, calls, `"chain_depth":${depth},`, '/verify', 'marked');
   }
 
-  /** Notes that requests of a workload were sent. */
   advance({ file, traffic, start }: Workload, requests: number): void {
     if (traffic === 'cold') this.#starts.set(file, start + Math.ceil(requests));
   }
 
-  /** Writes the file of a workload. */
   write(
     traffic: Traffic,
     depth: number,
@@ -114,7 +106,6 @@ function memo<Value>(kept: Map<string, Value>, key: string, make: () => Value): 
   return made;
 }
 
-/** One call, in the form for each endpoint. */
 export interface GateCall {
   /** For `/verify`: the bundle, and the arguments to which it must be bound. */
   readonly verify: string;
@@ -127,7 +118,6 @@ const { tool, ...args } = CALL_ARGS;
 const params = { name: tool, arguments: args };
 const MESSAGE = JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params });
 
-/** The warm calls of a depth. */
 export function gateCalls(workloads: Workloads, depth: number): GateCall[] {
   return workloads.warm(depth).map(({ body }) => ({
     verify: JSON.stringify({ ...(JSON.parse(body) as object), body: CALL_ARGS }),

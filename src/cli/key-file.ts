@@ -70,6 +70,7 @@ async function requirePrivate(file: string): Promise<void> {
 export interface KeyOptions {
   readonly key?: string;
   readonly agent?: string | true;
+  readonly agentSocket?: string;
 }
 
 /** Adds the options that say who signs. */
@@ -79,7 +80,8 @@ export function addKeyOptions(command: Command): Command {
     .option(
       '--agent [comment|did]',
       'sign with this Ed25519 key of your ssh-agent instead; without a value, with its only one',
-    );
+    )
+    .option('--agent-socket <path>', 'where that ssh-agent listens (default: SSH_AUTH_SOCK)');
 }
 
 /**
@@ -87,18 +89,28 @@ export function addKeyOptions(command: Command): Command {
  *
  * @param file how a key file is read
  */
-export async function readSigner({ key, agent }: KeyOptions, file?: KeyFileOptions): Promise<AnySigner> {
+export async function readSigner(
+  { key, agent, agentSocket: socket }: KeyOptions,
+  file?: KeyFileOptions,
+): Promise<AnySigner> {
   if ((key === undefined) === (agent === undefined)) {
     throw new CommandError(
       key === undefined ? 'there is no key to sign with' : 'there are two keys to sign with',
       'give either --key <file>, or --agent for a key of your ssh-agent',
     );
   }
-  if (key !== undefined) return readKeyFile(key, file);
+  if (key !== undefined) {
+    if (socket !== undefined)
+      throw new CommandError('--agent-socket is for --agent, not for --key', 'leave it out');
+    return readKeyFile(key, file);
+  }
   if (file?.passphraseFile !== undefined)
     throw new CommandError('--passphrase-file is for --key, not for --agent', 'leave it out');
   const { sshAgentSigner } = await import('../issue/ssh-agent.js');
-  return sshAgentSigner(typeof agent === 'string' ? { key: agent } : {});
+  return sshAgentSigner({
+    ...(typeof agent === 'string' && { key: agent }),
+    ...(socket !== undefined && { socket }),
+  });
 }
 
 /**

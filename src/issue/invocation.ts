@@ -2,7 +2,7 @@ import { DRS_VERSION, INVOCATION_TYPE, type InvocationClaims } from '../protocol
 import type { JsonObject } from '../protocol/json.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { Failure } from '../verify/codes.js';
-import { checkStructure, openBundle, proveBundle } from '../verify/judge.js';
+import { checkBundle, checkStructure, openBundle } from '../verify/judge.js';
 import { NO_MEMORY } from '../verify/receipt-memory.js';
 import { createBundle, type Bundle } from './bundle.js';
 import { DEFAULT_MAX_CHAIN_DEPTH, readChain, rulesFor } from './chain.js';
@@ -114,7 +114,7 @@ function findFailure(
   const opened = openBundle(bundle, deps);
   if (opened instanceof Failure) return opened;
   return after(verifierFor(key)(opened.plan.checks), (verified) => {
-    const proved = proveBundle(opened, verified, now, deps);
-    return proved instanceof Failure ? proved : null;
+    const root = checkBundle(opened, verified, now, deps);
+    return root instanceof Failure ? root : null;
   });
 }

@@ -1,9 +1,9 @@
-import { verifyAtOnce, verifyEventually } from '#ed25519';
+import { verifyEventually } from '#ed25519';
 import { encodeUtf8 } from '#platform';
 import type { SignatureCheck } from '../protocol/jwt.js';
 import { DEFAULT_KEYS } from '../protocol/key-resolver.js';
 import { IssueError } from './issue-error.js';
-import { SigningKey } from './signing-key.js';
+import type { SigningKey } from './signing-key.js';
 
 /**
  * An Ed25519 key that signs elsewhere: in WebCrypto, an agent, a token, a service. With one, the functions that issue
@@ -28,6 +28,16 @@ export interface Signer {
 /** What can sign: a key in memory, or one elsewhere. */
 export type AnySigner = SigningKey | Signer;
 
+/**
+ * What a key in memory has, and a {@link Signer} has not: the function that verifies at once. `instanceof` would have each
+ * page that signs with WebCrypto carry what keys in memory need.
+ */
+export const AT_ONCE = Symbol('verifies at once');
+
+function isInMemory(key: AnySigner): key is SigningKey {
+  return (key as Partial<SigningKey> | null)?.[AT_ONCE] !== undefined;
+}
+
 /** A value that may be a promise: only for a {@link Signer}. */
 export type Eventual<T> = T | Promise<T>;
 
@@ -38,12 +48,12 @@ export function after<T, U>(value: Eventual<T>, next: (value: T) => Eventual<U>)
 
 /** Runs a function of which nothing is thrown if it is for a {@link Signer}: its promise rejects instead. */
 export function issueWith<T>(key: AnySigner, issue: () => Eventual<T>): Eventual<T> {
-  return key instanceof SigningKey ? issue() : (async () => issue())();
+  return isInMemory(key) ? issue() : (async () => issue())();
 }
 
 /** What verifies signatures where this key issues: at once for a key in memory. */
 export function verifierFor(key: AnySigner): (checks: readonly SignatureCheck[]) => Eventual<boolean[]> {
-  return key instanceof SigningKey ? verifyAtOnce : verifyEventually;
+  return isInMemory(key) ? key[AT_ONCE] : verifyEventually;
 }
 
 const SIGNATURE_BYTES = 64;
@@ -54,7 +64,7 @@ const SIGNATURE_BYTES = 64;
  * @throws IssueError `INVALID_KEY` if what a {@link Signer} gives is not a signature of its own DID
  */
 export function signText(key: AnySigner, text: string): Eventual<Uint8Array> {
-  return key instanceof SigningKey ? key.sign(encodeUtf8(text)) : signElsewhere(key, text);
+  return isInMemory(key) ? key.sign(encodeUtf8(text)) : signElsewhere(key, text);
 }
 
 async function signElsewhere(signer: Signer, text: string): Promise<Uint8Array> {

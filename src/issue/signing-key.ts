@@ -1,8 +1,9 @@
-import { keyPairOf, randomSeed, signDetached, type KeyPair } from '#ed25519';
+import { keyPairOf, randomSeed, signDetached, verifyAtOnce, type KeyPair } from '#ed25519';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf, PUBLIC_KEY_BYTES } from '../protocol/did-key.js';
 import { isJsonObject } from '../protocol/json.js';
 import { IssueError } from './issue-error.js';
+import { AT_ONCE } from './signer.js';
 
 /** An Ed25519 public key as a JWK; `kid` is its `did:key`. RFC 8037 §2 */
 export interface PublicJwk {
@@ -37,6 +38,11 @@ export class SigningKey {
     this.#pair = keyPairOf(this.#seed);
     this.publicKey = this.#pair.publicKey;
     this.did = didKeyOf(this.publicKey);
+  }
+
+  /** @internal */
+  get [AT_ONCE](): typeof verifyAtOnce {
+    return verifyAtOnce;
   }
 
   /**

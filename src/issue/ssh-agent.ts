@@ -114,7 +114,7 @@ function ask<T>(
         new IssueError(
           'INVALID_KEY',
           `the ssh-agent at ${path} does not sign: ${reason}`,
-          'check that the agent of SSH_AUTH_SOCK runs and is not locked (`ssh-add -l`), and that you confirmed',
+          'check that this agent (SSH_AUTH_SOCK, or --agent-socket) runs and is not locked (`ssh-add -l`), and that you confirmed',
         ),
       );
     };

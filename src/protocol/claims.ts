@@ -106,6 +106,7 @@ export function readReceiptClaims(
   | { claims: ReceiptClaims; limits: PolicyLimit[]; defect?: never }
   | { defect: ClaimDefect; claims?: never; limits?: never } {
   const { limits, defect: policyDefect } = readPolicyClaim(payload);
+  // Each claim has its own line of code: a look-up by a variable name, as in a table, takes V8's slowest path.
   const defect =
     findTypeDefect(payload, RECEIPT_TYPE) ??
     check('iss', payload['iss'], text) ??

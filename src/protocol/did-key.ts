@@ -1,4 +1,4 @@
-import { base58 } from '@scure/base';
+import { decodeBase58, encodeBase58 } from './base58.js';
 
 /** Bytes of an Ed25519 public key. */
 export const PUBLIC_KEY_BYTES = 32;
@@ -33,13 +33,8 @@ export function publicKeyOf(did: string): Uint8Array | null {
 
 function decode(did: string): Uint8Array | null {
   if (did.length !== DID_LENGTH || !did.startsWith(PREFIX)) return null;
-  let bytes: Uint8Array;
-  try {
-    bytes = base58.decode(did.slice(PREFIX.length));
-  } catch {
-    return null;
-  }
-  if (bytes.length !== ED25519_PUB.length + PUBLIC_KEY_BYTES) return null;
+  const bytes = decodeBase58(did.slice(PREFIX.length));
+  if (bytes?.length !== ED25519_PUB.length + PUBLIC_KEY_BYTES) return null;
   return bytes[0] === ED25519_PUB[0] && bytes[1] === ED25519_PUB[1] ? bytes.slice(ED25519_PUB.length) : null;
 }
 
@@ -55,5 +50,5 @@ export function didKeyOf(publicKey: Uint8Array): string {
       `an Ed25519 public key has ${PUBLIC_KEY_BYTES} bytes; this one has ${publicKey.length}`,
     );
   }
-  return PREFIX + base58.encode(Uint8Array.of(...ED25519_PUB, ...publicKey));
+  return PREFIX + encodeBase58(Uint8Array.of(...ED25519_PUB, ...publicKey));
 }

@@ -3,6 +3,8 @@
 import { Buffer, isAscii } from 'node:buffer';
 import { hash } from 'node:crypto';
 
+export { isPlainlyFaithful } from './faithful-json.js';
+
 /** Bytes as this platform decodes them. Code that is not of one platform uses them as a `Uint8Array`. */
 export type Bytes = Buffer;
 

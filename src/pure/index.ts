@@ -15,7 +15,8 @@ export type { RemoteStatus, RevocationView } from '../verify/revocation-view.js'
 export type { Verdict, VerdictDetails, VerdictError } from '../verifier/verdict.js';
 export type { VerdictContext } from '../verify/receipt.js';
 export type { Binding } from '../verify/binding.js';
-export { CATALOGUE, type Block, type Code } from '../verify/codes.js';
+export type { Block, Code } from '../verify/codes.js';
+export { CATALOGUE } from '../verify/later-codes.js';
 
 /** Options of a single call of {@link PureVerifier.verify}. */
 export interface PureVerifyOptions {

@@ -49,7 +49,7 @@ export interface MemoryReplayStore extends ReplayStore {
 /** Options of {@link createMemoryReplayStore}. */
 export interface MemoryReplayStoreOptions {
   /**
-   * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When
+   * Maximum number of invocations on record, about 320 bytes each, 370 under limited receipts. You need calls per second × (window + 60 s). When
    * the store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
    *
    * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 350 bytes.

@@ -1,5 +1,6 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { Failure, showTime, type Code } from '../verify/codes.js';
+import { laterFailure } from '../verify/later-codes.js';
 import {
   costMicroUsdOf,
   limitReached,
@@ -93,7 +94,7 @@ async function use(
   if (iat < now - windowSecs || iat > now + leeway) {
     const [from, until] = [showTime(now - windowSecs), showTime(now + leeway)];
     const expected = `from ${from} to ${until}, ${windowSecs} s before now to ${leeway} s after`;
-    return new Failure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
+    return laterFailure('INVOCATION_STALE', { subject: 'invocation', time: iat, expected });
   }
   const charge = limits.length === 0 ? null : chargeOf(claims, limits, clockSkewSecs);
   try {
@@ -119,7 +120,7 @@ function chargeOf(claims: UsedInvocation, limits: readonly CountedLimits[], cloc
 const TOO_MUCH = Number.MAX_SAFE_INTEGER;
 
 function replayed(jti: string): Failure {
-  return new Failure('REPLAY_DETECTED', {
+  return laterFailure('REPLAY_DETECTED', {
     subject: 'invocation',
     claimed: jti,
     expected: 'one that was not used',
@@ -128,7 +129,7 @@ function replayed(jti: string): Failure {
 
 function unavailable(jti: string, error: unknown): Failure {
   const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';
-  return new Failure('REPLAY_STORE_UNAVAILABLE', {
+  return laterFailure('REPLAY_STORE_UNAVAILABLE', {
     subject: 'invocation',
     claimed: jti,
     expected: 'a replay store that can tell',

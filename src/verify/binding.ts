@@ -1,8 +1,10 @@
+import { isPlainlyFaithful } from '#platform';
 import { denotesJson } from '../protocol/denotes-json.js';
 import { equalsByJcs } from '../protocol/jcs.js';
-import { hasMoreNodes, isPlainlyFaithful, type JsonObject, type JsonValue } from '../protocol/json.js';
+import { hasMoreNodes, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { findJsonDefect } from '../protocol/json-defects.js';
-import { Failure } from './codes.js';
+import type { Failure } from './codes.js';
+import { laterFailure } from './later-codes.js';
 import { describeDifference } from './difference.js';
 
 /** How the body of a call compares with the signed arguments. */
@@ -37,7 +39,7 @@ export function checkBinding(binding: Binding | null, args: JsonObject, body: Bo
     case 'match':
       return null;
     case null:
-      return new Failure('BINDING_REQUIRED', {
+      return laterFailure('BINDING_REQUIRED', {
         subject: 'bundle',
         member: 'body',
         expected: 'the body of the call',
@@ -47,7 +49,7 @@ export function checkBinding(binding: Binding | null, args: JsonObject, body: Bo
         binding === 'mismatch'
           ? (describeDifference(args, body) ?? 'it says something else')
           : 'it is not JSON with one meaning';
-      return new Failure('BINDING_MISMATCH', {
+      return laterFailure('BINDING_MISMATCH', {
         subject: 'invocation',
         expected: 'what the body of the call says',
         reason,

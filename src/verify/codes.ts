@@ -1,7 +1,12 @@
+import type { Code } from './later-codes.js';
+
+export type { Code };
+
 /** The six blocks of a verification, and the two optional checks after them: required binding and replay protection. */
 export type Block = 'A' | 'B' | 'C' | 'D' | 'E' | 'F' | 'binding' | 'replay';
 
-interface Row {
+/** A row of the catalogue. */
+export interface Row {
   readonly block: Block;
   readonly code: string;
   /** `{subject}`, `{member}`, `{claimed}`, `{time}`, `{expected}` and `{reason}` stand for the details of a failure. */
@@ -10,11 +15,8 @@ interface Row {
   readonly suggestion: string;
 }
 
-/**
- * Every code that a verdict can carry, in the order in which blocks check. A code belongs to one block;
- * `docs/codes.md` explains each under an anchor of the same name.
- */
-export const CATALOGUE = [
+/** The codes of blocks A to E, in the order in which they check. Those that follow are in `later-codes.ts`. */
+export const CHAIN_CODES = [
   {
     block: 'A',
     code: 'MALFORMED_BUNDLE',
@@ -222,71 +224,10 @@ export const CATALOGUE = [
     message: '{subject}: {member} is {time}, expected {expected}, the window of its parent',
     suggestion: "Issue this receipt with a window inside its parent's.",
   },
-  {
-    block: 'F',
-    code: 'RECEIPT_REVOKED',
-    message: '{subject}: {member} {claimed} is revoked in {reason}, expected {expected}',
-    suggestion: 'The delegation was withdrawn: ask for a new one.',
-  },
-  {
-    block: 'F',
-    code: 'KEY_REVOKED',
-    message: '{subject}: {member} {claimed} is revoked in {reason}, expected {expected}',
-    suggestion: 'Nobody accepts this key any more: have a new key, and delegate to it or by it anew.',
-  },
-  {
-    block: 'F',
-    code: 'STATUS_INDEX_OUT_OF_RANGE',
-    message: '{subject}: drs_status_list_index is {claimed}, expected {expected}',
-    suggestion: 'Issue the receipt with an index of the status list that this verifier reads.',
-  },
-  {
-    block: 'F',
-    code: 'REVOCATION_CHECK_FAILED',
-    message: '{subject}: the state of status list index {claimed} is unknown, expected {expected}',
-    suggestion:
-      'Try again; the operator can see at /readyz and in the metrics why the status list cannot be had.',
-  },
-  {
-    block: 'binding',
-    code: 'BINDING_REQUIRED',
-    message: '{subject}: {member} is {claimed}, expected {expected}',
-    suggestion: 'Send the body of the call beside the bundle: this verifier accepts no call without it.',
-  },
-  {
-    block: 'binding',
-    code: 'BINDING_MISMATCH',
-    message: 'Invocation: args are not {expected}: {reason}',
-    suggestion: 'Sign the invocation with the arguments of this very call, and send them unaltered.',
-  },
-  {
-    block: 'replay',
-    code: 'INVOCATION_STALE',
-    message: '{subject}: iat is {time}, expected {expected}',
-    suggestion: 'Sign a new invocation for each call, and check the clocks of agent and verifier.',
-  },
-  {
-    block: 'replay',
-    code: 'REPLAY_DETECTED',
-    message: '{subject}: jti {claimed} was used before, expected {expected}',
-    suggestion: 'Sign a new invocation, with a new jti, for each call.',
-  },
-  {
-    block: 'replay',
-    code: 'REPLAY_STORE_UNAVAILABLE',
-    message: '{subject}: jti {claimed} cannot be checked for replay ({reason}), expected {expected}',
-    suggestion: 'Try again; the operator should look at the replay store.',
-  },
-  {
-    block: 'replay',
-    code: 'LIMIT_REACHED',
-    message: '{subject}: this call takes {claimed} of policy.{member}, expected {expected}',
-    suggestion: 'Ask the principal for a new delegation: what this one allows is used up.',
-  },
 ] as const satisfies readonly Row[];
 
-/** A code of {@link CATALOGUE}. */
-export type Code = (typeof CATALOGUE)[number]['code'];
+/** A code of {@link CHAIN_CODES}. */
+export type ChainCode = (typeof CHAIN_CODES)[number]['code'];
 
 /** What a failure is about: the bundle, the receipt at an index (0 is the root), or the invocation. */
 export type Subject = 'bundle' | 'invocation' | number;
@@ -314,7 +255,10 @@ export class Failure {
   readonly subject: Subject;
   readonly member: string | undefined;
 
-  constructor(code: Code, details: Details) {
+  constructor(code: ChainCode, details: Details);
+  /** @internal Use `laterFailure`. */
+  constructor(code: Code, details: Details, rows: Rows);
+  constructor(code: Code, details: Details, rows: Rows = CHAIN_ROWS) {
     const row = rows.get(code);
     if (row === undefined) throw new RangeError(`no such code: ${code}`);
     this.block = row.block;
@@ -328,11 +272,17 @@ export class Failure {
   }
 }
 
-// `parts` has text and names in turn. Messages are split once, since somebody may send many bad signatures and each
-// refusal makes a message.
-const rows: ReadonlyMap<string, Row & { readonly parts: readonly string[] }> = new Map(
-  CATALOGUE.map((row) => [row.code, { ...row, parts: row.message.split(/\{(\w+)\}/) }]),
-);
+/** Rows by code. `parts` has the text and the names of a message in turn. */
+export type Rows = ReadonlyMap<string, Row & { readonly parts: readonly string[] }>;
+
+/**
+ * Splits the messages of rows: once, since somebody may send many bad signatures, and each refusal makes a message.
+ */
+export function rowsOf(codes: readonly Row[]): Rows {
+  return new Map(codes.map((row) => [row.code, { ...row, parts: row.message.split(/\{(\w+)\}/) }]));
+}
+
+const CHAIN_ROWS = rowsOf(CHAIN_CODES);
 
 function describe(name: keyof Details, details: Details): string {
   if (name === 'claimed') return show(details.claimed);

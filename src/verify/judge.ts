@@ -155,22 +155,37 @@ export function openBundle(bundle: unknown, { rules, cache, keys }: Known): Open
  * @returns the chain, for which only revocation is left to check, and its root; or why the bundle is not valid
  */
 export function proveBundle(
-  { structure, plan, keysVersion }: OpenedBundle,
+  opened: OpenedBundle,
   verified: readonly boolean[],
   now: number,
-  { rules, cache, keys }: Known,
+  known: Known,
 ): Proved | Failure {
-  const { receipts, chain } = structure;
-  // If the keys changed meanwhile, nothing is cached: the signatures were verified under the old keys.
-  const memory = keysVersion === keys.version ? cache : null;
-  const failure = checkSignatures(structure, plan, verified, memory); // C
-  if (failure !== null) return failure;
-  const root = checkTrust(structure, now, rules); // D, E
+  const root = checkBundle(opened, verified, now, known);
   if (root instanceof Failure) return root;
+  const { receipts, chain } = opened.structure;
   if (chain !== null) return { chain, root };
-  const proved = new Chain(receipts, keys);
-  memory?.addChain(proved);
+  const proved = new Chain(receipts, known.keys);
+  memoryFor(opened, known)?.addChain(proved);
   return { chain: proved, root };
+}
+
+/** Like {@link proveBundle}, for whom no {@link Chain} need be made. */
+export function checkBundle(
+  opened: OpenedBundle,
+  verified: readonly boolean[],
+  now: number,
+  known: Known,
+): Root | Failure {
+  const { structure, plan } = opened;
+  return (
+    checkSignatures(structure, plan, verified, memoryFor(opened, known)) ?? // C
+    checkTrust(structure, now, known.rules) // D, E
+  );
+}
+
+/** If the keys changed meanwhile, nothing is cached: the signatures were verified under the old keys. */
+function memoryFor({ keysVersion }: OpenedBundle, { cache, keys }: Known): ReceiptMemory | null {
+  return keysVersion === keys.version ? cache : null;
 }
 
 /** A chain that passed blocks A to E, and what the operator says of its root. */

@@ -1,7 +1,8 @@
 import type { InvocationClaims } from '../protocol/claims.js';
 import { toMicroUsd, toUsd } from '../protocol/money.js';
 import { Budget, isMoney, type KnownPolicyMember } from '../protocol/policy.js';
-import { Failure, showTime } from './codes.js';
+import { showTime, type Failure } from './codes.js';
+import { laterFailure } from './later-codes.js';
 import type { Receipt } from './receipt.js';
 
 /** The limits of one receipt that hold for all calls below it together. A verdict alone cannot tell what others used. */
@@ -125,7 +126,7 @@ export function limitReached({ level, member, limit, used, asked, exp }: Reached
   const show = (amount: number) => (member === 'max_calls' ? amount : toUsd(amount));
   const left = show(Math.max(0, limit - used));
   const end = exp === null ? 'the limit has no end' : `the limit ends at ${showTime(exp)}`;
-  return new Failure('LIMIT_REACHED', {
+  return laterFailure('LIMIT_REACHED', {
     subject: level,
     member,
     claimed: show(asked),

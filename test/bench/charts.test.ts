@@ -1,14 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { intervalOf } from '../../bench/measure/statistics.js';
 import { checkBars } from '../../bench/report/bars.js';
-import {
-  drawCost,
-  drawKnee,
-  drawLatency,
-  drawOverload,
-  drawParts,
-  drawPeers,
-} from '../../bench/report/charts.js';
+import { drawCost, drawKnee, drawLatency, drawOverload, drawParts } from '../../bench/report/charts.js';
 import { Recorder } from '../../bench/run/recorder.js';
 import { normal } from './noise.js';
 import { SAMPLE_FLOOR, sampleResults } from './sample-results.js';
@@ -90,7 +83,6 @@ describe('the charts', () => {
     ['the knee', drawKnee, ['% of the capacity', 'warm, depth 4', 'grey: the machine alone']],
     ['overload', drawOverload, ['answered', 'refused', 'times the capacity']],
     ['the parts', drawParts, ['libsodium', 'sockets and kernel', 'warm, depth 4']],
-    ['peers', drawPeers, ['fastify', 'express-jose', 'processor time at depth 4']],
   ] as const)(
     'of %s have their words, and are left out where nothing was measured',
     async (_, drawIt, words) => {

@@ -279,13 +279,14 @@ it('a refused request is checked again, only where refusals are expected', async
 });
 
 it('a pair of real services under slices: what is planted in one is found', async () => {
-  // The build that the other tests start, too. What is planted is many times a request, so that no neighbour hides it.
+  // The build that the other tests start, too.
+  const planted = path.join(ROOT, '.build/test/bench/planted-process.js');
   const tree = { name: 'this', folder: ROOT };
   const { measured } = await measurePair(
     [tree, tree],
     { traffic: 'warm', depth: 2 },
     new Workloads(directory),
-    { precision: 10, isSwapped: true, plantedRounds: 20_000, minQuads: 2 },
+    { precision: 10, isSwapped: true, nodeArgs: [[], ['--import', planted]], workers: 0, minQuads: 2 },
   );
   expect(measured.cpu.effect).toBeGreaterThan(Math.log(1.5));
   expect(measured['latency p50'].effect).toBeGreaterThan(Math.log(1.5));

@@ -11,7 +11,6 @@ import type { Restart } from '../../bench/compare/pair.js';
 import { readCompareOptions } from '../../bench/compare/run.js';
 import { effectOf, hodgesLehmann, verdictOf, logRatioOf, type Verdict } from '../../bench/compare/paired.js';
 import { uniform } from '../../bench/load/open-loop-core.js';
-import { stripOf } from '../../bench/report/table.js';
 import { normal, unsteadyMachine } from './noise.js';
 
 describe('the interval of an effect', () => {
@@ -144,7 +143,6 @@ describe('what is printed', () => {
     const text = renderOutcome(outcome);
     expect(text).toMatch(/warm, depth 4: CPU per request \* +80\.0 µs +86\.0 µs +\+7\.\d %.*REGRESSION/);
     expect(text).toMatch(/latency p50 \*.*no regression of 5 %/);
-    expect(text).toContain('by restart: ▁▃█');
     expect(text).toContain('NOISY');
     expect(exitCodeOf(findings)).toBe(1);
   });
@@ -153,8 +151,6 @@ describe('what is printed', () => {
     const [finding] = findingsOf({ traffic: 'warm', depth: 4 }, restarts, 0.2, ['cpu']);
     expect(describeVerdict(finding as Finding, 0.2)).toBe('slower, by less than 20 %');
   });
-
-  it('draws shares as bars', () => expect(stripOf([0, 0.5, 0.99, 1, Number.NaN])).toBe('▁▅██?'));
 });
 
 describe('the command line', () => {

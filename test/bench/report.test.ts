@@ -20,7 +20,6 @@ it('prints a table with every bar that was measured, unless a single run can hav
   const text = renderTable(results);
   expect(text).toContain('warm CPU, depth 4, 128 connections');
   expect(text).toContain('skipped: peers/biscuit');
-  expect(text).toContain('while each figure was taken: ▁▅');
   expect(text).toContain('NOISY: others had more than a tenth of the cores in 1 of 2');
   expect(renderTable({ ...results, mode: 'quick' })).not.toContain('warm CPU, depth 4, 128 connections');
 });
@@ -68,7 +67,7 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
     const page = await open(report);
     expect(await sectionsOf(page)).toEqual(['cost', 'depth', 'parts', 'knee', 'peers', 'skipped', 'bars']);
     const charts = await chartsOf(page);
-    expect(charts.map(({ name }) => name)).toEqual(['cost', 'latency', 'parts', 'knee', 'overload', 'peers']);
+    expect(charts.map(({ name }) => name)).toEqual(['cost', 'latency', 'parts', 'knee', 'overload']);
     // As wide as the text.
     for (const { width } of charts) expect(width).toBeCloseTo(736, -1);
     await page.close();
@@ -104,7 +103,7 @@ describe.skipIf(!existsSync(CHROMIUM))('report.html in Chromium', () => {
     const page = await open(report, width);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
     for (const chart of await chartsOf(page)) expect(chart.width).toBeGreaterThan(340);
-    expect(await page.locator('figure svg:visible').count()).toBe(6);
+    expect(await page.locator('figure svg:visible').count()).toBe(5);
     await page.close();
   });
 

@@ -10,7 +10,7 @@ import { KEY_TYPE, stringOf } from '../../src/issue/ssh-agent-messages.js';
 import { didKeyOf } from '../../src/protocol/did-key.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
 import { isInstalled } from '../support/programs.js';
-import { createWorkplace, MAIN, type Workplace } from './drs.js';
+import { createWorkplace, type Workplace } from './drs.js';
 
 let work: Workplace;
 beforeAll(async () => {
@@ -103,7 +103,7 @@ describe.skipIf(!isInstalled('ssh-agent'))('a real ssh-agent', () => {
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(message) as string });
   });
 
-  it('signs for a host that speaks over standard input, until it refuses: then nothing is sent', async () => {
+  it('signs for a host that init has changed, until it refuses: then nothing is sent', async () => {
     const [alice, bot] = [didOf('alice@example.org.pub'), didOf('bot.pub')];
     const issued = await work.drs(
       ['issue', '--agent', alice, '--to', bot, '--tool', 'search', '--yes', '-o', 'for-bot.jwt'],
@@ -111,19 +111,23 @@ describe.skipIf(!isInstalled('ssh-agent'))('a real ssh-agent', () => {
     );
     expect(issued.code).toBe(0);
     const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'search', arguments: {} } };
-    const sign = [
-      'sign',
-      '--agent',
-      'bot',
-      '--chain',
-      'for-bot.jwt',
-      '--tool-server',
-      'https://tools.example',
-    ];
-    const child = spawn(process.execPath, [MAIN, ...sign, '--', 'cat'], {
-      cwd: work.directory,
-      env: { PATH: process.env['PATH'], ...env },
-    });
+    await work.write('host.json', '{ "mcpServers": { "tools": { "command": "cat" } } }');
+    const init = async (...who: string[]) => {
+      const chain = ['--chain', 'for-bot.jwt', '--tool-server', 'https://tools.example'];
+      const { code, stderr } = await work.drs(['init', 'host.json', ...who, ...chain, '--yes'], { env });
+      return `${code} ${stderr}`;
+    };
+    expect(await init('--agent', 'nobody')).toMatch(/^2 .*expected the key "nobody" in the ssh-agent/);
+    expect(await init('--agent', alice)).toMatch(/^2 .*for-bot.jwt/);
+    expect(await init('--agent', 'bot', '--agent-socket', 'nowhere')).toMatch(/^2 .*at nowhere.*ENOENT/);
+    expect(await init('--key', 'bot', '--agent-socket', 'x')).toMatch(/^2 .*--agent-socket is for --agent/);
+    expect(await init('--agent', 'bot')).toMatch(/^0 /);
+    // A host hands on neither its folder nor SSH_AUTH_SOCK.
+    const { mcpServers } = JSON.parse(await work.read('host.json')) as {
+      mcpServers: { tools: { command: string; args: string[] } };
+    };
+    const { command, args } = mcpServers.tools;
+    const child = spawn(command, args, { cwd: '/', env: { PATH: process.env['PATH'] } });
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     const sent = async () => {
       child.stdin.write(`${JSON.stringify(call)}\n`);

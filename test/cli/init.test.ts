@@ -34,7 +34,11 @@ const HOST = `{
     }
 }
 `;
-const by = { program: ['node', '/drs.mjs'], key: '/bot.key', chain: ['/a.jwt', '/b.jwt'] } as const;
+const by = {
+  program: ['node', '/drs.mjs'],
+  signer: ['--key', '/bot.key'],
+  chain: ['/a.jwt', '/b.jwt'],
+} as const;
 const SIGN = ['/drs.mjs', 'sign', '--key', '/bot.key', '--chain', '/a.jwt', '--chain', '/b.jwt'];
 
 describe('an entry of a host', () => {
@@ -62,6 +66,7 @@ describe('an entry of a host', () => {
 
   it.each<[string, JsonObject]>([
     ['runs through drs-verify already', { command: 'npx', args: ['drs-verify', 'sign', '--key', 'a'] }],
+    ['runs through drs-verify already', { command: 'npx', args: ['drs-verify', 'sign', '--agent', 'a'] }],
     ['neither a command nor a url', {}],
     ['neither a command nor a url, or both', { command: 'a', url: 'https://a.example' }],
     ['args that is not an array of strings', { command: 'a', args: [1] }],

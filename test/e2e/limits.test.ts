@@ -145,7 +145,12 @@ describe('limits of all calls at a service', () => {
       expect(metricOf(text, 'drs_refunds_total{result="refunded"}')).toBe(2);
       expect(metricOf(text, 'drs_refunds_total{result="again"}')).toBe(1);
       const lines = service.log.filter(({ msg }) => msg === 'refund');
-      expect(lines[0]).toMatchObject({ result: 'refunded', jti: expect.stringMatching(/^inv:/) as string, calls: 1, usd: 0.3 });
+      expect(lines[0]).toMatchObject({
+        result: 'refunded',
+        jti: expect.stringMatching(/^inv:/) as string,
+        calls: 1,
+        usd: 0.3,
+      });
       expect(lines.map(({ result }) => result)).toEqual(['refunded', 'again', 'above_charge', 'refunded']);
     });
 

@@ -18,7 +18,7 @@ interface Host {
 type Misbehaviour = (request: IncomingMessage, response: ServerResponse, host: Host) => void;
 
 const STATED =
-  'The service uses its copy of the list until `STATUS_CACHE_TTL_SECS` and then `STATUS_MAX_STALE_SECS` have passed. After that it refuses receipts with an index (`REVOCATION_CHECK_FAILED`) until a fetch succeeds. It always verifies receipts without an index.';
+  'The service uses its copy of the list for `STATUS_CACHE_TTL_SECS` + `STATUS_MAX_STALE_SECS`. Then it refuses receipts with an index (`REVOCATION_CHECK_FAILED`) until a fetch succeeds.';
 
 /** A fault during which the list host misbehaves for a while. */
 const listFault = (name: string, misbehave: Misbehaviour): Fault => ({

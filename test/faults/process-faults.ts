@@ -16,7 +16,7 @@ const inWorker = (name: string, fault: 'crash' | 'memory', isQuick: boolean): Fa
   row: 'a worker crashes, or is out of memory',
   isQuick,
   stated:
-    'The main thread verifies the signatures that the worker had. No call is lost. Another worker starts, and the log reports it.',
+    'The main thread verifies its signatures: no call is lost. Another worker starts, and the log reports it.',
   prepare: () => ({
     env: { WORKER_THREADS: '1', WORKER_FAULT: fault },
     nodeFlags: [PRELOAD, '--max-old-space-size=256'],
@@ -35,7 +35,7 @@ const inWorker = (name: string, fault: 'crash' | 'memory', isQuick: boolean): Fa
 const stall: Fault = {
   name: 'the process is stopped (SIGSTOP)',
   isQuick: true,
-  stated: 'Calls wait. They are answered when the process continues.',
+  stated: 'Calls wait until the process continues.',
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     run: async ({ service, lastMs, traffic, revokeOne, note }) => {
@@ -53,7 +53,7 @@ const stall: Fault = {
 
 const eventLoop: Fault = {
   name: 'the event loop is kept busy',
-  stated: 'Calls wait. The service still accepts the results of workers that have finished in the meantime.',
+  stated: 'Calls wait. Results of workers that have finished meanwhile count.',
   prepare: () => ({
     env: { STALL_MS: '7000' },
     nodeFlags: [PRELOAD],
@@ -68,7 +68,7 @@ const eventLoop: Fault = {
 const descriptors: Fault = {
   name: 'no descriptors are left',
   stated:
-    'The service closes new connections above `MAX_CONNECTIONS` at once (by default, what the limit of open files allows). Open connections still work. Revocations are still recorded.',
+    'New connections above `MAX_CONNECTIONS` are closed at once. Open connections still work. Revocations are still recorded.',
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     within: ['sh', '-c', 'ulimit -n 128; exec "$0" "$@"'],
@@ -91,8 +91,7 @@ const diskFull: Fault = {
   name: 'the disk is full',
   isQuick: true,
   missing: () => (existsSync('/usr/bin/prlimit') ? null : 'prlimit (util-linux)'),
-  stated:
-    'A revocation that cannot be recorded gets 503 and is not in force. The service still verifies. When the disk has room again, revocations are recorded again.',
+  stated: 'A revocation that cannot be recorded gets 503 and is not in force. The service still verifies.',
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     run: async ({ service, revokeOne, note, demand }) => {
@@ -117,7 +116,7 @@ const clock: Fault = {
   name: 'the clock goes forth and back',
   missing: () => (existsSync(FAKETIME) ? null : 'libfaketime (Debian: faketime)'),
   stated:
-    'The service uses the clock of the machine. It refuses a receipt (`EXPIRED`, `NOT_YET_VALID`) while the clock is outside its window. Afterwards the receipt is valid again. Revocations do not depend on the clock.',
+    'A receipt is refused (`EXPIRED`, `NOT_YET_VALID`) while the clock is outside its window. Revocations do not depend on the clock.',
   prepare: (folder) => {
     const file = path.join(folder, 'time');
     const set = (offset: string) => writeFileSync(file, offset);
@@ -161,7 +160,7 @@ const killed: Fault = {
   name: 'kill -9: starting, idle, under load, revoking, draining',
   isQuick: true,
   stated:
-    'Connections break. Every acknowledged revocation is in the file and is in force after the next start. A line that was only partly written was never acknowledged. The next start removes it.',
+    'Connections break. Every acknowledged revocation is in force after the next start, which removes a partly written line.',
   prepare: (folder) => ({
     env: { REVOCATION_STORE_PATH: path.join(folder, 'revoked.txt') },
     run: async ({ service, revokeOne, note, lastMs }) => {

@@ -6,7 +6,7 @@ import { sleep } from './traffic.js';
 const missing = () => (hasRedis ? null : 'redis-server');
 
 const STATED =
-  'The service refuses every call, because it cannot ask Redis for replays. `/admin/revoke` acknowledges nothing, and `/readyz` is 503. Known revocations stay in force. All this ends without help when Redis answers again.';
+  'The service refuses every call. `/admin/revoke` acknowledges nothing, and `/readyz` is 503. Known revocations stay in force. All this ends without help when Redis answers again.';
 
 const envOf = (...urls: string[]) => ({
   REDIS_URL: urls.join(','),
@@ -53,7 +53,7 @@ const redisFault = (
 const failsOver: Fault = {
   name: 'Redis fails over to a replica',
   stated:
-    'As above, until the replica is the primary. The service finds the new primary without help. With `REVOCATION_MIN_REPLICAS=1`, no acknowledged revocation is lost. Redis may forget the invocations of the last moment, and these can then be replayed.',
+    'As above, until the replica is the primary. With `REVOCATION_MIN_REPLICAS=1`, no acknowledged revocation is lost. Redis may forget the invocations of the last moment, which can then be replayed.',
   missing,
   prepare: async () => {
     const primary = await RedisServer.start('--appendonly', 'yes');

@@ -40,9 +40,9 @@ export async function processInstance(url: string): Promise<Instance> {
   let serial = 0;
   const start = async () => {
     const child = fork('test/usage/model-child.mjs', [url]);
-    child.on('message', ({ id, result }: { id: string; result: never }) => {
+    child.on('message', ({ id, result }: { id: string; result: unknown }) => {
       if (result === null) waiting.get(id)?.reject(new Error('refused'));
-      else waiting.get(id)?.resolve(result);
+      else waiting.get(id)?.resolve(result as never);
       waiting.delete(id);
     });
     await once(child, 'message');

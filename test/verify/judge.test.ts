@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { InThreadVerifier } from '../../src/signatures/in-thread.js';
-import { Failure } from '../../src/verify/codes.js';
+import { laterFailure } from '../../src/verify/later-codes.js';
 import { judge, type Call, type JudgeParts } from '../../src/verify/judge.js';
 import { ReceiptCache } from '../../src/verify/receipt-cache.js';
 import type { RemoteStatus } from '../../src/verify/revocation-view.js';
@@ -72,7 +72,7 @@ describe('a judge', () => {
   });
 
   it('says what the record of invocations says', async () => {
-    const failure = new Failure('REPLAY_DETECTED', { subject: 'invocation', expected: 'a new one' });
+    const failure = laterFailure('REPLAY_DETECTED', { subject: 'invocation', expected: 'a new one' });
     const { codeOf } = openJudge('not_revoked', { use: () => Promise.resolve(failure) });
     expect(await codeOf()).toBe('REPLAY_DETECTED');
   });

@@ -1,5 +1,6 @@
 import { findNodeAtLocation, parseTree, type JSONPath, type Node } from 'jsonc-parser';
-import { CATALOGUE, type Failure, type Subject } from '../../src/verify/codes.js';
+import type { Failure, Subject } from '../../src/verify/codes.js';
+import { CATALOGUE } from '../../src/verify/later-codes.js';
 
 /** A part of a text, in characters. */
 export interface Mark {

@@ -5,7 +5,8 @@ import type { GateRequest } from '../../src/gate/request.js';
 import { readBundleText } from '../../src/protocol/bundle.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { INVOCATION_TYPE } from '../../src/protocol/claims.js';
-import { CATALOGUE, type Block } from '../../src/verify/codes.js';
+import type { Block } from '../../src/verify/codes.js';
+import { CATALOGUE } from '../../src/verify/later-codes.js';
 import { nestsTooDeep, parseOrUndefined, readToken } from './decode.js';
 import { readCurl, readGateQuestion, readHar, readRawRequest } from './http-text.js';
 

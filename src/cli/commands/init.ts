@@ -15,13 +15,12 @@ import {
   replaceFile,
   type HostFile,
 } from '../init/host-file.js';
-import { readKeyFile } from '../key-file.js';
+import { addKeyOptions, readSigner, type KeyOptions } from '../key-file.js';
 import { Delegations } from '../sign/delegations.js';
 import { coloursFor } from '../terminal.js';
 
-interface InitOptions {
+interface InitOptions extends KeyOptions {
   readonly server?: string;
-  readonly key?: string;
   readonly chain: readonly string[];
   readonly toolServer?: string;
   readonly passphraseFile?: string;
@@ -31,15 +30,15 @@ interface InitOptions {
 
 /** `drs init` */
 export function addInit(program: Command): void {
-  program
+  const command = program
     .command('init')
     .summary('have an MCP host run a server through `sign`')
     .description(
       "Changes one entry of mcpServers in a host's configuration, so that its calls are signed. Shows the difference and\nasks. Keeps a copy beside the file; --undo puts the entry back.",
     )
     .argument('<host_config>', 'the JSON file in which the host lists its servers under mcpServers')
-    .option('--server <name>', 'the entry (default: the only one)')
-    .option('--key <file>', "the agent's private key")
+    .option('--server <name>', 'the entry (default: the only one)');
+  addKeyOptions(command)
     .option(
       '--chain <file>',
       'a chain for this key; repeatable',
@@ -66,25 +65,18 @@ Examples:
 }
 
 async function init(host: HostFile, options: InitOptions): Promise<void> {
-  const { key, chain, toolServer, passphraseFile } = options;
-  if (key === undefined || chain.length === 0)
-    throw new CommandError('init needs --key and --chain', 'name the key of the agent and its chain');
+  const { chain, toolServer, passphraseFile } = options;
+  if (chain.length === 0) throw new CommandError('init needs --chain', "name a chain for the agent's key");
   const { name, value } = findEntry(host, options.server);
-  const full = (relative: string) => path.resolve(relative);
+  // What would stop `sign` at its start is found now.
+  const key = await readSigner(options, { passphraseFile, isPrivate: true });
+  const note = () => undefined;
+  new Delegations({ key, files: chain, toolServer: toolServer ?? name, note });
   const change = signedEntry(name, value, {
     program: programOf([process.execPath, full(process.argv[1] ?? '')]),
-    key: full(key),
+    signer: signerOptions(key.did, options),
     chain: chain.map(full),
     toolServer,
-    passphraseFile: passphraseFile === undefined ? undefined : full(passphraseFile),
-  });
-  // What would stop `sign` at its start is found now.
-  const note = () => undefined;
-  new Delegations({
-    key: await readKeyFile(key, { passphraseFile, isPrivate: true }),
-    files: chain,
-    toolServer: toolServer ?? name,
-    note,
   });
   const copy = copyOf(host.file, name);
   await write(host, changeEntry(host.text, name, change), options, copy);
@@ -93,9 +85,28 @@ async function init(host: HostFile, options: InitOptions): Promise<void> {
   );
 }
 
+/** The same key for `sign`, whatever else the agent has by then, and wherever the host starts it. */
+function signerOptions(did: string, { key, passphraseFile, agentSocket }: InitOptions): string[] {
+  if (key === undefined) {
+    // Hosts hand on few variables, and this is seldom one of them.
+    const socket = agentSocket ?? process.env['SSH_AUTH_SOCK'] ?? '';
+    return ['--agent', did, '--agent-socket', full(socket)];
+  }
+  const passphrase = passphraseFile === undefined ? [] : ['--passphrase-file', full(passphraseFile)];
+  return ['--key', full(key), ...passphrase];
+}
+
+function full(relative: string): string {
+  return path.resolve(relative);
+}
+
 async function undo(host: HostFile, options: InitOptions): Promise<void> {
-  if (options.key !== undefined || options.chain.length > 0 || options.toolServer !== undefined)
-    throw new CommandError('--undo needs no --key, --chain or --tool-server', 'leave them out');
+  const { key, agent, agentSocket, passphraseFile, chain, toolServer } = options;
+  if (
+    chain.length > 0 ||
+    [key, agent, agentSocket, passphraseFile, toolServer].some((given) => given !== undefined)
+  )
+    throw new CommandError('--undo needs no key, --chain or --tool-server', 'leave them out');
   const entry = findEntry(host, options.server);
   const { name } = entry;
   const copy = copyOf(host.file, name);

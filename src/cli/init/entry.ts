@@ -6,10 +6,10 @@ import { CommandError } from '../command-error.js';
 export interface SignedBy {
   /** The program that signs, and the arguments before `sign`. */
   readonly program: readonly [string, ...string[]];
-  readonly key: string;
+  /** The options of `sign` that say by which key: `--key` or `--agent`, and what belongs to it. */
+  readonly signer: readonly string[];
   readonly chain: readonly string[];
   readonly toolServer?: string | undefined;
-  readonly passphraseFile?: string | undefined;
 }
 
 /** Members of an entry to set, or to remove (`undefined`). */
@@ -33,7 +33,7 @@ export function isSigned({ command, args }: JsonObject): boolean {
   return (
     typeof before === 'string' &&
     /drs-verify|(?:^|[/\\])(?:drs\.mjs|main\.js)$/.test(before) &&
-    args.includes('--key')
+    (args.includes('--key') || args.includes('--agent'))
   );
 }
 
@@ -51,10 +51,9 @@ export function signedEntry(name: string, entry: JsonObject, by: SignedBy): Entr
   const { command, url, args = [], headers = {}, env = {}, type } = entry;
   const [program, ...before] = by.program;
   const options = [
-    ...[...before, 'sign', '--key', by.key],
+    ...[...before, 'sign', ...by.signer],
     ...by.chain.flatMap((file) => ['--chain', file]),
     ...(by.toolServer === undefined ? [] : ['--tool-server', by.toolServer]),
-    ...(by.passphraseFile === undefined ? [] : ['--passphrase-file', by.passphraseFile]),
   ];
   if (!isTexts(env)) throw shape('has a member env that is not an object of strings');
   if (typeof command === 'string' && url === undefined) {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { base58 } from '@scure/base';
+import { decodeBase58 } from '../../protocol/base58.js';
 import { equalsByJcs, toJcs } from '../../protocol/jcs.js';
 import type { JsonObject, JsonValue } from '../../protocol/json.js';
 import { verifyEd25519 } from '../../signatures/in-thread.js';
@@ -39,11 +39,8 @@ export function findProofDefect(document: JsonObject, proof: JsonObject, publicK
 function decodeProofValue(value: JsonValue | undefined): Buffer | null {
   if (typeof value !== 'string' || !value.startsWith('z') || value.length > MAX_PROOF_VALUE_LENGTH)
     return null;
-  try {
-    return Buffer.from(base58.decode(value.slice(1)));
-  } catch {
-    return null;
-  }
+  const bytes = decodeBase58(value.slice(1));
+  return bytes && Buffer.from(bytes);
 }
 
 function without(member: string, object: JsonObject): JsonObject {

@@ -34,7 +34,7 @@ function describe([option, variable]: [string, Variable]): Described[] {
   const name = variableOf(option);
   const described = { name, default: defaultOf(variable), values: kind.values, says };
   if (!isSecret) return [described];
-  const file = `File with the value of \`${name}\`, instead of the variable. One line break at its end is cut off.`;
+  const file = `File with the value of \`${name}\`. A line break at its end is cut off.`;
   return [described, { name: `${name}_FILE`, default: 'unset', values: 'a path', says: file }];
 }
 

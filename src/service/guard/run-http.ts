@@ -77,17 +77,8 @@ export async function openHttpGuard(
     );
     const upstream = opened.add(new Upstream(destination.origin, log));
     const context = {
-      ...{
-        engine,
-        configuration,
-        admission,
-        metrics,
-        log,
-        verdicts,
-        gate: gate.decider,
-        signer: gate.signer,
-      },
-      gateReplays: gate.replays,
+      ...{ engine, configuration, admission, metrics, log, verdicts, gate: gate.decider },
+      ...{ gateReplays: gate.replays, signer: gate.signer },
       readiness: new Readiness(admission, engine, gate.replays, configuration),
       tracing: await openTracing(),
       scrape: () => Promise.resolve(''),

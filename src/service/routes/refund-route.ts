@@ -57,9 +57,7 @@ export class RefundRoute {
       this.#refuse(exchange, 'overloaded');
       return;
     }
-    const asked = readBody(body);
-    exchange.releaseBody();
-    this.#refund(exchange, asked)
+    this.#refund(exchange, body)
       .catch((error: unknown) => {
         this.#context.log.error({ err: error }, 'a request failed inside the service');
         this.#context.metrics.countRefund('internal');
@@ -75,7 +73,9 @@ export class RefundRoute {
     else refuseBody(exchange, fault, this.#context.configuration);
   }
 
-  async #refund(exchange: Exchange, asked: Asked | string): Promise<void> {
+  async #refund(exchange: Exchange, body: Buffer): Promise<void> {
+    const asked = readBody(body);
+    exchange.releaseBody();
     const { signer, gateReplays: store, metrics, log } = this.#context;
     if (typeof asked === 'string') {
       metrics.countRefund('malformed');

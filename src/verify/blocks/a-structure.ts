@@ -7,7 +7,7 @@ import {
 } from '../../protocol/claims.js';
 import { parseCompactJwt } from '../../protocol/jwt.js';
 import { isJsonObject } from '../../protocol/json.js';
-import { Failure, show, type Code, type Subject } from '../codes.js';
+import { Failure, show, type ChainCode, type Subject } from '../codes.js';
 import type { ReceiptMemory } from '../receipt-memory.js';
 import { Receipt, type Chain, type Invocation } from '../receipt.js';
 import type { Rules } from '../rules.js';
@@ -53,7 +53,7 @@ function readBundle(bundle: unknown, rules: Rules): BundleParts | Failure {
   if (invocation !== undefined && typeof invocation !== 'string') {
     return malformed('invocation', invocation, 'a JWT string');
   }
-  const fail = (code: Code, member: string, claimed: unknown, expected: string) =>
+  const fail = (code: ChainCode, member: string, claimed: unknown, expected: string) =>
     new Failure(code, { subject: 'bundle', member, claimed, expected });
   if (version !== DRS_VERSION) {
     return fail('VERSION_MISMATCH', 'bundle_version', version, JSON.stringify(DRS_VERSION));
@@ -117,7 +117,7 @@ const CODE_OF_DEFECT = {
   jti: 'INVALID_JTI',
   consent: 'MISSING_CONSENT',
   'consent form': 'INVALID_CONSENT',
-} as const satisfies Record<Exclude<ClaimDefect['kind'], 'claim'>, Code>;
+} as const satisfies Record<Exclude<ClaimDefect['kind'], 'claim'>, ChainCode>;
 
 function claimFailure(subject: Subject, { kind, claim, found, expected }: ClaimDefect): Failure {
   if (kind !== 'claim') {

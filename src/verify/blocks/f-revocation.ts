@@ -1,4 +1,5 @@
-import { Failure } from '../codes.js';
+import type { Failure } from '../codes.js';
+import { laterFailure } from '../later-codes.js';
 import type { Chain, Receipt } from '../receipt.js';
 import type { RevocationView } from '../revocation-view.js';
 
@@ -32,7 +33,7 @@ function checkIndex({ claims }: Receipt, subject: number, view: RevocationView):
   if (index === null) return null;
   const remote = view.remoteStatusOf(index);
   if (remote === 'revoked' || view.isRevokedLocally(index))
-    return new Failure('RECEIPT_REVOKED', {
+    return laterFailure('RECEIPT_REVOKED', {
       subject,
       member: 'status list index',
       claimed: index,
@@ -41,13 +42,13 @@ function checkIndex({ claims }: Receipt, subject: number, view: RevocationView):
     });
   switch (remote) {
     case 'out_of_range':
-      return new Failure('STATUS_INDEX_OUT_OF_RANGE', {
+      return laterFailure('STATUS_INDEX_OUT_OF_RANGE', {
         subject,
         claimed: index,
         expected: 'an index inside the remote status list',
       });
     case 'unavailable':
-      return new Failure('REVOCATION_CHECK_FAILED', {
+      return laterFailure('REVOCATION_CHECK_FAILED', {
         subject,
         claimed: index,
         expected: 'a usable copy of the remote status list',
@@ -60,7 +61,7 @@ function checkIndex({ claims }: Receipt, subject: number, view: RevocationView):
 /** Block B has compared each `iss` with the `aud` before it, so only the root's is looked up. */
 function checkNames({ digest, claims }: Receipt, subject: number, view: RevocationView): Failure | null {
   const revoked = (code: 'RECEIPT_REVOKED' | 'KEY_REVOKED', member: string, claimed: string) =>
-    new Failure(code, {
+    laterFailure(code, {
       ...{ subject, member, claimed, reason: LOCAL },
       expected: `a ${code === 'KEY_REVOKED' ? 'key' : 'receipt'} that is not revoked`,
     });

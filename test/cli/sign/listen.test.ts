@@ -7,7 +7,12 @@ import { createInterface } from 'node:readline';
 import { Role } from '@a2a-js/sdk';
 import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client';
 import { getRequestListener } from '@hono/node-server';
-import { Client as V2Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import {
+  Client as V2Client,
+  StreamableHTTPClientTransport as V2Transport,
+} from '@modelcontextprotocol/client';
+import { Client as V1Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as V1Transport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HttpTarget } from '../../../src/cli/sign/exchange.js';
@@ -82,9 +87,15 @@ describe('for MCP', () => {
     await verifier.close();
   });
 
-  it.each(['auto', 'legacy'] as const)('a client of the 2.x SDK (%s) calls through it', async (mode) => {
-    const client = new V2Client(info, { versionNegotiation: { mode } });
-    await client.connect(new StreamableHTTPClientTransport(new URL(port)));
+  const connected = async (mode: 'auto' | 'legacy' | '1.x') => {
+    const client = mode === '1.x' ? new V1Client(info) : new V2Client(info, { versionNegotiation: { mode } });
+    if (client instanceof V1Client) await client.connect(new V1Transport(new URL(port)));
+    else await client.connect(new V2Transport(new URL(port)));
+    return client;
+  };
+
+  it.each(['auto', 'legacy', '1.x'] as const)('an SDK client (%s) calls through it', async (mode) => {
+    const client = await connected(mode);
     const { content } = await client.callTool({ name: 'search' });
     expect(content).toEqual([{ type: 'text', text: `for ${agent.principal.did}` }]);
     await expect(client.callTool({ name: 'delete' })).rejects.toMatchObject({
