@@ -18,6 +18,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   gate: ['gate/*', 'middleware/{a2a,node,routes}'],
   signatures: ['signatures/*'],
   usage: ['usage/*'],
+  trust: ['trust/*'],
   revocation: ['revocation/*'],
   service: [
     'service/*',

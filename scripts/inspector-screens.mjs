@@ -44,7 +44,8 @@ async function take({ example, width = 1280, height = 900, dark, plain, paste })
   });
   const open = await context.newPage();
   await open.goto(page);
-  if (example !== '') await open.click(`.first button:has-text("${example}")`);
+  // Not `:has-text`, which takes "D:" for a part of "Valid: …".
+  if (example !== '') await open.click(`.first button:text-matches("^${example}")`);
   if (paste !== undefined) await open.fill('.input textarea', paste);
   if (example !== '') await open.waitForSelector('.verdict');
   if (plain) await open.click('text=In plain words');

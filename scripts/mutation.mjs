@@ -1,5 +1,5 @@
 // Plants faults in the source and checks whether a test fails: `npm run mutation -- protocol gate`, or for files:
-// `npm run mutation -- src/protocol/jcs.ts`. Without arguments it runs for all seven folders, which takes hours.
+// `npm run mutation -- src/protocol/jcs.ts`. Without arguments it runs for all eight folders, which takes hours.
 // `--changed` selects the lines that differ from a commit (`--since`, default main), and fails below 90 %. `--budget <minutes>`
 // limits the time. `--tests protocol/json,protocol/jwt` runs only these test files, which is quicker where a file has tests of its
 // own; the score is then a lower bound.
@@ -27,7 +27,7 @@ const LEFT_OUT = [
 ];
 /** @type {(text: string) => unknown} */
 const parse = JSON.parse;
-const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'usage', 'revocation', 'service'];
+const FOLDERS = ['protocol', 'verify', 'gate', 'signatures', 'usage', 'trust', 'revocation', 'service'];
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {

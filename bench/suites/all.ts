@@ -13,6 +13,7 @@ import { overload } from './overload.js';
 import { peers } from './peers.js';
 import { processes } from './processes.js';
 import { throughput } from './throughput.js';
+import { usage } from './usage.js';
 
 /** Tests the generators on servers whose latencies, stalls and wrong answers are known. */
 const generators: Suite = {
@@ -38,6 +39,7 @@ export const ALL_SUITES: readonly Suite[] = [
   engines,
   processes,
   peers,
+  usage,
   generators,
 ];
 

@@ -141,7 +141,9 @@ async function requireOrder(file: string, text: string, hint: string): Promise<v
   const texts = await Promise.all(
     others.map(async (other) => ({ file: other, text: await readText(other, 'trusted roots') })),
   );
-  const { faults } = await readRoots([...texts, { file, text }]);
+  const { faults } = await readRoots(
+    [...texts, { file, text }].map((one) => ({ file: one.file, bytes: Buffer.from(one.text) })),
+  );
   if (faults !== undefined) throw new CommandError(showFaults(faults).join('; '), hint, EXIT.no);
 }
 

@@ -2,20 +2,23 @@ import { CallScope, followsCalls } from '#call-scope';
 import type { GateContext } from '../gate/context.js';
 import type { Refunded } from '../usage/refund.js';
 
-/** What a handler gets to know about the verified call that it serves. Frozen; each call has its own. */
+/** What a handler gets to know about the verified call that it serves, and can do about it. Frozen; each call has its own. */
 export interface DrsContext extends GateContext {
   /**
-   * Gives back what the call was charged to its limits, once and within 60 s: a call that failed, cost less, or only asked for
-   * input. Not enumerable, so a copy of the context is without it.
+   * Gives back what the call was charged to the limits of its receipts: once, until 60 s after it was allowed.
    *
-   * @param usd the part of the cost to give back, in US dollars; the call then stays counted. If left out, the call and
-   *   its whole cost
-   * @returns what was given back; rejects with a `RefundError`, whose `reason` says why nothing was
+   * @param usd the part of the cost that was not spent, in US dollars; default: the call did not happen, so that it no
+   *   longer counts and has cost nothing
+   * @throws RefundError (the promise rejects) if nothing was given back, or nobody knows
    * @example
-   * const drs = drsContext(req);
-   * await drs.refund(0.05);
+   * const drs = drsContext();
+   * const bill = await search(query).catch(async (error) => {
+   *   await drs.refund();
+   *   throw error;
+   * });
+   * await drs.refund(0.05 - bill.usd);
    */
-  readonly refund: (usd?: number) => Promise<Refunded>;
+  refund(usd?: number): Promise<Refunded>;
 }
 
 const ofRequest = new WeakMap<object, DrsContext>();

@@ -8,18 +8,14 @@ import {
   frozenContextOf,
   judgedOf,
   verifierUnavailable,
+  type Allowance,
   type BindingMode,
   type GateParts,
   type ReadChain,
 } from '../gate/decide.js';
 import type { Denial, Opening, PendingCall } from '../gate/request.js';
-import { refundCall } from '../usage/refund.js';
-import {
-  DEFAULT_REPLAY_WINDOW_SECS,
-  replayKey,
-  useInvocation,
-  type ReplayRules,
-} from '../usage/use-invocation.js';
+import { chargedOf, refundCall, RefundError, type Refunded } from '../usage/refund.js';
+import { DEFAULT_REPLAY_WINDOW_SECS, useInvocation, type ReplayRules } from '../usage/use-invocation.js';
 import type { DrsContext } from './context.js';
 import { publishRefusal, publishToolCall, reportError, toolCallEvent, type Outcome } from './events.js';
 import type { CallVerifier, ProtectionOptions } from './options.js';
@@ -45,18 +41,18 @@ export class Guard {
   readonly #protocol: Protocol;
   readonly #options: ProtectionOptions;
   readonly #parts: GateParts<ReadChain>;
-  readonly #replayScope: string;
+  readonly #scope: string;
 
   constructor(protocol: Protocol, options: ProtectionOptions, bindingMode: BindingMode = 'enforced') {
     const { verifier, verifyUrl, trustedRoots, serverIdentity, replayStore } = options;
     this.#protocol = protocol;
     this.#options = options;
     const source: CallVerifier = verifier ?? new DrsClient(verifyUrl);
-    this.#replayScope = options.replayScope ?? protocol;
+    this.#scope = options.replayScope ?? protocol;
     const replayRules: ReplayRules = {
       windowSecs: options.replayWindowSecs ?? DEFAULT_REPLAY_WINDOW_SECS,
       clockSkewSecs: options.clockSkewSecs ?? 0,
-      scope: this.#replayScope,
+      scope: this.#scope,
     };
     this.#parts = {
       now: () => Math.floor(Date.now() / 1000),
@@ -109,16 +105,20 @@ export class Guard {
     reportError(error, this.#options.onError);
   }
 
-  /** Adds how a call is given back to its context. It holds nothing but what names the charge. */
-  #refundable({ invocation: { iss, jti }, limits }: ReadChain, context: GateContext): DrsContext {
+  /** The context of an allowed call. Its function `refund` is hidden from whoever copies, compares or writes its members. */
+  #refundable({ chain, context: brief }: Allowance<ReadChain>): DrsContext {
     const { now } = this.#parts;
-    const { replayStore } = this.#options;
-    const store = replayStore === 'none' ? null : replayStore;
-    const receipts = limits.map(({ receipt }) => receipt);
-    const at = now();
-    const refund: DrsContext['refund'] = (usd) =>
-      refundCall({ store, key: replayKey(this.#replayScope, iss, jti), receipts, at }, usd, now());
-    return Object.freeze(Object.defineProperty({ ...context }, 'refund', { value: refund }) as DrsContext);
+    const { replayStore: store } = this.#options;
+    const { iss, jti } = chain.invocation;
+    const allowedAt = now();
+    const refund = async (usd?: number): Promise<Refunded> => {
+      if (store === 'none')
+        throw new RefundError('REFUND_NOT_CHARGED', "nobody counts calls here: replayStore is 'none'");
+      const charged = chargedOf(chain.invocation, chain.limits);
+      return refundCall({ scope: this.#scope, iss, jti, allowedAt, charged }, usd, store, now());
+    };
+    const context = { ...frozenContextOf(chain, brief) };
+    return Object.freeze(Object.defineProperty(context, 'refund', { value: refund })) as DrsContext;
   }
 
   async #check(
@@ -130,7 +130,7 @@ export class Guard {
       const { chain } = decided;
       if (decided.kind === 'deny')
         return this.refuse(decided, chain === null ? null : frozenContextOf(chain));
-      const context = this.#refundable(decided.chain, frozenContextOf(decided.chain, decided.context));
+      const context = this.#refundable(decided);
       let isOver = false;
       const finish = (outcome: Outcome): void => {
         if (!isOver)

@@ -28,6 +28,10 @@ export class Entries {
     return this.#entries.has(target);
   }
 
+  get(target: Target): Entry | undefined {
+    return this.#entries.get(target);
+  }
+
   /** Whether an entry says nothing new: what it ends is revoked already, for at least as long. */
   covers({ target, exp }: Entry): boolean {
     const known = this.#entries.get(target);

@@ -127,7 +127,7 @@ async function openService(
     readiness,
     gate: gate.decider,
     gateReplays: gate.replays,
-    signer: gate.signer,
+    gateSigner: gate.signer,
     metrics,
     log,
     verdicts,

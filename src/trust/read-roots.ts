@@ -1,16 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson, type JsonValue } from '../protocol/json.js';
 import { show } from '../verify/codes.js';
 import type { Root } from '../verify/root.js';
 import { findLines, lineAt, lineOfSyntaxError } from './lines.js';
+import { MAX_ENTRY_BYTES, partsOf, type Part } from './parts.js';
 import { isRead, readRoot, sentence, unknownMember, type Fault } from './read-root.js';
 
 /** Maximum number of entries in all files together. */
 const MAX_ROOTS = 200_000;
-// More than an entry can have: the size of the files is the limit.
-const MAX_NODES = Number.MAX_SAFE_INTEGER;
-// A thousand take some 5 ms; requests are served in between.
-const SLICE = 500;
 const MAX_FAULTS = 20;
 
 /** A fault of a file, with its line. */
@@ -26,20 +24,21 @@ export type ReadRoots =
   | { readonly roots: ReadonlyMap<string, Root>; readonly faults?: never }
   | { readonly faults: readonly FaultOfFile[]; readonly roots?: never };
 
-/** A file and its text. */
-export interface TextOfFile {
+/** A file and what is in it. */
+export interface BytesOfFile {
   readonly file: string;
-  readonly text: string;
+  readonly bytes: Buffer;
 }
 
 /**
- * Reads the roots of files that count together.
+ * Reads the roots of files that count together. Others have their turn between any two parts of a file, so that requests
+ * are served meanwhile.
  *
  * @param before the roots that were read before: their DIDs need not be resolved again
  * @param limit the maximum number of entries
  */
 export async function readRoots(
-  texts: readonly TextOfFile[],
+  files: readonly BytesOfFile[],
   before: ReadonlyMap<string, Root> = new Map(),
   limit = MAX_ROOTS,
 ): Promise<ReadRoots> {
@@ -47,48 +46,67 @@ export async function readRoots(
   const faults: FaultOfFile[] = [];
   // The file of each DID is only needed if there are several.
   const fileOf = new Map<string, string>();
-  for (const { file, text } of texts) {
-    const found: Fault[] = [];
-    const entries = parse(text);
-    if ('defect' in entries) {
-      faults.push({ file, ...entries.defect });
-      continue;
-    }
-    found.push(...entries.faults);
-    for (let at = 0; at < entries.list.length && found.length <= MAX_FAULTS; at++) {
-      if (at % SLICE === SLICE - 1) await nextTurn();
-      const path = ['roots', at];
-      const read = readRoot(entries.list[at] as JsonValue, path, (did) => before.has(did));
-      if (!isRead(read)) found.push(...read);
-      else if (!roots.has(read.did)) {
-        roots.set(read.did, read.root);
-        if (texts.length > 1) fileOf.set(read.did, file);
-      } else {
-        const other = fileOf.get(read.did) ?? file;
-        const where = other === file ? 'in another entry of this file' : `in ${other}`;
-        const message = `${show(read.did)} is ${where}, too; expected it once: remove one of them`;
-        found.push({ path: [...path, 'did'], message });
+  for (const { file, bytes } of files) {
+    /** Number of entries in the parts before. */
+    let index = 0;
+    for (const part of partsOf(bytes)) {
+      await nextTurn();
+      const text = part.bytes === null ? null : decodeUtf8(part.bytes);
+      const entries = text === null ? { defect: unreadable(part) } : parse(text);
+      if ('defect' in entries) {
+        const { line, message } = entries.defect;
+        faults.push({ file, line: line === null ? null : part.lineOf(line), message });
+        break;
       }
+      const found: Fault[] = [...entries.faults];
+      for (const [at, entry] of entries.list.entries()) {
+        if (faults.length + found.length > MAX_FAULTS) break;
+        const path = ['roots', at];
+        const read = readRoot(entry, path, (did) => before.has(did));
+        if (!isRead(read)) found.push(...read);
+        else if (!roots.has(read.did)) {
+          roots.set(read.did, read.root);
+          if (files.length > 1) fileOf.set(read.did, file);
+        } else {
+          const other = fileOf.get(read.did) ?? file;
+          const where = other === file ? 'in another entry of this file' : `in ${other}`;
+          const message = `${show(read.did)} is ${where}, too; expected it once: remove one of them`;
+          found.push({ path: [...path, 'did'], message });
+        }
+      }
+      if (roots.size > limit)
+        found.push({ path: ['roots'], message: `there are more than ${limit} entries in all files` });
+      if (found.length > 0) faults.push(...locate(file, text ?? '', part, found, index));
+      if (faults.length > MAX_FAULTS || roots.size > limit) return { faults };
+      index += entries.list.length;
     }
-    if (roots.size > limit)
-      found.push({ path: ['roots'], message: `there are more than ${limit} entries in all files` });
-    faults.push(...locate(file, text, found));
-    if (faults.length > MAX_FAULTS || roots.size > limit) break;
   }
   return faults.length > 0 ? { faults } : { roots };
 }
 
-type Parsed =
-  | { readonly list: readonly JsonValue[]; readonly faults: readonly Fault[] }
-  | { readonly defect: { readonly line: number | null; readonly message: string } };
+interface Defect {
+  /** `null` if it is about the file as a whole. */
+  readonly line: number | null;
+  readonly message: string;
+}
 
-/** The entries of a file, unread. */
-function parse(text: string): Parsed {
-  const { value, defect } = parseStrictJson(text, MAX_NODES);
+function unreadable({ bytes }: Part): Defect {
+  if (bytes !== null) return { line: null, message: 'it is not UTF-8' };
+  const message = `an entry, or what stands around them, has more than ${MAX_ENTRY_BYTES} bytes; a quote or a bracket may be missing`;
+  return { line: 1, message };
+}
+
+/** The entries of a part, unread. */
+function parse(
+  text: string,
+): { readonly list: readonly JsonValue[]; readonly faults: readonly Fault[] } | { readonly defect: Defect } {
+  const { value, defect } = parseStrictJson(text);
   if (defect !== undefined) {
     const { kind, message, at } = defect;
-    const line = kind === 'syntax' ? lineOfSyntaxError(text) : at === undefined ? null : lineAt(text, at);
-    return { defect: { line, message: kind === 'syntax' ? `it is not JSON: ${message}` : message } };
+    if (kind !== 'syntax') return { defect: { line: at === undefined ? 1 : lineAt(text, at), message } };
+    // A position in a part says nothing to anybody.
+    const said = message.replace(/ (?:in JSON )?at position .*/s, '');
+    return { defect: { line: lineOfSyntaxError(text), message: `it is not JSON: ${said}` } };
   }
   const expected = 'expected { "roots": [ { "did": "did:key:…", "name": "…" } ] }';
   if (!isJsonObject(value)) return { defect: { line: 1, message: `it is ${show(value)}, ${expected}` } };
@@ -96,19 +114,38 @@ function parse(text: string): Parsed {
     .filter((name) => name !== 'roots' && name !== '$schema')
     .slice(0, MAX_FAULTS)
     .map((name) => unknownMember([name], ['roots', '$schema']));
-  const list = Object.hasOwn(value, 'roots') ? value['roots'] : undefined;
+  const own = (name: string) => (Object.hasOwn(value, name) ? value[name] : undefined);
+  const [list, schema] = [own('roots'), own('$schema')];
+  // No other array may have been taken for the list.
+  if (schema !== undefined && typeof schema !== 'string')
+    faults.push({ path: ['$schema'], message: `it is ${show(schema)}, expected a text` });
   if (Array.isArray(list)) return { list, faults };
   const fault = { path: ['roots'], message: `it is ${show(list)}, ${expected}` };
   return { list: [], faults: [...faults, fault] };
 }
 
-function locate(file: string, text: string, faults: readonly Fault[]): FaultOfFile[] {
-  if (faults.length === 0) return [];
+/** @param index number of entries in the parts before */
+function locate(
+  file: string,
+  text: string,
+  part: Part,
+  faults: readonly Fault[],
+  index: number,
+): FaultOfFile[] {
   const lines = findLines(
     text,
     faults.map(({ path }) => path),
   );
-  return faults.map((fault, at) => ({ file, line: lines[at] ?? null, message: sentence(fault) }));
+  return faults.map(({ path, message }, nth) => {
+    const [member, at, ...rest] = path;
+    const inFile = typeof at === 'number' ? [member as string, index + at, ...rest] : path;
+    const line = lines[nth] ?? null;
+    return {
+      file,
+      line: line === null ? null : part.lineOf(line),
+      message: sentence({ path: inFile, message }),
+    };
+  });
 }
 
 /**

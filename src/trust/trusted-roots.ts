@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Root, Roots } from '../verify/root.js';
-import { lookAt, readTexts, type Version } from './roots-files.js';
-import { readRoots, showFaults } from './read-roots.js';
+import { lookAt, readBytes, type Version } from './roots-files.js';
+import { readRoots, showFaults, type BytesOfFile } from './read-roots.js';
 
 /** Milliseconds between two looks at the files. */
 const POLL_MS = 1000;
 /** Files that were changed in the last milliseconds are read once more: the clock of a file system may be coarse. */
 const UNSETTLED_MS = 2000;
 const ATTEMPTS_AT_START = 5;
+/** Bytes to hash before others have their turn. */
+const TURN_BYTES = 1024 * 1024;
 
 /** Is told of each reading that counts. */
 export interface TrustObserver {
@@ -29,7 +32,7 @@ export class TrustedRootsError extends Error {
 interface Loaded {
   readonly roots: ReadonlyMap<string, Root>;
   readonly version: Version;
-  /** Of the texts: the same texts have the same roots. */
+  /** Of the files: the same files have the same roots. */
   readonly digest: string;
 }
 
@@ -188,16 +191,15 @@ async function load(place: string, before: Loaded | null): Promise<Loaded> {
   try {
     for (let attempt = 1; ; attempt++) {
       const version = await lookAt(place);
-      const read = await readTexts(version);
+      const read = await readBytes(version);
       const after = await lookAt(place);
       if (after.mark !== version.mark) {
         if (attempt < ATTEMPTS_AT_START) continue;
         throw new TrustedRootsError(`${place}: the files change while they are read`);
       }
-      if ('faults' in read) throw new TrustedRootsError(showFaults(read.faults).join('\n'));
-      const digest = digestOf(read.texts.flatMap(({ file, text }) => [file, text]));
+      const digest = await digestOf(read);
       if (before?.digest === digest) return { ...before, version };
-      const { roots, faults } = await readRoots(read.texts, before?.roots);
+      const { roots, faults } = await readRoots(read, before?.roots);
       if (faults !== undefined) throw new TrustedRootsError(showFaults(faults).join('\n'));
       return { roots, version, digest };
     }
@@ -207,8 +209,14 @@ async function load(place: string, before: Loaded | null): Promise<Loaded> {
   }
 }
 
-function digestOf(texts: readonly string[]): string {
+async function digestOf(files: readonly BytesOfFile[]): Promise<string> {
   const hash = createHash('sha256');
-  for (const text of texts) hash.update(`${text.length}\0`).update(text);
+  for (const { file, bytes } of files) {
+    hash.update(`${file}\0${bytes.length}\0`);
+    for (let at = 0; at < bytes.length; at += TURN_BYTES) {
+      hash.update(bytes.subarray(at, at + TURN_BYTES));
+      await nextTurn();
+    }
+  }
   return hash.digest('hex');
 }

@@ -1,5 +1,5 @@
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
-import { ReplayStoreError, type Charge, type Usage } from './usage-store.js';
+import { ReplayStoreError, type Charge, type Pruned, type Refund, type Usage } from './usage-store.js';
 
 /**
  * Seconds for which a counter outlives its receipt: no clock that is wrong by less lets a receipt be used again with a
@@ -23,7 +23,7 @@ const STEPS_IF_FULL = 256;
  *
  * @param usageOf what earlier calls used under the limit at an index
  */
-function findReached(
+export function findReached(
   { limits, costMicroUsd }: Charge,
   usageOf: (index: number) => Usage,
 ): ReachedLimit | null {
@@ -48,6 +48,7 @@ function findReached(
 export class Counters {
   readonly #capacity: number;
   readonly #byReceipt = new Map<string, Counter>();
+  #endless = 0;
   /** Goes around, looking for counters that have ended. */
   #search: IterableIterator<[string, Counter]>;
   /** The latest end of a counter that was forgotten. Where a clock goes back, receipts that ended by then are refused. */
@@ -60,6 +61,11 @@ export class Counters {
 
   get size(): number {
     return this.#byReceipt.size;
+  }
+
+  /** Counters that have no end. */
+  get endless(): number {
+    return this.#endless;
   }
 
   usageOf(receipt: string): Usage | null {
@@ -88,6 +94,7 @@ export class Counters {
       if (counter === undefined) {
         counter = { calls: 0, microUsd: 0, end: endOf(limits, charge) };
         this.#byReceipt.set(limits.receipt, counter);
+        if (counter.end === Infinity) this.#endless++;
       }
       counter.calls++;
       if (limits.maxTotalMicroUsd !== null) counter.microUsd += charge.costMicroUsd;
@@ -95,17 +102,35 @@ export class Counters {
     });
   }
 
-  /** Gives back what a call was charged. What is no longer counted stays so, and nothing goes below 0. */
-  refund(receipts: readonly string[], calls: number, microUsd: number): void {
-    for (const receipt of receipts) {
+  /** Gives back what a call was charged. @returns `false` if the counters do not have it; then nothing changes */
+  refund({ calls, parts }: Refund): boolean {
+    const counters: Counter[] = [];
+    for (const { receipt, microUsd } of parts) {
       const counter = this.#byReceipt.get(receipt);
-      if (counter === undefined) continue;
-      counter.calls = Math.max(0, counter.calls - calls);
-      counter.microUsd = Math.max(0, counter.microUsd - microUsd);
+      if (counter === undefined || counter.calls < calls || counter.microUsd < microUsd) return false;
+      counters.push(counter);
     }
+    for (const [index, counter] of counters.entries()) {
+      counter.calls -= calls;
+      counter.microUsd -= parts[index]?.microUsd ?? 0;
+    }
+    return true;
+  }
+
+  /** Forgets the counters without end of these receipts. */
+  prune(receipts: ReadonlySet<string>): Pruned {
+    let removed = 0;
+    for (const receipt of receipts) {
+      if (this.#byReceipt.get(receipt)?.end !== Infinity) continue;
+      this.#byReceipt.delete(receipt);
+      removed++;
+    }
+    this.#endless -= removed;
+    return { removed, left: this.#endless };
   }
 
   clear(): void {
+    this.#endless = 0;
     this.#byReceipt.clear();
   }
 

@@ -16,15 +16,25 @@ export {
   type RedisReplayPeriods,
   type RedisReplayStoreOptions,
 } from '#redis-replay-store';
-export { refundCall, RefundError, type Refunded, type RefundFault } from './refund.js';
 export { replayKey } from './use-invocation.js';
+export {
+  chargedOf,
+  REFUND_CODES,
+  refundCall,
+  RefundError,
+  type ChargedCall,
+  type RefundCode,
+  type Refunded,
+} from './refund.js';
 export {
   NEW,
   ReplayStoreError,
   type Charge,
+  type Pruned,
+  type Refund,
+  type RefundPart,
   type ReplayLog,
   type ReplayStore,
-  type Refund,
   type ReplayUnreadyReason,
   type Usage,
   type Use,

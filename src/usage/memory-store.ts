@@ -1,12 +1,11 @@
 import { refuseUnknownOptions } from '../protocol/known-options.js';
 import { Counters } from './counters.js';
 import {
-  chargedMicroUsdOf,
   NEW,
-  REFUND_SECS,
   REPLAYED,
   ReplayStoreError,
   type Charge,
+  type Pruned,
   type Refund,
   type ReplayLog,
   type ReplayStore,
@@ -19,16 +18,7 @@ interface Entry {
   readonly key: string;
   /** Unix seconds. From then on the entry may be forgotten. */
   readonly end: number;
-  /** `null` if no receipt is limited. */
-  readonly charged: Charged | null;
   next: Entry | null;
-}
-
-interface Charged {
-  /** Unix seconds. */
-  readonly at: number;
-  readonly microUsd: number;
-  isRefunded: boolean;
 }
 
 /** Several expired entries are dropped per insert, so that expired entries cannot accumulate. */
@@ -49,7 +39,7 @@ export interface MemoryReplayStore extends ReplayStore {
 /** Options of {@link createMemoryReplayStore}. */
 export interface MemoryReplayStoreOptions {
   /**
-   * Maximum number of invocations on record, about 320 bytes each, 370 under limited receipts. You need calls per second × (window + 60 s). When
+   * Maximum number of invocations on record, about 300 bytes each. You need calls per second × (window + 60 s). When
    * the store is full of live entries, calls are refused; no live entry is forgotten. Default 1,000,000.
    *
    * For each four of them one receipt with `max_calls` or `max_total_cost_usd` can be counted, which takes about 350 bytes.
@@ -83,8 +73,10 @@ class KeyQueue implements MemoryReplayStore {
   readonly capacity: number;
   readonly #counters: Counters;
   readonly #log: ReplayLog | undefined;
-  readonly #keys = new Map<string, Entry>();
-  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Map
+  readonly #keys = new Set<string>();
+  /** Those of {@link #keys} whose charge was given back. */
+  readonly #refunded = new Set<string>();
+  // In the order of expiry, since all entries live equally long. A list, because finding the oldest member of a Set
   // takes longer and longer as members before it are deleted.
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
@@ -104,6 +96,10 @@ class KeyQueue implements MemoryReplayStore {
     return this.#counters.size;
   }
 
+  get endlessCounters(): number {
+    return this.#counters.endless;
+  }
+
   /** Entries are dropped only by `use`, so an expired one counts as room. */
   get unreadyReason(): ReplayUnreadyReason | null {
     if (this.#keys.size < this.capacity || this.#oldest === null) return null;
@@ -119,49 +115,43 @@ class KeyQueue implements MemoryReplayStore {
       throw new ReplayStoreError(`it is full: ${this.capacity} invocations are on record`);
     }
     if (charge === null) {
-      this.#record(key, now + ttlSecs, null);
+      this.#record(key, now + ttlSecs);
       return NEW;
     }
     const limit = this.#counters.findReached(charge);
     if (limit !== null) return { kind: 'reached', limit };
     const usage = this.#counters.charge(charge, now);
-    this.#record(key, now + ttlSecs, { at: now, microUsd: chargedMicroUsdOf(charge), isRefunded: false });
+    this.#record(key, now + ttlSecs);
     return { kind: 'new', usage };
-  }
-
-  refund(key: string, receipts: readonly string[], now: number, microUsd: number | null): Promise<Refund> {
-    return Promise.resolve(this.#refund(key, receipts, now, microUsd));
-  }
-
-  // Nothing in it waits, as in `use`.
-  #refund(key: string, receipts: readonly string[], now: number, microUsd: number | null): Refund {
-    const charged = this.#keys.get(key)?.charged ?? null;
-    if (charged === null) return { kind: 'unknown' };
-    if (charged.isRefunded) return { kind: 'again' };
-    if (Math.abs(now - charged.at) > REFUND_SECS) return { kind: 'late' };
-    const amount = microUsd ?? charged.microUsd;
-    if (amount > charged.microUsd) return { kind: 'above', chargedMicroUsd: charged.microUsd };
-    const calls = microUsd === null ? 1 : 0;
-    this.#counters.refund(receipts, calls, amount);
-    charged.isRefunded = true;
-    return { kind: 'refunded', calls, microUsd: amount };
   }
 
   usageOf(receipt: string): Promise<Usage | null> {
     return Promise.resolve(this.#counters.usageOf(receipt));
   }
 
-  #record(key: string, end: number, charged: Charged | null): void {
-    const entry: Entry = { key, end, charged, next: null };
+  refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    if (this.#refunded.has(key)) return Promise.resolve('repeated');
+    if (!this.#keys.has(key) || !this.#counters.refund(refund)) return Promise.resolve('unknown');
+    this.#refunded.add(key);
+    return Promise.resolve('refunded');
+  }
+
+  prune(receipts: ReadonlySet<string>): Promise<Pruned> {
+    return Promise.resolve(this.#counters.prune(receipts));
+  }
+
+  #record(key: string, end: number): void {
+    const entry: Entry = { key, end, next: null };
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.next = entry;
     this.#newest = entry;
-    this.#keys.set(key, entry);
+    this.#keys.add(key);
     this.#watch();
   }
 
   close(): Promise<void> {
     this.#keys.clear();
+    this.#refunded.clear();
     this.#counters.clear();
     this.#oldest = this.#newest = null;
     return Promise.resolve();
@@ -183,6 +173,7 @@ class KeyQueue implements MemoryReplayStore {
       const entry = this.#oldest;
       if (entry === null || entry.end > now) return;
       this.#keys.delete(entry.key);
+      this.#refunded.delete(entry.key);
       this.#oldest = entry.next;
       if (this.#oldest === null) this.#newest = null;
     }

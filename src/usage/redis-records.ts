@@ -1,16 +1,20 @@
 import type { CountedLimits } from '../verify/limits.js';
 import { counterPatternOf, limitedNamesOf, nameOf, olderNamesOf, previousNameOf } from './redis-names.js';
-import { refundInRedis } from './redis-refund.js';
-import { chargeInRedis } from './redis-script.js';
+import { chargeInRedis, refundInRedis } from './redis-script.js';
 import {
   NEW,
   REPLAYED,
   type Charge,
+  type Pruned,
   type Refund,
+  type RefundPart,
   type ReplayStoreError,
   type Usage,
   type Use,
 } from './usage-store.js';
+
+/** What PTTL says of a name without an end. */
+const ENDLESS = -1;
 
 /** What {@link RedisRecords} needs of its Redis. */
 export interface RedisAccess {
@@ -74,16 +78,13 @@ export class RedisRecords {
     return used;
   }
 
-  /** Gives back what a call was charged. Its record and counters are where {@link charge} made them. */
-  async refund(
-    key: string,
-    receipts: readonly string[],
-    microUsd: number | null,
-  ): Promise<Refund | ReplayStoreError> {
-    const names = limitedNamesOf(this.#redis.prefix, receipts[0] ?? '');
-    const own = names.use(key);
-    const counters = receipts.map((receipt) => names.counter(receipt));
-    return refundInRedis((command) => this.#redis.send(own, command), own, counters, microUsd);
+  /** Gives back what a call was charged. Its record has the same name in every version of the names that may charge. */
+  refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    const { parts } = refund;
+    const names = limitedNamesOf(this.#redis.prefix, (parts[0] as RefundPart).receipt);
+    const record = names.use(key);
+    const counters = parts.map(({ receipt }) => names.counter(receipt));
+    return refundInRedis((command) => this.#redis.send(record, command), refund, record, counters);
   }
 
   /** Only a chain says how the name of a counter begins. A receipt that is the first one of its chain is found at once. */
@@ -93,6 +94,17 @@ export class RedisRecords {
     if (first !== null) return first;
     const [name] = await this.#redis.scan(counterPatternOf(prefix, receipt));
     return name === undefined ? null : this.#read(name);
+  }
+
+  /** Forgets the counters without end of these receipts. A search over all names, since only a chain says how one begins. */
+  async prune(receipts: ReadonlySet<string>): Promise<Pruned> {
+    let [removed, left] = [0, 0];
+    for (const name of await this.#redis.scan(counterPatternOf(this.#redis.prefix, 'sha256:*'))) {
+      if ((await this.#redis.send(name, ['PTTL', name])) !== ENDLESS) continue;
+      if (!receipts.has(`sha256:${name.slice(name.lastIndexOf('#') + 1)}`)) left++;
+      else if ((await this.#redis.send(name, ['DEL', name])) === 1) removed++;
+    }
+    return { removed, left };
   }
 
   async #read(counter: string): Promise<Usage | null> {

@@ -1,22 +1,15 @@
 import { createHash } from 'node:crypto';
 import type { CountedLimits, ReachedLimit } from '../verify/limits.js';
 import { SPARE_SECS } from './counters.js';
-import {
-  chargedMicroUsdOf,
-  REPLAYED,
-  ReplayStoreError,
-  type Charge,
-  type Usage,
-  type Use,
-} from './usage-store.js';
+import { REPLAYED, ReplayStoreError, type Charge, type Refund, type Usage, type Use } from './usage-store.js';
 
 /**
  * Uses an invocation and charges its call: everything, or nothing. All is read before anything is written, since Redis
  * keeps what a script wrote before it failed.
  *
  * KEYS: a counter for each limit; the records to make of the invocation; further records that must not exist. ARGV: the
- * number of limits and of records to make, the life of these in ms, the cost; for each limit: calls, micro-dollars (-1:
- * not limited), the end of the counter in Unix ms (-1: none); and what is charged of the cost, for a refund.
+ * number of limits and of records to make, the life of these in ms, the cost; and for each limit: calls, micro-dollars (-1:
+ * not limited), the end of the counter in Unix ms (-1: none).
  *
  * Integers up to 2^53 are exact in Lua. It gets the cost as a text for HINCRBY, since it writes large numbers with an `e`.
  */
@@ -25,8 +18,7 @@ local limits, records, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARG
 for i = limits + 1, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then return {'replayed'} end
 end
-local secs = redis.call('TIME')[1]
-local time = secs * 1000
+local time = redis.call('TIME')[1] * 1000
 for i = 1, limits do
   local ends = tonumber(ARGV[4 + 3 * i])
   if ends >= 0 and ends <= time then return {'ended'} end
@@ -49,44 +41,40 @@ for i = 1, limits do
     if before > redis.call('PTTL', key) then redis.call('PEXPIRE', key, before) end
   end
 end
-local record = 'c' .. secs .. ':' .. ARGV[#ARGV]
-for i = limits + 1, limits + records do redis.call('SET', KEYS[i], record, 'PX', ARGV[3]) end
+for i = limits + 1, limits + records do redis.call('SET', KEYS[i], '1', 'PX', ARGV[3]) end
 return answer
 `;
 
-/** Later ends are none: Redis refuses times that are too far away. The year 5138. */
-const MAX_END_SECS = 1e11;
-
-const CHARGE = scriptOf(SCRIPT);
-
-/** A Lua script, and the name that Redis gives it. */
-export interface RedisScript {
-  readonly text: string;
-  readonly sha1: string;
-}
-
-export function scriptOf(text: string): RedisScript {
-  return { text, sha1: createHash('sha1').update(text).digest('hex') };
-}
+/**
+ * Gives back what a call was charged: everything, or nothing. INCR keeps the life of the record, and is the first write, which
+ * a full Redis refuses.
+ *
+ * KEYS: the record of the invocation, a counter for each limit. ARGV: the calls, and the micro-dollars for each limit.
+ */
+const REFUND = `
+local record = redis.pcall('GET', KEYS[1])
+if record == '2' then return 'repeated' end
+if record ~= '1' then return 'unknown' end
+for i = 2, #KEYS do
+  local counter = redis.pcall('HMGET', KEYS[i], 'calls', 'micro_usd')
+  if counter.err then return 'unknown' end
+  local calls, used = tonumber(counter[1] or 0), tonumber(counter[2] or 0)
+  if not calls or not used then return 'unknown' end
+  if calls < tonumber(ARGV[1]) or used < tonumber(ARGV[i]) then return 'unknown' end
+end
+redis.call('INCR', KEYS[1])
+for i = 2, #KEYS do
+  if ARGV[1] ~= '0' then redis.call('HINCRBY', KEYS[i], 'calls', '-' .. ARGV[1]) end
+  if ARGV[i] ~= '0' then redis.call('HINCRBY', KEYS[i], 'micro_usd', '-' .. ARGV[i]) end
+end
+return 'refunded'
+`;
 
 /** Sends a command to the server that has the keys. */
-export type Send = (command: readonly string[]) => Promise<unknown>;
+type Send = (command: readonly string[]) => Promise<unknown>;
 
-/** Runs a script, in one round trip where Redis knows it. @throws what `send` throws */
-export async function runScript(
-  send: Send,
-  { text, sha1 }: RedisScript,
-  keys: readonly string[],
-  values: readonly string[],
-): Promise<unknown> {
-  const rest = [String(keys.length), ...keys, ...values];
-  try {
-    return await send(['EVALSHA', sha1, ...rest]);
-  } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    return send(['EVAL', text, ...rest]);
-  }
-}
+/** Later ends are none: Redis refuses times that are too far away. The year 5138. */
+const MAX_END_SECS = 1e11;
 
 /** What {@link chargeInRedis} names. */
 export interface ChargedNames {
@@ -101,7 +89,6 @@ export interface ChargedNames {
 /**
  * Uses an invocation and charges its call, in one round trip.
  *
- * @param send sends a command to the server that has the keys
  * @returns an error if Redis answers and cannot tell: this call is refused, and others are not concerned
  * @throws what `send` throws
  */
@@ -115,12 +102,57 @@ export async function chargeInRedis(
   const numbers = [charge.limits.length, records.length, ttlMs, charge.costMicroUsd];
   for (const { maxCalls, maxTotalMicroUsd, exp } of charge.limits)
     numbers.push(maxCalls ?? -1, maxTotalMicroUsd ?? -1, endMsOf(exp, charge.clockSkewSecs));
-  numbers.push(chargedMicroUsdOf(charge));
-  return readAnswer(await runScript(send, CHARGE, keys, numbers.map(String)), charge);
+  return readAnswer(await run(send, CHARGE, keys, numbers), charge);
 }
 
-/** Why a call or a refund is refused that needs what is no counter. */
-export const FOREIGN_COUNTER = 'Redis has something else under the name of a counter';
+/**
+ * Gives back what a call was charged, in one round trip.
+ *
+ * @param record of the invocation
+ * @param counters for each part
+ * @throws what `send` throws
+ */
+export async function refundInRedis(
+  send: Send,
+  { calls, parts }: Refund,
+  record: string,
+  counters: readonly string[],
+): Promise<'refunded' | 'repeated' | 'unknown'> {
+  const answer = await run(
+    send,
+    GIVE_BACK,
+    [record, ...counters],
+    [calls, ...parts.map((part) => part.microUsd)],
+  );
+  return answer === 'refunded' || answer === 'repeated' ? answer : 'unknown';
+}
+
+/** Runs a script, by its digest if Redis knows it. */
+async function run(
+  send: Send,
+  { text, sha1 }: Script,
+  keys: readonly string[],
+  numbers: readonly number[],
+): Promise<unknown> {
+  const rest = [String(keys.length), ...keys, ...numbers.map(String)];
+  try {
+    return await send(['EVALSHA', sha1, ...rest]);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    return send(['EVAL', text, ...rest]);
+  }
+}
+
+interface Script {
+  readonly text: string;
+  readonly sha1: string;
+}
+
+function scriptOf(text: string): Script {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') };
+}
+
+const [CHARGE, GIVE_BACK] = [scriptOf(SCRIPT), scriptOf(REFUND)];
 
 function endMsOf(exp: number | null, skewSecs: number): number {
   return exp === null || exp > MAX_END_SECS ? -1 : (exp + skewSecs + SPARE_SECS) * 1000;
@@ -141,7 +173,7 @@ function readAnswer(answer: unknown, { limits, costMicroUsd }: Charge): Use | Re
   return new ReplayStoreError(
     kind === 'ended'
       ? 'a receipt that is valid here ended an hour ago by the clock of Redis'
-      : FOREIGN_COUNTER,
+      : 'Redis has something else under the name of a counter',
   );
 }
 

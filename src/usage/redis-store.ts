@@ -14,6 +14,7 @@ import { RedisRecords } from './redis-records.js';
 import {
   ReplayStoreError,
   type Charge,
+  type Pruned,
   type Refund,
   type ReplayLog,
   type ReplayStore,
@@ -195,19 +196,30 @@ class RedisReplayStore implements ReplayStore {
   use(key: string, _now: number, ttlSecs: number, charge: Charge | null): Promise<Use> {
     const ttlMs = ttlSecs * 1000;
     if (charge === null) return this.#guard(() => this.#records.record(key, ttlMs));
-    return this.#guard(() => this.#records.charge(key, ttlMs, charge)).then(orThrow);
+    return this.#guard(() => this.#records.charge(key, ttlMs, charge)).then((used) => {
+      if (used instanceof ReplayStoreError) throw used;
+      return used;
+    });
   }
 
-  refund(key: string, receipts: readonly string[], _now: number, microUsd: number | null): Promise<Refund> {
-    return this.#guard(() => this.#records.refund(key, receipts, microUsd)).then(orThrow);
+  refund(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'> {
+    return this.#guard(() => this.#records.refund(key, refund));
   }
 
-  async usageOf(receipt: string): Promise<Usage | null> {
+  usageOf(receipt: string): Promise<Usage | null> {
+    return this.#search(() => this.#records.usageOf(receipt));
+  }
+
+  prune(receipts: ReadonlySet<string>): Promise<Pruned> {
+    return this.#search(() => this.#records.prune(receipts));
+  }
+
+  /** Not guarded: how long a search takes says nothing about calls. */
+  async #search<T>(task: () => Promise<T>): Promise<T> {
     const { reason } = this.#breaker;
     if (reason !== null) throw refusalOf(reason);
     try {
-      // Not guarded: how long a search takes says nothing about calls.
-      return await this.#records.usageOf(receipt);
+      return await task();
     } catch (error) {
       throw new ReplayStoreError(`${this.#place} does not tell: ${reasonOf(error)}`, { cause: error });
     }
@@ -347,12 +359,6 @@ class RedisReplayStore implements ReplayStore {
     log?.error({ err: error }, `${this.#place}: a node does not record; calls that belong to it are refused`);
     onError?.(error);
   }
-}
-
-/** @throws ReplayStoreError the result, if it is one: Redis answered and cannot tell, which concerns no other call */
-function orThrow<T>(result: T | ReplayStoreError): T {
-  if (result instanceof ReplayStoreError) throw result;
-  return result;
 }
 
 function unreadyReasonOf(error: Error): ReplayUnreadyReason {

@@ -1,27 +1,31 @@
 import { MAX_USD, toMicroUsd, toUsd } from '../protocol/money.js';
-import { isMoney } from '../protocol/policy.js';
-import { REFUND_SECS, type Refund, type ReplayStore } from './usage-store.js';
+import type { InvocationClaims } from '../protocol/claims.js';
+import { costMicroUsdOf, type CountedLimits } from '../verify/limits.js';
+import { show, showTime } from '../verify/codes.js';
+import { ReplayStoreError, type Refund, type RefundPart, type ReplayStore } from './usage-store.js';
+import { replayKey } from './use-invocation.js';
 
-/** Why a charge was not given back. */
-export type RefundFault =
-  | 'invalid_amount'
-  | 'no_limits'
-  | 'not_counted'
-  | 'unsupported'
-  | 'late'
-  | 'again'
-  | 'above_charge'
-  | 'unknown'
-  | 'unavailable';
+/** Seconds after a call was allowed in which its charge can be given back. */
+const REFUND_SECS = 60;
 
-/** A charge was not given back. Only with the reason `unavailable` it may have been; then to try again is safe. */
+/** Why a charge was not given back, as docs/spec/usage.md#refunds has it. */
+// prettier-ignore
+export const REFUND_CODES = [
+  'REFUND_MALFORMED', 'REFUND_CONTEXT_INVALID', 'REFUND_NOT_CHARGED', 'REFUND_TOO_LATE', 'REFUND_TOO_LARGE', 'REFUND_REPEATED',
+  'REFUND_UNKNOWN', 'REFUND_UNAVAILABLE',
+] as const;
+
+/** A code of {@link REFUND_CODES}. */
+export type RefundCode = (typeof REFUND_CODES)[number];
+
+/** A charge was not given back. */
 export class RefundError extends Error {
   override readonly name = 'RefundError';
-  readonly reason: RefundFault;
+  readonly code: RefundCode;
 
-  constructor(reason: RefundFault, message: string, options?: ErrorOptions) {
-    super(`nothing is given back: ${message}`, options);
-    this.reason = reason;
+  constructor(code: RefundCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
   }
 }
 
@@ -29,74 +33,93 @@ export class RefundError extends Error {
 export interface Refunded {
   /** 1 if the call no longer counts. */
   readonly calls: 0 | 1;
-  /** US dollars; 0 where no receipt limits the cost. */
-  readonly usd: number;
+  /** In US dollars. */
+  readonly total_cost_usd: number;
 }
 
-/** A call whose charge can be given back. */
-export interface RefundableCall {
-  /** Where it was charged; `null` if nobody counts. */
-  readonly store: ReplayStore | null;
-  /** Of `replayKey`. */
-  readonly key: string;
-  /** The digests of its limited receipts, root first. */
-  readonly receipts: readonly string[];
-  /** When it was charged, in Unix seconds by the clock of the verifier. */
-  readonly at: number;
+/** An allowed call, and what it was charged. */
+export interface ChargedCall extends Pick<InvocationClaims, 'iss' | 'jti'> {
+  /** As in the `ReplayRules` under which it was charged. */
+  readonly scope: string;
+  /** When it was allowed, in Unix seconds. */
+  readonly allowedAt: number;
+  /** What each limited receipt was charged besides 1 call, root first; empty if none has a limit. */
+  readonly charged: readonly RefundPart[];
+}
+
+/** What the limits of an allowed call were charged besides 1 call. */
+export function chargedOf(
+  invocation: Pick<InvocationClaims, 'args'>,
+  limits: readonly CountedLimits[],
+): RefundPart[] {
+  return limits.map(({ receipt, maxTotalMicroUsd }) => ({
+    receipt,
+    microUsd: maxTotalMicroUsd === null ? 0 : (costMicroUsdOf(invocation) ?? 0),
+  }));
 }
 
 /**
- * Gives back what a call was charged: once, over all that share the store, and within 60 s of the call.
+ * Gives back what a call was charged: once, and at most so much.
  *
- * @param usd the part of the cost to give back, in US dollars; if left out, the whole charge: the call, and its cost
+ * @param usd the part of the cost; `undefined` for the call and its whole cost
+ * @param store in which it was charged
  * @param now Unix seconds
- * @returns what was given back; rejects with a {@link RefundError} that says why it was not
- * @example await refundCall({ store, key: replayKey('gate', agent, jti), receipts, at: now }, 0.05, now);
+ * @throws RefundError if nothing was given back, or nobody knows
+ * @example await refundCall(call, undefined, store, now); // { calls: 1, total_cost_usd: 0.05 }
  */
 export async function refundCall(
-  { store, key, receipts, at }: RefundableCall,
-  usd: number | undefined,
+  call: ChargedCall,
+  usd: unknown,
+  store: ReplayStore,
   now: number,
 ): Promise<Refunded> {
-  if (usd !== undefined && !isMoney(usd)) {
-    const found = typeof usd === 'number' ? String(usd) : `a ${typeof usd}`;
-    throw new RefundError(
-      'invalid_amount',
-      `the amount is ${found}, expected US dollars from 0 to ${MAX_USD}`,
-    );
+  const asked = readAmount(usd);
+  const { charged, allowedAt, scope, iss, jti } = call;
+  if (charged.length === 0)
+    throw new RefundError('REFUND_NOT_CHARGED', 'the call was charged to no limit: no receipt of it has one');
+  const end = allowedAt + REFUND_SECS;
+  if (now > end) {
+    const message = `the call could be given back until ${showTime(end)}, ${REFUND_SECS} s after it was allowed`;
+    throw new RefundError('REFUND_TOO_LATE', message);
   }
-  if (store === null)
-    throw new RefundError('not_counted', 'calls are not counted here, since there is no replay store');
-  if (receipts.length === 0) throw new RefundError('no_limits', 'no receipt of the call has a limit');
-  if (store.refund === undefined)
-    throw new RefundError('unsupported', 'the replay store has no refund(), see ReplayStore');
-  if (now - at > REFUND_SECS) throw faultOf({ kind: 'late' });
-  let refund: Refund;
-  try {
-    refund = await store.refund(key, receipts, now, usd === undefined ? null : toMicroUsd(usd, 'down'));
-  } catch (error) {
-    const message = 'the store could not tell, and may have done it; try again';
-    throw new RefundError('unavailable', message, { cause: error });
+  const cost = Math.max(...charged.map(({ microUsd }) => microUsd));
+  if (asked !== null && asked > cost) {
+    const message = `${show(usd)} US dollars were to be given back, and the call was charged ${toUsd(cost)}`;
+    throw new RefundError('REFUND_TOO_LARGE', message);
   }
-  if (refund.kind !== 'refunded') throw faultOf(refund);
-  return { calls: refund.calls, usd: toUsd(refund.microUsd) };
+  const back = asked ?? cost;
+  const calls = asked === null ? 1 : 0;
+  const parts = charged.map(({ receipt, microUsd }) => ({ receipt, microUsd: Math.min(back, microUsd) }));
+  switch (await refundIn(store, replayKey(scope, iss, jti), { calls, parts })) {
+    case 'repeated':
+      throw new RefundError('REFUND_REPEATED', 'the call was given back already, which is possible once');
+    case 'unknown':
+      throw new RefundError('REFUND_UNKNOWN', 'the store has no such charge: it is another, or has lost it');
+    case 'refunded':
+      return { calls, total_cost_usd: toUsd(back) };
+  }
 }
 
-function faultOf(refund: Exclude<Refund, { kind: 'refunded' }>): RefundError {
-  switch (refund.kind) {
-    case 'above':
-      return new RefundError(
-        'above_charge',
-        `the amount is above the ${toUsd(refund.chargedMicroUsd)} US dollars that the call was charged`,
-      );
-    case 'late':
-      return new RefundError('late', `the call is more than ${REFUND_SECS} s ago`);
-    case 'again':
-      return new RefundError('again', 'the call was given back before');
-    case 'unknown':
-      return new RefundError(
-        'unknown',
-        'no charge of the call is on record: the store lost it, or an older version made it',
-      );
+/** @returns micro-dollars; `null` for the whole call */
+function readAmount(usd: unknown): number | null {
+  if (usd === undefined) return null;
+  const microUsd = typeof usd === 'number' && usd > 0 && usd <= MAX_USD ? toMicroUsd(usd, 'down') : 0;
+  if (microUsd > 0) return microUsd;
+  const expected = `a number of US dollars from 0.000001 to ${MAX_USD}, or none to give back the whole call`;
+  throw new RefundError('REFUND_MALFORMED', `the amount is ${show(usd)}, expected ${expected}`);
+}
+
+async function refundIn(store: ReplayStore, key: string, refund: Refund) {
+  if (store.refund === undefined)
+    throw new RefundError(
+      'REFUND_UNAVAILABLE',
+      'this replay store cannot give back: it has no function `refund`',
+    );
+  try {
+    return await store.refund(key, refund);
+  } catch (error) {
+    const reason = error instanceof ReplayStoreError ? error.message : 'the store failed';
+    const message = `nobody knows whether the call was given back: ${reason}; ask again`;
+    throw new RefundError('REFUND_UNAVAILABLE', message, { cause: error });
   }
 }

@@ -36,26 +36,31 @@ export type Use =
   | { readonly kind: 'replayed' }
   | { readonly kind: 'reached'; readonly limit: ReachedLimit };
 
+/** What one limited receipt was charged besides 1 call, or gets back. */
+export interface RefundPart {
+  /** Its digest. */
+  readonly receipt: string;
+  readonly microUsd: number;
+}
+
+/** What a call gets back: from all of its limits, or from none. */
+export interface Refund {
+  /** Of each limit. */
+  readonly calls: 0 | 1;
+  /** Of each limit of the charge, in its order; at most what it was charged. */
+  readonly parts: readonly RefundPart[];
+}
+
+/** What became of the counters that have no end. */
+export interface Pruned {
+  readonly removed: number;
+  readonly left: number;
+}
+
 /** The answer to a new use without a charge. */
 export const NEW: Use = Object.freeze({ kind: 'new', usage: Object.freeze([]) });
 /** The answer to a use that is on record. */
 export const REPLAYED: Use = Object.freeze({ kind: 'replayed' });
-
-/** What became of a refund. Only `refunded` changes anything. */
-export type Refund =
-  /** What was given back: the call or only money. */
-  | { readonly kind: 'refunded'; readonly calls: 0 | 1; readonly microUsd: number }
-  /** `unknown`: no charge is on record. */
-  | { readonly kind: 'unknown' | 'again' | 'late' }
-  | { readonly kind: 'above'; readonly chargedMicroUsd: number };
-
-/** Seconds after a call within which its charge can be given back. */
-export const REFUND_SECS = 60;
-
-/** What a use is charged, in micro-dollars: nothing where no receipt limits the cost. */
-export function chargedMicroUsdOf({ limits, costMicroUsd }: Charge): number {
-  return limits.some(({ maxTotalMicroUsd }) => maxTotalMicroUsd !== null) ? costMicroUsd : 0;
-}
 
 /**
  * Remembers which invocations were used, and counts what the calls under limited receipts use: in one step, so that no two
@@ -73,23 +78,28 @@ export interface ReplayStore {
    */
   use(key: string, now: number, ttlSecs: number, charge: Charge | null): Promise<Use>;
   /**
-   * Gives back what a use was charged, in one step: once, at most the charge, and within {@link REFUND_SECS}. A store without
-   * this gives nothing back.
-   *
-   * @param key of the use
-   * @param receipts the digests in the charge of the use, in the same order
-   * @param now Unix seconds; a store with a clock of its own takes that
-   * @param microUsd how much of the cost, an integer; `null`: all of it, and the call
-   * @returns what became of it; rejects with a {@link ReplayStoreError} if the store cannot tell
-   */
-  refund?(key: string, receipts: readonly string[], now: number, microUsd: number | null): Promise<Refund>;
-  /**
    * What the calls under a receipt have used.
    *
    * @param receipt its digest, `sha256:` and 64 hex digits
    * @returns `null` if nothing is counted under it; rejects with a {@link ReplayStoreError} if the store cannot tell
    */
   usageOf(receipt: string): Promise<Usage | null>;
+  /**
+   * Gives back what a call was charged, once for each invocation. A store without this refuses refunds.
+   *
+   * @param key with which it was charged
+   * @returns `repeated` if that was done before; `unknown` if there is no such charge. Then nothing changes. Rejects with a
+   *   {@link ReplayStoreError} if the store cannot tell
+   */
+  refund?(key: string, refund: Refund): Promise<'refunded' | 'repeated' | 'unknown'>;
+  /**
+   * Forgets the counters of receipts that have no end, and can never be used again. A store without this forgets none.
+   *
+   * @param receipts their digests
+   * @returns how many counters were forgotten, and how many without end are left; rejects with a {@link ReplayStoreError} if
+   *   the store cannot tell
+   */
+  prune?(receipts: ReadonlySet<string>): Promise<Pruned>;
   /** Why nothing can be recorded at the moment; `null` if it can. The store finds out by itself, also without calls. */
   readonly unreadyReason: ReplayUnreadyReason | null;
   /** Number of invocations on record, if the store knows. */
@@ -98,6 +108,8 @@ export interface ReplayStore {
   readonly capacity?: number;
   /** Number of receipts that are counted, if the store knows. */
   readonly counters?: number;
+  /** Those of them that have no end, if the store knows. */
+  readonly endlessCounters?: number;
   /** Whether its server can be used at the moment. Only stores that depend on a server have this. */
   readonly isAvailable?: boolean;
   /** Releases what the store holds. Nothing may be recorded afterwards. */

@@ -44,7 +44,7 @@ describe.skipIf(!hasRedis)('drs revocations', () => {
   it('imports nothing of a file that is damaged, or that a service has open', () => {
     writeFileSync(file, '11\nnonsense\n12\n');
     expect(run('import', file)).toMatchObject({
-      stderr: expect.stringContaining('line 2 is neither') as string,
+      stderr: expect.stringContaining(`${file}:2 is not an entry`) as string,
     });
     for (const tail of ['12', ' 12']) {
       writeFileSync(file, `11\n${tail}`);

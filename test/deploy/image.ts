@@ -61,12 +61,18 @@ function linkTree(from: string, into: string): void {
   }
 }
 
-/** Has the build compile with `tsgo`, which writes the same code as `tsc` in a fifth of the time. */
+/**
+ * Has the build compile with `tsgo`, which writes the same code as `tsc` in a fifth of the time, and in half of that on one
+ * thread and without collecting garbage.
+ */
 function useNativeCompiler(folder: string): void {
   const tsc = path.join(folder, 'node_modules/typescript/bin/tsc');
   // Not in place: it is a link to the file of the packages here.
   rmSync(tsc);
-  writeFileSync(tsc, "import('../../@typescript/native-preview/bin/tsgo');\n");
+  writeFileSync(
+    tsc,
+    "process.env.GOGC = 'off';\nprocess.argv.push('--singleThreaded');\nimport('../../@typescript/native-preview/bin/tsgo');\n",
+  );
 }
 
 function instructionsOf(dockerfile: string): Instruction[] {

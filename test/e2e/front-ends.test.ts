@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inspectorPage } from '../../src/service/routes/inspector.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { FRONT_END } from '../support/front-end.js';
@@ -23,7 +24,7 @@ function canMakeNamespace(): boolean {
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ MAX_BODY_BYTES: '65536' });
+  service = await startService({ MAX_BODY_BYTES: '65536', INSPECTOR: '1' });
 });
 afterAll(async () => {
   expect(await service.stop()).toBe(0);
@@ -111,6 +112,34 @@ describe(`HTTP, over ${FRONT_END}`, () => {
     socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1000));
     expect(((await closed).match(/HTTP\/1\.1 200/g) ?? []).length).toBeLessThanOrEqual(16);
     await eventually(async () => expect(await openRequests()).toBe(1));
+  });
+
+  it('has the inspector as a page that nobody keeps or frames', async () => {
+    const [page, head, posted] = await Promise.all(
+      ['GET', 'HEAD', 'POST'].map((method) => fetch(`${service.url}/inspect?x#y`, { method })),
+    );
+    const text = inspectorPage();
+    const headers = {
+      'content-type': 'text/html; charset=utf-8',
+      'content-length': String(Buffer.byteLength(text)),
+      'content-security-policy': "frame-ancestors 'none'",
+      'cache-control': 'no-store',
+      'referrer-policy': 'no-referrer',
+      'x-content-type-options': 'nosniff',
+    };
+    for (const answer of [page, head]) {
+      expect([answer?.status, Object.fromEntries(answer?.headers ?? [])]).toMatchObject([200, headers]);
+      // It is never kept, so nobody asks whether it is still the same.
+      expect(answer?.headers.get('etag')).toBe(null);
+    }
+    expect([await page?.text(), await head?.text()]).toEqual([text, '']);
+    expect([posted?.status, posted?.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+    // As a browser asks that follows a link.
+    const linked = await sendRaw(
+      service.port,
+      'GET /inspect HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\nConnection: close\r\n\r\n',
+    );
+    expect(linked).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   it('reads header values as UTF-8', async () => {

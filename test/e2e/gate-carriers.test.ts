@@ -3,7 +3,8 @@ import { generateKey, issueRootDelegation } from '../../src/issue/index.js';
 import { signA2aRequests } from '../../src/middleware/a2a/index.js';
 import { signFetch } from '../../src/middleware/index.js';
 import { signRequest, signToolCall } from '../../src/middleware/mcp/index.js';
-import { startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 
 const [principal, agent] = [generateKey(), generateKey()];
 const delegationOf = (command: string) => ({

@@ -14,6 +14,7 @@ import { ListServer } from '../revocation/list-server.js';
 import { bitsWith } from '../revocation/lists.js';
 import { eventually } from '../support/eventually.js';
 import { AUTHORIZATION, callOnce, clientOf, EXT_MCP, grpcPortOf } from '../support/grpc.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { startService, type RunningService } from '../support/service.js';
 
 const key = generateKey();
@@ -139,7 +140,7 @@ describe('a gate with a status list, /gate/chain and gRPC', () => {
   beforeAll(async () => {
     list = await ListServer.start();
     list.serve('application/octet-stream', bitsWith([]));
-    gate = await startService({
+    gate = await startServiceHere({
       GATE_SIGNING_KEY: key.toJwk().d,
       GATE_CHAIN_ONLY: '/mcp/tools/call',
       GRPC_PORT: '0',
@@ -223,7 +224,7 @@ it.each(['x', key.did, `${key.toJwk().d}A`])('takes no key that is none: %s', (t
 });
 
 it('signs nothing without a key', async () => {
-  const plain = await startService({ WORKER_THREADS: '0' });
+  const plain = await startServiceHere({ WORKER_THREADS: '0' });
   try {
     const { status } = await fetch(`${plain.url}/.well-known/jwks.json`);
     expect(status).toBe(404);

@@ -2,7 +2,8 @@ import type { Client } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mcpBundle, toolCall } from '../gate/attacks.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
-import { metricOf, startService, type RunningService } from '../support/service.js';
+import { metricOf, startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 
 const metricsOf = async ({ url }: RunningService) => (await fetch(`${url}/metrics`)).text();
 const rejections = (text: string, endpoint: string, reason: string) =>

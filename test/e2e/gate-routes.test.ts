@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundleFor, CALLS, ROUTES, type Call } from '../gate/route-calls.js';
 import { eventually } from '../support/eventually.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { hasProcess, startService, type RunningService } from '../support/service.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'drs-routes-'));
@@ -15,7 +16,7 @@ let client: ReturnType<typeof clientOf>;
 beforeAll(async () => {
   writeFileSync(file, JSON.stringify(ROUTES));
   service = await startService({ GATE_ROUTES: file, GRPC_PORT: '0', WORKER_THREADS: '0' });
-  unset = await startService({ GATE_ROUTES: '' });
+  unset = await startServiceHere({ GATE_ROUTES: '' });
   client = clientOf(AUTHORIZATION, grpcPortOf(service));
 });
 afterAll(async () => {

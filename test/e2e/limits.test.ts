@@ -1,20 +1,19 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ContextSigner } from '../../src/service/routes/context-token.js';
+import { decodeJwt } from 'jose';
 import { generateKey } from '../../src/issue/index.js';
 import { toolCall } from '../gate/attacks.js';
-import { startTestService } from '../middleware/sources.js';
 import { createVerifier, type Verdict } from '../../src/index.js';
 import { digestOf } from '../../src/protocol/jwt.js';
-import { drsFetch, drsContext } from '../../src/middleware/index.js';
+import { drsFetch, drsContext, RefundError } from '../../src/middleware/index.js';
 import { createMemoryReplayStore } from '../../src/usage/index.js';
 import { encode, liveCall, liveChain, OPEN_ROUTE } from '../middleware/call.js';
 import type { Chain } from '../support/chain.js';
-import { metricOf, startService, type RunningService } from '../support/service.js';
+import { metricOf, startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 
 const TOKEN = 'token-for-the-tests';
-const key = generateKey();
 const args = { tool: 'search', query: 'tea' };
 const limited = (policy: object) => liveChain(2, { policy: { allowed_tools: ['search'], ...policy } });
 const digests = ({ receipts }: Chain) => receipts.map(digestOf);
@@ -24,7 +23,7 @@ describe('limits of all calls at a service', () => {
   beforeAll(async () => {
     service = await startService({
       ...{ REPLAY_PROTECTION: 'memory', DRS_ADMIN_TOKEN: TOKEN },
-      GATE_SIGNING_KEY: key.toJwk().d,
+      GATE_SIGNING_KEY: generateKey().toJwk().d,
     });
   });
   afterAll(() => service.stop());
@@ -34,10 +33,10 @@ describe('limits of all calls at a service', () => {
     const response = await service.post('/verify', { ...liveCall(chain, signed), details: true });
     return (await response.json()) as Verdict;
   };
-  const askGate = async (bundle: object, cost?: number) => {
+  const askGate = async (bundle: object, { tool: name, ...rest }: { tool: string } = args) => {
     const asked = {
       ...{ protocol: 'mcp', headers: { 'X-DRS-Bundle': encode(bundle) } },
-      body_text: toolCall({ name: 'search', arguments: { query: 'tea', estimated_cost_usd: cost } }),
+      body_text: toolCall({ name, arguments: rest }),
     };
     const response = await service.post('/v1/gate', asked);
     return (await response.json()) as {
@@ -93,121 +92,87 @@ describe('limits of all calls at a service', () => {
     expect(metricOf(scrape, 'drs_usage_counters{scope="gate"}')).toBe(1);
   });
 
-  describe('are given back over HTTP', () => {
-    const gateChain = (policy: object) =>
-      liveChain(2, { cmd: '/mcp/tools/call', policy: { allowed_tools: ['search'], ...policy } });
-    const tight = () => gateChain({ max_calls: 1, max_total_cost_usd: 0.3 });
-    const refund = async (body: object) => {
+  it('of the gate are given back with the context that it has signed, once', async () => {
+    const policy = { allowed_tools: ['search'], max_calls: 1, max_total_cost_usd: 0.5 };
+    const chain = liveChain(1, { cmd: '/mcp/tools/call', policy });
+    const allowed = async (of: Chain) => {
+      const signed = { ...args, estimated_cost_usd: 0.4 };
+      const { allow, context_jwt: token = '' } = await askGate(liveCall(of, signed), signed);
+      return { allow, token };
+    };
+    const refund = async (body: object | string) => {
       const response = await service.post('/v1/refund', body);
-      return [response.status, await response.json()] as [number, { reason?: string; error?: string }];
+      return [response.status, await response.json()];
     };
-    const callGate = async (chain: Chain, cost?: number) => {
-      const call = liveCall(chain, cost === undefined ? args : { ...args, estimated_cost_usd: cost });
-      const { context_jwt: context = '' } = await askGate(call, cost);
-      return { call, context };
-    };
-    /** As a gate with such a key signs, at such a time. */
-    const signed = (seed: string, now: number, chain: Chain, jti = 'inv:none') =>
-      new ContextSigner(seed, () => ({ list_age_secs: null, lists: [] })).sign({
-        ...{ now, call: { encoded: '' } },
-        chain: { receipts: [{ iss: 'a' }], invocation: { tool_server: 'b', args: {} } },
-        context: {
-          ...{ root_principal: 'a', chain_depth: 1, agent: 'c', command: '/a', tool: null, invocation: jti },
-          ...{ receipts: [], root_type: null, expires_at: null },
-          limits: digests(chain).map((receipt, level) => ({ level, receipt, expires_at: null })),
-        },
+    const refused = (status: number, error: string, detail: string) => [
+      status,
+      { error, detail: expect.stringContaining(detail) as string },
+    ];
+    const first = await allowed(chain);
+    const context = first.token;
+    expect(decodeJwt(context)).toMatchObject({
+      charged: [{ receipt: digests(chain)[0], micro_usd: 400_000 }],
+    });
+    expect((await allowed(chain)).allow).toBe(false);
+    const [header, payload = '', signature] = context.split('.');
+    const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
+    const forged = [header, encode({ ...claims, iat: 1 }), signature].join('.');
+    for (const bad of [forged, '', '.', `${context}A`, context.replace('.', '..'), payload])
+      expect(await refund({ context: bad })).toEqual(
+        refused(403, 'REFUND_CONTEXT_INVALID', 'not one that this gate has signed'),
+      );
+    for (const [body, detail] of [
+      [[], 'expected an object'],
+      ['{', 'not strict JSON'],
+      [{ usd: 1 }, 'context is missing'],
+      [{ context, amount: 1 }, '"amount" is not a member of a refund'],
+      [{ context, usd: null }, 'the amount is null'],
+    ] as const)
+      expect(await refund(body)).toEqual(refused(400, 'REFUND_MALFORMED', detail));
+    expect(await refund({ context, usd: 0.41 })).toEqual(refused(409, 'REFUND_TOO_LARGE', 'was charged 0.4'));
+    const large = await service.post('/v1/refund', { context: 'x'.repeat(33_000) });
+    expect(large.status).toBe(413);
+    const all = await Promise.all([refund({ context }), refund({ context }), refund({ context })]);
+    expect(all.filter(([status]) => status === 200)).toEqual([[200, { calls: 1, total_cost_usd: 0.4 }]]);
+    expect(await refund({ context, usd: 0.1 })).toEqual(refused(409, 'REFUND_REPEATED', 'possible once'));
+    expect((await allowed(chain)).allow).toBe(true);
+    const free = await allowed(
+      liveChain(1, { cmd: '/mcp/tools/call', policy: { allowed_tools: ['search'] } }),
+    );
+    expect(decodeJwt(free.token)).not.toHaveProperty('charged');
+    expect(await refund({ context: free.token })).toEqual(refused(409, 'REFUND_NOT_CHARGED', 'no limit'));
+    const scrape = await (await fetch(`${service.url}/metrics`)).text();
+    const counted = (result: string) => metricOf(scrape, `drs_refunds_total{result="${result}"}`);
+    expect([counted('done'), counted('REFUND_REPEATED'), counted('REFUND_CONTEXT_INVALID')]).toEqual([
+      1, 3, 6,
+    ]);
+  });
+
+  it('without end are forgotten once their receipts are revoked, by a command', async () => {
+    const policy = { allowed_tools: ['search'], max_calls: 9 };
+    const endless = () =>
+      liveChain(1, {
+        cmd: '/mcp/tools/call',
+        exp: null,
+        drs_root_type: 'organisation',
+        drs_consent: null,
+        policy,
       });
-    const now = () => Math.floor(Date.now() / 1000);
-
-    it('once, to the call that the context names', async () => {
-      const chain = tight();
-      const [{ call, context }, other] = [await callGate(chain, 0.3), await callGate(tight(), 0.1)];
-      expect(await refund({ context })).toEqual([200, { refunded: { calls: 1, usd: 0.3 } }]);
-      expect(await refund({ context })).toEqual([
-        409,
-        { reason: 'again', error: expect.any(String) as string },
-      ]);
-      expect(await refund({ context: other.context, usd: 0.2 })).toMatchObject([
-        409,
-        { reason: 'above_charge' },
-      ]);
-      expect(await refund({ context: other.context, usd: 0.04 })).toEqual([
-        ...[200, { refunded: { calls: 0, usd: 0.04 } }],
-      ]);
-      for (const receipt of digests(chain))
-        expect(await (await usage(`?receipt=${receipt}`)).json()).toMatchObject({
-          gate: { calls: 0, total_cost_usd: 0 },
-        });
-      // The invocation stays used, and the next call has what was given back.
-      expect((await askGate(call, 0.3)).response?.error.data.code).toBe('REPLAY_DETECTED');
-      expect((await callGate(chain, 0.3)).context).not.toBe('');
-      const text = await (await fetch(`${service.url}/metrics`)).text();
-      expect(metricOf(text, 'drs_refunds_total{result="refunded"}')).toBe(2);
-      expect(metricOf(text, 'drs_refunds_total{result="again"}')).toBe(1);
-      const lines = service.log.filter(({ msg }) => msg === 'refund');
-      expect(lines[0]).toMatchObject({
-        result: 'refunded',
-        jti: expect.stringMatching(/^inv:/) as string,
-        calls: 1,
-        usd: 0.3,
-      });
-      expect(lines.map(({ result }) => result)).toEqual(['refunded', 'again', 'above_charge', 'refunded']);
-    });
-
-    it('not to a call without limits, after a minute, or that was never charged', async () => {
-      const { context } = await callGate(gateChain({}));
-      expect(await refund({ context })).toMatchObject([409, { reason: 'no_limits' }]);
-      const old = signed(key.toJwk().d, now() - 62, tight());
-      expect(await refund({ context: old })).toMatchObject([409, { reason: 'late' }]);
-      const unknown = signed(key.toJwk().d, now(), tight());
-      expect(await refund({ context: unknown })).toMatchObject([409, { reason: 'unknown' }]);
-    });
-
-    it('only for a context that this gate has signed, as it is', async () => {
-      const { context } = await callGate(tight(), 0.1);
-      const [header = '', payload = '', signature = ''] = context.split('.');
-      const changed = Buffer.from(payload, 'base64url').toString().replace('"inv:', '"inw:');
-      const none = Buffer.from('{"alg":"none","typ":"drs-context+jwt"}').toString('base64url');
-      const foreign = generateKey().toJwk().d;
-      for (const forged of [
-        ...['', 'a.b.c', `${context}.`, `${header}.${payload}.`, `${header}.${payload}`, ` ${context}`],
-        `${header}.${Buffer.from(changed).toString('base64url')}.${signature}`,
-        `${none}.${payload}.${signature}`,
-        // The same low bytes, which a careless decoder reads alike.
-        `${header}.${String.fromCharCode(payload.charCodeAt(0) + 256)}${payload.slice(1)}.${signature}`,
-        signed(foreign, now(), tight()),
-      ])
-        expect((await refund({ context: forged }))[0]).toBe(403);
-      expect(await refund({ context })).toMatchObject([200, {}]);
-    });
-
-    it.each([
-      [{}, 'context is not a string'],
-      [{ context: 1 }, 'context is not a string'],
-      [{ context: '', usd: '1' }, 'usd is not a number'],
-      [{ context: '', usd: null }, 'usd is not a number'],
-      [{ context: '', cost: 1 }, '"cost" is none of context, usd'],
-      [[], 'not a JSON object'],
-    ])('for a request that can be read: %j', async (body, message) => {
-      expect(await refund(body)).toMatchObject([400, { error: expect.stringContaining(message) as string }]);
-    });
-
-    it('of an amount that can be', async () => {
-      const { context } = await callGate(tight(), 0.1);
-      expect(await refund({ context, usd: -1 })).toMatchObject([400, { reason: 'invalid_amount' }]);
-      expect(await refund({ context: 'a'.repeat(17_000) })).toMatchObject([413, {}]);
-      expect(await refund({ context })).toMatchObject([200, {}]);
-    });
-
-    it('by a gate that signs', async () => {
-      const plain = await startTestService();
-      const response = await fetch(`${plain.url}/v1/refund`, { method: 'POST', body: '{}' });
-      expect([response.status, await response.text()]).toEqual([
-        404,
-        expect.stringContaining('GATE_SIGNING_KEY'),
-      ]);
-      await plain.close();
-    });
+    const [kept, gone] = [endless(), endless()];
+    for (const chain of [kept, gone]) expect((await askGate(liveCall(chain, args))).allow).toBe(true);
+    const headers = { Authorization: `Bearer ${TOKEN}` };
+    const revoked = await service.post('/admin/revoke', { receipt: digests(gone)[0] }, headers);
+    expect(revoked.status).toBe(200);
+    const env = { PATH: process.env['PATH'], DRS_VERIFY_URL: service.url, DRS_ADMIN_TOKEN: TOKEN };
+    const run = () => promisify(execFile)(process.execPath, ['dist/cli/main.js', 'usage', 'prune'], { env });
+    expect((await run()).stdout).toBe(
+      '/verify: 0 counters removed, 0 without end left\nthe gate: 1 counters removed, 1 without end left\n',
+    );
+    const scrape = await (await fetch(`${service.url}/metrics`)).text();
+    expect(metricOf(scrape, 'drs_usage_counters_endless{scope="gate"}')).toBe(1);
+    expect((await askGate(liveCall(gone, args))).allow).toBe(false);
+    expect((await service.post('/admin/usage/prune', '')).status).toBe(401);
+    expect((await service.post('/admin/usage/prune', '{}', headers)).status).toBe(400);
   });
 
   it.each([
@@ -271,6 +236,39 @@ describe('without replay protection', () => {
     expect(await ask(open)).toBe('{"unenforced":["max_calls"]}');
     expect(await ask(counting)).toBe('{"left":0}');
     expect(await ask(counting)).toContain('LIMIT_REACHED');
+    await verifier.close();
+  });
+
+  it('a middleware that counts lets its handler give back, and others say why not', async () => {
+    const verifier = createVerifier({ workerThreads: 0 });
+    const chain = limited({ max_calls: 1, max_total_cost_usd: 1 });
+    const signed = { ...args, estimated_cost_usd: 0.5 };
+    const ask = async (handler: (request: Request) => Promise<Response>) => {
+      const request = new Request('http://tools.example/', {
+        ...{ method: 'POST', body: JSON.stringify(signed) },
+        headers: { 'X-DRS-Bundle': encode(liveCall(chain, signed)), 'Content-Type': 'application/json' },
+      });
+      return (await handler(request)).json();
+    };
+    const code = (error: unknown) => (error instanceof RefundError ? error.code : String(error));
+    const handler = async () => {
+      const drs = drsContext();
+      const too = await drs.refund(0.6).catch(code);
+      const both = await Promise.all([drs.refund().catch(code), drs.refund().catch(code)]);
+      return Response.json([too, ...both, Object.keys(drs).includes('refund'), Object.isFrozen(drs)]);
+    };
+    const counting = drsFetch({ ...OPEN_ROUTE, verifier, replayStore: createMemoryReplayStore() }, handler);
+    const expected = ['REFUND_TOO_LARGE', { calls: 1, total_cost_usd: 0.5 }, 'REFUND_REPEATED', false, true];
+    for (let calls = 0; calls < 3; calls++) expect(await ask(counting)).toEqual(expected);
+    // Counting is the middleware's own, wherever verdicts come from.
+    const remote = { verify: () => Promise.resolve({ valid: true } as const) };
+    const replayStore = createMemoryReplayStore();
+    const far = drsFetch({ ...OPEN_ROUTE, verifier: remote, bindingMode: 'off', replayStore }, handler);
+    expect(await ask(far)).toEqual(expected);
+    const open = drsFetch({ ...OPEN_ROUTE, verifier }, async () =>
+      Response.json(await drsContext().refund().catch(code)),
+    );
+    expect(await ask(open)).toBe('REFUND_NOT_CHARGED');
     await verifier.close();
   });
 

@@ -4,6 +4,7 @@ import { hasRedis, RedisServer } from '../usage/redis-server.js';
 import { makeBundle } from '../support/chain.js';
 import { eventually } from '../support/eventually.js';
 import { callOnce, clientOf, grpcPortOf, HEALTH } from '../support/grpc.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
 import { runToExit, startService, type RunningService } from '../support/service.js';
 
 const readinessOf = async ({ url }: RunningService) => {
@@ -59,7 +60,7 @@ describe.skipIf(!hasRedis)('readiness, with used invocations in Redis', () => {
 
 describe('readiness, with used invocations in memory', () => {
   it('ends where a record is full, for /verify and for the gate', async () => {
-    const service = await startService({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '1' });
+    const service = await startServiceHere({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '1' });
     try {
       expect(await readinessOf(service)).toEqual(READY);
       await service.post('/verify', makeBundle(1));

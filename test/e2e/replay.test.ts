@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createVerifier, type Verdict } from '../../src/index.js';
 import { invoke, makeChain, NOW } from '../support/chain.js';
-import { runToExit, startService, type RunningService } from '../support/service.js';
+import { startService as startServiceHere } from '../support/service-in-process.js';
+import { runToExit, type RunningService } from '../support/service.js';
 
 const chain = makeChain(2);
 const codeOf = async (service: RunningService, bundle: object) => {
@@ -12,7 +13,7 @@ const codeOf = async (service: RunningService, bundle: object) => {
 
 describe('replay protection of /verify', () => {
   it('is off unless it is asked for', async () => {
-    const service = await startService();
+    const service = await startServiceHere();
     const bundle = invoke(chain, { iat: 1 });
     expect([await codeOf(service, bundle), await codeOf(service, bundle)]).toEqual(['valid', 'valid']);
     await service.stop();
@@ -39,7 +40,7 @@ describe('replay protection of /verify', () => {
 describe('REPLAY_PROTECTION=memory', { shuffle: false }, () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await startService({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '4' });
+    service = await startServiceHere({ REPLAY_PROTECTION: 'memory', REPLAY_MAX_ENTRIES: '4' });
   });
   afterAll(() => service.stop());
 

@@ -1,7 +1,8 @@
 import { request } from 'undici';
 import { expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
-import { startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 
 const TOKEN = 'the-admin-token-of-this-test';
 

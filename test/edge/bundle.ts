@@ -5,13 +5,22 @@ import { rolldown } from 'rolldown';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const ENTRY = `${root}bundle-entry.js`;
 
-/** Bundles code that imports this package for a runtime without Node, into one minified module. */
-export async function bundle(code: string): Promise<string> {
+/**
+ * Bundles code that imports this package for a runtime without Node, into one minified module.
+ *
+ * @param isSource whether it imports sources, as the inspector does
+ */
+export async function bundle(code: string, isSource = false): Promise<string> {
   const build = await rolldown({
     input: ENTRY,
     cwd: root,
     platform: 'browser',
-    resolve: { conditionNames: ['workerd', 'browser', 'import'] },
+    // Else rolldown takes what is nearest to a source, which is for Node.
+    ...(isSource ? { tsconfig: `${root}web/tsconfig.json` } : {}),
+    resolve: {
+      conditionNames: ['workerd', 'browser', 'import'],
+      ...(isSource ? { extensionAlias: { '.js': ['.ts', '.js'] } } : {}),
+    },
     plugins: [
       {
         name: 'entry',

@@ -8,15 +8,21 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CHROMIUM, launchBrowser } from '../support/browser.js';
 import { Project } from '../support/project.js';
 import { startProgram } from '../support/programs.js';
+import { sodium } from '../../src/signatures/sodium.js';
 import { startService, type RunningService } from '../support/service.js';
 import { readVectors } from '../support/vectors.js';
 import { bundle, gzippedKb } from './bundle.js';
+import { runGateVectors, type GateVector } from './gate-vectors.js';
 
 const pathOf = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 const CALLS = pathOf('calls.mjs');
 const VECTORS = pathOf('vectors.mjs');
 /** What passes bytes to libsodium in the inspector, in the place of `libsodium-wrappers`. */
 const SODIUM_OF_PAGE = pathOf('../../web/inspect/sodium.ts');
+/** The gate as the inspector has it. `drs-verify/pure` has none: a gate answers for a tool, and is beside it. */
+const GATE_IN_PAGE = `import { runGateVectors } from ${JSON.stringify(pathOf('gate-vectors.ts'))};
+import { loadSodium } from ${JSON.stringify(SODIUM_OF_PAGE)};
+export const runGate = async (vectors) => runGateVectors(await loadSodium(), vectors);`;
 
 /** The published signatures and the questions to a verifier, as a module. */
 function vectorsModule(): string {
@@ -26,12 +32,14 @@ function vectorsModule(): string {
   };
   const signatures = [...readVectors('ed25519'), ...readVectors('ed25519-edge')];
   const questions = vectors.filter(({ kind }) => kind === 'verify');
+  gate = vectors.filter(({ kind }) => kind === 'gate') as object[] as GateVector[];
   all = { verdicts: questions.length, signatures: signatures.length, differences: [] };
   // Not as a literal: `__proto__` means something else there.
   const text = JSON.stringify({ profiles, vectors: questions, signatures });
   return `export default JSON.parse(${JSON.stringify(text)});`;
 }
 /** What each runtime finds of them. */
+let gate: GateVector[];
 let all: { verdicts: number; signatures: number; differences: string[] };
 
 /** The origin of a page. Browsers have WebCrypto only where nobody can change a page on its way: TLS, or localhost. */
@@ -141,7 +149,7 @@ describe('delegations and calls by a key of WebCrypto, and all vectors by libsod
   });
 
   describe('bundled without a built-in of Node', () => {
-    let code: string;
+    let [code, gateCode] = ['', ''];
     beforeAll(async () => {
       const vectors = path.join(project.folder, 'all-vectors.mjs');
       const entry = `export { runCalls } from ${JSON.stringify(CALLS)};
@@ -153,6 +161,7 @@ export const runVectors = async () => (await sodium.ready, run(sodium, vectors))
 import { loadSodium } from ${JSON.stringify(SODIUM_OF_PAGE)};
 export const runInPage = async () => run(await loadSodium(), vectors);`;
       code = await bundle(entry);
+      gateCode = await bundle(GATE_IN_PAGE, true);
       project.write('wasm.mjs', WASM_AS_FILE);
       await project.run(process.execPath, ['wasm.mjs']);
     });
@@ -223,6 +232,8 @@ const worker :Workerd.Worker = (
             await route.fulfill({ status: 307, headers: { location: `${PAGE}/verify` } });
           else if (pathname === '/code.js')
             await route.fulfill({ contentType: 'text/javascript', body: code });
+          else if (pathname === '/gate.js')
+            await route.fulfill({ contentType: 'text/javascript', body: gateCode });
           else await route.fulfill({ contentType: 'text/html', body: '' });
         });
         await page.goto(PAGE);
@@ -231,6 +242,12 @@ const worker :Workerd.Worker = (
             { ...await runCalls(location.origin, location.origin + '/away'), vectors: await runVectors(), inPage: await runInPage() }))`,
         );
         expect(answer).toEqual({ ...EXPECTED, vectors: all, inPage: all });
+        const decided = { decisions: gate.length, differences: [] };
+        expect(
+          await page.evaluate(`import('/gate.js').then(({ runGate }) => runGate(${JSON.stringify(gate)}))`),
+        ).toEqual(decided);
+        // The same code in Node, with its own platform and libsodium.
+        expect(await runGateVectors(sodium, gate)).toEqual(decided);
       } finally {
         await browser.close();
       }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { Random } from '../oracle/generator/random.js';
 import { readCorpus, writeCorpus } from './corpus.js';
 import { Coverage } from './coverage.js';
-import { findGrowth } from './growth.js';
+import { findGrowth, LONGEST_GROWN } from './growth.js';
 import { mutate } from './mutate.js';
 import type { Target } from './target.js';
 
@@ -26,6 +26,8 @@ export interface FuzzOptions {
   readonly seed: number;
   /** Whether texts that reached new code are shortened and kept in the repository. Otherwise nothing is written. */
   readonly keep?: boolean;
+  /** The longest text, in characters, whose time and memory are measured; default {@link LONGEST_GROWN}. */
+  readonly longestGrown?: number;
 }
 
 const BATCH = 40;
@@ -37,7 +39,8 @@ const MAX_KEPT = 200;
  * code. Coverage is read once a batch, since that takes milliseconds. A batch that reached new code is run again, one
  * text at a time.
  */
-export async function drive(target: Target, { milliseconds, seed, keep }: FuzzOptions): Promise<FuzzResult> {
+export async function drive(target: Target, options: FuzzOptions): Promise<FuzzResult> {
+  const { milliseconds, seed, keep, longestGrown = LONGEST_GROWN } = options;
   const random = new Random(seed);
   const coverage = new Coverage();
   const fresh = fc.sample(target.texts, { seed, numRuns: 200 });
@@ -120,7 +123,7 @@ export async function drive(target: Target, { milliseconds, seed, keep }: FuzzOp
     do {
       const text = random.pick(corpus);
       const measure = random.chance(0.5) ? 'time' : 'memory';
-      const found = findGrowth(target, random, text, measure);
+      const found = findGrowth(target, random, text, measure, longestGrown);
       if (found !== null) fail(text, found, measure);
     } while (target.time !== undefined && Date.now() < growing);
   }

@@ -12,12 +12,20 @@ const MEASURES = {
   memory: { unit: 'MiB allocated', least: 16, noise: 0.5, of: allocatedBy },
 } as const;
 
-/** Says where time or memory grows faster than the text; `null` where they do not. */
+/** The longest text, in characters, that is grown to. */
+export const LONGEST_GROWN = 4_000_000;
+
+/**
+ * Says where time or memory grows faster than the text; `null` where they do not.
+ *
+ * @param longest the longest text, in characters, that is tried
+ */
 export function findGrowth(
   target: Target,
   random: Random,
   text: string,
   measure: keyof typeof MEASURES,
+  longest = LONGEST_GROWN,
 ): string | null {
   const { time } = target;
   if (time === undefined || text.length > 2_000) return null;
@@ -26,7 +34,7 @@ export function findGrowth(
   let before = Infinity;
   for (const times of SIZES) {
     const long = grow(new Random(seed), text, times);
-    if (long.length > 4_000_000) return null;
+    if (long.length > longest) return null;
     const run = () => of(() => time(long));
     const isMuch = (amount: number) => amount > least && amount > MAX_RATIO * Math.max(before, noise);
     const first = run();

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 import {
   a2aBundle,
   a2aCall,

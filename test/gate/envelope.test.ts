@@ -9,7 +9,8 @@ import { headersOf } from '../../src/gate/request.js';
 import { RouteTable } from '../../src/gate/routes.js';
 import { encode, liveCall, liveChain, now } from '../middleware/call.js';
 import { AUTHORIZATION, callOnce, clientOf, grpcPortOf } from '../support/grpc.js';
-import { startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 import { verifier } from './decide.js';
 
 /** Issue 29 item 13: the second carrier of plain HTTP, at every door of the service. */

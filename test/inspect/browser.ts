@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { EXAMPLES, type ExampleName } from '../../web/inspect/example.js';
 
 /** The page, as the build makes it. */
@@ -9,44 +9,63 @@ export const PAGE = fileURLToPath(new URL('../../dist/inspect.html', import.meta
 /** An inspector in a browser. */
 export interface OpenPage {
   readonly page: Page;
-  /** Every address that the page has asked for, and each of its errors. */
-  readonly asked: string[];
+  /** Every address that pages have asked for besides their own, and each of their errors. */
+  readonly foreign: string[];
   readonly errors: string[];
+  /** Opens it anew, from disk or at another address. */
+  visit(url?: string): Promise<void>;
   /** Shows an example, and waits for its verdict. */
   show(name: ExampleName): Promise<void>;
   /** Pastes a text in the place of what is there. */
   paste(text: string): Promise<void>;
-  close(): Promise<void>;
 }
 
-/** Opens the inspector from disk, or at another address. */
-export async function openInspector(
-  browser: Browser,
-  options: BrowserContextOptions & { readonly url?: string } = {},
-): Promise<OpenPage> {
-  const { url = pathToFileURL(PAGE).href, ...contextOptions } = options;
-  const context = await browser.newContext(contextOptions);
+/** Opens the inspector from disk. A page costs half a second of processor time: there is one for all tests. */
+export async function openInspector(browser: Browser): Promise<OpenPage> {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    reducedMotion: 'reduce',
+  });
   const page = await context.newPage();
-  const asked: string[] = [];
+  const foreign: string[] = [];
   const errors: string[] = [];
-  context.on('requestfinished', (request) => asked.push(request.url()));
+  let own = '';
+  const note = (url: string) => {
+    if (url !== own && url !== 'about:blank') foreign.push(url);
+  };
+  context.on('requestfinished', (request) => note(request.url()));
   context.on('requestfailed', (request) => {
     // The policy of the page stops these before they leave.
-    if (request.failure()?.errorText !== 'csp') asked.push(request.url());
+    if (request.failure()?.errorText !== 'csp') note(request.url());
   });
-  page.on('websocket', (socket) => asked.push(socket.url()));
+  page.on('websocket', (socket) => note(socket.url()));
   page.on('pageerror', ({ message }) => errors.push(message));
-  await page.goto(url);
-  await page.waitForSelector('main');
+  const visit = async (url = pathToFileURL(PAGE).href) => {
+    // Another fragment alone would open nothing.
+    await page.goto('about:blank');
+    own = url.replace(/#.*/s, '');
+    await page.goto(url);
+    await page.waitForSelector('main');
+  };
+  await visit();
   return {
-    ...{ page, asked, errors },
+    ...{ page, foreign, errors, visit },
+    // In one step: each click from outside costs what a dozen of these do.
     show: async (name) => {
-      if ((await page.locator('main.empty .first').count()) === 0) await page.click('text=Clear');
-      await page.locator('.first button').nth(NAMES.indexOf(name)).click();
-      await page.waitForSelector('.verdict');
+      await page.evaluate(`(async () => {
+        const until = async (found) => {
+          while (found() === null) await new Promise(requestAnimationFrame);
+          return found();
+        };
+        // As a click would.
+        document.activeElement?.blur();
+        if (document.querySelector('main.empty .first') === null) document.querySelector('.under button').click();
+        await until(() => document.querySelector('main.empty .first'));
+        document.querySelectorAll('.first button')[${NAMES.indexOf(name)}].click();
+        await until(() => document.querySelector('.verdict'));
+      })()`);
     },
     paste: (text) => page.fill('.input textarea', text),
-    close: () => context.close(),
   };
 }
 

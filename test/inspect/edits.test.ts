@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import sodium from 'libsodium-wrappers';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { toJson, type Entry } from '../../src/revocation/entry.js';
+import { lineOf } from '../../src/revocation/store/entry-lines.js';
 import { CHAIN_CODES, Failure } from '../../src/verify/codes.js';
 import { causesOf, marksInJson, marksInJwt } from '../../web/inspect/cause.js';
 import { pretty, withPayload } from '../../web/inspect/decode.js';
@@ -16,7 +18,7 @@ const EDITS = Number(process.env['EDITS'] ?? 1_000);
 const NOW = 1_900_000_000;
 const SETTINGS: Settings = {
   ...{ now: NOW, clockSkewSecs: 0, serverIdentity: '', trustedRoots: [], requireBinding: false },
-  ...{ revoked: new Set<number>(), list: null },
+  ...{ revoked: new Set<number>(), entries: null, list: null, used: new Map(), countedAt: 'gate' },
 };
 
 let examples: Record<ExampleName, string>;
@@ -242,5 +244,43 @@ describe('it recognises', () => {
       'Receipts and an invocation',
       null,
     ]);
+  });
+
+  it('what only a service knows, in each form in which it is printed', () => {
+    const receipt = `sha256:${'a'.repeat(64)}`;
+    const did = 'did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp';
+    const counted = { calls: 3, total_cost_usd: 0.1 };
+    const answer = JSON.stringify({ receipt, verify: null, gate: counted });
+    const printed = `${receipt}\n  /verify: not counted, since replay protection is off\n  the gate: 3 calls, 0.1 US dollars\n`;
+    const used = new Map([[receipt, { verify: null, gate: { calls: 3, microUsd: 100_000 } }]]);
+    for (const text of [answer, JSON.stringify(JSON.parse(answer), null, 2), printed])
+      expect(recognise(text)).toMatchObject({ kind: 'usage', used });
+    const entries = [{ target: 7 }, { target: receipt }, { target: did }].map((one): Entry => ({
+      ...one,
+      at: NOW * 1000,
+      reason: 'laptop stolen',
+      exp: null,
+    }));
+    for (const write of [toJson, lineOf]) {
+      const found = recognise(`${entries.map(write).join('\n')}\n`);
+      expect(found.kind === 'revocations' && [...found.entries.values()]).toEqual(entries);
+    }
+    const named = JSON.stringify({ roots: [{ did, name: 'Alice' }] }, null, 2);
+    expect(recognise(named)).toMatchObject({ kind: 'roots', text: named });
+    expect(recognise(`${did}, ${did}`).kind).toBe('roots');
+  });
+
+  it('what is wrong with them, and uses none of it', () => {
+    const faults = [
+      '{"roots":[{"did":"did:key:z6Mk"}]}',
+      '{"roots":[]}',
+      '{"roots":[],"root":1}',
+      '{"did":"did:key:z6Mk"}\n{"did"',
+    ].map((text) => recognise(text));
+    expect(faults.map(({ kind }) => kind)).toEqual(faults.map(() => 'unknown'));
+    expect(faults.map(({ words }) => words).join('\n')).toMatch(
+      /roots\[0\]\.did: .*\n.*names nobody.*\n.*a member root.*\n.*line 2 is none/,
+    );
+    expect(recognise('7').kind).toBe('unknown');
   });
 });

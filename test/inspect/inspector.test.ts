@@ -7,15 +7,17 @@ import { createInterface } from 'node:readline';
 import { gzipSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { digestOf } from '../../src/protocol/jwt.js';
 import { inspectorPage } from '../../src/service/routes/inspector.js';
 import { MAIN } from '../cli/drs.js';
 import { CHROMIUM, launchBrowser } from '../support/browser.js';
 import { eventually } from '../support/eventually.js';
 import { startService, type RunningService } from '../support/service.js';
+import { readToken } from '../../web/inspect/decode.js';
 import { axeSource, openInspector, PAGE, type OpenPage } from './browser.js';
 
 /** `EDITS=10000 npx vitest run test/inspect/inspector.test.ts -t random` searches longer. */
-const EDITS = Number(process.env['EDITS'] ?? 60);
+const EDITS = Number(process.env['EDITS'] ?? 40);
 
 /** Bytes. */
 const MAX_PAGE = 600_000;
@@ -46,9 +48,9 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     folder = mkdtempSync(path.join(tmpdir(), 'drs-inspector-'));
     [browser, service] = await Promise.all([
       launchBrowser(),
-      startService({ INSPECTOR: '1', DECISION_LOG: decisions() }),
+      startService({ INSPECTOR: '1', DECISION_LOG: decisions(), DRS_ADMIN_TOKEN: 'inspector-token' }),
     ]);
-    open = await openInspector(browser, { viewport: { width: 1280, height: 900 } });
+    open = await openInspector(browser);
   });
   afterAll(async () => {
     await Promise.all([browser.close(), service.stop()]);
@@ -144,8 +146,12 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     })()`);
     expect(made).toBeGreaterThan(3);
     expect(open.errors).toEqual([]);
-    await open.page.reload();
-    await open.page.waitForSelector('main');
+  });
+
+  it('opens at /inspect of a service that says so', async () => {
+    await open.visit(`${service.url}/inspect`);
+    await open.show('valid');
+    expect([await headline(), open.foreign]).toEqual(['Valid', []]);
   });
 
   it('lets a call leave it only without its signature, unless one insists', async () => {
@@ -162,11 +168,9 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     expect(await signatureIn()).not.toBe('A'.repeat(86));
     await open.page.click('.out button:has-text("Link")');
     const link = await form.inputValue();
-    const other = await openInspector(browser, { url: link });
-    await other.page.waitForSelector('.verdict');
-    expect(await other.page.textContent('.verdict h2')).toBe('Valid');
-    expect(other.page.url()).not.toContain('#');
-    await other.close();
+    await open.visit(link);
+    await open.page.waitForSelector('.verdict');
+    expect([await headline(), open.page.url()]).toEqual(['Valid', expect.not.stringContaining('#')]);
   });
 
   it('uses a status list that is pasted beside a bundle', async () => {
@@ -181,8 +185,117 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     );
     await eventually(async () => expect(await code()).toBe('RECEIPT_REVOKED'));
     expect(await open.page.textContent('.verdict .message')).toContain('the remote status list');
-    await open.page.reload();
-    await open.page.waitForSelector('main');
+    await open.page.getByLabel('Take off: Status list').click();
+    await eventually(async () => expect(await headline()).toBe('Valid'));
+  });
+
+  const receiptsHere = async () =>
+    (JSON.parse(await open.page.inputValue('.input textarea')) as { receipts: string[] }).receipts;
+  /** As `GET /admin/usage` answers of the last receipt, whose limit is 20. */
+  const pasteUsage = async (calls: number) => {
+    const receipt = digestOf((await receiptsHere()).at(-1) ?? '');
+    const gate = { calls, total_cost_usd: 0 };
+    await open.paste(JSON.stringify({ receipt, verify: { calls: 3, total_cost_usd: 0 }, gate }));
+  };
+
+  const admin = async (path: string, body?: object) => {
+    const headers = { authorization: 'Bearer inspector-token' };
+    const answer = await fetch(service.url + path, {
+      headers,
+      ...(body && { method: 'POST', body: JSON.stringify(body) }),
+    });
+    expect(answer.status).toBe(200);
+    return answer.text();
+  };
+  /** Waits for a refusal, or for its end. */
+  const refused = (expected: readonly string[]) =>
+    eventually(async () =>
+      expect(await open.page.locator('.verdict .code code, .verdict .message').allTextContents()).toEqual(
+        expected,
+      ),
+    );
+
+  it('decides with what only a service knows as that service does, until it is taken off', async () => {
+    await open.show('valid');
+    const input = await open.page.inputValue('.input textarea');
+    const receipts = await receiptsHere();
+    const paste = async (text: string, says: string) => {
+      await open.paste(text);
+      const notes = open.page.locator('.input .note');
+      await eventually(async () => expect((await notes.allTextContents()).join()).toContain(says));
+      expect(await open.page.inputValue('.input textarea')).toBe(input);
+    };
+    const takeOff = async (what: string) => {
+      await open.page.getByLabel(`Take off: ${what}`).click();
+      await refused([]);
+    };
+    const asService = async () => {
+      const answer = await (await service.post('/verify', input)).json();
+      const { error } = answer as { error: { code: string; message: string } };
+      await refused([error.code, error.message]);
+      return error.code;
+    };
+
+    // Limits used.
+    const { body: sent, ...bundle } = JSON.parse(input) as Record<string, unknown>;
+    const header = Buffer.from(JSON.stringify(bundle)).toString('base64url');
+    const question = { protocol: 'http', method: 'POST', path: '/', headers: { 'x-drs-bundle': header } };
+    const ask = async (more: object) => {
+      const answer = await service.post('/v1/gate', JSON.stringify({ ...question, ...more }));
+      return (await answer.json()) as { response: { error: { data: { code: string; detail: string } } } };
+    };
+    expect(await ask({ body: sent })).toMatchObject({ allow: true });
+    // A request that a gate refuses although its bundle is valid.
+    const params = { uri: 'file:///x' };
+    const message = { jsonrpc: '2.0', id: 1, method: 'resources/read', params };
+    const other = { protocol: 'mcp', body: message };
+    const { data } = (await ask(other)).response.error;
+    await open.paste(JSON.stringify({ ...question, ...other }));
+    await refused([data.code, data.detail]);
+    expect([data.code, await headline(), await marked()]).toEqual([
+      'COMMAND_MISMATCH',
+      'Valid, but a gate refuses it',
+      '"cmd": "/mcp/tools/call"',
+    ]);
+    await open.paste(input);
+    const used = receipts.map(async (receipt) => admin(`/admin/usage?receipt=${digestOf(receipt)}`));
+    await paste((await Promise.all(used)).join('\n'), 'Recognised: what has been used of 3 receipts');
+    expect(await open.page.locator('.used .value').allTextContents()).toEqual([
+      '1 of 500',
+      '1 of 100',
+      '1 of 20',
+    ]);
+    expect(await open.page.textContent('.lights li:last-child')).toContain('No counted limit is reached');
+    await pasteUsage(20);
+    await refused(['LIMIT_REACHED', expect.stringContaining('20 of 20 are used') as string]);
+    expect(await marked()).toBe('"max_calls": 20');
+    await takeOff('Limits used');
+
+    // Local revocations: a receipt, then a key above it.
+    const revoke = async (asked: object) => {
+      await admin('/admin/revoke', { ...asked, reason: 'laptop stolen' });
+      await paste(await admin('/admin/revocations'), 'local revocation');
+    };
+    await revoke({ receipt: digestOf(receipts[2] ?? '') });
+    expect([await asService(), await failedLight()]).toEqual(['RECEIPT_REVOKED', 'F Revocation']);
+    expect(await marked()).toBe(receipts[2]);
+    await revoke({ did: readToken(receipts[1] ?? '').claims['aud'] });
+    expect([await asService(), await failedLight()]).toEqual(['KEY_REVOKED', 'F Revocation']);
+    expect(await marked()).toMatch(/^"aud": "did:key:/);
+    expect(await open.page.locator('.withdrawn').allTextContents()).toEqual([
+      expect.stringMatching(/^The key that gets it is revoked since .*: laptop stolen$/),
+      expect.stringMatching(/^This receipt is revoked since /),
+    ]);
+    await takeOff('Local revocations');
+
+    // Trusted roots.
+    const did = readToken(receipts[0] ?? '').claims['iss'] as string;
+    const roots = (one: string) => JSON.stringify({ roots: [{ did: one, name: 'alice@example.com' }] });
+    await paste(roots(did), 'one trusted root');
+    expect(await open.page.textContent('.called')).toBe('alice@example.com');
+    await paste(roots('did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp'), 'one trusted root');
+    await eventually(async () => expect(await code()).toBe('UNTRUSTED_ROOT'));
+    await takeOff('Trusted roots');
   });
 
   it('shows texts of a bundle as texts', async () => {
@@ -217,9 +330,9 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     const answer = await service.post('/verify', bundle);
     const refusal = (await answer.json()) as { error: { code: string } };
     const line = await eventually(() => {
-      const [first = ''] = readFileSync(decisions(), 'utf8').split('\n');
-      expect(first).not.toBe('');
-      return first;
+      const found = /^.*"EXPIRED".*$/m.exec(readFileSync(decisions(), 'utf8'));
+      expect(found).not.toBe(null);
+      return found?.[0] ?? '';
     });
     await open.paste(line);
     await eventually(async () =>
@@ -233,9 +346,35 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     expect(await code()).toBe('EXPIRED');
   });
 
+  it('axe finds nothing, and nothing is wider than the window', async () => {
+    await open.page.evaluate(axeSource());
+    const look = async (what: string) => {
+      const problems = `axe.run({ resultTypes: ['violations'], preload: false }).then(({ violations }) => violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html.slice(0, 160))]))`;
+      const width = open.page.viewportSize()?.width;
+      expect([
+        what,
+        await open.page.evaluate(problems),
+        await open.page.evaluate('document.documentElement.scrollWidth'),
+      ]).toEqual([what, [], width]);
+    };
+    await open.paste('');
+    await look('empty');
+    await open.page.emulateMedia({ colorScheme: 'dark' });
+    await open.show('valid');
+    await pasteUsage(20);
+    await look('limits used, dark');
+    await open.page.click('text=In plain words');
+    await look('plain words, dark');
+    await open.page.click('text=In detail');
+    await open.page.emulateMedia({ colorScheme: 'light' });
+    await open.page.setViewportSize({ width: 390, height: 844 });
+    await open.show('D');
+    await look('a broken policy, 390');
+    await open.page.setViewportSize({ width: 1280, height: 900 });
+  });
+
   it('has asked for nothing but itself, and cannot', async () => {
-    expect(open.errors).toEqual([]);
-    expect([...new Set(open.asked)]).toEqual([open.page.url()]);
+    expect([open.errors, open.foreign]).toEqual([[], []]);
     const blocked = await open.page.evaluate(`(async () => {
       const blocked = [];
       addEventListener('securitypolicyviolation', ({ effectiveDirective }) => blocked.push(effectiveDirective));
@@ -256,46 +395,7 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
     // Nothing of it has reached the service.
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
     expect(metrics).not.toMatch(/drs_http_requests_total\{endpoint="(healthz|other)"/);
-    expect([...new Set(open.asked)]).toEqual([open.page.url()]);
-  });
-
-  it.each([
-    { name: 'empty', width: 1280, colorScheme: 'light' },
-    { name: 'valid', width: 1280, colorScheme: 'dark' },
-    { name: 'D', width: 390, colorScheme: 'light' },
-  ] as const)('axe finds nothing: $name, $width, $colorScheme', async ({ name, width, colorScheme }) => {
-    const other = await openInspector(browser, {
-      ...{ viewport: { width, height: 844 }, colorScheme, reducedMotion: 'reduce', bypassCSP: true },
-    });
-    if (name !== 'empty') await other.show(name);
-    await other.page.evaluate(axeSource());
-    const problems = `axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html.slice(0, 160))]))`;
-    const found: unknown[] = [await other.page.evaluate(problems)];
-    if (name === 'valid') {
-      await other.page.click('text=In plain words');
-      found.push(await other.page.evaluate(problems));
-    }
-    expect(found.flat()).toEqual([]);
-    // Nothing is wider than the window.
-    expect(await other.page.evaluate('document.documentElement.scrollWidth')).toBe(width);
-    await other.close();
-  });
-
-  it('is served at /inspect of a service that says so', async () => {
-    const response = await fetch(`${service.url}/inspect`);
-    expect(Object.fromEntries(response.headers)).toMatchObject({
-      'content-type': 'text/html; charset=utf-8',
-      'content-security-policy': "frame-ancestors 'none'",
-      'cache-control': 'no-store',
-    });
-    expect(await response.text()).toBe(inspectorPage());
-    const other = await openInspector(browser, { url: `${service.url}/inspect` });
-    await other.show('valid');
-    expect([await other.page.textContent('.verdict h2'), other.asked]).toEqual([
-      'Valid',
-      [`${service.url}/inspect`],
-    ]);
-    await other.close();
+    expect(open.foreign).toEqual([]);
   });
 
   it('is served by `drs-verify inspect` to whoever knows its address', async () => {
@@ -324,13 +424,9 @@ describe.skipIf(!existsSync(CHROMIUM))('in Chromium', () => {
           statusOf(url.replace('127.0.0.1', 'localhost').replace(/:\d+/, `:${port}`)).catch(() => 404),
         ]),
       ).toEqual([404, 404, 404]);
-      const other = await openInspector(browser, { url });
-      await other.page.waitForSelector('.verdict');
-      expect([await other.page.textContent('.verdict .code code'), other.asked]).toEqual([
-        'POLICY_VIOLATION',
-        [url],
-      ]);
-      await other.close();
+      await open.visit(url);
+      await open.page.waitForSelector('.verdict');
+      expect([await code(), open.foreign]).toEqual(['POLICY_VIOLATION', []]);
     } finally {
       child.kill();
       await once(child, 'exit');

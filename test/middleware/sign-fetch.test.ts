@@ -8,7 +8,8 @@ import { createConsent, generateKey, IssueError, issueRootDelegation } from '../
 import { drsContext, drsFetch, drsMiddleware, signFetch } from '../../src/middleware/index.js';
 import { drsA2a, drsExtension, drsUserBuilder, signA2aRequests } from '../../src/middleware/a2a/index.js';
 import { createVerifier } from '../../src/verifier/create-verifier.js';
-import { startService, type RunningService } from '../support/service.js';
+import { startService } from '../support/service-in-process.js';
+import type { RunningService } from '../support/service.js';
 import { encode, liveCall, liveChain, OPEN } from './call.js';
 import { listen, send, type TestServer } from './http.js';
 

@@ -18,9 +18,9 @@ test.each(files)('%s gets the decision of the specification', async (name) => {
 test('every way to a gate gives the decisions that the specification gives', async () => {
   const differences: GateDifference[] = [];
   const result = await runGates({
-    decisions: 900,
+    decisions: 600,
     seed: 20_261_124,
-    epoch: 300,
+    epoch: 200,
     onDifference: (difference) => void differences.push(difference),
   });
   expect(

@@ -165,7 +165,7 @@ describe('entries of every kind', () => {
     expect(await reopened()).toEqual([7, 8, RECEIPT]);
   });
 
-  test.each(['write', 'sync', 'datasync'] as const)(
+  test.each(['appendFile', 'sync', 'datasync'] as const)(
     'that cannot move (%s) are not acknowledged',
     async (call) => {
       const store = await openStore();
@@ -233,11 +233,19 @@ describe('compaction', () => {
     await expect(stat(`${path}.new`)).rejects.toThrow('ENOENT');
   });
 
+  test('keeps every entry of a file that is longer than what is written at a time', async () => {
+    const lines = Array.from({ length: 20_000 }, (_, at) => ` {"did":"did:key:z${at}"}\n`);
+    await symlink('.', path);
+    await writeFile(`${path}.entries`, [...lines, lines[0]].join(''));
+    await openStore();
+    expect((await readFile(`${path}.entries`, 'utf8')) === lines.join('')).toBe(true);
+  });
+
   test('that fails leaves everything as it is', async () => {
     await writeFile(path, ' 7\n 7\n');
     const handle = await open(folder, 'r');
     await handle.close();
-    vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'write').mockRejectedValueOnce(
+    vi.spyOn(Object.getPrototypeOf(handle) as typeof handle, 'appendFile').mockRejectedValueOnce(
       new Error('ENOSPC'),
     );
     const store = await openStore();
@@ -246,6 +254,16 @@ describe('compaction', () => {
     expect(await readFile(path, 'utf8')).toBe(' 7\n 7\n 8\n');
     await expect(stat(`${path}.new`)).rejects.toThrow('ENOENT');
   });
+});
+
+test('a store is not the fuller for what is said of one thing at a time', async () => {
+  const store = await openStore({ maxEntries: 2 });
+  const exps = [1, 2, 3, null].map((days) => (days === null ? days : NOW / 1000 + days * DAY));
+  await Promise.all(exps.map((exp) => store.record(entryOf(RECEIPT, { exp }))));
+  expect([...store.entries.values()]).toEqual([entryOf(RECEIPT)]);
+  await store.record(entryOf(1));
+  await expect(store.record(entryOf(2))).rejects.toMatchObject({ fault: 'full' });
+  expect(await reopened()).toEqual([RECEIPT, 1]);
 });
 
 test('a full store refuses what is new, and takes what it has and what replaces a thing that has run out', async () => {

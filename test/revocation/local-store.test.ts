@@ -156,8 +156,11 @@ describe('the store in a file', () => {
 
   test('requests that come during a flush share the next one', async () => {
     const store = await openStore();
+    const first = store.record(entryOf(1000));
+    await nextTurn();
     await Promise.all(Array.from({ length: 1000 }, (_, index) => store.record(entryOf(index))));
-    expect(store.entries.size).toBe(1000);
+    await first;
+    expect(store.entries.size).toBe(1001);
     expect(recorder.syncs).toBe(2);
   });
 
@@ -233,6 +236,7 @@ describe('the store in a file', () => {
     ['{"did":"did:key:z1","status_list_index":7}\n', 1],
     ['{"status_list_index":7}7\n', 1],
     ['1\n\0\0\n3\n', 2],
+    [`5\n#${'x'.repeat(65_536)}\n`, 2],
     // Longer than what is read at a time.
     [`5\n${'x'.repeat(3_000_000)}`, 2],
   ])('a file with a line that is not known is not used, and left as it is', async (text, line) => {
@@ -248,7 +252,7 @@ describe('the store in a file', () => {
     await expect(stat(`${path}.lock`)).rejects.toThrow('ENOENT');
   });
 
-  test.each(['write', 'sync'] as const)(
+  test.each(['appendFile', 'sync'] as const)(
     'a line feed that cannot be added (%s) refuses the start, and loses nothing',
     async (call) => {
       await writeFile(path, '5\n42');
@@ -257,7 +261,7 @@ describe('the store in a file', () => {
         fault: 'unreadable',
         message: expect.stringContaining('EIO') as string,
       });
-      expect(await readFile(path, 'utf8')).toBe(call === 'write' ? '5\n42' : '5\n42\n');
+      expect(await readFile(path, 'utf8')).toBe(call === 'appendFile' ? '5\n42' : '5\n42\n');
       const store = await openStore();
       expect([store.entries.size, store.entries.has(42)]).toEqual([2, true]);
       await store.record(entryOf(6));
@@ -278,36 +282,35 @@ describe('the store in a file', () => {
     await store.record(entryOf(1));
     vi.spyOn(await fileHandles(), 'datasync').mockRejectedValueOnce(io());
     const outcomes = await Promise.allSettled([store.record(entryOf(22)), store.record(entryOf(333))]);
-    // The first makes a group of its own, the second is in the next group, which succeeds.
     const message = `the revocation store ${path} could not record: EIO: i/o error`;
-    expect(outcomes[0]).toMatchObject({
-      status: 'rejected',
-      reason: {
-        name: 'RevocationStoreError',
-        fault: 'not_recorded',
-        message,
-        cause: expect.objectContaining({ code: 'EIO' }) as Error,
-      },
-    });
-    expect(outcomes[1]).toMatchObject({ status: 'fulfilled' });
-    expect([store.entries.has(22), store.entries.has(333)]).toEqual([false, true]);
-    expect(await readFile(path, 'utf8')).toBe(' 1\n 333\n');
-    expect(recorder.messages).toEqual([`error ${message}`, 'info the revocation store records again']);
+    for (const outcome of outcomes)
+      expect(outcome).toMatchObject({
+        status: 'rejected',
+        reason: {
+          name: 'RevocationStoreError',
+          fault: 'not_recorded',
+          message,
+          cause: expect.objectContaining({ code: 'EIO' }) as Error,
+        },
+      });
+    expect([store.entries.has(22), store.entries.has(333)]).toEqual([false, false]);
+    expect(await readFile(path, 'utf8')).toBe(' 1\n');
+    expect(recorder.messages).toEqual([`error ${message}`]);
     expect(recorder.details).toEqual([
-      { err: expect.objectContaining({ code: 'EIO' }) as Error, file: path, count: 1 },
-      { file: path },
+      { err: expect.objectContaining({ code: 'EIO' }) as Error, file: path, count: 2 },
     ]);
     await store.record(entryOf(22));
     expect(store.entries.has(22)).toBe(true);
-    expect(recorder.messages).toHaveLength(2);
+    expect(await readFile(path, 'utf8')).toBe(' 1\n 22\n');
   });
 
   test('part of a line that could not even be cut back is gone before the next line is written', async () => {
     const store = await openStore();
     await store.record(entryOf(1));
     const handles = await fileHandles();
-    const truncate = vi.spyOn(handles, 'truncate').mockRejectedValueOnce(io()).mockRejectedValueOnce(io());
-    vi.spyOn(handles, 'write').mockImplementationOnce(async () => {
+    const truncate = vi.spyOn(handles, 'truncate');
+    for (let times = 0; times < 3; times++) truncate.mockRejectedValueOnce(io());
+    vi.spyOn(handles, 'appendFile').mockImplementationOnce(async () => {
       const other = await open(path, 'r+');
       await other.writev([Buffer.from(' 98')], 3);
       await other.close();
@@ -318,22 +321,11 @@ describe('the store in a file', () => {
     await expect(store.record(entryOf(4))).rejects.toThrow('EIO');
     expect(await readFile(path, 'utf8')).toBe(' 1\n 98');
     await store.record(entryOf(55));
-    expect(truncate).toHaveBeenCalledTimes(3);
+    expect(truncate).toHaveBeenCalledTimes(4);
     expect(await readFile(path, 'utf8')).toBe(' 1\n 55\n');
     await store.close();
     const again = await openStore();
     expect([again.entries.size, again.entries.has(1), again.entries.has(55)]).toEqual([2, true, true]);
-  });
-
-  test('a write that takes only a part of the bytes is carried on', async () => {
-    const store = await openStore();
-    const write = vi.spyOn(await fileHandles(), 'write').mockImplementationOnce(async (buffer) => {
-      await writeFile(path, ' 1');
-      return { bytesWritten: 2, buffer };
-    });
-    await store.record(entryOf(123));
-    expect(write).toHaveBeenCalledTimes(2);
-    expect(await readFile(path, 'utf8')).toBe(' 123\n');
   });
 
   test('a file that was edited or replaced meanwhile is not written over', async () => {
@@ -580,11 +572,6 @@ describe('the lock', () => {
   });
 
   test('that does not say whose it is names nobody', async () => {
-    const changes = [{ pid: '1' }, { host: 7 }, { realm: null }, { startTime: 1 }];
-    for (const change of changes) {
-      await lockOf(change);
-      await expect(openStore()).rejects.toThrow('in use by a process that is just starting');
-    }
     for (const text of ['null', '[]', '7', '{}', '{']) {
       await writeFile(`${path}.lock`, text);
       await expect(openStore()).rejects.toThrow('in use by a process that is just starting');

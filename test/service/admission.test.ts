@@ -155,7 +155,7 @@ describe('a fault of the verifier', () => {
       readiness: { reasons: () => [] },
       gate: decider,
       gateReplays: null,
-      signer,
+      gateSigner: signer,
       metrics,
       log,
       verdicts: new VerdictLogs(new RefusalLog('off', log), null),

@@ -11,8 +11,10 @@ export { metricOf, runToExit, SERVICE_COMMAND } from './service.js';
 export const hasProcess = false;
 
 /**
- * Takes the place of `startService` of `service.ts` in mutation runs: runs the service in this process, where faults are
- * planted. Tests of what only a process of its own shows ask `hasProcess`.
+ * Runs the service in this process, which takes a tenth of the time that a process takes to start: for tests of what it
+ * answers to some settings, beside others of the same file or folder that start the process. In mutation runs it takes the
+ * place of `startService` of `service.ts` everywhere, since faults are planted here; tests of what only a process of its
+ * own shows ask `hasProcess`.
  */
 export async function startService(env: Environment = {}): Promise<RunningService> {
   const log: Record<string, unknown>[] = [];

@@ -1,15 +1,18 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { POLICY_MEMBERS } from '../../src/protocol/policy.js';
 import { readGivenRoots } from '../../src/trust/given-roots.js';
+import { partsOf } from '../../src/trust/parts.js';
 import { readRoots, showFaults } from '../../src/trust/read-roots.js';
 import { readTime } from '../../src/trust/times.js';
 import { party } from '../support/chain.js';
 
 const [alice, bob] = [party().did, party().did];
-const read = async (value: unknown) => readRoots([{ file: 'roots.json', text: textOf(value) }]);
+const read = async (value: unknown) => readRoots([{ file: 'roots.json', bytes: bytesOf(value) }]);
 const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value, null, 1));
+const bytesOf = (value: unknown) => Buffer.from(textOf(value));
 const faultsOf = async (value: unknown) => showFaults((await read(value)).faults ?? []);
 const entryOf = async (entry: object) =>
   (await read({ roots: [{ did: alice, ...entry }] })).roots?.get(alice);
@@ -166,10 +169,10 @@ describe('a file', () => {
   });
 
   it('does not share a root with another one', async () => {
-    const one = textOf({ roots: [{ did: bob }, { did: alice }] });
+    const one = bytesOf({ roots: [{ did: bob }, { did: alice }] });
     const texts = [
-      { file: 'a.json', text: one },
-      { file: 'b.json', text: textOf({ roots: [{ did: alice }] }) },
+      { file: 'a.json', bytes: one },
+      { file: 'b.json', bytes: bytesOf({ roots: [{ did: alice }] }) },
     ];
     expect(showFaults((await readRoots(texts)).faults ?? [])).toEqual([
       `b.json:4: roots[0].did: ${JSON.stringify(alice)} is in a.json, too; expected it once: remove one of them`,
@@ -180,12 +183,128 @@ describe('a file', () => {
   it('has no more entries than the limit, with the others', async () => {
     const texts = [alice, bob, party().did].map((did, at) => ({
       file: `${at}.json`,
-      text: textOf({ roots: [{ did }] }),
+      bytes: bytesOf({ roots: [{ did }] }),
     }));
     expect((await readRoots(texts, new Map(), 3)).faults).toBeUndefined();
     expect(showFaults((await readRoots(texts, new Map(), 2)).faults ?? [])).toEqual([
       '2.json:2: roots: there are more than 2 entries in all files',
     ]);
+  });
+});
+
+describe('a long file', () => {
+  // The reader is told that it knows them, so that they need not be keys.
+  const dids = Array.from({ length: 2500 }, (_, n) => ({
+    did: `did:key:z6Mk${String(n).padStart(44, '0')}`,
+    name: 'a"\\'.repeat(7),
+  }));
+
+  /** Reads a file. @returns its faults, and the most entries that were looked at in one turn of the event loop */
+  async function readInTurns(
+    value: unknown,
+  ): Promise<{ size: number | undefined; shown: string[]; most: number }> {
+    let [inTurn, most, isOver] = [0, 0, false];
+    const before = new Map<string, never>();
+    before.has = () => {
+      most = Math.max(most, ++inTurn);
+      return true;
+    };
+    const turns = () => {
+      inTurn = 0;
+      if (!isOver) setImmediate(turns);
+    };
+    turns();
+    const { roots, faults = [] } = await readRoots([{ file: 'roots.json', bytes: bytesOf(value) }], before);
+    isOver = true;
+    return { size: roots?.size, shown: showFaults(faults), most };
+  }
+
+  it('is read in parts, and others have their turn in between', async () => {
+    const { size, most } = await readInTurns({ roots: dids });
+    expect(size).toBe(2500);
+    expect(most).toBeGreaterThan(100);
+    expect(most).toBeLessThan(700);
+  });
+
+  it('has its faults named with their lines and places, and the first ones only', async () => {
+    const late = await readInTurns({ roots: [...dids, { did: bob, name: 1 }, dids[0]], root: 1 });
+    expect(late.shown.map((fault) => fault.replace(/: it is .*|"did:key.*/, ''))).toEqual([
+      'roots.json:10005: roots[2500].name',
+      'roots.json:10008: roots[2501].did: ',
+      'roots.json:10012: root: there is no such member, expected roots',
+    ]);
+    const faulty = await readInTurns({ roots: dids.map(({ did }) => ({ did, nmae: 'x' })) });
+    expect([faulty.shown.length, faulty.shown.at(-1), faulty.most]).toEqual([21, 'and more', 21]);
+    expect(faulty.shown[19]).toContain('roots.json:81: roots[19].nmae: ');
+  });
+
+  it('has no entry that takes long, nor anything else', async () => {
+    const long = 'x'.repeat(512 * 1024);
+    const fault = (line: number) => [
+      `roots.json:${line}: an entry, or what stands around them, has more than 524288 bytes; a quote or a bracket may be missing`,
+    ];
+    expect((await readInTurns({ roots: [...dids.slice(0, 2), { did: bob, name: long }] })).shown).toEqual(
+      fault(11),
+    );
+    expect((await readInTurns({ $schema: long, roots: [] })).shown).toEqual(fault(1));
+    expect((await readInTurns({ roots: dids.slice(0, 2), $schema: long })).shown).toEqual(fault(11));
+    expect(
+      (await readInTurns(`{"roots":[${' '.repeat(300_000)}],${' '.repeat(300_000)}"$schema":"x"}`)).size,
+    ).toBe(0);
+  });
+
+  it.each([
+    ['[,', '1'],
+    ['[', '2'],
+  ])('is refused if it is not JSON: %j', async (start, line) => {
+    const entries = dids.map((entry) => JSON.stringify(entry)).join(',');
+    for (const end of [',]}', '', '}}', ']}]', ',,{}]}'])
+      expect((await readInTurns(`{"roots":${start}\n${entries}${end}`)).shown.join()).toMatch(
+        new RegExp(`roots.json:${line}: it is not JSON: [^0-9]*$`),
+      );
+  });
+
+  it('has the line named in which a string does not end, not where that is noticed', async () => {
+    const text = textOf({ roots: dids.map(({ did }) => ({ did, name: 'a'.repeat(200) })) });
+    const { shown } = await readInTurns(text.replace('a"', 'a'));
+    expect(shown).toEqual([expect.stringMatching(/^roots\.json:5: it is not JSON: /)]);
+  });
+
+  it('is JSON if and only if its parts are, wherever it is cut', () => {
+    const text = '{"a":"[\\"", "roots":\n [{"b":[1,{}]},\n[],"c]\\\\" , 4,{"d":"}"}],\n"e":[{"f":[0,1]}]}';
+    const parse = (one: string): { is: unknown } | null => {
+      try {
+        return { is: JSON.parse(one) as unknown };
+      } catch {
+        return null;
+      }
+    };
+    const edit = fc.tuple(fc.nat(text.length), fc.nat(2), fc.constantFrom(...'{}[],:"\\\n 1'.split('')));
+    const property = fc.property(
+      fc.array(edit, { maxLength: 3 }),
+      fc.integer({ min: 1, max: 30 }),
+      (edits, partBytes) => {
+        let edited = text;
+        for (const [at, removed, put] of edits)
+          edited = edited.slice(0, at) + put + edited.slice(at + removed);
+        const parts = [...partsOf(Buffer.from(edited), partBytes)];
+        const read = parts.map(({ bytes }) => parse(String(bytes)));
+        const whole = parse(edited);
+        expect(read.every((one) => one !== null)).toBe(whole !== null);
+        if (whole === null) return;
+        // The entries take their place in the frame again.
+        const list = read.slice(0, -1).flatMap((one) => (one as { is: { roots: unknown[] } }).is.roots);
+        const frame = String(parts.at(-1)?.bytes);
+        const at = parts.length === 1 ? frame.length : frame.indexOf('[\n]') + 1;
+        const put =
+          parts.length === 1
+            ? frame
+            : frame.slice(0, at) + JSON.stringify(list).slice(1, -1) + frame.slice(at);
+        expect(JSON.parse(put)).toEqual(whole.is);
+      },
+    );
+    // A comma behind the last entry, where a part ends.
+    fc.assert(property, { numRuns: 1000, examples: [[[[37, 2, '\n']], 1]] });
   });
 });
 

@@ -99,6 +99,59 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     expect(await dear()).toMatchObject({ kind: 'reached' });
   });
 
+  it('take back what a call was charged: once, at all levels or none, and never below 0', async () => {
+    const [root, leaf] = [
+      limitOf(`${kind} back`, { maxCalls: 2, maxTotalMicroUsd: 100 }),
+      limitOf(`${kind} back too`, { level: 1, maxTotalMicroUsd: 50 }),
+    ];
+    const key = `${kind} refunded`;
+    const use = () => store.use(key, NOW, 961, chargeOf([root, leaf], 30));
+    const back = (calls: 0 | 1, microUsd: number, more = 0) =>
+      store.refund?.(key, {
+        calls,
+        parts: [
+          { receipt: root.receipt, microUsd },
+          { receipt: leaf.receipt, microUsd: microUsd + more },
+        ],
+      });
+    const used = () => Promise.all([store.usageOf(root.receipt), store.usageOf(leaf.receipt)]);
+    expect(await back(1, 30)).toBe('unknown');
+    await use();
+    expect(await back(1, 30, 1)).toBe('unknown');
+    expect(await used()).toEqual(Array(2).fill({ calls: 1, microUsd: 30 }));
+    const many = await Promise.all(Array.from({ length: 9 }, async () => back(0, 10)));
+    expect(many.toSorted()).toEqual(['refunded', ...Array<string>(8).fill('repeated')].toSorted());
+    expect(await used()).toEqual(Array(2).fill({ calls: 1, microUsd: 20 }));
+    expect(await back(1, 20)).toBe('repeated');
+    expect((await use()).kind).toBe('replayed');
+    // The whole call, which another can take.
+    const other = limitOf(`${kind} last`, { maxCalls: 1 });
+    const last = `${kind} last call`;
+    await store.use(last, NOW, 961, chargeOf([other], 30));
+    expect((await call(store, [other])).kind).toBe('reached');
+    const whole = { calls: 1, parts: [{ receipt: other.receipt, microUsd: 0 }] } as const;
+    expect(await store.refund?.(last, whole)).toBe('refunded');
+    expect((await call(store, [other])).kind).toBe('new');
+    expect(await store.refund?.('unlimited', { ...whole, calls: 0 })).toBe('unknown');
+  });
+
+  it('forget counters that have no end, of the receipts that are named', async () => {
+    const named = ['ends', 'first', 'inner', 'stays'] as const;
+    const [ends, first, inner, stays] = named.map((name) =>
+      limitOf(`${kind} prune ${name}`, { maxCalls: 5, exp: name === 'ends' ? NOW + 3_600 : null }),
+    ) as [CountedLimits, CountedLimits, CountedLimits, CountedLimits];
+    await call(store, [first, inner, ends, stays]);
+    const before = (await store.prune?.(new Set()))?.left ?? 0;
+    const receipts = [ends, first, inner].map(({ receipt }) => receipt);
+    expect(await store.prune?.(new Set([...receipts, 'sha256:none']))).toEqual({
+      removed: 2,
+      left: before - 2,
+    });
+    const used = await Promise.all([ends, first, inner, stays].map(({ receipt }) => store.usageOf(receipt)));
+    expect(used.map((usage) => usage?.calls ?? null)).toEqual([1, null, null, 1]);
+    expect(store.endlessCounters).toBe(kind === 'memory' ? before - 2 : undefined);
+  });
+
   it.each([
     [0, 0, 'reached'],
     [1, 0, 'new'],
@@ -138,110 +191,6 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
       expect((await call(store, [limit])).kind).toBe('reached');
     }
   });
-});
-
-describe.each(kinds)('refunds of what is counted in %s', (kind) => {
-  let store: ReplayStore;
-  const back = (key: string, limits: readonly CountedLimits[], microUsd: number | null = null, now = NOW) =>
-    store.refund?.(
-      key,
-      limits.map(({ receipt }) => receipt),
-      now,
-      microUsd,
-    );
-  const usages = (limits: readonly CountedLimits[]) =>
-    Promise.all(limits.map(({ receipt }) => store.usageOf(receipt)));
-  /** Two levels, of which only the root limits the cost. */
-  const chainOf = (name: string) => [
-    limitOf(`${kind} ${name} root`, { maxCalls: 2, maxTotalMicroUsd: 1e15 }),
-    limitOf(`${kind} ${name} leaf`, { level: 1, maxCalls: 2 }),
-  ];
-  beforeAll(async () => {
-    store = await open(kind, { rollMs: -Infinity });
-  });
-
-  it('give back the call and its cost on all levels, once, and never the invocation', async () => {
-    const limits = chainOf('whole');
-    const use = (key: string) => store.use(key, NOW, 961, chargeOf(limits, 5e14 + 1));
-    await use(`${kind} whole 1`);
-    expect(await back(`${kind} whole 1`, limits)).toEqual({
-      ...{ kind: 'refunded', calls: 1, microUsd: 5e14 + 1 },
-    });
-    expect(await usages(limits)).toEqual([
-      { calls: 0, microUsd: 0 },
-      { calls: 0, microUsd: 0 },
-    ]);
-    expect(await use(`${kind} whole 1`)).toEqual({ kind: 'replayed' });
-    await use(`${kind} whole 2`);
-    expect(await back(`${kind} whole 1`, limits)).toEqual({ kind: 'again' });
-    expect(await back(`${kind} whole 1`, limits, 0)).toEqual({ kind: 'again' });
-    expect(await usages(limits)).toEqual([
-      { calls: 1, microUsd: 5e14 + 1 },
-      { calls: 1, microUsd: 0 },
-    ]);
-  });
-
-  it('of a part of the cost keep the call, and are at most what was charged', async () => {
-    const limits = chainOf('part');
-    await store.use(`${kind} part`, NOW, 961, chargeOf(limits, 100));
-    await call(store, limits, 7);
-    expect(await back(`${kind} part`, limits, 101)).toEqual({ kind: 'above', chargedMicroUsd: 100 });
-    expect(await back(`${kind} part`, limits, 100)).toEqual({ kind: 'refunded', calls: 0, microUsd: 100 });
-    expect(await back(`${kind} part`, limits)).toEqual({ kind: 'again' });
-    expect(await usages(limits)).toEqual([
-      { calls: 2, microUsd: 7 },
-      { calls: 2, microUsd: 0 },
-    ]);
-  });
-
-  it('give back no cost that nobody limits', async () => {
-    const limits = [limitOf(`${kind} no cost`, { maxCalls: 2 })];
-    await store.use(`${kind} no cost`, NOW, 961, chargeOf(limits, MAX));
-    expect(await back(`${kind} no cost`, limits, 1)).toEqual({ kind: 'above', chargedMicroUsd: 0 });
-    expect(await back(`${kind} no cost`, limits)).toEqual({ kind: 'refunded', calls: 1, microUsd: 0 });
-  });
-
-  it('happen once, of many at the same time', async () => {
-    const limits = chainOf('race');
-    const other = await open(kind, { rollMs: -Infinity });
-    // In memory, a store of its own knows nothing of the call.
-    const both = kind === 'memory' ? [store] : [store, other];
-    await store.use(`${kind} race`, NOW, 961, chargeOf(limits, 3));
-    await call(store, limits, 4);
-    const receipts = limits.map(({ receipt }) => receipt);
-    const refunds = await Promise.all(
-      Array.from({ length: 20 }, (_, at) =>
-        (both[at % both.length] as Required<ReplayStore>).refund(
-          `${kind} race`,
-          receipts,
-          NOW,
-          at % 3 === 0 ? 3 : null,
-        ),
-      ),
-    );
-    expect(refunds.filter((refund) => refund.kind === 'refunded')).toHaveLength(1);
-    expect(refunds.filter((refund) => refund.kind === 'again')).toHaveLength(19);
-    expect((await store.usageOf(receipts[0] ?? ''))?.microUsd).toBe(4);
-  });
-
-  it('know no call that was not charged', async () => {
-    const limits = chainOf('unknown');
-    await store.use(`${kind} free`, NOW, 961, null);
-    await call(store, limits);
-    for (const key of [`${kind} free`, `${kind} nobody`])
-      expect(await back(key, limits)).toEqual({ kind: 'unknown' });
-    expect((await usages(limits))[0]?.calls).toBe(1);
-  });
-});
-
-it('a refund in memory comes at most 60 s after its call', async () => {
-  const store = await open('memory');
-  const limits = [limitOf('late', { maxCalls: 9 })];
-  await store.use('late', NOW, 961, chargeOf(limits));
-  const at = (now: number) => store.refund?.('late', [limits[0]?.receipt ?? ''], now, null);
-  expect(await at(NOW + 61)).toEqual({ kind: 'late' });
-  expect(await at(NOW - 61)).toEqual({ kind: 'late' });
-  expect(await at(NOW + 60)).toMatchObject({ kind: 'refunded' });
 });
 
 describe('limits that are counted in memory', () => {
@@ -297,44 +246,6 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
     expect(await command(redis, ['PTTL', name])).toBe(-1);
   });
 
-  it('give back at most 60 s after the call, only what is left, and make no counter anew', async () => {
-    const store = await open('redis', { rollMs: -Infinity });
-    const limits = [limitOf('old', { maxCalls: 9 }), limitOf('old leaf', { level: 1, maxTotalMicroUsd: 9 })];
-    const receipts = limits.map(({ receipt }) => receipt);
-    const [counter = '', leaf = ''] = receipts.map((receipt) => `#${receipt.slice(7)}`);
-    await store.use('old', NOW, 961, chargeOf(limits, 4));
-    const names = await keys(`${(await keys(`*${counter}`))[0]?.split('#')[0]}*`);
-    const record = names.find((name) => !name.includes('#')) ?? '';
-    const value = String(await command(redis, ['GET', record]));
-    expect(value).toMatch(/^c\d{10}:4$/);
-    const secs = Number(value.slice(1, 11));
-    const refund = async (text: string) => {
-      await command(redis, ['SET', record, text, 'KEEPTTL']);
-      return store.refund?.('old', receipts, NOW, null);
-    };
-    expect(await refund(`c${secs - 62}:4`)).toEqual({ kind: 'late' });
-    expect(await refund(`c${secs + 62}:4`)).toEqual({ kind: 'late' });
-    // An older version, or anybody else.
-    for (const other of ['1', '', `c${secs}`, `c${secs}:-4`])
-      expect(await refund(other)).toEqual({ kind: 'unknown' });
-    const [leafName = ''] = await keys(`*${leaf}`);
-    await command(redis, ['RENAME', leafName, 'kept']);
-    await command(redis, ['SET', leafName, 'text']);
-    await expect(refund(`c${secs}:4`)).rejects.toThrow('something else');
-    expect(await store.usageOf(receipts[0] ?? '')).toEqual({ calls: 1, microUsd: 0 });
-    await command(redis, ['DEL', leafName]);
-    expect(await refund(`c${secs}:4`)).toMatchObject({ kind: 'refunded' });
-    expect(await command(redis, ['EXISTS', leafName])).toBe(0);
-    expect(await command(redis, ['GET', record])).toBe(`r${secs}:4`);
-    expect(Number(await command(redis, ['PTTL', record]))).toBeGreaterThan(900_000);
-    // Once more, of counters that have nothing.
-    await command(redis, ['RENAME', 'kept', leafName]);
-    await command(redis, ['HSET', leafName, 'micro_usd', '3']);
-    expect(await refund(`c${secs}:4`)).toMatchObject({ kind: 'refunded' });
-    expect(await command(redis, ['HGETALL', leafName])).toEqual({ calls: '0', micro_usd: '0' });
-    expect(await store.usageOf(receipts[0] ?? '')).toEqual({ calls: 0, microUsd: 0 });
-  });
-
   it('refuse where Redis has something else under a name, or another time', async () => {
     const store = await open('redis');
     const foreign = limitOf('foreign', { maxCalls: 9 });
@@ -368,6 +279,36 @@ describe.skipIf(!hasRedis)('limits that are counted in Redis', () => {
     expect(
       [...stats.matchAll(/^cmdstat_(\w+):calls=(\d+)/gm)].map(([, name, calls]) => [name, calls]),
     ).toEqual(expect.arrayContaining([['evalsha', '1']]));
+  });
+
+  it('take nothing back where Redis has something else under a name, in one round trip, and keep the life of records', async () => {
+    const store = await open('redis', { rollMs: -Infinity });
+    const limit = limitOf('odd', { maxCalls: 9 });
+    const refund = (key: string) =>
+      store.refund?.(key, { calls: 1, parts: [{ receipt: limit.receipt, microUsd: 0 }] });
+    await store.use('odd', NOW, 961, chargeOf([limit]));
+    const [counter = ''] = await keys(`*#${limit.receipt.slice(7)}`);
+    const [record = ''] = await keys(`${counter.split('#')[0] ?? ''}:*`);
+    for (const found of [
+      ['SET', counter, 'x'],
+      ['HSET', counter, 'calls', 'many'],
+      ['HSET', counter, 'calls', '0'],
+    ]) {
+      await command(redis, ['DEL', counter]);
+      await command(redis, found);
+      expect(await refund('odd')).toBe('unknown');
+    }
+    await command(redis, ['HSET', counter, 'calls', '3']);
+    await command(redis, ['CONFIG', 'RESETSTAT']);
+    expect(await refund('odd')).toBe('refunded');
+    expect(String(await command(redis, ['INFO', 'commandstats']))).toContain('cmdstat_evalsha:calls=1,');
+    expect(await command(redis, ['HGET', counter, 'calls'])).toBe('2');
+    const ttl = Number(await command(redis, ['PTTL', record]));
+    expect(ttl).toBeGreaterThan(900_000);
+    expect(ttl).toBeLessThanOrEqual(961_000);
+    await command(redis, ['DEL', record]);
+    await command(redis, ['LPUSH', record, 'x']);
+    expect(await refund('odd')).toBe('unknown');
   });
 
   it('are kept apart by a prefix, whatever is in it', async () => {

@@ -1,4 +1,4 @@
-// Runs random schedules of calls under limited receipts, and of refunds, in memory, Redis and a cluster, with one and four processes, which
+// Runs random schedules of calls under limited receipts in memory, Redis and a cluster, with one and four processes, which
 // freeze and die as Redis does. Needs redis-server. `npm run compile && node .build/test/usage/main.js [schedules] [seed]`
 import { setTimeout as pause } from 'node:timers/promises';
 import { createMemoryReplayStore, openRedisReplayStore, type ReplayStore } from '../../src/usage/index.js';
@@ -12,7 +12,6 @@ const random = new Random(Number(process.argv[3] ?? 1));
 const BATCH = 250;
 const faults: string[] = [];
 let unknown = 0;
-let refunded = 0;
 
 async function run(
   name: string,
@@ -37,12 +36,9 @@ async function run(
       await server.restart();
     });
     unknown += batch.unknown;
-    refunded += batch.refunded;
     faults.push(...(await whenWell(() => batch.check(store))));
   }
-  console.log(
-    `${name}: ${faults.length} faults, ${refunded} calls given back, nothing known of ${unknown} so far`,
-  );
+  console.log(`${name}: ${faults.length} faults, nothing known of ${unknown} calls so far`);
 }
 
 /** A Redis that was killed needs a moment. */

@@ -1,20 +1,18 @@
 // An instance of test/usage/model.ts: uses what its parent sends, and is killed by it.
 import { openRedisReplayStore } from '../../dist/middleware/index.js';
 
-/**
- * @typedef {import('../../src/usage/usage-store.js').Charge} Charge
- * @typedef {{ id: string, key: string, now: number, charge?: Charge, receipts: string[], microUsd: number | null }} Asked
- */
+/** @typedef {{ id: string, key: string, now: number, charge?: import('../../src/usage/usage-store.js').Charge, refund?: import('../../src/usage/usage-store.js').Refund }} Asked */
 
 const store = await openRedisReplayStore({ url: process.argv[2] ?? '', timeoutMs: 200 });
-/** @param {string} id @param {object | null} result */
-const answer = (id, result) => void process.send?.({ id, result });
-process.on('message', (/** @type {Asked} */ { id, key, charge, now, receipts, microUsd }) => {
-  const done = charge ? store.use(key, now, 961, charge) : store.refund?.(key, receipts, now, microUsd);
-  Promise.resolve(done).then(
-    (result) => answer(id, result ?? null),
-    () => answer(id, null),
+/** @param {string} id @param {unknown} answer */
+const send = (id, answer) => void process.send?.({ id, answer });
+process.on('message', (/** @type {Asked} */ { id, key, charge, refund, now }) => {
+  const answer =
+    refund === undefined ? store.use(key, now, 961, charge ?? null) : store.refund?.(key, refund);
+  answer?.then(
+    (answer) => send(id, answer),
+    () => send(id, null),
   );
 });
 process.on('disconnect', () => process.exit());
-answer('ready', null);
+send('ready', null);

@@ -9,11 +9,8 @@ const seeds = (count: number, from: number) => Array.from({ length: count }, (_,
 
 it('no schedule takes more than a limit, in memory', async () => {
   const store = createMemoryReplayStore();
-  const { check, refunded } = await runBatch(seeds(300, 1), [
-    await localInstance(() => Promise.resolve(store)),
-  ]);
+  const { check } = await runBatch(seeds(300, 1), [await localInstance(() => Promise.resolve(store))]);
   expect(await check(store)).toEqual([]);
-  expect(refunded).toBeGreaterThan(100);
 });
 
 // 10,000 schedules, also on a cluster: main.ts.
@@ -33,7 +30,7 @@ it.skipIf(!hasRedis)(
       for (const instance of instances) await instance.close();
       await store.close();
     });
-    const { check, unknown, refunded } = await runBatch(seeds(80, 1_000), instances, async () => {
+    const { check, unknown } = await runBatch(seeds(80, 1_000), instances, async () => {
       await pause(20);
       redis.freeze();
       await pause(30);
@@ -47,6 +44,5 @@ it.skipIf(!hasRedis)(
     expect(await check(store)).toEqual([]);
     // Without this, disturbances that come too late would pass, too.
     expect(unknown).toBeGreaterThan(0);
-    expect(refunded).toBeGreaterThan(0);
   },
 );

@@ -10,21 +10,21 @@ import { limitOf, NOW } from './limits.js';
 export interface Instance {
   /** Rejects if nothing is known of the call. */
   use(key: string, charge: Charge): Promise<Use>;
-  /** Rejects if nothing is known of the refund. */
-  refund(key: string, receipts: readonly string[], microUsd: number | null): Promise<Refund>;
+  /** Rejects if nothing is known of it. */
+  refund(key: string, refund: Refund): Promise<Answer>;
   /** Ends it in the middle of its calls, and starts another in its place. */
   kill(): Promise<void>;
   close(): Promise<void>;
 }
+
+type Answer = 'refunded' | 'repeated' | 'unknown';
 
 /** An instance in this process. Its calls share nothing with those of others but the server of the store. */
 export async function localInstance(open: () => Promise<ReplayStore>): Promise<Instance> {
   let store = await open();
   return {
     use: (key, charge) => store.use(key, NOW, 961, charge),
-    // By the time of the call: a memory store has no clock of its own.
-    refund: (key, receipts, microUsd) =>
-      (store as Required<ReplayStore>).refund(key, receipts, NOW, microUsd),
+    refund: (key, refund) => store.refund?.(key, refund) ?? Promise.reject(new Error('none')),
     kill: async () => {
       const old = store;
       store = await open();
@@ -36,13 +36,13 @@ export async function localInstance(open: () => Promise<ReplayStore>): Promise<I
 
 /** An instance in a process of its own, which is killed with SIGKILL. */
 export async function processInstance(url: string): Promise<Instance> {
-  const waiting = new Map<string, { resolve: (result: never) => void; reject: (error: Error) => void }>();
+  const waiting = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   let serial = 0;
   const start = async () => {
     const child = fork('test/usage/model-child.mjs', [url]);
-    child.on('message', ({ id, result }: { id: string; result: unknown }) => {
-      if (result === null) waiting.get(id)?.reject(new Error('refused'));
-      else waiting.get(id)?.resolve(result as never);
+    child.on('message', ({ id, answer }: { id: string; answer: unknown }) => {
+      if (answer === null) waiting.get(id)?.reject(new Error('refused'));
+      else waiting.get(id)?.resolve(answer);
       waiting.delete(id);
     });
     await once(child, 'message');
@@ -56,19 +56,19 @@ export async function processInstance(url: string): Promise<Instance> {
     waiting.clear();
   };
   let child = await start();
-  const ask = <T>(asked: object) =>
+  const ask = <T>(question: object) =>
     new Promise<T>((resolve, reject) => {
       const id = `${serial++}`;
       if (!child.connected) {
         reject(new Error('killed'));
         return;
       }
-      waiting.set(id, { resolve, reject });
-      child.send({ id, now: NOW, ...asked }, (error) => error && reject(error));
+      waiting.set(id, { resolve: (answer) => resolve(answer as T), reject });
+      child.send({ id, ...question, now: NOW }, (error) => error && reject(error));
     });
   return {
     use: (key, charge) => ask({ key, charge }),
-    refund: (key, receipts, microUsd) => ask({ key, receipts, microUsd }),
+    refund: (key, refund) => ask({ key, refund }),
     kill: async () => {
       await end(child);
       child = await start();
@@ -77,7 +77,7 @@ export async function processInstance(url: string): Promise<Instance> {
   };
 }
 
-/** What is known of the calls under one receipt, without what was given back, added up without any code of the store. */
+/** What is known of the calls under one receipt, added up without any code of the store. */
 interface Account {
   readonly limits: CountedLimits;
   allowed: number;
@@ -85,14 +85,17 @@ interface Account {
   /** Calls of which nothing is known, and what they cost. */
   unknown: number;
   unknownCost: number;
+  /** What was given back, and what may have been. */
+  back: number;
+  backCost: number;
+  unknownBack: number;
+  unknownBackCost: number;
 }
 
 interface Call {
   readonly key: string;
   readonly chain: readonly Account[];
   readonly cost: number;
-  /** Whether its charge is given back if it is allowed, and how much of it; `null`: all, and the call. */
-  readonly refund: { readonly microUsd: number | null } | null;
 }
 
 /** One schedule: a tree of limited receipts, and calls under its leaves from any instance. */
@@ -102,11 +105,9 @@ class Schedule {
   readonly #random: Random;
   readonly #name: string;
   readonly #allowedKeys = new Set<string>();
+  readonly #refundedKeys = new Set<string>();
   readonly #keys: Call[] = [];
   readonly faults: string[] = [];
-  /** Calls that were given back. */
-  refunded = 0;
-  #refunds = 0;
 
   constructor(seed: number, name: string) {
     this.#random = new Random(seed);
@@ -122,7 +123,9 @@ class Schedule {
     const maxCalls = this.#random.below(4) === 0 ? null : this.#random.below(9);
     const maxTotalMicroUsd = maxCalls === null || this.#random.below(2) === 0 ? this.#random.below(25) : null;
     const limits = limitOf(`${this.#name}/${this.#accounts.length}`, { level, maxCalls, maxTotalMicroUsd });
-    const account = { limits, allowed: 0, spent: 0, unknown: 0, unknownCost: 0 };
+    const charges = { allowed: 0, spent: 0, unknown: 0, unknownCost: 0 };
+    const backs = { back: 0, backCost: 0, unknownBack: 0, unknownBackCost: 0 };
+    const account = { limits, ...charges, ...backs };
     this.#accounts.push(account);
     return account;
   }
@@ -134,37 +137,24 @@ class Schedule {
 
   /** Makes calls, some at the same time, some again with an invocation that was used. */
   async run(instances: readonly Instance[]): Promise<void> {
-    const pending: Promise<void>[] = [];
     for (let wave = 0; wave < 4; wave++) {
       const calls = Array.from({ length: 1 + this.#random.below(6) }, () => {
         const old = this.#keys[this.#random.below(this.#keys.length * 3 + 1)];
         if (old !== undefined) return old;
         const chain = this.#random.pick(this.#chains);
-        const refund =
-          this.#random.below(3) > 0
-            ? null
-            : { microUsd: this.#random.below(2) > 0 ? null : this.#random.below(9) };
-        const call = {
-          key: `${this.#name}:${this.#keys.length}`,
-          chain,
-          cost: this.#random.below(8),
-          refund,
-        };
+        const call = { key: `${this.#name}:${this.#keys.length}`, chain, cost: this.#random.below(8) };
         this.#keys.push(call);
         return call;
       });
-      const answers = await Promise.all(
-        calls.map(async (call) => ({ call, use: await this.#call(this.#random.pick(instances), call) })),
-      );
-      // Some while the next calls are made.
-      const refunds = answers.map(({ call, use }) => this.#refund(instances, call, use));
-      if (this.#random.below(2) === 0) await Promise.all(refunds);
-      else pending.push(...refunds);
+      const refunds = this.#keys.filter(() => this.#random.below(3) === 0);
+      await Promise.all([
+        ...calls.map((call) => this.#call(this.#random.pick(instances), call)),
+        ...refunds.map((call) => this.#refund(this.#random.pick(instances), call)),
+      ]);
     }
-    await Promise.all(pending);
   }
 
-  async #call(instance: Instance, { key, chain, cost }: Call): Promise<Use | null> {
+  async #call(instance: Instance, { key, chain, cost }: Call): Promise<void> {
     const charge = { limits: chain.map(({ limits }) => limits), costMicroUsd: cost, clockSkewSecs: 0 };
     let use: Use | null;
     try {
@@ -177,11 +167,6 @@ class Schedule {
     if (use?.kind === 'new') {
       if (this.#allowedKeys.has(key)) this.faults.push(`${key} was allowed twice`);
       this.#allowedKeys.add(key);
-      for (const [at, { calls, microUsd }] of use.usage.entries()) {
-        const { maxCalls, maxTotalMicroUsd } = (chain[at] as Account).limits;
-        if (calls > (maxCalls ?? Infinity) || microUsd > (maxTotalMicroUsd ?? Infinity))
-          this.faults.push(`${key} was allowed above a limit: ${calls}, ${microUsd}`);
-      }
     }
     if (use?.kind === 'reached') {
       const { used, asked, limit } = use.limit;
@@ -197,59 +182,47 @@ class Schedule {
       account.allowed++;
       account.spent += paid;
     }
-    return use;
   }
 
-  /** Gives a call back, from several instances at the same time, and again until the answer is known. */
-  async #refund(
-    instances: readonly Instance[],
-    { key, chain, cost, refund }: Call,
-    use: Use | null,
-  ): Promise<void> {
-    if (refund === null || use?.kind !== 'new') return;
-    const { microUsd } = refund;
-    const charged = chain.some(({ limits }) => limits.maxTotalMicroUsd !== null) ? cost : 0;
-    const ask = async () => {
-      for (let tries = 0; tries < 100; tries++) {
-        try {
-          const receipts = chain.map(({ limits }) => limits.receipt);
-          const answer = await (instances[(tries + this.#refunds++) % instances.length] as Instance).refund(
-            key,
-            receipts,
-            microUsd,
-          );
-          // `again` after a try without an answer: that try was the one, or another asker.
-          return answer.kind;
-        } catch {
-          await pause(150);
-        }
-      }
-      return 'no answer';
-    };
-    const kinds = await Promise.all([ask(), ask()]);
-    kinds.push(await ask());
-    const back = (microUsd ?? 0) <= charged;
-    const expected = back ? 'again' : 'above';
-    const made = kinds.filter((kind) => kind === 'refunded').length;
-    if (made > (back ? 1 : 0) || kinds.some((kind) => kind !== expected && kind !== 'refunded'))
-      this.faults.push(`${key} for ${charged}: a refund of ${microUsd} was ${kinds.join(', ')}`);
-    if (!back) return;
-    this.refunded++;
+  /** Gives a call back that was allowed, or not yet, or never, from any instance. */
+  async #refund(instance: Instance, { key, chain, cost }: Call): Promise<void> {
+    const calls = this.#random.below(2) === 0 ? 0 : 1;
+    const amount = calls === 1 ? cost : this.#random.below(cost + 1);
+    const backOf = ({ limits }: Account) => (limits.maxTotalMicroUsd === null ? 0 : amount);
+    const parts = chain.map((account) => ({ receipt: account.limits.receipt, microUsd: backOf(account) }));
+    const answer = await instance.refund(key, { calls, parts }).catch(() => null);
+    if (answer === 'refunded' && this.#refundedKeys.has(key)) this.faults.push(`${key} was given back twice`);
+    if (answer === 'refunded') this.#refundedKeys.add(key);
     for (const account of chain) {
-      if (microUsd === null) account.allowed--;
-      if (account.limits.maxTotalMicroUsd !== null) account.spent -= microUsd ?? cost;
+      if (answer === 'refunded') {
+        account.back += calls;
+        account.backCost += backOf(account);
+      }
+      if (answer !== null) continue;
+      account.unknownBack += calls;
+      account.unknownBackCost += backOf(account);
     }
   }
 
   /** Compares what the store says in the end with what is known. */
   async check(store: ReplayStore): Promise<void> {
-    for (const { limits, allowed, spent, unknown, unknownCost } of this.#accounts) {
+    for (const account of this.#accounts) {
+      const { limits, allowed, spent, unknown, unknownCost } = account;
+      const { back, backCost, unknownBack, unknownBackCost } = account;
       const { calls, microUsd } = (await store.usageOf(limits.receipt)) ?? { calls: 0, microUsd: 0 };
-      const facts = JSON.stringify({ limits, allowed, spent, unknown, unknownCost, calls, microUsd });
-      if (allowed > (limits.maxCalls ?? Infinity) || spent > (limits.maxTotalMicroUsd ?? Infinity))
+      const facts = JSON.stringify({ ...account, calls, microUsd });
+      const [most, mostCost] = [back + unknownBack, backCost + unknownBackCost];
+      if (
+        allowed - most > (limits.maxCalls ?? Infinity) ||
+        spent - mostCost > (limits.maxTotalMicroUsd ?? Infinity)
+      )
         this.faults.push(`more than a limit: ${facts}`);
-      if (calls < allowed || microUsd < spent) this.faults.push(`a call was not charged: ${facts}`);
-      if (calls > allowed + unknown || microUsd > spent + unknownCost)
+      if (calls > (limits.maxCalls ?? Infinity) || microUsd > (limits.maxTotalMicroUsd ?? Infinity))
+        this.faults.push(`counted above a limit: ${facts}`);
+      if (calls < 0 || microUsd < 0) this.faults.push(`below 0: ${facts}`);
+      if (calls < allowed - most || microUsd < spent - mostCost)
+        this.faults.push(`a call was not charged: ${facts}`);
+      if (calls > allowed + unknown - back || microUsd > spent + unknownCost - backCost)
         this.faults.push(`charged without a call: ${facts}`);
     }
   }
@@ -260,11 +233,7 @@ export async function runBatch(
   seeds: readonly number[],
   instances: readonly Instance[],
   disturb: () => Promise<void> = () => Promise.resolve(),
-): Promise<{
-  readonly check: (store: ReplayStore) => Promise<string[]>;
-  readonly unknown: number;
-  readonly refunded: number;
-}> {
+): Promise<{ readonly check: (store: ReplayStore) => Promise<string[]>; readonly unknown: number }> {
   const schedules = seeds.map((seed) => new Schedule(seed, `${process.pid}.${seed}.${batch++}`));
   // Some are spread over the disturbance, which takes a second.
   const running = schedules.map(async (schedule, at) => {
@@ -274,7 +243,6 @@ export async function runBatch(
   await Promise.all([...running, disturb()]);
   return {
     unknown: schedules.reduce((sum, schedule) => sum + schedule.unknown, 0),
-    refunded: schedules.reduce((sum, schedule) => sum + schedule.refunded, 0),
     check: async (store) => {
       for (const schedule of schedules) await schedule.check(store);
       return schedules.flatMap(({ faults }) => faults);

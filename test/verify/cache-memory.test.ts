@@ -8,6 +8,7 @@ const child = fileURLToPath(new URL('cache-memory-child.mjs', import.meta.url));
 
 const shapes = [
   'ordinary',
+  'limits of every kind of number',
   'empty',
   'many tools',
   'empty tools',

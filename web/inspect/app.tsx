@@ -6,13 +6,15 @@ import { causesOf, marksInJson, type Mark } from './cause.js';
 import { EXAMPLES, makeExample, type ExampleName, type ExampleSodium } from './example.js';
 import { Input } from './input.js';
 import { inspect, ofNote, type Inspection, type Settings, type Subjects } from './inspect.js';
+import { readRoots } from './known.js';
+import { KnownCard, NOTHING_KNOWN, strayUsage, type Known } from './known-card.js';
 import { Out } from './out.js';
 import { PlainWords } from './plain.js';
-import { recognise, type NotedRefusal, type Recognised } from './recognise.js';
+import { isAside, recognise, type Aside, type NotedRefusal, type Recognised } from './recognise.js';
 import { isRedacted } from './share.js';
 import { unpackList } from './status-list.js';
 import { Strip, Verdict } from './verdict.js';
-import { NOTHING_ASSUMED, readRoots, WhatIf, type Assumptions } from './what-if.js';
+import { NOTHING_ASSUMED, WhatIf, type Assumptions } from './what-if.js';
 
 interface AppProps {
   readonly sodium: Sodium & ExampleSodium;
@@ -35,7 +37,10 @@ function stateOf(input: string): State {
 }
 
 function subjectsOf(recognised: Recognised): Subjects | null {
-  if (recognised.kind === 'bundle') return { bundle: recognised.bundle, body: recognised.body };
+  if (recognised.kind === 'bundle') {
+    const { bundle, body, call } = recognised;
+    return { bundle, body, call };
+  }
   if (recognised.kind === 'receipts') return { bundle: { receipts: [...recognised.receipts] }, body: null };
   return null;
 }
@@ -52,57 +57,90 @@ function useClock(): number {
 
 /** The whole page. */
 export function App({ sodium, given }: AppProps) {
-  const [state, setState] = useState(() => stateOf(given));
+  const [state, setState] = useState(() => stateOf(isAside(recognise(given)) ? '' : given));
   const [assumed, setAssumed] = useState<Assumptions>(NOTHING_ASSUMED);
   const [revoked, setRevoked] = useState<ReadonlySet<number>>(new Set());
-  const [list, setList] = useState<Uint8Array | null>(null);
-  const [listSays, setListSays] = useState('');
+  const [known, setKnown] = useState(NOTHING_KNOWN);
+  /** What became of the text that was pasted last beside the bundle. */
+  const [said, setSaid] = useState('');
   const [isPlain, setPlain] = useState(false);
   const clock = useClock();
   const now = assumed.now ?? clock;
+  const trusted = useMemo(() => readRoots(assumed.trustedRoots), [assumed.trustedRoots]);
   const settings = useMemo(
     (): Settings => ({
       ...{ now, clockSkewSecs: assumed.clockSkewSecs, serverIdentity: assumed.serverIdentity },
-      ...{
-        trustedRoots: readRoots(assumed.trustedRoots).roots,
-        requireBinding: assumed.requireBinding,
-        revoked,
-        list,
-      },
+      ...{ trustedRoots: trusted.roots, requireBinding: assumed.requireBinding, revoked, ...known },
     }),
-    [now, assumed, revoked, list],
+    [now, assumed, trusted, revoked, known],
   );
   const found = useInspection(sodium, state, settings);
+  const learn = (change: Partial<Known>) => setKnown((before) => ({ ...before, ...change }));
 
-  const take = (input: string) => {
-    const next = stateOf(input);
-    if (next.recognised.kind === 'status list' && state.subjects !== null) {
-      // It says something of the bundle that is here.
-      unpackList(next.recognised.credential).then(
-        (bits) => {
-          setList(bits);
-          setListSays(`Status list of ${bits.length * 8} entries in use. Its signature was not checked.`);
-        },
-        (error: unknown) =>
-          setListSays(
-            `The status list cannot be used: ${error instanceof Error ? error.message : String(error)}`,
-          ),
-      );
-      return;
+  /** @returns whether the text was taken beside the bundle, which stays */
+  const take = (input: string): boolean => {
+    // As the text comes back after another was taken from it.
+    if (input === state.input) return false;
+    const recognised = recognise(input);
+    if (!isAside(recognised)) {
+      setSaid('');
+      setState(stateOf(input));
+      return false;
     }
-    setState(next);
+    use(recognised);
+    return true;
   };
+  const use = (aside: Aside) => {
+    const stray = aside.kind === 'usage' ? strayUsage(aside.used, found) : null;
+    setSaid(`Recognised: ${aside.words}. ${stray ?? ''}`);
+    switch (aside.kind) {
+      case 'usage':
+        setKnown((before) => ({
+          ...before,
+          used: new Map([...before.used, ...aside.used]),
+          countedAt: [...aside.used.values()].some(({ gate }) => gate !== null) ? 'gate' : 'verify',
+        }));
+        break;
+      case 'revocations':
+        learn({ entries: aside.entries });
+        break;
+      case 'roots':
+        setAssumed((before) => ({ ...before, trustedRoots: aside.text }));
+        break;
+      case 'status list':
+        unpackList(aside.credential).then(
+          (list) => learn({ list }),
+          (error: unknown) =>
+            setSaid(
+              `The status list cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+            ),
+        );
+    }
+  };
+  useEffect(() => {
+    const recognised = recognise(given);
+    if (isAside(recognised)) use(recognised);
+  }, [given]);
   const showExample = (name: ExampleName) => {
     const example = makeExample(name, sodium, clock);
     setAssumed(NOTHING_ASSUMED);
-    setList(null);
-    setListSays('');
+    setKnown(NOTHING_KNOWN);
+    setSaid('');
     setRevoked(example.settings.revoked ?? new Set());
     setState(stateOf(example.input));
   };
   const change = (subjects: Subjects) => setState({ ...state, subjects, isEdited: true });
   const { subjects, recognised } = state;
   const note = recognised.kind === 'bundle' ? recognised.note : undefined;
+  const isAnyKnown = known !== NOTHING_KNOWN || assumed.trustedRoots !== '';
+  const knownCard = (
+    <KnownCard
+      {...{ found, known }}
+      roots={trusted.roots.length}
+      onChange={learn}
+      onNoRoots={() => setAssumed({ ...assumed, trustedRoots: '' })}
+    />
+  );
   return (
     <>
       <header>
@@ -131,8 +169,8 @@ export function App({ sodium, given }: AppProps) {
             kind={recognised.kind}
             marksIn={(text) => (found === null ? [] : inputMarks(text, state, found))}
             notes={[
+              said,
               note,
-              listSays,
               subjects !== null && isRedacted(subjects.bundle)
                 ? 'The signature of the call was taken out before this was passed on.'
                 : undefined,
@@ -146,7 +184,7 @@ export function App({ sodium, given }: AppProps) {
           {found !== null && found.receipts.length > 0 && (
             <Chain
               key={state.input}
-              {...{ found, now, revoked, isPlain }}
+              {...{ found, now, settings, isPlain }}
               onRevoke={(index, isRevoked) => {
                 const next = new Set(revoked);
                 if (isRevoked) next.add(index);
@@ -159,6 +197,7 @@ export function App({ sodium, given }: AppProps) {
             />
           )}
         </div>
+        {found === null && isAnyKnown && knownCard}
         {found !== null && (
           <div class="right">
             <Verdict
@@ -166,9 +205,11 @@ export function App({ sodium, given }: AppProps) {
               isEdited={state.isEdited}
               onRestore={() => setState(stateOf(state.input))}
             />
+            {subjects !== null && !isPlain && knownCard}
             {subjects !== null && !isPlain && found.receipts.length > 0 && (
               <WhatIf
                 {...{ found, now }}
+                problem={trusted.problem}
                 given={assumed}
                 body={subjects.body}
                 onChange={setAssumed}

@@ -1,6 +1,7 @@
 import { findNodeAtLocation, parseTree, type JSONPath, type Node } from 'jsonc-parser';
-import type { Failure, Subject } from '../../src/verify/codes.js';
+import type { Subject } from '../../src/verify/codes.js';
 import { CATALOGUE } from '../../src/verify/later-codes.js';
+import type { Refusal } from './inspect.js';
 
 /** A part of a text, in characters. */
 export interface Mark {
@@ -12,7 +13,7 @@ export interface Mark {
 export interface Cause {
   readonly subject: Subject;
   /** Which part of a JWT. */
-  readonly part: 'header' | 'payload' | 'signature';
+  readonly part: 'header' | 'payload' | 'signature' | 'all';
   /** Steps to the member in the payload; empty for all of it. */
   readonly path: JSONPath;
 }
@@ -25,8 +26,8 @@ const SAID: Readonly<Record<string, { readonly part?: Cause['part']; readonly pa
   'it is valid from': { path: 'nbf' },
   'it expired at': { path: 'exp' },
   'status list index': { path: 'drs_status_list_index' },
-  // The receipt itself: all of its payload.
-  'its digest': { path: '' },
+  // The receipt itself, as it is signed.
+  'its digest': { part: 'all', path: '' },
   'the state of status list index': { path: 'drs_status_list_index' },
   jti: { path: 'jti' },
 };
@@ -41,8 +42,10 @@ export function causesOf({
   subject,
   member,
   message,
-}: Pick<Failure, 'code' | 'subject' | 'member' | 'message'>): Cause[] {
-  const template = CATALOGUE.find((row) => row.code === code)?.message ?? '';
+}: Pick<Refusal, 'code' | 'subject' | 'member' | 'message'>): Cause[] {
+  const template = CATALOGUE.find((row) => row.code === code)?.message;
+  // Of a gate: its codes have no such text.
+  if (template === undefined) return [{ subject, part: 'payload', path: pathOf(member ?? '') }];
   if (/malformed: /.test(template)) return [ofMalformed(subject, member, message)];
   const [, named = ''] =
     /^(?:\{subject\}|Invocation):? (.+?)(?: is | are | holds | \{claimed\}| \{time\})/.exec(template) ?? [];
@@ -52,6 +55,7 @@ export function causesOf({
   )?.[1];
   const path = pathOf(said?.path ?? name);
   const cause: Cause = { subject, part: said?.part ?? 'payload', path };
+  if (name === 'this call takes') return [{ ...cause, path: ['policy', member ?? ''] }];
   if (path[0] !== 'args') return [cause];
   // "Invocation: args.tool is …, expected what allowed_tools […] allows, the policy of Receipt 1"
   const [, limit = ''] = /expected what (\S+) .* allows, the policy of/.exec(message) ?? [];
@@ -119,6 +123,7 @@ const PARTS = ['header', 'payload', 'signature'];
 
 /** Marks a part of a JWT, or the first character in it that base64url does not have. */
 export function marksInJwt(jwt: string, part: Cause['part']): Mark[] {
+  if (part === 'all') return [{ start: 0, end: jwt.length }];
   const segments = jwt.split('.');
   const index = PARTS.indexOf(part);
   const segment = segments[index];

@@ -4,15 +4,16 @@ import { isJsonObject } from '../../src/protocol/json.js';
 import { causesOf, marksInJson, marksInJwt } from './cause.js';
 import { numberClaim, pretty, short, textClaim, withPayload, type Token } from './decode.js';
 import { Editor } from './editor.js';
-import type { Inspection } from './inspect.js';
-import { grantsOf, type Grant } from './limits.js';
-import { domainOf, type Domain } from './time.js';
+import { refusalOf, type Inspection, type Settings } from './inspect.js';
+import { nameOfRoot } from './known.js';
+import { grantsOf, usesOf, withdrawalsOf, type Grant } from './limits.js';
+import { domainOf, showDate, type Domain } from './time.js';
 import { TimeAxis, Window } from './time-axis.js';
 
 interface ChainProps {
   readonly found: Inspection;
   readonly now: number;
-  readonly revoked: ReadonlySet<number>;
+  readonly settings: Settings;
   /** Whether claims are shown, and may be edited. */
   readonly isPlain: boolean;
   /** `null` is the invocation. */
@@ -21,8 +22,9 @@ interface ChainProps {
 }
 
 /** The chain as a picture: who gave what to whom, what got narrower, and what is valid when. */
-export function Chain({ found, now, revoked, isPlain, onEdit, onRevoke }: ChainProps) {
-  const { receipts, invocation, failure } = found;
+export function Chain({ found, now, settings, isPlain, onEdit, onRevoke }: ChainProps) {
+  const { receipts, invocation } = found;
+  const failure = refusalOf(found);
   const grants = grantsOf(receipts);
   const domain = domainOf(receipts, invocation, now);
   const causes = failure === null ? [] : causesOf(failure);
@@ -37,13 +39,17 @@ export function Chain({ found, now, revoked, isPlain, onEdit, onRevoke }: ChainP
       <ol>
         {receipts.map((receipt, at) => (
           <li key={at}>
-            <Party did={textClaim(receipt, 'iss')} role={at === 0 ? 'Principal' : `Agent ${at}`} />
+            <Party
+              did={textClaim(receipt, 'iss')}
+              role={at === 0 ? 'Principal' : `Agent ${at}`}
+              name={at === 0 ? nameOfRoot(textClaim(receipt, 'iss'), settings.trustedRoots) : null}
+            />
             <Step
               title={at === 0 ? 'allows' : 'passes on'}
               role={roleOf(at)}
               token={receipt}
               grants={grants[at] ?? []}
-              {...{ domain, now, isPlain, found, revoked, onRevoke }}
+              {...{ domain, now, isPlain, found, settings, onRevoke }}
               subject={at}
               onEdit={(jwt) => onEdit(at, jwt)}
             />
@@ -51,17 +57,14 @@ export function Chain({ found, now, revoked, isPlain, onEdit, onRevoke }: ChainP
         ))}
         {last !== undefined && (
           <li>
-            <Party
-              did={textClaim(last, 'aud')}
-              role={receipts.length === 0 ? 'Caller' : `Agent ${receipts.length}`}
-            />
+            <Party did={textClaim(last, 'aud')} role={`Agent ${receipts.length}`} />
             {invocation !== null && (
               <Step
                 title="calls"
                 role={roleOf('invocation')}
                 token={invocation}
                 grants={[]}
-                {...{ domain, now, isPlain, found, revoked, onRevoke }}
+                {...{ domain, now, isPlain, found, settings, onRevoke }}
                 subject="invocation"
                 onEdit={(jwt) => onEdit(null, jwt)}
               />
@@ -82,11 +85,19 @@ export function Chain({ found, now, revoked, isPlain, onEdit, onRevoke }: ChainP
   );
 }
 
-function Party({ did, role }: { readonly did: string | null; readonly role: string }) {
+interface PartyProps {
+  readonly did: string | null;
+  readonly role: string;
+  /** What the operator calls it. */
+  readonly name?: string | null;
+}
+
+function Party({ did, role, name = null }: PartyProps) {
   return (
     <div class="party">
       <span class="avatar" aria-hidden="true" style={{ background: `hsl(${hueOf(did)} 55% 52%)` }} />
       <span class="role">{role}</span>
+      {name !== null && <b class="called">{name}</b>}
       <span class="name" title={did ?? undefined}>
         {short(did)}
       </span>
@@ -101,7 +112,7 @@ function hueOf(did: string | null): number {
   return hue;
 }
 
-interface StepProps extends Pick<ChainProps, 'found' | 'now' | 'revoked' | 'isPlain' | 'onRevoke'> {
+interface StepProps extends Pick<ChainProps, 'found' | 'now' | 'settings' | 'isPlain' | 'onRevoke'> {
   readonly title: string;
   /** Whether it holds the cause of the refusal, or the limit that the cause breaks. */
   readonly role: 'cause' | 'limit' | null;
@@ -122,7 +133,7 @@ function Step({
   found,
   subject,
   isPlain,
-  revoked,
+  settings,
   onRevoke,
   onEdit,
 }: StepProps) {
@@ -135,7 +146,9 @@ function Step({
     <div class={role === null ? 'step' : 'step failed'}>
       <div class="what">
         <p class="title">
-          {title} {isCall ? <Call token={token} /> : command !== null && <code>{command}</code>}
+          <span>
+            {title} {isCall ? <Call token={token} /> : command !== null && <code>{command}</code>}
+          </span>
           {role !== null && <span class="tag">{role === 'cause' ? 'the cause is here' : 'the limit'}</span>}
         </p>
         {token.text === null && <p class="note">It cannot be read.</p>}
@@ -148,13 +161,15 @@ function Step({
             ))}
           </ul>
         )}
+        {!isCall && <UsedView token={token} settings={settings} />}
         {same.length > 0 && <p class="note">As before: {same.map(inWords).join(' · ')}</p>}
         {!isCall && grants.length === 0 && token.text !== null && <p class="note">No limits of its own</p>}
+        {!isCall && <Withdrawn token={token} isFirst={subject === 0} settings={settings} />}
         {index !== null && !isPlain && (
           <label class="check">
             <input
               type="checkbox"
-              checked={revoked.has(index)}
+              checked={settings.revoked.has(index)}
               onChange={(event) => onRevoke(index, event.currentTarget.checked)}
             />
             revoked (status list index {index})
@@ -176,35 +191,27 @@ function Call({ token }: { readonly token: Token }) {
 const MAX_ITEMS = 12;
 
 function GrantView({ grant }: { readonly grant: Grant }) {
-  if (grant.kind === 'number')
-    return (
-      <span class="grant">
-        <span class="label">{grant.label}</span>
-        <svg class="bar" width="96" height="10" viewBox="0 0 96 10" aria-hidden="true">
-          <rect class="track" width={96} height="10" rx="3" />
-          <rect class="before" width={Math.max(2, 96 * Math.min(1, grant.before))} height="10" rx="3" />
-          <rect class="now" width={Math.max(2, 96 * Math.min(1, grant.share))} height="10" rx="3" />
-        </svg>
-        <span class="value">at most {grant.value}</span>
-      </span>
-    );
-  if (grant.kind === 'flag')
-    return (
-      <span class="grant">
-        <span class="label">{grant.label}</span>
-        <span class={grant.value ? 'chip' : 'chip denied'}>{grant.value ? 'yes' : 'no'}</span>
-      </span>
-    );
-  if (grant.kind === 'other')
-    return (
-      <span class="grant">
-        <span class="label">{grant.label}</span>
-        <code class="value">{grant.text.slice(0, 80)}</code>
-      </span>
-    );
   return (
     <span class="grant">
       <span class="label">{grant.label}</span>
+      <span class="values">{valuesOf(grant)}</span>
+    </span>
+  );
+}
+
+function valuesOf(grant: Grant): ComponentChildren {
+  if (grant.kind === 'number')
+    return (
+      <>
+        <Bar share={grant.share} before={grant.before} />
+        <span class="value">at most {grant.value}</span>
+      </>
+    );
+  if (grant.kind === 'flag')
+    return <span class={grant.value ? 'chip' : 'chip denied'}>{grant.value ? 'yes' : 'no'}</span>;
+  if (grant.kind === 'other') return <code class="value">{grant.text.slice(0, 80)}</code>;
+  return (
+    <>
       {grant.kept.length === 0 && <span class="chip denied">none</span>}
       {grant.kept.slice(0, MAX_ITEMS).map((item, at) => (
         <span class="chip" key={at} title={item}>
@@ -218,7 +225,19 @@ function GrantView({ grant }: { readonly grant: Grant }) {
         </del>
       ))}
       {grant.kept.length > MAX_ITEMS && <span class="note">and {grant.kept.length - MAX_ITEMS} more</span>}
-    </span>
+    </>
+  );
+}
+
+/** Shares of a whole, from 0 to 1; the number is beside it. */
+function Bar({ share, before }: { readonly share: number; readonly before?: number }) {
+  const widthOf = (of: number) => (of === 0 ? 0 : Math.max(2, 96 * Math.min(1, of)));
+  return (
+    <svg class="bar" width="96" height="10" viewBox="0 0 96 10" aria-hidden="true">
+      <rect class="track" width={96} height="10" rx="3" />
+      {before !== undefined && <rect class="before" width={widthOf(before)} height="10" rx="3" />}
+      <rect class="now" width={widthOf(share)} height="10" rx="3" />
+    </svg>
   );
 }
 
@@ -239,7 +258,7 @@ type ClaimsProps = Pick<StepProps, 'token' | 'found' | 'subject' | 'onEdit'>;
 
 /** The claims as they are signed, to read and to edit. The cause of a refusal is marked in them. */
 function Claims({ token, found, subject, onEdit }: ClaimsProps) {
-  const { failure } = found;
+  const failure = refusalOf(found);
   const causes = failure === null ? [] : causesOf(failure).filter((cause) => cause.subject === subject);
   const [cause] = causes;
   const isFailed = cause !== undefined;
@@ -278,6 +297,47 @@ function Claims({ token, found, subject, onEdit }: ClaimsProps) {
         />
       </Disclosure>
     </Disclosure>
+  );
+}
+
+interface OfService {
+  readonly token: Token;
+  readonly settings: Settings;
+}
+
+/** What has been used of the limits of one receipt. */
+function UsedView({ token, settings }: OfService) {
+  const uses = usesOf(token, settings);
+  return (
+    <ul class="grants">
+      {uses.map(({ label, used, limit, isReached }) => (
+        <li key={label} class={isReached ? 'grant used reached' : 'grant used'}>
+          <span class="label">{label}</span>
+          <span class="values">
+            <Bar share={limit === 0 ? 1 : used / limit} />
+            <span class="value">
+              {used} of {limit}
+              {isReached && ': used up'}
+            </span>
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** What of one receipt is revoked locally, when and why, as the service noted it. */
+function Withdrawn({ token, isFirst, settings }: OfService & { readonly isFirst: boolean }) {
+  return (
+    <>
+      {withdrawalsOf(token, isFirst, settings).map(({ what, at, reason }) => (
+        <p class="withdrawn" key={what}>
+          <b>{what} is revoked</b>
+          {at !== null && ` since ${showDate(at / 1000)}`}
+          {reason !== null && `: ${reason}`}
+        </p>
+      ))}
+    </>
   );
 }
 

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Mark } from './cause.js';
 
 interface EditorProps {
@@ -12,13 +12,17 @@ interface EditorProps {
   readonly rows?: number;
   readonly placeholder?: string;
   readonly describedBy?: string;
-  readonly onEdit: (text: string) => void;
+  /** May return true if the text was taken to another place: then this one shows its value again. */
+  readonly onEdit: (text: string) => unknown;
 }
 
 /** Longer texts have no colours: a page must stay quick. */
 const MAX_COLOURED = 60_000;
 
 const noMarks = () => [];
+
+/** Whether a text area is as high as its text by its style alone. */
+const GROWS_BY_ITSELF = CSS.supports('field-sizing', 'content');
 
 /** A text area over the same text in colours, in which causes are marked. */
 export function Editor({
@@ -37,21 +41,32 @@ export function Editor({
   const marks = marksIn(shown);
   const area = useRef<HTMLTextAreaElement>(null);
   const behind = useRef<HTMLPreElement>(null);
+  const places = marks.map(({ start, end }) => `${start}-${end}`).join();
+  const start = marks[0]?.start ?? null;
+  // Each of these asks for the layout of the page: only where something has changed.
   useLayoutEffect(() => {
     const [front, back] = [area.current, behind.current];
     if (front === null || back === null) return;
-    if (rows === undefined) {
+    if (rows === undefined && !GROWS_BY_ITSELF) {
       front.style.height = 'auto';
-      front.style.height = `${Math.min(front.scrollHeight + 2, 330)}px`;
+      front.style.height = `${front.scrollHeight + 2}px`;
     }
+    // A mark that is new is shown, unless somebody is writing here.
+    const mark = start === null || document.activeElement === front ? null : back.querySelector('mark');
+    if (mark !== null) front.scrollTop = Math.max(0, mark.offsetTop - front.clientHeight / 3);
     back.scrollTop = front.scrollTop;
-  });
+  }, [shown, start]);
   const isColoured = shown.length <= MAX_COLOURED;
+  const painted = useMemo(
+    () => (isColoured ? paint(shown, marks, colours) : null),
+    // The marks by their places: the array is another one each time.
+    [shown, colours, places],
+  );
   return (
     <div class={isColoured ? 'editor' : 'editor plain'}>
       {isColoured && (
         <pre ref={behind} aria-hidden="true">
-          {paint(shown, marks, colours)}
+          {painted}
           {'\n'}
         </pre>
       )}
@@ -61,14 +76,15 @@ export function Editor({
         aria-invalid={marks.length > 0}
         aria-describedby={describedBy}
         value={shown}
+        class={rows === undefined ? 'grows' : ''}
         rows={rows ?? 3}
         placeholder={placeholder}
         spellcheck={false}
         autocomplete="off"
         autocapitalize="off"
         onInput={(event) => {
-          setDraft(event.currentTarget.value);
-          onEdit(event.currentTarget.value);
+          const text = event.currentTarget.value;
+          setDraft(onEdit(text) === true ? null : text);
         }}
         onBlur={() => setDraft(null)}
         onScroll={(event) => {

@@ -1,6 +1,6 @@
 // Reads requests as people copy them: raw HTTP, a curl command, an entry of a HAR file.
-import { bodyOfText } from '../../src/gate/call-body.js';
-import { headersOf, type GateRequest } from '../../src/gate/request.js';
+import { bodyOfText, unusable, whyNoJson } from '../../src/gate/call-body.js';
+import { headersOf, type GateRequest, type HeaderLookup } from '../../src/gate/request.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 
 type Headers = [name: string, value: string][];
@@ -124,13 +124,22 @@ export function readHar(value: JsonObject): GateRequest[] | null {
 export function readGateQuestion(value: JsonObject, text: string): GateRequest | null {
   if (value['jsonrpc'] === '2.0' && typeof value['method'] === 'string')
     return requestOf('POST', null, [['content-type', 'application/json']], text);
-  if (typeof value['method'] !== 'string' || !isJsonObject(value['headers'])) return null;
-  const headers: Headers = [];
-  for (const [name, given] of Object.entries(value['headers']))
-    for (const one of Array.isArray(given) ? given : [given]) add(headers, `${name}:${textOf(one)}`);
-  const body = value['body_text'] ?? (value['body'] === undefined ? '' : JSON.stringify(value['body']));
-  const path = value['path'];
-  return requestOf(value['method'], typeof path === 'string' ? path : null, headers, textOf(body));
+  const { method, path, headers: given, body } = value;
+  if (typeof method !== 'string' || !isJsonObject(given)) return null;
+  const headers = headersOf(given);
+  return {
+    ...{ method, path: typeof path === 'string' ? path : null, headers },
+    body: Object.hasOwn(value, 'body_text')
+      ? bodyOfText(textOf(value['body_text']), headers)
+      : valueBody(body ?? null, headers),
+  };
+}
+
+/** As `POST /v1/gate` takes a `body`. */
+function valueBody(body: JsonValue, headers: HeaderLookup): GateRequest['body'] {
+  const reason = whyNoJson(headers);
+  if (reason !== null) return unusable(reason);
+  return body === null ? { kind: 'none' } : { kind: 'value', value: body };
 }
 
 function textOf(value: JsonValue | undefined): string {

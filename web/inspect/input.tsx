@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Mark } from './cause.js';
 import { Editor } from './editor.js';
 import type { ExampleName } from './example.js';
-import { MAX_INPUT, type Recognised } from './recognise.js';
+import { isAside, MAX_INPUT, recognise, type Recognised } from './recognise.js';
 
 interface InputProps {
   readonly text: string;
@@ -11,7 +11,8 @@ interface InputProps {
   readonly marksIn: (text: string) => readonly Mark[];
   readonly notes: readonly (string | undefined)[];
   readonly examples: Readonly<Record<ExampleName, string>>;
-  readonly onText: (text: string) => void;
+  /** @returns whether the text was taken beside what is there */
+  readonly onText: (text: string) => boolean;
   readonly onExample: (name: ExampleName) => void;
 }
 
@@ -40,10 +41,22 @@ export function Input({ text, words, kind, marksIn, notes, examples, onText, onE
           .text()
           .then((content) => take.current(content));
     };
+    const paste = (event: ClipboardEvent) => {
+      const { target } = event;
+      const isOurs = target instanceof HTMLElement && target.closest('.input .editor') !== null;
+      const isField = target instanceof HTMLTextAreaElement || target instanceof HTMLInputElement;
+      const text = event.clipboardData?.getData('text') ?? '';
+      // What is used beside the bundle must not get into its text. Other fields have texts of their own.
+      if (text === '' || (isField && !(isOurs && isAside(recognise(text))))) return;
+      event.preventDefault();
+      take.current(text);
+    };
+    document.addEventListener('paste', paste);
     document.addEventListener('dragover', over);
     document.addEventListener('dragleave', leave);
     document.addEventListener('drop', drop);
     return () => {
+      document.removeEventListener('paste', paste);
       document.removeEventListener('dragover', over);
       document.removeEventListener('dragleave', leave);
       document.removeEventListener('drop', drop);
@@ -58,8 +71,8 @@ export function Input({ text, words, kind, marksIn, notes, examples, onText, onE
       {isEmpty && (
         <p class="lead">
           Paste anything that carries delegated authority: a bundle, the value of <code>X-DRS-Bundle</code>,
-          receipts, a <code>curl</code> command, an HTTP or MCP request, a HAR file, a line of a log, a status
-          list. Or drop a file.
+          receipts, a <code>curl</code> command, an HTTP or MCP request, a HAR file, a line of a log; or what
+          only a service knows: limits used, revocations, trusted roots. Or drop a file.
         </p>
       )}
       <Editor

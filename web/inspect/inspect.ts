@@ -1,12 +1,26 @@
 import type { Sodium } from '../../src/pure/options.js';
 import { pureParts } from '../../src/pure/parts.js';
 import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
+import type { CallBody, PendingCall } from '../../src/gate/request.js';
+import { digestOf } from '../../src/protocol/jwt.js';
+import type { Entries } from '../../src/revocation/entries.js';
+import type { TrustedRoot } from '../../src/trust/read-root.js';
+import { findReached } from '../../src/usage/counters.js';
 import { bindText, type Binding } from '../../src/verify/binding.js';
 import { Failure, type Block, type Subject } from '../../src/verify/codes.js';
 import { CATALOGUE } from '../../src/verify/later-codes.js';
-import { judge, openReceipts, proveReceipts, type JudgeParts } from '../../src/verify/judge.js';
+import {
+  judge,
+  openReceipts,
+  proveReceipts,
+  type JudgeParts,
+  type Judgement,
+} from '../../src/verify/judge.js';
+import { costMicroUsdOf, limitReached } from '../../src/verify/limits.js';
 import type { RemoteStatus, RevocationView } from '../../src/verify/revocation-view.js';
 import { readToken, type Token } from './decode.js';
+import { comparable, refusalByGate } from './gate.js';
+import type { Place, UsedByReceipt } from './known.js';
 import type { NotedRefusal } from './recognise.js';
 
 /** What is inspected. */
@@ -15,6 +29,8 @@ export interface Subjects {
   readonly bundle: JsonValue;
   /** JSON text of the body of the call; `null` if there is none. */
   readonly body: string | null;
+  /** The request that it came in, if a gate could be asked about it. */
+  readonly call?: PendingCall | undefined;
 }
 
 /** A status list that somebody pasted, unpacked. Its signature has not been checked. */
@@ -28,10 +44,16 @@ export interface Settings {
   /** Empty for any. */
   readonly serverIdentity: string;
   /** Empty for any. */
-  readonly trustedRoots: readonly string[];
+  readonly trustedRoots: readonly (string | TrustedRoot)[];
   readonly requireBinding: boolean;
+  /** Indices, by hand. */
   readonly revoked: ReadonlySet<number>;
+  /** What a service has revoked locally; `null` if nobody said. */
+  readonly entries: Entries | null;
   readonly list: StatusBits | null;
+  /** What has been used of limits, as far as somebody said. */
+  readonly used: UsedByReceipt;
+  readonly countedAt: Place;
 }
 
 /** One of the lights, in the order in which blocks check. */
@@ -41,14 +63,22 @@ export interface Light {
   readonly says: string;
 }
 
-export type LitBlock = Exclude<Block, 'replay'>;
+export type LitBlock = Block;
+
+/** Why a call is refused. */
+export type Refusal = Pick<Failure, 'message' | 'suggestion' | 'subject' | 'member'> & {
+  /** Of the catalogue, or of the gate's. */
+  readonly code: string;
+};
 
 /** What was found. */
 export interface Inspection {
   readonly valid: boolean;
   /** Whether there is an invocation to judge; without one, receipts alone were judged. */
   readonly isCall: boolean;
-  readonly failure: Pick<Failure, 'code' | 'block' | 'message' | 'suggestion' | 'subject' | 'member'> | null;
+  readonly failure: (Refusal & { readonly block: Block }) | null;
+  /** Why a gate refuses the request although its bundle is valid. */
+  readonly gate: Refusal | null;
   readonly binding: Binding | null;
   readonly lights: readonly Light[];
   readonly receipts: readonly Token[];
@@ -57,12 +87,15 @@ export interface Inspection {
   readonly took: number;
 }
 
-/** The blocks in the order of the catalogue, without those that need a record of calls. */
-const BLOCKS: readonly LitBlock[] = [...new Set(CATALOGUE.map(({ block }) => block))].filter(
-  (block) => block !== 'replay',
-);
+/** Why a call is refused, by whom it may be. */
+export function refusalOf({ failure, gate }: Inspection): Refusal | null {
+  return failure ?? gate;
+}
 
-const NAMES: Readonly<Record<LitBlock, string>> = {
+/** The blocks in the order of the catalogue. The last needs a record of calls. */
+const BLOCKS: readonly Block[] = [...new Set(CATALOGUE.map(({ block }) => block))];
+
+const NAMES: Readonly<Record<Block, string>> = {
   A: 'Structure',
   B: 'Linkage',
   C: 'Signatures',
@@ -70,14 +103,15 @@ const NAMES: Readonly<Record<LitBlock, string>> = {
   E: 'Time',
   F: 'Revocation',
   binding: 'Body',
+  replay: 'Use',
 };
 
 /** What a block is called, for a person. */
 export function nameOf(block: Block): string {
-  return block === 'replay' ? 'Replay' : NAMES[block];
+  return NAMES[block];
 }
 
-const PASSED: Readonly<Record<LitBlock, string>> = {
+const PASSED: Readonly<Record<Block, string>> = {
   A: 'Every receipt has the form of its place',
   B: 'Each receipt names the one before it',
   C: 'Every signature verifies',
@@ -85,6 +119,7 @@ const PASSED: Readonly<Record<LitBlock, string>> = {
   E: 'Every window is open at this time',
   F: 'Nothing is revoked',
   binding: 'The body is what was signed',
+  replay: 'No counted limit is reached',
 };
 
 /** The most JWTs that a picture shows: a verifier takes at most 16 receipts unless it is told otherwise. */
@@ -94,43 +129,78 @@ const MAX_SHOWN = 64;
 export async function inspect(sodium: Sodium, given: Subjects, settings: Settings): Promise<Inspection> {
   const start = performance.now();
   const parts = partsFor(sodium, settings);
-  const { bundle, body } = given;
+  const { bundle } = given;
   const [jwts, invocation] = partsOf(bundle);
   const receipts = jwts.slice(0, MAX_SHOWN).map(readToken);
   const seen = { receipts, invocation: invocation === null ? null : readToken(invocation) };
   const isCall = !(isJsonObject(bundle) && Object.keys(bundle).join() === 'receipts');
-  let failure: Failure | null;
-  let binding: Binding | null = null;
-  if (isCall) {
-    const judged = await judge(
-      { bundle, body: body === null ? null : { kind: 'text', text: body }, now: settings.now },
-      parts,
-    );
-    ({ failure, binding } = judged);
-    if (judged.chain === null && body !== null && failure?.block !== 'A')
-      binding ??= bindingOf(seen.invocation, body);
-  } else failure = judgeReceipts(jwts, parts, settings.now);
-  const lights = lightsFor(failure, { isCall, binding, knowsList: settings.list !== null, receipts });
+  let outcome: Outcome;
+  if (isCall) outcome = await judgeCall(given, parts, settings, seen.invocation);
+  else outcome = { failure: judgeReceipts(jwts, parts, settings.now), gate: null, binding: null };
+  const { failure, binding } = outcome;
+  const lights = lightsFor(failure, { isCall, binding, settings, receipts });
   return {
-    ...{ valid: failure === null, isCall, failure, binding, lights, ...seen },
+    ...{ valid: failure === null, isCall, lights, ...outcome, ...seen },
     took: performance.now() - start,
   };
+}
+
+type Outcome = { readonly failure: Failure | null } & Pick<Inspection, 'gate' | 'binding'>;
+
+async function judgeCall(
+  { bundle, body: text, call }: Subjects,
+  parts: JudgeParts,
+  settings: Settings,
+  invocation: Token | null,
+): Promise<Outcome> {
+  const { now } = settings;
+  // A body that is no JSON has no text here, and stays what it is.
+  const isFixed = call !== undefined && comparable(call.body) === null;
+  const body: CallBody | null = isFixed
+    ? call.body
+    : text === null && call === undefined
+      ? null
+      : { kind: 'text', text: text ?? '' };
+  const judged = await judge({ bundle, body: body === null ? null : comparable(body), now }, parts);
+  const { failure, binding } = judged;
+  if (failure !== null) {
+    const isComparable = binding === null && text !== null && failure.block !== 'A';
+    return { failure, gate: null, binding: isComparable ? bindingOf(invocation, text) : binding };
+  }
+  const gate =
+    call === undefined ? null : await refusalByGate({ ...call, bundle, body: body ?? call.body }, judged);
+  if (gate === null) return { failure: findUsedUp(judged, settings), gate: null, binding };
+  const member = gate.code === 'TOOL_MISMATCH' ? 'args.tool' : undefined;
+  return { failure: null, gate: { ...gate, subject: 'invocation', member }, binding };
+}
+
+/** The limit that this call would exceed, by what was pasted of its use. As the store of a service decides. */
+function findUsedUp(
+  { chain, invocation }: Extract<Judgement, { failure: null }>,
+  { used, countedAt, clockSkewSecs }: Settings,
+): Failure | null {
+  if (![...used.values()].some((usage) => usage[countedAt] !== null)) return null;
+  const costMicroUsd = costMicroUsdOf(invocation.claims) ?? Number.MAX_SAFE_INTEGER;
+  const charge = { limits: chain.limits, costMicroUsd, clockSkewSecs };
+  const reached = findReached(charge, (index) => {
+    const usage = used.get(chain.limits[index]?.receipt ?? '')?.[countedAt];
+    return usage ?? { calls: 0, microUsd: 0 };
+  });
+  return reached === null ? null : limitReached(reached);
 }
 
 /** What somebody else's note of a refusal shows: the same lights, without a bundle. */
 export function ofNote({ code, block, message, suggestion }: NotedRefusal): Inspection {
   const row = CATALOGUE.find((one) => one.code === code);
   const says = message ?? (row === undefined ? 'A gate refused the call' : `In words: ${row.message}`);
-  const failure = {
-    ...{ code: code as Failure['code'], block: block ?? 'replay', message: says, suggestion },
-    subject: 'bundle' as const,
-    member: undefined,
-  };
-  const lights = lightsFor(failure, { isCall: true, binding: null, knowsList: true, receipts: [] });
+  const refusal = { ...{ code, message: says, suggestion }, subject: 'bundle' as const, member: undefined };
+  const failure = block === null ? null : { ...refusal, block };
+  const lights = lightsFor(failure, { isCall: true, binding: null, settings: null, receipts: [] });
   return {
     valid: false,
     isCall: true,
     failure,
+    gate: block === null ? refusal : null,
     binding: null,
     lights,
     receipts: [],
@@ -148,7 +218,8 @@ function partsFor(sodium: Sodium, settings: Settings): JudgeParts {
   });
 }
 
-function viewOf({ revoked, list }: Settings): RevocationView {
+/** What is revoked, by everything that is set or was pasted. */
+export function viewOf({ revoked, entries, list }: Settings): RevocationView {
   return {
     remoteStatusOf: (index): RemoteStatus => {
       if (list === null) return 'not_configured';
@@ -157,9 +228,9 @@ function viewOf({ revoked, list }: Settings): RevocationView {
       if (byte === undefined) return 'out_of_range';
       return (byte & (0x80 >> (index % 8))) === 0 ? 'not_revoked' : 'revoked';
     },
-    isRevokedLocally: (index) => revoked.has(index),
-    names: null,
-    isNameRevoked: () => false,
+    isRevokedLocally: (index) => revoked.has(index) || entries?.has(index) === true,
+    names: entries?.names ?? null,
+    isNameRevoked: (name) => entries?.has(name) === true,
   };
 }
 
@@ -192,20 +263,38 @@ function bindingOf(invocation: Token | null, body: string): Binding | null {
 interface Seen {
   readonly isCall: boolean;
   readonly binding: Binding | null;
-  readonly knowsList: boolean;
+  /** `null` where somebody else judged. */
+  readonly settings: Settings | null;
   readonly receipts: readonly Token[];
 }
 
 function lightsFor(failure: { readonly block: Block; readonly message: string } | null, seen: Seen): Light[] {
-  const failed = failure === null ? BLOCKS.length : BLOCKS.indexOf(failure.block as LitBlock);
-  const end = failed === -1 ? BLOCKS.length : failed;
-  return BLOCKS.map((block, at): Light => {
-    if (failure !== null && at === failed) return { block, state: 'failed', says: failure.message };
-    if (block === 'binding') return bindingLight(seen, at > end);
-    if (at > end) return { block, state: 'not reached', says: 'Not reached' };
-    if (block === 'F') return revocationLight(seen);
-    return { block, state: 'passed', says: PASSED[block] };
+  const failed = failure === null ? BLOCKS.length : BLOCKS.indexOf(failure.block);
+  return BLOCKS.flatMap((block, at): Light[] => {
+    if (failure !== null && at === failed) return [{ block, state: 'failed', says: failure.message }];
+    if (block === 'replay') return useLight(seen, at > failed);
+    if (block === 'binding') return [bindingLight(seen, at > failed)];
+    if (at > failed) return [{ block, state: 'not reached', says: 'Not reached' }];
+    if (block === 'F') return [revocationLight(seen)];
+    return [{ block, state: 'passed', says: PASSED[block] }];
   });
+}
+
+/** Only where somebody said what was used: without that, there is nothing to light. */
+function useLight({ isCall, settings, receipts }: Seen, isAfter: boolean): Light[] {
+  if (!isCall || settings === null || settings.used.size === 0) return [];
+  const block = 'replay';
+  if (isAfter) return [{ block, state: 'not reached', says: 'Not reached' }];
+  const limited = receipts.flatMap((receipt, at) => (isCounted(receipt) ? [at] : []));
+  const unknown = limited.filter((at) => !settings.used.has(digestOf(receipts[at]?.jwt ?? '')));
+  if (unknown.length === 0) return [{ block, state: 'passed', says: PASSED[block] }];
+  const says = `Not known of receipt${unknown.length > 1 ? 's' : ''} ${unknown.join(', ')}`;
+  return [{ block, state: 'not checked', says }];
+}
+
+/** Whether calls under a receipt are counted. */
+export function isCounted({ limits }: Token): boolean {
+  return limits.some(({ member: { name } }) => name === 'max_calls' || name === 'max_total_cost_usd');
 }
 
 function bindingLight({ isCall, binding }: Seen, isAfter: boolean): Light {
@@ -222,13 +311,16 @@ function bindingLight({ isCall, binding }: Seen, isAfter: boolean): Light {
   return { block, state: 'not checked', says: isCall ? 'No body to compare' : 'No call' };
 }
 
-function revocationLight({ isCall, knowsList, receipts }: Seen): Light {
+function revocationLight({ isCall, settings, receipts }: Seen): Light {
   const block = 'F';
   if (!isCall) return { block, state: 'not checked', says: 'Checked when the chain is used' };
   const isRevocable = receipts.some(({ claims }) => (claims['drs_status_list_index'] ?? null) !== null);
-  if (!isRevocable) return { block, state: 'passed', says: 'No receipt can be revoked by its index' };
-  if (knowsList) return { block, state: 'passed', says: PASSED.F };
-  return { block, state: 'not checked', says: 'Not revoked here; only a service sees its status list' };
+  const unknown = [
+    ...(isRevocable && settings?.list === null ? ['status list'] : []),
+    ...(settings?.entries === null ? ['local revocations'] : []),
+  ];
+  if (unknown.length === 0) return { block, state: 'passed', says: PASSED.F };
+  return { block, state: 'not checked', says: `Not known here: ${unknown.join(', ')}` };
 }
 
 /** A subject in words. */

@@ -1,7 +1,11 @@
-import type { JsonValue } from '../../src/protocol/json.js';
-import { isJsonObject } from '../../src/protocol/json.js';
+import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { digestOf } from '../../src/protocol/jwt.js';
+import { toUsd } from '../../src/protocol/money.js';
 import { isKnownMember, type PolicyLimit, type PolicyMember } from '../../src/protocol/policy.js';
-import type { Token } from './decode.js';
+import type { Entry } from '../../src/revocation/entry.js';
+import { limitsOf } from '../../src/verify/limits.js';
+import { numberClaim, textClaim, type Token } from './decode.js';
+import type { Settings } from './inspect.js';
 
 /** What one level of a chain allows by one member, beside the level above. */
 export type Grant = { readonly name: string; readonly label: string; readonly isChanged: boolean } & (
@@ -87,4 +91,48 @@ function labelOf(name: string): string {
     .replace(/^(allowed|max)_/, '')
     .replace(/_usd$/, ' in USD')
     .replaceAll('_', ' ');
+}
+
+/** What has been used of one limit. */
+export interface Use {
+  readonly label: string;
+  readonly used: number;
+  readonly limit: number;
+  readonly isReached: boolean;
+}
+
+/** What has been used of the limits of a receipt, as far as somebody said. */
+export function usesOf({ jwt, limits }: Token, { used, countedAt }: Settings): Use[] {
+  const digest = digestOf(jwt);
+  const usage = used.get(digest)?.[countedAt];
+  if (usage === undefined || usage === null) return [];
+  const [counted] = limitsOf({ receipts: [{ limits, digest, claims: { exp: null } }] });
+  if (counted === undefined) return [];
+  const { maxCalls, maxTotalMicroUsd } = counted;
+  const { calls, microUsd } = usage;
+  return [
+    ...(maxCalls === null ? [] : [{ label: 'calls used', used: calls, limit: maxCalls }]),
+    ...(maxTotalMicroUsd === null
+      ? []
+      : [{ label: 'USD used', used: toUsd(microUsd), limit: toUsd(maxTotalMicroUsd) }]),
+  ].map((use) => ({ ...use, isReached: use.used >= use.limit }));
+}
+
+/** What of a receipt a service has revoked locally. */
+export function withdrawalsOf(
+  token: Token,
+  isFirst: boolean,
+  { entries }: Settings,
+): (Pick<Entry, 'at' | 'reason'> & { readonly what: string })[] {
+  if (entries === null) return [];
+  const targets: [what: string, target: number | string | null][] = [
+    ['Its status list index', numberClaim(token, 'drs_status_list_index')],
+    ['This receipt', digestOf(token.jwt)],
+    ['The key that gives', isFirst ? textClaim(token, 'iss') : null],
+    ['The key that gets it', textClaim(token, 'aud')],
+  ];
+  return targets.flatMap(([what, target]) => {
+    const entry = target === null ? undefined : entries.get(target);
+    return entry === undefined ? [] : [{ what, at: entry.at, reason: entry.reason }];
+  });
 }

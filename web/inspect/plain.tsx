@@ -2,12 +2,13 @@ import { describePolicy } from '../../src/issue/plain-words.js';
 import { isJsonObject } from '../../src/protocol/json.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { numberClaim, short, textClaim } from './decode.js';
-import type { Inspection } from './inspect.js';
+import { refusalOf, type Inspection } from './inspect.js';
 import { showDate, showSpan } from './time.js';
 
 /** Four sentences for the person whose authority it is. */
 export function PlainWords({ found, now }: { readonly found: Inspection; readonly now: number }) {
-  const { receipts, invocation, failure, binding } = found;
+  const { receipts, invocation, binding } = found;
+  const failure = refusalOf(found);
   const [root, leaf] = [receipts[0], receipts.at(-1)];
   if (root === undefined || leaf === undefined) return null;
   const policy = leaf.claims['policy'];

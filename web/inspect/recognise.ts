@@ -1,14 +1,16 @@
 import { findBundle } from '../../src/gate/carriers.js';
 import { GATE_CATALOGUE } from '../../src/gate/codes.js';
-import { openRequest } from '../../src/gate/open.js';
-import type { GateRequest } from '../../src/gate/request.js';
+import type { GateRequest, PendingCall } from '../../src/gate/request.js';
 import { readBundleText } from '../../src/protocol/bundle.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
 import { INVOCATION_TYPE } from '../../src/protocol/claims.js';
+import type { Entries } from '../../src/revocation/entries.js';
 import type { Block } from '../../src/verify/codes.js';
 import { CATALOGUE } from '../../src/verify/later-codes.js';
-import { nestsTooDeep, parseOrUndefined, readToken } from './decode.js';
+import { nestsTooDeep, parseOrUndefined, readToken, short } from './decode.js';
+import { openAs } from './gate.js';
 import { readCurl, readGateQuestion, readHar, readRawRequest } from './http-text.js';
+import { readRevocations, readRoots, readUsage, type UsedByReceipt } from './known.js';
 
 /** The longest text that is looked at, in characters: more than any service takes. */
 export const MAX_INPUT = 4_000_000;
@@ -34,12 +36,28 @@ export type Recognised = { readonly words: string } & (
       readonly bundle: JsonValue;
       readonly body: string | null;
       readonly note?: string;
+      /** The request that it came in, as a gate opens it. */
+      readonly call?: PendingCall;
     }
   | { readonly kind: 'receipts'; readonly receipts: readonly string[] }
   | { readonly kind: 'refusal'; readonly refusal: NotedRefusal }
   | { readonly kind: 'admitted' }
-  | { readonly kind: 'status list'; readonly credential: JsonObject }
+  | Aside
 );
+
+/** What only a service knows: it is used beside a bundle. */
+export type Aside = { readonly words: string } & (
+  | { readonly kind: 'status list'; readonly credential: JsonObject }
+  | { readonly kind: 'usage'; readonly used: UsedByReceipt }
+  | { readonly kind: 'revocations'; readonly entries: Entries }
+  /** The text of a file, or DIDs. */
+  | { readonly kind: 'roots'; readonly text: string }
+);
+
+/** Whether a text is used beside a bundle, and so takes no bundle's place. */
+export function isAside(recognised: Recognised): recognised is Aside {
+  return ['status list', 'usage', 'revocations', 'roots'].includes(recognised.kind);
+}
 
 /** Shorter words are no bundle in base64url, and are not called one. */
 const MIN_HEADER = 64;
@@ -66,6 +84,8 @@ export function recognise(input: string): Recognised {
     .filter((line) => line !== '');
   if (lines.every((line) => JWT.test(line))) return ofTokens(lines);
   if (nestsTooDeep(text)) return unknown('JSON that nests too deep to be shown');
+  const aside = ofAside(text, lines);
+  if (aside !== null) return aside;
   const value = parseOrUndefined(text);
   if (value !== undefined) return ofJson(value, text);
   const noted = ofLines(lines);
@@ -74,6 +94,31 @@ export function recognise(input: string): Recognised {
     return inHeaderForm(text, 'The value of an X-DRS-Bundle header');
   if (text.startsWith('{')) return unknown('JSON with a fault: it ends too early, or a character is wrong');
   return unknown('Not recognised: expected a bundle, receipts, a request, a line of a log or a status list');
+}
+
+const ROOTS_FILE = /^\{\s*"(?:roots|\$schema)"\s*:/;
+
+function ofAside(text: string, lines: readonly string[]): Recognised | null {
+  const used = readUsage(text, lines);
+  if (used !== null) {
+    const [first = ''] = used.keys();
+    const of = used.size === 1 ? short(first.replace('sha256:', '')) : `${used.size} receipts`;
+    return { kind: 'usage', words: `what has been used of ${of}`, used };
+  }
+  const revoked = readRevocations(text);
+  if (revoked !== null && 'problem' in revoked) return unknown(revoked.problem);
+  if (revoked !== null)
+    return {
+      ...{ kind: 'revocations', entries: revoked },
+      words: revoked.size === 1 ? 'one local revocation' : `${revoked.size} local revocations`,
+    };
+  const isFile = ROOTS_FILE.test(text);
+  if (!isFile && !text.split(/[\s,]+/).every((did) => did.startsWith('did:'))) return null;
+  const { roots, problem } = readRoots(text);
+  if (problem !== null)
+    return unknown(`${isFile ? 'A file of trusted roots' : 'DIDs'}, not used. ${problem}`);
+  const words = roots.length === 1 ? 'one trusted root' : `${roots.length} trusted roots`;
+  return { kind: 'roots', words, text };
 }
 
 function unknown(words: string): Recognised {
@@ -98,7 +143,7 @@ function ofTokens(tokens: readonly string[]): Recognised {
   const last = readToken(tokens.at(-1) ?? '');
   const credential = last.claims['vc'] ?? last.claims;
   if (tokens.length === 1 && isStatusList(credential))
-    return { kind: 'status list', words: 'A status list', credential };
+    return { kind: 'status list', words: 'a status list', credential };
   if (last.claims['drs_type'] === INVOCATION_TYPE) {
     const receipts = tokens.slice(0, -1);
     const bundle = { bundle_version: '4.0', receipts, invocation: last.jwt };
@@ -119,12 +164,14 @@ function ofJson(value: JsonValue, text: string): Recognised {
   if (!isJsonObject(value)) return unknown('JSON, but not an object');
   if (['receipts', 'invocation', 'bundle_version'].some((name) => Object.hasOwn(value, name)))
     return { kind: 'bundle', words: `A bundle: ${sizeOf(value)}`, ...splitBody(value) };
-  if (isStatusList(value)) return { kind: 'status list', words: 'A status list', credential: value };
+  if (isStatusList(value)) return { kind: 'status list', words: 'a status list', credential: value };
   const har = readHar(value);
   if (har !== null) return ofHar(har);
   const question = readGateQuestion(value, text);
   if (question !== null)
-    return ofRequest(question, value['jsonrpc'] === '2.0' ? 'A JSON-RPC message' : 'A question to a gate');
+    return value['jsonrpc'] === '2.0'
+      ? ofRequest(question, 'A JSON-RPC message')
+      : ofRequest(question, 'A question to a gate', value['protocol']);
   return ofNote(value) ?? unknown('JSON, but nothing that is known here');
 }
 
@@ -152,25 +199,28 @@ function ofHar(requests: readonly GateRequest[]): Recognised {
 }
 
 /** Finds the bundle of a request with the functions of the gate, so that it is the one which a gate would verify. */
-function ofRequest(request: GateRequest, what: string): Recognised {
+function ofRequest(request: GateRequest, what: string, only?: JsonValue): Recognised {
   let denial: string | null = null;
-  for (const protocol of ['mcp', 'a2a', 'http'] as const) {
-    const opened = openRequest(protocol, request, { routes: 'any' });
+  const protocols = ['mcp', 'a2a', 'http'] as const;
+  const named = protocols.filter((protocol) => protocol === only);
+  for (const protocol of named.length > 0 ? named : protocols) {
+    const opened = openAs(protocol, request);
     if (opened.kind === 'check') {
       const { body, bundle } = opened;
       const text =
         body.kind === 'text' ? body.text : body.kind === 'value' ? JSON.stringify(body.value, null, 2) : null;
-      const named = protocol === 'http' ? what : `${what} (${protocol.toUpperCase()})`;
+      const title = protocol === 'http' ? what : `${what} (${protocol.toUpperCase()})`;
       const note = body.kind === 'unusable' ? body.reason : undefined;
       return {
         kind: 'bundle',
-        words: `${named}: ${sizeOf(bundle)}`,
+        words: `${title}: ${sizeOf(bundle)}`,
         bundle,
         body: text,
+        call: opened,
         ...(note === undefined ? {} : { note }),
       };
     }
-    if (opened.kind === 'deny' && (denial === null || protocol === 'http'))
+    if (opened.kind === 'deny' && (denial === null || protocol === 'http' || named.length > 0))
       denial = `${opened.failure.code}: ${opened.failure.message}`;
   }
   const encoded = findBundle('http', request.headers, null);
@@ -203,7 +253,7 @@ function ofNote(value: JsonObject): Recognised | null {
   const row = CATALOGUE.find((one) => one.code === code);
   const gateRow = row === undefined ? GATE_CATALOGUE.find((one) => one.code === code) : undefined;
   if (row === undefined && gateRow === undefined) return null;
-  const message = data?.['message'] ?? error?.['message'];
+  const message = data?.['detail'] ?? data?.['message'] ?? error?.['message'];
   const facts = Object.entries(value)
     .filter(([name]) => !['valid', 'error', 'code', 'block', 'level', 'pid'].includes(name))
     .slice(0, 16)

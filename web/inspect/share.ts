@@ -1,7 +1,8 @@
 import { encodeBase64url, encodeUtf8 } from '#platform';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/protocol/json.js';
-import { pretty } from './decode.js';
-import { nameOf, type Inspection, type Settings, type Subjects } from './inspect.js';
+import { digestOf } from '../../src/protocol/jwt.js';
+import { pretty, type Token } from './decode.js';
+import { nameOf, viewOf, type Inspection, type Settings, type Subjects } from './inspect.js';
 
 /** What a bundle can leave the page as. */
 export const FORMS = { link: 'Link', curl: 'curl', vector: 'Test vector', report: 'Bug report' } as const;
@@ -55,8 +56,14 @@ function withBody(bundle: JsonValue, body: string | null): string {
   return body === null || !isJsonObject(bundle) ? text : `${text.slice(0, -1)},"body":${body}}`;
 }
 
-function vectorOf(request: string, { valid, failure, binding }: Inspection, settings: Settings): JsonObject {
-  const { now, revoked, serverIdentity, trustedRoots, clockSkewSecs, requireBinding } = settings;
+function vectorOf(
+  request: string,
+  { failure: found, binding, receipts }: Inspection,
+  settings: Settings,
+): JsonObject {
+  const { now, serverIdentity, trustedRoots, clockSkewSecs, requireBinding } = settings;
+  // A vector of this kind has nothing counted.
+  const failure = found?.block === 'replay' ? null : found;
   return {
     ...{
       id: `inspector-${failure?.code.toLowerCase().replaceAll('_', '-') ?? 'valid'}`,
@@ -65,18 +72,44 @@ function vectorOf(request: string, { valid, failure, binding }: Inspection, sett
     },
     settings: {
       ...(serverIdentity === '' ? {} : { serverIdentity }),
-      ...(trustedRoots.length === 0 ? {} : { trustedRoots: [...trustedRoots] }),
+      // Of a file with thousands, those that this chain is about.
+      ...(trustedRoots.length === 0 ? {} : { trustedRoots: rootsFor(trustedRoots, receipts) }),
       ...(clockSkewSecs === 0 ? {} : { clockSkewSecs }),
       ...(requireBinding ? { requireBinding } : {}),
     },
-    revocation: { remote: 'none', local: [...revoked] },
+    revocation: revocationFor(receipts, settings),
     request,
     expected: {
-      valid,
+      valid: failure === null,
       ...(failure === null ? {} : { code: failure.code }),
       ...(binding === null ? {} : { binding }),
     },
   };
+}
+
+/** The root of the chain, or another one if it is not trusted. */
+function rootsFor(roots: Settings['trustedRoots'], [first]: readonly Token[]): JsonValue[] {
+  const didOf = (root: (typeof roots)[number]) => (typeof root === 'string' ? root : root.did);
+  const own = roots.filter((root) => didOf(root) === first?.claims['iss']);
+  return (own.length > 0 ? own : roots.slice(0, 1)) as JsonValue[];
+}
+
+/** What is revoked of a chain, whoever said so. */
+function revocationFor(receipts: readonly Token[], settings: Settings): JsonObject {
+  const view = viewOf(settings);
+  const local = new Set<number | string>();
+  let remote = 'none';
+  for (const { jwt, claims } of receipts) {
+    const index = claims['drs_status_list_index'];
+    if (typeof index === 'number') {
+      const status = view.remoteStatusOf(index);
+      if (status === 'revoked' || view.isRevokedLocally(index)) local.add(index);
+      else if (status === 'out_of_range') remote = '00';
+    }
+    for (const name of [digestOf(jwt), claims['iss'], claims['aud']])
+      if (typeof name === 'string' && view.isNameRevoked(name)) local.add(name);
+  }
+  return { remote, local: [...local] };
 }
 
 function reportOf(request: string, found: Inspection, settings: Settings): string {

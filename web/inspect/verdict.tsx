@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import { causesOf } from './cause.js';
-import { describeSubject, nameOf, type Inspection, type Light } from './inspect.js';
+import { describeSubject, nameOf, refusalOf, type Inspection, type Light } from './inspect.js';
 
 interface VerdictProps {
   readonly found: Inspection;
@@ -11,7 +11,8 @@ interface VerdictProps {
 
 /** The verdict, the lights, and what to do. */
 export function Verdict({ found, isPlain, isEdited, onRestore }: VerdictProps) {
-  const { failure, receipts, took } = found;
+  const { receipts, took } = found;
+  const failure = refusalOf(found);
   const [cause] = failure === null ? [] : causesOf(failure);
   const { headline, state } = headlineOf(found);
   return (
@@ -52,11 +53,16 @@ export function Verdict({ found, isPlain, isEdited, onRestore }: VerdictProps) {
   );
 }
 
-function headlineOf({ failure, isCall, binding }: Inspection): { headline: string; state: 'good' | 'bad' } {
-  if (failure !== null) return { headline: 'Refused', state: 'bad' };
+function headlineOf({ valid, failure, gate, isCall, binding }: Inspection): {
+  headline: string;
+  state: 'good' | 'bad';
+} {
+  if (failure !== null || !valid) return { headline: 'Refused', state: 'bad' };
   if (!isCall) return { headline: 'The chain holds', state: 'good' };
-  if (binding === null || binding === 'match') return { headline: 'Valid', state: 'good' };
-  return { headline: 'Valid, but not this body', state: 'bad' };
+  if (gate !== null && gate.code !== 'BINDING_MISMATCH')
+    return { headline: 'Valid, but a gate refuses it', state: 'bad' };
+  if (binding !== null && binding !== 'match') return { headline: 'Valid, but not this body', state: 'bad' };
+  return { headline: 'Valid', state: 'good' };
 }
 
 /** The lights at the edge of the window while the verdict itself is out of sight: an edit far below shows at once. */
@@ -73,7 +79,7 @@ export function Strip({ found }: { readonly found: Inspection }) {
   return (
     <div class={`strip ${state}${isShown ? ' shown' : ''}`} aria-hidden="true">
       <b>{headline}</b>
-      <code>{found.failure?.code}</code>
+      <code>{refusalOf(found)?.code}</code>
       <span>
         {found.lights.map((light) => (
           <Icon key={light.block} state={light.state} />
@@ -101,7 +107,7 @@ function Lights({ lights }: { readonly lights: readonly Light[] }) {
         <li key={block} class={state.replace(' ', '-')}>
           <Icon state={state} />
           <span class="block">
-            {block.length === 1 && <b>{block}</b>} {nameOf(block)}
+            <b>{block.length === 1 && block}</b> {nameOf(block)}
           </span>
           <span class="says">{state === 'failed' ? 'Failed' : says}</span>
         </li>

@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks';
 import { equalsByJcs } from '../../src/protocol/jcs.js';
 import { isJsonObject, type JsonValue } from '../../src/protocol/json.js';
-import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
 import { readPolicy } from '../../src/protocol/policy.js';
 import { findPolicyEscalation, findViolation } from '../../src/verify/attenuation.js';
 import { show } from '../../src/verify/codes.js';
@@ -25,29 +24,23 @@ export const NOTHING_ASSUMED: Assumptions = {
   ...{ now: null, clockSkewSecs: 0, serverIdentity: '', trustedRoots: '', requireBinding: false },
 };
 
-/** The DIDs among trusted roots that can be used, and the others. */
-export function readRoots(text: string): { readonly roots: string[]; readonly odd: string[] } {
-  const given = text.split(/[\s,]+/).filter((did) => did !== '');
-  const isDid = (did: string) => DEFAULT_KEYS.publicKeyOf(did) !== null;
-  return { roots: given.filter(isDid), odd: given.filter((did) => !isDid(did)) };
-}
-
 interface WhatIfProps {
   readonly found: Inspection;
   readonly given: Assumptions;
   readonly now: number;
   readonly body: string | null;
+  /** What of the trusted principals cannot be used. */
+  readonly problem: string | null;
   readonly onChange: (next: Assumptions) => void;
   readonly onBody: (body: string | null) => void;
 }
 
 /** The settings of a verifier, to be played with. */
-export function WhatIf({ found, given, now, body, onChange, onBody }: WhatIfProps) {
+export function WhatIf({ found, given, now, body, problem, onChange, onBody }: WhatIfProps) {
   const set = (change: Partial<Assumptions>) => onChange({ ...given, ...change });
   const { from, to } = domainOf(found.receipts, found.invocation, now);
   const root = found.receipts[0];
   const principal = root === undefined ? null : textClaim(root, 'iss');
-  const { odd } = readRoots(given.trustedRoots);
   const server = found.invocation === null ? null : textClaim(found.invocation, 'tool_server');
   return (
     <section class="card what-if" aria-labelledby="what-if-title">
@@ -113,12 +106,10 @@ export function WhatIf({ found, given, now, body, onChange, onBody }: WhatIfProp
           spellcheck={false}
           placeholder="anybody"
           value={given.trustedRoots}
-          aria-invalid={odd.length > 0}
+          aria-invalid={problem !== null}
           onInput={(event) => set({ trustedRoots: event.currentTarget.value })}
         />
-        {odd.length > 0 && (
-          <p class="note bad">Not a did:key of an Ed25519 key, left out: {odd.map(short).join(', ')}</p>
-        )}
+        {problem !== null && <p class="note bad">{problem}</p>}
         {principal !== null && given.trustedRoots === '' && (
           <button type="button" onClick={() => set({ trustedRoots: principal })}>
             Only {short(principal)}

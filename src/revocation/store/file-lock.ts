@@ -8,11 +8,9 @@ const HEARTBEAT_MS = 5_000;
 // An owner on another host or in another container cannot be checked from here. Without a heartbeat for this long, it
 // counts as gone.
 const SILENCE_MS = 30_000;
-
+const LOOK_MS = 50;
 // A lock may disappear between two looks at it, but not again and again.
 const MAX_TRIES = 100;
-
-const LOOK_MS = 50;
 
 /** Identifies a process, so that a later process with the same PID is not mistaken for it. */
 interface Owner {
@@ -22,6 +20,14 @@ interface Owner {
   readonly realm: string;
   /** When the process started, in the kernel's ticks; empty if that is not known. */
   readonly startTime: string;
+}
+
+/** A lock that is there. */
+interface Found {
+  readonly text: string;
+  /** Empty if the lock does not name its owner (yet). */
+  readonly owner: Partial<Owner>;
+  readonly isAlive: boolean;
 }
 
 /** The right to be the only process that uses a file. */
@@ -40,12 +46,25 @@ export interface FileLock {
  */
 export async function lockFile(path: string, waitMs = 0): Promise<FileLock> {
   const lockPath = `${path}.lock`;
-  const me = JSON.stringify(await describeThisProcess());
+  const realm = await realmOfThisProcess();
+  const owner: Owner = {
+    pid: process.pid,
+    host: hostname(),
+    realm,
+    startTime: await startTimeOf(process.pid),
+  };
+  const me = JSON.stringify(owner);
   const deadline = performance.now() + waitMs;
-  for (;;) {
-    const holder = await take(lockPath, me);
-    if (holder === null) break;
-    if (performance.now() >= deadline) throw locked(path, lockPath, holder);
+  for (let tries = 0; !(await create(lockPath, me)); tries++) {
+    const found = await readLock(lockPath, realm);
+    if (found === null || (!found.isAlive && (await removeStale(lockPath, found.text, realm)))) {
+      if (tries < MAX_TRIES) continue;
+      throw new RevocationStoreError(
+        'locked',
+        `${lockPath}, or ${lockPath}.takeover, can neither be created nor read: it may be a link to nowhere. Remove it.`,
+      );
+    }
+    if (performance.now() >= deadline) throw locked(path, lockPath, found, realm);
     await pause(LOOK_MS * (1 + Math.random()));
   }
   const heartbeat = setInterval(() => {
@@ -56,26 +75,9 @@ export async function lockFile(path: string, waitMs = 0): Promise<FileLock> {
   return {
     async release() {
       clearInterval(heartbeat);
-      if ((await readLock(lockPath))?.text === me) await unlink(lockPath);
+      if ((await readLock(lockPath, realm))?.text === me) await unlink(lockPath);
     },
   };
-}
-
-/** Takes the lock, also from a process that was killed. @returns `null`, or who has it */
-async function take(lockPath: string, me: string): Promise<string | null> {
-  for (let tries = 0; !(await create(lockPath, me)); tries++) {
-    if (tries === MAX_TRIES)
-      throw new RevocationStoreError(
-        'locked',
-        `${lockPath}, or ${lockPath}.takeover, can neither be created nor read: it may be a link to nowhere. Remove it.`,
-      );
-    const found = await readLock(lockPath);
-    if (found === null) continue;
-    if (await isAlive(found.owner, found.touchedMs)) return await describeOwner(found.owner);
-    if (!(await removeStale(lockPath, found.text)))
-      return 'another process, which is just taking over the lock of one that was killed';
-  }
-  return null;
 }
 
 /** @returns false if the lock exists */
@@ -98,41 +100,34 @@ async function create(lockPath: string, owner: string): Promise<boolean> {
   return true;
 }
 
-/** @returns `null` if there is no lock any more. `owner` is `null` if the file does not name one (yet) */
-async function readLock(
-  lockPath: string,
-): Promise<{ text: string; owner: Owner | null; touchedMs: number } | null> {
+/** @returns `null` if there is no lock any more */
+async function readLock(lockPath: string, realm: string): Promise<Found | null> {
   try {
     const text = await readFile(lockPath, 'utf8');
-    return { text, owner: parseOwner(text), touchedMs: (await stat(lockPath)).mtimeMs };
+    const { mtimeMs } = await stat(lockPath);
+    const owner = parseOwner(text);
+    const isAlive = owner.realm === realm ? await runs(owner as Owner) : Date.now() - mtimeMs < SILENCE_MS;
+    return { text, owner, isAlive };
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return null;
     throw error;
   }
 }
 
-function parseOwner(text: string): Owner | null {
-  let value: unknown;
+function parseOwner(text: string): Partial<Owner> {
   try {
-    value = JSON.parse(text);
+    const value: unknown = JSON.parse(text);
+    return isJsonObject(value) ? value : {};
   } catch {
-    return null;
+    return {};
   }
-  if (!isJsonObject(value)) return null;
-  const { pid, host, realm, startTime } = value;
-  return typeof pid === 'number' &&
-    typeof host === 'string' &&
-    typeof realm === 'string' &&
-    typeof startTime === 'string'
-    ? { pid, host, realm, startTime }
-    : null;
 }
 
-async function isAlive(owner: Owner | null, touchedMs: number): Promise<boolean> {
-  if (owner?.realm !== (await realmOfThisProcess())) return Date.now() - touchedMs < SILENCE_MS;
-  if (owner.startTime !== '') return (await startTimeOf(owner.pid)) === owner.startTime;
+/** Whether a process of this realm runs. */
+async function runs({ pid, startTime }: Owner): Promise<boolean> {
+  if (startTime !== '') return (await startTimeOf(pid)) === startTime;
   try {
-    process.kill(owner.pid, 0);
+    process.kill(pid, 0);
     return true;
   } catch (error) {
     return !hasCode(error, 'ESRCH');
@@ -140,52 +135,43 @@ async function isAlive(owner: Owner | null, touchedMs: number): Promise<boolean>
 }
 
 /**
- * Removes a stale lock. Only one process at a time may do so. It checks again first, since another process may have
- * removed the stale lock and a third one taken a new lock.
+ * Removes a stale lock. Only one process at a time may do so, which has a lock for it. It checks again first, since
+ * another process may have removed the stale lock and a third one taken a new lock.
  *
  * @returns false while another process does so
  */
-async function removeStale(lockPath: string, text: string): Promise<boolean> {
+async function removeStale(lockPath: string, text: string, realm: string): Promise<boolean> {
   const guardPath = `${lockPath}.takeover`;
   if (!(await create(guardPath, ''))) {
-    const guard = await readLock(guardPath);
-    if (guard === null) return true;
-    if (Date.now() - guard.touchedMs < SILENCE_MS) return false;
-    await unlink(guardPath);
+    const guard = await readLock(guardPath, realm);
+    if (guard?.isAlive === true) return false;
+    if (guard !== null) await unlink(guardPath);
     return true;
   }
   try {
-    if ((await readLock(lockPath))?.text === text) await unlink(lockPath);
+    if ((await readLock(lockPath, realm))?.text === text) await unlink(lockPath);
   } finally {
     await unlink(guardPath);
   }
   return true;
 }
 
-/** Describes an owner for a person. */
-async function describeOwner(owner: Owner | null): Promise<string> {
-  if (owner === null) return 'a process that is just starting';
-  const who = `process ${owner.pid} on ${owner.host}`;
-  return owner.realm === (await realmOfThisProcess())
-    ? who
-    : `${who}, which cannot be seen from here (if it was killed, its lock lapses ${SILENCE_MS / 1000} s later)`;
-}
-
-function locked(path: string, lockPath: string, who: string): RevocationStoreError {
+function locked(
+  path: string,
+  lockPath: string,
+  { owner, isAlive }: Found,
+  realm: string,
+): RevocationStoreError {
+  const { pid, host } = owner;
+  let who = pid === undefined ? 'a process that is just starting' : `process ${pid} on ${host}`;
+  if (!isAlive) who = 'another process, which is just taking over the lock of one that was killed';
+  else if (pid !== undefined && owner.realm !== realm)
+    who += `, which cannot be seen from here (if it was killed, its lock lapses ${SILENCE_MS / 1000} s later)`;
   return new RevocationStoreError(
     'locked',
     `${path} is in use by ${who} (lock file ${lockPath}). ` +
       'Stop that process first, or set REVOCATION_STORE_PATH to a file of its own for each process.',
   );
-}
-
-async function describeThisProcess(): Promise<Owner> {
-  return {
-    pid: process.pid,
-    host: hostname(),
-    realm: await realmOfThisProcess(),
-    startTime: await startTimeOf(process.pid),
-  };
 }
 
 async function realmOfThisProcess(): Promise<string> {

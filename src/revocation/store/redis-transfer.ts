@@ -1,9 +1,10 @@
-import { readFile } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { connectRedis, type RedisConnection } from '../../redis/connection.js';
 import { Entries } from '../entries.js';
 import type { Entry } from '../entry.js';
 import { findFile } from './entry-file.js';
-import { lineOf, readLine } from './entry-lines.js';
+import { lineOf } from './entry-lines.js';
+import { readLines } from './read-lines.js';
 import { lockFile } from './file-lock.js';
 import { checkRedisFirst } from './redis-checks.js';
 import { BEGINNING, RedisLog } from './redis-log.js';
@@ -91,25 +92,20 @@ async function readAll(log: RedisLog): Promise<Entries> {
 
 async function readEntries(path: string): Promise<Entries> {
   const entries = new Entries();
-  const refuse = (problem: string) => {
-    throw new RevocationStoreError(
-      'unreadable',
-      `${path}: ${problem}; correct the file. Nothing was imported`,
-    );
-  };
-  const lines = (await readFile(path, 'utf8')).split('\n');
-  const tail = lines.pop();
-  for (const [at, line] of lines.entries()) {
-    const entry = readLine(line);
-    if (entry === 'unknown') refuse(`line ${at + 1} is neither an entry nor a # comment`);
-    else if (entry !== null) entries.add(entry);
+  const handle = await open(path);
+  try {
+    const { tail } = await readLines(handle, path, (entry) => {
+      if (entry !== null) entries.add(entry);
+    });
+    if (tail.length === 0) return entries;
+  } finally {
+    await handle.close();
   }
-  if (tail !== '')
-    refuse(
-      'its last line has no line feed: delete the line if it begins with a space (the service did not finish it), ' +
-        'otherwise complete it and add the line feed',
-    );
-  return entries;
+  throw new RevocationStoreError(
+    'unreadable',
+    `${path}: its last line has no line feed: delete the line if it begins with a space (the service did not finish it), ` +
+      'otherwise complete it and add the line feed. Nothing was imported',
+  );
 }
 
 const ignore = () => undefined;

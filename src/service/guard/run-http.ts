@@ -77,8 +77,17 @@ export async function openHttpGuard(
     );
     const upstream = opened.add(new Upstream(destination.origin, log));
     const context = {
-      ...{ engine, configuration, admission, metrics, log, verdicts, gate: gate.decider },
-      ...{ gateReplays: gate.replays, signer: gate.signer },
+      ...{
+        engine,
+        configuration,
+        admission,
+        metrics,
+        log,
+        verdicts,
+        gate: gate.decider,
+        gateSigner: gate.signer,
+      },
+      gateReplays: gate.replays,
       readiness: new Readiness(admission, engine, gate.replays, configuration),
       tracing: await openTracing(),
       scrape: () => Promise.resolve(''),

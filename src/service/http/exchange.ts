@@ -9,7 +9,7 @@ import { type RequestHead, newRequestId } from './request-head.js';
 
 /** The endpoints, as metrics name them; `other` stands for all unknown paths. */
 // prettier-ignore
-export const ENDPOINTS = ['verify', 'gate', 'refund', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'inspect', 'other'] as const;
+export const ENDPOINTS = ['verify', 'gate', 'revoke', 'usage', 'healthz', 'readyz', 'metrics', 'jwks', 'openapi', 'inspect', 'other'] as const;
 
 /** A label of {@link ENDPOINTS}. */
 export type Endpoint = (typeof ENDPOINTS)[number];

@@ -5,6 +5,7 @@ import type { PendingCall } from '../../gate/request.js';
 import { decodeBase64url, encodeBase64url } from '#platform';
 import { didKeyOf } from '../../protocol/did-key.js';
 import { toJcs } from '../../protocol/jcs.js';
+import { chargedOf, type RefundPart } from '../../usage/index.js';
 
 /** The `typ` of a signed context. No other token has it, so none can be mistaken for a context. */
 const CONTEXT_TOKEN_TYPE = 'drs-context+jwt';
@@ -41,9 +42,9 @@ export interface ContextClaims {
   readonly bundle_digest: string;
   /** `sha256:` and the hex SHA-256 of the signed arguments in RFC 8785 form. */
   readonly args_digest: string;
-  /** The digests of the limited receipts that the call was charged to, root first; absent if there are none. */
-  readonly charged?: readonly string[];
   readonly revocation: RevocationClaims;
+  /** What the call was charged besides 1 call for each limited receipt, root first; absent if nothing was. */
+  readonly charged?: readonly { readonly receipt: string; readonly micro_usd: number }[];
 }
 
 /** The revocation data that the gate checked. */
@@ -66,6 +67,7 @@ export interface SignedCall extends Pick<AllowedCall<JudgedChain>, 'context' | '
   readonly chain: {
     readonly receipts: readonly { readonly iss: string }[];
     readonly invocation: Pick<JudgedChain['invocation'], 'tool_server' | 'args'>;
+    readonly limits: JudgedChain['limits'];
   };
 }
 
@@ -87,7 +89,7 @@ export class ContextSigner {
   readonly jwk: ContextJwk;
   /** The gate's `did:key`. */
   readonly did: string;
-  readonly #publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
+  readonly #publicKey: Buffer;
   readonly #secretKey = sodium.sodium_malloc(sodium.crypto_sign_SECRETKEYBYTES);
   readonly #header: string;
   readonly #revocation: () => RevocationClaims;
@@ -97,7 +99,7 @@ export class ContextSigner {
    * @param revocation called for each signed context
    */
   constructor(seed: string, revocation: () => RevocationClaims) {
-    const publicKey = this.#publicKey;
+    const publicKey = Buffer.alloc(sodium.crypto_sign_PUBLICKEYBYTES);
     const bytes = decodeBase64url(seed);
     if (bytes === null) throw new TypeError('the signing key is not base64url');
     sodium.crypto_sign_seed_keypair(publicKey, this.#secretKey, bytes);
@@ -105,14 +107,15 @@ export class ContextSigner {
     const x = encodeBase64url(publicKey);
     const kid = createHash('sha256').update(`{"crv":"Ed25519","kty":"OKP","x":"${x}"}`).digest('base64url');
     this.jwk = { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', kid, x };
+    this.#publicKey = publicKey;
     this.did = didKeyOf(publicKey);
     this.#header = encodeText(JSON.stringify({ alg: 'EdDSA', kid, typ: CONTEXT_TOKEN_TYPE }));
     this.#revocation = revocation;
   }
 
   /** Makes a compact JWT that is valid for one call and one tool server (`aud`). */
-  sign({ context, call, chain: { receipts, invocation }, now }: SignedCall): string {
-    const { root_name, labels, limits } = context;
+  sign({ context, call, chain: { receipts, invocation, limits }, now }: SignedCall): string {
+    const { root_name, labels } = context;
     const claims: ContextClaims = {
       iss: this.did,
       aud: invocation.tool_server,
@@ -132,8 +135,8 @@ export class ContextSigner {
       binding: context.binding ?? 'none',
       bundle_digest: digestOf(call.encoded),
       args_digest: digestOf(toJcs(invocation.args)),
-      ...(limits === undefined ? {} : { charged: limits.map(({ receipt }) => receipt) }),
       revocation: this.#revocation(),
+      ...(context.limits === undefined ? {} : { charged: chargedOf(invocation, limits).map(toClaim) }),
     };
     const input = `${this.#header}.${encodeText(JSON.stringify(claims))}`;
     const signature = Buffer.alloc(sodium.crypto_sign_BYTES);
@@ -141,17 +144,16 @@ export class ContextSigner {
     return `${input}.${encodeBase64url(signature)}`;
   }
 
-  /** Reads a context that this key has signed, however old. @returns `null` for anything else */
+  /** The claims of a context that this key has signed, whether it is still valid for a tool server or not; else `null`. */
   read(token: string): ContextClaims | null {
-    const [header, payload = '', signature = '', ...rest] = token.split('.');
-    // Its own header, to the letter: the same key, and no other kind of token.
-    if (header !== this.#header || rest.length > 0) return null;
-    const [text, mark] = [decodeBase64url(payload), decodeBase64url(signature)];
-    if (text === null || mark?.length !== sodium.crypto_sign_BYTES) return null;
-    const input = Buffer.from(`${header}.${payload}`, 'utf8');
-    if (!sodium.crypto_sign_verify_detached(Buffer.from(mark), input, this.#publicKey)) return null;
-    const claims = JSON.parse(Buffer.from(text).toString('utf8')) as ContextClaims;
-    return claims.iss === this.did ? claims : null;
+    const end = token.lastIndexOf('.');
+    const input = token.slice(0, end);
+    const signature = decodeBase64url(token.slice(end + 1));
+    if (signature?.length !== sodium.crypto_sign_BYTES || !input.startsWith(`${this.#header}.`)) return null;
+    const bytes = Buffer.from(input, 'utf8');
+    if (!sodium.crypto_sign_verify_detached(Buffer.from(signature), bytes, this.#publicKey)) return null;
+    const payload = Buffer.from(input.slice(this.#header.length + 1), 'base64url').toString('utf8');
+    return JSON.parse(payload) as ContextClaims;
   }
 }
 
@@ -160,6 +162,10 @@ function actorOf(receipts: SignedCall['chain']['receipts'], agent: string): Acto
   const [, ...delegates] = receipts.map(({ iss }) => iss);
   const parties = [...delegates, agent];
   return parties.reduce<Actor | null>((act, sub) => (act === null ? { sub } : { sub, act }), null) as Actor;
+}
+
+function toClaim({ receipt, microUsd }: RefundPart) {
+  return { receipt, micro_usd: microUsd };
 }
 
 function encodeText(text: string): string {

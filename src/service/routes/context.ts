@@ -19,8 +19,8 @@ export interface RouteContext {
   readonly gate: GateDecider;
   /** The gate's own record of used invocations; `null` if there is none. */
   readonly gateReplays: ReplayStore | null;
-  /** Signs contexts; `null` if the gate does not. */
-  readonly signer: ContextSigner | null;
+  /** The gate's key; `null` if it does not sign. */
+  readonly gateSigner: Pick<ContextSigner, 'jwk' | 'read'> | null;
   readonly metrics: Metrics;
   readonly log: Logger;
   readonly verdicts: VerdictLogs;

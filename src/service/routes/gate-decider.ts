@@ -27,7 +27,7 @@ import { openingRulesOf, ServedRoutes } from './served-routes.js';
 import { openReplays } from '../../verifier/create-verifier.js';
 import { printableUrl } from '../../revocation/printable-url.js';
 
-/** The scope of the gate in the store of used invocations. */
+/** The place where the gate uses invocations. */
 export const GATE_SCOPE = 'gate';
 
 /** A protocol request, as a transport passes it in. */
@@ -244,7 +244,7 @@ export interface Gate {
   /** Its record of used invocations; `null` if `GATE_REPLAY=off`. */
   readonly replays: ReplayStore | null;
   readonly routes: ServedRoutes;
-  /** Signs contexts, and knows those that it has signed; `null` if contexts are not signed. */
+  /** Signs contexts; `null` if they are not signed. */
   readonly signer: ContextSigner | null;
   close(): Promise<void>;
 }

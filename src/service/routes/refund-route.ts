@@ -1,135 +1,117 @@
-import { Buffer } from 'node:buffer';
 import type { Logger } from 'pino';
 import { decodeUtf8 } from '#platform';
 import { isJsonObject, parseStrictJson } from '../../protocol/json.js';
-import { refundCall, RefundError, replayKey, type RefundFault } from '../../usage/index.js';
-import { refuseBody, type BodyIntake, type IntakeFault, type IntakeSink } from '../http/body-intake.js';
+import { refundCall, RefundError, type Refunded } from '../../usage/index.js';
+import { show } from '../../verify/codes.js';
+import { refuseBody } from '../http/body-intake.js';
 import type { Exchange } from '../http/exchange.js';
 import type { RequestHead } from '../http/request-head.js';
-import type { RefundResult } from '../observe/metrics/metrics.js';
-import { Sampler } from '../observe/sampler.js';
-import { printable } from '../observe/logs/verdict-facts.js';
-import type { RouteContext } from './context.js';
 import type { ContextClaims } from './context-token.js';
+import type { RouteContext } from './context.js';
 import { GATE_SCOPE } from './gate-decider.js';
 
-/** The longest context that a header carries, and some room. */
-const BODY_BYTES = 16 * 1024;
-const FORGED_LINES_PER_SECOND = 10;
+const BODY_BYTES = 32 * 1024;
 
-const STATUS: Partial<Record<RefundFault, number>> = { invalid_amount: 400, unavailable: 503 };
-
-/** `POST /v1/refund`: a tool server behind the gate gives a call back that its signed context names. */
+/** `POST /v1/refund`: tool servers give back what the gate has charged. */
 export class RefundRoute {
   readonly #context: RouteContext;
-  readonly #intake: BodyIntake;
-  /** Logs whatever `LOG_LEVEL` says, as calls of `/admin`: who gave back what must be known. */
+  /** Logs whatever `LOG_LEVEL` says: who gave back what must be known. */
   readonly #audit: Logger;
-  readonly #forged: Sampler;
 
-  constructor(context: RouteContext, intake: BodyIntake) {
+  constructor(context: RouteContext) {
     this.#context = context;
-    this.#intake = intake;
-    const { log } = context;
-    this.#audit = log.child({}, { level: 'info' });
-    this.#forged = new Sampler(FORGED_LINES_PER_SECOND, (leftOut) =>
-      log.warn({ leftOut }, 'refund: as many more with a foreign context, left out of the log'),
-    );
+    this.#audit = context.log.child({}, { level: 'info' });
   }
 
-  /** Checks, in this order: whether contexts are signed, the size, the body, the context, the refund. */
-  serve(exchange: Exchange, head: RequestHead): void {
-    if (this.#context.signer === null)
-      exchange.refuse(404, 'no refunds here, since contexts are not signed: set GATE_SIGNING_KEY');
-    else
-      this.#intake.readUpTo(BODY_BYTES, exchange, head, this.#take, (body) =>
-        this.#intake.admit(exchange, body, this.#take),
-      );
-  }
-
-  readonly #take: IntakeSink = (exchange, body) => {
-    if (!Buffer.isBuffer(body)) {
-      this.#refuse(exchange, body);
+  /** Checks, in this order: whether contexts are signed, the size, the body. */
+  serve(exchange: Exchange, { contentLength }: RequestHead): void {
+    const { admission, configuration, gateSigner } = this.#context;
+    if (gateSigner === null) {
+      exchange.refuse(404, 'contexts are not signed, so nothing proves a charge: set GATE_SIGNING_KEY');
       return;
     }
-    const ticket = this.#context.admission.enter(body.length);
-    if (ticket === null) {
-      this.#refuse(exchange, 'overloaded');
-      return;
-    }
-    this.#refund(exchange, body)
-      .catch((error: unknown) => {
-        this.#context.log.error({ err: error }, 'a request failed inside the service');
-        this.#context.metrics.countRefund('internal');
-        exchange.refuse(500, 'internal');
-      })
-      .finally(() => ticket.release());
-  };
-
-  #refuse(exchange: Exchange, fault: IntakeFault): void {
-    this.#context.metrics.countRefund(fault);
-    if (fault === 'too_large')
+    const refuseLarge = () =>
       exchange.refuse(413, `the body is larger than ${BODY_BYTES} bytes`, { closes: true });
-    else refuseBody(exchange, fault, this.#context.configuration);
+    const rules = {
+      memory: admission.memory,
+      maxBytes: BODY_BYTES,
+      announcedBytes: contentLength,
+      timeoutMs: configuration.requestTimeoutSecs * 1000,
+    };
+    if (contentLength > BODY_BYTES) refuseLarge();
+    else
+      exchange.readBody(rules, (body) => {
+        if (body === 'too_large') refuseLarge();
+        else if (typeof body === 'string') refuseBody(exchange, body, configuration);
+        else {
+          const text = decodeUtf8(body);
+          exchange.releaseBody();
+          void this.#answer(exchange, text);
+        }
+      });
   }
 
-  async #refund(exchange: Exchange, body: Buffer): Promise<void> {
-    const asked = readBody(body);
-    exchange.releaseBody();
-    const { signer, gateReplays: store, metrics, log } = this.#context;
-    if (typeof asked === 'string') {
-      metrics.countRefund('malformed');
-      exchange.refuse(400, asked);
-      return;
-    }
-    const claims = signer?.read(asked.context) ?? null;
-    if (claims === null) {
-      const { clientAddress: address, requestId } = exchange;
-      if (this.#forged.admits()) log.warn({ result: 'forged', address, requestId }, 'refund');
-      metrics.countRefund('forged');
-      exchange.refuse(403, 'context was not signed by this gate, expected what it put into X-DRS-Context');
-      return;
-    }
-    const { client_id: agent, jti, iat: at, charged: receipts = [] } = claims;
-    const call = { store, key: replayKey(GATE_SCOPE, agent, jti), receipts, at };
+  async #answer(exchange: Exchange, text: string | null): Promise<void> {
+    const { metrics, log } = this.#context;
     try {
-      const refunded = await refundCall(call, asked.usd, Math.floor(Date.now() / 1000));
-      this.#record(exchange, claims, 'refunded', refunded);
-      exchange.answer(200, JSON.stringify({ refunded }));
+      const refunded = await this.#refund(exchange, text);
+      metrics.refunds.done++;
+      exchange.answer(200, JSON.stringify(refunded));
     } catch (error) {
-      if (!(error instanceof RefundError)) throw error;
-      const { reason, message } = error;
-      this.#record(exchange, claims, reason, reason === 'unavailable' ? { err: error } : {});
-      exchange.answer(STATUS[reason] ?? 409, JSON.stringify({ error: message, reason }));
+      if (!(error instanceof RefundError)) {
+        log.error({ err: error }, 'a request failed inside the service');
+        exchange.refuse(500, 'internal');
+        return;
+      }
+      const { code, message } = error;
+      metrics.refunds[code]++;
+      const answer = JSON.stringify({ error: code, detail: message });
+      if (code === 'REFUND_MALFORMED') exchange.answer(400, answer);
+      else if (code === 'REFUND_CONTEXT_INVALID') exchange.answer(403, answer);
+      else if (code === 'REFUND_UNAVAILABLE') exchange.answer(503, answer);
+      else exchange.answer(409, answer);
     }
   }
 
-  #record(exchange: Exchange, claims: ContextClaims, result: RefundResult, facts: object): void {
-    this.#context.metrics.countRefund(result);
-    const { clientAddress: address, requestId } = exchange;
-    const { sub, client_id: agent, jti } = claims;
-    const names = { rootPrincipal: printable(sub), agent: printable(agent), jti: printable(jti) };
-    this.#audit.info({ result, address, requestId, ...names, ...facts }, 'refund');
+  async #refund(exchange: Exchange, text: string | null): Promise<Refunded> {
+    const { gateSigner, gateReplays: store } = this.#context;
+    const { context, usd } = readBody(text);
+    const claims = gateSigner?.read(context) ?? null;
+    if (claims === null)
+      throw new RefundError('REFUND_CONTEXT_INVALID', 'context is not one that this gate has signed');
+    if (store === null)
+      throw new RefundError('REFUND_NOT_CHARGED', 'nobody counts calls here: GATE_REPLAY is off');
+    const { jti, iat: allowedAt, agent } = claims;
+    const charged = (claims.charged ?? []).map(({ receipt, micro_usd: microUsd }) => ({ receipt, microUsd }));
+    const call = { scope: GATE_SCOPE, iss: agent, jti, allowedAt, charged };
+    const facts = { ...factsOf(claims), address: exchange.clientAddress, requestId: exchange.requestId };
+    try {
+      const refunded = await refundCall(call, usd, store, Math.floor(Date.now() / 1000));
+      this.#audit.info({ ...facts, ...refunded }, 'refund');
+      return refunded;
+    } catch (error) {
+      this.#audit.warn({ ...facts, err: error }, 'refund refused');
+      throw error;
+    }
   }
 }
 
-interface Asked {
-  readonly context: string;
-  readonly usd: number | undefined;
+function factsOf({ jti, agent, sub, aud, charged }: ContextClaims) {
+  const receipts = charged?.map(({ receipt }) => receipt);
+  return { invocation: jti, agent, rootPrincipal: sub, toolServer: aud, receipts };
 }
 
-/** Returns what is asked, or an error message. */
-function readBody(body: Buffer): Asked | string {
-  const text = decodeUtf8(body);
-  if (text === null) return 'the body is not UTF-8, expected JSON';
+/** @throws RefundError if it is anything else */
+function readBody(text: string | null): { readonly context: string; readonly usd: unknown } {
+  const malformed = (message: string) => new RefundError('REFUND_MALFORMED', message);
+  if (text === null) throw malformed('the body is not UTF-8, expected JSON');
   const { value, defect } = parseStrictJson(text);
-  if (defect) return `the body is not strict JSON: ${defect.message}`;
-  if (!isJsonObject(value)) return 'the body is not a JSON object';
+  if (defect) throw malformed(`the body is not strict JSON: ${defect.message}`);
+  if (!isJsonObject(value)) throw malformed(`the body is ${show(value)}, expected an object with context`);
   const { context, usd, ...others } = value;
   const [unknown] = Object.keys(others);
-  if (unknown !== undefined)
-    return `the member ${JSON.stringify(unknown.slice(0, 100))} is none of context, usd`;
-  if (typeof context !== 'string') return 'context is not a string, expected the value of X-DRS-Context';
-  if (usd !== undefined && typeof usd !== 'number') return 'usd is not a number, expected US dollars';
+  if (unknown !== undefined) throw malformed(`${show(unknown)} is not a member of a refund: context, usd`);
+  if (typeof context !== 'string')
+    throw malformed(`context is ${show(context)}, expected the X-DRS-Context of the call`);
   return { context, usd };
 }

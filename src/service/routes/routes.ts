@@ -108,7 +108,7 @@ export class Routes implements ExchangeOwner {
       exchange.refuse(400, head.framingFault, { closes: true });
       return;
     }
-    if (route.isProxied !== true && isForeignOrigin(head, this.#origins)) {
+    if (!route.isProxied && !route.isPage && isForeignOrigin(head, this.#origins)) {
       this.#countRejection(route, 'foreign_origin');
       exchange.refuse(
         403,
@@ -133,7 +133,6 @@ export class Routes implements ExchangeOwner {
     const { metrics } = this.#context;
     if (endpoint === 'verify') metrics.countRejection(reason);
     else if (endpoint === 'gate') metrics.gate.rejected(endpoint, reason);
-    else if (endpoint === 'refund') metrics.countRefund(reason);
   }
 
   #fail(exchange: Exchange, error: unknown): void {

@@ -30,6 +30,8 @@ export interface Route {
   readonly serve: Serve;
   /** Whether the headers belong to the request that a proxy asks about: the gate reads them, and the origin is its. */
   readonly isProxied?: true;
+  /** Whether it is a page to which other pages may link: it says the same to everybody, and does nothing. */
+  readonly isPage?: true;
 }
 
 /** The routes of a listener by path, and the route for all other paths. */
@@ -61,17 +63,18 @@ export function limitOf({
 
 /** The routes of the service, and those of `METRICS_ADDR`. */
 export function routeTables(context: RouteContext): Tables {
-  const { configuration, signer } = context;
+  const { configuration, gateSigner } = context;
+  const jwks = gateSigner === null ? null : JSON.stringify({ keys: [gateSigner.jwk] });
   const { gateChainOnly, metricsAddr, adminOnMetricsAddr, inspector } = configuration;
   const limit = () => limitOf(configuration);
-  const [verifyLimit, gateLimit, refundLimit, adminLimit] = [limit(), limit(), limit(), limit()];
+  const [verifyLimit, gateLimit, adminLimit] = [limit(), limit(), limit()];
   const intake = new BodyIntake(context);
   const batches = new BatchIntake(context, intake);
   const access = new AdminAccess(context);
   const verify = new VerifyRoute(context, batches);
   const [revoke, usage] = [new RevokeRoute(context, access), new UsageRoute(context, access)];
+  const refund = new RefundRoute(context);
   const [api, proxied] = [new GateApiRoute(context, batches), new GateRoute(context, intake)];
-  const refund = new RefundRoute(context, intake);
 
   const post = (endpoint: Endpoint, rateLimit: RateLimit | null, serve: Serve): Route => ({
     ...{ endpoint, methods: ['POST'], rateLimit, serve },
@@ -86,8 +89,8 @@ export function routeTables(context: RouteContext): Tables {
   const verdicts: Rows = [
     ['/verify', post('verify', verifyLimit, (exchange, head) => verify.serve(exchange, head, verifyLimit))],
     ['/v1/gate', post('gate', gateLimit, (exchange, head) => api.serve(exchange, head, gateLimit))],
-    ['/v1/refund', post('refund', refundLimit, (exchange, head) => refund.serve(exchange, head))],
-    ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, signer))],
+    ['/v1/refund', post('gate', gateLimit, (exchange, head) => refund.serve(exchange, head))],
+    ['/.well-known/jwks.json', read('jwks', (exchange) => answerKeys(exchange, jwks))],
     ['/gate/http', gate((exchange, head, req) => proxied.serve('http', exchange, req, head))],
     ['/gate/mcp', gate((exchange, head, req) => proxied.serve('mcp', exchange, req, head))],
     ['/gate/a2a', gate((exchange, head, req) => proxied.serve('a2a', exchange, req, head))],
@@ -107,6 +110,10 @@ export function routeTables(context: RouteContext): Tables {
         ...post('revoke', adminLimit, (exchange, head, req) => revoke.list(exchange, req, head)),
         methods: ['GET', 'HEAD'],
       },
+    ],
+    [
+      '/admin/usage/prune',
+      post('usage', adminLimit, (exchange, head, req) => usage.prune(exchange, req, head)),
     ],
     ['/admin/usage', read('usage', (exchange, head, req) => usage.serve(exchange, req, head), adminLimit)],
   ];
@@ -134,9 +141,8 @@ export function routeTables(context: RouteContext): Tables {
 
 function inspectorRows(read: (endpoint: Endpoint, serve: Serve) => Route): Rows {
   const page = inspectorPage();
-  return [
-    ['/inspect', read('inspect', (exchange) => exchange.answer(200, page, { headers: INSPECTOR_HEADERS }))],
-  ];
+  const serve: Serve = (exchange) => exchange.answer(200, page, { headers: INSPECTOR_HEADERS });
+  return [['/inspect', { ...read('inspect', serve), isPage: true }]];
 }
 
 type Rows = readonly (readonly [path: string, route: Route])[];
@@ -155,8 +161,8 @@ function tableOf(rateLimit: RateLimit | null, rows: Rows): Table {
   };
 }
 
-function answerKeys(exchange: Exchange, signer: RouteContext['signer']): void {
-  if (signer !== null) exchange.answer(200, JSON.stringify({ keys: [signer.jwk] }));
+function answerKeys(exchange: Exchange, jwks: string | null): void {
+  if (jwks !== null) exchange.answer(200, jwks);
   else exchange.refuse(404, 'contexts are not signed: set GATE_SIGNING_KEY');
 }
 

@@ -35,6 +35,34 @@ export class UsageRoute {
     } else void this.#answer(exchange, call, receipt);
   }
 
+  /** The same checks without a query. Then forgets the counters of receipts that are revoked for good. */
+  prune(exchange: Exchange, req: HttpRequest, { hasBody }: RequestHead): void {
+    const call = this.#access.admit(exchange, req);
+    if (call === null) return;
+    if (hasBody) {
+      this.#access.log.record('malformed', call);
+      exchange.refuse(400, 'the request has a body, expected none');
+    } else void this.#prune(exchange, call);
+  }
+
+  async #prune(exchange: Exchange, call: AdminCall): Promise<void> {
+    const { engine, gateReplays } = this.#context;
+    const revoked = new Set<string>();
+    // An entry with an end is dropped some day, and a receipt without one could then be used again.
+    for (const { target, exp } of engine.revocation.list())
+      if (typeof target === 'string' && target.startsWith('sha256:') && exp === null) revoked.add(target);
+    const prune = async (store: ReplayStore | null) => (await store?.prune?.(revoked)) ?? null;
+    const facts = { pruned: true, token: this.#access.tokenName };
+    try {
+      const [verify, gate] = [await prune(engine.replays), await prune(gateReplays)];
+      this.#access.log.record('done', call, { ...facts, verify, gate });
+      exchange.answer(200, JSON.stringify({ verify, gate }));
+    } catch (error) {
+      this.#access.log.record('failed', call, { ...facts, err: error });
+      exchange.refuse(503, 'the store of used invocations cannot tell; try again');
+    }
+  }
+
   async #answer(exchange: Exchange, call: AdminCall, receipt: string): Promise<void> {
     const facts = { receipt, token: this.#access.tokenName };
     const { engine, gateReplays } = this.#context;

@@ -8,8 +8,8 @@ import { Random } from '../../oracle/generator/random.js';
 import { fromValue } from '../../oracle/json.js';
 import { ECHO, startGuard } from './guard-process.js';
 
-/** A thousand take two seconds of processor time, most of it the oracle's. The long run says how many. */
-const MESSAGES = Number(process.env['GUARD_MESSAGES'] ?? 1000);
+/** 400 take a second of processor time, most of it the oracle's. The long run says how many. */
+const MESSAGES = Number(process.env['GUARD_MESSAGES'] ?? 400);
 const CLOCK = `data:text/javascript,Date.now=()=>${NOW}000`;
 
 /** The line of a random request: over stdio, a bundle can only be in the message, and each request has an id of its own. */

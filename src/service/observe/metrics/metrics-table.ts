@@ -46,8 +46,9 @@ export const METRICS: readonly Row<Sources>[] = [
   ['drs_replay_checks_total', 'counter', 'Invocations checked for replay', ['scope', 'result'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].results)],
   ['drs_replay_check_duration_seconds', 'histogram', 'How long the replay store took', ['scope'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].seconds)],
   ['drs_limits_reached_total', 'counter', 'Calls refused by a limit of a receipt', ['scope', 'limit'], (s) => byScope(s, (_, scope) => s.metrics.replays[scope].limits)],
-  ['drs_refunds_total', 'counter', 'Requests to /v1/refund, by what became of them', ['result'], (s) => s.metrics.refunds],
+  ['drs_refunds_total', 'counter', 'Refunds asked for at /v1/refund, by code', ['result'], (s) => s.metrics.refunds],
   ['drs_usage_counters', 'gauge', 'Limited receipts that are counted in this process', ['scope'], (s) => byScope(s, (store) => store.counters)],
+  ['drs_usage_counters_endless', 'gauge', 'Those of them whose receipts have no end', ['scope'], (s) => byScope(s, (store) => store.endlessCounters)],
   ['drs_replay_entries', 'gauge', 'Used invocations recorded in this process', ['scope'], (s) => byScope(s, (store) => store.capacity && (store.size ?? 0))],
   ['drs_replay_capacity', 'gauge', 'Maximum number of used invocations in this process', ['scope'], (s) => byScope(s, (store) => store.capacity)],
 

@@ -3,7 +3,7 @@ import { GATE_CATALOGUE } from '../../../gate/codes.js';
 import type { GateProtocol } from '../../../gate/open.js';
 import type { RevocationObserver } from '../../../revocation/index.js';
 import type { EngineObserver } from '../../../verifier/engine.js';
-import type { RefundFault, ReplayObserver, ReplayResult } from '../../../usage/index.js';
+import { REFUND_CODES, type ReplayObserver, type ReplayResult } from '../../../usage/index.js';
 import type { Judgement } from '../../../verify/judge.js';
 import type { Binding } from '../../../verify/binding.js';
 import type { Code } from '../../../verify/codes.js';
@@ -22,9 +22,6 @@ const ADMIN_OUTCOMES = [
 
 /** A label of {@link ADMIN_OUTCOMES}. */
 export type AdminOutcome = (typeof ADMIN_OUTCOMES)[number];
-
-/** What became of a request to `/v1/refund`. */
-export type RefundResult = 'refunded' | 'forged' | RefundFault | Rejection;
 
 /** The ways to the gate: `/v1/gate` and `/gate/*` over HTTP, and gRPC. */
 export type GateEndpoint = 'gate' | 'grpc';
@@ -64,7 +61,7 @@ export class Metrics {
   }));
   readonly decisions = { http: noDecisions(), mcp: noDecisions(), a2a: noDecisions(), chain: noDecisions() };
   readonly replays = { verify: noReplayChecks(), gate: noReplayChecks() };
-  readonly refunds = new Map<RefundResult, number>([['refunded', 0]]);
+  readonly refunds = forEach(['done', ...REFUND_CODES] as const, () => 0);
   readonly lookups = { remote: { false: 0, true: 0 }, local: { false: 0, true: 0 } };
   readonly fetches = new Map<string, number>();
   readonly fetchSeconds = new Distribution(FETCH_SECONDS);
@@ -133,10 +130,6 @@ export class Metrics {
 
   countAdminCall(outcome: AdminOutcome): void {
     this.adminCalls[outcome]++;
-  }
-
-  countRefund(result: RefundResult): void {
-    increment(this.refunds, result);
   }
 
   /**

@@ -1,0 +1,43 @@
+// A request as a gate decides on it, with the functions of the gate. Nothing is counted or recorded here.
+import type { Protocol } from '../../src/gate/codes.js';
+import type { GateFailure } from '../../src/gate/codes.js';
+import { decide, type JudgedChain, type JudgedInvalid } from '../../src/gate/decide.js';
+import { openRequest } from '../../src/gate/open.js';
+import type { CallBody, GateRequest, Opening, PendingCall } from '../../src/gate/request.js';
+import type { Body } from '../../src/verify/binding.js';
+import type { Judgement } from '../../src/verify/judge.js';
+
+/** Opens a request as a gate for any route does. */
+export function openAs(protocol: Protocol, request: GateRequest): Opening {
+  // As `POST /v1/gate`: who asks about A2A without a path has an endpoint of JSON-RPC.
+  const path = request.path ?? (protocol === 'a2a' ? '/' : null);
+  return openRequest(protocol, { ...request, path }, { routes: 'any' });
+}
+
+/** The body that a judge compares with the signed arguments. */
+export function comparable(body: CallBody): Body | null {
+  return body.kind === 'text' || body.kind === 'value' ? body : null;
+}
+
+/**
+ * Decides on a call whose bundle was judged: its command, its tool and its body.
+ *
+ * @returns why a gate refuses it, or `null`
+ */
+export async function refusalByGate(call: PendingCall, judged: Judgement): Promise<GateFailure | null> {
+  const decided = await decide(call, {
+    // The judge has compared them.
+    rules: { trustedRoots: null, serverIdentity: null, bindingMode: 'enforced' },
+    now: () => 0,
+    judge: () => Promise.resolve(chainOf(judged)),
+    use: null,
+  });
+  return decided.kind === 'deny' ? decided.failure : null;
+}
+
+function chainOf(judged: Judgement): JudgedChain | JudgedInvalid {
+  if (judged.failure !== null) return { failure: judged.failure };
+  const { chain, root, invocation, binding } = judged;
+  const receipts = chain.receipts.map(({ claims }) => claims) as unknown as JudgedChain['receipts'];
+  return { failure: null, receipts, root, invocation: invocation.claims, limits: [], binding };
+}

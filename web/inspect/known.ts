@@ -1,0 +1,120 @@
+// What only a service knows, as somebody pastes it: what has been used of limits, what is revoked locally, whom it trusts.
+import { parseStrictJson, isJsonObject, type JsonValue } from '../../src/protocol/json.js';
+import { DEFAULT_KEYS } from '../../src/protocol/key-resolver.js';
+import { Entries } from '../../src/revocation/entries.js';
+import { readLine } from '../../src/revocation/store/entry-lines.js';
+import { readGivenRoots } from '../../src/trust/given-roots.js';
+import type { TrustedRoot } from '../../src/trust/read-root.js';
+import type { Usage } from '../../src/usage/usage-store.js';
+import { parseOrUndefined, short } from './decode.js';
+
+/** Where a service counts: each place for itself. */
+export type Place = 'verify' | 'gate';
+
+/** What has been used under one receipt, by place; `null` where nobody counts. */
+export type Used = Readonly<Record<Place, Usage | null>>;
+
+/** What has been used, by the digest of the receipt. */
+export type UsedByReceipt = ReadonlyMap<string, Used>;
+
+/** What is wrong with a text that is of a known kind. */
+interface Faulty {
+  readonly problem: string;
+}
+
+const DIGEST = /^sha256:[\da-f]{64}$/;
+
+/** Reads answers of `GET /admin/usage`, each in a line, or what `drs-verify usage` prints; `null` if it is neither. */
+export function readUsage(text: string, lines: readonly string[]): UsedByReceipt | null {
+  const used = new Map<string, Used>();
+  const whole = parseOrUndefined(text);
+  for (const value of whole === undefined ? lines.map(parseOrUndefined) : [whole]) {
+    const receipt = isJsonObject(value) ? value['receipt'] : undefined;
+    if (!isJsonObject(value) || typeof receipt !== 'string' || !DIGEST.test(receipt)) break;
+    const [verify, gate] = [usageOf(value['verify']), usageOf(value['gate'])];
+    if (verify === undefined || gate === undefined) break;
+    used.set(receipt, { verify, gate });
+  }
+  if (used.size === 0)
+    for (let at = 0; at + 2 < lines.length && DIGEST.test(lines[at] ?? ''); at += 3)
+      used.set(lines[at] ?? '', { verify: printed(lines[at + 1]), gate: printed(lines[at + 2]) });
+  return used.size === 0 ? null : used;
+}
+
+function usageOf(value: JsonValue | undefined): Usage | null | undefined {
+  if (value === null) return null;
+  if (!isJsonObject(value)) return undefined;
+  const { calls, total_cost_usd: cost } = value;
+  return typeof calls === 'number' && typeof cost === 'number' ? inMicroUsd(calls, cost) : undefined;
+}
+
+function printed(line = ''): Usage | null {
+  const [, calls, cost] = /: (\d+) calls, ([\d.]+) US dollars/.exec(line) ?? [];
+  return calls === undefined ? null : inMicroUsd(Number(calls), Number(cost));
+}
+
+/** A whole number of micro-dollars was divided by 10^6. */
+const inMicroUsd = (calls: number, usd: number): Usage => ({ calls, microUsd: Math.round(usd * 1e6) });
+
+/** Reads what `drs-verify revocations list` and `export` print, and the file of a service; `null` if it is none of them. */
+export function readRevocations(text: string): Entries | Faulty | null {
+  const entries = new Entries();
+  // One bare number may be anything.
+  if (/^\d*$/.test(text)) return null;
+  let at = 0;
+  for (const line of text.split('\n')) {
+    at++;
+    const entry = readLine(line);
+    if (entry === null) continue;
+    if (entry !== 'unknown') entries.add(entry);
+    else if (entries.size === 0) return null;
+    else return { problem: `Local revocations, but line ${at} is none: ${short(line.trim())}` };
+  }
+  return entries.size === 0 ? null : entries;
+}
+
+/** Whom a service trusts. */
+export interface GivenRoots {
+  /** Empty for anybody. */
+  readonly roots: readonly (string | TrustedRoot)[];
+  /** What of the text cannot be used. */
+  readonly problem: string | null;
+}
+
+/** Reads DIDs, or the text of a file as `TRUSTED_ROOTS_FILE` names it. */
+export function readRoots(text: string): GivenRoots {
+  if (text.trimStart().startsWith('{')) return readRootsFile(text);
+  const given = text.split(/[\s,]+/).filter((did) => did !== '');
+  const isDid = (did: string) => DEFAULT_KEYS.publicKeyOf(did) !== null;
+  const odd = given.filter((did) => !isDid(did));
+  return {
+    roots: given.filter(isDid),
+    problem:
+      odd.length === 0
+        ? null
+        : `Not a did:key of an Ed25519 key, left out: ${odd.slice(0, 8).map(short).join(', ')}`,
+  };
+}
+
+/** As in src/trust/read-roots.ts, which reads files in slices: a page has one. */
+function readRootsFile(text: string): GivenRoots {
+  const refused = (problem: string): GivenRoots => ({ roots: [], problem });
+  const { value, defect } = parseStrictJson(text, Number.MAX_SAFE_INTEGER);
+  if (defect !== undefined) return refused(`It is not strict JSON: ${defect.message}`);
+  const list = isJsonObject(value) ? value['roots'] : undefined;
+  if (!isJsonObject(value) || !Array.isArray(list))
+    return refused('It has no roots, expected { "roots": [ { "did": "did:key:…", "name": "…" } ] }');
+  const other = Object.keys(value).find((name) => name !== 'roots' && name !== '$schema');
+  if (other !== undefined) return refused(`It has a member ${short(other)}, expected only roots`);
+  if (list.length === 0) return refused('It names nobody: a service that reads it refuses every bundle');
+  const read = readGivenRoots(list as unknown as TrustedRoot[]);
+  return 'problem' in read
+    ? refused(`roots${read.problem.slice(0, 300)}`)
+    : { roots: list as unknown as TrustedRoot[], problem: null };
+}
+
+/** What the operator calls a principal; `null` if nobody says. */
+export function nameOfRoot(did: string | null, roots: GivenRoots['roots']): string | null {
+  const found = roots.find((root) => typeof root !== 'string' && root.did === did);
+  return typeof found === 'object' ? (found.name ?? null) : null;
+}
