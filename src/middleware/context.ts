@@ -16,7 +16,8 @@ export interface DrsContext extends GateContext {
    *   await drs.refund();
    *   throw error;
    * });
-   * await drs.refund(0.05 - bill.usd);
+   * // Of less than a micro-dollar, or nothing, there is no refund.
+   * if (0.05 - bill.usd >= 0.000001) await drs.refund(0.05 - bill.usd);
    */
   refund(usd?: number): Promise<Refunded>;
 }

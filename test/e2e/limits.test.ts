@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { decodeJwt } from 'jose';
+import { decodeJwt, decodeProtectedHeader, importJWK, SignJWT } from 'jose';
 import { generateKey } from '../../src/issue/index.js';
 import { toolCall } from '../gate/attacks.js';
 import { createVerifier, type Verdict } from '../../src/index.js';
@@ -14,6 +14,7 @@ import { metricOf, startService } from '../support/service-in-process.js';
 import type { RunningService } from '../support/service.js';
 
 const TOKEN = 'token-for-the-tests';
+const key = generateKey();
 const args = { tool: 'search', query: 'tea' };
 const limited = (policy: object) => liveChain(2, { policy: { allowed_tools: ['search'], ...policy } });
 const digests = ({ receipts }: Chain) => receipts.map(digestOf);
@@ -23,7 +24,7 @@ describe('limits of all calls at a service', () => {
   beforeAll(async () => {
     service = await startService({
       ...{ REPLAY_PROTECTION: 'memory', DRS_ADMIN_TOKEN: TOKEN },
-      GATE_SIGNING_KEY: generateKey().toJwk().d,
+      GATE_SIGNING_KEY: key.toJwk().d,
     });
   });
   afterAll(() => service.stop());
@@ -117,7 +118,24 @@ describe('limits of all calls at a service', () => {
     const [header, payload = '', signature] = context.split('.');
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
     const forged = [header, encode({ ...claims, iat: 1 }), signature].join('.');
-    for (const bad of [forged, '', '.', `${context}A`, context.replace('.', '..'), payload])
+    const signedBy = async (by: typeof key, others = {}) =>
+      new SignJWT({ ...claims, ...others })
+        .setProtectedHeader({ ...decodeProtectedHeader(context), alg: 'EdDSA' })
+        .sign(await importJWK({ ...by.toJwk() }, 'EdDSA'));
+    const none = [encode({ alg: 'none', typ: 'drs-context+jwt' }), payload, signature].join('.');
+    // The same low bytes, which a careless decoder reads alike.
+    const wide = [header, String.fromCharCode(payload.charCodeAt(0) + 256) + payload.slice(1), signature];
+    for (const bad of [
+      none,
+      wide.join('.'),
+      await signedBy(generateKey()),
+      forged,
+      '',
+      '.',
+      `${context}A`,
+      context.replace('.', '..'),
+      payload,
+    ])
       expect(await refund({ context: bad })).toEqual(
         refused(403, 'REFUND_CONTEXT_INVALID', 'not one that this gate has signed'),
       );
@@ -129,6 +147,8 @@ describe('limits of all calls at a service', () => {
       [{ context, usd: null }, 'the amount is null'],
     ] as const)
       expect(await refund(body)).toEqual(refused(400, 'REFUND_MALFORMED', detail));
+    const late = await signedBy(key, { iat: Math.floor(Date.now() / 1000) - 62 });
+    expect(await refund({ context: late })).toEqual(refused(409, 'REFUND_TOO_LATE', '60 s after'));
     expect(await refund({ context, usd: 0.41 })).toEqual(refused(409, 'REFUND_TOO_LARGE', 'was charged 0.4'));
     const large = await service.post('/v1/refund', { context: 'x'.repeat(33_000) });
     expect(large.status).toBe(413);
@@ -144,7 +164,7 @@ describe('limits of all calls at a service', () => {
     const scrape = await (await fetch(`${service.url}/metrics`)).text();
     const counted = (result: string) => metricOf(scrape, `drs_refunds_total{result="${result}"}`);
     expect([counted('done'), counted('REFUND_REPEATED'), counted('REFUND_CONTEXT_INVALID')]).toEqual([
-      1, 3, 6,
+      1, 3, 9,
     ]);
   });
 

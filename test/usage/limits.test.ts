@@ -99,6 +99,25 @@ describe.each(kinds)('limits that are counted in %s', (kind) => {
     expect(await dear()).toMatchObject({ kind: 'reached' });
   });
 
+  it('take back once, of many instances that give back different amounts at the same time', async () => {
+    const limit = limitOf(`${kind} from two`, { maxCalls: 2, maxTotalMicroUsd: 100 });
+    const key = `${kind} from two`;
+    await store.use(key, NOW, 961, chargeOf([limit], 30));
+    await call(store, [limit], 40);
+    // In memory, another store is another verifier.
+    const other = kind === 'memory' ? store : await open(kind, { rollMs: -Infinity });
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, at) =>
+        (at % 2 === 0 ? store : other).refund?.(key, {
+          calls: at % 3 === 0 ? 1 : 0,
+          parts: [{ receipt: limit.receipt, microUsd: 30 }],
+        }),
+      ).map(async (answer) => answer),
+    );
+    expect(answers.toSorted()).toEqual(['refunded', ...Array<string>(19).fill('repeated')]);
+    expect((await store.usageOf(limit.receipt))?.microUsd).toBe(40);
+  });
+
   it('take back what a call was charged: once, at all levels or none, and never below 0', async () => {
     const [root, leaf] = [
       limitOf(`${kind} back`, { maxCalls: 2, maxTotalMicroUsd: 100 }),

@@ -167,6 +167,12 @@ class Schedule {
     if (use?.kind === 'new') {
       if (this.#allowedKeys.has(key)) this.faults.push(`${key} was allowed twice`);
       this.#allowedKeys.add(key);
+      // At once, too: what is given back later could hide it.
+      for (const [at, { calls, microUsd }] of use.usage.entries()) {
+        const { maxCalls, maxTotalMicroUsd } = (chain[at] as Account).limits;
+        if (calls > (maxCalls ?? Infinity) || microUsd > (maxTotalMicroUsd ?? Infinity))
+          this.faults.push(`${key} was allowed above a limit: ${calls} calls, ${microUsd}`);
+      }
     }
     if (use?.kind === 'reached') {
       const { used, asked, limit } = use.limit;
