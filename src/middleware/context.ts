@@ -16,8 +16,7 @@ export interface DrsContext extends GateContext {
    *   await drs.refund();
    *   throw error;
    * });
-   * // Of less than a micro-dollar, or nothing, there is no refund.
-   * if (0.05 - bill.usd >= 0.000001) await drs.refund(0.05 - bill.usd);
+   * await drs.refund(0.05 - bill.usd);
    */
   refund(usd?: number): Promise<Refunded>;
 }

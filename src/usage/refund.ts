@@ -15,7 +15,7 @@ export const REFUND_CODES = [
   'REFUND_UNKNOWN', 'REFUND_UNAVAILABLE',
 ] as const;
 
-/** A code of {@link REFUND_CODES}. */
+/** Why a charge was not given back. */
 export type RefundCode = (typeof REFUND_CODES)[number];
 
 /** A charge was not given back. */
@@ -88,6 +88,8 @@ export async function refundCall(
     throw new RefundError('REFUND_TOO_LARGE', message);
   }
   const back = asked ?? cost;
+  // A bill as high as the estimate: a refund of more may still come.
+  if (asked === 0) return { calls: 0, total_cost_usd: 0 };
   const calls = asked === null ? 1 : 0;
   const parts = charged.map(({ receipt, microUsd }) => ({ receipt, microUsd: Math.min(back, microUsd) }));
   switch (await refundIn(store, replayKey(scope, iss, jti), { calls, parts })) {
@@ -103,9 +105,8 @@ export async function refundCall(
 /** @returns micro-dollars; `null` for the whole call */
 function readAmount(usd: unknown): number | null {
   if (usd === undefined) return null;
-  const microUsd = typeof usd === 'number' && usd > 0 && usd <= MAX_USD ? toMicroUsd(usd, 'down') : 0;
-  if (microUsd > 0) return microUsd;
-  const expected = `a number of US dollars from 0.000001 to ${MAX_USD}, or none to give back the whole call`;
+  if (typeof usd === 'number' && usd >= 0 && usd <= MAX_USD) return toMicroUsd(usd, 'down');
+  const expected = `a number of US dollars from 0 to ${MAX_USD}, or none to give back the whole call`;
   throw new RefundError('REFUND_MALFORMED', `the amount is ${show(usd)}, expected ${expected}`);
 }
 

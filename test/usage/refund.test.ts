@@ -67,11 +67,18 @@ describe('a refund', () => {
     await expect(refund()).rejects.toMatchObject({ code: 'REFUND_REPEATED' });
   });
 
-  it.each([0, -1, 0.0000009, Number.NaN, Infinity, 1_000_000_001, null, '1', {}])(
+  it.each([0, -0, 0.0000009])('of %s gives nothing back, and is not the one', async (usd) => {
+    const { refund, usage } = await charged();
+    expect(await refund(usd)).toEqual({ calls: 0, total_cost_usd: 0 });
+    expect((await usage())[0]).toEqual({ calls: 1, microUsd: 250_000 });
+    expect(await refund(0.25)).toEqual({ calls: 0, total_cost_usd: 0.25 });
+  });
+
+  it.each([-1, -0.0000009, Number.NaN, Infinity, 1_000_000_001, null, '1', {}])(
     'is not of %s, which is no amount',
     async (usd) => {
       const { refund, usage } = await charged();
-      const message = 'expected a number of US dollars from 0.000001 to 1000000000, or none';
+      const message = 'expected a number of US dollars from 0 to 1000000000, or none';
       await expect(refund(usd)).rejects.toMatchObject(refusal('REFUND_MALFORMED', message));
       expect((await usage())[0]).toEqual({ calls: 1, microUsd: 250_000 });
     },
