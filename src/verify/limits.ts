@@ -84,14 +84,14 @@ export function limitsLeft(
   limits: readonly CountedLimits[],
   used: readonly { readonly calls: number; readonly microUsd: number }[],
 ): LimitLeft[] {
-  return limits.map(({ level, receipt, maxCalls, maxTotalMicroUsd, exp }, index) => {
+  return limits.map(({ level, receipt, maxCalls, maxTotalMicroUsd, exp: expires_at }, index) => {
     const { calls = 0, microUsd = 0 } = used[index] ?? {};
-    return {
-      ...{ level, receipt },
-      ...(maxCalls === null ? {} : { calls_left: Math.max(0, maxCalls - calls) }),
-      ...(maxTotalMicroUsd === null ? {} : { usd_left: toUsd(Math.max(0, maxTotalMicroUsd - microUsd)) }),
-      expires_at: exp,
-    };
+    // Written out: with spreads, this took half the time of a limit.
+    const calls_left = Math.max(0, (maxCalls ?? 0) - calls);
+    if (maxTotalMicroUsd === null) return { level, receipt, calls_left, expires_at };
+    const usd_left = toUsd(Math.max(0, maxTotalMicroUsd - microUsd));
+    if (maxCalls === null) return { level, receipt, usd_left, expires_at };
+    return { level, receipt, calls_left, usd_left, expires_at };
   });
 }
 
