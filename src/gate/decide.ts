@@ -202,13 +202,9 @@ function contextOf({ receipts, root, invocation }: JudgedChain, binding: Binding
   return context;
 }
 
-function briefOf(claims: ReceiptClaims): JudgedReceipt {
-  const { iss, jti, exp, drs_root_type, drs_consent } = claims;
-  return {
-    ...{ iss, jti, session_id: drs_consent?.session_id ?? null },
-    ...(exp === undefined ? {} : { exp }),
-    ...(drs_root_type === undefined ? {} : { drs_root_type }),
-  };
+function briefOf({ iss, jti, exp, drs_root_type, drs_consent }: ReceiptClaims): JudgedReceipt {
+  const session_id = drs_consent?.session_id ?? null;
+  return { iss, jti, session_id, exp: exp ?? null, drs_root_type: drs_root_type ?? null };
 }
 
 /** Freezes a value and everything in it. Strict JSON bounds the depth. */
