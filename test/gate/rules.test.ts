@@ -332,12 +332,9 @@ describe('a decision', () => {
     expect(rootOf({ exp: 7 })).toEqual({
       ...{ jti: 'dr:0', exp: 7, drs_root_type: 'human', session_id: 'session-1' },
     });
-    expect(
-      Object.entries(rootOf({ exp: undefined, drs_root_type: undefined, drs_consent: undefined })),
-    ).toEqual([
-      ['jti', 'dr:0'],
-      ['session_id', null],
-    ]);
+    expect(rootOf({ exp: undefined, drs_root_type: undefined, drs_consent: undefined })).toStrictEqual({
+      ...{ jti: 'dr:0', exp: null, drs_root_type: null, session_id: null },
+    });
   });
 });
 
