@@ -95,13 +95,15 @@ export class SharedExchanges implements Poster {
     this.#willSend = false;
     while (this.#underWay < this.#maxUnderWay && this.#waiting.length > 0) {
       this.#underWay++;
-      void this.#exchange(this.#take()).finally(() => {
-        this.#underWay--;
-        this.#send();
-      });
+      void this.#exchange(this.#take()).then(this.#ended);
     }
     if (this.#underWay === 0) this.#onIdle();
   }
+
+  readonly #ended = (): void => {
+    this.#underWay--;
+    this.#send();
+  };
 
   #take(): readonly Call[] {
     let [lines, characters] = [0, 0];
@@ -114,14 +116,13 @@ export class SharedExchanges implements Poster {
   }
 
   /** Gives each call its answer, or its error. Never rejects. */
-  async #exchange(calls: readonly Call[]): Promise<void> {
+  #exchange(calls: readonly Call[]): Promise<void> {
     const [first] = calls;
-    if (calls.length === 1 && first !== undefined) {
-      const answer = this.#single.post(first.json, first.deadline);
-      first.resolve(answer);
-      await answer.catch(() => undefined);
-      return;
-    }
+    if (calls.length > 1 || first === undefined) return this.#share(calls);
+    return this.#single.post(first.json, first.deadline).then(first.resolve, first.reject);
+  }
+
+  async #share(calls: readonly Call[]): Promise<void> {
     const abort = new AbortController();
     const left = new Set(calls);
     for (const call of calls)
