@@ -120,8 +120,8 @@ export class Counters {
   /** Forgets the counters without end of these receipts. */
   prune(receipts: ReadonlySet<string>): Pruned {
     let removed = 0;
-    for (const receipt of receipts) {
-      if (this.#byReceipt.get(receipt)?.end !== Infinity) continue;
+    for (const [receipt, { end }] of this.#byReceipt) {
+      if (end !== Infinity || !receipts.has(receipt)) continue;
       this.#byReceipt.delete(receipt);
       removed++;
     }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { toUsd } from '../../protocol/money.js';
 import type { ReplayStore } from '../../usage/index.js';
 import { show } from '../../verify/codes.js';
@@ -8,7 +9,9 @@ import type { AdminCall } from '../observe/logs/admin-log.js';
 import type { AdminAccess } from './admin-access.js';
 import type { RouteContext } from './context.js';
 
-/** `GET /admin/usage?receipt=sha256:…`. */
+const ENTRIES_PER_TURN = 10_000;
+
+/** `GET /admin/usage?receipt=sha256:…`, and `POST /admin/usage/prune`. */
 export class UsageRoute {
   readonly #context: RouteContext;
   readonly #access: AdminAccess;
@@ -48,12 +51,16 @@ export class UsageRoute {
   async #prune(exchange: Exchange, call: AdminCall): Promise<void> {
     const { engine, gateReplays } = this.#context;
     const revoked = new Set<string>();
-    // An entry with an end is dropped some day, and a receipt without one could then be used again.
-    for (const { target, exp } of engine.revocation.list())
-      if (typeof target === 'string' && target.startsWith('sha256:') && exp === null) revoked.add(target);
     const prune = async (store: ReplayStore | null) => (await store?.prune?.(revoked)) ?? null;
     const facts = { pruned: true, token: this.#access.tokenName };
     try {
+      let seen = 0;
+      for (const { target, exp } of engine.revocation.list()) {
+        // An entry with an end is dropped some day, and a receipt without one could then be used again.
+        if (typeof target === 'string' && target.startsWith('sha256:') && exp === null) revoked.add(target);
+        // There may be a million: others have their turn meanwhile.
+        if (++seen % ENTRIES_PER_TURN === 0) await setImmediate();
+      }
       const [verify, gate] = [await prune(engine.replays), await prune(gateReplays)];
       this.#access.log.record('done', call, { ...facts, verify, gate });
       exchange.answer(200, JSON.stringify({ verify, gate }));
