@@ -10,6 +10,7 @@ import {
 import { readMemory } from '../redis/memory.js';
 import { rejectAfter } from '../redis/reject-after.js';
 import { Breaker } from './breaker.js';
+import { FAULTS, RedisFault, refusalOf, unreadyReasonOf } from './redis-faults.js';
 import { RedisRecords } from './redis-records.js';
 import {
   ReplayStoreError,
@@ -56,22 +57,6 @@ const PROBE_TTL_MS = 1_000;
 const LOADING_PAUSE_MS = 100;
 const LOG_PAUSE_MS = 10_000;
 
-/** What a refused call is told, and what the log says once, by reason. */
-const FAULTS: Record<ReplayUnreadyReason, { readonly call: string; readonly log: string }> = {
-  replay_store_unreachable: {
-    call: 'Redis did not record it',
-    log: 'does not record: calls are refused until it does again',
-  },
-  replay_store_evicts: {
-    call: 'Redis may evict what it records',
-    log: 'may evict used invocations: calls are refused until its maxmemory-policy is noeviction',
-  },
-  replay_store_full: {
-    call: 'Redis is full',
-    log: 'is full: calls are refused until it has room again',
-  },
-};
-
 /**
  * A replay store in Redis, shared by all instances that use it: `SET name 1 NX PX ttl`. Each invocation has a key of
  * its own, so a Redis Cluster distributes them among its nodes. A call under limited receipts is recorded and charged by a
@@ -106,16 +91,6 @@ export async function openRedisReplayStore(
   const store = new RedisReplayStore(options, { ...PERIODS, ...periods });
   await store.open();
   return store;
-}
-
-/** Redis answers, but an invocation must not be recorded in it. */
-class RedisFault extends Error {
-  readonly reason: ReplayUnreadyReason;
-
-  constructor(reason: ReplayUnreadyReason, message: string) {
-    super(message);
-    this.reason = reason;
-  }
 }
 
 class RedisReplayStore implements ReplayStore {
@@ -359,13 +334,4 @@ class RedisReplayStore implements ReplayStore {
     log?.error({ err: error }, `${this.#place}: a node does not record; calls that belong to it are refused`);
     onError?.(error);
   }
-}
-
-function unreadyReasonOf(error: Error): ReplayUnreadyReason {
-  if (error instanceof RedisFault) return error.reason;
-  return error.message.startsWith('OOM') ? 'replay_store_full' : 'replay_store_unreachable';
-}
-
-function refusalOf(error: Error): ReplayStoreError {
-  return new ReplayStoreError(FAULTS[unreadyReasonOf(error)].call, { cause: error });
 }
