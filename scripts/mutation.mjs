@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 
 const LEFT_OUT = [
   // Their tests run a real Redis and wait for it. With a fault in each line, that would take hours.
-  'src/usage/redis-store.ts',
+  'src/usage/redis-{store,faults}.ts',
   'src/revocation/store/redis-{checks,log,store,transfer}.ts',
   'src/**/*worker*.{ts,cts}',
   'src/revocation/lists/list-reader-thread.ts',
