@@ -11,9 +11,12 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (/** @type {string[]} */ ...parts) => path.join(root, ...parts);
 
 rmSync(at('dist'), { recursive: true, force: true });
-const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
-const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], {
+// The native compiler: the same JavaScript as that of `tsc`, in a fifth of the time. It ends before there is garbage to
+// collect.
+const tsgo = at('node_modules', '@typescript', 'native-preview', 'bin', 'tsgo');
+const { status } = spawnSync(process.execPath, [tsgo, '-p', 'tsconfig.build.json'], {
   cwd: root,
+  env: { ...process.env, GOGC: 'off' },
   stdio: 'inherit',
 });
 if (status !== 0) process.exit(1);

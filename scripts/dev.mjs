@@ -55,7 +55,7 @@ async function startAgain() {
   });
 }
 
-// The native compiler: the same JavaScript as that of `tsc`, in a fifth of the time.
+// The native compiler, as for a build.
 const tsgo = at('node_modules/@typescript/native-preview/bin/tsgo');
 const options =
   '-p tsconfig.build.json --declaration false --declarationMap false --watch --preserveWatchOutput';

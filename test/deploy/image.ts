@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -29,13 +29,7 @@ export interface Image {
 /** The RUN commands that are not run as they stand, since there is no container, and what is done in their place. */
 const REPLACED: readonly [RegExp, (root: string, folder: string) => void][] = [
   // The packages that are installed here; what the lockfile names has been checked when they were installed.
-  [
-    /^npm ci( --[\w-]+)*$/,
-    (_, folder) => {
-      linkTree(path.join(ROOT, 'node_modules'), folder);
-      useNativeCompiler(folder);
-    },
-  ],
+  [/^npm ci( --[\w-]+)*$/, (_, folder) => linkTree(path.join(ROOT, 'node_modules'), folder)],
   // The user exists only in the image.
   [
     /^install -d -o node -g node -m 0750 \S+$/,
@@ -59,20 +53,6 @@ function linkTree(from: string, into: string): void {
     rmSync(path.join(copy, name));
     cpSync(path.join(from, name), path.join(copy, name));
   }
-}
-
-/**
- * Has the build compile with `tsgo`, which writes the same code as `tsc` in a fifth of the time, and in half of that on one
- * thread and without collecting garbage.
- */
-function useNativeCompiler(folder: string): void {
-  const tsc = path.join(folder, 'node_modules/typescript/bin/tsc');
-  // Not in place: it is a link to the file of the packages here.
-  rmSync(tsc);
-  writeFileSync(
-    tsc,
-    "process.env.GOGC = 'off';\nprocess.argv.push('--singleThreaded');\nimport('../../@typescript/native-preview/bin/tsgo');\n",
-  );
 }
 
 function instructionsOf(dockerfile: string): Instruction[] {

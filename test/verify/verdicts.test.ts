@@ -1,7 +1,7 @@
-import { describe, expect, it } from 'vitest';
-import { CATALOGUE, createVerifier, type VerifierOptions } from '../../src/index.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CATALOGUE, createVerifier, type Verifier, type VerifierOptions } from '../../src/index.js';
 import { NOW } from '../support/chain.js';
-import { ACCEPTED, REFUSED } from '../support/cases.js';
+import { ACCEPTED, REFUSED, type RefusedCase } from '../support/cases.js';
 
 /** The cache never changes a verdict: every table runs under each of these. */
 const CACHES: readonly (readonly [string, VerifierOptions])[] = [
@@ -15,10 +15,29 @@ const caches = process.env['MUTATION_RUN'] === undefined ? CACHES : CACHES.slice
 const blockOf = new Map<string, string>(CATALOGUE.map(({ block, code }) => [code, block]));
 
 describe.each(caches)('verdicts %s', (_, cacheOptions) => {
-  it.each(REFUSED)('refuses $name: $code', async ({ bundle, code, block, says, options, revoked = [] }) => {
+  /** Of all cases without options and revocations: starting a thread takes longer than a case, and each has keys of its own. */
+  let shared: Verifier;
+  beforeAll(() => {
+    shared = createVerifier({ workerThreads: 0, ...cacheOptions });
+  });
+  afterAll(() => shared.close());
+
+  async function use(
+    { options, revoked = [] }: Pick<RefusedCase, 'options' | 'revoked'>,
+    check: (verifier: Verifier) => Promise<void>,
+  ): Promise<void> {
+    if (options === undefined && revoked.length === 0) return check(shared);
     const verifier = createVerifier({ workerThreads: 0, ...cacheOptions, ...options });
     try {
-      for (const index of revoked) await verifier.revoke(index);
+      for (const target of revoked) await verifier.revoke(target);
+      await check(verifier);
+    } finally {
+      await verifier.close();
+    }
+  }
+
+  it.each(REFUSED)('refuses $name: $code', async ({ bundle, code, block, says, ...own }) =>
+    use(own, async (verifier) => {
       // The third time, what is valid in it comes from the cache.
       for (let round = 0; round < 3; round++) {
         const verdict = await verifier.verify(bundle, { now: NOW });
@@ -28,22 +47,17 @@ describe.each(caches)('verdicts %s', (_, cacheOptions) => {
         expect(verdict.error?.message).not.toMatch(/\{\w+\}|\?/);
         expect(verdict.error?.suggestion).toMatch(/\w+/);
       }
-    } finally {
-      await verifier.close();
-    }
-  });
+    }),
+  );
 
-  it.each(ACCEPTED)('accepts $name', async ({ bundle, options }) => {
-    const verifier = createVerifier({ workerThreads: 0, ...cacheOptions, ...options });
-    try {
+  it.each(ACCEPTED)('accepts $name', async ({ bundle, ...own }) =>
+    use(own, async (verifier) => {
       for (let round = 0; round < 4; round++) {
         const verdict = await verifier.verify(bundle, { now: NOW });
         expect(verdict).toMatchObject({ valid: true });
         const members = Object.keys(verdict.context ?? {}).filter((name) => name !== 'unenforced');
         expect(members).toEqual(['root_principal', 'chain_depth', 'leaf_policy']);
       }
-    } finally {
-      await verifier.close();
-    }
-  });
+    }),
+  );
 });
