@@ -697,7 +697,7 @@ function extMcpDoor({ agentgateway }: GateService): GateDoor {
         return denied(error.data.status, { error });
       }
       const set = new Map(said.header_mutation.set.map(({ key, value }) => [key, value.toString('latin1')]));
-      if (said.metadata === null) return set.has('x-drs-agent') ? 'headers without metadata' : 'pass';
+      if (said.metadata === undefined) return set.has('x-drs-agent') ? 'headers without metadata' : 'pass';
       const context = ofStruct(said.metadata);
       const shown = lineOf(allowed(context), HEADERS);
       const inHeaders = lineOfHeaders((header) => set.get(header));
@@ -718,7 +718,7 @@ function mcpParts({ body }: GateRequest) {
 interface McpAnswer {
   readonly error?: { readonly mcp_error: Buffer };
   readonly header_mutation: { readonly set: readonly { readonly key: string; readonly value: Buffer }[] };
-  readonly metadata: StructOf | null;
+  readonly metadata?: StructOf;
 }
 
 /** Of `google.protobuf.Struct`. */
