@@ -266,7 +266,7 @@ export class Game {
   /** Another door is the first for other requests: of those with one store, only the first allows a call. */
   #inTurn(requests: readonly GateRequest[]): readonly GateDoor[] {
     const { doors } = this.#doors;
-    const first = requests.reduce((sum, { body, path }) => sum + body.length + path.length, 0) % doors.length;
+    const first = requests.reduce((sum, { body }) => sum + body.length, 0) % doors.length;
     return [...doors.slice(first), ...doors.slice(0, first)];
   }
 
