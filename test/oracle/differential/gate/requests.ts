@@ -586,6 +586,8 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
           `"notifications":${random.pick(['{}', '{"toolsListChanged":true}', '{"resourceSubscriptions":[]}', '{"x":1}', '[]', '{"resourceSubscriptions":["a","b"]}'])}`,
         ),
       ),
+    // What agentgateway sends of such a message would add to the one that the gate puts together.
+    () => member2(random.pick(['params', 'id']), random.pick(['{}', '8', 'null'])),
     () => text(random.pick(ODD)),
     () => text(''),
     () => ({ ...request, protocol: protocol === 'mcp' ? 'a2a' : 'mcp' }),

@@ -265,9 +265,8 @@ export class Game {
 
   /** Another door is the first for other requests: of those with one store, only the first allows a call. */
   #inTurn(requests: readonly GateRequest[]): readonly GateDoor[] {
-    const { doors } = this.#doors;
-    const first = requests.reduce((sum, { body }) => sum + body.length, 0) % doors.length;
-    return [...doors.slice(first), ...doors.slice(0, first)];
+    const seed = requests.reduce((sum, { body }) => sum + body.length, 0);
+    return new Random(seed).shuffled(this.#doors.doors);
   }
 
   #expected(door: GateDoor, request: GateRequest): string | undefined {
