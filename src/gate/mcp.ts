@@ -133,13 +133,14 @@ function findHeaderMismatch(
 
 /** Whether each of these headers has the value of an argument; of which one, only the schema of the tool says. */
 function areArguments(values: readonly string[], args: JsonValue | undefined): boolean {
-  const known = new Set<unknown>();
+  const known = new Set<string | number | boolean>();
   // Without recursion: nothing has bounded the depth yet.
-  const left: unknown[] = [args];
+  const left: (JsonValue | undefined)[] = [args];
   while (left.length > 0) {
     const value = left.pop();
-    if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) left.push(item);
-    else if (value !== undefined && value !== null) known.add(value).add(String(value));
+    if (value === undefined || value === null) continue;
+    if (typeof value === 'object') for (const item of Object.values(value)) left.push(item);
+    else known.add(value).add(String(value));
   }
   return values.every((value) => {
     const text = isAscii(value) ? decodeHeaderText(value) : null;
