@@ -52,10 +52,11 @@ export function readRpcMessage(
     failure: gateFailure('INVALID_JSONRPC', protocol, message),
     id,
   });
-  const parsed = body.kind === 'text' ? parse(body.text) : { value: body.value, defect: null };
+  const parsed =
+    body.kind === 'text' ? parse(body.text) : { value: body.value, defect: null, isAmbiguous: false };
   if ('syntax' in parsed) return invalid(`the body is not JSON: ${parsed.syntax}`);
   if ('size' in parsed) return { failure: gateFailure('BODY_TOO_LARGE', protocol, parsed.size), id: null };
-  const { value, defect } = parsed;
+  const { value, defect, isAmbiguous } = parsed;
   if (Array.isArray(value)) {
     const message = `the body is a batch of ${value.length} JSON-RPC messages, expected one`;
     return { failure: gateFailure('BATCH_NOT_SUPPORTED', protocol, message), id: null };
@@ -64,9 +65,7 @@ export function readRpcMessage(
   const id = own(value, 'id');
   const isReparsed = body.kind === 'value';
   const echoed = echoOf(id, defect !== null || isReparsed);
-  if (defect !== null && body.kind === 'text' && isAmbiguousEnvelope(body.text)) {
-    return invalid(`the body is not strict JSON: ${defect}`, echoed);
-  }
+  if (isAmbiguous) return invalid(`the body is not strict JSON: ${defect}`, echoed);
   const unknown = Object.keys(value).find((name) => !ENVELOPE.has(name));
   if (unknown !== undefined) {
     const found = JSON.stringify(shorten(unknown));
@@ -134,12 +133,12 @@ const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'param
 
 function parse(
   text: string,
-): { value: unknown; defect: string | null } | { syntax: string } | { size: string } {
+): { value: unknown; defect: string | null; isAmbiguous: boolean } | { syntax: string } | { size: string } {
   const { value, defect } = parseStrictJson(text);
-  if (defect === undefined) return { value, defect: null };
+  if (defect === undefined) return { value, defect: null, isAmbiguous: false };
   if (defect.kind === 'syntax') return { syntax: text === '' ? 'it is empty' : defect.message };
   if (defect.kind === 'size') return { size: `the body: ${defect.message}` };
-  return { value: JSON.parse(text), defect: defect.message };
+  return { value: JSON.parse(text), defect: defect.message, isAmbiguous: isAmbiguousEnvelope(text) };
 }
 
 const QUOTE = 0x22;
@@ -151,7 +150,7 @@ const MAX_NAME_TEXT = 7 * 6 + 2;
  * Whether `method` or `jsonrpc` occurs twice in the outermost object. The text can be large, so this is a single pass
  * with constant memory.
  *
- * @param text a JSON object that `JSON.parse` has accepted
+ * @param text a JSON text that `JSON.parse` has accepted
  */
 function isAmbiguousEnvelope(text: string): boolean {
   const seen = new Set<string>();

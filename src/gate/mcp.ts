@@ -51,7 +51,8 @@ function openMcpMessage(message: RpcMessage, headers: HeaderLookup, rules: McpRu
   const subject = isCall ? subjectOf(method, params) : undefined;
   const requested = !isCall ? null : method === TOOLS_CALL ? shorten(subject) : method;
   const deny = denier('mcp', answerId(message), requested);
-  const mismatch = findHeaderMismatch(method, isCall, subject, headers);
+  const args = params === null ? undefined : own(params, 'arguments');
+  const mismatch = findHeaderMismatch(method, isCall, { subject, args }, headers);
   if (mismatch !== null) return deny(gateFailure('HEADER_MISMATCH', 'mcp', mismatch));
   if (isPassing) return { kind: 'pass' };
   if (!isCall) {
@@ -114,7 +115,7 @@ function missingBundle(
 function findHeaderMismatch(
   method: string | undefined,
   isCall: boolean,
-  subject: JsonValue | undefined,
+  { subject, args }: { readonly subject: JsonValue | undefined; readonly args: JsonValue | undefined },
   headers: HeaderLookup,
 ): string | null {
   const methods = headers('mcp-method');
@@ -123,9 +124,32 @@ function findHeaderMismatch(
   }
   if (!isCall) return null;
   const named = readNameHeader(headers);
-  if (named === null || (named !== 'unreadable' && named.name === subject)) return null;
-  return 'the header Mcp-Name is not params.name (or uri, or taskId) of the body';
+  if (named !== null && (named === 'unreadable' || named.name !== subject))
+    return 'the header Mcp-Name is not params.name (or uri, or taskId) of the body';
+  const repeated = headers('mcp-param-*');
+  if (repeated.length === 0 || areArguments(repeated, args)) return null;
+  return 'a header Mcp-Param-… is none of params.arguments of the body';
 }
+
+/** Whether each of these headers has the value of an argument; of which one, only the schema of the tool says. */
+function areArguments(values: readonly string[], args: JsonValue | undefined): boolean {
+  const known = new Set<string | number | boolean>();
+  // Without recursion: nothing has bounded the depth yet.
+  const left: (JsonValue | undefined)[] = [args];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (value === undefined || value === null) continue;
+    if (typeof value === 'object') for (const item of Object.values(value)) left.push(item);
+    else known.add(value).add(String(value));
+  }
+  return values.every((value) => {
+    const text = isAscii(value) ? decodeHeaderText(value) : null;
+    // A number may be written in another way: 42.0.
+    return text !== null && (known.has(text) || (DECIMAL.test(text) && known.has(Number(text))));
+  });
+}
+
+const DECIMAL = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
 /** The name in the header `Mcp-Name`; `null` if there is no such header, `unreadable` if it is not a single name. */
 export function readNameHeader(headers: HeaderLookup): { readonly name: string } | 'unreadable' | null {

@@ -13,11 +13,15 @@ const NAMING_METHODS = [
 /** The headers that can name another path. Frameworks take it for that of the request. */
 const NAMING_PATHS = ['x-original-url', 'x-rewrite-url'] as const;
 
+/** All headers `Mcp-Param-…`, which repeat arguments of a call of MCP; what follows is the tool's choice. */
+const PARAMETERS = 'mcp-param-*';
+
 /** The headers that the gate reads, in lower case. */
 export const GATE_HEADERS = [
   'x-drs-bundle',
   'mcp-method',
   'mcp-name',
+  PARAMETERS,
   'accept',
   'content-type',
   'content-encoding',
@@ -160,7 +164,7 @@ export function headersOf(
   const pairs = Symbol.iterator in headers ? headers : Object.entries(headers);
   for (const [name, value] of pairs as Iterable<readonly [string, unknown]>) {
     // Lower-casing a long name takes time.
-    if (name.length > LONGEST_NAME) continue;
+    if (name.length > LONGEST_NAME && !PARAMETER.test(name)) continue;
     const read = headerName(name);
     if (!READ.has(read)) continue;
     let values = found.get(read);
@@ -172,10 +176,15 @@ export function headersOf(
   return (name) => found.get(name) ?? [];
 }
 
-/** The name of a header as servers may read it: in lower case, and CGI and its heirs take `_` for `-`. */
+/**
+ * The name of a header as servers may read it: in lower case, and CGI and its heirs take `_` for `-`. One name stands for
+ * all headers `Mcp-Param-…`.
+ */
 export function headerName(name: string): string {
-  return name.toLowerCase().replaceAll('_', '-');
+  return PARAMETER.test(name) ? PARAMETERS : name.toLowerCase().replaceAll('_', '-');
 }
+
+const PARAMETER = /^mcp[-_]param[-_]/i;
 
 /**
  * A header's value without the spaces and tabs around it, which are no part of it (RFC 9110, section 5.5). A described

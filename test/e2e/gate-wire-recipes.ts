@@ -36,7 +36,7 @@ const at = (node: unknown, ...path: (string | number)[]): unknown =>
   path.reduce<unknown>((from, name) => (from as Node | undefined)?.[name], node);
 const names = (value: unknown): string[] => {
   const list = Array.isArray(value) ? value : Object.keys(value ?? {});
-  return list.map((item: unknown) => String(at(item, 'exact') ?? item).toLowerCase());
+  return list.map((item: unknown) => String(at(item, 'exact') ?? at(item, 'prefix') ?? item).toLowerCase());
 };
 const denied = ({ status, body }: WireAnswer): Treatment => ({ passes: false, status, body });
 /** Sets what the gate says of each header in the list, and takes the caller's off where it says nothing. */

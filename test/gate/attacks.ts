@@ -318,6 +318,28 @@ export const ATTACKS: readonly Attack[] = [
     400,
     'HEADER_MISMATCH',
   ]),
+  ...[
+    [['Mcp-Param-Query', 'gold']],
+    [
+      ['Mcp-Param-Query', 'tea'],
+      ['Mcp-Param-Region', 'us'],
+    ],
+    [['Mcp-Param-Query', '=?base64?Z29sZA==?=']],
+    [['Mcp-Param-Query', '']],
+    [[`Mcp-Param-${'x'.repeat(99)}`, 'search']],
+  ].map((headers) =>
+    mcp(
+      `arguments in headers that are not those of the body: ${JSON.stringify(headers)}`,
+      () => call(toolCall(), ...(headers as [string, string][])),
+      [400, 'HEADER_MISMATCH'],
+    ),
+  ),
+  mcp(
+    'an argument in a header of CGI that is not that of the body',
+    () => call(toolCall(), ['mcp_PARAM_query', 'gold']),
+    [400, 'HEADER_MISMATCH'],
+    { by: ['pure', 'v1', 'grpc', 'ext-mcp'] },
+  ),
   // Some doors and servers read UTF-8 in a header, others Latin-1.
   mcp(
     'Mcp-Name that is not ASCII',

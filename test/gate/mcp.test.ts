@@ -68,7 +68,7 @@ const message = (members: object = {}) => ({
   ...members,
 });
 const text = (members: object = {}) => JSON.stringify(message(members));
-const open = (body: string, headers: Record<string, string> = {}, rules: McpRules = {}) =>
+const open = (body: string, headers: Record<string, unknown> = {}, rules: McpRules = {}) =>
   openMcp(
     { method: 'POST', path: null, headers: headersOf(headers), body: { kind: 'text', text: body } },
     rules,
@@ -786,6 +786,49 @@ describe('a gated method', () => {
     const completion = { method: 'completion/complete', params: { ref: {}, argument: {} } };
     expect(codeOf({}, completion)).toBe('check');
     expect(codeOf({ 'Mcp-Name': 'x' }, completion)).toBe('HEADER_MISMATCH');
+  });
+
+  it.each<[string, unknown, boolean]>([
+    ['tea', { query: 'tea' }, true],
+    ['=?base64?w7w=?=', { query: 'ü' }, true],
+    ['7', { deep: [[{ n: 7 }]] }, true],
+    ['7.0', [7], true],
+    ['-0.5', { n: -0.5 }, true],
+    ['1e+21', { n: 1e21 }, true],
+    ['9007199254740992', { n: 2 ** 53 }, true],
+    ['false', { is: false }, true],
+    ['', { a: '' }, true],
+    ['Tea', { query: 'tea' }, false],
+    ['query', { query: 'tea' }, false],
+    ['ü', { query: 'ü' }, false],
+    ['=?base64?*?=', { query: 'tea' }, false],
+    ['9007199254740993', { n: 2 ** 53 }, false],
+    ['07', { n: 8 }, false],
+    ['0x7', { n: 7 }, false],
+    ['', { n: 0 }, false],
+    ['null', { a: null }, false],
+    ['undefined', undefined, false],
+    ['search', {}, false],
+    ['[object Object]', { a: {} }, false],
+  ])('may repeat an argument in a header: %j of %j is %s', (value, args, isOne) => {
+    const asked = text({ params: { name: 'search', arguments: args } });
+    for (const values of [[value], [value, value]]) {
+      const opened = open(asked, { 'X-DRS-Bundle': 'e30', 'Mcp-Param-Query': values });
+      const code = opened.kind === 'deny' ? opened.failure.code : opened.kind;
+      expect(code === 'HEADER_MISMATCH').toBe(!isOne);
+    }
+    const both = open(asked, { 'X-DRS-Bundle': 'e30', 'Mcp-Param-A': value, mcp_param_b: 'x y' });
+    expect(both).toMatchObject({
+      failure: {
+        code: 'HEADER_MISMATCH',
+        message: 'a header Mcp-Param-… is none of params.arguments of the body',
+      },
+    });
+  });
+
+  it('may have headers of arguments if it is no call', () => {
+    const listed = open(text({ method: 'tools/list' }), { 'Mcp-Param-Query': 'x' });
+    expect(listed.kind).toBe('pass');
   });
 
   it('that names its resource twice is bound to none', async () => {

@@ -479,6 +479,12 @@ function openMcp(
   if (names.length > 1 || !named.every(isAscii)) return 'HEADER_MISMATCH';
   if (names.length === 1 && (called?.kind !== 'string' || names[0] !== called.value))
     return 'HEADER_MISMATCH';
+  const given = headers.flatMap(([name, value]) =>
+    /^mcp[-_]param[-_]/i.test(name) ? [/^[ \t]*(.*?)[ \t]*$/s.exec(value)?.[1] ?? value] : [],
+  );
+  const inCall = params && member(params, 'arguments');
+  if (!given.every((value) => isAscii(value) && inCall !== undefined && holds(inCall, headerText(value))))
+    return 'HEADER_MISMATCH';
   const encoded = carried(headers, objectOf(params && member(params, '_meta')));
   if ('code' in encoded) return encoded.code;
   const id = member(message, 'id');
@@ -487,6 +493,17 @@ function openMcp(
   if (typeof args === 'string') return args;
   const isBound = isValue ? !isInexact(args) : isStrict;
   return { ...encoded, body: isBound ? args : 'unreadable', command: `/mcp/${method}` };
+}
+
+/** Whether a text is a primitive value anywhere in a value. */
+function holds(json: Json, text: string | undefined): boolean {
+  if (json.kind === 'array') return json.items.some((item) => holds(item, text));
+  if (json.kind === 'object') return [...new Map(json.members).values()].some((value) => holds(value, text));
+  if (json.kind === 'null' || text === undefined) return false;
+  if (json.kind === 'string') return json.value === text;
+  if (json.kind === 'boolean') return String(json.value) === text;
+  const value = toDouble(json.text);
+  return String(value) === text || (/^-?\d{1,15}(\.\d{1,15})?$/.test(text) && Number(text) === value);
 }
 
 /** Whether a `subscriptions/listen` names no resource, and nothing that is unknown. */

@@ -467,6 +467,28 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
       ]),
     () => put(['Mcp-Name', 'search'], ['Mcp-Name', 'search']),
     () =>
+      put([
+        random.pick(['Mcp-Param-Query', 'MCP_Param-a', 'mcp-param-']),
+        random.pick([
+          'tea',
+          'x',
+          '7',
+          '7.0',
+          '0',
+          'true',
+          'null',
+          'undefined',
+          '',
+          'ü',
+          '=?base64?dGVh?=',
+          '=?base64?@?=',
+        ]),
+      ]),
+    () => {
+      const value = random.pick([...body.matchAll(/:"?([\w./-]+)"?[,}]/g), ['', 'x']]);
+      return put(['Mcp-Param-Query', value[1] ?? '']);
+    },
+    () =>
       put(['Connection', random.pick(['close', ' Keep-Alive, ,', 'X-DRS-Bundle', 'close, te', 'upgrade'])]),
     () => put(['upgrade', random.pick(['websocket', 'h2c', ''])]),
     () => put(['Mcp-Method', random.pick(['tools/call', 'tools/list', '', 'TOOLS/CALL'])]),
@@ -564,6 +586,8 @@ function altered(random: Random, request: GateRequest, bundle: string): GateRequ
           `"notifications":${random.pick(['{}', '{"toolsListChanged":true}', '{"resourceSubscriptions":[]}', '{"x":1}', '[]', '{"resourceSubscriptions":["a","b"]}'])}`,
         ),
       ),
+    // What agentgateway sends of such a message would add to the one that the gate puts together.
+    () => member2(random.pick(['params', 'id']), random.pick(['{}', '8', 'null'])),
     () => text(random.pick(ODD)),
     () => text(''),
     () => ({ ...request, protocol: protocol === 'mcp' ? 'a2a' : 'mcp' }),
