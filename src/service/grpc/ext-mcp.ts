@@ -5,7 +5,7 @@ import type { GateResponse } from '../../gate/response.js';
 import { hasMoreNodes, MAX_JSON_NODES } from '../../protocol/json.js';
 import { decodeUtf8 } from '#platform';
 import { wholeContextOf, type GateDecision } from '../routes/gate-decider.js';
-import { readGateHead } from '../http/gate-head.js';
+import { readGateHead } from '../http/request-head.js';
 import {
   writeMcpRequestResult,
   writeMcpResponseResult,
