@@ -1,5 +1,5 @@
 import { bodyOfBytes } from '../../gate/call-body.js';
-import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/context-headers.js';
+import { contextHeaders, NO_CONTEXT, type HeaderChanges } from '../../gate/headers.js';
 import type { GateProtocol } from '../../gate/open.js';
 import type { GateRequest, RequestBody } from '../../gate/request.js';
 import { PASSING_METHODS } from '../../gate/json-rpc.js';
