@@ -74,7 +74,7 @@ function codingOf(headers: HeaderLookup): string | null {
 
 /** If a header is repeated, the joined value is no valid coding or type. */
 function joined(values: readonly string[]): string {
-  return values.length > 1 ? values.join(', ') : (values[0] ?? '');
+  return values.join(', ');
 }
 
 /** A body that never matches the signed arguments. */

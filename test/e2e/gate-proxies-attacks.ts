@@ -358,6 +358,22 @@ export const ATTACKS: readonly Attack[] = [
       haproxy: { status: 411, code: 'HOP_BY_HOP_HEADER' },
     },
   },
+  ...['GET', 'DELETE'].map((method): Attack => ({
+    name: `trailers of a ${method}, which it announces`,
+    bytes: () =>
+      write({
+        method,
+        headers: [['Accept', 'text/event-stream'], CHUNKED, ['Trailer', 'X-DRS-Agent']],
+        body: `0\r\nX-DRS-Agent: ${BOSS}\r\n\r\n`,
+      }),
+    outcome: {
+      nginx: { method, body: '' },
+      authRequest: { method, body: '' },
+      haproxy: { status: 411 },
+    },
+    // Caddy says the name of the trailer to the tool server, but sends no trailer.
+    by: ['nginx', 'authRequest', 'haproxy'],
+  })),
   {
     name: 'chunks and a length',
     bytes: () => signed({ headers: [CHUNKED, ['Content-Length', '5']], body: `${chunk(CALL)}0\r\n\r\n` }),

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { signedArgumentsOf } from '../../src/gate/a2a.js';
 import { bodyOfBytes } from '../../src/gate/call-body.js';
 import { ANY_ROUTE, openHttp } from '../../src/gate/http.js';
-import { headersOf } from '../../src/gate/request.js';
-import { bodyOfValue, wholeBodyOfBytes } from '../../src/gate/call-body.js';
+import { headersOf, type RequestBody } from '../../src/gate/request.js';
+import { bodyOfValue, unwrap, wholeBodyOfBytes } from '../../src/gate/call-body.js';
 
 describe('the bytes of a body', () => {
   const read = (contentType: string | null, contentEncoding: string | null = null, bytes = '{}') =>
@@ -135,5 +135,69 @@ describe('signed arguments', () => {
   });
   it.each(['tool', 'path'])('have no member named %s', (name) => {
     expect(signedArgumentsOf('search', { [name]: undefined })).toBe('reserved');
+  });
+});
+
+describe('a request in an envelope', () => {
+  const requestWith = (body: RequestBody, type = 'application/drs-call+json') => ({
+    ...{ method: 'POST', path: '/', headers: headersOf({ 'content-type': type }) },
+    body,
+  });
+  const text = (envelope: string): RequestBody => ({
+    kind: 'unusable',
+    reason: 'it is an envelope',
+    envelope,
+  });
+
+  it('is the request inside, with its bundle', () => {
+    const request = requestWith(text('{"body":{"n":1},"bundle":"e30"}'));
+    expect(unwrap(request)).toEqual({ ...request, carried: 'e30', body: { kind: 'value', value: { n: 1 } } });
+    const plain = requestWith({ kind: 'text', text: '{}' }, 'application/json');
+    expect(unwrap(plain)).toBe(plain);
+  });
+
+  const NOT_HERE = 'the envelope is not here as text (of a question to /v1/gate: body_text): ';
+  const OTHER = 'the envelope is not an object of a string "bundle" and of "body", and nothing else';
+  it.each<[string, RequestBody, string, RegExp]>([
+    ['is too large', { kind: 'too large', reason: 'it is large' }, 'BODY_TOO_LARGE', /^it is large$/],
+    ['was not read', { kind: 'unread' }, 'MALFORMED_BUNDLE', /: it was not read$/],
+    [
+      'is a value',
+      { kind: 'value', value: { bundle: 'e30', body: {} } },
+      'MALFORMED_BUNDLE',
+      /: it was not read$/,
+    ],
+    ['is unusable', { kind: 'unusable', reason: 'it is a form' }, 'MALFORMED_BUNDLE', /: it is a form$/],
+    ['is no JSON', text('{'), 'MALFORMED_BUNDLE', /^the envelope is not strict JSON: ./],
+    [
+      'has a bundle twice',
+      text('{"bundle":"a","bundle":"a","body":1}'),
+      'MALFORMED_BUNDLE',
+      /^the envelope is not strict JSON: ./,
+    ],
+  ])('is refused if it %s', (_, body, code, message) => {
+    expect(unwrap(requestWith(body))).toMatchObject({
+      code,
+      message: expect.stringMatching(message) as string,
+    });
+    if (body.kind === 'unread')
+      expect(unwrap(requestWith(body))).toMatchObject({ message: `${NOT_HERE}it was not read` });
+  });
+
+  it.each([
+    '[]',
+    'null',
+    '{}',
+    '{"bundle":["e30"],"body":1}',
+    '{"bundle":null,"body":1}',
+    '{"bundle":"e30"}',
+    '{"body":1}',
+    '{"bundle":"e30","body":1,"x":1}',
+  ])('is refused with what to send if it is %s', (envelope) => {
+    expect(unwrap(requestWith(text(envelope)))).toMatchObject({
+      ...{ code: 'MALFORMED_BUNDLE', status: 400, message: OTHER },
+      suggestion:
+        'Send application/drs-call+json as {"bundle": "<what encodeBundle() gives>", "body": <the body that was signed>}.',
+    });
   });
 });

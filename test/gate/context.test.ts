@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { callContextOf, readBundleClaims } from '../../src/gate/context.js';
-import { invoke, makeChain } from '../support/chain.js';
+import { callContextOf, countedOf, readBundleClaims } from '../../src/gate/context.js';
+import { invoke, makeChain, sha256 } from '../support/chain.js';
 import { contextIn } from './decide.js';
 
 const bundleOf = (overrides: Readonly<Record<number, object>> = {}, invocation: object = {}) =>
@@ -110,5 +110,27 @@ describe('the context of a call', () => {
   it('has the policy of the leaf', () => {
     const bundle = bundleOf({ 0: { policy: { a: 0 } }, 2: { policy: { a: 2 } } });
     expect(contextIn(bundle, null).leaf_policy).toEqual({ a: 2 });
+  });
+  it('has the limits of the chain, by the receipts that set them', () => {
+    const machine = { drs_root_type: 'automated', drs_consent: undefined, exp: undefined };
+    const bundle = bundleOf({
+      0: { ...machine, policy: { max_calls: 9 } },
+      2: { exp: 40, policy: { max_calls: 7, max_total_cost_usd: 5 } },
+    });
+    const [first = '', , third = ''] = bundle.receipts;
+    expect(readBundleClaims(bundle).limits).toEqual([
+      { level: 0, receipt: sha256(first), maxCalls: 9, maxTotalMicroUsd: null, exp: null },
+      { level: 2, receipt: sha256(third), maxCalls: 7, maxTotalMicroUsd: 5_000_000, exp: 40 },
+    ]);
+    for (const policy of [{}, { max_calls: 9 }, { max_total_cost_usd: 5 }])
+      expect(claimsOf({ 1: { policy } }).limits).toHaveLength(Object.keys(policy).length);
+  });
+  it('says what is left of the limits, or that nobody counts them', () => {
+    const { limits } = claimsOf({ 0: { policy: { max_calls: 9 } } });
+    const left = [{ level: 0, receipt: '', calls_left: 8, expires_at: null }];
+    expect(countedOf(limits, left)).toEqual({ limits: left });
+    expect(countedOf(limits, null)).toEqual({ unenforced: ['max_calls'] });
+    expect(countedOf([], null)).toEqual({});
+    expect(countedOf([], left)).toEqual({});
   });
 });

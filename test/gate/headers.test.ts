@@ -9,7 +9,7 @@ import {
 } from '../../src/gate/headers.js';
 import { openRequest } from '../../src/gate/open.js';
 import { headersOf, methodOf, shorten } from '../../src/gate/request.js';
-import { decodeCarried } from '../../src/gate/carriers.js';
+import { decodeCarried, findBundle } from '../../src/gate/carriers.js';
 import { invoke, makeChain, sha256 } from '../support/chain.js';
 import { contextIn } from './decide.js';
 
@@ -109,6 +109,16 @@ describe('the header of a bundle', () => {
     if (opened.kind === 'pass') throw new Error('it passes');
     return opened.kind === 'check' ? opened.encoded : opened.failure.code;
   };
+
+  it('is the same as in every other carrier, or both are named', () => {
+    const clash = (protocol: 'http' | 'mcp') => {
+      const failure = findBundle(protocol, () => ['e30'], { 'X-DRS-Bundle': 'W10' });
+      return typeof failure === 'string' ? failure : failure.message;
+    };
+    const named = 'the bundles in the header X-DRS-Bundle and in';
+    expect(clash('http')).toBe(`${named} the envelope are not the same`);
+    expect(clash('mcp')).toBe(`${named} params._meta are not the same`);
+  });
 
   it.each([` ${bundle}`, `${bundle} `, `\t ${bundle} \t`])(
     'may have spaces and tabs around it: %j',

@@ -96,6 +96,14 @@ describe('a message', () => {
     });
   });
 
+  it('is none without a body', async () => {
+    const detail = 'the body is not JSON: it is empty';
+    for (const protocol of ['mcp', 'a2a'] as const)
+      expect(await newGate()(protocol, { read: { kind: 'none' } })).toMatchObject({
+        ...{ code: 'INVALID_JSONRPC', response: { body: { error: { data: { detail } } } } },
+      });
+  });
+
   it('that is no text says why', () => {
     const found = (text: string) => readRpcMessage('mcp', { kind: 'text', text });
     expect(found('')).toMatchObject({ failure: { message: 'the body is not JSON: it is empty' }, id: null });

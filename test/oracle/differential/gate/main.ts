@@ -63,6 +63,8 @@ for (const difference of kept) {
 }
 for (const [name, times] of [...result.lines].sort(([, a], [, b]) => b - a))
   console.log(`  ${name} ${times}`);
+for (const [name, times] of [...result.doors].sort(([a], [b]) => (a < b ? -1 : 1)))
+  console.log(`  ${name} ${times}`);
 for (const [summary, times] of seen) console.log(`DIFFERENCE, ${times} times: ${summary}`);
 console.log(
   `${result.decisions} decisions, seed ${seed}: ${result.differences === 0 ? 'no difference' : `${result.differences} differences`}`,

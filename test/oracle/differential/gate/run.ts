@@ -48,18 +48,20 @@ export interface GateRunOptions {
 export interface GateRunResult {
   decisions: number;
   readonly lines: Map<string, number>;
+  /** How many decisions each door made, how many of them allowed a call, and which requests it could not carry. */
+  readonly doors: Map<string, number>;
   differences: number;
 }
 
 /** Compares every way to ask a gate with the oracle, with jumping clocks, changing lists and replays. */
 export async function runGates(options: GateRunOptions): Promise<GateRunResult> {
-  const result: GateRunResult = { decisions: 0, lines: new Map(), differences: 0 };
+  const result: GateRunResult = { decisions: 0, lines: new Map(), doors: new Map(), differences: 0 };
   for (let epoch = options.firstEpoch ?? 0; result.decisions < options.decisions; epoch++) {
     const random = new Random(options.seed * 1_000_003 + epoch);
     const world = WORLDS[epoch % WORLDS.length] as World;
     const steps: GateStep[] = [];
     const end = Math.min(options.decisions, result.decisions + (options.epoch ?? 20_000));
-    const game = await Game.open(world);
+    const game = await Game.open(world, result.doors);
     try {
       const next = stepsOf(random, world);
       while (result.decisions < end) {
@@ -70,7 +72,9 @@ export async function runGates(options: GateRunOptions): Promise<GateRunResult> 
         for (const { expected, actual, ...found } of played) {
           // A context may hold any text.
           const [name = ''] = expected.split(' {');
-          result.lines.set(name, (result.lines.get(name) ?? 0) + 1);
+          count(result.lines, name);
+          count(result.doors, `${found.way}: decisions`);
+          if (name === 'allow') count(result.doors, `${found.way}: allowed`);
           if (expected === actual || game.hasForgotten(actual)) continue;
           result.differences++;
           options.onDifference({ ...found, expected, actual, world, steps: [...steps] });
@@ -150,22 +154,30 @@ export class Game {
   readonly #host: ListHost;
   readonly #doors: Awaited<ReturnType<typeof openDoors>>;
   readonly #replays = new Map<string, Replays>();
+  readonly #counts: Map<string, number>;
   readonly #local = new Set<Revoked>();
   #remote: Revocation['remote'];
   #now = NOW;
   #latest = NOW;
 
-  private constructor(world: World, host: ListHost, doors: Awaited<ReturnType<typeof openDoors>>) {
+  private constructor(
+    world: World,
+    host: ListHost,
+    doors: Awaited<ReturnType<typeof openDoors>>,
+    counts: Map<string, number>,
+  ) {
+    this.#counts = counts;
     this.#world = world;
     this.#host = host;
     this.#doors = doors;
     this.#remote = world.remote;
   }
 
-  static async open(world: World): Promise<Game> {
+  /** @param counts where it counts the requests that doors cannot carry */
+  static async open(world: World, counts = new Map<string, number>()): Promise<Game> {
     setClock(NOW);
     const host = await openHost(world.remote);
-    return new Game(world, host, await openDoors(world, host.url));
+    return new Game(world, host, await openDoors(world, host.url), counts);
   }
 
   async close(): Promise<void> {
@@ -225,7 +237,7 @@ export class Game {
   async #inOrder(requests: readonly GateRequest[]): Promise<Played[]> {
     const played: Played[] = [];
     for (const request of requests)
-      for (const door of this.#doors.doors) {
+      for (const door of this.#inTurn([request])) {
         const expected = this.#expected(door, request);
         if (expected === undefined) continue;
         played.push({ way: door.name, request, expected, actual: await this.#ask(door, request) });
@@ -236,9 +248,10 @@ export class Game {
   /** Sends requests at the same time. Any of several equal calls may be the first, so their answers are sorted. */
   async #together(requests: readonly GateRequest[]): Promise<Played[]> {
     const played: Played[] = [];
-    for (const door of this.#doors.doors) {
-      const carried = requests.filter((request) => door.sees(request) !== undefined);
-      const expected = carried.map((request) => this.#expected(door, request) ?? '');
+    for (const door of this.#inTurn(requests)) {
+      const expectations = requests.map((request) => [request, this.#expected(door, request)] as const);
+      const carried = expectations.flatMap(([request, line]) => (line === undefined ? [] : [request]));
+      const expected = expectations.flatMap(([, line]) => line ?? []);
       const actual = await Promise.all(carried.map((request) => this.#ask(door, request)));
       for (const request of new Set(carried)) {
         const mine = (lines: string[]) => lines.filter((_, at) => carried[at] === request).sort();
@@ -250,9 +263,19 @@ export class Game {
     return played;
   }
 
+  /** Another door is the first for other requests: of those with one store, only the first allows a call. */
+  #inTurn(requests: readonly GateRequest[]): readonly GateDoor[] {
+    const { doors } = this.#doors;
+    const first = requests.reduce((sum, { body, path }) => sum + body.length + path.length, 0) % doors.length;
+    return [...doors.slice(first), ...doors.slice(0, first)];
+  }
+
   #expected(door: GateDoor, request: GateRequest): string | undefined {
     const seen = door.sees(request);
-    if (seen === undefined) return undefined;
+    if (seen === undefined) {
+      count(this.#counts, `${door.name}: left out, ${door.leavesOut?.(request) ?? 'it cannot carry them'}`);
+      return undefined;
+    }
     if (typeof seen === 'number') return `status ${seen}`;
     const { settings } = this.#world;
     const replays = this.#replays.get(door.scope) ?? new Replays(settings.clockSkewSecs ?? 0);
@@ -269,6 +292,10 @@ export class Game {
       return `threw ${String(error)}`;
     }
   }
+}
+
+function count(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
 let clockSecs = NOW;
