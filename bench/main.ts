@@ -7,10 +7,9 @@ import { limitsExceeded } from './report/bars.js';
 import { renderReport } from './report/report.js';
 import { renderTable } from './report/table.js';
 import { readOptions, USAGE, type Options } from './run/options.js';
-import { ROOT } from './run/programs.js';
-import { Recorder } from './run/recorder.js';
+import { ROOT, runMain } from './run/programs.js';
+import { Recorder, type Bench, type Suite } from './run/suite.js';
 import { describeCommit, describeMachine, finderOf, RESULTS_SCHEMA, type Results } from './run/results.js';
-import type { Bench, Suite } from './run/suite.js';
 import { ALL_SUITES, DEFAULT_SUITES, SMOKE_SUITES } from './suites/all.js';
 import { Workloads } from './workload/workload.js';
 
@@ -65,14 +64,8 @@ async function measure({ plan }: Options, suites: readonly Suite[]): Promise<Res
   }
   const figures = recorder.figures();
   return {
-    ...{
-      schema: RESULTS_SCHEMA,
-      startedAt,
-      seconds: seconds(),
-      mode: plan.mode,
-      ...describeCommit(),
-      machine,
-    },
+    ...{ schema: RESULTS_SCHEMA, startedAt, seconds: seconds(), mode: plan.mode, machine },
+    ...describeCommit(),
     // Without the folder of the results: documents quote this command, and the folder is only on this machine.
     command: `npm run bench -- ${process.argv.slice(2).join(' ')}`
       .replace(/ ?--out[ =]\S+/, '')
@@ -114,9 +107,4 @@ function conclude(results: Results): number {
   return exceeded.length > 0 ? 1 : 0;
 }
 
-try {
-  process.exitCode = (await main()) || process.exitCode || 0;
-} catch (error) {
-  process.stderr.write(`bench: ${(error as Error).message}\n`);
-  process.exitCode = 2;
-}
+await runMain('bench', main);

@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { ROOT } from '../run/programs.js';
 import { Workloads } from '../workload/workload.js';
-import { CONFIDENCE, MIN_RESTARTS } from './outcome.js';
+import { CONFIDENCE, MIN_RESTARTS, effectOf, verdictOf, type Verdict } from './outcome.js';
 import { measurePair } from './pair.js';
-import { effectOf, verdictOf, type Verdict } from './paired.js';
 import { buildTree, removeTree, type Tree } from './trees.js';
 
 /** The smallest slow-down that fails a build: 10 %, as a logarithm. */
