@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { drawLatency, drawOverload } from './report/charts.js';
+import { drawBatches, drawLatency, drawOverload } from './report/charts.js';
 import { addRun, fillReadme, keep, keptFigures, writeKept, type KeptRun } from './report/kept.js';
 import { ROOT, runMain } from './run/programs.js';
 import { readResults } from './run/results.js';
@@ -29,7 +29,8 @@ async function main(): Promise<number> {
   writeFileSync(KEPT, writeKept(runs));
   const readme = path.join(ROOT, 'README.md');
   writeFileSync(readme, fillReadme(readFileSync(readme, 'utf8'), runs));
-  for (const [name, draw] of Object.entries({ 'latency-by-depth': drawLatency, overload: drawOverload })) {
+  const pictures = { 'latency-by-depth': drawLatency, overload: drawOverload, batches: drawBatches };
+  for (const [name, draw] of Object.entries(pictures)) {
     const svg = await draw(keptFigures(runs), WIDTH);
     if (svg !== null) writeFileSync(path.join(ROOT, 'docs', `${name}.svg`), `${svg}\n`);
   }

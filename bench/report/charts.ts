@@ -111,6 +111,22 @@ export function drawOverload(results: Figures, width: number): Promise<string | 
   return drawPanels(panels, { yTitle: 'times the capacity', isLog: false, width });
 }
 
+/** Draws what a verdict costs by the lines that share its exchange. */
+export function drawBatches(results: Figures, width: number): Promise<string | null> {
+  const panels = [1, 4, 16].map((depth): Panel => {
+    const points = results.figures.flatMap(({ id, floors }): Point[] => {
+      const [, series, of, lines] = /^batch\/(\w+)\/tcp\/d(\d+)\/b(\d+)\/cpu$/.exec(id) ?? [];
+      return series && Number(of) === depth && floors ? [{ ...floors, x: Number(lines), series }] : [];
+    });
+    const x = {
+      ...{ title: 'lines in a batch', axis: { values: [1, 4, 16, 64, 256], grid: false } },
+      scale: { type: 'log', base: 2, domain: [0.8, 300], nice: false },
+    };
+    return { title: `depth ${depth}`, points, x };
+  });
+  return drawPanels(panels, { yTitle: 'processor time, floors', isLog: true, width });
+}
+
 /** Draws where the processor time of a request goes, by the parts of the service. */
 export async function drawParts(results: Figures, width: number): Promise<string | null> {
   const rows = results.figures.flatMap(({ id, median }) => {

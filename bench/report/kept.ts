@@ -17,6 +17,7 @@ const SHOWN = [
   /^latency\/machine\/p99$/,
   /^throughput\/(warm|cold)\/d\d+\/c(32|128)\/cpu$/,
   /^(throughput\/library\/.*|gate\/added\/d\d+)\/cpu$/,
+  /^batch\/(warm|cold)\/tcp\/d\d+\/b\d+\/cpu$/,
   /^overload\/w-.*\/(capacity|goodput|refused|timed-out|p99)$/,
   /^overload\/(loop|burst|gate|grpc)-.*\/refused$/,
   /^engines\/.*\/(cpu|accepted-wrongly)$/,

@@ -105,7 +105,9 @@ export class PoolVerifier implements SignatureVerifier {
   }
 
   async close(): Promise<void> {
-    while (this.stats.pending > 0) await new Promise((resolve) => setImmediate(resolve));
+    // A batch of which this thread took back all is out, too: ended meanwhile, its worker would count as dead.
+    while (this.stats.pending > 0 || this.#batches.out > 0)
+      await new Promise((resolve) => setImmediate(resolve));
     await this.#batches.close();
   }
 

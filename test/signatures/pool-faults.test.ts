@@ -242,6 +242,21 @@ describe('a pool', () => {
     await verifier.close();
   });
 
+  it.runIf(cores > 1)(
+    'waits for the answer to a batch that it took back, before it ends its workers',
+    async () => {
+      const release = holdBatches();
+      const deaths: Error[] = [];
+      const verifier = new PoolVerifier(1, { observer: { workerDied: (error) => deaths.push(error) } });
+      expect(await verifier.verify(checks(32))).toEqual(verified(32));
+      expect(verifier.stats).toMatchObject({ batches: 1, inThread: 32, pending: 0 });
+      const closed = verifier.close();
+      release();
+      await closed;
+      expect([deaths, verifier.stats.repeated]).toEqual([[], 0]);
+    },
+  );
+
   it('verifies nothing at once while other work waits, or is out', async () => {
     const release = holdBatches();
     const verifier = new PoolVerifier(cores);
