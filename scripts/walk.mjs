@@ -1,6 +1,6 @@
-// Lists the files of dist that a request passes on the main thread: `npm run build && node scripts/walk.mjs`. Arguments are
-// variables for the service, which runs in this process: `FRONT_END=node`. A file counts if a function of it is called (V8's
-// coverage) in each of five requests after twenty like them, so that neither the start nor a timer counts.
+// Lists the files of dist that a request passes on the main thread: `npm run build && node scripts/walk.mjs`. The service runs in
+// this process, set up by the environment as always. A file counts if a function of it is called (V8's coverage) in each of five
+// requests after twenty like them, so that neither the start nor a timer counts.
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { Session } from 'node:inspector/promises';
@@ -10,9 +10,8 @@ import * as issue from '../dist/issue/index.js';
 import { readConfiguration } from '../dist/service/configuration/configuration.js';
 import { startService } from '../dist/service/service.js';
 
-const given = Object.fromEntries(process.argv.slice(2).map((argument) => argument.split('=')));
-const env = { PORT: '0', SERVER_IDENTITY: 'any', ...given };
-const service = await startService(readConfiguration(env), pino({ level: 'silent' }));
+const configuration = readConfiguration({ PORT: '0', SERVER_IDENTITY: 'any', ...process.env });
+const service = await startService(configuration, pino({ level: 'silent' }));
 const dist = new URL('../dist/', import.meta.url).href;
 const session = new Session();
 session.connect();
@@ -40,7 +39,7 @@ async function passedBy(path, body, headers) {
   await session.post('Profiler.takePreciseCoverage');
   const all = { 'Content-Type': 'application/json', ...headers };
   const sent = request({ port: service.port, method: 'POST', path, headers: all }).end(body);
-  const [answer] = await once(sent, 'response');
+  const [answer] = /** @type {[import('node:http').IncomingMessage]} */ (await once(sent, 'response'));
   if (answer.resume().statusCode !== 200) throw new Error(`${path} answered ${answer.statusCode}, not 200`);
   await sleep(20);
   const { result } = await session.post('Profiler.takePreciseCoverage');

@@ -145,8 +145,7 @@ export function effectOf(restarts: readonly number[], confidence: number): Effec
   const total = 2 ** restarts.length;
   const tail = (1 - confidence) / 2;
   // How many of the outermost averages may be left out at either end.
-  let outside = 0;
-  let below = 0;
+  let [outside, below] = [0, 0];
   while ((below + (counts[outside] ?? total)) / total <= tail) below += counts[outside++] ?? total;
   const cut = Math.max(0, outside - 1);
   const excluded = counts.slice(0, cut + 1).reduce((sum, count) => sum + count, 0);

@@ -1,5 +1,6 @@
 import { spawnSync, execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
@@ -76,6 +77,12 @@ export const source = (file: string): string => path.join(ROOT, 'bench', file);
 
 /** The path of a compiled program, for child processes and threads. */
 export const program = (file: string): string => path.join(ROOT, '.build', 'bench', file);
+
+/** A folder for files that are gone afterwards. */
+export function scratchFolder(): { readonly folder: string } & Disposable {
+  const folder = mkdtempSync(path.join(tmpdir(), 'drs-bench-'));
+  return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
+}
 
 /** Runs `main` to its exit code, unless one is set already. What it throws is one line on stderr, and 2. */
 export async function runMain(name: string, main: () => Promise<number>): Promise<void> {

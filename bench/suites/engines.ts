@@ -61,8 +61,7 @@ export function readVectors(): Vector[] {
 
 /** How many vectors an engine gets wrong. An error counts as a refusal. */
 export async function checkEngine({ under }: Engine, vectors: readonly Vector[]) {
-  let acceptedWrongly = 0;
-  let refusedWrongly = 0;
+  let [acceptedWrongly, refusedWrongly] = [0, 0];
   for (const { key, message, signature, valid } of vectors) {
     let accepted = false;
     try {
